@@ -1,0 +1,319 @@
+"""Files that people write: read with line numbers, checked by pydantic, refused in one clear message.
+
+Invariants:
+- whatever is wrong with a file raises `InputError`: what, where and the remedy, in three lines at most;
+- YAML is read by the YAML 1.2 core schema: `on`, `off`, `yes`, `no`, `22:30` and `2026-01-01` stay strings
+  and `1e-6` is a number; a key given twice is refused, in YAML and in JSON;
+- `Document.lines` knows the line of every key and list item, by its path of keys: `("rooms", 0, "name")`;
+- a file is replaced whole or not at all (`write_atomic`).
+"""
+
+import difflib
+import json
+import os
+import re
+import threading
+from collections.abc import Callable, Hashable, Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any, ClassVar, TextIO
+
+import yaml
+from pydantic import BaseModel, TypeAdapter, ValidationError
+
+from envs import explain
+
+KeyPath = tuple[Hashable, ...]
+
+
+class InputError(ValueError):
+    """Something a person gave cannot be used: what is wrong, where it stands, and what to do about it."""
+
+    def __init__(self, what: str, where: str = "", remedy: str = "") -> None:
+        self.what, self.where, self.remedy = (" ".join(str(part).split()) for part in (what, where, remedy))
+        first = f"{self.where}: {self.what}" if self.where else self.what
+        super().__init__(f"{first}\n{self.remedy}" if self.remedy else first)
+
+    def __reduce__(self) -> tuple:
+        return type(self), (self.what, self.where, self.remedy)  # so that it survives a worker process
+
+
+@dataclass(frozen=True)
+class Document:
+    """Data and where each of its keys stands; `origins` names the source of keys that are not from `path`."""
+
+    path: str
+    data: Any
+    lines: Mapping[KeyPath, int]
+    origins: Mapping[KeyPath, str] = field(default_factory=dict)
+
+    def where(self, key: KeyPath = ()) -> str:
+        """`file:line` of `key` or, if it is absent, of what would hold it; line 0 stands for no line."""
+        known = next((key[:size] for size in range(len(key), -1, -1) if key[:size] in self.lines), ())
+        line = self.lines.get(known, 0)
+        source = self.origins.get(known, self.path)
+        return f"{source}:{line}" if line else source
+
+
+# Reading YAML
+
+
+class _Loader(yaml.SafeLoader):
+    """PyYAML's safe loader with the scalars of YAML 1.2's core schema."""
+
+    yaml_implicit_resolvers: ClassVar[dict] = {}  # the inherited ones read `on` as true and `22:30` as 1350
+
+
+_DIGITS = "0123456789"
+_FLOAT = r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?|[-+]?\.(inf|Inf|INF)|\.(nan|NaN|NAN)"
+for _tag, _pattern, _starts in (
+    ("null", r"~|null|Null|NULL|", [*"~nN", ""]),
+    ("bool", r"true|True|TRUE|false|False|FALSE", [*"tTfF"]),
+    ("int", r"[-+]?[0-9]+|0o[0-7]+|0x[0-9a-fA-F]+", [*"-+", *_DIGITS]),
+    ("float", _FLOAT, [*"-+.", *_DIGITS]),
+    ("merge", r"<<", ["<"]),
+):
+    _Loader.add_implicit_resolver(f"tag:yaml.org,2002:{_tag}", re.compile(rf"^(?:{_pattern})$"), _starts)
+
+
+def _construct_int(loader: _Loader, node: yaml.ScalarNode) -> int:
+    text = loader.construct_scalar(node)
+    return int(text, 0) if text[:2] in ("0o", "0x") else int(text)
+
+
+def _construct_float(loader: _Loader, node: yaml.ScalarNode) -> float:
+    return float(re.sub(r"\.(inf|nan)", r"\1", loader.construct_scalar(node).lower()))
+
+
+_Loader.add_constructor("tag:yaml.org,2002:int", _construct_int)
+_Loader.add_constructor("tag:yaml.org,2002:float", _construct_float)
+
+
+def read_yaml(source: str | Path | TextIO) -> Document:
+    """Reads one YAML document: an open file, a path or, if the string has a line break, the text itself."""
+    name, text = _read(source)
+    lines: dict[KeyPath, int] = {}
+    try:
+        loader = _Loader(text)
+        node = loader.get_single_node()
+        data = None if node is None else _build(loader, node, (), lines, name, ())
+    except yaml.MarkedYAMLError as error:
+        raise _yaml_error(name, error) from None
+    except yaml.YAMLError as error:
+        raise InputError(f"cannot be read as text: {error}", name, "save the file as UTF-8 text") from None
+    except RecursionError:
+        raise InputError("is nested too deeply", name, "write it with fewer levels") from None
+    return Document(name, data, lines)
+
+
+def _read(source: str | Path | TextIO) -> tuple[str, str | bytes]:
+    """The name and content of a source; bytes if there is a choice, since YAML detects their encoding."""
+    if isinstance(source, str) and "\n" in source:
+        return "<text>", source
+    if isinstance(source, (str, Path)):
+        return str(source), _file_bytes(Path(source))
+    name = str(getattr(source, "name", "<stream>"))
+    try:
+        return name, source.read()
+    except UnicodeDecodeError as error:
+        raise InputError(f"cannot be read as text: {error}", name, "save the file as UTF-8 text") from None
+
+
+def _file_bytes(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except FileNotFoundError:
+        raise InputError("there is no such file", str(path), _near_names(path)) from None
+    except OSError as error:
+        raise InputError(f"cannot be read: {error.strerror}", str(path), "give a readable file") from None
+
+
+def _near_names(path: Path) -> str:
+    """A remedy for a missing file: a file of nearly that name beside it."""
+    beside = [other.name for other in path.parent.iterdir()] if path.parent.is_dir() else []
+    near = difflib.get_close_matches(path.name, beside, n=1)
+    return f"did you mean {path.with_name(near[0])}?" if near else "check the path"
+
+
+def _yaml_error(name: str, error: yaml.MarkedYAMLError) -> InputError:
+    mark = error.problem_mark or error.context_mark
+    where = f"{name}:{mark.line + 1}:{mark.column + 1}" if mark else name
+    context = f" ({error.context})" if error.context else ""
+    what = f"not valid YAML: {error.problem}{context}"
+    return InputError(what, where, "correct the line or the one above it")
+
+
+def _build(
+    loader: _Loader, node: yaml.Node, key: KeyPath, lines: dict[KeyPath, int], name: str, above: tuple
+) -> Any:
+    """The value of a node; notes the line of everything in it. `above` are the nodes that hold this one."""
+    lines.setdefault(key, node.start_mark.line + 1)
+    if node in above:
+        where = f"{name}:{node.start_mark.line + 1}"
+        raise InputError("an anchor holds an alias of itself", where, "write the value out")
+    above = (*above, node)
+    if node.tag == loader.DEFAULT_SEQUENCE_TAG:
+        return [_build(loader, item, (*key, i), lines, name, above) for i, item in enumerate(node.value)]
+    if node.tag != loader.DEFAULT_MAPPING_TAG:
+        return loader.construct_object(node, deep=True)  # refuses the tags that it does not know
+    _refuse_duplicates(loader, node, name)
+    loader.flatten_mapping(node)
+    data = {}
+    for key_node, value_node in node.value:
+        part = _key(loader, key_node, name)
+        lines[(*key, part)] = key_node.start_mark.line + 1
+        data[part] = _build(loader, value_node, (*key, part), lines, name, above)
+    return data
+
+
+def _key(loader: _Loader, node: yaml.Node, name: str) -> Hashable:
+    if not isinstance(node, yaml.ScalarNode):
+        where = f"{name}:{node.start_mark.line + 1}"
+        raise InputError("a key must be a word or a number", where, "put quotes around the key")
+    return loader.construct_object(node)
+
+
+def _refuse_duplicates(loader: _Loader, node: yaml.MappingNode, name: str) -> None:
+    seen: dict[Hashable, int] = {}
+    for key_node, _ in node.value:
+        if key_node.tag.endswith(":merge"):
+            continue  # what `<<` brings in may be overridden: that is its use
+        key, line = _key(loader, key_node, name), key_node.start_mark.line + 1
+        if key in seen:
+            remedy = f"keep one: the other is on line {seen[key]}"
+            raise InputError(f"the key {key!r} is given twice", f"{name}:{line}", remedy)
+        seen[key] = line
+
+
+# Reading JSON
+
+
+def read_json(path: str | Path) -> Document:
+    """Reads one JSON file. Lines are found when first asked for: only an error needs them."""
+    name, content = str(path), _file_bytes(Path(path))
+    try:
+        text = content.decode("utf-8-sig")
+        data = json.loads(text, object_pairs_hook=lambda pairs: _unique(pairs, name))
+    except UnicodeDecodeError as error:
+        raise InputError(f"cannot be read as text: {error}", name, "save the file as UTF-8 text") from None
+    except json.JSONDecodeError as error:
+        raise _json_error(name, text, error) from None
+    except RecursionError:
+        raise InputError("is nested too deeply", name, "write it with fewer levels") from None
+    return Document(name, data, _LazyLines(lambda: json_lines(text)))
+
+
+def _unique(pairs: list[tuple[str, Any]], name: str) -> dict[str, Any]:
+    data = dict(pairs)
+    if len(data) < len(pairs):
+        keys = [key for key, _ in pairs]
+        twice = next(key for key in keys if keys.count(key) > 1)
+        raise InputError(f"the key {twice!r} is given twice in one object", name, "keep one of them")
+    return data
+
+
+def _json_error(name: str, text: str, error: json.JSONDecodeError) -> InputError:
+    where = f"{name}:{error.lineno}:{error.colno}"
+    if not text.strip():
+        return InputError("the file is empty", name, "write it again or take it from its source")
+    if error.pos >= len(text.rstrip()) or error.msg.startswith("Unterminated string"):
+        what = f"the file breaks off ({error.msg})"
+        return InputError(what, where, "it was cut short: write or copy it again")
+    return InputError(f"not valid JSON: {error.msg}", where, "correct the line or the one above it")
+
+
+class _LazyLines(Mapping[KeyPath, int]):
+    """A mapping that is computed when first used."""
+
+    def __init__(self, compute: Callable[[], dict[KeyPath, int]]) -> None:
+        self._compute = compute
+
+    @cached_property
+    def _lines(self) -> dict[KeyPath, int]:
+        return self._compute()
+
+    def __getitem__(self, key: KeyPath) -> int:
+        return self._lines[key]
+
+    def __iter__(self) -> Iterator[KeyPath]:
+        return iter(self._lines)
+
+    def __len__(self) -> int:
+        return len(self._lines)
+
+
+_JSON_TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|[{}\[\],:\n]|[^\s{}\[\],:"]+')
+
+
+def json_lines(text: str) -> dict[KeyPath, int]:
+    """The line of every key and item of a JSON text that is known to parse."""
+    lines: dict[KeyPath, int] = {(): 1}
+    path: list[Hashable] = []  # the key or index we are at, one for each open object or array
+    objects: list[bool] = []  # whether each of those is an object
+    line, key_next = 1, False
+    for token in _JSON_TOKEN.findall(text):
+        if token == "\n":
+            line += 1
+            continue
+        if token in "}]":
+            path.pop()
+            objects.pop()
+        elif token == ",":
+            key_next = objects[-1]
+            if not key_next:
+                path[-1] += 1
+        elif key_next:
+            path[-1], key_next = json.loads(token), False
+            lines[tuple(path)] = line
+        elif token != ":":
+            lines.setdefault(tuple(path), line)
+            if token in "{[":
+                key_next = token == "{"
+                objects.append(key_next)
+                path.append(None if key_next else 0)
+    return lines
+
+
+# Checking
+
+
+def validate(model_type: Any, document: Document, data: Any = None) -> Any:
+    """`document` (or `data` in its place) as a pydantic model or any other type that pydantic understands."""
+    data = document.data if data is None else data
+    try:
+        if isinstance(model_type, type) and issubclass(model_type, BaseModel):
+            return model_type.model_validate(data)
+        return TypeAdapter(model_type).validate_python(data)
+    except ValidationError as error:
+        raise _input_error(document, explain.explain(model_type, data, error)) from None
+
+
+def _input_error(document: Document, problem: explain.Problem) -> InputError:
+    where, dotted = document.where(problem.key), ".".join(map(str, problem.key))
+    what, remedy = problem.what, problem.remedy
+    if isinstance(problem.cause, InputError):  # a validator of ours already said it well
+        inner = problem.cause
+        what, remedy = (f"{inner.where}: {inner.what}" if inner.where else inner.what), inner.remedy
+    more = f" ({problem.others} more to correct)" if problem.others else ""
+    return InputError(f"{dotted} {what}{more}".strip(), where, remedy)
+
+
+# Writing
+
+
+def write_atomic(path: str | Path, content: str | bytes) -> None:
+    """Replaces the file at `path`; readers, and runs after a crash, see the old content or the new."""
+    path = Path(path)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    writer = f"{os.getpid()}.{threading.get_ident()}"  # two writers must not share a temporary file
+    temporary = path.with_name(f".{path.name}.{writer}.tmp")
+    try:
+        with temporary.open("wb") as file:
+            file.write(content.encode() if isinstance(content, str) else content)
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.replace(path)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise

@@ -1,0 +1,153 @@
+"""What pydantic found wrong, as one problem in plain words: which key, what is wrong with it, what was meant.
+
+Invariants: pure; knows models and data, not files. Keys are those of the data: the labels that pydantic adds
+to a place for the members of a union are taken out.
+"""
+
+import difflib
+import re
+import types
+from collections import Counter
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal, Union, get_args, get_origin
+
+from pydantic import BaseModel, ValidationError
+
+SHOWN = 80  # characters of a refused value
+
+
+@dataclass(frozen=True)
+class Problem:
+    """One thing to correct; `others` counts the further ones, `cause` is the error of a validator of ours."""
+
+    key: tuple[Hashable, ...]
+    what: str
+    remedy: str
+    cause: Exception | None = None
+    others: int = 0
+
+
+def explain(model_type: Any, data: Any, error: ValidationError) -> Problem:
+    """The problem to name first. A union reports all its members: the one meant fits deepest, then best."""
+    found = [(real_key(data, raw), raw) for raw in error.errors(include_url=False)]
+    misfits = Counter(raw["loc"][:-1] for key, raw in found if len(key) < len(raw["loc"]))
+    key, raw = max(
+        found, key=lambda it: (len(it[0]), -misfits[it[1]["loc"][:-1]], it[1]["type"] == "extra_forbidden")
+    )
+    certain = {other for other, one in found if len(other) == len(one["loc"])}  # those that no union doubts
+    what, remedy = _in_words(model_type, raw, key)
+    return Problem(key, what, remedy, raw.get("ctx", {}).get("error"), len(certain - {key}))
+
+
+def real_key(data: Any, raw: Mapping[str, Any]) -> tuple[Hashable, ...]:
+    """A problem's place as keys and indices that lead there in `data`; a missing key is named too."""
+    key: list[Hashable] = []
+    loc = raw["loc"]
+    for i, part in enumerate(loc):
+        if _holds(data, part):
+            data = data[part]
+        elif raw["type"] != "missing" or i < len(loc) - 1:
+            continue  # a union's label: the data has no such key
+        key.append(part)
+    return tuple(key)
+
+
+def _holds(data: Any, part: Hashable) -> bool:
+    if isinstance(data, Mapping):
+        return part in data
+    return isinstance(data, (list, tuple)) and isinstance(part, int) and part < len(data)
+
+
+def _in_words(model_type: Any, raw: Mapping[str, Any], key: tuple[Hashable, ...]) -> tuple[str, str]:
+    """What is wrong with a key and what to do, in words that need no pydantic."""
+    kind, value, context = raw["type"], raw["input"], raw.get("ctx", {})
+    if kind == "extra_forbidden":
+        return "is not a known key", did_you_mean(key[-1], _fields_at(model_type, raw["loc"][:-1]))
+    if kind == "missing":
+        return "is missing", f"add the key {key[-1]!r}"
+    if kind in ("literal_error", "enum"):
+        return f"is {_short(value)}, which is not allowed", did_you_mean(value, _listed(context["expected"]))
+    if kind == "union_tag_invalid":
+        what = f"has {context['discriminator'][1:-1]} {context['tag']!r}, which is not known"
+        return what, did_you_mean(context["tag"], _listed(context["expected_tags"]))
+    if kind == "union_tag_not_found":
+        return f"lacks the key {context['discriminator']}", f"add the key {context['discriminator']}"
+    if kind in ("model_type", "model_attributes_type", "dict_type"):
+        what = f"is {_short(value)}, where keys with values are expected"
+        return what, "indent `key: value` lines under it"
+    message = raw["msg"].removeprefix("Value error, ").removeprefix("Assertion failed, ")
+    if kind in ("value_error", "assertion_error"):
+        return f"cannot be used: {message}", "correct the value"
+    return f"is {_short(value)}", message.replace("Input should", "it should", 1)
+
+
+def did_you_mean(word: Hashable, known: Sequence[str]) -> str:
+    """A remedy for a name that is not among those known."""
+    near = difflib.get_close_matches(str(word), known, n=1, cutoff=0.5)
+    listing = f"known: {', '.join(known)}" if known else "nothing may stand here"
+    return f"did you mean {near[0]}? ({listing})" if near else listing
+
+
+def _short(value: Any) -> str:
+    text = "empty" if value is None else repr(value)
+    return text if len(text) <= SHOWN else f"{text[: SHOWN - 3]}..."
+
+
+def _listed(listing: str) -> list[str]:
+    """The values in pydantic's "'a', 'b' or 'c'"."""
+    return re.findall(r"'((?:[^'\\]|\\.)*)'", listing) or re.split(r", | or ", listing)
+
+
+# Which keys a model accepts at a place
+
+
+def _fields_at(model_type: Any, loc: Sequence[Hashable]) -> list[str]:
+    """The keys that the models at `loc` (pydantic's, labels included) accept."""
+    here = _members(model_type)
+    for part in loc:
+        inner = [member for kind in here for member in _inside(kind, part)]
+        here = inner or [kind for kind in here if _labelled(kind, part)] or here
+    return list(dict.fromkeys(name for kind in here if _is_model(kind) for name in _field_types(kind)))
+
+
+def _is_model(kind: Any) -> bool:
+    return isinstance(kind, type) and issubclass(kind, BaseModel)
+
+
+def _field_types(model: type[BaseModel]) -> dict[str, Any]:
+    return {info.alias or name: info.annotation for name, info in model.model_fields.items()}
+
+
+def _members(annotation: Any) -> list[Any]:
+    """The plain types that an annotation allows: unions and `Annotated` taken apart."""
+    if get_origin(annotation) is Annotated:
+        return _members(get_args(annotation)[0])
+    if get_origin(annotation) in (Union, types.UnionType):
+        return [member for option in get_args(annotation) for member in _members(option)]
+    return [annotation]
+
+
+def _inside(kind: Any, part: Hashable) -> list[Any]:
+    """What `kind` holds under the key or index `part`; nothing if it has no such place."""
+    if _is_model(kind):
+        fields = _field_types(kind)
+        return _members(fields[part]) if part in fields else []
+    origin, options = get_origin(kind), [option for option in get_args(kind) if option is not Ellipsis]
+    if not options or not isinstance(origin, type):
+        return []
+    if issubclass(origin, Mapping):
+        return _members(options[-1])
+    if isinstance(part, int):
+        return _members(options[part] if origin is tuple and part < len(options) else options[0])
+    return []
+
+
+def _labelled(kind: Any, label: Hashable) -> bool:
+    """Whether pydantic calls the union member `kind` by `label`: its name or its discriminator's value."""
+    if not _is_model(kind):
+        return False
+    annotations = [info.annotation for info in kind.model_fields.values()]
+    return label == kind.__name__ or any(
+        label in get_args(annotation) for annotation in annotations if get_origin(annotation) is Literal
+    )

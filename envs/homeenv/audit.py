@@ -1,0 +1,83 @@
+"""The auditor: a firewall that names the rule it applied.
+
+Invariants: a refused call has changed nothing by the time `Refused` is raised; every rule that can be
+named is listed in `RULES`; the static check of code reads the syntax tree and never runs anything.
+"""
+
+from __future__ import annotations
+
+import ast
+
+RULES: dict[str, str] = {
+    "unknown_tool": "the tool is not in the agent's toolset",
+    "unknown_device": "no device has this id",
+    "unknown_room": "no room has this name",
+    "unknown_attribute": "the device has no such attribute",
+    "unknown_service": "the device has no such service",
+    "missing_argument": "a required argument is missing",
+    "unknown_argument": "the tool or service takes no such argument",
+    "wrong_type": "a value has another type than the specification says",
+    "out_of_range": "a value is outside its range or options",
+    "precondition": "the device refuses this in its present state",
+    "read_only": "attributes change through services alone",
+    "restricted_code": "the code uses a construct that agents may not use",
+    "syntax": "the code or the call cannot be parsed",
+    "time_limit": "the code ran longer than it may",
+    "memory_limit": "the code used more memory than it may",
+    "call_limit": "the code called the home more often than it may",
+    "output_limit": "the code printed more than it may",
+}
+
+RESTRICTED_NAMES = frozenset(
+    "getattr setattr delattr hasattr eval exec compile open input breakpoint globals locals vars dir "
+    "__import__ __builtins__ __loader__ memoryview type object super classmethod staticmethod property".split()
+)
+ALLOWED_IMPORTS = frozenset({"math", "json", "re", "datetime"})
+
+
+class Refused(Exception):
+    """A call that the firewall blocked: `rule` is a key of `RULES`, `message` is for the agent."""
+
+    def __init__(self, rule: str, message: str) -> None:
+        if rule not in RULES:
+            raise KeyError(f"{rule} is not a rule of the auditor")
+        self.rule, self.message = rule, message
+        super().__init__(f"{rule}: {message}")
+
+
+def restricted_uses(tree: ast.AST) -> list[str]:
+    """What a syntax tree uses that agents may not (HomeFlow D.2, CodeCheck), in the order of the source."""
+    found: list[tuple[int, str]] = []
+    for node in ast.walk(tree):
+        line = getattr(node, "lineno", 0)
+        if isinstance(node, ast.Name) and node.id in RESTRICTED_NAMES:
+            found.append((line, node.id))
+        elif isinstance(node, ast.Name) and node.id.startswith("__"):
+            found.append((line, node.id))
+        elif isinstance(node, ast.Attribute) and node.attr.startswith("_"):
+            found.append((line, "." + node.attr))
+        elif isinstance(node, (ast.Import, ast.ImportFrom)):
+            names = [a.name for a in node.names] if isinstance(node, ast.Import) else [node.module or "."]
+            found += [(line, f"import {name}") for name in names if name not in ALLOWED_IMPORTS]
+        elif isinstance(node, (ast.ClassDef, ast.Global, ast.Nonlocal, ast.Await, ast.AsyncFunctionDef)):
+            found.append((line, type(node).__name__))
+    return [what for _, what in sorted(found, key=lambda pair: pair[0])]
+
+
+def parse_code(code: str) -> ast.Module:
+    """Parse a snippet or refuse it (`syntax`)."""
+    try:
+        return ast.parse(code)
+    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+        line = getattr(error, "lineno", None)
+        raise Refused("syntax", f"the code does not parse{f' (line {line})' if line else ''}: {error}") from None
+
+
+def audit_code(code: str) -> None:
+    """Refuse a snippet that writes attributes (`read_only`) or uses restricted Python (`restricted_code`)."""
+    tree = parse_code(code)
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Attribute) and isinstance(node.ctx, (ast.Store, ast.Del)):
+            raise Refused("read_only", f"line {node.lineno}: '{node.attr}' cannot be assigned; call a service instead")
+    if uses := restricted_uses(tree):
+        raise Refused("restricted_code", f"{uses[0]} is not allowed in agent code")

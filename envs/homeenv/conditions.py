@@ -1,0 +1,100 @@
+"""Conditions φ over a home, as text: `device("1001").light.brightness > 60`.
+
+Names: `device(did)`, `room(name)`, `home` (outdoors), each followed by an attribute path.
+Invariants: a condition compiles once against a plan, to a closure over the flat values; anything outside
+the grammar, or naming what the home lacks, is a `ConditionError` that says where; checking never raises.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from envs.documents import InputError
+from envs.homeenv.audit import Refused
+from envs.homeenv.expressions import Closure, ExpressionError, compile_expression, parse, path_of
+from envs.homeenv.home import OUTDOORS, Home, Plan
+
+
+class ConditionError(InputError):
+    """A condition that cannot be compiled against a home."""
+
+
+@dataclass(frozen=True)
+class Condition:
+    """A compiled condition. `slots` are the places it reads, `comparisons` its (slot, constant) pairs."""
+
+    text: str
+    check: Closure
+    slots: frozenset[int]
+    comparisons: tuple[tuple[int, Any], ...]
+
+    def holds(self, home: Home) -> bool:
+        """Whether the condition holds now. A comparison of unlike types is False."""
+        try:
+            return bool(self.check(home.values))
+        except (TypeError, ZeroDivisionError):
+            return False
+
+
+def compile_condition(text: str, plan: Plan) -> Condition:
+    """Compile `text` against `plan`, or raise `ConditionError` naming the column."""
+    slots: set[int] = set()
+
+    def resolve(node: ast.expr) -> Closure | None:
+        slot = _slot(node, plan)
+        if slot is None:
+            return None
+        slots.add(slot)
+        return lambda values: values[slot]
+
+    try:
+        tree = parse(text).body
+        check = compile_expression(tree, resolve)
+        if not slots:
+            raise ExpressionError("it reads nothing of the home", tree)
+    except ExpressionError as error:
+        raise ConditionError(
+            f"condition: {error.message}", where=f"{text.strip()!r}, column {error.column}",
+            remedy='write e.g. device("1001").state == "on"',
+        ) from None  # fmt: skip
+    return Condition(text.strip(), check, frozenset(slots), tuple(_comparisons(tree, plan)))
+
+
+def _slot(node: ast.expr, plan: Plan) -> int | None:
+    """The slot that `device("1").a.b`, `room("x").a` or `home.a` names; None for any other node."""
+    root, names = path_of(node)
+    match root:
+        case ast.Call(func=ast.Name(id="device" | "room" as kind), args=[ast.Constant(value=str(owner))], keywords=[]):
+            known = plan.by_did if kind == "device" else plan.by_room
+            if owner not in known:
+                raise ExpressionError(f"there is no {kind} '{owner}' in this home", root)
+        case ast.Name(id="home"):
+            owner = OUTDOORS
+        case _:
+            return None
+    try:
+        return plan.slot_of(owner, ".".join(names))
+    except Refused as error:
+        raise ExpressionError(error.message, node) from None
+
+
+def _comparisons(tree: ast.expr, plan: Plan) -> Iterator[tuple[int, Any]]:
+    """Every (slot, constant) that the expression compares, for the boundary filter."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Compare):
+            sides = [node.left, *node.comparators]
+            slots = [slot for side in sides if (slot := _slot(side, plan)) is not None]
+            for side in sides:
+                for value in _constants(side):
+                    yield from ((slot, value) for slot in slots)
+
+
+def _constants(node: ast.expr) -> Iterator[Any]:
+    try:
+        value = ast.literal_eval(node)
+    except ValueError:
+        return
+    yield value

@@ -1,0 +1,134 @@
+"""HomeEnv: a home as a Gymnasium environment (HomeFlow 3.2.1, A.3, A.4).
+
+Invariants: `step` never raises on an agent's action; progress is the share of Φ that holds; the episode
+terminates when all of Φ holds; a home without tasks never terminates.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from gymnasium import spaces
+
+from envs.homeenv.audit import Refused
+from envs.homeenv.conditions import Condition, compile_condition
+from envs.homeenv.home import Home
+from envs.homeenv.sandbox import Limits, RunResult
+from envs.homeenv.tools import TOOLSETS, Tool
+from envs.world import World
+
+TEXT = spaces.Text(max_length=1 << 16, charset=frozenset(map(chr, range(32, 127))) | {"\n"})
+
+
+@dataclass(frozen=True)
+class Task:
+    """A condition to be met in a home."""
+
+    id: int
+    compiled: Condition
+    home: Home
+
+    @property
+    def condition(self) -> str:
+        return self.compiled.text
+
+    @property
+    def finished(self) -> bool:
+        return self.compiled.holds(self.home)
+
+
+class TaskBoard:
+    """Φ: the conditions of an episode."""
+
+    def __init__(self, home: Home, tasks: tuple[Condition, ...] = ()) -> None:
+        self.home = home
+        self.tasks = [Task(i + 1, condition, home) for i, condition in enumerate(tasks)]
+
+    def add_task(self, condition: str) -> Task:
+        """Compile and add a condition, or raise `ConditionError`."""
+        task = Task(len(self.tasks) + 1, compile_condition(condition, self.home.plan), self.home)
+        self.tasks.append(task)
+        return task
+
+    @property
+    def progress(self) -> float:
+        """m: the share of conditions that holds (HomeFlow 3.4.2); 0 without conditions."""
+        if not self.tasks:
+            return 0.0
+        return sum(task.finished for task in self.tasks) / len(self.tasks)
+
+
+class Engine:
+    """What is inside the environment: the home and its tasks."""
+
+    def __init__(self, home: Home, tasks: tuple[Condition, ...] = ()) -> None:
+        self.home = home
+        self.task = TaskBoard(home, tasks)
+
+
+class HomeEnv(World):
+    """A world in which tool calls act on a home."""
+
+    def __init__(
+        self, home: Home, conditions: tuple[str, ...] = (), toolset: str = "homeflow", limits: Limits = Limits()
+    ) -> None:
+        if toolset not in TOOLSETS:
+            raise ValueError(f"toolset '{toolset}' is not one of {', '.join(TOOLSETS)}")
+        self._toolset: dict[str, Tool] = {tool.name: tool for tool in TOOLSETS[toolset]}
+        self._limits = limits
+        self._start = home.fork()
+        self.engine = Engine(home.fork(), tuple(compile_condition(text, home.plan) for text in conditions))
+        self.observation_space = TEXT
+        self.action_space = spaces.Dict({"name": TEXT, "code": TEXT})
+
+    @property
+    def tools(self) -> list[dict[str, Any]]:
+        return [tool.schema() for tool in self._toolset.values()]
+
+    def reset(self, *, seed: int | None = None, options: dict | None = None) -> tuple[str, dict[str, Any]]:
+        """Back to the home that was given, with the tasks that were added."""
+        super().reset(seed=seed)
+        self.engine = Engine(self._start.fork(), tuple(task.compiled for task in self.engine.task.tasks))
+        return "", self._info(None, None, ())
+
+    def step(self, action: Mapping[str, Any]) -> tuple[str, float, bool, bool, dict[str, Any]]:
+        home, before = self.engine.home.fork(), self.engine.task.progress
+        result = self._act(action)
+        progress = self.engine.task.progress
+        changed = tuple(str(home.plan.slots[change.slot]) for change in home.diff(self.engine.home))
+        info = self._info(result.refusal, result.error, changed)
+        return observe(result), progress - before, bool(self.engine.task.tasks) and progress == 1.0, False, info
+
+    def _act(self, action: Mapping[str, Any]) -> RunResult:
+        name = action.get("name") if isinstance(action, Mapping) else None
+        tool = self._toolset.get(name) if isinstance(name, str) else None
+        if tool is None:
+            known = ", ".join(self._toolset)
+            return RunResult("", Refused("unknown_tool", f"there is no tool {name!r} (there is {known})"))
+        arguments = {key: value for key, value in action.items() if key != "name"}
+        return tool.run(self.engine.home, arguments, self._limits)
+
+    def _info(self, refusal: Refused | None, error: str | None, changed: tuple[str, ...]) -> dict[str, Any]:
+        blocked = {"rule": refusal.rule, "message": refusal.message} if refusal else None
+        return {"progress": self.engine.task.progress, "blocked": blocked, "error": error, "changed": changed}
+
+    def fork(self) -> HomeEnv:
+        twin = HomeEnv.__new__(HomeEnv)
+        twin.__dict__.update(self.__dict__)
+        twin.engine = Engine(self.engine.home.fork(), tuple(task.compiled for task in self.engine.task.tasks))
+        return twin
+
+    def state_key(self) -> str:
+        return self.engine.home.state_key()
+
+
+def observe(result: RunResult) -> str:
+    """The text that an agent sees of a result: what was printed, then why it stopped, or "ok"."""
+    lines = [result.output.rstrip("\n")] if result.output.strip() else []
+    if result.refusal:
+        lines.append(f"refused: {result.refusal}")
+    elif result.error:
+        lines.append(f"error: {result.error}")
+    return "\n".join(lines) or "ok"

@@ -1,0 +1,114 @@
+"""The closed expression grammar that conditions, preconditions and service code share.
+
+Allowed: constants, tuples and lists, names and attribute paths that the caller resolves, comparisons
+(chained ones too), `and or not in`, arithmetic, conditional expressions, `abs min max len any all`.
+Invariants: an expression compiles once, to a closure of one argument (the scope); anything outside the
+grammar is an `ExpressionError` that names the column; nothing is ever evaluated by Python's `eval`.
+"""
+
+from __future__ import annotations
+
+import ast
+import operator
+from collections.abc import Callable
+from typing import Any
+
+Closure = Callable[[Any], Any]
+Resolver = Callable[[ast.expr], Closure | None]
+
+COMPARISONS: dict[type, Callable[[Any, Any], bool]] = {
+    ast.Eq: operator.eq, ast.NotEq: operator.ne, ast.Lt: operator.lt, ast.LtE: operator.le,
+    ast.Gt: operator.gt, ast.GtE: operator.ge, ast.Is: operator.is_, ast.IsNot: operator.is_not,
+    ast.In: lambda a, b: a in b, ast.NotIn: lambda a, b: a not in b,
+}  # fmt: skip
+ARITHMETIC: dict[type, Callable[[Any, Any], Any]] = {
+    ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.Div: operator.truediv,
+    ast.FloorDiv: operator.floordiv, ast.Mod: operator.mod,
+}  # fmt: skip
+FUNCTIONS: dict[str, Callable] = {"abs": abs, "min": min, "max": max, "len": len, "any": any, "all": all}
+
+
+class ExpressionError(ValueError):
+    """An expression outside the grammar: `message` says what, `column` where (from 1)."""
+
+    def __init__(self, message: str, node: ast.AST | None = None) -> None:
+        self.message = message
+        self.column = getattr(node, "col_offset", 0) + 1
+        super().__init__(f"{message} (column {self.column})")
+
+
+def parse(text: str, mode: str = "eval") -> ast.AST:
+    """The syntax tree of `text`; a syntax error becomes an `ExpressionError`."""
+    try:
+        return ast.parse(text.strip(), mode=mode)
+    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+        wrong = ExpressionError(f"cannot be parsed: {getattr(error, 'msg', error)}")
+        wrong.column = getattr(error, "offset", None) or 1
+        raise wrong from None
+
+
+def compile_expression(node: ast.expr, resolve: Resolver) -> Closure:
+    """Compile a tree to a closure over the scope. `resolve` is asked first about names, paths and calls."""
+    if isinstance(node, (ast.Name, ast.Attribute, ast.Call, ast.Subscript)):
+        if (closure := resolve(node)) is not None:
+            return closure
+    match node:
+        case ast.Constant(value=bool() | int() | float() | str() | None as value):
+            return lambda scope: value
+        case ast.Tuple(elts=parts) | ast.List(elts=parts):
+            closures = [compile_expression(part, resolve) for part in parts]
+            return lambda scope: tuple(part(scope) for part in closures)
+        case ast.BoolOp(op=op, values=parts):
+            closures = [compile_expression(part, resolve) for part in parts]
+            if isinstance(op, ast.And):
+                return lambda scope: all(part(scope) for part in closures)
+            return lambda scope: any(part(scope) for part in closures)
+        case ast.UnaryOp(op=ast.Not(), operand=part):
+            inner = compile_expression(part, resolve)
+            return lambda scope: not inner(scope)
+        case ast.UnaryOp(op=ast.USub(), operand=part):
+            inner = compile_expression(part, resolve)
+            return lambda scope: -inner(scope)
+        case ast.IfExp(test=test, body=body, orelse=orelse):
+            yes, no = compile_expression(body, resolve), compile_expression(orelse, resolve)
+            when = compile_expression(test, resolve)
+            return lambda scope: yes(scope) if when(scope) else no(scope)
+        case ast.BinOp(left=left, op=op, right=right) if type(op) in ARITHMETIC:
+            act = ARITHMETIC[type(op)]
+            a, b = compile_expression(left, resolve), compile_expression(right, resolve)
+            return lambda scope: act(a(scope), b(scope))
+        case ast.Compare():
+            return _comparison(node, resolve)
+        case ast.Call(func=ast.Name(id=name), args=args, keywords=[]) if name in FUNCTIONS:
+            call = FUNCTIONS[name]
+            closures = [compile_expression(part, resolve) for part in args]
+            return lambda scope: call(*(part(scope) for part in closures))
+    raise ExpressionError(f"'{ast.unparse(node)}' is not allowed here", node)
+
+
+def _comparison(node: ast.Compare, resolve: Resolver) -> Closure:
+    first = compile_expression(node.left, resolve)
+    links = [(COMPARISONS[type(op)], compile_expression(part, resolve)) for op, part in zip(node.ops, node.comparators)]
+    if len(links) == 1:
+        (act, second), = links
+        return lambda scope: act(first(scope), second(scope))
+
+    def chained(scope: Any) -> bool:
+        left = first(scope)
+        for act, closure in links:
+            right = closure(scope)
+            if not act(left, right):
+                return False
+            left = right
+        return True
+
+    return chained
+
+
+def path_of(node: ast.expr) -> tuple[ast.expr, tuple[str, ...]]:
+    """Split `root.a.b` into its root node and the names ("a", "b")."""
+    names: list[str] = []
+    while isinstance(node, ast.Attribute):
+        names.append(node.attr)
+        node = node.value
+    return node, tuple(reversed(names))

@@ -1,0 +1,282 @@
+"""A home: an immutable plan and one flat list of values (HomeFlow eq. 2).
+
+Invariants: `Home.call` is the only way an agent changes anything, and a refused call has changed nothing;
+`fork` is independent of its parent; `state_key` is exact (it covers plan, every value and the clock) and
+the same in every process; equal keys behave alike ever after. Slots are ordered: outdoors, rooms, devices.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import random
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property, lru_cache
+from typing import Any
+
+from envs.homeenv.audit import Refused
+from envs.homeenv.spec import CompiledService, DeviceSpec
+from envs.homeenv.types import ValueType
+
+ROOM_STATE: dict[str, ValueType] = {
+    "temperature": ValueType(type="float", range=(-40, 60), precision=0.1, unit="celsius"),
+    "humidity": ValueType(type="float", range=(0, 100), precision=0.1, unit="percentage"),
+    "brightness": ValueType(type="float", range=(0, 120000), precision=0.1, unit="lux"),
+}
+OUTDOORS = "outdoors"
+
+
+@dataclass(frozen=True)
+class Room:
+    """A room. `kind` is its use (bedroom, bathroom, ...), `parent` the room that holds it, if any."""
+
+    name: str
+    kind: str
+    parent: str | None = None
+    floor: int = 0
+
+
+@dataclass(frozen=True)
+class Device:
+    """A device in a room. `name` is what people call it, unique within its room."""
+
+    did: str
+    name: str
+    room: str
+    spec: DeviceSpec
+
+
+@dataclass(frozen=True)
+class Slot:
+    """One place of the flat state: who owns it (did, room name or `outdoors`), its path and its type."""
+
+    owner: str
+    path: str
+    type: ValueType
+
+    def __str__(self) -> str:
+        return f"{self.owner}.{self.path}"
+
+
+@dataclass(frozen=True)
+class Change:
+    """One slot that differs: `slot` is its index in the plan."""
+
+    slot: int
+    before: Any
+    after: Any
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What never changes about a home."""
+
+    rooms: tuple[Room, ...]
+    devices: tuple[Device, ...]
+    slots: tuple[Slot, ...] = field(init=False)
+    base: Mapping[str, int] = field(init=False, compare=False, hash=False)
+
+    def __post_init__(self) -> None:
+        _refuse_incoherent(self.rooms, self.devices)
+        slots = [Slot(OUTDOORS, path, kind) for path, kind in ROOM_STATE.items()]
+        base = {OUTDOORS: 0}
+        for room in self.rooms:
+            base[room.name] = len(slots)
+            slots += [Slot(room.name, path, kind) for path, kind in ROOM_STATE.items()]
+        for device in self.devices:
+            base[device.did] = len(slots)
+            slots += [Slot(device.did, path, a) for path, (_, a) in device.spec.attribute_index.items()]
+        object.__setattr__(self, "slots", tuple(slots))
+        object.__setattr__(self, "base", base)
+
+    @cached_property
+    def by_did(self) -> dict[str, Device]:
+        return {device.did: device for device in self.devices}
+
+    @cached_property
+    def by_room(self) -> dict[str, Room]:
+        return {room.name: room for room in self.rooms}
+
+    @cached_property
+    def services(self) -> dict[tuple[str, str], tuple[CompiledService, int]]:
+        """(did, dotted service path) -> the compiled service and the device's first slot."""
+        return {
+            (device.did, path): (service, self.base[device.did])
+            for device in self.devices
+            for path, service in device.spec.service_index.items()
+        }
+
+    @cached_property
+    def digest(self) -> int:
+        parts = [f"{r.name}|{r.kind}|{r.parent}|{r.floor}" for r in self.rooms]
+        parts += [f"{d.did}|{d.name}|{d.room}|{d.spec.digest}" for d in self.devices]
+        return _hash("\n".join(parts))
+
+    def slot_of(self, owner: str, path: str) -> int:
+        """The index of a slot, or `Refused`."""
+        if owner in self.by_did:
+            offset = self.by_did[owner].spec.attribute_index.get(path, (None,))[0]
+            if offset is None:
+                known = ", ".join(self.by_did[owner].spec.attribute_index)
+                raise Refused("unknown_attribute", f"device {owner} has no attribute '{path}' (it has {known})")
+            return self.base[owner] + offset
+        if owner not in self.base:
+            raise Refused("unknown_device", f"there is no device or room '{owner}'")
+        if path not in ROOM_STATE:
+            raise Refused("unknown_attribute", f"{owner} has no '{path}' (it has {', '.join(ROOM_STATE)})")
+        return self.base[owner] + list(ROOM_STATE).index(path)
+
+
+class Home:
+    """A plan, the values of its slots and a clock in seconds since the epoch (local time)."""
+
+    __slots__ = ("plan", "values", "clock", "_key")
+
+    def __init__(self, plan: Plan, values: Sequence[Any], clock: int = 0) -> None:
+        if len(values) != len(plan.slots):
+            raise ValueError(f"a home with {len(plan.slots)} slots got {len(values)} values")
+        self.plan, self.values, self.clock = plan, list(values), clock
+        self._key = 0
+        for slot, value in enumerate(self.values):
+            self._key ^= _slot_hash(slot, value)
+
+    @classmethod
+    def build(
+        cls,
+        rooms: Iterable[Room],
+        devices: Iterable[Device],
+        state: Mapping[str, Mapping[str, Any]],
+        clock: int = 0,
+    ) -> Home:
+        """A home from its parts; `state` gives each owner's values by path, all of them, checked."""
+        plan = Plan(tuple(rooms), tuple(devices))
+        values = []
+        for slot in plan.slots:
+            try:
+                values.append(slot.type.check(state[slot.owner][slot.path], str(slot)))
+            except KeyError:
+                raise ValueError(f"the state gives no value for {slot}") from None
+            except Refused as error:
+                raise ValueError(f"the state is wrong: {error.message}") from None
+        return cls(plan, values, clock)
+
+    def fork(self) -> Home:
+        """An independent copy: one list copy, the plan is shared."""
+        twin = Home.__new__(Home)
+        twin.plan, twin.values, twin.clock, twin._key = self.plan, self.values.copy(), self.clock, self._key
+        return twin
+
+    def state_key(self) -> str:
+        """An exact 128-bit hash of plan, state and clock, in hex."""
+        return f"{self._key ^ self.plan.digest ^ _hash(f'clock={self.clock}'):032x}"
+
+    def set(self, slot: int, value: Any) -> None:
+        """Put a canonical value in a slot and keep the key up to date. For worlds, not for agents."""
+        before = self.values[slot]
+        if before is not value:
+            self._key ^= _slot_hash(slot, before) ^ _slot_hash(slot, value)
+            self.values[slot] = value
+
+    def get(self, owner: str, path: str) -> Any:
+        """The value of a device's attribute (dotted path) or of a room's state, or `Refused`."""
+        return self.values[self.plan.slot_of(owner, path)]
+
+    def call(self, did: str, service: str, args: Sequence = (), kwargs: Mapping[str, Any] | None = None) -> None:
+        """Call a service, or raise `Refused` having changed nothing."""
+        try:
+            compiled, base = self.plan.services[did, service]
+        except (KeyError, TypeError):
+            raise self._unknown(did, service) from None
+        for slot, value in compiled.updates(self.values, base, compiled.bind(tuple(args), kwargs or {})):
+            self.set(slot, value)
+
+    def _unknown(self, did: Any, service: str) -> Refused:
+        if not isinstance(did, str) or did not in self.plan.by_did:
+            return Refused("unknown_device", f"there is no device {did!r}")
+        device = self.plan.by_did[did]
+        known = ", ".join(device.spec.service_index) or "no services"
+        return Refused("unknown_service", f"{device.name} {did} has no service '{service}' (it has {known})")
+
+    def diff(self, other: Home) -> list[Change]:
+        """Every slot in which `other` differs, `before` being this home's value."""
+        if other.plan is not self.plan and other.plan.digest != self.plan.digest:
+            raise ValueError("homes with different plans cannot be compared")
+        pairs = enumerate(zip(self.values, other.values))
+        return [Change(slot, mine, theirs) for slot, (mine, theirs) in pairs if mine != theirs]
+
+    def state_of(self, owner: str) -> dict[str, Any]:
+        """All values of a device, a room or `outdoors`, by path."""
+        if owner in self.plan.by_did:
+            base, index = self.plan.base[owner], self.plan.by_did[owner].spec.attribute_index
+            return {path: self.values[base + offset] for path, (offset, _) in index.items()}
+        return {path: self.get(owner, path) for path in ROOM_STATE}
+
+    def devices(self, room: str | None = None, category: str | None = None) -> Iterator[Device]:
+        """Devices in the order of the plan, of one room and one category if given."""
+        for device in self.plan.devices:
+            if room in (None, device.room) and category in (None, device.spec.category):
+                yield device
+
+
+class LoneDevice:
+    """A device outside any home: attributes to read, services to call (HomeFlow A.2)."""
+
+    def __init__(self, home: Home, did: str, prefix: str = "") -> None:
+        self._home, self._did, self._prefix = home, did, prefix
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_"):
+            raise AttributeError(name)
+        path = self._prefix + name
+        spec = self._home.plan.by_did[self._did].spec
+        if path in spec.attribute_index:
+            return self._home.get(self._did, path)
+        if path in spec.service_index:
+            return lambda *args, **kwargs: self._home.call(self._did, path, args, kwargs)
+        if any(component.name == path for component in spec.components):
+            return LoneDevice(self._home, self._did, path + ".")
+        raise AttributeError(f"{spec.name} has no attribute or service '{path}'")
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if not name.startswith("_"):
+            raise Refused("read_only", f"'{name}' cannot be assigned; call a service instead")
+        super().__setattr__(name, value)
+
+
+def lone_device(spec: DeviceSpec, seed: int | None = None) -> LoneDevice:
+    """A free-standing device with random values; the same seed gives the same device."""
+    rng = random.Random(seed)
+    zero = {path: kind.sample(rng) for path, kind in ROOM_STATE.items()}
+    values = {path: attribute.sample(rng) for path, (_, attribute) in spec.attribute_index.items()}
+    device = Device("1", spec.name, "bench", spec)
+    return LoneDevice(Home.build([Room("bench", "bench")], [device], {OUTDOORS: zero, "bench": zero, "1": values}), "1")
+
+
+def _refuse_incoherent(rooms: Sequence[Room], devices: Sequence[Device]) -> None:
+    names = [room.name for room in rooms]
+    owners = [OUTDOORS, *names, *(device.did for device in devices)]
+    if twice := {name for name in owners if owners.count(name) > 1} if len(set(owners)) < len(owners) else None:
+        raise ValueError(f"'{sorted(twice)[0]}' names two things; room names and device ids must be unique")
+    for room in rooms:
+        seen, at = {room.name}, room
+        while at.parent is not None:
+            if at.parent not in names or at.parent in seen:
+                raise ValueError(f"room '{room.name}' has the parent '{at.parent}', which is missing or its own child")
+            seen.add(at.parent)
+            at = rooms[names.index(at.parent)]
+    for device in devices:
+        if device.room not in names:
+            raise ValueError(f"device {device.did} is in room '{device.room}', which does not exist")
+
+
+def _hash(text: str) -> int:
+    return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=16).digest(), "big")
+
+
+def _slot_hash(slot: int, value: Any) -> int:
+    return _slot_text_hash(slot, repr(value))
+
+
+@lru_cache(maxsize=1 << 18)
+def _slot_text_hash(slot: int, text: str) -> int:
+    return _hash(f"{slot}={text}")

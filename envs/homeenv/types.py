@@ -1,0 +1,140 @@
+"""Value types of attributes and arguments (HomeFlow A.1).
+
+Invariants: `check` either returns the canonical value or refuses with a named rule; a canonical value
+passes `check` unchanged; `sample` returns only canonical values. Canonical values are hashable.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+import re
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+from envs.homeenv.audit import Refused
+
+TypeName = Literal["str", "bool", "int", "float", "hex", "enum", "list", "tuple", "dict"]
+HEX = re.compile(r"#[0-9a-f]{6}")
+NUMBERS = ("int", "float")
+
+
+class Model(BaseModel):
+    """Base of everything read from a file: unknown keys are refused, instances never change."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class ValueType(Model):
+    """One type with its bounds. `range` bounds numbers, or the length of str and list (inclusive)."""
+
+    type: TypeName
+    range: tuple[float, float] | None = None
+    options: tuple[str | int | float | bool, ...] | None = None
+    items: tuple[ValueType, ...] | None = Field(None, description="tuple: one a place; list: one; dict: named")
+    name: str | None = None
+    precision: float | None = Field(None, gt=0, description="numbers are rounded to a multiple of this")
+    unit: str | None = None
+
+    @model_validator(mode="after")
+    def _coherent(self) -> ValueType:
+        if self.range and not (self.range[0] < self.range[1]):
+            raise ValueError(f"range {list(self.range)}: the lower bound must be below the upper one")
+        if self.range and self.type not in (*NUMBERS, "str", "list"):
+            raise ValueError(f"a {self.type} takes no range")
+        if self.type == "enum" and not self.options:
+            raise ValueError("an enum needs options")
+        if self.options is not None and not self.options:
+            raise ValueError("options must not be empty")
+        if self.type in ("tuple", "list", "dict") and not self.items:
+            raise ValueError(f"a {self.type} needs items")
+        if self.type == "list" and len(self.items) != 1:
+            raise ValueError("a list has one item type")
+        if self.type == "dict" and not all(item.name for item in self.items):
+            raise ValueError("every item of a dict needs a name")
+        return self
+
+    def describe(self) -> str:
+        """The type in a few words, for messages and specifications shown to agents."""
+        bounds = f" {_number(self.range[0])}..{_number(self.range[1])}" if self.range else ""
+        if self.options:
+            bounds = " one of " + ", ".join(map(repr, self.options))
+        inner = f"({', '.join(item.describe() for item in self.items)})" if self.items else ""
+        return f"{self.type}{inner}{bounds}{' ' + self.unit if self.unit else ''}"
+
+    def check(self, value: Any, what: str = "value") -> Any:
+        """The canonical form of `value`, or `Refused` with `wrong_type` or `out_of_range`."""
+        value = self._typed(value, what)
+        if self.options is not None and value not in self.options:
+            raise Refused("out_of_range", f"{what} = {value!r} is not one of {', '.join(map(repr, self.options))}")
+        if self.range is not None:
+            size = value if self.type in NUMBERS else len(value)
+            if not self.range[0] <= size <= self.range[1]:
+                low, high = map(_number, self.range)
+                raise Refused("out_of_range", f"{what} = {value!r} is outside {low}..{high}")
+        return value
+
+    def _typed(self, value: Any, what: str) -> Any:
+        kind = self.type
+        if kind == "bool" and isinstance(value, bool):
+            return value
+        if kind == "int" and isinstance(value, int) and not isinstance(value, bool):
+            return self._rounded(value)
+        if kind == "float" and isinstance(value, (int, float)) and not isinstance(value, bool):
+            if math.isfinite(value):
+                return self._rounded(float(value))
+        if kind in ("str", "enum") and isinstance(value, str) or (kind == "enum" and value in self.options):
+            return value
+        if kind == "hex" and isinstance(value, str) and HEX.fullmatch(value.lower()):
+            return value.lower()
+        if kind == "tuple" and isinstance(value, (tuple, list)) and len(value) == len(self.items):
+            pairs = enumerate(zip(self.items, value))
+            return tuple(item.check(part, f"{what}[{i}]") for i, (item, part) in pairs)
+        if kind == "list" and isinstance(value, (tuple, list)):
+            return tuple(self.items[0].check(part, f"{what}[{i}]") for i, part in enumerate(value))
+        if kind == "dict" and isinstance(value, (dict, tuple)):
+            return self._typed_dict(value, what)
+        raise Refused("wrong_type", f"{what} = {value!r} is not {self.describe()}")
+
+    def _typed_dict(self, value: Any, what: str) -> tuple:
+        pairs = dict(value)
+        names = {item.name for item in self.items}
+        if set(pairs) != names:
+            raise Refused("wrong_type", f"{what} needs exactly the keys {', '.join(sorted(names))}")
+        return tuple((item.name, item.check(pairs[item.name], f"{what}.{item.name}")) for item in self.items)
+
+    def _rounded(self, value: float) -> float:
+        if self.precision is None:
+            return value
+        rounded = round(round(value / self.precision) * self.precision, 10)
+        return int(rounded) if self.type == "int" else rounded
+
+    def sample(self, rng: random.Random) -> Any:
+        """A canonical value, drawn evenly from what the type allows."""
+        if self.options is not None:
+            return rng.choice(self.options)
+        low, high = self.range or (0, 100)
+        match self.type:
+            case "bool":
+                return rng.random() < 0.5
+            case "int":
+                return self.check(rng.randint(math.ceil(low), math.floor(high)))
+            case "float":
+                drawn = self._rounded(round(rng.uniform(low, high), 1))
+                return float(min(max(drawn, low), high))
+            case "hex":
+                return f"#{rng.randrange(1 << 24):06x}"
+            case "str":
+                return "".join(rng.choice("abcdefghij") for _ in range(max(1, int(low))))
+            case "list":
+                return tuple(self.items[0].sample(rng) for _ in range(int(low)))
+            case "tuple":
+                return tuple(item.sample(rng) for item in self.items)
+            case "dict":
+                return tuple((item.name, item.sample(rng)) for item in self.items)
+        raise AssertionError(self.type)
+
+
+def _number(value: float) -> str:
+    return str(int(value)) if float(value).is_integer() else str(value)

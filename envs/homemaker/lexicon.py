@@ -1,0 +1,82 @@
+"""What people call rooms and devices, in two halves that share no name.
+
+Invariants: a name stands once in the whole lexicon, so it is in one half and means one type; names are
+lower case ASCII of one or two words.
+"""
+
+from __future__ import annotations
+
+import itertools
+import random
+import re
+from collections.abc import Collection
+from functools import lru_cache
+from pathlib import Path
+from typing import Literal
+
+from pydantic import Field, model_validator
+
+from envs.documents import read_yaml, validate
+from envs.homeenv.spec import DeviceSpec
+from envs.homeenv.types import Model
+
+Half = Literal["train", "heldout"]
+NAME = re.compile(r"[a-z][a-z-]*( [a-z-]+)?")
+
+
+class Names(Model):
+    """The names of one type, by half."""
+
+    train: tuple[str, ...] = Field(min_length=1)
+    heldout: tuple[str, ...] = Field(min_length=1)
+
+
+class Lexicon(Model):
+    """Names by room type and by product or category; `fits` limits a name to some room kinds."""
+
+    rooms: dict[str, Names]
+    devices: dict[str, Names]
+    fits: dict[str, tuple[str, ...]] = Field(default_factory=dict)
+
+    @model_validator(mode="after")
+    def _each_name_once(self) -> Lexicon:
+        seen: set[str] = set()
+        for names in (*self.rooms.values(), *self.devices.values()):
+            for name in (*names.train, *names.heldout):
+                if name in seen:
+                    raise ValueError(f"the name '{name}' is given twice")
+                if not NAME.fullmatch(name):
+                    raise ValueError(f"the name '{name}' is not one or two words of lower case letters")
+                seen.add(name)
+        if unknown := [name for name in self.fits if name not in seen]:
+            raise ValueError(f"fits names '{unknown[0]}', which no type has")
+        return self
+
+    def room_name(self, room_type: str, half: Half, used: Collection[str], rng: random.Random) -> str:
+        """A name for a room that no other room has."""
+        return _draw(getattr(self.rooms[room_type], half), used, rng)
+
+    def device_name(
+        self, spec: DeviceSpec, kind: str, half: Half, used: Collection[str], rng: random.Random
+    ) -> str:
+        """A name for a device that fits its room and that no other device there has."""
+        names = self.devices.get(spec.name) or self.devices.get(spec.category)
+        if names is None:  # a product of the user's own: called by its specification in both halves
+            return _draw((spec.name.replace("_", " "),), used, rng)
+        pool = getattr(names, half)
+        return _draw([name for name in pool if kind in self.fits.get(name, (kind,))] or pool, used, rng)
+
+
+def _draw(pool: Collection[str], used: Collection[str], rng: random.Random) -> str:
+    """A name that is not used yet, numbered once all are."""
+    for number in itertools.count(1):
+        numbered = pool if number == 1 else [f"{name} {number}" for name in pool]
+        if free := [name for name in numbered if name not in used]:
+            return rng.choice(free)
+    raise AssertionError("numbers do not end")
+
+
+@lru_cache(maxsize=1)
+def shipped_lexicon() -> Lexicon:
+    """The lexicon that comes with homerl."""
+    return validate(Lexicon, read_yaml(Path(__file__).parent / "lexicon.yaml"))

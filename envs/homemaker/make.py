@@ -1,0 +1,150 @@
+"""Homes from seeds: weather, layout, furniture, climate, in this order (HomeFlow 3.2.2).
+
+Invariants: `make_home` is a pure function of seed and recipe, byte for byte and in every process (given the
+same files); catalogues, lexicon and weather are read once a process.
+"""
+
+from __future__ import annotations
+
+import calendar
+import math
+import random
+from collections.abc import Sequence
+from datetime import datetime
+from functools import lru_cache
+from pathlib import Path
+
+from pydantic import Field, model_validator
+
+from envs.documents import InputError
+from envs.homeenv import spec as specs
+from envs.homeenv.home import Device, Home, Room
+from envs.homeenv.spec import Catalogue, DeviceSpec
+from envs.homeenv.types import Model
+from envs.homemaker.climate import initial_state
+from envs.homemaker.furnish import capacity, furnish
+from envs.homemaker.layout import draw_layout
+from envs.homemaker.lexicon import Half, shipped_lexicon
+from envs.homemaker.weather import Sky, Weather
+
+TRIES = 50  # layouts drawn before a recipe whose devices find no room is refused
+
+
+class HomeRecipe(Model):
+    """What kind of homes to make. Pairs are inclusive ranges."""
+
+    devices: tuple[int, int] = (2, 6)
+    rooms: tuple[int, int] | None = Field(None, description="from the number of devices if left out")
+    lexicon: Half = "train"
+    categories: tuple[str, ...] | None = Field(None, description="only these categories; all if left out")
+    weather: tuple[str, ...] = Field((), description="EPW files; empty: the bundled typical years")
+    did_range: tuple[int, int] = (1001, 9999)
+    catalogue: tuple[str, ...] = Field((), description="folders of device files, added to the shipped ones")
+
+    @model_validator(mode="after")
+    def _coherent(self) -> HomeRecipe:
+        for name, least in (("devices", 0), ("rooms", 1), ("did_range", 0)):
+            low, high = getattr(self, name) or (least, least)
+            if not least <= low <= high:
+                raise ValueError(f"{name} [{low}, {high}] must be two numbers from {least} up, smaller first")
+        low, high = self.did_range
+        if high - low + 1 < self.devices[1]:
+            raise ValueError(f"did_range [{low}, {high}] has too few ids for {self.devices[1]} devices")
+        return self
+
+
+DEFAULT = HomeRecipe()
+
+
+def make_home(seed: int, recipe: HomeRecipe = DEFAULT) -> Home:
+    """The home of this seed, or `InputError` where the recipe cannot be met."""
+    rng = random.Random(f"home {seed}")  # text seeds are hashed whole, so -1 and 1 differ
+    lexicon, products = shipped_lexicon(), _products(recipe.catalogue, recipe.categories)
+    sky = Weather.load(recipe.weather).sample(rng)
+    wanted = rng.randint(*recipe.devices)
+    for _ in range(TRIES):
+        rooms = draw_layout(_room_count(wanted, recipe, rng), lexicon, recipe.lexicon, rng)
+        if (room_for := capacity(rooms, products)) >= recipe.devices[0]:
+            break
+    else:
+        raise InputError(
+            f"a home should have {recipe.devices[0]} devices, but its rooms hold only {room_for} of these",
+            where="HomeRecipe", remedy="allow more rooms, more categories or fewer devices",
+        )  # fmt: skip
+    dids = range(recipe.did_range[0], recipe.did_range[1] + 1)
+    devices = furnish(rooms, min(wanted, room_for), products, dids, lexicon, recipe.lexicon, rng)
+    return _build(rooms, devices, sky, rng)
+
+
+def _build(
+    rooms: Sequence[Room], devices: Sequence[Device], sky: Sky, rng: random.Random, given: dict | None = None
+) -> Home:
+    state = initial_state(rooms, devices, sky, rng, given)
+    return Home.build(rooms, devices, state, clock=calendar.timegm(sky.when.timetuple()))
+
+
+def _room_count(devices: int, recipe: HomeRecipe, rng: random.Random) -> int:
+    """SMH-Bench's homes lie near this line: 5.5 rooms for 5.5 devices, 10.5 for 35, 31 for 135."""
+    if recipe.rooms is not None:
+        return rng.randint(*recipe.rooms)
+    usual = 4.4 + 0.195 * devices
+    count = rng.randint(math.ceil(0.85 * usual), math.floor(1.15 * usual))
+    return min(count, max(devices, 2))
+
+
+@lru_cache(maxsize=64)
+def _products(folders: tuple[str, ...], categories: tuple[str, ...] | None) -> dict[str, list[DeviceSpec]]:
+    """The specifications to choose from, by category."""
+    products: dict[str, list[DeviceSpec]] = {}
+    catalogue = _catalogue(folders)
+    for spid in sorted(catalogue):
+        products.setdefault(catalogue[spid].category, []).append(catalogue[spid])
+    if categories is None:
+        return products
+    if unknown := [category for category in categories if category not in products]:
+        raise InputError(
+            f"there are no devices of the category '{unknown[0]}'",
+            where="HomeRecipe.categories", remedy=f"known: {', '.join(sorted(products))}",
+        )  # fmt: skip
+    return {category: products[category] for category in products if category in categories}
+
+
+@lru_cache(maxsize=64)
+def _catalogue(folders: tuple[str, ...]) -> Catalogue:
+    """The shipped catalogue, with the user's folders added."""
+    shipped = Path(specs.__file__).parent / "catalogue"
+    return Catalogue.load(shipped, *map(Path, folders)) if folders else Catalogue.shipped()
+
+
+class HomeSampler:
+    """The paper's name for the maker of homes (HomeFlow A.3)."""
+
+    @staticmethod
+    def sample(seed: int, **recipe) -> Home:
+        """The home of this seed; keyword arguments are a `HomeRecipe`'s."""
+        return make_home(seed, HomeRecipe(**recipe))
+
+    @staticmethod
+    def sample_test() -> Home:
+        """A small fixed home, in which device 1001 is a light that is on."""
+        rooms = (
+            Room("living room", "living_room"),
+            Room("master bedroom", "bedroom"),
+            Room("ensuite bathroom", "bathroom", "master bedroom"),
+        )
+        catalogue = Catalogue.shipped()
+        devices = (
+            Device("1001", "ceiling light", "living room", catalogue["100001"]),
+            Device("1002", "air conditioner", "living room", catalogue["100301"]),
+            Device("1003", "bedside lamp", "master bedroom", catalogue["100002"]),
+            Device("1004", "curtain", "master bedroom", catalogue["100501"]),
+            Device("1005", "climate sensor", "ensuite bathroom", catalogue["101701"]),
+        )
+        sky = Sky("nowhere", 36.1, -79.95, datetime(2025, 6, 1, 20, 30), 27.5, 60.0, 350.0, 2.0)
+        given = {
+            "1001": {"state": "on", "brightness": 40, "hs_color": (30.0, 20.0)},
+            "1002": {"state": "on", "ac_mode": "cool", "target_temperature": 24},
+            "1003": {"state": "off", "brightness": 50, "color_temperature": 3000},
+            "1004": {"position": 100},
+        }
+        return _build(rooms, devices, sky, random.Random(0), given)

@@ -1,0 +1,224 @@
+"""Typical years: real hourly weather from which a home's moment is drawn.
+
+Invariants: a year is 8,760 hours of valid numbers (28 February is followed by 1 March); daylight is zero
+while the sun is below the horizon, and otherwise follows its height such that the mean of an hour is the
+file's; the same rng gives the same sky in every process. pvlib and pandas are imported when a year is read.
+"""
+
+from __future__ import annotations
+
+import io
+import math
+import random
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from envs.documents import InputError
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
+
+YEAR = 2025  # the calendar year in which every typical year is told; any year without a 29 February would do
+HOURS = 8760
+CELLS = 6  # daylight is resolved to ten minutes
+LUX_PER_WATT = 110.0  # luminous efficacy of global daylight, lumen per watt
+EPW_HEADER, EPW_FIELDS = 8, 35
+BUNDLED = ("703165TY.csv", "723170TYA.CSV", "12839.tm2")  # Sand Point, Greensboro, Miami: shipped with pvlib
+EPW_REMEDY = "name an EnergyPlus weather file (*.epw), or leave `weather` empty to use the bundled years"
+
+
+class Column(NamedTuple):
+    """A column of an EPW file: field, pvlib's name, bounds, and the number from which on it marks a gap."""
+
+    field: int
+    pvlib: str
+    low: float
+    high: float
+    missing: float
+
+
+EPW_COLUMNS = (
+    Column(6, "temp_air", -70, 70, 99.9),
+    Column(8, "relative_humidity", 0, 110, 999),
+    Column(13, "ghi", 0, 2000, 9999),
+    Column(21, "wind_speed", 0, 100, 999),
+)
+
+
+@dataclass(frozen=True)
+class Sky:
+    """The weather at a place and minute: local standard time, celsius, percent, lux, m/s."""
+
+    place: str
+    latitude: float
+    longitude: float
+    when: datetime
+    temperature: float
+    humidity: float
+    illuminance: float
+    wind: float
+
+
+@dataclass(frozen=True)
+class Year:
+    """A typical year: values at the end of each hour, and daylight (lux) every ten minutes."""
+
+    place: str
+    latitude: float
+    longitude: float
+    temperature: np.ndarray
+    humidity: np.ndarray
+    wind: np.ndarray
+    daylight: np.ndarray
+
+    def at(self, minute: int) -> Sky:
+        """The sky `minute` minutes after New Year."""
+        hour, part = divmod(minute, 60)
+
+        def between(hourly: np.ndarray) -> float:
+            return round(float(hourly[hour - 1] + (hourly[hour] - hourly[hour - 1]) * part / 60), 1)
+
+        return Sky(
+            self.place, self.latitude, self.longitude,
+            when=datetime(YEAR, 1, 1) + timedelta(minutes=minute),
+            temperature=between(self.temperature),
+            humidity=between(self.humidity),
+            illuminance=round(float(self.daylight[minute * CELLS // 60]), 1),
+            wind=between(self.wind),
+        )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Weather:
+    """Some typical years to draw from."""
+
+    years: tuple[Year, ...]
+
+    @classmethod
+    def load(cls, paths: tuple[str, ...] = ()) -> Weather:
+        """The years of these EPW files, or the bundled ones; read once a process."""
+        return cls(tuple(_epw_year(path) for path in paths) or _bundled_years())
+
+    def sample(self, rng: random.Random) -> Sky:
+        """A year, a day and a minute, drawn evenly."""
+        return rng.choice(self.years).at(rng.randrange(HOURS * 60))
+
+
+@lru_cache(maxsize=1)
+def _bundled_years() -> tuple[Year, ...]:
+    import pvlib
+
+    sand_point, greensboro, miami = (Path(pvlib.__file__).parent / "data" / name for name in BUNDLED)
+    tmy3 = (pvlib.iotools.read_tmy3(path, coerce_year=YEAR) for path in (sand_point, greensboro))
+    return (*(_tmy3_year(data, meta) for data, meta in tmy3), _tmy2_year(*pvlib.iotools.read_tmy2(miami)))
+
+
+def _tmy3_year(data: DataFrame, meta: dict) -> Year:
+    place = f"{meta['Name']}, {meta['State']}".replace('"', "")
+    return _year(place, meta, data["temp_air"], data["relative_humidity"], data["ghi"], data["wind_speed"])
+
+
+def _tmy2_year(data: DataFrame, meta: dict) -> Year:
+    place = f"{meta['City']}, {meta['State']}"
+    # Temperature and wind stand in tenths in the file.
+    return _year(place, meta, data["DryBulb"] / 10, data["RHum"], data["GHI"], data["Wspd"] / 10)
+
+
+@lru_cache(maxsize=64)
+def _epw_year(path: str) -> Year:
+    """A year from an EPW file, or `InputError` naming file and line."""
+    from pvlib.iotools import read_epw
+
+    text = _checked_epw(path)
+    try:
+        data, meta = read_epw(io.StringIO(text), coerce_year=YEAR)
+    except Exception as error:  # pandas raises whatever it likes over a malformed row
+        raise InputError(f"the weather cannot be read: {error}", path, EPW_REMEDY) from None
+    columns = (_filled(data[column.pvlib].to_numpy(float), column.missing) for column in EPW_COLUMNS)
+    return _year(", ".join(part for part in (meta["city"], meta["country"]) if part), meta, *columns)
+
+
+def _checked_epw(path: str) -> str:
+    """The text of an EPW file whose coordinates and needed columns are sound; a 29 February is left out."""
+    try:
+        text = Path(path).read_bytes().decode("latin-1")
+    except OSError as error:
+        raise InputError(f"the weather file cannot be read: {error.strerror}", path, EPW_REMEDY) from None
+    lines = (
+        text.replace("\r\n", "\n").rstrip().split("\n")
+    )  # splitlines would also split inside foreign letters
+    head = lines[0].split(",")
+    if len(head) < 10 or head[0].upper() != "LOCATION" or None in map(_number, head[6:10]):
+        what = "not an EPW file: its first line gives no LOCATION with coordinates"
+        raise InputError(what, f"{path}:1", EPW_REMEDY)
+    rows = []
+    for number, row in enumerate(lines[EPW_HEADER:], EPW_HEADER + 1):
+        fields = row.split(",")
+        if problem := _row_problem(fields):
+            raise InputError(problem, f"{path}:{number}", EPW_REMEDY)
+        if [_number(field) for field in fields[1:3]] != [2, 29]:
+            rows.append(row)
+    if len(rows) != HOURS:
+        what = f"the file holds {len(rows)} hours, a year has {HOURS}"
+        raise InputError(what, f"{path}:{len(lines)}", EPW_REMEDY)
+    return "\n".join(lines[:EPW_HEADER] + rows)
+
+
+def _row_problem(fields: list[str]) -> str | None:
+    """What is wrong with one hour of an EPW file, if anything."""
+    if len(fields) < EPW_FIELDS:
+        return f"this hour has {len(fields)} fields, an EPW hour has {EPW_FIELDS}"
+    for column in EPW_COLUMNS:
+        text = fields[column.field]
+        value = _number(text)
+        if value is None or not (column.low <= value <= column.high or value >= column.missing):
+            return f"{column.pvlib} (field {column.field + 1}) is '{text}', not {column.low}..{column.high}"
+    return None
+
+
+def _number(text: str) -> float | None:
+    try:
+        number = float(text)
+    except ValueError:
+        return None
+    return number if math.isfinite(number) else None
+
+
+def _filled(values: np.ndarray, missing: float) -> np.ndarray:
+    """Gaps (marked by `missing`) are bridged by a straight line between their neighbours."""
+    known = np.flatnonzero(values < missing)
+    return np.interp(np.arange(len(values)), known, values[known]) if len(known) else np.zeros(len(values))
+
+
+def _year(place: str, meta: dict, temperature: Any, humidity: Any, irradiance: Any, wind: Any) -> Year:
+    """A year from hourly columns; `irradiance` is the mean (W/m2) of the hour that ends."""
+    latitude, longitude = round(float(meta["latitude"]), 3), round(float(meta["longitude"]), 3)
+    height = _sun_height(latitude, longitude, float(meta["TZ"])).reshape(HOURS, CELLS)
+    mean = height.mean(axis=1)
+    share = np.divide(height, mean[:, None], out=np.zeros_like(height), where=mean[:, None] > 0.01)
+    daylight = np.asarray(irradiance, float)[:, None] * share * LUX_PER_WATT
+    return Year(
+        place, latitude, longitude,
+        temperature=np.asarray(temperature, float),
+        humidity=np.clip(np.asarray(humidity, float), 0, 100),
+        wind=np.asarray(wind, float),
+        daylight=np.clip(daylight, 0, 120_000).ravel(),
+    )  # fmt: skip
+
+
+def _sun_height(latitude: float, longitude: float, timezone: float) -> np.ndarray:
+    """The sine of the sun's elevation in the middle of every ten minutes of the year, 0 at night."""
+    from pvlib import solarposition
+
+    hours = (np.arange(HOURS * CELLS) + 0.5) / CELLS
+    day = hours // 24 + 1
+    solar_time = hours % 24 + longitude / 15 - timezone + solarposition.equation_of_time_spencer71(day) / 60
+    zenith = solarposition.solar_zenith_analytical(
+        np.radians(latitude), np.radians(15 * (solar_time - 12)), solarposition.declination_spencer71(day)
+    )
+    return np.maximum(np.cos(zenith), 0)

@@ -1,0 +1,116 @@
+"""The World contract, what a step did, and `check_world`, which proves the contract on any world.
+
+Invariants of a world: `fork` is an independent copy; `state_key` is an exact hash of physical state, clock
+and pending rules, the same in every process, and equal keys behave alike ever after; a refused call
+changes nothing; `step` returns the gain in progress as reward.
+"""
+
+from __future__ import annotations
+
+import copy
+from abc import abstractmethod
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Self
+
+import gymnasium as gym
+
+Action = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class StepFacts:
+    """What one agent message did: all that rewards need, so that they need no tokenizer and no world.
+
+    `progress_*` is m before and after (0..1); `blocked` are the auditor's rules that were applied;
+    `changed` the slots that differ after the step, as text; `strayed` is the number of devices that no
+    intent concerns and that differ from the start, before and after; `turn` counts from 1, `opens_turn` marks
+    its first step, `last` the last step of the episode.
+    """
+
+    turn: int
+    progress_before: float
+    progress_after: float
+    code: str | None = None
+    code_tokens: int = 0
+    blocked: tuple[str, ...] = ()
+    error: str | None = None
+    changed: tuple[str, ...] = ()
+    strayed_before: int = 0
+    strayed_after: int = 0
+    opens_turn: bool = True
+    last: bool = False
+
+
+class World(gym.Env):
+    """A `gymnasium.Env` whose actions are tool calls: `{"name": "pyexec", "code": "..."}`."""
+
+    metadata: dict[str, Any] = {"render_modes": []}
+
+    @property
+    @abstractmethod
+    def tools(self) -> list[dict[str, Any]]:
+        """The tools that an agent may call, as OpenAI function schemas."""
+
+    @abstractmethod
+    def fork(self) -> Self:
+        """An independent copy."""
+
+    @abstractmethod
+    def state_key(self) -> str:
+        """An exact hash of what decides the future."""
+
+    @abstractmethod
+    def step(self, action: Action) -> tuple[str, float, bool, bool, dict[str, Any]]:
+        """Take a tool call; info holds `progress`, `blocked` (rule and message, or None), `error`, `changed`."""
+
+
+class ContractError(AssertionError):
+    """A world that breaks the contract: the message says which clause and on which action."""
+
+
+def check_world(world: World, actions: Iterable[Action]) -> None:
+    """Play `actions` and prove the contract on each; raise `ContractError` at the first breach."""
+    _check_tools(world.tools)
+    for action in [*actions, {"name": "no such tool"}]:
+        frozen = copy.deepcopy(dict(action))
+        key, twin = world.state_key(), world.fork()
+        _require(twin.state_key() == key, "a fork has another state key", action)
+        here, there = world.step(action), twin.step(action)
+        _require(dict(action) == frozen, "step changed its action", action)
+        _check_result(here, action)
+        _require(here == there, "equal keys behaved differently", action)
+        _require(world.state_key() == twin.state_key(), "equal keys led to different keys", action)
+        info = here[4]
+        _require(bool(info["changed"]) == (world.state_key() != key), "`changed` and the state key disagree", action)
+        if action["name"] == "no such tool":
+            _require(info["blocked"] is not None, "an unknown tool was not blocked", action)
+            _require(world.state_key() == key, "a refused call changed something", action)
+    key, twin = world.state_key(), world.fork()
+    for action in actions:
+        twin.step(action)
+    _require(world.state_key() == key, "a fork's steps reached its parent", None)
+
+
+def _check_tools(tools: list[dict[str, Any]]) -> None:
+    names = []
+    for tool in tools:
+        function = tool.get("function", {})
+        _require(tool.get("type") == "function" and function.get("name"), "a tool is not an OpenAI function", tool)
+        _require(function.get("parameters", {}).get("type") == "object", "a tool's parameters are no object", tool)
+        names.append(function["name"])
+    _require(names and len(set(names)) == len(names), "tool names are missing or repeated", names)
+
+
+def _check_result(result: tuple, action: Action) -> None:
+    observation, reward, terminated, truncated, info = result
+    _require(isinstance(observation, str), "the observation is not text", action)
+    _require(isinstance(reward, float), "the reward is not a float", action)
+    _require(isinstance(terminated, bool) and isinstance(truncated, bool), "ends are not booleans", action)
+    _require({"progress", "blocked", "error", "changed"} <= set(info), "info lacks a key", action)
+    _require(0.0 <= info["progress"] <= 1.0, "progress is outside 0..1", action)
+
+
+def _require(holds: Any, clause: str, action: Any) -> None:
+    if not holds:
+        raise ContractError(f"{clause} (action: {action!r})")

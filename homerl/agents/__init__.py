@@ -1,0 +1,1 @@
+"""Agents: they answer a dialogue with candidate messages."""

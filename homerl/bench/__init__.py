@@ -1,0 +1,1 @@
+"""Benchmarks: suites of held-out blueprints, played and scored by the home."""

@@ -1,0 +1,77 @@
+"""Scores with intervals.
+
+Invariants: only outcomes that say something about the agent count; intervals are seeded percentile
+bootstraps, so the same results give the same figures.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from homerl.trajectory import Trajectory
+
+RESAMPLES = 10_000
+
+
+def result_row(trajectory: Trajectory, tokens: int) -> dict[str, Any]:
+    """What a suite keeps of one episode beside the trajectory itself."""
+    return {
+        "id": trajectory.blueprint["id"],
+        "subcategories": [intent["subcategory"] for intent in trajectory.blueprint["intents"]],
+        "families": [intent["family"] for intent in trajectory.blueprint["intents"]],
+        "devices": len(trajectory.blueprint["home"]["devices"]),
+        "outcome": str(trajectory.outcome),
+        "success": trajectory.success,
+        "phi": trajectory.progress == 1.0,
+        "progress": trajectory.progress,
+        "tool_calls": trajectory.tool_calls,
+        "tokens": tokens,
+    }
+
+
+def score(rows: Sequence[Mapping[str, Any]], seed: int = 0) -> dict[str, Any]:
+    """Success rate with its 95 % interval, the same by Φ alone, means, and counts by outcome and family.
+
+    `success` is Φ with nothing else touched where the blueprint says `preserve`; `phi` is Φ alone.
+    """
+    counted = [row for row in rows if row["outcome"] in ("success", "agent_failure", "turn_limit", "step_limit")]
+    if not counted:
+        return {"n": 0, "outcomes": dict(Counter(row["outcome"] for row in rows))}
+    success = np.array([row["success"] for row in counted], dtype=float)
+    families = sorted({family for row in counted for family in row["families"]})
+    return {
+        "n": len(counted),
+        "success": float(success.mean()),
+        "interval": mean_interval(success, seed),
+        "phi": float(np.mean([row["phi"] for row in counted])),
+        "progress": float(np.mean([row["progress"] for row in counted])),
+        "tool_calls": float(np.mean([row["tool_calls"] for row in counted])),
+        "tokens": float(np.mean([row["tokens"] for row in counted])),
+        "outcomes": dict(sorted(Counter(row["outcome"] for row in rows).items())),
+        "by_family": {
+            family: float(np.mean([row["success"] for row in counted if family in row["families"]])) for family in families
+        },
+    }
+
+
+def mean_interval(values: np.ndarray, seed: int = 0) -> tuple[float, float]:
+    """The 95 % percentile-bootstrap interval of a mean."""
+    draws = np.random.default_rng(seed).integers(0, len(values), (RESAMPLES, len(values)))
+    low, high = np.percentile(values[draws].mean(axis=1), [2.5, 97.5])
+    return float(low), float(high)
+
+
+def paired_difference(
+    before: Sequence[Mapping[str, Any]], after: Sequence[Mapping[str, Any]], seed: int = 0
+) -> dict[str, Any]:
+    """Gain in success of `after` over `before` on the same instances, with its paired 95 % interval."""
+    first = {row["id"]: float(row["success"]) for row in before}
+    pairs = [(first[row["id"]], float(row["success"])) for row in after if row["id"] in first]
+    if not pairs:
+        raise ValueError("the two results share no instance")
+    gains = np.array([b - a for a, b in pairs])
+    return {"n": len(pairs), "gain": float(gains.mean()), "interval": mean_interval(gains, seed)}

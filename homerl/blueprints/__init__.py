@@ -1,0 +1,1 @@
+"""Blueprints: intents compiled into checkable conditions (HomeFlow 3.3.1, Appendix B)."""

@@ -1,0 +1,89 @@
+"""What can be asked of a home: single changes, each with its reference calls and its condition.
+
+Invariants: every action is executable in the home it was found in, does not hold yet, and its condition
+holds after its calls; values are ones that people say.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import random
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from envs.homeenv.audit import Refused
+from envs.homeenv.home import Device, Home
+from envs.homeenv.spec import CompiledService
+from envs.homeenv.types import ValueType
+from homerl.blueprints.blueprint import Call
+
+SPOKEN_TYPES = ("str", "enum", "bool", "int", "float")
+
+
+@dataclass(frozen=True)
+class Action:
+    """One change of one device: the service, the value said (None for services without arguments)."""
+
+    device: Device
+    service: str
+    value: Any
+    plan: tuple[Call, ...]
+    condition: str
+
+
+def actions(home: Home, rng: random.Random) -> Iterator[Action]:
+    """Actions in random order, one for each service of each device at most."""
+    pairs = [(device, path) for device in home.plan.devices for path in device.spec.service_index]
+    rng.shuffle(pairs)
+    for device, path in pairs:
+        if action := propose(home, device, path, rng):
+            yield action
+
+
+def propose(home: Home, device: Device, path: str, rng: random.Random) -> Action | None:
+    """The action of calling `path`, if it can be said and would change something the user asked for."""
+    compiled = device.spec.service_index[path]
+    arguments = compiled.service.arguments
+    if len(arguments) > 1 or any(a.type not in SPOKEN_TYPES for a in arguments):
+        return None
+    value = spoken_value(arguments[0], rng) if arguments else None
+    call = Call(did=device.did, service=path, args=(value,) if arguments else ())
+    plan = (*_enabling(device, path, compiled), call)
+    after = home.fork()
+    try:
+        for step in plan:
+            after.call(step.did, step.service, step.args)
+    except Refused:
+        return None
+    base = home.plan.base[device.did]
+    written = sorted({base + offset for c in plan for offset, *_ in device.spec.service_index[c.service].writes})
+    if all(home.values[slot] == after.values[slot] for slot in written):
+        return None
+    clauses = [f'device("{device.did}").{home.plan.slots[slot].path} == {_literal(after.values[slot])}' for slot in written]
+    return Action(device, path, value, plan, " and ".join(clauses))
+
+
+def _enabling(device: Device, path: str, compiled: CompiledService) -> tuple[Call, ...]:
+    """The call that meets the precondition: `turn_on` of the same part, if it has one."""
+    prefix = path.removesuffix(compiled.service.name)
+    if compiled.service.requires and prefix + "turn_on" in device.spec.service_index:
+        return (Call(did=device.did, service=prefix + "turn_on"),)
+    return ()
+
+
+def spoken_value(kind: ValueType, rng: random.Random) -> Any:
+    """A value that a person would name: round numbers over wide ranges, any over narrow ones."""
+    if kind.type not in ("int", "float") or kind.options:
+        return kind.sample(rng)
+    low, high = kind.range or (0, 100)
+    span = high - low
+    step = 1 if span <= 20 else 5 if span <= 120 else 10 ** math.floor(math.log10(span / 10))
+    first = math.ceil(low / step) * step
+    value = first + step * rng.randint(0, int((high - first) // step))
+    return kind.check(float(value) if kind.type == "float" else int(value))
+
+
+def _literal(value: Any) -> str:
+    return json.dumps(value) if isinstance(value, str) else repr(value)

@@ -1,0 +1,24 @@
+"""What an intent family hands over: actions and factors, before they are put into words."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from envs.homeenv.home import Home
+from homerl.blueprints.actions import Action
+from homerl.blueprints.blueprint import Factors, Wording
+
+
+@dataclass(frozen=True)
+class Draft:
+    """One intent before verbalisation."""
+
+    family: str
+    subcategory: str
+    actions: tuple[Action, ...]
+    factors: Factors
+
+
+Family = Callable[[Home, random.Random, Wording, frozenset[str]], Draft | None]

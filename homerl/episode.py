@@ -1,0 +1,203 @@
+"""An episode: one blueprint being played, which can be forked at any message.
+
+Invariants: the home decides when it is over (all of Φ holds, or a limit is reached), never a speaker;
+`fork` is independent; an agent sees `dialogue` alone, never Φ, the plan or the open intents.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from envs.homeenv.env import HomeEnv
+from envs.homeenv.home import Home
+from envs.homeenv.home_file import home_from_json
+from envs.world import StepFacts
+from homerl.blueprints.blueprint import Blueprint, Intent
+from homerl.chat import system_prompt
+from homerl.trajectory import Message, Outcome, Step, Trajectory
+
+
+@dataclass(frozen=True)
+class EpisodeLimits:
+    """How long an episode may go on: user turns, agent steps in all, agent steps in a turn."""
+
+    turns: int = 5
+    steps: int = 12
+    steps_per_turn: int = 6
+    seconds_per_step: float = 0.0
+
+
+@dataclass(frozen=True)
+class Reply:
+    """An agent's message. `malformed` says why it could not be read as a tool call, if so; `tokens` its length."""
+
+    message: Message
+    malformed: str | None = None
+    tokens: int = 0
+    code_tokens: Callable[[str], int] | None = None
+
+
+@dataclass(frozen=True)
+class Dialogue:
+    """All that an agent sees."""
+
+    messages: tuple[Message, ...]
+    tools: tuple[Mapping[str, Any], ...]
+
+
+@dataclass
+class Episode:
+    """The state of play."""
+
+    blueprint: Blueprint
+    world: HomeEnv
+    start: Home
+    limits: EpisodeLimits
+    messages: list[Message]
+    steps: list[Step] = field(default_factory=list)
+    outcome: Outcome | None = None
+    speaking_of: int | None = None
+    turn: int = 0
+
+    @classmethod
+    def begin(cls, blueprint: Blueprint, limits: EpisodeLimits = EpisodeLimits()) -> Episode:
+        """A fresh world and an empty dialogue."""
+        home = home_from_json(blueprint.home, f"home of blueprint {blueprint.id}")
+        world = HomeEnv(home, blueprint.conditions, blueprint.toolset)
+        messages = [{"role": "system", "content": system_prompt(home, blueprint.prompt)}]
+        return cls(blueprint, world, home, limits, messages)
+
+    def fork(self) -> Episode:
+        """An independent copy; messages and steps are shared, since they never change."""
+        return Episode(
+            self.blueprint, self.world.fork(), self.start, self.limits, self.messages.copy(), self.steps.copy(),
+            self.outcome, self.speaking_of, self.turn,
+        )  # fmt: skip
+
+    @property
+    def dialogue(self) -> Dialogue:
+        return Dialogue(tuple(self.messages), tuple(self.world.tools))
+
+    @property
+    def home(self) -> Home:
+        return self.world.engine.home
+
+    @property
+    def progress(self) -> float:
+        return self.world.engine.task.progress
+
+    def open_intents(self) -> list[Intent]:
+        """Intents of which some condition does not hold now, in the blueprint's order."""
+        tasks = iter(self.world.engine.task.tasks)
+        return [
+            intent
+            for intent in self.blueprint.intents
+            if not all([next(tasks).finished for _ in intent.conditions])
+        ]
+
+    def strayed(self) -> int:
+        """How many devices that no intent concerns differ from the start."""
+        concerned = self.blueprint.devices
+        owners = {self.home.plan.slots[change.slot].owner for change in self.start.diff(self.home)}
+        return len(owners - concerned)
+
+    def hear(self, utterance: str, intent_id: int | None = None) -> None:
+        """The user speaks: a new turn begins."""
+        self.turn += 1
+        self.speaking_of = intent_id
+        self.messages.append({"role": "user", "content": utterance})
+
+    def act(self, reply: Reply) -> Step:
+        """The agent's message takes effect; the episode ends if the home says so or a limit is reached."""
+        decision = self._decision()
+        before, strayed, home = self.progress, self.strayed(), self.home.fork()
+        opens = self.messages[-1]["role"] == "user"
+        calls = [] if reply.malformed else reply.message.get("tool_calls") or []
+        results = [self._call(call) for call in calls]
+        if reply.malformed:
+            results = [(f"refused: syntax: {reply.malformed}", {"blocked": {"rule": "syntax"}, "error": None}, None)]
+        self.messages.append(reply.message)
+        self.messages += [_tool_message(i, reply, text) for i, (text, _, _) in enumerate(results)]
+        self.outcome = self._verdict(spoke=not results)
+        codes = [code for _, _, code in results if code]
+        code = "\n".join(codes) or None
+        facts = StepFacts(
+            turn=self.turn,
+            opens_turn=opens,
+            progress_before=before,
+            progress_after=self.progress,
+            code=code,
+            code_tokens=(reply.code_tokens or count_tokens)(code) if code else 0,
+            blocked=tuple(info["blocked"]["rule"] for _, info, _ in results if info["blocked"]),
+            error=next((info["error"] for _, info, _ in results if info["error"]), None),
+            changed=tuple(str(home.plan.slots[change.slot]) for change in home.diff(self.home)),
+            strayed_before=strayed,
+            strayed_after=self.strayed(),
+            last=self.outcome is not None,
+        )
+        step = Step(reply.message, tuple(text for text, _, _ in results), facts, self.home.state_key(), decision)
+        self.steps.append(step)
+        return step
+
+    def _call(self, call: Mapping[str, Any]) -> tuple[str, Mapping[str, Any], str | None]:
+        name = call["function"]["name"]
+        try:
+            arguments = json.loads(call["function"]["arguments"] or "{}")
+        except (json.JSONDecodeError, TypeError):
+            arguments = None
+        if not isinstance(arguments, dict):
+            text = "refused: syntax: the arguments are not a JSON object"
+            return text, {"blocked": {"rule": "syntax"}, "error": None}, None
+        text, _, _, _, info = self.world.step(arguments | {"name": name})
+        code = arguments.get("code")
+        return text, info, code if name == "pyexec" and isinstance(code, str) else None
+
+    def _verdict(self, spoke: bool) -> Outcome | None:
+        if self.progress == 1.0:
+            clean = not self.blueprint.preserve or self.strayed() == 0
+            return Outcome.SUCCESS if clean else Outcome.AGENT_FAILURE
+        if spoke and self.turn >= self.limits.turns:
+            return Outcome.TURN_LIMIT
+        in_turn = 1 + sum(step.facts.turn == self.turn for step in self.steps)
+        if len(self.steps) + 1 >= self.limits.steps or (not spoke and in_turn >= self.limits.steps_per_turn):
+            return Outcome.STEP_LIMIT
+        return None
+
+    def _decision(self) -> str:
+        """What the agent decides from: physical state, open intents, what it last saw (design, `anchor`)."""
+        seen = self.messages[-1]
+        text = json.dumps([self.home.state_key(), [i.id for i in self.open_intents()], seen["role"], seen["content"]])
+        return hashlib.blake2b(text.encode(), digest_size=12).hexdigest()
+
+    def trajectory(self, agent: str, user: str, seed: int = 0) -> Trajectory:
+        """The finished episode as a record."""
+        if self.outcome is None:
+            raise ValueError("the episode is not over")
+        return Trajectory(
+            blueprint=self.blueprint.model_dump(mode="json"),
+            messages=tuple(self.messages),
+            tools=tuple(self.world.tools),
+            steps=tuple(self.steps),
+            outcome=self.outcome,
+            progress=self.progress,
+            clean=self.strayed() == 0,
+            agent=agent,
+            user=user,
+            seed=seed,
+        )
+
+
+def _tool_message(index: int, reply: Reply, text: str) -> Message:
+    calls = reply.message.get("tool_calls") or []
+    call_id = calls[index].get("id", "") if index < len(calls) else ""
+    return {"role": "tool", "content": text} | ({"tool_call_id": call_id} if call_id else {})
+
+
+def count_tokens(code: str) -> int:
+    """Words, numbers and punctuation marks: the length of code where no tokenizer is at hand."""
+    return len(re.findall(r"\w+|[^\w\s]", code))

@@ -1,0 +1,1 @@
+"""MCTS-Flow: search for verified trajectories (HomeFlow 3.3.2)."""

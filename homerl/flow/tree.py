@@ -1,0 +1,90 @@
+"""The dialogue tree of MCTS-Flow (HomeFlow 3.3.2).
+
+Invariants: a node is a reusable prefix and never changes once entered; a candidate takes effect only when it
+is first visited; a node whose children are all impassable is impassable, and so is a visited leaf.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+
+from homerl.episode import Episode, Reply
+from homerl.play import Utterance, waits_for_user
+
+
+class Role(Enum):
+    """Who acts next (r_v)."""
+
+    USER = "user"
+    AGENT = "agent"
+
+
+@dataclass
+class Node:
+    """v = <h_v, r_v> with visit count N, accumulated reward Q and passability ρ."""
+
+    episode: Episode
+    pending: Reply | Utterance | None = None
+    children: list[Node] = field(default_factory=list)
+    visits: int = 0
+    value: float = 0.0
+    passable: bool = True
+
+    @property
+    def role(self) -> Role:
+        return Role.USER if waits_for_user(self.episode) else Role.AGENT
+
+    def enter(self) -> None:
+        """Let the pending candidate take effect, on a fork of the parent's episode."""
+        if self.pending is None:
+            return
+        self.episode = self.episode.fork()
+        if isinstance(self.pending, Utterance):
+            self.episode.hear(self.pending.text, self.pending.intent_id)
+        else:
+            self.episode.act(self.pending)
+        self.pending = None
+
+    @property
+    def terminal(self) -> bool:
+        """The episode is over, or it holds a violation: R is then 0 whatever follows (eq. 4)."""
+        return self.episode.outcome is not None or not valid(self.episode)
+
+    def grow(self, candidates: Sequence[Reply | Utterance]) -> None:
+        """Add one child a candidate."""
+        self.children = [Node(self.episode, candidate) for candidate in candidates]
+
+    def select(self, c_ucb: float) -> Node:
+        """The passable child with the highest upper confidence bound (eq. 3); unvisited ones come first."""
+        passable = [child for child in self.children if child.passable]
+        return max(passable, key=lambda child: child.bound(self.visits, c_ucb))
+
+    def bound(self, parent_visits: int, c_ucb: float) -> float:
+        """Q/N + c sqrt(2 ln N(parent) / N)."""
+        if self.visits == 0:
+            return math.inf
+        return self.value / self.visits + c_ucb * math.sqrt(2 * math.log(parent_visits) / self.visits)
+
+
+def valid(episode: Episode) -> bool:
+    """valid(h_v) of eq. 4: no execution error and no violation so far."""
+    return not any(step.facts.blocked or step.facts.error for step in episode.steps)
+
+
+def backpropagate(path: Sequence[Node], reward: float) -> None:
+    """Credit every node from leaf to root, and close what has no passable child left."""
+    for node in reversed(path):
+        node.visits += 1
+        node.value += reward
+        node.passable = any(child.passable for child in node.children)
+
+
+def walk(node: Node) -> Iterator[Node]:
+    """Every node that was entered, parents first."""
+    if node.pending is None:
+        yield node
+        for child in node.children:
+            yield from walk(child)

@@ -1,0 +1,81 @@
+"""The agent-user-home loop (HomeFlow 3.4.2). Synthesis, RL and evaluation all play by it.
+
+Invariants: a trajectory ends with exactly one outcome; an agent is never blamed for a user's, the world's or a
+server's fault; nothing here is random.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from homerl.episode import Episode, Reply
+from homerl.trajectory import Outcome, Trajectory
+
+
+@dataclass(frozen=True)
+class Utterance:
+    """What a user says, and of which intent. An empty text means that the user stops."""
+
+    text: str
+    intent_id: int | None = None
+
+
+class Agent(Protocol):
+    """Answers a dialogue with n candidate messages. A policy reads `episode.dialogue` and nothing else."""
+
+    name: str
+
+    async def propose(self, episode: Episode, n: int = 1) -> Sequence[Reply]: ...
+
+
+class User(Protocol):
+    """Speaks from the blueprint's open intents."""
+
+    name: str
+
+    async def speak(self, episode: Episode) -> Utterance: ...
+
+
+class InfraError(Exception):
+    """A server or machine failed; nobody in the dialogue is to blame."""
+
+
+class UserError(Exception):
+    """The user simulator left its role."""
+
+
+async def play(episode: Episode, agent: Agent, user: User, seed: int = 0) -> Trajectory:
+    """Play an episode to its end and return the trajectory."""
+    try:
+        while episode.outcome is None:
+            await listen(episode, user)
+            while episode.outcome is None and not waits_for_user(episode):
+                (reply,) = await agent.propose(episode)
+                episode.act(reply)
+    except InfraError:
+        episode.outcome = Outcome.INFRA_ERROR
+    except UserError:
+        episode.outcome = Outcome.USER_ERROR
+    return episode.trajectory(agent.name, user.name, seed)
+
+
+async def listen(episode: Episode, user: User) -> None:
+    """Let the user speak; one who will not go on while intents are open ends the episode."""
+    utterance = await user.speak(episode)
+    if utterance.text.strip():
+        episode.hear(utterance.text, utterance.intent_id)
+    else:
+        episode.outcome = Outcome.AGENT_FAILURE if claimed_done(episode) else Outcome.USER_ERROR
+
+
+def waits_for_user(episode: Episode) -> bool:
+    """Whether the agent's last message ended its turn."""
+    return episode.messages[-1]["role"] in ("assistant", "system")
+
+
+def claimed_done(episode: Episode) -> bool:
+    """Whether the agent answered the last utterance with words that ask nothing: a claim that all is done."""
+    last = episode.messages[-1]
+    return last["role"] == "assistant" and not last["content"].rstrip().endswith("?")

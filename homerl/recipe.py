@@ -1,0 +1,267 @@
+"""Recipes: one YAML file a run, checked whole before any work.
+
+Invariants: unknown keys are refused; a recipe that loads says everything a run needs, seeds included; nothing
+here imports torch. `run:` says which kind it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import Field, model_validator
+
+from envs.documents import InputError, validate
+from envs.homeenv.types import Model
+from homerl import config
+from homerl.blueprints.author import BlueprintRecipe
+from homerl.episode import EpisodeLimits
+from homerl.flow.collect import SynthesisConfig
+from homerl.train.tiny import TinyConfig
+from rewards.composite import RewardWeights
+
+Parallel = Literal["none", "ddp", "zero2", "zero3", "fsdp2"]
+
+
+class LoraSettings(Model):
+    """Low-rank adapters (peft)."""
+
+    r: int = 32
+    alpha: int = 64
+    dropout: float = 0.0
+    target_modules: str | tuple[str, ...] = "all-linear"
+
+
+class ModelSettings(Model):
+    """Which model: a hub id or folder (`name`), or one made `from_scratch` from the training data."""
+
+    name: str | None = None
+    from_scratch: TinyConfig | None = None
+    dtype: Literal["float32", "bfloat16", "float16"] = "bfloat16"
+    attention: Literal["sdpa", "eager", "flash_attention_2", "kernels-community/vllm-flash-attn3"] = "sdpa"
+    lora: LoraSettings | None = None
+    parameters: float | None = Field(None, description="billions; asked of the hub's name where missing")
+
+    @model_validator(mode="after")
+    def _one_source(self) -> ModelSettings:
+        if (self.name is None) == (self.from_scratch is None):
+            raise ValueError("give either `name` (hub id or folder) or `from_scratch`")
+        return self
+
+
+class WandbSettings(Model):
+    """Where runs are monitored. `offline` writes beside the run; `wandb sync` uploads it later."""
+
+    mode: Literal["online", "offline", "disabled"] = "online"
+    project: str = "homerl"
+    entity: str | None = None
+    transcripts: bool = Field(True, description="log dialogues; turn off where they may hold personal text")
+
+
+class OptimSettings(Model):
+    """What both trainers share. Names are Hugging Face's."""
+
+    learning_rate: float = Field(gt=0)
+    lr_scheduler: str = "cosine"
+    min_lr: float | None = Field(None, description="the floor of `cosine_with_min_lr`")
+    warmup: float = Field(0.01, ge=0, lt=1, description="share of all updates")
+    batch: int = Field(8, ge=1, description="rows a device and forward pass")
+    accumulate: int = Field(1, ge=1)
+    weight_decay: float = 0.0
+    max_grad_norm: float = 1.0
+    adam_beta2: float = 0.999
+    gradient_checkpointing: bool = True
+    save_steps: int = Field(100, ge=1)
+    keep_checkpoints: int = Field(2, ge=1)
+    log_steps: int = Field(10, ge=1)
+
+
+class SFTSettings(OptimSettings):
+    """Supervised fine-tuning, loss on assistant tokens alone (HomeFlow eq. 5)."""
+
+    learning_rate: float = 1e-5
+    epochs: float = 2.0
+    max_steps: int = -1
+    max_length: int = Field(16384, description="longer dialogues are refused, never cut")
+    packing: bool = True
+    in_order: bool = Field(False, description="take rows as the dataset orders them: a curriculum")
+
+
+class RLVESettings(OptimSettings):
+    """Step-wise RLVE (HomeFlow 3.4.2, Table 9)."""
+
+    learning_rate: float = 1e-6
+    updates: int = Field(500, ge=1)
+    blueprints_per_update: int = Field(32, ge=1)
+    group: int = Field(8, ge=2)
+    iterations: int = Field(1, ge=1)
+    credit: Literal["trajectory", "step"] = "step"
+    baseline: Literal["pooled", "index"] = "pooled"
+    gamma: float = Field(1.0, gt=0, le=1)
+    last_step_only: bool = Field(False, description="the paper's ST: update on the final step alone")
+    kl: float = Field(3e-3, ge=0, description="against the model that training starts from")
+    entropy: float = Field(0.0, ge=0)
+    epsilon: float = 0.2
+    epsilon_high: float | None = None
+    loss: Literal["grpo", "dapo", "dr_grpo", "bnpo"] = "dapo"
+    temperature: float = Field(1.0, gt=0)
+    max_tokens: int = Field(1024, ge=1, description="sampled tokens a step at most")
+    max_episode_tokens: int = Field(16384, ge=1)
+
+
+class EngineSettings(Model):
+    """What samples the policy."""
+
+    kind: Literal["transformers", "vllm_colocate", "vllm_server"] = "transformers"
+    url: str | None = None
+    gpu_memory: float = Field(0.4, gt=0, lt=1)
+    tensor_parallel: int = Field(1, ge=1)
+    max_length: int | None = None
+
+
+class ServeSettings(Model):
+    """A vLLM that rank 0 starts and stops."""
+
+    model: str
+    gpus: tuple[int, ...]
+    port: int = 8400
+    max_length: int = 16384
+    gpu_memory: float = 0.9
+
+
+class UserSettings(Model):
+    """Who speaks: the scripted user, an endpoint that runs (`url`), or one to `serve`."""
+
+    kind: Literal["scripted", "llm"] = "scripted"
+    model: str | None = None
+    url: str | None = None
+    serve: ServeSettings | None = None
+    temperature: float = 0.7
+    timeout: float = 60.0
+    retries: int = 4
+
+    @model_validator(mode="after")
+    def _reachable(self) -> UserSettings:
+        if self.kind == "llm" and (self.url is None) == (self.serve is None):
+            raise ValueError("an llm user needs either `url` or `serve`")
+        if self.kind == "llm" and not (self.model or self.serve):
+            raise ValueError("an llm user needs `model`")
+        return self
+
+
+class BlueprintSource(Model):
+    """Blueprints by seed: `count` of them from `first_seed` on."""
+
+    recipe: BlueprintRecipe = BlueprintRecipe()
+    count: int = Field(10000, ge=1)
+    first_seed: int = 1_000_000
+
+
+class SuiteSettings(Model):
+    """A held-out suite: other seeds, users and sentences than training's, by construction."""
+
+    name: str = "heldout"
+    recipe: BlueprintRecipe = BlueprintRecipe()
+    count: int = Field(500, ge=1)
+    first_seed: int = 0
+
+
+class BenchSettings(Model):
+    """How a model is evaluated."""
+
+    suites: tuple[SuiteSettings, ...] = (SuiteSettings(),)
+    temperature: float = Field(0.0, ge=0)
+    max_tokens: int = 1024
+    batch: int = Field(64, ge=1)
+    limits: EpisodeLimits = EpisodeLimits()
+
+
+class SentinelSettings(Model):
+    """When a run without signal is stopped, with the cause named."""
+
+    patience: int = Field(20, ge=1, description="updates in a row")
+    max_zero_advantage: float = Field(0.98, ge=0, le=1, description="share of sampled tokens")
+    max_logp_gap: float = Field(0.1, gt=0, description="sampler against trainer, nats a token")
+    min_entropy: float = Field(1e-4, ge=0)
+
+
+class Base(Model):
+    """What every recipe says."""
+
+    homerl: Literal[1]
+    seed: int = 0
+    out: Path = Path("runs/run")
+    parallel: Parallel = "ddp"
+    processes: int | None = Field(None, description="processes that `flywheel` starts a stage with")
+    cpu: bool = False
+    wandb: WandbSettings = WandbSettings()
+
+
+class SynthRecipe(Base):
+    run: Literal["synth"]
+    synth: SynthesisConfig = SynthesisConfig()
+
+
+class SFTRecipe(Base):
+    run: Literal["sft"]
+    model: ModelSettings
+    data: str = Field(description="a folder or JSONL of trajectories, or a hub dataset")
+    sft: SFTSettings = SFTSettings()
+
+
+class RLVERecipe(Base):
+    run: Literal["rlve"]
+    model: ModelSettings
+    blueprints: BlueprintSource = BlueprintSource()
+    rlve: RLVESettings = RLVESettings()
+    rewards: RewardWeights = RewardWeights()
+    user: UserSettings = UserSettings()
+    engine: EngineSettings = EngineSettings()
+    limits: EpisodeLimits = EpisodeLimits()
+    sentinel: SentinelSettings = SentinelSettings()
+
+
+class BenchRecipe(Base):
+    run: Literal["bench"]
+    model: ModelSettings
+    bench: BenchSettings = BenchSettings()
+
+
+class FlywheelRecipe(Base):
+    """All stages in order: synthesis, SFT, RLVE, and a benchmark of each model on the way."""
+
+    run: Literal["flywheel"]
+    model: ModelSettings
+    synth: SynthesisConfig = SynthesisConfig()
+    sft: SFTSettings = SFTSettings()
+    blueprints: BlueprintSource = BlueprintSource()
+    rlve: RLVESettings = RLVESettings()
+    rewards: RewardWeights = RewardWeights()
+    user: UserSettings = UserSettings()
+    engine: EngineSettings = EngineSettings()
+    limits: EpisodeLimits = EpisodeLimits()
+    sentinel: SentinelSettings = SentinelSettings()
+    bench: BenchSettings = BenchSettings()
+
+
+Recipe = SynthRecipe | SFTRecipe | RLVERecipe | BenchRecipe | FlywheelRecipe
+KINDS: dict[str, type[Base]] = {
+    "synth": SynthRecipe, "sft": SFTRecipe, "rlve": RLVERecipe, "bench": BenchRecipe, "flywheel": FlywheelRecipe,
+}  # fmt: skip
+
+
+def load_recipe(path: str | Path, overrides: Sequence[str] = ()) -> Recipe:
+    """Find, extend, override and check a recipe, or raise `InputError` naming file, line and key."""
+    data, document = config.load(path, overrides)
+    kind = data.get("run")
+    if kind not in KINDS:
+        raise InputError(
+            f"run: {kind!r} is not a kind of run", where=str(path), remedy=f"write `run:` with one of {', '.join(KINDS)}"
+        )
+    return validate(KINDS[kind], document)
+
+
+def resolved(recipe: Recipe) -> dict[str, Any]:
+    """The whole recipe as plain data, defaults included."""
+    return recipe.model_dump(mode="json")

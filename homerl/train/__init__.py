@@ -1,0 +1,1 @@
+"""Training: SFT and step-wise RLVE."""

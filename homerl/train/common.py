@@ -1,0 +1,144 @@
+"""What both trainers share: arguments from recipes, models, tokenizers, fitting with resume.
+
+Invariants: checkpoints live under `out/checkpoints`, the final model under `out/model`, which appears whole
+or not at all; a policy is always loaded in the recipe's dtype.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from pathlib import Path
+from typing import Any
+
+from envs.documents import InputError
+from homerl.chat import chat_template
+from homerl.recipe import Base, ModelSettings, OptimSettings
+from homerl.train.parallel import parallel_arguments
+
+
+def common_arguments(recipe: Base, settings: OptimSettings) -> dict[str, Any]:
+    """Training arguments that SFTConfig and GRPOConfig have in common."""
+    os.environ["WANDB_MODE"] = recipe.wandb.mode
+    os.environ["WANDB_PROJECT"] = recipe.wandb.project
+    os.environ["WANDB_DIR"] = str(recipe.out)
+    if recipe.wandb.entity:
+        os.environ["WANDB_ENTITY"] = recipe.wandb.entity
+    floor = {"lr_scheduler_kwargs": {"min_lr": settings.min_lr}} if settings.min_lr is not None else {}
+    return {
+        "output_dir": str(recipe.out / "checkpoints"),
+        "run_name": recipe.out.name,
+        "per_device_train_batch_size": settings.batch,
+        "gradient_accumulation_steps": settings.accumulate,
+        "learning_rate": settings.learning_rate,
+        "lr_scheduler_type": settings.lr_scheduler,
+        "warmup_steps": settings.warmup,
+        "weight_decay": settings.weight_decay,
+        "max_grad_norm": settings.max_grad_norm,
+        "adam_beta2": settings.adam_beta2,
+        "gradient_checkpointing": settings.gradient_checkpointing,
+        "save_strategy": "steps",
+        "save_steps": settings.save_steps,
+        "save_total_limit": settings.keep_checkpoints,
+        "logging_steps": settings.log_steps,
+        "logging_first_step": True,
+        "report_to": [] if recipe.wandb.mode == "disabled" else ["wandb"],
+        "seed": recipe.seed,
+        "data_seed": recipe.seed,
+        "use_cpu": recipe.cpu,
+        "bf16": recipe.model.dtype == "bfloat16" and not recipe.cpu,
+        "fp16": recipe.model.dtype == "float16",
+        "dataloader_pin_memory": not recipe.cpu,
+        "disable_tqdm": True,
+        "ddp_timeout": 3600,
+    } | floor | parallel_arguments(recipe)
+
+
+def prepare_scratch(recipe: Any, rows: Any) -> str:
+    """The name or folder to load from; a model from scratch is made first, on the first rank."""
+    if recipe.model.from_scratch is None:
+        return recipe.model.name
+    from accelerate import PartialState
+
+    from homerl.train.tiny import make_tiny
+
+    folder = recipe.out / "scratch"
+    state = PartialState(cpu=recipe.cpu)
+    if state.is_main_process and not (folder / "tokenizer_config.json").exists():
+        making = folder.with_name("scratch.making")
+        make_tiny(rows, json.loads(rows[0]["tools"]), recipe.model.from_scratch, recipe.seed, making)
+        shutil.rmtree(folder, ignore_errors=True)
+        making.rename(folder)
+    state.wait_for_everyone()
+    return str(folder)
+
+
+def load_tokenizer(source: str, keep_template: bool) -> Any:
+    """The tokenizer with our training template (its own, if it was made with ours)."""
+    from transformers import AutoTokenizer
+
+    tokenizer = AutoTokenizer.from_pretrained(source)
+    if not keep_template and "{%- generation -%}" not in (tokenizer.chat_template or ""):
+        tokenizer.chat_template = chat_template()
+    return tokenizer
+
+
+def load_policy(settings: ModelSettings, source: str) -> Any:
+    """The model in the recipe's dtype (TRL would load a string in float32)."""
+    import torch
+    from transformers import AutoModelForCausalLM
+
+    return AutoModelForCausalLM.from_pretrained(
+        source, dtype=getattr(torch, settings.dtype), attn_implementation=settings.attention
+    )
+
+
+def peft_config(settings: ModelSettings) -> Any:
+    """The adapter's configuration, or None."""
+    if settings.lora is None:
+        return None
+    from peft import LoraConfig
+
+    lora = settings.lora
+    modules = lora.target_modules if isinstance(lora.target_modules, str) else list(lora.target_modules)
+    return LoraConfig(
+        r=lora.r, lora_alpha=lora.alpha, lora_dropout=lora.dropout, target_modules=modules, task_type="CAUSAL_LM"
+    )
+
+
+def last_checkpoint(out: Path) -> str | None:
+    """The newest complete checkpoint, if a run was broken off."""
+    from transformers.trainer_utils import get_last_checkpoint
+
+    folder = out / "checkpoints"
+    for broken in folder.glob("checkpoint-*"):
+        if not (broken / "trainer_state.json").exists():  # written last: without it the save was cut short
+            shutil.rmtree(broken, ignore_errors=True)
+    return get_last_checkpoint(str(folder)) if folder.is_dir() else None
+
+
+def fit(trainer: Any, tokenizer: Any, out: Path) -> Path:
+    """Train, resuming if there is a checkpoint, and write `out/model` in one piece."""
+    from homerl.train.progress import ProgressCallback
+
+    trainer.add_callback(ProgressCallback(out))
+    state = trainer.accelerator
+    checkpoint = last_checkpoint(out) if state.is_main_process else None
+    state.wait_for_everyone()
+    checkpoint = checkpoint or last_checkpoint(out)
+    trainer.train(resume_from_checkpoint=checkpoint)
+    making = out / "model.making"
+    trainer.save_model(str(making))
+    if state.is_main_process:
+        tokenizer.save_pretrained(making)
+        shutil.rmtree(out / "model", ignore_errors=True)
+        making.rename(out / "model")
+    state.wait_for_everyone()
+    return out / "model"
+
+
+def require(condition: bool, what: str, where: str, remedy: str) -> None:
+    """Refuse to start with one clear message."""
+    if not condition:
+        raise InputError(what, where=where, remedy=remedy)

@@ -1,0 +1,66 @@
+"""A trainer's progress as a rich bar with an estimate, and its metrics as JSON Lines beside the run.
+
+Invariants: only the first process draws or writes; `metrics.jsonl` holds one line an update that was logged,
+and lines past the checkpoint that a run resumes from are dropped, so that none appears twice.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from transformers import TrainerCallback
+
+from envs.documents import write_atomic
+
+
+def progress_bar() -> Progress:
+    """The bar that every long job shows."""
+    return Progress(
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+        TextColumn("left"),
+        TimeRemainingColumn(),
+        TextColumn("{task.fields[note]}"),
+    )
+
+
+class ProgressCallback(TrainerCallback):
+    """Draws the bar and keeps `metrics.jsonl`."""
+
+    def __init__(self, out: Path) -> None:
+        self.path = out / "metrics.jsonl"
+        self.name = out.name
+        self.bar: Progress | None = None
+
+    def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        if not state.is_world_process_zero:
+            return
+        kept = [line for line in self._lines() if json.loads(line)["step"] <= state.global_step]
+        write_atomic(self.path, "".join(kept if state.global_step else []))
+        self.bar = progress_bar()
+        self.task = self.bar.add_task(self.name, total=state.max_steps, completed=state.global_step, note="")
+        self.bar.start()
+
+    def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        if self.bar:
+            self.bar.update(self.task, completed=state.global_step)
+
+    def on_log(self, args: Any, state: Any, control: Any, logs: dict[str, Any] | None = None, **kwargs: Any) -> None:
+        if not self.bar or not logs:
+            return
+        with self.path.open("a", encoding="utf-8") as file:
+            file.write(json.dumps({"step": state.global_step} | logs) + "\n")
+        note = " ".join(f"{key} {logs[key]:.3f}" for key in ("loss", "reward", "success") if key in logs)
+        self.bar.update(self.task, note=note)
+
+    def on_train_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        if self.bar:
+            self.bar.stop()
+
+    def _lines(self) -> list[str]:
+        return self.path.read_text(encoding="utf-8").splitlines(keepends=True) if self.path.exists() else []

@@ -1,0 +1,59 @@
+"""Supervised fine-tuning on verified trajectories (HomeFlow 3.4.1), through TRL's SFTTrainer.
+
+Invariants: the loss falls on assistant tokens alone; no dialogue is cut (a longer one is refused by name);
+a killed run resumes from its last checkpoint and ends as an unbroken one does.
+Departs from eq. 5: the policy is not conditioned on Φ, which would leak the answer.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from homerl.recipe import SFTRecipe
+from homerl.train.common import common_arguments, fit, load_policy, load_tokenizer, peft_config, prepare_scratch
+
+
+def train_sft(recipe: SFTRecipe) -> Path:
+    """Train and return the folder of the final model."""
+    from trl import SFTConfig, SFTTrainer
+
+    out = recipe.out
+    rows = load_dialogues(recipe.data)
+    source = prepare_scratch(recipe, rows)
+    tokenizer = load_tokenizer(source, keep_template=recipe.model.from_scratch is not None)
+    settings = recipe.sft
+    arguments = SFTConfig(
+        **common_arguments(recipe, settings),
+        num_train_epochs=settings.epochs,
+        max_steps=settings.max_steps,
+        max_length=settings.max_length,
+        packing=settings.packing,
+        shuffle_dataset=settings.packing and not settings.in_order,
+        assistant_only_loss=True,
+        train_sampling_strategy="sequential" if settings.in_order else "random",
+        dataset_num_proc=None,
+    )
+    trainer = SFTTrainer(
+        model=load_policy(recipe.model, source),
+        args=arguments,
+        train_dataset=rows,
+        processing_class=tokenizer,
+        peft_config=peft_config(recipe.model),
+    )
+    return fit(trainer, tokenizer, out)
+
+
+def load_dialogues(data: str) -> Any:
+    """Rows with `messages` and `tools`, from a folder with trajectories.jsonl, a JSONL file or a hub dataset."""
+    from datasets import load_dataset
+
+    path = Path(data)
+    if path.is_dir():
+        path = path / "trajectories.jsonl"
+    rows = (
+        load_dataset("json", data_files=str(path), split="train")
+        if path.suffix in (".jsonl", ".json") or path.exists()
+        else load_dataset(data, split="train")
+    )
+    return rows.select_columns(["messages", "tools"])

@@ -1,0 +1,114 @@
+"""A tiny Qwen3 and its tokenizer, made from the training data: for laptops, tests and smoke runs.
+
+Invariants: the same data, configuration and seed give the same bytes; every word, number and id of the data is
+one token, and any other text still round-trips (byte-level BPE); how a tool call begins and ends is one token.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+from pydantic import Field
+
+from envs.homeenv.types import Model
+from homerl.chat import IM_END, IM_START, chat_template
+
+PAD = "<|endoftext|>"
+WORDS = r" ?[a-zA-Z_]+|\d+|[^\sa-zA-Z_\d]+ ?|\s+"
+
+
+class TinyConfig(Model):
+    """A Qwen3 made from scratch. Sizes are Qwen3Config's."""
+
+    hidden_size: int = 128
+    layers: int = 4
+    heads: int = 4
+    kv_heads: int = 4
+    intermediate_size: int = 384
+    vocab_size: int = Field(4096, description="an upper bound; the data decides")
+    max_positions: int = 2048
+    rope_theta: float = 10000.0
+
+
+def make_tokenizer(texts: Iterable[str], tools: Sequence[dict[str, Any]], vocab_size: int):
+    """A `PreTrainedTokenizerFast` with our chat template (tool schemas left out of the prompt)."""
+    from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, pre_tokenizers, trainers
+    from transformers import PreTrainedTokenizerFast
+
+    tokenizer = Tokenizer(models.BPE())
+    split = pre_tokenizers.Split(Regex(WORDS), "isolated")
+    tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
+        [split, pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)]
+    )
+    tokenizer.decoder = decoders.ByteLevel()
+    special = [PAD, IM_START, IM_END]
+    alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
+    tokenizer.train_from_iterator(
+        texts, trainers.BpeTrainer(vocab_size=vocab_size, special_tokens=special, initial_alphabet=alphabet, show_progress=False)
+    )
+    tokenizer.add_tokens([AddedToken(text, normalized=False) for text in call_frames(tools)])
+    fast = PreTrainedTokenizerFast(
+        tokenizer_object=tokenizer, eos_token=IM_END, pad_token=PAD, clean_up_tokenization_spaces=False
+    )
+    fast.chat_template = chat_template(show_tools=False)
+    return fast
+
+
+def call_frames(tools: Sequence[dict[str, Any]]) -> list[str]:
+    """The constant text around messages, calls of each tool and observations: one token each."""
+    frames = ['"}}\n</tool_call>', "\n<tool_response>\n", "\n</tool_response>"]
+    frames += [f"{IM_START}{role}\n" for role in ("system", "user", "assistant")]
+    for tool in tools:
+        function = tool["function"]
+        for name in function["parameters"]["properties"]:
+            frames.append(f'<tool_call>\n{{"name": "{function["name"]}", "arguments": {{"{name}": "')
+    return frames
+
+
+def make_model(config: TinyConfig, vocab_size: int, seed: int):
+    """A `Qwen3ForCausalLM` with seeded weights in float32."""
+    from transformers import Qwen3Config, Qwen3ForCausalLM, set_seed
+
+    set_seed(seed)
+    return Qwen3ForCausalLM(
+        Qwen3Config(
+            vocab_size=vocab_size,
+            hidden_size=config.hidden_size,
+            intermediate_size=config.intermediate_size,
+            num_hidden_layers=config.layers,
+            num_attention_heads=config.heads,
+            num_key_value_heads=config.kv_heads,
+            head_dim=config.hidden_size // config.heads,
+            max_position_embeddings=config.max_positions,
+            rope_parameters={"rope_type": "default", "rope_theta": config.rope_theta},
+            tie_word_embeddings=True,
+            bos_token_id=None,
+            eos_token_id=2,
+            pad_token_id=0,
+        )
+    )
+
+
+def make_tiny(rows: Iterable[dict[str, Any]], tools: Sequence[dict[str, Any]], config: TinyConfig, seed: int, out: Path) -> Path:
+    """Write an untrained model with its tokenizer to `out`, made from dialogue rows."""
+    from transformers import GenerationConfig
+
+    texts = (message["content"] or call["function"]["arguments"] for message, call in _spoken(rows))
+    tokenizer = make_tokenizer(texts, tools, config.vocab_size)
+    model = make_model(config, len(tokenizer), seed)
+    model.generation_config = GenerationConfig(
+        do_sample=True, temperature=1.0, top_p=1.0, top_k=0, eos_token_id=model.config.eos_token_id, pad_token_id=0
+    )
+    model.save_pretrained(out)
+    tokenizer.save_pretrained(out)
+    return out
+
+
+def _spoken(rows: Iterable[dict[str, Any]]):
+    """(message, call) for every message, with an empty call where there is none."""
+    for row in rows:
+        for message in row["messages"]:
+            for call in message["tool_calls"] or [{"function": {"arguments": ""}}]:
+                yield message, call

@@ -1,0 +1,1 @@
+"""Users: they speak from a blueprint's open intents."""

@@ -1,0 +1,42 @@
+"""The scripted user: speaks from open intents, rewords, answers questions, stops when nothing is open.
+
+Invariants: an utterance is a pure function of blueprint, seed and dialogue; it never tells an id, a
+condition or the plan; it is asked to speak only while some intent is open, so it always does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from homerl.blueprints.blueprint import Intent
+from homerl.episode import Episode
+from homerl.play import Utterance
+from homerl.trajectory import Message
+
+
+class ScriptedUser:
+    """Begins with a wording chosen by `seed` and goes round the intent's wordings from there."""
+
+    name = "scripted"
+
+    def __init__(self, seed: int = 0) -> None:
+        self.seed = seed
+
+    async def speak(self, episode: Episode) -> Utterance:
+        open_intents = episode.open_intents()
+        if not open_intents:
+            return Utterance("")
+        intent = next((i for i in open_intents if i.id == episode.speaking_of), open_intents[0])
+        if intent.id == episode.speaking_of and asked(episode.messages):
+            return Utterance(intent.clarification, intent.id)
+        return Utterance(intent.queries[self._wording(intent, episode)], intent.id)
+
+    def _wording(self, intent: Intent, episode: Episode) -> int:
+        said = {m["content"] for m in episode.messages if m["role"] == "user"}
+        times = sum(query in said for query in intent.queries)
+        return (self.seed + times) % len(intent.queries)
+
+
+def asked(messages: Sequence[Message]) -> bool:
+    """Whether the agent's last message is a question."""
+    return messages[-1]["role"] == "assistant" and messages[-1]["content"].rstrip().endswith("?")

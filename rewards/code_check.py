@@ -1,0 +1,20 @@
+"""CodeCheck: no restricted Python (HomeFlow D.2)."""
+
+import ast
+
+from envs.homeenv.audit import restricted_uses
+from envs.world import StepFacts
+
+
+def code_check(facts: StepFacts) -> float:
+    """-1 if the step's code uses introspection, dynamic execution or other restricted Python, else 0.
+
+    Code that does not parse is the auditor's affair (`syntax`), not this one's.
+    """
+    if not facts.code:
+        return 0.0
+    try:
+        tree = ast.parse(facts.code)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return 0.0
+    return -float(bool(restricted_uses(tree)))

@@ -1,0 +1,14 @@
+"""Progress: the gain in the share of Φ that holds (HomeFlow eq. 6, first term)."""
+
+from envs.world import StepFacts
+
+
+def progress(facts: StepFacts, preserve: bool = False) -> float:
+    """m_t - m_{t-1}, in -1..1. With `preserve`, m counts only while no stray device differs from the start.
+
+    Both forms telescope, so that toggling earns nothing; `preserve` takes back what was farmed by touching
+    everything, and gives it again if the agent restores what it should not have touched.
+    """
+    after = facts.progress_after if not (preserve and facts.strayed_after) else 0.0
+    before = facts.progress_before if not (preserve and facts.strayed_before) else 0.0
+    return after - before

@@ -1,0 +1,403 @@
+"""Homes are plausible, consistent, never alike, and the same for the same seed in every process."""
+
+import os
+import random
+import subprocess
+import sys
+from datetime import UTC, datetime
+from functools import cache
+from pathlib import Path
+from statistics import fmean
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pydantic import ValidationError
+
+from envs.documents import InputError
+from envs.homeenv.home import Home
+from envs.homeenv.spec import Catalogue
+from envs.homemaker import furnish
+from envs.homemaker.climate import DARK, SHELLS, room_air
+from envs.homemaker.layout import ROOM_TYPES, draw_layout
+from envs.homemaker.lexicon import shipped_lexicon
+from envs.homemaker.make import HomeRecipe, HomeSampler, make_home
+from envs.homemaker.weather import HOURS, Sky, Weather
+
+ROOT = Path(__file__).parents[2]
+SPEC = {spec.name: spec for spec in Catalogue.shipped().values()}
+
+
+@cache
+def homes() -> list[Home]:
+    """Homes of all sizes, of both halves of the lexicon."""
+    recipes = [
+        HomeRecipe(),
+        HomeRecipe(devices=(10, 40), lexicon="heldout"),
+        HomeRecipe(devices=(135, 135), rooms=(31, 31)),
+    ]
+    return [
+        make_home(seed, recipe)
+        for recipe, count in zip(recipes, (300, 40, 5), strict=True)
+        for seed in range(count)
+    ]
+
+
+def everything(home: Home) -> tuple:
+    return (
+        home.state_key(),
+        home.plan.rooms,
+        [(d.did, d.name, d.room, d.spec.spid) for d in home.plan.devices],
+        home.values,
+    )
+
+
+# Determinism
+
+
+def test_same_seed_same_home():
+    for seed in (0, 1, -1, 2**40):
+        assert everything(make_home(seed)) == everything(make_home(seed))
+
+
+def test_same_home_in_another_process():
+    code = (
+        "from envs.homemaker.make import HomeSampler, make_home\n"
+        "homes = [make_home(seed) for seed in range(5)]\n"
+        "homes += [HomeSampler.sample(9, devices=(60, 60), lexicon='heldout'), HomeSampler.sample_test()]\n"
+        "print(*(home.state_key() for home in homes))"
+    )
+    environment = {**os.environ, "PYTHONHASHSEED": "1", "PYTHONPATH": str(ROOT)}
+    there = subprocess.run(
+        [sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True
+    ).stdout
+    here = [make_home(s) for s in range(5)] + [make_home(9, HomeRecipe(devices=(60, 60), lexicon="heldout"))]
+    assert there.split() == [home.state_key() for home in [*here, HomeSampler.sample_test()]]
+
+
+def test_two_thousand_homes_no_two_alike():
+    assert len({make_home(seed).state_key() for seed in range(-1000, 1000)}) == 2000
+
+
+def test_importing_the_maker_does_not_import_pandas():
+    code = "import sys, envs.homemaker.make; sys.exit('pandas' in sys.modules)"
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    assert subprocess.run([sys.executable, "-c", code], env=environment).returncode == 0
+
+
+# Plausibility
+
+
+def test_counts_are_in_range():
+    for seed in range(200):
+        home = make_home(seed, HomeRecipe(devices=(3, 5), rooms=(4, 6), did_range=(10, 14)))
+        assert 3 <= len(home.plan.devices) <= 5 and 4 <= len(home.plan.rooms) <= 6
+        assert all(10 <= int(device.did) <= 14 for device in home.plan.devices)
+
+
+@pytest.mark.parametrize(("devices", "rooms"), [(5.5, 5.5), (35, 10.5), (135, 31)])
+def test_room_counts_follow_the_benchmarks(devices, rooms):
+    recipe = HomeRecipe(devices=(int(devices), int(devices + 0.5)))
+    counts = [len(make_home(seed, recipe).plan.rooms) for seed in range(40)]
+    assert sum(counts) / len(counts) == pytest.approx(rooms, rel=0.1)
+
+
+def test_devices_stand_where_they_belong():
+    seen = set()
+    for home in homes():
+        for device in home.plan.devices:
+            kind = home.plan.by_room[device.room].kind
+            assert device.spec.category in furnish.PRIORS[kind], f"{device.spec.category} in a {kind}"
+            seen.add((device.spec.category, kind))
+    assert {category for category, _ in seen} == furnish.KNOWN == {spec.category for spec in SPEC.values()}
+    assert not {("oven", "bathroom"), ("tv", "bathroom"), ("oven", "bedroom")} & seen
+
+
+def test_rooms_nest_on_one_floor():
+    nested = 0
+    for home in homes():
+        for room in home.plan.rooms:
+            if room.parent is not None:
+                nested += 1
+                parent = home.plan.by_room[room.parent]
+                assert parent.floor == room.floor and room.kind in ("bathroom", "closet", "pantry", "balcony")
+    assert nested > 50
+    assert {room.floor for room in homes()[-1].plan.rooms} == {0, 1, 2}
+
+
+def test_names_are_unique_and_ids_tell_nothing():
+    rising = 0
+    for home in homes():
+        pairs = [(device.room, device.name) for device in home.plan.devices]
+        assert len(set(pairs)) == len(pairs)
+        dids = [int(device.did) for device in home.plan.devices[:2]]
+        rising += dids[0] < dids[1]
+    assert 0.35 < rising / len(homes()) < 0.65
+
+
+def test_every_home_can_be_controlled():
+    for seed in range(300):
+        home = make_home(seed, HomeRecipe(devices=(1, 1)))
+        assert home.plan.services
+    sensors = make_home(1, HomeRecipe(devices=(2, 2), categories=("motion_sensor",)))
+    assert len(sensors.plan.devices) == 2
+
+
+def test_categories_limit_a_world():
+    for seed in range(50):
+        home = make_home(seed, HomeRecipe(devices=(6, 6), categories=("light", "air_conditioner")))
+        assert {device.spec.category for device in home.plan.devices} <= {"light", "air_conditioner"}
+        assert len(home.plan.devices) == 6
+    oven = make_home(3, HomeRecipe(devices=(1, 1), categories=("oven",)))
+    assert [oven.plan.by_room[device.room].kind for device in oven.plan.devices] == ["kitchen"]
+
+
+def test_the_halves_of_the_lexicon_share_no_name():
+    lexicon = shipped_lexicon()
+    names = {half: set() for half in ("train", "heldout")}
+    for half, said in names.items():
+        for group in (*lexicon.rooms.values(), *lexicon.devices.values()):
+            said.update(getattr(group, half))
+    assert not names["train"] & names["heldout"]
+    train = {name for home in homes() if home.plan.rooms[0].name in names["train"] for name in said_in(home)}
+    heldout = {
+        name for home in homes() if home.plan.rooms[0].name in names["heldout"] for name in said_in(home)
+    }
+    assert train and heldout and not train & heldout
+    assert set(lexicon.rooms) == set(ROOM_TYPES) and set(furnish.PRIORS) == {
+        type.kind for type in ROOM_TYPES.values()
+    }
+    for spec in SPEC.values():
+        assert spec.name in lexicon.devices or spec.category in lexicon.devices
+
+
+def said_in(home: Home) -> set[str]:
+    return {room.name for room in home.plan.rooms} | {device.name for device in home.plan.devices}
+
+
+def test_layouts_are_unbounded():
+    rooms = draw_layout(80, shipped_lexicon(), "heldout", random.Random(0))
+    assert len({room.name for room in rooms}) == 80
+
+
+# Climate
+
+SKIES = st.builds(
+    Sky,
+    place=st.just("here"),
+    latitude=st.just(0.0),
+    longitude=st.just(0.0),
+    when=st.just(datetime(2025, 6, 1)),
+    temperature=st.floats(-35, 45),
+    humidity=st.floats(0, 100),
+    illuminance=st.floats(0, 120_000),
+    wind=st.just(1.0),
+)
+KINDS = st.sampled_from(sorted({type.kind for type in ROOM_TYPES.values()}))
+SOME = settings(max_examples=60, deadline=None)
+
+
+@SOME
+@given(KINDS, SKIES, st.floats(-3, 3))
+def test_a_room_lies_between_outdoors_and_comfort(kind, sky, drift):
+    air = room_air(kind, sky, drift=drift)
+    low, high = sorted((sky.temperature, 21.0))
+    assert low + drift - 0.1 <= air["temperature"] <= high + drift + 6.1
+    assert 0 <= air["humidity"] <= 100 and 0 <= air["brightness"] <= sky.illuminance
+
+
+@SOME
+@given(
+    KINDS, SKIES, st.sampled_from(["cool", "heat", "auto", "dry", "fan_only"]), st.integers(16, 30),
+    st.sampled_from(["auto", "low", "medium", "high"]),
+)  # fmt: skip
+def test_an_air_conditioner_works_towards_its_target(kind, sky, mode, target, speed):
+    spec = SPEC["air_conditioner"]
+    off = {"state": "off", "ac_mode": mode, "target_temperature": target, "fan_speed": speed}
+    without, idle = room_air(kind, sky)["temperature"], room_air(kind, sky, [(spec, off)])["temperature"]
+    running = room_air(kind, sky, [(spec, {**off, "state": "on"})])["temperature"]
+    assert idle == without
+    needed = {"cool": without > target, "heat": without < target, "auto": without != target}.get(mode, False)
+    if needed and abs(without - target) > 0.5:
+        assert abs(running - target) < abs(without - target) and (running - target) * (without - target) >= 0
+    elif not needed:
+        assert running == pytest.approx(without, abs=0.11)
+
+
+@SOME
+@given(KINDS, SKIES, st.integers(1, 100), st.integers(0, 100))
+def test_lamps_add_light_and_curtains_take_it(kind, sky, percent, position):
+    lamp = (SPEC["light"], {"state": "on", "brightness": percent, "hs_color": (0.0, 0.0)})
+    plain, lit = room_air(kind, sky)["brightness"], room_air(kind, sky, [lamp])["brightness"]
+    assert lit == pytest.approx(plain + 3 * percent, abs=0.11) or lit == 120_000
+    curtained = room_air(kind, sky, [(SPEC["curtain"], {"position": position})])
+    assert curtained["brightness"] <= plain and curtained["temperature"] <= room_air(kind, sky)["temperature"]
+
+
+@SOME
+@given(KINDS, SKIES, st.integers(30, 80), st.sampled_from(["humidifier", "dehumidifier"]))
+def test_humidity_is_brought_towards_its_target(kind, sky, target, category):
+    values = {"state": "on", "target_humidity": target, "mode": "auto"}
+    before, after = (
+        room_air(kind, sky)["humidity"],
+        room_air(kind, sky, [(SPEC[category], values)])["humidity"],
+    )
+    assert abs(after - target) <= abs(before - target) + 0.11
+
+
+def test_homes_obey_the_climate():
+    dark_lights, day_lights, dark_curtains, day_curtains = [], [], [], []
+    for home in homes():
+        outdoors = home.state_of("outdoors")
+        dark = outdoors["brightness"] < DARK
+        for device in home.plan.devices:
+            state, room = home.state_of(device.did), home.state_of(device.room)
+            if device.spec.category == "temperature_humidity_sensor":
+                assert (state["temperature"], state["humidity"]) == (room["temperature"], room["humidity"])
+            if device.spec.category == "motion_sensor":
+                assert state["illuminance"] == room["brightness"]
+            if device.spec.category == "light":
+                (dark_lights if dark else day_lights).append(state["state"] == "on")
+                assert state["state"] == "off" or room["brightness"] >= 3 * state["brightness"] - 0.1
+            if device.spec.category == "curtain":
+                (dark_curtains if dark else day_curtains).append(state["position"])
+            if device.spec.category in ("washer", "dishwasher"):
+                assert state["state"] == "on" or not state["running"]
+        for room in home.plan.rooms:
+            climate = [d for d in home.devices(room.name) if d.spec.category in ("air_conditioner", "heater")]
+            assert sum(home.get(device.did, "state") == "on" for device in climate) <= 1
+    assert fmean(dark_lights) > fmean(day_lights) + 0.1
+    assert fmean(dark_curtains) < 40 < 60 < fmean(day_curtains)
+
+
+def test_every_kind_of_room_has_a_shell_or_the_common_one():
+    assert set(SHELLS) <= set(furnish.PRIORS)
+
+
+# Weather
+
+
+def test_bundled_years_are_real_and_dark_at_night():
+    weather = Weather.load()
+    assert [year.place.split(",")[0] for year in weather.years] == [
+        "SAND POINT",
+        "GREENSBORO PIEDMONT TRIAD INT",
+        "MIAMI",
+    ]
+    cold, mild, warm = (year.temperature.mean() for year in weather.years)
+    assert 0 < cold < 10 < mild < 20 < warm < 30
+    rng = random.Random(0)
+    for sky in (weather.sample(rng) for _ in range(2000)):
+        assert sky.when.second == 0 and 0 <= sky.humidity <= 100 and 0 <= sky.illuminance <= 120_000
+        if sky.latitude < 40 and (sky.when.hour >= 21 or sky.when.hour < 4):
+            assert sky.illuminance == 0
+    noons = [
+        warm_day.illuminance for day in range(365) if (warm_day := weather.years[2].at((day * 24 + 12) * 60))
+    ]
+    assert min(noons) > 0 and max(noons) > 80_000
+
+
+def test_clock_is_the_local_time_of_the_sky():
+    for seed in range(50):
+        home = make_home(seed)
+        when = datetime.fromtimestamp(home.clock, UTC)
+        assert when.year == 2025 and when.second == 0
+        if 11 <= when.hour <= 13:
+            assert home.get("outdoors", "brightness") > 0
+
+
+def epw(hours: int = HOURS, leap: bool = False) -> list[str]:
+    """A made-up but well-formed EPW file, line by line."""
+    days = [
+        (m, d)
+        for m, n in enumerate((31, 28 + leap, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31), 1)
+        for d in range(1, n + 1)
+    ]
+    head = ["LOCATION,Zürich,-,CHE,IWEC,066600,47.38,8.57,1.0,569.0", *["DESIGN CONDITIONS,0"] * 7]
+    rows = []
+    for month, day in days:
+        for hour in range(1, 25):
+            sun = 400 if 9 <= hour <= 16 else 0
+            fields = [1995, month, day, hour, 60, "?", month + hour / 10, 5.0, 60, 95000, 0, 0, 300, sun]
+            rows.append(",".join(map(str, fields + [0] * 7 + [2.5] + [0] * 13)))
+    return head + rows[:hours]
+
+
+def write(path: Path, lines: list[str]) -> str:
+    path.write_bytes("\r\n".join(lines).encode("latin-1") + b"\r\n")
+    return str(path)
+
+
+def test_an_epw_file_can_be_named(tmp_path):
+    lines = epw(leap=True, hours=HOURS + 24)
+    lines[8 + 30] = lines[8 + 30].replace(",1.7,5.0,60,", ",99.9,5.0,999,")  # a gap, as EPW marks it
+    path = write(tmp_path / "zurich.epw", lines)
+    (year,) = Weather.load((path,)).years
+    assert year.place == "Zürich, CHE" and len(year.temperature) == HOURS and year.temperature.max() < 20
+    home = make_home(1, HomeRecipe(weather=(path,)))
+    assert (
+        home.state_key() == make_home(1, HomeRecipe(weather=(path,))).state_key() != make_home(1).state_key()
+    )
+
+
+@pytest.mark.parametrize(
+    ("spoil", "line", "says"),
+    [
+        (lambda lines: ["just", "text"], 1, "not an EPW file"),
+        (lambda lines: [], 1, "not an EPW file"),
+        (lambda lines: ["LOCATION,a,b,c,d,e,north,east,1,2", *lines[1:]], 1, "not an EPW file"),
+        (lambda lines: lines[:4000], 4000, "hours"),
+        (lambda lines: [*lines[:99], "1995,1,4", *lines[100:]], 100, "fields"),
+        (
+            lambda lines: [*lines[:99], lines[99].replace(",5.0,60,", ",5.0,wet,"), *lines[100:]],
+            100,
+            "relative_humidity",
+        ),
+    ],
+)
+def test_a_file_that_is_no_epw_is_refused_with_place_and_remedy(tmp_path, spoil, line, says):
+    path = write(tmp_path / "bad.epw", spoil(epw()))
+    with pytest.raises(InputError) as error:
+        make_home(0, HomeRecipe(weather=(path,)))
+    assert (
+        error.value.where == f"{path}:{line}" and says in error.value.what and "*.epw" in error.value.remedy
+    )
+
+
+def test_a_missing_epw_file_is_named(tmp_path):
+    with pytest.raises(InputError, match="missing"):
+        make_home(0, HomeRecipe(weather=(str(tmp_path / "missing.epw"),)))
+
+
+# Recipes
+
+
+def test_recipes_that_cannot_be_met_are_refused():
+    with pytest.raises(InputError, match="toaster"):
+        make_home(0, HomeRecipe(categories=("toaster",)))
+    with pytest.raises(InputError, match="devices"):
+        make_home(0, HomeRecipe(devices=(9, 9), rooms=(2, 2), categories=("oven",)))
+    for wrong in ({"devices": (6, 2)}, {"rooms": (0, 3)}, {"did_range": (1, 3)}, {"device": (1, 2)}):
+        with pytest.raises(ValidationError):
+            HomeRecipe(**wrong)
+
+
+def test_a_user_adds_products(tmp_path):
+    (tmp_path / "kettle.yaml").write_text(
+        '- name: tea_kettle\n  userdata: {category: kettle, spid: "900001"}\n'
+        '  attributes: [{name: state, type: str, options: ["on", "off"]}]\n'
+        '  services: [{name: turn_on, code: self.state = "on"}]\n'
+    )
+    home = make_home(4, HomeRecipe(devices=(2, 2), catalogue=(str(tmp_path),), categories=("kettle",)))
+    assert [device.name for device in home.plan.devices] == ["tea kettle", "tea kettle"]
+
+
+def test_the_test_home_is_the_papers():
+    home = HomeSampler.sample_test()
+    assert home.plan.by_did["1001"].spec.spid == "100001" and home.get("1001", "state") == "on"
+    home.call("1001", "set_brightness", [80])
+    assert home.get("1001", "brightness") == 80
+    assert (
+        HomeSampler.sample(3, devices=(4, 4)).state_key()
+        == make_home(3, HomeRecipe(devices=(4, 4))).state_key()
+    )

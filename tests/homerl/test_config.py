@@ -1,0 +1,128 @@
+"""Recipes: extension, overrides, and places that stay true through both."""
+
+from pathlib import Path
+
+import pytest
+from pydantic import BaseModel
+
+from envs.documents import InputError, validate
+from homerl import config
+
+
+class Train(BaseModel, extra="forbid"):
+    learning_rate: float = 0.0
+    steps: int = 0
+    betas: list[float] = []
+
+
+class Recipe(BaseModel, extra="forbid"):
+    homerl: int
+    train: Train
+    name: str | None = None
+
+
+BASE = "homerl: 1\ntrain:\n  learning_rate: 1e-6\n  steps: 10\n  betas: [0.9, 0.99]\n"
+
+
+def write(folder: Path, **files: str) -> Path:
+    for name, text in files.items():
+        (folder / f"{name}.yaml").write_text(text)
+    return folder / f"{name}.yaml"
+
+
+@pytest.fixture
+def shipped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    folder = tmp_path / "shipped"
+    folder.mkdir()
+    monkeypatch.setattr(config, "shipped_recipes", lambda: folder)
+    return folder
+
+
+def test_extends_merges_mappings_and_replaces_lists(tmp_path: Path) -> None:
+    recipe = write(
+        tmp_path, base=BASE, mine="extends: base.yaml\nname: x\ntrain:\n  betas: [0.5]\n  steps: 20\n"
+    )
+    data, document = config.load(recipe)
+    assert data == {"homerl": 1, "train": {"learning_rate": 1e-6, "steps": 20, "betas": [0.5]}, "name": "x"}
+    assert document.data is data
+    assert document.where(("train", "learning_rate")) == f"{tmp_path}/base.yaml:3"
+    assert document.where(("train", "steps")) == f"{recipe}:5"
+    assert document.where(("train", "betas", 0)) == document.where(("train", "betas", 1)) == f"{recipe}:4"
+    assert ("train", "betas", 1) not in document.lines  # the base's second item is no more
+
+
+def test_errors_name_the_file_in_which_the_key_stands(tmp_path: Path) -> None:
+    recipe = write(
+        tmp_path, base=BASE.replace("steps", "stpes"), mid="extends: base.yaml\n", mine="extends: mid.yaml\n"
+    )
+    with pytest.raises(InputError) as caught:
+        validate(Recipe, config.load(recipe)[1])
+    assert str(caught.value).startswith(
+        f"{tmp_path}/base.yaml:4: train.stpes is not a known key\ndid you mean steps?"
+    )
+
+
+def test_overrides_lie_on_top(tmp_path: Path) -> None:
+    recipe = write(tmp_path, base=BASE)
+    arguments = ["--train.learning_rate", "2e-6", "--train.betas=[1, 2]", "--name", "off", "--train.steps=-3"]
+    data, document = config.load(recipe, arguments)
+    assert data["train"] == {"learning_rate": 2e-6, "steps": -3, "betas": [1, 2]} and data["name"] == "off"
+    assert document.where(("train", "steps")) == "command line"
+    assert document.path == str(recipe)
+    assert document.where(("train",)) == f"{recipe}:2"
+    assert config.load(recipe, ["--train", "{steps: 4}"])[0]["train"]["learning_rate"] == 1e-6
+    assert config.load(recipe, ["--train.steps", "1", "--train.steps", "2"])[0]["train"]["steps"] == 2
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--train.stpes", "1"], "command line: train.stpes is not a known key\ndid you mean steps?"),
+        (["--tran.steps", "1"], "command line: tran is not a known key\ndid you mean train?"),
+        (["--train.steps", "many"], "command line: train.steps is 'many'\nit should be a valid integer"),
+        (["--train.steps"], "command line: --train.steps has no value"),
+        (["--train.steps", "--name", "x"], "command line: --train.steps has no value"),
+        (["--name", "[1"], "command line: the value of --name is not valid YAML"),
+        (["steps"], "command line: 'steps' is no override"),
+        (["--train..steps", "1"], "command line: --train..steps names no key"),
+    ],
+)  # fmt: skip
+def test_bad_overrides(tmp_path: Path, arguments: list[str], message: str) -> None:
+    recipe = write(tmp_path, base=BASE)
+    with pytest.raises(InputError) as caught:
+        validate(Recipe, config.load(recipe, arguments)[1])
+    assert message in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("files", "message"),
+    [
+        ({"b": "extends: a.yaml\n", "a": "\nextends: b.yaml\n"}, "b.yaml:1: extends goes in a circle"),
+        ({"a": "extends: a.yaml\n"}, "a.yaml:1: extends goes in a circle"),
+        ({"a": "x: 1\nextends: nosuch.yaml\n"}, "a.yaml:2: there is no recipe nosuch.yaml"),
+        ({"a": "extends: [b]\n"}, "a.yaml:1: extends is ['b'], not one file name"),
+        ({"a": ""}, "a.yaml: the recipe is empty"),
+        ({"a": "- 1\n"}, "a.yaml: the recipe holds a list"),
+    ],
+)  # fmt: skip
+def test_bad_recipes(tmp_path: Path, shipped: Path, files: dict[str, str], message: str) -> None:
+    with pytest.raises(InputError) as caught:
+        config.load(write(tmp_path, **files))
+    assert message in str(caught.value)
+
+
+def test_shipped_recipes_are_found_from_anywhere(
+    tmp_path: Path, shipped: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(shipped, smoke=BASE)
+    monkeypatch.chdir(tmp_path)
+    for name in ("recipes/smoke.yaml", "smoke.yaml"):
+        assert config.find_recipe(name) == shipped / "smoke.yaml"
+    mine = write(tmp_path, mine="extends: recipes/smoke.yaml\ntrain: {steps: 3}\n")
+    data, document = config.load(mine)
+    assert data["train"]["steps"] == 3
+    assert document.where(("train", "learning_rate")) == f"{shipped}/smoke.yaml:3"
+    (tmp_path / "smoke.yaml").write_text("homerl: 1\n")
+    assert config.find_recipe("smoke.yaml") == Path("smoke.yaml")
+    with pytest.raises(InputError, match=r"there is no recipe recipes/smok.yaml\ndid you mean smoke.yaml"):
+        config.find_recipe("recipes/smok.yaml")
