@@ -64,6 +64,10 @@ class _Loader(yaml.SafeLoader):
 
     yaml_implicit_resolvers: ClassVar[dict] = {}  # the inherited ones read `on` as true and `22:30` as 1350
 
+    def __init__(self, stream: Any) -> None:
+        super().__init__(stream)
+        self.flattened: set[yaml.Node] = set()
+
 
 _DIGITS = "0123456789"
 _FLOAT = r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?|[-+]?\.(inf|Inf|INF)|\.(nan|NaN|NAN)"
@@ -157,8 +161,10 @@ def _build(
         return [_build(loader, item, (*key, i), lines, name, above) for i, item in enumerate(node.value)]
     if node.tag != loader.DEFAULT_MAPPING_TAG:
         return loader.construct_object(node, deep=True)  # refuses the tags that it does not know
-    _refuse_duplicates(loader, node, name)
-    loader.flatten_mapping(node)
+    if node not in loader.flattened:  # an alias leads here again, with the merged keys already in
+        _refuse_duplicates(loader, node, name)
+        loader.flatten_mapping(node)
+        loader.flattened.add(node)
     data = {}
     for key_node, value_node in node.value:
         part = _key(loader, key_node, name)

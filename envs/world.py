@@ -65,6 +65,10 @@ class World(gym.Env):
         """Take a tool call; info holds `progress`, `blocked` (rule and message, or None), `error`, `changed`."""
 
 
+class WorldError(Exception):
+    """The world itself failed (its sandbox is gone, say): nobody in the dialogue is to blame."""
+
+
 class ContractError(AssertionError):
     """A world that breaks the contract: the message says which clause and on which action."""
 
@@ -72,6 +76,7 @@ class ContractError(AssertionError):
 def check_world(world: World, actions: Iterable[Action]) -> None:
     """Play `actions` and prove the contract on each; raise `ContractError` at the first breach."""
     _check_tools(world.tools)
+    actions, last = list(actions), None
     for action in [*actions, {"name": "no such tool"}]:
         frozen = copy.deepcopy(dict(action))
         key, twin = world.state_key(), world.fork()
@@ -82,8 +87,11 @@ def check_world(world: World, actions: Iterable[Action]) -> None:
         _require(here == there, "equal keys behaved differently", action)
         _require(world.state_key() == twin.state_key(), "equal keys led to different keys", action)
         info = here[4]
+        gained = last is None or abs(here[1] - (info["progress"] - last)) < 1e-9
+        _require(gained, "the reward is not the gain in progress", action)
+        last = info["progress"]
         _require(bool(info["changed"]) == (world.state_key() != key), "`changed` and the state key disagree", action)
-        if action["name"] == "no such tool":
+        if action.get("name") == "no such tool":
             _require(info["blocked"] is not None, "an unknown tool was not blocked", action)
             _require(world.state_key() == key, "a refused call changed something", action)
     key, twin = world.state_key(), world.fork()

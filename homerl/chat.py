@@ -27,8 +27,8 @@ request fits several devices. When a request is done, say so in a few words."""
 
 
 def system_prompt(home: Home, style: str = "brief") -> str:
-    """The instruction and the home's devices, one a line: `- kitchen ceiling light: 1001`."""
-    devices = "\n".join(f"- {d.room} {d.name}: {d.did}" for d in home.plan.devices)
+    """The instruction and the home's devices, one a line: `- kitchen ceiling light=1001`."""
+    devices = "\n".join(f"- {d.room} {d.name}={d.did}" for d in home.plan.devices)
     return f"{BRIEF if style == 'brief' else FULL}\n{devices}"
 
 

@@ -10,7 +10,7 @@ import hashlib
 import json
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from envs.homeenv.env import HomeEnv
@@ -24,12 +24,12 @@ from homerl.trajectory import Message, Outcome, Step, Trajectory
 
 @dataclass(frozen=True)
 class EpisodeLimits:
-    """How long an episode may go on: user turns, agent steps in all, agent steps in a turn."""
+    """How long an episode may go on: user turns, agent steps in all, agent steps in a turn; what a step takes."""
 
     turns: int = 5
     steps: int = 12
     steps_per_turn: int = 6
-    seconds_per_step: float = 0.0
+    seconds_per_step: int = 0
 
 
 @dataclass(frozen=True)
@@ -123,6 +123,7 @@ class Episode:
             results = [(f"refused: syntax: {reply.malformed}", {"blocked": {"rule": "syntax"}, "error": None}, None)]
         self.messages.append(reply.message)
         self.messages += [_tool_message(i, reply, text) for i, (text, _, _) in enumerate(results)]
+        self.home.clock += self.limits.seconds_per_step
         self.outcome = self._verdict(spoke=not results)
         codes = [code for _, _, code in results if code]
         code = "\n".join(codes) or None
@@ -148,7 +149,7 @@ class Episode:
         name = call["function"]["name"]
         try:
             arguments = json.loads(call["function"]["arguments"] or "{}")
-        except (json.JSONDecodeError, TypeError):
+        except (ValueError, TypeError, RecursionError):  # no JSON, numbers without end, endless nesting
             arguments = None
         if not isinstance(arguments, dict):
             text = "refused: syntax: the arguments are not a JSON object"
@@ -167,6 +168,13 @@ class Episode:
         if len(self.steps) + 1 >= self.limits.steps or (not spoke and in_turn >= self.limits.steps_per_turn):
             return Outcome.STEP_LIMIT
         return None
+
+    def end(self, outcome: Outcome) -> None:
+        """A speaker or a machine ends the episode: what was done so far stands, its last step being the last."""
+        self.outcome = outcome
+        if self.steps:
+            last = self.steps[-1]
+            self.steps[-1] = replace(last, facts=replace(last.facts, last=True))
 
     def _decision(self) -> str:
         """What the agent decides from: physical state, open intents, what it last saw (design, `anchor`)."""

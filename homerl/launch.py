@@ -1,21 +1,109 @@
-"""Starts the run that a recipe describes: the launch hook ends here.
+"""Starts the run that a recipe describes; every way to start one (hook, `homerl run`) ends here.
 
-Invariant: what a person got wrong is one message on stderr and exit code 2.
+Invariants: bad input and runs that this machine cannot do end before any work, with one message and code 2; a
+run that lost its signal ends with code 3; only the first process speaks.
 """
 
-import json
+from __future__ import annotations
+
+import os
 import sys
+import threading
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
 
 from envs.documents import InputError
-from homerl import config
+
+PARENT = "HOMERL_PARENT"
 
 
-def main(path: str, argv: list[str]) -> int:
-    """Resolves the recipe at `path` with the overrides `argv`, prints it, and returns the exit code."""
+def main(path: str, argv: Sequence[str]) -> int:
+    """Check the recipe at `path` with the overrides `argv`, run it, and return the exit code."""
+    from homerl.preflight import check_machine
+    from homerl.recipe import load_recipe
+
+    die_with_parent()
     try:
-        data, _ = config.load(path, argv)
+        recipe = load_recipe(path, argv)
+        check_machine(recipe)
+        run(recipe)
     except InputError as error:
-        print(error, file=sys.stderr)
+        complain(str(error))
         return 2
-    print(json.dumps(data, indent=2))
+    except KeyboardInterrupt:
+        complain("stopped; start the same command again to go on")
+        return 130
+    except RuntimeError as error:
+        if type(error).__name__ != "SignalLost":
+            raise
+        complain(f"the sentinel stopped the run: {error}")
+        return 3
     return 0
+
+
+def run(recipe: Any) -> None:
+    """Write what the run is beside its results, then do it."""
+    from homerl.record import write_record
+
+    if is_first() and recipe.run != "bench":  # a benchmark writes into the folder of the run that made its model
+        write_record(recipe)
+    runner(recipe.run)(recipe)
+
+
+def runner(kind: str) -> Callable[[Any], Any]:
+    """The function behind `run:`; imported late, so that a kind costs only what it needs."""
+    if kind == "synth":
+        from homerl.stages import run_synth
+
+        return run_synth
+    if kind == "sft":
+        from homerl.train.sft import train_sft
+
+        return train_sft
+    if kind == "rlve":
+        from homerl.train.rlve import train_rlve
+
+        return train_rlve
+    if kind == "bench":
+        from homerl.bench.models import run_bench
+
+        return run_bench
+    from homerl.flywheel import run_flywheel
+
+    return run_flywheel
+
+
+def is_first() -> bool:
+    """Whether this is the process that speaks and writes."""
+    return os.environ.get("RANK", "0") == "0"
+
+
+def complain(message: str) -> None:
+    """One message on stderr, from the first process alone."""
+    if is_first():
+        print(f"homerl: {message}", file=sys.stderr, flush=True)
+
+
+def die_with_parent() -> None:
+    """A stage whose flywheel was killed ends too, or the next start would find it still writing."""
+    parent = os.environ.get(PARENT)
+    if parent:
+        threading.Thread(target=_watch, args=(int(parent),), daemon=True).start()
+
+
+def _watch(parent: int) -> None:
+    while Path(f"/proc/{parent}").exists() if Path("/proc").exists() else _alive(parent):
+        time.sleep(0.5)
+    os._exit(1)
+
+
+def _alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from envs.world import WorldError
 from homerl.episode import Episode, Reply
 from homerl.trajectory import Outcome, Trajectory
 
@@ -42,6 +43,10 @@ class InfraError(Exception):
     """A server or machine failed; nobody in the dialogue is to blame."""
 
 
+class AgentFault(Exception):
+    """The agent looped, flooded or stalled: it failed."""
+
+
 class UserError(Exception):
     """The user simulator left its role."""
 
@@ -55,19 +60,27 @@ async def play(episode: Episode, agent: Agent, user: User, seed: int = 0) -> Tra
                 (reply,) = await agent.propose(episode)
                 episode.act(reply)
     except InfraError:
-        episode.outcome = Outcome.INFRA_ERROR
+        episode.end(Outcome.INFRA_ERROR)
+    except WorldError:
+        episode.end(Outcome.WORLD_ERROR)
+    except AgentFault:
+        episode.end(Outcome.AGENT_FAILURE)
     except UserError:
-        episode.outcome = Outcome.USER_ERROR
+        episode.end(Outcome.USER_ERROR)
     return episode.trajectory(agent.name, user.name, seed)
 
 
 async def listen(episode: Episode, user: User) -> None:
-    """Let the user speak; one who will not go on while intents are open ends the episode."""
-    utterance = await user.speak(episode)
+    """Let the user speak."""
+    heed(episode, await user.speak(episode))
+
+
+def heed(episode: Episode, utterance: Utterance) -> None:
+    """An utterance opens a turn; a user who will not go on while intents are open ends the episode."""
     if utterance.text.strip():
         episode.hear(utterance.text, utterance.intent_id)
     else:
-        episode.outcome = Outcome.AGENT_FAILURE if claimed_done(episode) else Outcome.USER_ERROR
+        episode.end(Outcome.AGENT_FAILURE if claimed_done(episode) else Outcome.USER_ERROR)
 
 
 def waits_for_user(episode: Episode) -> bool:
@@ -78,4 +91,4 @@ def waits_for_user(episode: Episode) -> bool:
 def claimed_done(episode: Episode) -> bool:
     """Whether the agent answered the last utterance with words that ask nothing: a claim that all is done."""
     last = episode.messages[-1]
-    return last["role"] == "assistant" and not last["content"].rstrip().endswith("?")
+    return last["role"] == "assistant" and not (last["content"] or "").rstrip().endswith("?")

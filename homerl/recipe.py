@@ -85,6 +85,7 @@ class SFTSettings(OptimSettings):
     max_steps: int = -1
     max_length: int = Field(16384, description="longer dialogues are refused, never cut")
     packing: bool = True
+    muon: float | None = Field(None, gt=0, description="Muon's rate for hidden matrices; learning_rate is AdamW's then")
     in_order: bool = Field(False, description="take rows as the dataset orders them: a curriculum")
 
 
@@ -108,16 +109,6 @@ class RLVESettings(OptimSettings):
     temperature: float = Field(1.0, gt=0)
     max_tokens: int = Field(1024, ge=1, description="sampled tokens a step at most")
     max_episode_tokens: int = Field(16384, ge=1)
-
-
-class EngineSettings(Model):
-    """What samples the policy."""
-
-    kind: Literal["transformers", "vllm_colocate", "vllm_server"] = "transformers"
-    url: str | None = None
-    gpu_memory: float = Field(0.4, gt=0, lt=1)
-    tensor_parallel: int = Field(1, ge=1)
-    max_length: int | None = None
 
 
 class ServeSettings(Model):
@@ -217,7 +208,6 @@ class RLVERecipe(Base):
     rlve: RLVESettings = RLVESettings()
     rewards: RewardWeights = RewardWeights()
     user: UserSettings = UserSettings()
-    engine: EngineSettings = EngineSettings()
     limits: EpisodeLimits = EpisodeLimits()
     sentinel: SentinelSettings = SentinelSettings()
 
@@ -239,7 +229,6 @@ class FlywheelRecipe(Base):
     rlve: RLVESettings = RLVESettings()
     rewards: RewardWeights = RewardWeights()
     user: UserSettings = UserSettings()
-    engine: EngineSettings = EngineSettings()
     limits: EpisodeLimits = EpisodeLimits()
     sentinel: SentinelSettings = SentinelSettings()
     bench: BenchSettings = BenchSettings()

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import gymnasium
+
 from envs.homeenv.spec import Entity
 
 __all__ = ["Entity", "HomeSampler", "register"]
@@ -22,8 +24,6 @@ def register() -> None:
 
     Gymnasium's default wrappers hide `env.engine` and refuse a step before reset (HomeFlow A.3 does both).
     """
-    import gymnasium
-
     if "HomeEnv-v0" not in gymnasium.registry:
         gymnasium.register(
             id="HomeEnv-v0",
@@ -31,3 +31,6 @@ def register() -> None:
             order_enforce=False,
             disable_env_checker=True,
         )
+
+
+register()  # Gymnasium reads no entry points: importing `envs.homeenv` is what registers it

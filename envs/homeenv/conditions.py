@@ -13,9 +13,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from envs.documents import InputError
+from envs.explain import did_you_mean
 from envs.homeenv.audit import Refused
 from envs.homeenv.expressions import Closure, ExpressionError, compile_expression, parse, path_of
 from envs.homeenv.home import OUTDOORS, Home, Plan
+
+
+KNOWN_SHOWN = 20  # names listed where one is wrong
 
 
 class ConditionError(InputError):
@@ -32,10 +36,10 @@ class Condition:
     comparisons: tuple[tuple[int, Any], ...]
 
     def holds(self, home: Home) -> bool:
-        """Whether the condition holds now. A comparison of unlike types is False."""
+        """Whether the condition holds now. What cannot be worked out (unlike types, 1 / 0) does not hold."""
         try:
             return bool(self.check(home.values))
-        except (TypeError, ZeroDivisionError):
+        except (TypeError, ValueError, ArithmeticError):
             return False
 
 
@@ -58,7 +62,7 @@ def compile_condition(text: str, plan: Plan) -> Condition:
     except ExpressionError as error:
         raise ConditionError(
             f"condition: {error.message}", where=f"{text.strip()!r}, column {error.column}",
-            remedy='write e.g. device("1001").state == "on"',
+            remedy=error.remedy or 'write e.g. device("1001").state == "on"',
         ) from None  # fmt: skip
     return Condition(text.strip(), check, frozenset(slots), tuple(_comparisons(tree, plan)))
 
@@ -70,7 +74,8 @@ def _slot(node: ast.expr, plan: Plan) -> int | None:
         case ast.Call(func=ast.Name(id="device" | "room" as kind), args=[ast.Constant(value=str(owner))], keywords=[]):
             known = plan.by_did if kind == "device" else plan.by_room
             if owner not in known:
-                raise ExpressionError(f"there is no {kind} '{owner}' in this home", root)
+                remedy = did_you_mean(owner, list(known)[:KNOWN_SHOWN])
+                raise ExpressionError(f"there is no {kind} '{owner}' in this home", root, remedy)
         case ast.Name(id="home"):
             owner = OUTDOORS
         case _:
@@ -87,14 +92,14 @@ def _comparisons(tree: ast.expr, plan: Plan) -> Iterator[tuple[int, Any]]:
         if isinstance(node, ast.Compare):
             sides = [node.left, *node.comparators]
             slots = [slot for side in sides if (slot := _slot(side, plan)) is not None]
-            for side in sides:
-                for value in _constants(side):
-                    yield from ((slot, value) for slot in slots)
+            among = [False, *(isinstance(op, (ast.In, ast.NotIn)) for op in node.ops)]
+            for side, of_members in zip(sides, among):
+                for part in side.elts if of_members and isinstance(side, (ast.Tuple, ast.List)) else (side,):
+                    yield from ((slot, value) for value in _constants(part) for slot in slots)
 
 
 def _constants(node: ast.expr) -> Iterator[Any]:
     try:
-        value = ast.literal_eval(node)
+        yield ast.literal_eval(node)
     except ValueError:
         return
-    yield value

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
 from gymnasium import spaces
 
@@ -114,8 +114,8 @@ class HomeEnv(World):
         blocked = {"rule": refusal.rule, "message": refusal.message} if refusal else None
         return {"progress": self.engine.task.progress, "blocked": blocked, "error": error, "changed": changed}
 
-    def fork(self) -> HomeEnv:
-        twin = HomeEnv.__new__(HomeEnv)
+    def fork(self) -> Self:
+        twin = type(self).__new__(type(self))
         twin.__dict__.update(self.__dict__)
         twin.engine = Engine(self.engine.home.fork(), tuple(task.compiled for task in self.engine.task.tasks))
         return twin

@@ -18,21 +18,22 @@ Resolver = Callable[[ast.expr], Closure | None]
 
 COMPARISONS: dict[type, Callable[[Any, Any], bool]] = {
     ast.Eq: operator.eq, ast.NotEq: operator.ne, ast.Lt: operator.lt, ast.LtE: operator.le,
-    ast.Gt: operator.gt, ast.GtE: operator.ge, ast.Is: operator.is_, ast.IsNot: operator.is_not,
+    ast.Gt: operator.gt, ast.GtE: operator.ge,
     ast.In: lambda a, b: a in b, ast.NotIn: lambda a, b: a not in b,
 }  # fmt: skip
 ARITHMETIC: dict[type, Callable[[Any, Any], Any]] = {
     ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.Div: operator.truediv,
     ast.FloorDiv: operator.floordiv, ast.Mod: operator.mod,
 }  # fmt: skip
+MOST_NESTED = 100
 FUNCTIONS: dict[str, Callable] = {"abs": abs, "min": min, "max": max, "len": len, "any": any, "all": all}
 
 
 class ExpressionError(ValueError):
-    """An expression outside the grammar: `message` says what, `column` where (from 1)."""
+    """An expression outside the grammar: `message` says what, `column` where (from 1), `remedy` what to write."""
 
-    def __init__(self, message: str, node: ast.AST | None = None) -> None:
-        self.message = message
+    def __init__(self, message: str, node: ast.AST | None = None, remedy: str = "") -> None:
+        self.message, self.remedy = message, remedy
         self.column = getattr(node, "col_offset", 0) + 1
         super().__init__(f"{message} (column {self.column})")
 
@@ -40,11 +41,17 @@ class ExpressionError(ValueError):
 def parse(text: str, mode: str = "eval") -> ast.AST:
     """The syntax tree of `text`; a syntax error becomes an `ExpressionError`."""
     try:
-        return ast.parse(text.strip(), mode=mode)
+        tree = ast.parse(text.strip(), mode=mode)
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         wrong = ExpressionError(f"cannot be parsed: {getattr(error, 'msg', error)}")
         wrong.column = getattr(error, "offset", None) or 1
         raise wrong from None
+    level: list[ast.AST] = [tree]
+    for _ in range(MOST_NESTED):
+        level = [child for node in level for child in ast.iter_child_nodes(node)]
+    if level:
+        raise ExpressionError("is nested too deeply", level[0])
+    return tree
 
 
 def compile_expression(node: ast.expr, resolve: Resolver) -> Closure:
@@ -60,15 +67,13 @@ def compile_expression(node: ast.expr, resolve: Resolver) -> Closure:
             return lambda scope: tuple(part(scope) for part in closures)
         case ast.BoolOp(op=op, values=parts):
             closures = [compile_expression(part, resolve) for part in parts]
-            if isinstance(op, ast.And):
-                return lambda scope: all(part(scope) for part in closures)
-            return lambda scope: any(part(scope) for part in closures)
+            return _either(closures, until=isinstance(op, ast.Or))
         case ast.UnaryOp(op=ast.Not(), operand=part):
             inner = compile_expression(part, resolve)
             return lambda scope: not inner(scope)
         case ast.UnaryOp(op=ast.USub(), operand=part):
             inner = compile_expression(part, resolve)
-            return lambda scope: -inner(scope)
+            return lambda scope: -_number(inner(scope))
         case ast.IfExp(test=test, body=body, orelse=orelse):
             yes, no = compile_expression(body, resolve), compile_expression(orelse, resolve)
             when = compile_expression(test, resolve)
@@ -76,14 +81,34 @@ def compile_expression(node: ast.expr, resolve: Resolver) -> Closure:
         case ast.BinOp(left=left, op=op, right=right) if type(op) in ARITHMETIC:
             act = ARITHMETIC[type(op)]
             a, b = compile_expression(left, resolve), compile_expression(right, resolve)
-            return lambda scope: act(a(scope), b(scope))
-        case ast.Compare():
+            return lambda scope: act(_number(a(scope)), _number(b(scope)))
+        case ast.Compare() if all(type(op) in COMPARISONS for op in node.ops):
             return _comparison(node, resolve)
         case ast.Call(func=ast.Name(id=name), args=args, keywords=[]) if name in FUNCTIONS:
             call = FUNCTIONS[name]
             closures = [compile_expression(part, resolve) for part in args]
             return lambda scope: call(*(part(scope) for part in closures))
     raise ExpressionError(f"'{ast.unparse(node)}' is not allowed here", node)
+
+
+def _either(closures: list[Closure], until: bool) -> Closure:
+    """`or` (until True) and `and` (until False): the first value that settles it, else the last."""
+
+    def settled(scope: Any) -> Any:
+        for part in closures:
+            value = part(scope)
+            if bool(value) is until:
+                break
+        return value
+
+    return settled
+
+
+def _number(value: Any) -> Any:
+    """Arithmetic is for numbers: "x" * 10**9 would fill the memory, and "%9999d" % 1 as well."""
+    if not isinstance(value, (int, float)):
+        raise TypeError(f"{value!r} is not a number")
+    return value
 
 
 def _comparison(node: ast.Compare, resolve: Resolver) -> Closure:

@@ -108,9 +108,8 @@ class Plan:
 
     @cached_property
     def digest(self) -> int:
-        parts = [f"{r.name}|{r.kind}|{r.parent}|{r.floor}" for r in self.rooms]
-        parts += [f"{d.did}|{d.name}|{d.room}|{d.spec.digest}" for d in self.devices]
-        return _hash("\n".join(parts))
+        rooms = [(r.name, r.kind, r.parent, r.floor) for r in self.rooms]
+        return _hash(repr((rooms, [(d.did, d.name, d.room, d.spec.digest) for d in self.devices])))
 
     def slot_of(self, owner: str, path: str) -> int:
         """The index of a slot, or `Refused`."""
@@ -264,9 +263,12 @@ def _refuse_incoherent(rooms: Sequence[Room], devices: Sequence[Device]) -> None
                 raise ValueError(f"room '{room.name}' has the parent '{at.parent}', which is missing or its own child")
             seen.add(at.parent)
             at = rooms[names.index(at.parent)]
+    specs: dict[str, DeviceSpec] = {}
     for device in devices:
         if device.room not in names:
             raise ValueError(f"device {device.did} is in room '{device.room}', which does not exist")
+        if specs.setdefault(device.spec.spid, device.spec).digest != device.spec.digest:
+            raise ValueError(f"device {device.did}: the spid {device.spec.spid} stands for two specifications in this home")
 
 
 def _hash(text: str) -> int:

@@ -19,13 +19,17 @@ from pydantic_monty import (
     CollectString,
     Monty,
     MontyCrashedError,
+    MontyDisconnectError,
     MontyError,
     MontyRuntimeError,
+    MontyShutdown,
     MontySyntaxError,
 )
 
 from envs.homeenv.audit import Refused, audit_code
 from envs.homeenv.home import Home
+from envs.homeenv.types import shown
+from envs.world import WorldError
 
 
 @dataclass(frozen=True)
@@ -48,7 +52,7 @@ class RunResult:
 
 
 def run_code(code: str, home: Home, limits: Limits = Limits()) -> RunResult:
-    """Run a snippet against `home`. Refusals and errors are returned, not raised."""
+    """Run a snippet against `home`. Refusals and errors are returned; `WorldError` if the sandbox itself failed."""
     try:
         audit_code(code)
     except Refused as refusal:
@@ -65,13 +69,13 @@ def run_code(code: str, home: Home, limits: Limits = Limits()) -> RunResult:
             os_policy=_deterministic(home),
         ) as session:
             session.feed_run(code, external_lookup={"device": bridge.device}, print_callback=printed)
+    except (MontyDisconnectError, MontyShutdown) as error:
+        raise WorldError(f"the sandbox is gone: {error}") from error
     except MontyError as error:
-        refusal = bridge.refusal or _limit_refusal(error)
+        refusal = bridge.refusal or _flood(printed, limits) or _limit_refusal(error)
         text = None if refusal else f"{_line(error)}{error.display(format='type-msg')}"
-        return RunResult(_clip(printed.output, limits.output), refusal, text)
-    if bridge.refusal is None and len(printed.output) > limits.output:
-        bridge.refusal = Refused("output_limit", f"printed more than {limits.output} characters")
-    return RunResult(_clip(printed.output, limits.output), bridge.refusal)
+        return RunResult(_clip(printed.output, limits.output), refusal, text and _clip(text, limits.output))
+    return RunResult(_clip(printed.output, limits.output), bridge.refusal or _flood(printed, limits))
 
 
 class _Bridge:
@@ -83,7 +87,7 @@ class _Bridge:
 
     def device(self, did: Any = None) -> _Part:
         if not isinstance(did, str) or did not in self.home.plan.by_did:
-            raise self.refuse(Refused("unknown_device", f"there is no device {did!r}"))
+            raise self.refuse(Refused("unknown_device", f"there is no device {shown(did)}"))
         return _Part(self, did)
 
     def call(self, did: str, path: str, args: tuple, kwargs: dict) -> None:
@@ -156,6 +160,13 @@ def _deterministic(home: Home) -> dict[str, Any]:
 
     now = datetime.fromtimestamp(home.clock, UTC)
     return {"datetime": now, "sleep": "zero", "random_start": {"seed": home.clock}}
+
+
+def _flood(printed: CollectString, limits: Limits) -> Refused | None:
+    """Printing past the collector's end looks like a want of memory: it has its own rule."""
+    if len(printed.output) <= limits.output:
+        return None
+    return Refused("output_limit", f"printed more than {limits.output} characters")
 
 
 def _limit_refusal(error: MontyError) -> Refused | None:

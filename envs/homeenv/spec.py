@@ -11,6 +11,7 @@ from __future__ import annotations
 import ast
 import hashlib
 import json
+import keyword
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -38,6 +39,15 @@ class Argument(ValueType):
     default: Any = None
     description: str | None = None
 
+    @model_validator(mode="after")
+    def _default_fits(self) -> Argument:
+        if self.default is not None:
+            try:
+                self.check(self.default, "default")
+            except Refused as refused:
+                raise ValueError(f"argument '{self.name}': {refused.message}") from None
+        return self
+
 
 class Service(Model):
     """What a device can be told to do."""
@@ -63,11 +73,9 @@ class Component(Model):
 
     @model_validator(mode="after")
     def _unique(self) -> Component:
-        for kind, things in (("attribute", self.attributes), ("service", self.services)):
-            names = [thing.name for thing in things]
-            if twice := {name for name in names if names.count(name) > 1}:
-                raise ValueError(f"{kind} '{sorted(twice)[0]}' is defined twice")
+        _refuse_unusable((*self.attributes, *self.services))
         for service in self.services:
+            _refuse_unusable(service.arguments)
             _compile_service(service, self.attributes)
         return self
 
@@ -87,6 +95,11 @@ class DeviceSpec(Component):
 
     userdata: UserData
     components: tuple[Component, ...] = ()
+
+    @model_validator(mode="after")
+    def _unique_components(self) -> DeviceSpec:
+        _refuse_unusable((*self.attributes, *self.services, *self.components))
+        return self
 
     @property
     def spid(self) -> str:
@@ -164,19 +177,36 @@ class CompiledService:
                 bound[argument.name] = argument.check(given[argument.name], argument.name)
             elif argument.required:
                 raise Refused("missing_argument", f"{self.service.signature()} needs '{argument.name}'")
+            elif argument.default is not None:
+                bound[argument.name] = argument.check(argument.default, argument.name)
             else:
-                bound[argument.name] = argument.default
+                bound[argument.name] = None
         return bound
 
     def updates(self, values: list, base: int, arguments: Mapping[str, Any]) -> list[tuple[int, Any]]:
-        """(slot, canonical value) for every write, computed before any is applied."""
-        scope = Scope(values, base, arguments)
-        if self.requires is not None and not self.requires(scope):
-            raise Refused("precondition", f"{self.service.name} needs {self.service.requires.strip()}")
-        return [
-            (base + offset, attribute.check(closure(scope), attribute.name))
-            for offset, attribute, closure in self.writes
-        ]
+        """(slot, canonical value) for every write, in order; each sees those before it, and `values` sees none."""
+        scope = Scope(values.copy(), base, arguments)
+        updates = []
+        try:
+            if self.requires is not None and not self.requires(scope):
+                raise Refused("precondition", f"{self.service.name} needs {self.service.requires.strip()}")
+            for offset, attribute, closure in self.writes:
+                value = scope.values[base + offset] = attribute.check(closure(scope), attribute.name)
+                updates.append((base + offset, value))
+        except (ArithmeticError, TypeError, ValueError) as error:
+            raise Refused("out_of_range", f"{self.service.name} cannot be worked out: {error}") from None
+        return updates
+
+
+def _refuse_unusable(things: tuple[Attribute | Argument | Service | Component, ...]) -> None:
+    """Names that agents' code cannot say, or that would mean two things."""
+    names = [thing.name for thing in things]
+    for thing, name in zip(things, names):
+        kind = type(thing).__name__.lower()
+        if not name.isidentifier() or keyword.iskeyword(name) or name.startswith("_"):
+            raise ValueError(f"{kind} '{name}': a name is letters, digits and underscores, a letter first")
+        if names.count(name) > 1:
+            raise ValueError(f"{kind} '{name}': its name is used twice")
 
 
 def _compile_service(service: Service, attributes: tuple[Attribute, ...], offset: int = 0) -> CompiledService:

@@ -18,6 +18,8 @@ from envs.homeenv.audit import Refused
 TypeName = Literal["str", "bool", "int", "float", "hex", "enum", "list", "tuple", "dict"]
 HEX = re.compile(r"#[0-9a-f]{6}")
 NUMBERS = ("int", "float")
+LARGEST = 1 << 63  # no device knows larger numbers, and floats cannot hold them all
+SHOWN = 80  # characters of a refused value
 
 
 class Model(BaseModel):
@@ -47,12 +49,19 @@ class ValueType(Model):
             raise ValueError("an enum needs options")
         if self.options is not None and not self.options:
             raise ValueError("options must not be empty")
+        if self.precision and any(self._rounded(bound) != bound for bound in self.range or ()):
+            raise ValueError(f"range {list(self.range)}: the bounds must be multiples of the precision {self.precision}")
         if self.type in ("tuple", "list", "dict") and not self.items:
             raise ValueError(f"a {self.type} needs items")
         if self.type == "list" and len(self.items) != 1:
             raise ValueError("a list has one item type")
         if self.type == "dict" and not all(item.name for item in self.items):
             raise ValueError("every item of a dict needs a name")
+        for option in self.options or ():
+            try:
+                self._typed(option, "option")
+            except Refused as refused:
+                raise ValueError(f"options: {refused.message}") from None
         return self
 
     def describe(self) -> str:
@@ -67,24 +76,28 @@ class ValueType(Model):
         """The canonical form of `value`, or `Refused` with `wrong_type` or `out_of_range`."""
         value = self._typed(value, what)
         if self.options is not None and value not in self.options:
-            raise Refused("out_of_range", f"{what} = {value!r} is not one of {', '.join(map(repr, self.options))}")
+            raise Refused("out_of_range", f"{what} = {shown(value)} is not one of {', '.join(map(repr, self.options))}")
         if self.range is not None:
             size = value if self.type in NUMBERS else len(value)
             if not self.range[0] <= size <= self.range[1]:
                 low, high = map(_number, self.range)
-                raise Refused("out_of_range", f"{what} = {value!r} is outside {low}..{high}")
+                raise Refused("out_of_range", f"{what} = {shown(value)} is outside {low}..{high}")
         return value
 
     def _typed(self, value: Any, what: str) -> Any:
         kind = self.type
+        if kind in NUMBERS and isinstance(value, int) and abs(value) > LARGEST:
+            raise Refused("out_of_range", f"{what} = {shown(value)} is too large")
         if kind == "bool" and isinstance(value, bool):
             return value
         if kind == "int" and isinstance(value, int) and not isinstance(value, bool):
             return self._rounded(value)
         if kind == "float" and isinstance(value, (int, float)) and not isinstance(value, bool):
             if math.isfinite(value):
-                return self._rounded(float(value))
-        if kind in ("str", "enum") and isinstance(value, str) or (kind == "enum" and value in self.options):
+                return self._rounded(float(value)) + 0.0  # one zero, not two: equal values have equal hashes
+        if kind in ("str", "enum") and isinstance(value, str):
+            return value
+        if kind == "enum" and any(type(option) is type(value) and option == value for option in self.options):
             return value
         if kind == "hex" and isinstance(value, str) and HEX.fullmatch(value.lower()):
             return value.lower()
@@ -93,12 +106,11 @@ class ValueType(Model):
             return tuple(item.check(part, f"{what}[{i}]") for i, (item, part) in pairs)
         if kind == "list" and isinstance(value, (tuple, list)):
             return tuple(self.items[0].check(part, f"{what}[{i}]") for i, part in enumerate(value))
-        if kind == "dict" and isinstance(value, (dict, tuple)):
-            return self._typed_dict(value, what)
-        raise Refused("wrong_type", f"{what} = {value!r} is not {self.describe()}")
+        if kind == "dict" and (pairs := _as_dict(value)) is not None:
+            return self._typed_dict(pairs, what)
+        raise Refused("wrong_type", f"{what} = {shown(value)} is not {self.describe()}")
 
-    def _typed_dict(self, value: Any, what: str) -> tuple:
-        pairs = dict(value)
+    def _typed_dict(self, pairs: dict, what: str) -> tuple:
         names = {item.name for item in self.items}
         if set(pairs) != names:
             raise Refused("wrong_type", f"{what} needs exactly the keys {', '.join(sorted(names))}")
@@ -113,7 +125,7 @@ class ValueType(Model):
     def sample(self, rng: random.Random) -> Any:
         """A canonical value, drawn evenly from what the type allows."""
         if self.options is not None:
-            return rng.choice(self.options)
+            return self.check(rng.choice(self.options))
         low, high = self.range or (0, 100)
         match self.type:
             case "bool":
@@ -122,7 +134,7 @@ class ValueType(Model):
                 return self.check(rng.randint(math.ceil(low), math.floor(high)))
             case "float":
                 drawn = self._rounded(round(rng.uniform(low, high), 1))
-                return float(min(max(drawn, low), high))
+                return self.check(min(max(drawn, low), high))
             case "hex":
                 return f"#{rng.randrange(1 << 24):06x}"
             case "str":
@@ -134,6 +146,31 @@ class ValueType(Model):
             case "dict":
                 return tuple((item.name, item.sample(rng)) for item in self.items)
         raise AssertionError(self.type)
+
+
+def shown(value: Any) -> str:
+    """A value as messages quote it: short, and with nothing of the host in it."""
+    try:
+        text = repr(value) if _is_plain(value) else "an object"
+    except (ValueError, RecursionError):  # an integer of thousands of digits, endless nesting
+        return "a value too long to show"
+    return text if len(text) <= SHOWN else f"{text[: SHOWN - 3]}..."
+
+
+def _is_plain(value: Any) -> bool:
+    if isinstance(value, dict):
+        return all(_is_plain(part) for pair in value.items() for part in pair)
+    if isinstance(value, (list, tuple)):
+        return all(map(_is_plain, value))
+    return value is None or type(value) in (bool, int, float, str)
+
+
+def _as_dict(value: Any) -> dict | None:
+    """A dict, or the pairs that stand for one in a home's values and files."""
+    try:
+        return dict(value) if isinstance(value, (dict, list, tuple)) else None
+    except (TypeError, ValueError):
+        return None
 
 
 def _number(value: float) -> str:

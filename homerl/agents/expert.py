@@ -11,7 +11,7 @@ import hashlib
 import json
 import random
 from collections.abc import Callable, Sequence
-from itertools import takewhile
+from itertools import groupby, takewhile
 
 from homerl.blueprints.blueprint import Call, Intent
 from homerl.chat import pyexec_message, tool_call
@@ -59,7 +59,7 @@ class Expert:
         if style == "query_first" and episode.messages[-1]["role"] == "user":
             call = tool_call("query_status", {"did": todo[0].did})
             return {"role": "assistant", "content": "", "tool_calls": [call]}
-        return _run(todo[:1] if style == "stepwise" else todo)
+        return _run(todo[:1] if style == "stepwise" else todo, episode)
 
 
 def remaining(intent: Intent, episode: Episode) -> list[Call]:
@@ -69,25 +69,30 @@ def remaining(intent: Intent, episode: Episode) -> list[Call]:
     return [call for call in intent.plan if call.code not in made] or list(intent.plan)
 
 
-def _run(calls: Sequence[Call]) -> Message:
-    return pyexec_message("\n".join(call.code for call in calls))
+def _run(calls: Sequence[Call], episode: Episode) -> Message:
+    """A snippet that names each device in a comment before it calls it: the id is then read off, not guessed."""
+    lines: list[str] = []
+    for device, group in groupby(calls, key=lambda call: episode.home.plan.by_did.get(call.did)):
+        lines += [f"# {device.room} {device.name}"] if device else []
+        lines += [call.code for call in group]
+    return pyexec_message("\n".join(lines))
 
 
 def _wrong_device(intent: Intent, episode: Episode, rng: random.Random) -> Message:
     others = [d.did for d in episode.home.plan.devices if d.did not in intent.devices] or ["0000"]
     other = rng.choice(others)
-    return _run([call.model_copy(update={"did": other}) for call in intent.plan])
+    return _run([call.model_copy(update={"did": other}) for call in intent.plan], episode)
 
 
 def _wrong_value(intent: Intent, episode: Episode, rng: random.Random) -> Message:
     last = intent.plan[-1]
     if last.args and isinstance(last.args[0], (int, float)) and not isinstance(last.args[0], bool):
-        return _run([*intent.plan[:-1], last.model_copy(update={"args": (last.args[0] + rng.choice((-10, 7, 500)),)})])
+        return _run([*intent.plan[:-1], last.model_copy(update={"args": (last.args[0] + rng.choice((-10, 7, 500)),)})], episode)
     return _wrong_device(intent, episode, rng)
 
 
 def _half(intent: Intent, episode: Episode, rng: random.Random) -> Message:
-    return _run(intent.plan[-1:])
+    return _run(intent.plan[-1:], episode)
 
 
 def _false_claim(intent: Intent, episode: Episode, rng: random.Random) -> Message:

@@ -16,6 +16,7 @@ import torch
 
 from homerl.chat import IM_END, IM_START, parse_reply
 from homerl.episode import Episode, Reply
+from homerl.play import AgentFault
 from homerl.trajectory import Message
 
 
@@ -71,8 +72,8 @@ class PolicyAgent:
 
     name = "policy"
 
-    def __init__(self, engine: Engine, tokenizer: Any) -> None:
-        self.engine, self.tokenizer = engine, tokenizer
+    def __init__(self, engine: Engine, tokenizer: Any, max_tokens: int = 1 << 20) -> None:
+        self.engine, self.tokenizer, self.max_tokens = engine, tokenizer, max_tokens
         self.ledger = TokenLedger()
         self._read = 0
 
@@ -83,6 +84,8 @@ class PolicyAgent:
         new = dialogue.messages[self._read :]
         text = render_new(self.tokenizer, new, dialogue.tools, first=self._read == 0)
         self.ledger.read(self.tokenizer.encode(text, add_special_tokens=False))
+        if self.ledger.spans and len(self.ledger.ids) >= self.max_tokens:
+            raise AgentFault(f"the dialogue has reached {self.max_tokens} tokens")
         sample = await self.engine.sample(self.ledger.ids)
         self.ledger.wrote(sample, self.tokenizer.eos_token_id)
         self._read = len(dialogue.messages) + 1  # what follows includes the reply itself, which the ledger has

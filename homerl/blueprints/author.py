@@ -44,7 +44,11 @@ def make_blueprint(recipe: BlueprintRecipe, split: Split, seed: int, dropped: Co
     rng = random.Random(f"blueprint {split} {seed}")
     dropped = Counter() if dropped is None else dropped
     for _ in range(ATTEMPTS):
-        candidate = _draw(recipe, split, seed, rng)
+        try:
+            candidate = _draw(recipe, split, seed, rng)
+        except NoSentence:
+            dropped["author: no sentence of this split"] += 1
+            continue
         if candidate is None:
             dropped["author: home offers too little"] += 1
         elif failure := first_failure(candidate):
@@ -65,10 +69,7 @@ def _draw(recipe: BlueprintRecipe, split: Split, seed: int, rng: random.Random) 
         draft = FAMILIES[_weighted(recipe.families, rng)](home, rng, wording, taken)
         if draft is None:
             break
-        try:
-            intents.append(_worded(draft, number + 1, home, wording, recipe.phrasings, split, rng))
-        except NoSentence:
-            return None
+        intents.append(_worded(draft, number + 1, home, wording, recipe.phrasings, split, rng))
     if len(intents) < recipe.intents[0]:
         return None
     return Blueprint(

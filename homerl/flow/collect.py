@@ -1,14 +1,16 @@
 """Synthesis: blueprints in, verified trajectories out, over processes, resumable.
 
 Invariants: a shard is a pure function of the recipe and its range of seeds; shards are written atomically and
-never rewritten; the dataset is the shards in order, so its bytes depend neither on the number of processes
-nor on where a run was killed.
+never rewritten, each recipe's in a folder of its own; the dataset is the shards in order, so its bytes depend
+neither on the number of processes nor on where a run was killed; workers do not outlive the run.
 """
 
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import json
+import os
 from collections import Counter
 from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor, as_completed
@@ -24,6 +26,7 @@ from homerl.agents.expert import Expert
 from homerl.blueprints.author import BlueprintRecipe, Split, make_blueprint
 from homerl.episode import EpisodeLimits
 from homerl.flow.mcts import SearchConfig, search, stats_row
+from homerl.launch import PARENT, die_with_parent
 from homerl.trajectory import read_rows, to_row, write_rows
 from homerl.users.scripted import ScriptedUser
 
@@ -58,19 +61,26 @@ class SynthesisConfig(Model):
 def synthesise(config: SynthesisConfig, out: Path, processes: int, progress: Callable[[int, int], None]) -> Path:
     """Fill `out` with `trajectories.jsonl` and `stats.json`; finished shards of an earlier run are kept."""
     shards = [range(i, min(i + config.shard, config.blueprints)) for i in range(0, config.blueprints, config.shard)]
-    todo = [shard for shard in shards if not _stats_path(out, shard).exists()]
+    folder = out / "shards" / _digest(config)
+    todo = [shard for shard in shards if not _stats_path(folder, shard).exists()]
     progress(len(shards) - len(todo), len(shards))
     done = len(shards) - len(todo)
-    with ProcessPoolExecutor(processes, mp_context=get_context("spawn")) as pool:
-        running = [pool.submit(make_shard, config, shard, out) for shard in todo]
+    with ProcessPoolExecutor(processes, get_context("spawn"), _end_with, (os.getpid(),)) as pool:
+        running = [pool.submit(make_shard, config, shard, folder) for shard in todo]
         for future in as_completed(running):
             future.result()
             done += 1
             progress(done, len(shards))
-    return _assemble(config, shards, out)
+    return _assemble(folder, shards, out)
 
 
-def make_shard(config: SynthesisConfig, shard: range, out: Path) -> None:
+def _end_with(parent: int) -> None:
+    """A worker whose run was killed would wait for work for ever."""
+    os.environ[PARENT] = str(parent)
+    die_with_parent()
+
+
+def make_shard(config: SynthesisConfig, shard: range, folder: Path) -> None:
     """Synthesise one range of blueprints; the statistics file is written last and marks the shard as done."""
     rows: list[dict[str, Any]] = []
     per_blueprint, dropped = [], Counter()
@@ -78,8 +88,8 @@ def make_shard(config: SynthesisConfig, shard: range, out: Path) -> None:
         found, stats = _one(config, index, dropped)
         rows += found
         per_blueprint.append(stats)
-    write_rows(_rows_path(out, shard), rows)
-    write_atomic(_stats_path(out, shard), json.dumps({"blueprints": per_blueprint, "dropped": dict(sorted(dropped.items()))}))
+    write_rows(_rows_path(folder, shard), rows)
+    write_atomic(_stats_path(folder, shard), json.dumps({"blueprints": per_blueprint, "dropped": dict(sorted(dropped.items()))}))
 
 
 def _one(config: SynthesisConfig, index: int, dropped: Counter) -> tuple[list[dict], dict[str, Any]]:
@@ -93,15 +103,15 @@ def _one(config: SynthesisConfig, index: int, dropped: Counter) -> tuple[list[di
     return [to_row(t) | {"difficulty": row["difficulty"]} for t in kept], {"id": blueprint.id} | row
 
 
-def _assemble(config: SynthesisConfig, shards: list[range], out: Path) -> Path:
+def _assemble(folder: Path, shards: list[range], out: Path) -> Path:
     """Join the shards and sum up their statistics."""
     blueprints, dropped = [], Counter()
     for shard in shards:
-        data = json.loads(_stats_path(out, shard).read_text())
+        data = json.loads(_stats_path(folder, shard).read_text())
         blueprints += data["blueprints"]
         dropped.update(data["dropped"])
     path = out / "trajectories.jsonl"
-    write_rows(path, (row for shard in shards for row in read_rows(_rows_path(out, shard))))
+    write_rows(path, (row for shard in shards for row in read_rows(_rows_path(folder, shard))))
     write_atomic(out / "blueprints.jsonl", "".join(json.dumps(row) + "\n" for row in blueprints))
     write_atomic(out / "stats.json", json.dumps(summary(blueprints, dropped), indent=1) + "\n")
     return path
@@ -119,9 +129,13 @@ def summary(blueprints: list[dict[str, Any]], dropped: Counter) -> dict[str, Any
     }
 
 
-def _rows_path(out: Path, shard: range) -> Path:
-    return out / "shards" / f"{shard.start:07d}.jsonl"
+def _digest(config: SynthesisConfig) -> str:
+    return hashlib.blake2b(config.model_dump_json().encode(), digest_size=8).hexdigest()
 
 
-def _stats_path(out: Path, shard: range) -> Path:
-    return out / "shards" / f"{shard.start:07d}.stats.json"
+def _rows_path(folder: Path, shard: range) -> Path:
+    return folder / f"{shard.start:07d}.jsonl"
+
+
+def _stats_path(folder: Path, shard: range) -> Path:
+    return folder / f"{shard.start:07d}.stats.json"

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 
 from homerl.episode import Episode, Reply
-from homerl.play import Utterance, waits_for_user
+from homerl.play import Utterance, heed, waits_for_user
 
 
 class Role(Enum):
@@ -43,7 +43,7 @@ class Node:
             return
         self.episode = self.episode.fork()
         if isinstance(self.pending, Utterance):
-            self.episode.hear(self.pending.text, self.pending.intent_id)
+            heed(self.episode, self.pending)
         else:
             self.episode.act(self.pending)
         self.pending = None

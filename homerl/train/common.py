@@ -85,13 +85,25 @@ def load_tokenizer(source: str, keep_template: bool) -> Any:
 
 
 def load_policy(settings: ModelSettings, source: str) -> Any:
-    """The model in the recipe's dtype (TRL would load a string in float32)."""
+    """The model in the recipe's dtype (TRL would load a string in float32).
+
+    An adapter that comes with the source is merged: training a second one would silently replace it.
+    """
     import torch
     from transformers import AutoModelForCausalLM
 
-    return AutoModelForCausalLM.from_pretrained(
-        source, dtype=getattr(torch, settings.dtype), attn_implementation=settings.attention
+    adapter = Path(source) / "adapter_config.json"
+    base = json.loads(adapter.read_text())["base_model_name_or_path"] if adapter.exists() else source
+    model = AutoModelForCausalLM.from_pretrained(
+        base, dtype=getattr(torch, settings.dtype), attn_implementation=settings.attention
     )
+    if not adapter.exists():
+        return model
+    from peft import PeftModel
+
+    model = PeftModel.from_pretrained(model, source).merge_and_unload()
+    model.name_or_path = source
+    return model
 
 
 def peft_config(settings: ModelSettings) -> Any:

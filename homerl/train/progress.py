@@ -10,23 +10,11 @@ import json
 from pathlib import Path
 from typing import Any
 
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.progress import Progress
 from transformers import TrainerCallback
 
 from envs.documents import write_atomic
-
-
-def progress_bar() -> Progress:
-    """The bar that every long job shows."""
-    return Progress(
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeElapsedColumn(),
-        TextColumn("left"),
-        TimeRemainingColumn(),
-        TextColumn("{task.fields[note]}"),
-    )
+from homerl.progress import progress_bar
 
 
 class ProgressCallback(TrainerCallback):

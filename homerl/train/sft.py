@@ -10,7 +10,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from homerl.recipe import SFTRecipe
+from homerl.recipe import SFTRecipe, SFTSettings
 from homerl.train.common import common_arguments, fit, load_policy, load_tokenizer, peft_config, prepare_scratch
 
 
@@ -34,14 +34,25 @@ def train_sft(recipe: SFTRecipe) -> Path:
         train_sampling_strategy="sequential" if settings.in_order else "random",
         dataset_num_proc=None,
     )
+    model = load_policy(recipe.model, source)
     trainer = SFTTrainer(
-        model=load_policy(recipe.model, source),
+        model=model,
         args=arguments,
         train_dataset=rows,
         processing_class=tokenizer,
         peft_config=peft_config(recipe.model),
+        optimizers=(optimizer(model, settings), None),
     )
     return fit(trainer, tokenizer, out)
+
+
+def optimizer(model: Any, settings: SFTSettings) -> Any:
+    """Muon with AdamW where the recipe asks for it, else None: the trainer's own AdamW."""
+    if settings.muon is None:
+        return None
+    from homerl.train.muon import MuonWithAdamW
+
+    return MuonWithAdamW(model, settings.muon, settings.learning_rate, settings.adam_beta2, settings.weight_decay)
 
 
 def load_dialogues(data: str) -> Any:

@@ -16,7 +16,7 @@ from envs.homeenv.types import Model
 from homerl.chat import IM_END, IM_START, chat_template
 
 PAD = "<|endoftext|>"
-WORDS = r" ?[a-zA-Z_]+|\d+|[^\sa-zA-Z_\d]+ ?|\s+"
+WORDS = r" ?[a-zA-Z_]+|\d+|[^\sa-zA-Z_\d]+|\s+"
 
 
 class TinyConfig(Model):
@@ -26,6 +26,7 @@ class TinyConfig(Model):
     layers: int = 4
     heads: int = 4
     kv_heads: int = 4
+    head_dim: int = Field(32, description="with Qwen3's normed queries and keys, narrow heads cannot attend sharply")
     intermediate_size: int = 384
     vocab_size: int = Field(4096, description="an upper bound; the data decides")
     max_positions: int = 2048
@@ -80,7 +81,7 @@ def make_model(config: TinyConfig, vocab_size: int, seed: int):
             num_hidden_layers=config.layers,
             num_attention_heads=config.heads,
             num_key_value_heads=config.kv_heads,
-            head_dim=config.hidden_size // config.heads,
+            head_dim=config.head_dim,
             max_position_embeddings=config.max_positions,
             rope_parameters={"rope_type": "default", "rope_theta": config.rope_theta},
             tie_word_embeddings=True,

@@ -32,11 +32,11 @@ class ScriptedUser:
         return Utterance(intent.queries[self._wording(intent, episode)], intent.id)
 
     def _wording(self, intent: Intent, episode: Episode) -> int:
-        said = {m["content"] for m in episode.messages if m["role"] == "user"}
-        times = sum(query in said for query in intent.queries)
+        times = sum(m["role"] == "user" and m["content"] in intent.queries for m in episode.messages)
         return (self.seed + times) % len(intent.queries)
 
 
 def asked(messages: Sequence[Message]) -> bool:
     """Whether the agent's last message is a question."""
-    return messages[-1]["role"] == "assistant" and messages[-1]["content"].rstrip().endswith("?")
+    last = messages[-1]
+    return last["role"] == "assistant" and (last["content"] or "").rstrip().endswith("?")

@@ -1,0 +1,126 @@
+"""The `homerl` command.
+
+Invariants: bad input ends with one message and code 2; nothing here holds logic of its own.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+import yaml
+from rich.console import Console
+
+from envs.documents import InputError
+
+app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
+OVERRIDES = {"allow_extra_args": True, "ignore_unknown_options": True}
+console = Console()
+
+
+@app.command(context_settings=OVERRIDES)
+def run(context: typer.Context, recipe: str) -> None:
+    """Run a recipe in this process; any key can be overridden: --train.learning_rate 2e-6."""
+    from homerl.config import find_recipe
+    from homerl.launch import main as launch
+
+    raise typer.Exit(launch(str(find_recipe(recipe)), context.args))
+
+
+@app.command(context_settings=OVERRIDES)
+def check(context: typer.Context, recipe: str) -> None:
+    """Resolve a recipe, check it and this machine, and print it without running."""
+    from homerl.preflight import check_machine
+    from homerl.recipe import load_recipe, resolved
+
+    loaded = load_recipe(recipe, context.args)
+    print(yaml.safe_dump(resolved(loaded), sort_keys=False, allow_unicode=True), end="")
+    check_machine(loaded)
+
+
+@app.command()
+def init(folder: Path) -> None:
+    """Write the shipped recipes to a folder, to begin your own from."""
+    from homerl.config import shipped_recipes
+
+    if folder.exists() and any(folder.iterdir()):
+        raise InputError("the folder is not empty", where=str(folder), remedy="name a new one")
+    shutil.copytree(shipped_recipes(), folder, dirs_exist_ok=True)
+    console.print(f"recipes written to {folder}; start one with: accelerate launch {folder}/quickstart.yaml")
+
+
+@app.command("export")
+def export_command(
+    run: Path,
+    to: Annotated[str, typer.Option(help="a folder, or a hub id such as org/name")],
+    push: Annotated[bool, typer.Option(help="upload to the hub")] = False,
+    public: Annotated[bool, typer.Option(help="make the hub repository public")] = False,
+) -> None:
+    """Export a trained model to a folder or to the Hugging Face hub."""
+    from homerl.export import export
+
+    console.print(f"exported to {export(run, to, push=push, private=not public)}")
+
+
+@app.command()
+def reverify(file: Path) -> None:
+    """Replay every stored trajectory of a file and recompute its rewards; fail on any difference."""
+    from homerl.reverify import reverify_file
+
+    console.print(reverify_file(file))
+
+
+@app.command()
+def compare(before: Path, after: Path) -> None:
+    """The paired gain in success between two results.jsonl of one suite, with its 95 % interval."""
+    from homerl.bench.score import paired_difference
+    from homerl.trajectory import read_rows
+
+    print(json.dumps(paired_difference(list(read_rows(before)), list(read_rows(after)))))
+
+
+@app.command("check-home")
+def check_home(file: Path) -> None:
+    """Check a home file and say what is in it."""
+    from envs.homeenv.home_file import load_home
+
+    home = load_home(file)
+    console.print(f"{file}: {len(home.plan.rooms)} rooms, {len(home.plan.devices)} devices, state {home.state_key()}")
+
+
+@app.command("check-devices")
+def check_devices(folder: Path) -> None:
+    """Check a folder of device YAML files."""
+    from envs.homeenv.spec import Catalogue
+
+    catalogue = Catalogue.load(folder)
+    console.print(f"{folder}: {len(catalogue)} devices: " + ", ".join(spec.name for spec in catalogue.values()))
+
+
+@app.command("make-home")
+def make_home_command(
+    out: Path, seed: int = 0, devices: Annotated[str, typer.Option(help="how many, as LOW-HIGH")] = "2-6"
+) -> None:
+    """Make a home and write it as JSON."""
+    from envs.homeenv.home_file import save_home
+    from envs.homemaker.make import HomeRecipe, make_home
+
+    low, _, high = devices.partition("-")
+    if not (low.isdigit() and (high or low).isdigit()):
+        raise InputError(f"'{devices}' is not a range", where="--devices", remedy="write for example 2-6")
+    home = make_home(seed, HomeRecipe(devices=(int(low), int(high or low))))
+    save_home(home, out)
+    console.print(f"{out}: {len(home.plan.rooms)} rooms, {len(home.plan.devices)} devices")
+
+
+def main() -> None:
+    """Entry point: people's errors become one message and code 2."""
+    try:
+        app()
+    except InputError as error:
+        print(f"homerl: {error}", file=sys.stderr)
+        sys.exit(2)

@@ -1,0 +1,85 @@
+"""Can this machine do what the recipe asks? Asked before any work.
+
+Invariants: a run that could only fail later is refused now, with everything that is missing in one message.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+from pathlib import Path
+
+from envs.documents import InputError
+from homerl.recipe import Base, ModelSettings
+
+
+def check_machine(recipe: Base) -> None:
+    """Raise `InputError` naming all that is missing: GPUs, packages, weights, data."""
+    missing = [*_gpus(recipe), *_packages(recipe), *_weights(recipe), *_data(recipe)]
+    if missing:
+        raise InputError(
+            "this machine cannot run the recipe: " + "; ".join(missing),
+            where=str(recipe.out),
+            remedy="run it where these are, or begin with recipes/quickstart.yaml, which needs none of them",
+        )
+
+
+def _gpus(recipe: Base) -> list[str]:
+    if recipe.cpu or recipe.run == "synth":
+        return []
+    import torch
+
+    return [] if torch.cuda.is_available() else ["no GPU is visible to torch (tiny models run with `cpu: true`)"]
+
+
+def _packages(recipe: Base) -> list[str]:
+    needed = {"deepspeed": recipe.run in ("sft", "rlve", "flywheel") and recipe.parallel in ("zero2", "zero3")}
+    user = getattr(recipe, "user", None)
+    needed["vllm"] = bool(user and user.serve)
+    return [
+        f"the package {name} is not installed (pip install 'homerl[gpu]')"
+        for name, wanted in needed.items()
+        if wanted and importlib.util.find_spec(name) is None
+    ]
+
+
+def _weights(recipe: Base) -> list[str]:
+    model: ModelSettings | None = getattr(recipe, "model", None)
+    if model is None or model.name is None:
+        return []
+    if Path(model.name).exists():
+        return [] if (Path(model.name) / "config.json").exists() else [f"{model.name} holds no config.json"]
+    if _looks_local(model.name):
+        return [f"there is no model folder {model.name} (train it first, or name a hub model)"]
+    return [] if _on_hub(model.name) else [f"the weights of {model.name} are neither cached nor reachable on the hub"]
+
+
+def _looks_local(name: str) -> bool:
+    return name.startswith((".", "/", "~")) or name.count("/") != 1 or name.split("/")[0] == "runs"
+
+
+def _on_hub(name: str) -> bool:
+    """Cached, or the hub answers for it."""
+    from huggingface_hub import HfApi, try_to_load_from_cache
+    from huggingface_hub.errors import HfHubHTTPError, OfflineModeIsEnabled
+
+    if isinstance(try_to_load_from_cache(name, "config.json"), str):
+        return True
+    if os.environ.get("HF_HUB_OFFLINE") == "1":
+        return False
+    try:
+        HfApi().model_info(name, timeout=10)
+    except (HfHubHTTPError, OfflineModeIsEnabled, OSError) as error:
+        return isinstance(error, HfHubHTTPError) and error.response is not None and error.response.status_code == 429
+    except Exception as error:  # the hub's client raises its transport's own errors when there is no network
+        if "Connect" in type(error).__name__ or "Timeout" in type(error).__name__:
+            return False
+        raise
+    return True
+
+
+def _data(recipe: Base) -> list[str]:
+    data = getattr(recipe, "data", None)
+    if data is None or Path(data).exists() or not _looks_local(data):
+        return []
+    return [f"there is no data at {data} (make it with recipes/synth.yaml)"]

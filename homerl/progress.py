@@ -1,0 +1,20 @@
+"""The bar that every long job shows."""
+
+from __future__ import annotations
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+
+
+def progress_bar(console: Console | None = None) -> Progress:
+    """Name, bar, count, time gone, time left, a note."""
+    return Progress(
+        TextColumn("[bold]{task.description:<16}"),
+        BarColumn(bar_width=30),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+        TextColumn("left"),
+        TimeRemainingColumn(),
+        TextColumn("[dim]{task.fields[note]}"),
+        console=console,
+    )

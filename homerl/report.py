@@ -1,0 +1,84 @@
+"""What a flywheel run came to: a table for the terminal and a page for the browser.
+
+Invariants: both say the figures of `score.json` and nothing rounded twice; whatever a partial run lacks is left
+out; writing is atomic, so a reader never sees half a page.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from rich import box
+from rich.table import Table
+from rich.text import Text
+
+from envs.documents import write_atomic
+from homerl.view.page import percent, points, render
+from homerl.view.run import MODELS, Row, Run, read_run
+
+
+@dataclass(frozen=True)
+class Report:
+    """The table to print and where the page lies."""
+
+    table: Table
+    page: Path
+
+
+def write_report(out: Path) -> Report:
+    """Read the run in `out`, write `out/report.html`, and return both."""
+    run = read_run(out)
+    page = out / "report.html"
+    write_atomic(page, render(run).encode("utf-8", "replace"))
+    return Report(score_table(run), page)
+
+
+def score_table(run: Run) -> Table:
+    """A row a model. Φ, tool calls and tokens are those of the first suite."""
+    table = Table(box=box.SIMPLE_HEAD, caption=caption(run), caption_justify="left", caption_style="", pad_edge=False)
+    table.add_column("model")
+    for suite, by_model in run.scores.items():
+        table.add_column(Text(f"{suite}\nsuccess, n={max(score['n'] for score in by_model.values())}"), justify="right")
+    for name in ("Φ\nalone", "tool\ncalls", "\ntokens"):
+        table.add_column(name, justify="right")
+    for model, name in MODELS.items():
+        if any(model in by_model for by_model in run.scores.values()):
+            table.add_row(name, *cells(run, model), style="bold" if model == run.shown_model else "")
+    return table
+
+
+def cells(run: Run, model: str) -> Iterator[Text]:
+    """A model's cells after its name: success in each suite, then Φ, tool calls and tokens of the first."""
+    suites = list(run.scores.values())
+    for by_model in suites:
+        yield success_cell(by_model.get(model, {}))
+    first = suites[0].get(model, {})
+    for key, say in (("phi", percent), ("tool_calls", "{:.2f}".format), ("tokens", "{:.1f}".format)):
+        yield Text(say(first[key]) if key in first else "")
+
+
+def success_cell(score: Row) -> Text:
+    """`71.2 %  (67.4 to 75.0)`, or nothing."""
+    if "success" not in score:
+        return Text("")
+    low, high = (f"{100 * bound:.1f}" for bound in score["interval"])
+    return Text.assemble(percent(score["success"]), (f"  {low:>4} to {high:>4}", "dim not bold"))
+
+
+def caption(run: Run) -> Text:
+    """The gain of RLVE over SFT, a line a suite."""
+    if not run.scores:
+        return Text("nothing was benchmarked yet")
+    lines = [gain_line(suite, gain) for suite, gain in run.gains.items()]
+    if len(run.scores) > 1:
+        lines.append(Text(f"Φ alone, tool calls and tokens are of {next(iter(run.scores))}", "dim"))
+    return Text("\n").join(lines)
+
+
+def gain_line(suite: str, gain: Mapping) -> Text:
+    low, high = gain["interval"]
+    style = "bold green" if low > 0 else "bold red" if high < 0 else "bold"
+    interval = f" points (95 % {points(low)} to {points(high)}, {gain['n']} paired tasks)"
+    return Text.assemble(f"RLVE − SFT on {suite}: ", (points(gain["gain"]), style), interval)

@@ -1,0 +1,20 @@
+"""Stages that need no model."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from homerl.flow.collect import synthesise
+from homerl.progress import progress_bar
+from homerl.recipe import SynthRecipe
+
+
+def run_synth(recipe: SynthRecipe) -> Path:
+    """Synthesise with a progress bar; finished shards are kept."""
+    processes = recipe.processes or os.cpu_count() or 1
+    with progress_bar() as bar:
+        task = bar.add_task("synth", total=None, note="")
+        return synthesise(
+            recipe.synth, recipe.out, processes, lambda done, total: bar.update(task, completed=done, total=total)
+        )

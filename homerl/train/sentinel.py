@@ -1,0 +1,78 @@
+"""The sentinel: watches every update for a lost signal and stops the run with the cause named.
+
+Invariants: its figures are computed from gathered data, so all ranks decide alike; it never looks at one rank;
+a cause has to hold for `patience` updates in a row.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from homerl.recipe import SentinelSettings
+
+
+class SignalLost(RuntimeError):
+    """The run learns nothing any more; the message names the cause and what to do."""
+
+
+@dataclass(frozen=True)
+class UpdateSignal:
+    """What one update saw, by step index where it says so. Lists run over all ranks' rollouts."""
+
+    advantages: Sequence[Sequence[float]]
+    lengths: Sequence[Sequence[int]]
+    returns: Sequence[float]
+    group: int
+
+    def metrics(self) -> dict[str, float]:
+        """Zero-advantage share, advantage mass and sampled tokens by step index, and group variance."""
+        tokens, zero, mass = defaultdict(int), defaultdict(int), defaultdict(float)
+        for row, lengths in zip(self.advantages, self.lengths):
+            for index, (advantage, length) in enumerate(zip(row, lengths)):
+                tokens[index] += length
+                zero[index] += length * (advantage == 0.0)
+                mass[index] += length * abs(advantage)
+        total = max(1, sum(tokens.values()))
+        found = {"sentinel/zero_advantage": sum(zero.values()) / total, "sentinel/group_std": self.group_std()}
+        for index in sorted(tokens):
+            found[f"credit_by_step/zero/{index}"] = zero[index] / max(1, tokens[index])
+            found[f"credit_by_step/mass/{index}"] = mass[index] / total
+            found[f"credit_by_step/tokens/{index}"] = float(tokens[index])
+        return found
+
+    def group_std(self) -> float:
+        """Mean standard deviation of returns within a group."""
+        return float(np.array(self.returns).reshape(-1, self.group).std(axis=1).mean())
+
+
+@dataclass
+class Sentinel:
+    """Counts how long each cause has held."""
+
+    settings: SentinelSettings
+    held: dict[str, int] = field(default_factory=dict)
+
+    def watch(self, metrics: Mapping[str, float]) -> None:
+        """Raise `SignalLost` if a cause has held for `patience` updates."""
+        settings = self.settings
+        causes = {
+            "no advantage: nearly every group has equal returns (tasks too easy or too hard for this policy)": metrics.get(
+                "sentinel/zero_advantage", 0.0
+            )
+            > settings.max_zero_advantage,
+            "sampler and trainer disagree: log-probabilities differ (weights not synced, or another template)": metrics.get(
+                "sentinel/logp_gap", 0.0
+            )
+            > settings.max_logp_gap,
+            "entropy collapsed: the policy samples the same tokens every time": metrics.get("sentinel/entropy", 1.0)
+            < settings.min_entropy,
+            "loss is not finite": not np.isfinite(metrics.get("sentinel/loss", 0.0)),
+        }
+        for cause, holds in causes.items():
+            self.held[cause] = self.held.get(cause, 0) + 1 if holds else 0
+            if self.held[cause] >= settings.patience:
+                raise SignalLost(f"{cause}; it held for {settings.patience} updates, so the run stops here")

@@ -1,0 +1,35 @@
+"""Dialogues as a Weights & Biases table, with the reward of each step beside it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from homerl.trajectory import Trajectory
+
+SHOWN = 8
+COLUMNS = ("update", "blueprint", "outcome", "return", "rewards by step", "dialogue")
+
+
+def log_transcripts(trajectories: Sequence[Trajectory], update: int) -> None:
+    """Log the first few trajectories of an update, if a run is open."""
+    import wandb
+
+    if wandb.run is None:
+        return
+    table = wandb.Table(columns=list(COLUMNS))
+    for trajectory in trajectories[:SHOWN]:
+        rewards = [sum(parts.values()) for parts in trajectory.rewards]
+        table.add_data(
+            update, trajectory.blueprint["id"], str(trajectory.outcome), sum(rewards),
+            " ".join(f"{r:+.2f}" for r in rewards), transcript(trajectory),
+        )  # fmt: skip
+    wandb.log({"transcripts": table}, commit=False)
+
+
+def transcript(trajectory: Trajectory) -> str:
+    """The dialogue after the system message, one message a paragraph."""
+    lines = []
+    for message in trajectory.messages[1:]:
+        calls = [call["function"]["arguments"] for call in message.get("tool_calls") or ()]
+        lines.append(f"{message['role']}: {' '.join([message['content'], *calls]).strip()}")
+    return "\n".join(lines)

@@ -1,0 +1,174 @@
+"""Charts as inline SVG.
+
+Invariants: pure functions of their figures, so equal data give equal bytes; all text is escaped; colours are
+CSS classes, by which a page's light and dark mode reach them; a chart of nothing is empty.
+matplotlib would do it too, with text as outlines and fixed colours, in 50 times the bytes.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+
+from markupsafe import Markup, escape
+
+Point = tuple[float, float]
+Scale = Callable[[float], float]
+WIDTH, HEIGHT = 360, 200
+LEFT, RIGHT, TOP, BOTTOM = 42, 350, 10, 174
+BINS = 48
+
+
+def tag(name: str, *children: object, **attributes: object) -> Markup:
+    """An element; children and attributes are escaped. `class_` is `class`, `stroke_width` is `stroke-width`."""
+    said = "".join(f' {key.rstrip("_").replace("_", "-")}="{escape(_short(value))}"' for key, value in attributes.items())
+    return Markup(f"<{name}{said}>{''.join(escape(child) for child in children)}</{name}>")
+
+
+def line_chart(label: str, points: Sequence[Point], percent: bool = False) -> Markup:
+    """One curve: faint as measured, strong as its running mean. Shares are drawn from 0 to 1."""
+    if len(points) < 2:
+        return Markup("")
+    ys = [y for _, y in points]
+    ticks = [0.0, 0.25, 0.5, 0.75, 1.0] if percent else nice_ticks(min(0.0, *ys), max(ys))
+    x, y = _scale(points[0][0], points[-1][0], LEFT, RIGHT), _scale(ticks[0], ticks[-1], BOTTOM, TOP)
+    smooth = running_mean(ys, max(1, len(ys) // 12))
+    return _picture(
+        label,
+        *_axes(ticks, y, percent),
+        *_steps(points[0][0], points[-1][0], x),
+        tag("path", d=_path((x(a), y(b)) for a, b in points), class_="raw"),
+        tag("path", d=_path((x(a), y(b)) for (a, _), b in zip(points, smooth)), class_="curve"),
+    )
+
+
+def stacked_area(label: str, steps: Sequence[float], shares: Mapping[str, Sequence[float]]) -> Markup:
+    """Shares that sum to 1, one on the other in the order given; each area has the class of its name."""
+    if len(steps) < 2:
+        return Markup("")
+    x, y = _scale(steps[0], steps[-1], LEFT, RIGHT), _scale(0.0, 1.0, BOTTOM, TOP)
+    floor, areas = [0.0] * len(steps), []
+    for name, values in shares.items():
+        top = [low + value for low, value in zip(floor, running_mean(values, max(1, len(steps) // 24)))]
+        edge = [(x(a), y(b)) for a, b in zip(steps, top)] + [(x(a), y(b)) for a, b in reversed(list(zip(steps, floor)))]
+        areas.append(tag("path", tag("title", name), d=_path(edge) + "Z", class_=f"area {name}"))
+        floor = top
+    ticks = [0.0, 0.25, 0.5, 0.75, 1.0]
+    return _picture(label, *areas, *_axes(ticks, y, percent=True), *_steps(steps[0], steps[-1], x))
+
+
+def heat_map(label: str, curves: Mapping[int, Sequence[Point]]) -> Markup:
+    """A row a step index (the first on top), time to the right; strong is large, another hue is negative."""
+    curves = {index: points for index, points in list(curves.items())[:8] if points}
+    times = sorted({step for points in curves.values() for step, _ in points})
+    if len(times) < 2:
+        return Markup("")
+    first, span, count = times[0], times[-1] - times[0], min(BINS, len(times))
+    cells = {row: _binned(points, lambda step: min(count - 1, int((step - first) / span * count)))
+             for row, points in enumerate(curves.values())}  # fmt: skip
+    most = max(abs(value) for row in cells.values() for value in row.values()) or 1.0
+    high, wide = min(26.0, (BOTTOM - TOP) / len(cells)), (RIGHT - LEFT) / count
+    drawn = [
+        tag(
+            "rect", tag("title", f"step {list(curves)[row] + 1}: {value:.3g}"), x=LEFT + wide * column, y=TOP + high * row,
+            width=wide + 0.3, height=high - 1, opacity=abs(value) / most, class_="negative" if value < 0 else "positive",
+        )
+        for row, values in cells.items() for column, value in values.items()
+    ]  # fmt: skip
+    names = [_text(LEFT - 6, TOP + high * (row + 0.5) + 4, str(index + 1), "end") for row, index in enumerate(curves)]
+    bottom = TOP + high * len(cells)
+    return _picture(label, *drawn, *names, *_steps(first, times[-1], _scale(first, times[-1], LEFT, RIGHT), bottom),
+                    height=bottom + HEIGHT - BOTTOM)  # fmt: skip
+
+
+def histogram(label: str, values: Sequence[float], bins: int = 10) -> Markup:
+    """Counts of values in [0, 1], in equal bins; the last one holds 1.0 itself."""
+    if not values:
+        return Markup("")
+    counts = [0] * bins
+    for value in values:
+        counts[min(bins - 1, int(value * bins + 1e-9))] += 1
+    ticks = nice_ticks(0.0, max(counts))
+    y, wide = _scale(ticks[0], ticks[-1], BOTTOM, TOP), (RIGHT - LEFT) / bins
+    bars = [
+        tag("rect", tag("title", f"{i / bins:.1f} to {(i + 1) / bins:.1f}: {n}"), x=LEFT + wide * i + 1, y=y(n),
+            width=wide - 2, height=BOTTOM - y(n), class_="bar")
+        for i, n in enumerate(counts)
+    ]  # fmt: skip
+    edges = [_text(LEFT + (RIGHT - LEFT) * share, BOTTOM + 16, f"{share:g}") for share in (0, 0.25, 0.5, 0.75, 1)]
+    return _picture(label, *_axes(ticks, y, percent=False), *bars, *edges)
+
+
+def interval_bar(label: str, low: float, value: float, high: float, kind: str) -> Markup:
+    """Shares on a line from 0 to 100 %: the bar to the value, the whisker from low to high. As wide as its place."""
+    def at(share: float) -> str:
+        return f"{100 * share:.2f}%"
+
+    return tag(
+        "svg",
+        tag("rect", x=0, y=4, width="100%", height=6, rx=3, class_="track"),
+        tag("rect", x=0, y=4, width=at(value), height=6, rx=3, class_=f"value {kind}"),
+        tag("line", x1=at(low), x2=at(high), y1=7, y2=7, class_="whisker"),
+        *(tag("line", x1=at(end), x2=at(end), y1=2, y2=12, class_="whisker") for end in (low, high)),
+        class_="interval", height=14, role="img", aria_label=label,
+    )  # fmt: skip
+
+
+def nice_ticks(low: float, high: float, about: int = 4) -> list[float]:
+    """Round numbers, evenly spaced, that enclose [low, high]."""
+    span = (high - low) or abs(high) or 1.0
+    power = 10.0 ** math.floor(math.log10(span / about))
+    step = next(power * m for m in (1, 2, 2.5, 5, 10) if power * m >= span / about * 0.999)
+    first, count = math.floor(low / step), math.ceil(high / step - 1e-9) - math.floor(low / step)
+    return [step * (first + i) for i in range(max(1, count) + 1)]
+
+
+def running_mean(values: Sequence[float], window: int) -> list[float]:
+    """The mean of up to `window` values before and after each, and itself."""
+    around = [values[max(0, i - window + 1) : i + window] for i in range(len(values))]
+    return [sum(near) / len(near) for near in around]
+
+
+def _binned(points: Sequence[Point], bin_of: Callable[[float], int]) -> dict[int, float]:
+    """Mean value by bin."""
+    found: dict[int, list[float]] = {}
+    for step, value in points:
+        found.setdefault(bin_of(step), []).append(value)
+    return {column: sum(values) / len(values) for column, values in found.items()}
+
+
+def _scale(low: float, high: float, start: float, end: float) -> Scale:
+    """The linear map of [low, high] to [start, end]."""
+    return lambda value: start + (end - start) * (value - low) / ((high - low) or 1.0)
+
+
+def _picture(label: str, *parts: Markup, height: float = HEIGHT) -> Markup:
+    return tag("svg", *parts, viewBox=f"0 0 {WIDTH} {_short(height)}", role="img", aria_label=label)
+
+
+def _axes(ticks: Sequence[float], y: Scale, percent: bool) -> Iterable[Markup]:
+    for tick in ticks:
+        yield tag("line", x1=LEFT, x2=RIGHT, y1=y(tick), y2=y(tick), class_="grid")
+        yield _text(LEFT - 6, y(tick) + 4, f"{100 * tick:.0f} %" if percent else _compact(tick), "end")
+
+
+def _steps(first: float, last: float, x: Scale, bottom: float = BOTTOM) -> Iterable[Markup]:
+    """Two to five round step numbers under the plot."""
+    inner = [tick for tick in nice_ticks(first, last) if first <= tick <= last]
+    return (_text(x(tick), bottom + 16, _compact(tick), "end" if x(tick) > RIGHT - 10 else "middle") for tick in inner)
+
+
+def _text(x: float, y: float, text: str, anchor: str = "middle") -> Markup:
+    return tag("text", text, x=x, y=y, text_anchor=anchor)
+
+
+def _path(points: Iterable[Point]) -> str:
+    return "M" + "L".join(f"{_short(x)} {_short(y)}" for x, y in points)
+
+
+def _compact(value: float) -> str:
+    return f"{value / 1000:g}k" if abs(value) >= 10_000 else f"{round(value, 10):g}"
+
+
+def _short(value: object) -> object:
+    return f"{value:.1f}".removesuffix(".0") if isinstance(value, float) else value

@@ -1,0 +1,264 @@
+"""The report of a flywheel run as one HTML file.
+
+Invariants: self-contained (no network, no scripts); every text of the run is escaped, by the template or by the
+charts; a part that the run lacks is left out.
+"""
+
+from __future__ import annotations
+
+import json
+import shlex
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
+
+from homerl.trajectory import Message, Trajectory
+from homerl.view import charts
+from homerl.view.run import MODELS, Row, Run, by_index, curve, last, outcome_shares, reward_by_step
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A chart and its words. `legend` are the classes of its areas, each named as it is."""
+
+    title: str
+    note: str
+    chart: Markup
+    legend: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class ShownStep:
+    """One agent message: what it said, what it called, what came back, what it earned."""
+
+    said: str
+    calls: tuple[str, ...]
+    observations: tuple[str, ...]
+    blocked: tuple[str, ...]
+    before: float
+    after: float
+    rewards: tuple[tuple[str, float], ...]
+
+
+@dataclass(frozen=True)
+class Dialogue:
+    """A trajectory for reading: per turn the utterance and its steps."""
+
+    id: str
+    scene: str
+    outcome: str
+    success: bool
+    progress: float
+    strayed: bool
+    conditions: tuple[str, ...]
+    prompt: str
+    turns: tuple[tuple[str, tuple[ShownStep, ...]], ...]
+
+
+def render(run: Run) -> str:
+    """The page."""
+    loader = PackageLoader("homerl", "view")
+    environment = Environment(
+        loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
+    )
+    environment.filters |= {"percent": percent, "points": points, "figure": figure, "duration": duration}
+    return environment.get_template("report.html.jinja").render(
+        run=run,
+        models=MODELS,
+        bar=charts.interval_bar,
+        facts=list(facts(run)),
+        sft=drawn(sft_figures(run.sft)),
+        rlve=drawn(rlve_figures(run.rlve)),
+        difficulty=drawn(difficulty_figures(run.difficulties)),
+        synthesis=list(synthesis(run.synthesis)),
+        drops=drops(run.synthesis),
+        examples=[dialogue(trajectory) for trajectory in run.examples],
+        rollouts=[dialogue(trajectory) for trajectory in run.rollouts],
+        commands=list(commands(run)),
+    )
+
+
+def facts(run: Run) -> Iterator[tuple[str, str]]:
+    """What the run was, as (name, value)."""
+    record, model = run.record, run.recipe.get("model") or {}
+    made = model.get("from_scratch") or {}
+    yield "Model", model.get("name") or (f"from scratch ({_listing(made)})" if made else "")
+    yield "Newest result", run.finished or ""
+    yield "Seed", str(record.get("seed", ""))
+    yield "Command", shlex.join(record.get("command") or ())
+    yield "Commit", record.get("commit") or ""
+    yield "homerl", record.get("homerl") or ""
+    yield "Python", record.get("python") or ""
+    yield "Packages", _listing(record.get("packages") or {})
+    for name, rows in (("SFT", run.sft), ("RLVE", run.rlve)):
+        yield name, training(rows)
+
+
+def training(rows: Sequence[Row]) -> str:
+    """How much a stage trained: updates, tokens, time."""
+    step, tokens, seconds = (last(rows, key) for key in ("step", "num_tokens", "train_runtime"))
+    parts = [f"{step:,} updates" if step else "", f"{tokens:,.0f} tokens" if tokens else ""]
+    return ", ".join(part for part in [*parts, duration(seconds) if seconds else ""] if part)
+
+
+def sft_figures(rows: Sequence[Row]) -> Iterator[Figure]:
+    """Loss and token accuracy."""
+    loss, accuracy = curve(rows, "loss"), curve(rows, "mean_token_accuracy")
+    yield Figure("Loss", _ends(loss, figure), charts.line_chart("SFT loss by update", loss))
+    yield Figure(
+        "Token accuracy", _ends(accuracy, percent), charts.line_chart("SFT token accuracy by update", accuracy, percent=True)
+    )
+
+
+def rlve_figures(rows: Sequence[Row]) -> Iterator[Figure]:
+    """Success, reward, outcomes, signal and credit of the rollouts, by update."""
+    for title, key, shares in CURVES:
+        points = curve(rows, key)
+        note = _ends(points, percent if shares else figure)
+        yield Figure(title, note, charts.line_chart(f"RLVE {title.lower()} by update", points, shares))
+    steps, outcomes = outcome_shares(rows)
+    yield Figure("Outcomes", "share of rollouts", charts.stacked_area("Outcome shares by update", steps, outcomes), tuple(outcomes))
+    mass, reward = by_index(rows, "credit_by_step/mass"), reward_by_step(rows)
+    yield Figure(
+        "Credit mass", f"by step of the episode; darkest {figure(_most(mass))}", charts.heat_map("Credit mass by step", mass)
+    )
+    yield Figure(
+        "Reward", f"by step of the episode; darkest {figure(_most(reward))}", charts.heat_map("Reward by step", reward)
+    )
+
+
+CURVES = (
+    ("Success of rollouts", "success", True),
+    ("Reward of rollouts", "reward", False),
+    ("Entropy", "entropy", False),
+    ("KL to the SFT model", "kl", False),
+    ("Tokens without advantage", "sentinel/zero_advantage", True),
+)
+
+
+def difficulty_figures(difficulties: Sequence[float]) -> Iterator[Figure]:
+    """How hard the synthesised blueprints were."""
+    note = f"{len(difficulties):,} blueprints by the share of their rollouts that failed"
+    yield Figure("Difficulty", note, charts.histogram("Blueprints by difficulty", difficulties))
+
+
+def drawn(figures: Iterator[Figure]) -> list[Figure]:
+    """Those that show something."""
+    return [shown for shown in figures if shown.chart]
+
+
+def synthesis(stats: Row) -> Iterator[tuple[str, str]]:
+    """Totals of the synthesis, as (name, value)."""
+    for name, key in (("Blueprints", "blueprints"), ("Rollouts", "rollouts"), ("Verified trajectories", "successes")):
+        if key in stats:
+            yield name, f"{stats[key]:,}"
+    for name, key in (
+        ("Blueprints solved at least once", "generation_success"),
+        ("Rollouts that succeed", "rollout_success"),
+        ("Steps saved by shared prefixes", "steps_saved"),
+    ):
+        if key in stats:
+            yield name, percent(stats[key])
+
+
+def drops(stats: Row) -> list[tuple[str, str, int]]:
+    """(filter, reason, candidates dropped), most first."""
+    found = [(*key.partition(": ")[::2], count) for key, count in (stats.get("dropped") or {}).items()]
+    return sorted(found, key=lambda drop: (-drop[2], drop))
+
+
+def dialogue(trajectory: Trajectory) -> Dialogue:
+    """The trajectory, made readable."""
+    blueprint, rewards = trajectory.blueprint, iter(trajectory.rewards)
+    turns = tuple(
+        (turn.utterance, tuple(_shown(step, next(rewards, {})) for step in turn.steps)) for turn in trajectory.turns()
+    )
+    return Dialogue(
+        id=blueprint["id"],
+        scene=blueprint.get("scene", ""),
+        outcome=str(trajectory.outcome),
+        success=trajectory.success,
+        progress=trajectory.progress,
+        strayed=not trajectory.clean,
+        conditions=tuple(condition for intent in blueprint["intents"] for condition in intent["conditions"]),
+        prompt=trajectory.messages[0]["content"] if trajectory.messages[0]["role"] == "system" else "",
+        turns=turns,
+    )
+
+
+def _shown(step: Any, rewards: Mapping[str, float]) -> ShownStep:
+    facts = step.facts
+    return ShownStep(
+        said=step.message.get("content") or "",
+        calls=tuple(call_text(call) for call in step.message.get("tool_calls") or ()),
+        observations=step.observations,
+        blocked=(*facts.blocked, *(["error"] if facts.error else [])),
+        before=facts.progress_before,
+        after=facts.progress_after,
+        rewards=tuple((name, value) for name, value in rewards.items() if value),
+    )
+
+
+def call_text(call: Message) -> str:
+    """A tool call as code: a snippet as it is, any other tool as a call by name."""
+    name, arguments = call["function"]["name"], call["function"]["arguments"]
+    try:
+        given = json.loads(arguments or "{}")
+    except (ValueError, RecursionError):
+        given = None
+    if not isinstance(given, dict):
+        return f"{name}({arguments})"
+    if name == "pyexec" and isinstance(given.get("code"), str):
+        return given["code"]
+    return f"{name}({', '.join(f'{key}={value!r}' for key, value in given.items())})"
+
+
+def commands(run: Run) -> Iterator[tuple[str, str]]:
+    """(what for, command) of what can be done next with what this run has."""
+    out = shlex.quote(str(run.out))
+    model = next((name for name in ("rlve", "sft") if (run.out / name / "model").is_dir()), None)
+    if run.recipe and run.shown_model != "rlve":
+        yield "Go on where this run stopped", f"accelerate launch {out}/recipe.yaml"
+    if model:
+        yield "Export the model", f"homerl export {out} --to my-home-agent"
+        yield "Serve the export", "vllm serve my-home-agent --enable-auto-tool-choice --tool-call-parser hermes"
+    if run.rollouts:
+        newest = max((run.out / "rlve/rollouts").glob("update_*.jsonl"))
+        yield "Replay training dialogues and recompute their rewards", f"homerl reverify {shlex.quote(str(newest))}"
+    if run.recipe and run.shown_model == "rlve":
+        seed = int(run.record.get("seed") or 0) + 1
+        yield "The same with another seed", f"accelerate launch {out}/recipe.yaml --seed {seed} --out {out}-seed{seed}"
+
+
+def percent(share: float) -> str:
+    return f"{100 * share:.1f} %"
+
+
+def points(share: float) -> str:
+    """A difference of shares in percentage points, with its sign."""
+    return f"{100 * share:+.1f}".replace("-", "\N{MINUS SIGN}")
+
+
+def figure(value: float) -> str:
+    """Three digits that count."""
+    return f"{value:.3g}" if abs(value) < 1000 else f"{value:,.0f}"
+
+
+def duration(seconds: float) -> str:
+    minutes = seconds / 60
+    return f"{seconds:.0f} s" if minutes < 2 else f"{minutes:.0f} min" if minutes < 120 else f"{minutes / 60:.1f} h"
+
+
+def _ends(points: Sequence[charts.Point], say: Any) -> str:
+    return f"{say(points[0][1])} → {say(points[-1][1])}" if points else ""
+
+
+def _most(curves: Mapping[int, Sequence[charts.Point]]) -> float:
+    return max((abs(value) for curve in curves.values() for _, value in curve), default=0.0)
+
+
+def _listing(values: Mapping[str, Any]) -> str:
+    return ", ".join(f"{key} {value}" for key, value in values.items() if value is not None)

@@ -1,0 +1,167 @@
+"""A flywheel's run folder, read for showing.
+
+Invariants: whatever a partial run lacks is empty or None, never an error; figures are taken from the files as
+they stand (only the paired gain is computed, by the benchmark's own function); nothing is written.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from homerl.bench.score import paired_difference
+from homerl.trajectory import Outcome, Trajectory, from_row, read_rows
+
+MODELS = {"untrained": "untrained", "sft": "after SFT", "rlve": "after RLVE"}
+EXAMPLES = 3
+Row = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Run:
+    """`scores` and `gains` go by suite, in the order of the recipe; only benchmarked models and suites are in them."""
+
+    out: Path
+    recipe: Row
+    recipe_text: str
+    record: Row
+    finished: str | None
+    scores: Mapping[str, Mapping[str, Row]]
+    gains: Mapping[str, Row]
+    synthesis: Row
+    difficulties: tuple[float, ...]
+    sft: tuple[Row, ...]
+    rlve: tuple[Row, ...]
+    shown_model: str | None
+    examples: tuple[Trajectory, ...]
+    rollouts: tuple[Trajectory, ...]
+
+
+def read_run(out: Path) -> Run:
+    """Read what there is."""
+    recipe_text = _text(out / "recipe.yaml")
+    recipe = yaml.safe_load(recipe_text) or {}
+    scores = _scores(out, _suites(recipe))
+    shown = next((name for name in reversed(MODELS) if any(name in by_model for by_model in scores.values())), None)
+    suite = next((suite for suite, by_model in scores.items() if shown in by_model), None)
+    updates = sorted((out / "rlve/rollouts").glob("update_*.jsonl"))
+    return Run(
+        out=out,
+        recipe=recipe,
+        recipe_text=recipe_text,
+        record=_mapping(out / "run.json"),
+        finished=_finished(out),
+        scores=scores,
+        gains={suite: gain for suite in scores if (gain := _gain(out, suite))},
+        synthesis=_mapping(out / "synth/stats.json"),
+        difficulties=tuple(row["difficulty"] for row in _lines(out / "synth/blueprints.jsonl") if "difficulty" in row),
+        sft=tuple(_lines(out / "sft/metrics.jsonl")),
+        rlve=tuple(_lines(out / "rlve/metrics.jsonl")),
+        shown_model=shown,
+        examples=first_of_each(out / f"{shown}/bench/{suite}/trajectories.jsonl", EXAMPLES),
+        rollouts=first_of_each(updates[-1], 1) if updates else (),
+    )
+
+
+def first_of_each(path: Path, n: int) -> tuple[Trajectory, ...]:
+    """The first n successes and then the first n failures of a file; reading ends when both are found."""
+    found: dict[bool, list[Trajectory]] = {True: [], False: []}
+    for row in read_rows(path) if path.is_file() else ():
+        outcome = Outcome(row["outcome"])
+        kind = found[outcome is Outcome.SUCCESS]
+        if outcome.counts and len(kind) < n:
+            kind.append(from_row(row))
+        if all(len(kind) == n for kind in found.values()):
+            break
+    return (*found[True], *found[False])
+
+
+def curve(rows: Sequence[Row], key: str) -> list[tuple[float, float]]:
+    """(step, value) of every row that says a finite `key`; of rows for one step, the last."""
+    points = {row["step"]: row[key] for row in rows if _is_finite(row.get(key))}
+    return sorted(points.items())
+
+
+def by_index(rows: Sequence[Row], prefix: str) -> dict[int, list[tuple[float, float]]]:
+    """Curves of `prefix/0`, `prefix/1`, ..., by that index."""
+    keys = {key for row in rows for key in row if key.startswith(f"{prefix}/")}
+    return {index: curve(rows, f"{prefix}/{index}") for index in sorted(int(key.rsplit("/", 1)[1]) for key in keys)}
+
+
+def outcome_shares(rows: Sequence[Row]) -> tuple[list[float], dict[str, list[float]]]:
+    """Steps, and per outcome its share at each of them; an outcome that an update lacks has share 0."""
+    said = [row for row in rows if any(key.startswith("outcome/") for key in row)]
+    names = [name for name in Outcome if any(_is_finite(row.get(f"outcome/{name}")) for row in said)]
+    return [row["step"] for row in said], {str(n): [float(row.get(f"outcome/{n}") or 0.0) for row in said] for n in names}
+
+
+def reward_by_step(rows: Sequence[Row]) -> dict[int, list[tuple[float, float]]]:
+    """Mean reward at each step index: the sum of its parts."""
+    totals: dict[int, dict[float, float]] = {}
+    for row in rows:
+        for key, value in row.items():
+            if key.startswith("reward_by_step/") and _is_finite(value):
+                at = totals.setdefault(int(key.rsplit("/", 1)[1]), {})
+                at[row["step"]] = at.get(row["step"], 0.0) + value
+    return {index: sorted(points.items()) for index, points in sorted(totals.items())}
+
+
+def last(rows: Sequence[Row], key: str) -> Any:
+    """The newest value of a metric, or None."""
+    return next((row[key] for row in reversed(rows) if key in row), None)
+
+
+def _suites(recipe: Row) -> list[str]:
+    return [suite.get("name", "") for suite in (recipe.get("bench") or {}).get("suites") or ()]
+
+
+def _scores(out: Path, order: Sequence[str]) -> dict[str, dict[str, Row]]:
+    found: dict[str, dict[str, Row]] = {}
+    for model in MODELS:
+        for path in sorted((out / model / "bench").glob("*/score.json")):
+            found.setdefault(path.parent.name, {})[model] = _mapping(path)
+    ranks = {name: rank for rank, name in enumerate(order)}
+    return dict(sorted(found.items(), key=lambda item: (ranks.get(item[0], len(ranks)), item[0])))
+
+
+def _gain(out: Path, suite: str) -> Row | None:
+    """RLVE's paired gain over SFT on a suite, over the episodes that count for both."""
+    paths = [out / model / "bench" / suite / "results.jsonl" for model in ("sft", "rlve")]
+    before, after = ([row for row in _lines(path) if Outcome(row["outcome"]).counts] for path in paths)
+    shared = {row["id"] for row in before} & {row["id"] for row in after}
+    return paired_difference(before, after) if shared else None
+
+
+def _finished(out: Path) -> str | None:
+    """When the newest product of the run was written, in UTC."""
+    products = [*out.glob("*/bench/*/score.json"), *out.glob("*/metrics.jsonl"), *out.glob("synth/stats.json")]
+    newest = max((path.stat().st_mtime for path in products), default=None)
+    return newest and datetime.fromtimestamp(newest, UTC).strftime("%Y-%m-%d %H:%M UTC")
+
+
+def _text(path: Path) -> str:
+    return path.read_text(encoding="utf-8") if path.is_file() else ""
+
+
+def _mapping(path: Path) -> dict[str, Any]:
+    return json.loads(_text(path) or "{}")
+
+
+def _lines(path: Path) -> Iterator[dict[str, Any]]:
+    """JSON Lines; one that a kill cut short is left out."""
+    for line in _text(path).splitlines():
+        try:
+            yield json.loads(line)
+        except ValueError:
+            continue
+
+
+def _is_finite(value: Any) -> bool:
+    return isinstance(value, (int, float)) and math.isfinite(value)

@@ -1,0 +1,539 @@
+"""Export: what a fresh process loads is what was trained, what the hub holds is what was exported."""
+
+import base64
+import hashlib
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import threading
+from functools import partial
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import pytest
+import torch
+import yaml
+from huggingface_hub import ModelCard, constants
+from safetensors.torch import load_file, save_file
+from transformers import AutoModelForCausalLM, AutoTokenizer
+
+from envs.documents import InputError
+from envs.homeenv.tools import TOOLSETS
+from homerl.chat import chat_template, tool_call
+from homerl.export import destination, export
+from homerl.train.tiny import TinyConfig, make_tiny
+
+ROOT = Path(__file__).parents[2]
+TOOLS = [tool.schema() for tool in TOOLSETS["homeflow"]]
+CODE = 'device("1001").turn_on()'
+DIALOGUE = [
+    {"role": "system", "content": "You run a smart home through tools.\n- kitchen ceiling light=1001"},
+    {"role": "user", "content": "Turn on the kitchen ceiling light."},
+    {
+        "role": "assistant",
+        "content": "",
+        "tool_calls": [tool_call("query_status", {"did": "1001"}), tool_call("pyexec", {"code": CODE})],
+    },
+    {"role": "tool", "content": '1001 ceiling light: {"state": "off"}'},
+    {"role": "tool", "content": "done"},
+    {"role": "assistant", "content": "The light is on.", "tool_calls": []},
+]
+ROWS = [{"messages": [{"tool_calls": [], **message} for message in DIALOGUE], "tools": json.dumps(TOOLS)}]
+SIZES = {"hidden_size": 32, "layers": 2, "heads": 2, "kv_heads": 2, "head_dim": 16, "intermediate_size": 64}
+TINY = TinyConfig(**SIZES, vocab_size=400)
+SCORE = {
+    "n": 500, "success": 0.612, "interval": [0.57, 0.654], "phi": 0.65, "progress": 0.8, "tool_calls": 2.5,
+    "tokens": 80.0, "outcomes": {"success": 306, "agent_failure": 194}, "by_family": {"atomic": 0.7},
+}  # fmt: skip
+RLVE = {
+    "homerl": 1, "run": "rlve", "seed": 3, "out": "/home/jo/run/rlve", "wandb": {"entity": "jo-private"},
+    "model": {"name": "/home/jo/run/sft/model"}, "blueprints": {"count": 1000, "first_seed": 7},
+    "rlve": {"credit": "step"}, "rewards": {"progress": 1.0, "collateral": 0.2, "max_turns": 3},
+    "user": {"kind": "llm", "url": "http://gpu7.internal:8400/v1"},
+}  # fmt: skip
+SFT = {
+    "homerl": 1, "run": "sft", "model": {"name": "Qwen/Qwen3-8B"}, "data": "/home/jo/run/synth",
+    "sft": {"epochs": 2},
+}  # fmt: skip
+RUN = {"seed": 3, "commit": "abc123", "command": ["/home/jo/x"], "packages": {"trl": "1.16"}}
+SYNTH = {"rollouts": 900, "successes": 450, "blueprints": 300, "generation_success": 0.99}
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory) -> Path:
+    """An untrained model with its tokenizer."""
+    return make_tiny(ROWS, TOOLS, TINY, 0, tmp_path_factory.mktemp("tiny") / "model")
+
+
+@pytest.fixture(scope="module")
+def flywheel(model: Path) -> Path:
+    """The folder of a flywheel that was made elsewhere, with all that a run leaves."""
+    run = model.parent / "run"
+    for name, recipe in (("sft", SFT), ("rlve", RLVE)):
+        shutil.copytree(model, run / name / "model")
+        write(run / name / "recipe.yaml", yaml.safe_dump(recipe))
+    write(run / "rlve/run.json", json.dumps(RUN))
+    write(run / "rlve/metrics.jsonl", '{"step": 9, "loss": 0.5}\n{"step": 10, "reward": 1.25}\n{"ste')
+    write(run / "rlve/bench/heldout/score.json", json.dumps(SCORE))
+    write(run / "rlve/bench/empty/score.json", json.dumps({"n": 0, "outcomes": {"infra_error": 5}}))
+    write(run / "synth/stats.json", json.dumps(SYNTH))
+    return run
+
+
+@pytest.fixture(scope="module")
+def exported(flywheel: Path) -> Path:
+    return export(flywheel, str(flywheel.parent / "my-agent"))
+
+
+@pytest.fixture
+def run(model: Path, tmp_path: Path) -> Path:
+    """A stage's folder that a test may spoil."""
+    shutil.copytree(model, tmp_path / "stage/model")
+    return tmp_path / "stage"
+
+
+def write(path: Path, text: str) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text)
+
+
+def logits(model) -> torch.Tensor:
+    """The model's answer to fixed ids."""
+    with torch.no_grad():
+        return model.eval()(torch.arange(3, 60)[None]).logits
+
+
+def fresh(code: str, *args: object, **environment: str) -> subprocess.CompletedProcess:
+    """Run code in a process of its own."""
+    env = os.environ | {"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1"} | environment
+    command = [sys.executable, "-c", code, *map(str, args)]
+    return subprocess.run(command, env=env, capture_output=True, text=True, timeout=120)
+
+
+LOAD = """
+import json, sys, torch
+from transformers import AutoModelForCausalLM, AutoTokenizer
+folder, request, answer = sys.argv[1:]
+dialogue, tools = json.load(open(request))
+tokenizer = AutoTokenizer.from_pretrained(folder)
+model = AutoModelForCausalLM.from_pretrained(folder).eval()
+rendered = [tokenizer.apply_chat_template(d, tools=tools, tokenize=False) for d in (dialogue, dialogue[:2])]
+example = open(f"{folder}/README.md").read().split("```python")[1].split("```")[0]
+with torch.no_grad():
+    logits = model(torch.arange(3, 60)[None]).logits
+assert "homerl" not in sys.modules
+torch.save({"rendered": rendered, "logits": logits}, answer)
+exec(example.replace('name = "my-agent"', "name = folder"))
+"""
+
+
+def test_fresh_process_loads_what_was_trained(exported: Path, model: Path, tmp_path: Path):
+    write(tmp_path / "request.json", json.dumps([DIALOGUE, TOOLS]))
+    done = fresh(LOAD, exported, tmp_path / "request.json", tmp_path / "answer.pt")  # and the card's code
+    assert done.returncode == 0, done.stderr
+    answer = torch.load(tmp_path / "answer.pt")
+    trained, tokenizer = AutoModelForCausalLM.from_pretrained(model), AutoTokenizer.from_pretrained(model)
+    assert (answer["logits"] - logits(trained)).abs().max() < 1e-6
+    for shown, dialogue in zip(answer["rendered"], (DIALOGUE, DIALOGUE[:2]), strict=True):
+        assert shown == tokenizer.apply_chat_template(dialogue, tools=TOOLS, tokenize=False)
+    assert '<tool_call>\n{"name": "pyexec", "arguments": {"code": "device' in answer["rendered"][0]
+
+
+def test_files(exported: Path):
+    names = {path.name for path in exported.iterdir()}
+    assert names == {
+        "config.json", "generation_config.json", "model.safetensors", "README.md", "homerl.json",
+        "tokenizer.json", "tokenizer_config.json", "chat_template.jinja",
+    }  # fmt: skip
+    assert (exported / "chat_template.jinja").read_text() == chat_template(show_tools=False)
+    ends = json.loads((exported / "generation_config.json").read_text())["eos_token_id"]
+    assert AutoTokenizer.from_pretrained(exported).convert_tokens_to_ids("<|im_end|>") in ends
+    assert [path.name for path in exported.parent.glob(".my-agent*")] == []
+
+
+def test_card_says_what_the_run_says(exported: Path):
+    card = ModelCard.load(exported / "README.md")
+    data, success = card.data, card.data.eval_results[0]
+    assert (data.library_name, data.license) == ("transformers", "apache-2.0")
+    assert data.base_model == "Qwen/Qwen3-8B"
+    assert {"homerl", "smart-home", "sft", "rlve"} <= set(data.tags)
+    assert (success.dataset_name, success.metric_name) == ("homerl heldout", "success")
+    assert success.metric_value == 0.612
+    assert success.metric_args == {"n": 500, "interval_95": [0.57, 0.654]}
+    assert {result.dataset_name for result in card.data.eval_results} == {"homerl heldout"}
+    for said in (
+        "| heldout | 500 | 61.2 % | 57.0 % to 65.4 % | 65.0 % | 80.0 % | 2.5 | 80.0 |",
+        "| empty | 0 |",
+        "| `collateral` | 0.2 |",
+        "450 of 900 rollouts succeeded, and 99.0 % of 300 tasks",
+        "1000 simulated tasks",
+        "commit: abc123",
+        "packages: trl 1.16",
+        "last reward: 1.25",
+        "credit: step",
+        "epochs: 2",
+        "vllm serve my-agent",
+        "--tool-call-parser hermes",
+    ):
+        assert said in card.text
+
+
+def test_export_tells_nothing_of_the_machine(exported: Path, flywheel: Path):
+    for path in (path for path in exported.iterdir() if path.suffix != ".safetensors"):
+        for private in ("/home/jo", "jo-private", "gpu7", str(flywheel.parent)):
+            assert private not in path.read_text(), (path.name, private)
+
+
+def test_stage_without_anything_else(run: Path):
+    card = ModelCard.load(export(run, str(run / "out")) / "README.md")
+    assert card.data.base_model is None and card.data.eval_results is None
+    assert "## Scores" not in card.text and "## Rewards" not in card.text and "## Use" in card.text
+    assert "None" not in card.text
+
+
+def test_benchmark_of_a_stage_does_not_hide_its_recipe(run: Path):
+    stage = run.rename(run.with_name("sft"))
+    write(stage / "recipe.yaml", yaml.safe_dump({"run": "bench", "model": {"name": str(stage / "model")}}))
+    write(stage.parent / "recipe.yaml", yaml.safe_dump({"run": "flywheel", "model": {"name": "acme/base"}}))
+    assert ModelCard.load(export(stage, str(stage / "out")) / "README.md").data.base_model == "acme/base"
+
+
+def test_earlier_export_is_replaced_and_nothing_else(run: Path):
+    first = export(run, str(run / "out"))
+    write(first / "model-00001-of-00002.safetensors", "of an earlier, larger model")
+    write(run / ".out.making/half", "of a killed export")
+    export(run, str(run / "out"))
+    assert not (first / "model-00001-of-00002.safetensors").exists()
+    assert {path.name for path in run.iterdir()} == {"model", "out"}
+    write(run / "mine/notes.txt", "keep")
+    refused(run, "no earlier export", to=str(run / "mine"))
+    assert (run / "mine/notes.txt").read_text() == "keep"
+
+
+def test_failed_export_leaves_the_earlier_one(run: Path, monkeypatch):
+    folder = export(run, str(run / "out"))
+    before = contents(folder)
+    monkeypatch.setattr("homerl.export.model_card", lambda *_: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        export(run, str(run / "out"))
+    assert contents(folder) == before and {path.name for path in run.iterdir()} == {"model", "out"}
+
+
+# Adapters
+
+
+def adapt(base: Path, stage: Path, tokenizer: Path) -> Path:
+    """Train nothing, but leave what a LoRA run leaves: an adapter that changes its base."""
+    from peft import LoraConfig, PeftModel, get_peft_model
+
+    settings = LoraConfig(r=4, target_modules="all-linear", task_type="CAUSAL_LM", init_lora_weights=False)
+    if (base / "adapter_config.json").exists():
+        whole = AutoModelForCausalLM.from_pretrained(tokenizer)
+        whole = PeftModel.from_pretrained(whole, base).merge_and_unload()
+    else:
+        whole = AutoModelForCausalLM.from_pretrained(base)
+    torch.manual_seed(len(str(stage)))
+    model = get_peft_model(whole, settings)
+    model.peft_config["default"].base_model_name_or_path = str(base)
+    model.save_pretrained(stage / "model")
+    AutoTokenizer.from_pretrained(tokenizer).save_pretrained(stage / "model")
+    torch.save(logits(model), stage / "logits.pt")
+    return stage
+
+
+def test_adapters_are_merged(model: Path, tmp_path: Path):
+    first = adapt(model, tmp_path / "first", model)
+    second = adapt(first / "model", tmp_path / "second", model)  # RL on top of SFT, both by adapters
+    plain = logits(AutoModelForCausalLM.from_pretrained(model))
+    for stage in (first, second):
+        wanted = torch.load(stage / "logits.pt")
+        assert (wanted - plain).abs().max() > 1e-2
+        folder = export(stage, str(tmp_path / f"out-{stage.name}"))
+        assert not (folder / "adapter_config.json").exists()
+        assert (logits(AutoModelForCausalLM.from_pretrained(folder)) - wanted).abs().max() < 1e-5
+        plain = wanted
+
+
+def test_adapter_alone(model: Path, tmp_path: Path):
+    from peft import AutoPeftModelForCausalLM
+
+    stage = adapt(model, tmp_path / "stage", model)
+    folder = export(stage, str(tmp_path / "out"), adapter=True)
+    assert (folder / "adapter_model.safetensors").exists() and not (folder / "model.safetensors").exists()
+    loaded = AutoPeftModelForCausalLM.from_pretrained(folder)
+    assert (logits(loaded) - torch.load(stage / "logits.pt")).abs().max() < 1e-5
+    card = ModelCard.load(folder / "README.md")
+    assert card.data.library_name == "peft" and "--enable-lora" in card.text
+
+
+def test_adapter_whose_base_is_gone(model: Path, tmp_path: Path):
+    base = tmp_path / "elsewhere/base"
+    shutil.copytree(model, base)
+    stage = adapt(base, tmp_path / "stage", model)
+    base.rename(tmp_path / "moved")
+    refused(stage, "--base")
+    folder = export(stage, str(tmp_path / "out"), base=str(tmp_path / "moved"))
+    merged = AutoModelForCausalLM.from_pretrained(folder)
+    assert (logits(merged) - torch.load(stage / "logits.pt")).abs().max() < 1e-5
+
+
+# What is refused
+
+
+def refused(run: Path, *words: str, to: str | None = None, **options) -> InputError:
+    """Exporting raises one message with all the words, and leaves nothing behind."""
+    to, before = to or str(run / "out"), (run / "out").exists()
+    with pytest.raises(InputError) as caught:
+        export(run, to, **options)
+    for word in words:
+        assert word in str(caught.value)
+    assert caught.value.remedy and not list(run.glob(".*.making")) and (run / "out").exists() == before
+    return caught.value
+
+
+def test_no_model(tmp_path: Path, model: Path):
+    refused(tmp_path / "nowhere", "no such folder", "recipe")
+    refused(tmp_path, "no trained model", "flywheel")
+    refused(model, "a model, not a run", str(model.parent))
+    (tmp_path / "checkpoints").mkdir()
+    refused(tmp_path, "not finished", "resumes")
+    refused(model.parent, "no adapter", adapter=True)
+
+
+def test_tokenizer_without_template(run: Path):
+    (run / "model/chat_template.jinja").unlink()
+    refused(run, "no chat template", "chat_template.jinja")
+    for path in (run / "model").glob("tokenizer*"):
+        path.unlink()
+    write(run / "model/chat_template.jinja", chat_template())
+    refused(run, "files are missing")
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf")])
+def test_weights_that_are_no_numbers(run: Path, value: float):
+    spoil(run, lambda weights: weights["model.layers.1.mlp.up_proj.weight"].view(-1)[7].fill_(value))
+    refused(run, "model.layers.1.mlp.up_proj.weight", "NaN", "learning rate")
+
+
+def test_weights_that_are_missing(run: Path):
+    spoil(run, lambda weights: weights.pop("model.layers.1.mlp.up_proj.weight"))
+    refused(run, "lack weights", "up_proj")
+
+
+def test_weights_cut_in_half(run: Path):
+    path = run / "model/model.safetensors"
+    path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
+    refused(run, "cannot be loaded", "earlier checkpoint")
+
+
+def test_broken_recipe(run: Path):
+    write(run / "recipe.yaml", "run: [sft\n")
+    refused(run, "recipe.yaml:2")
+
+
+def spoil(run: Path, change) -> None:
+    path = run / "model/model.safetensors"
+    weights = {name: weight.clone() for name, weight in load_file(path).items()}
+    change(weights)
+    save_file(weights, path, metadata={"format": "pt"})
+
+
+def test_hub_ids_and_folders(tmp_path: Path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "runs").mkdir()
+    hub, run = (tmp_path / "run/export/agent", "acme/agent"), tmp_path / "run"
+    assert destination(run, "acme/agent") == hub
+    for folder in ("runs/agent", "./acme/agent", "agent", "/acme/agent", "acme/agent/v2"):
+        assert destination(run, folder) == (Path(folder).absolute(), None)
+
+
+# The hub
+
+
+TOKEN = "hf_dummy"
+PUSH = "import sys; from homerl.export import export; print(export(sys.argv[1], 'acme/agent', push=True))"
+
+
+class Hub(BaseHTTPRequestHandler):
+    """What huggingface_hub calls to create a repository and upload a folder; keeps the bytes."""
+
+    protocol_version = "HTTP/1.1"
+
+    def __init__(self, store: dict, *args) -> None:
+        self.store = store
+        super().__init__(*args)
+
+    def log_message(self, *args) -> None:
+        pass
+
+    def answer(self, status: int, data: object = None) -> None:
+        body = json.dumps(data).encode()
+        self.send_response(status)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def body(self) -> bytes:
+        if "chunked" not in self.headers.get("Transfer-Encoding", ""):
+            return self.rfile.read(int(self.headers.get("Content-Length", 0)))
+        chunks = []
+        while size := int(self.rfile.readline(), 16):
+            chunks.append(self.rfile.read(size))
+            self.rfile.readline()
+        self.rfile.readline()
+        return b"".join(chunks)
+
+    def route(self) -> None:
+        body, path = self.body(), self.path.split("?")[0]
+        self.store["calls"].append(f"{self.command} {path}")
+        signed = self.headers.get("Authorization") == f"Bearer {TOKEN}"
+        if not signed and not path.startswith("/blobs/"):  # presigned
+            return self.answer(401, {"error": "Invalid credentials"})
+        for method, pattern, handle in self.ROUTES:
+            if method == self.command and (match := re.fullmatch(pattern, path)):
+                return handle(self, body, *match.groups())
+        return self.answer(404, {"error": f"no {path}"})
+
+    do_GET = do_POST = do_PUT = route
+
+    def create(self, body: bytes) -> None:
+        asked = json.loads(body)
+        repo = f"{asked['organization']}/{asked['name']}"
+        if asked["organization"] == "theirs":
+            return self.answer(403, {"error": "You don't have the rights"})
+        url = {"url": f"{self.store['url']}/{repo}"}
+        if repo in self.store["repos"]:
+            return self.answer(409, url)
+        self.store["repos"][repo] = {"visibility": asked["visibility"], "files": {}}
+        return self.answer(200, url)
+
+    def info(self, body: bytes, repo: str) -> None:
+        if repo not in self.store["repos"]:
+            return self.answer(404, {"error": "Repository not found"})
+        private = self.store["repos"][repo]["visibility"] == "private"
+        return self.answer(200, {"id": repo, "private": private, "sha": "0" * 40, "siblings": []})
+
+    def tree(self, body: bytes, repo: str) -> None:
+        files = self.store["repos"][repo]["files"]
+        known = {"type": "file", "oid": "0" * 40}
+        self.answer(200, [known | {"path": path, "size": len(content)} for path, content in files.items()])
+
+    def validate(self, body: bytes) -> None:
+        front = json.loads(body)["content"].split("---\n")[1]
+        good = isinstance(yaml.safe_load(front), dict)
+        self.answer(200 if good else 400, {"errors": [], "warnings": []})
+
+    def preupload(self, body: bytes, repo: str) -> None:
+        paths = [file["path"] for file in json.loads(body)["files"]]
+        modes = {path: "lfs" if path.endswith(".safetensors") else "regular" for path in paths}
+        files = [{"path": path, "uploadMode": mode, "shouldIgnore": False} for path, mode in modes.items()]
+        self.answer(200, {"files": files})
+
+    def batch(self, body: bytes, repo: str) -> None:
+        objects = json.loads(body)["objects"]
+        href = f"{self.store['url']}/blobs/"
+        upload = [item | {"actions": {"upload": {"href": href + item["oid"]}}} for item in objects]
+        self.answer(200, {"transfer": "basic", "objects": upload})
+
+    def blob(self, body: bytes, oid: str) -> None:
+        if hashlib.sha256(body).hexdigest() != oid:
+            return self.answer(400, {"error": "these are not the bytes announced"})
+        self.store["blobs"][oid] = body
+        return self.answer(200)
+
+    def commit(self, body: bytes, repo: str) -> None:
+        files = self.store["repos"][repo]["files"]
+        for key, value in ((line["key"], line["value"]) for line in map(json.loads, body.splitlines())):
+            if key == "file":
+                files[value["path"]] = base64.b64decode(value["content"])
+            elif key == "lfsFile":
+                files[value["path"]] = self.store["blobs"][value["oid"]]
+            elif key == "deletedFile":
+                del files[value["path"]]
+        self.answer(200, {"commitUrl": f"{self.store['url']}/{repo}/commit/1", "commitOid": "1" * 40})
+
+    ROUTES = (
+        ("POST", "/api/repos/create", create),
+        ("POST", "/api/validate-yaml", validate),
+        ("GET", "/api/models/([^/]+/[^/]+)", info),
+        ("GET", "/api/models/([^/]+/[^/]+)/tree/main", tree),
+        ("POST", "/api/models/([^/]+/[^/]+)/preupload/main", preupload),
+        ("POST", "/([^/]+/[^/]+).git/info/lfs/objects/batch", batch),
+        ("PUT", "/blobs/([0-9a-f]+)", blob),
+        ("POST", "/api/models/([^/]+/[^/]+)/commit/main", commit),
+    )
+
+
+@pytest.fixture
+def hub():
+    """A stand-in of the hub that runs, and what it holds."""
+    store = {"repos": {}, "blobs": {}, "calls": []}
+    server = ThreadingHTTPServer(("127.0.0.1", 0), partial(Hub, store))
+    store["url"] = f"http://127.0.0.1:{server.server_address[1]}"
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    yield store
+    server.shutdown()
+    server.server_close()
+
+
+@pytest.fixture
+def here(hub, monkeypatch, tmp_path):
+    """This process talks to the stand-in."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HF_TOKEN", TOKEN)
+    monkeypatch.setattr(constants, "ENDPOINT", hub["url"])
+    monkeypatch.setattr(constants, "HF_HUB_DISABLE_XET", True)
+    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", False)
+    return hub
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in folder.iterdir()}
+
+
+def test_push(flywheel: Path, hub: dict, tmp_path: Path):
+    hub["repos"]["acme/agent"] = {
+        "visibility": "private",
+        "files": {"model-00001-of-00002.safetensors": b"", "adapter_config.json": b"{}", "plan.png": b"mine"},
+    }
+    online = {"HF_HUB_DISABLE_XET": "1", "HF_HUB_OFFLINE": "0"}
+    done = fresh(PUSH, flywheel, HF_ENDPOINT=hub["url"], HF_TOKEN=TOKEN, **online)
+    assert done.returncode == 0, done.stderr
+    folder = Path(done.stdout.strip().splitlines()[-1])
+    assert folder == flywheel / "export/agent"
+    assert hub["repos"]["acme/agent"]["files"] == contents(folder) | {"plan.png": b"mine"}
+    assert any(call.startswith("PUT /blobs/") for call in hub["calls"])
+    assert "vllm serve acme/agent" in (folder / "README.md").read_text()
+
+
+def test_new_repository_is_private_unless_said(run: Path, here: dict):
+    export(run, "acme/agent", push=True)
+    assert here["repos"]["acme/agent"]["visibility"] == "private"
+    export(run, "acme/open", push=True, private=False)
+    assert here["repos"]["acme/open"]["visibility"] == "public"
+    for name in ("agent", "open"):
+        assert here["repos"][f"acme/{name}"]["files"] == contents(run / "export" / name)
+    refused(run, "is public", "--public", to="acme/open", push=True)
+
+
+def test_push_that_cannot_be(run: Path, here: dict, monkeypatch):
+    refused(run, "only a hub id", "org/name", to=str(run / "out"), push=True)
+    error = refused(run, "may not write", str(run / "export/agent"), to="theirs/agent", push=True)
+    assert "again" in error.remedy and (run / "export/agent/model.safetensors").exists()
+    monkeypatch.setenv("HF_TOKEN", "hf_wrong")
+    refused(run, "refuses the token", "hf auth login", to="acme/agent", push=True)
+    monkeypatch.setattr(constants, "ENDPOINT", "http://127.0.0.1:9")
+    refused(run, "http://127.0.0.1:9 cannot be reached", "HF_ENDPOINT", to="acme/agent", push=True)
+    assert here["repos"] == {}
+
+
+def test_push_without_a_token(run: Path, monkeypatch, tmp_path: Path):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("HF_TOKEN", raising=False)
+    monkeypatch.setattr(constants, "HF_TOKEN_PATH", str(tmp_path / "none"))
+    refused(run, "no Hugging Face token", "hf auth login", to="acme/agent", push=True)
+    assert not (run / "export").exists()

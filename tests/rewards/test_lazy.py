@@ -1,0 +1,93 @@
+"""A lazy policy earns nothing: each trick, played for real, has a mean return of at most 0; the expert earns 2."""
+
+import asyncio
+from collections.abc import Callable
+from functools import cache
+from statistics import fmean
+
+import pytest
+
+from homerl.agents.expert import Expert
+from homerl.blueprints.author import BlueprintRecipe, make_blueprint
+from homerl.blueprints.blueprint import Blueprint
+from homerl.chat import pyexec_message
+from homerl.episode import Episode, Reply
+from homerl.play import play
+from homerl.trajectory import Message
+from homerl.users.scripted import ScriptedUser
+from rewards.composite import RewardWeights, step_rewards
+
+WEIGHTS = RewardWeights(collateral=0.2)  # the recipe's
+COUNT = 60
+
+
+@cache
+def blueprints(preserve: bool = True) -> tuple[Blueprint, ...]:
+    recipe = BlueprintRecipe(preserve=preserve)
+    return tuple(make_blueprint(recipe, "train", seed) for seed in range(COUNT))
+
+
+class Trick:
+    """An agent whose message is a function of the dialogue, its device list and how often it has spoken."""
+
+    name = "trick"
+
+    def __init__(self, act: Callable[[Episode, list[str], int], Message]) -> None:
+        self.act = act
+
+    async def propose(self, episode: Episode, n: int = 1) -> list[Reply]:
+        spoken = sum(message["role"] == "assistant" for message in episode.messages)
+        dids = [device.did for device in episode.home.plan.devices]
+        return [Reply(self.act(episode, dids, spoken))]
+
+
+def say(text: str) -> Message:
+    return {"role": "assistant", "content": text}
+
+
+def switch(episode: Episode, did: str, on: bool = True) -> str:
+    """Switch a device on (or off), in the way that it has."""
+    ways = ("turn_on", "open", "start", "unlock") if on else ("turn_off", "close", "stop", "lock")
+    services = episode.home.plan.by_did[did].spec.service_index
+    return "\n".join(f'device("{did}").{path}()' for path in services if path.split(".")[-1] in ways) or "pass"
+
+
+TRICKS: dict[str, Callable[[Episode, list[str], int], Message]] = {
+    "nothing": lambda episode, dids, t: say(""),
+    "asking": lambda episode, dids, t: say("Which device do you mean?"),
+    "claiming": lambda episode, dids, t: say("Done, all is as you wished."),
+    "looking": lambda episode, dids, t: pyexec_message(f'print(device("{dids[t % len(dids)]}"))'),
+    "repeating": lambda episode, dids, t: pyexec_message(
+        next((switch(episode, d) for d in dids if episode.start.state_of(d).get("state") == "on"), "pass")
+    ),
+    "toggling": lambda episode, dids, t: pyexec_message(switch(episode, dids[0], on=t % 2 == 0)),
+    "toggling the last": lambda episode, dids, t: pyexec_message(switch(episode, dids[-1], on=t % 2 == 1)),
+    "all on in one snippet": lambda episode, dids, t: pyexec_message("\n".join(switch(episode, did) for did in dids)),
+    "all off in one snippet": lambda episode, dids, t: pyexec_message("\n".join(switch(episode, did, False) for did in dids)),
+    "all on, a device a step": lambda episode, dids, t: pyexec_message(switch(episode, dids[t % len(dids)])),
+    "all off, a device a step": lambda episode, dids, t: pyexec_message(switch(episode, dids[t % len(dids)], False)),
+    "all on, then a claim": lambda episode, dids, t: (
+        pyexec_message("\n".join(switch(episode, did) for did in dids)) if t == 0 else say("Done.")
+    ),
+    "on and back, a device a step": lambda episode, dids, t: pyexec_message(
+        switch(episode, dids[t // 2 % len(dids)], on=t % 2 == 0)
+    ),
+}  # fmt: skip
+
+
+def mean_return(make_agent: Callable[[], object], preserve: bool = True) -> float:
+    async def one(blueprint: Blueprint) -> float:
+        trajectory = await play(Episode.begin(blueprint), make_agent(), ScriptedUser(blueprint.seed))
+        return sum(sum(step_rewards(step.facts, WEIGHTS).values()) for step in trajectory.steps)
+
+    return fmean(asyncio.run(one(blueprint)) for blueprint in blueprints(preserve))
+
+
+@pytest.mark.parametrize("preserve", [True, False])
+@pytest.mark.parametrize("trick", TRICKS)
+def test_a_trick_earns_nothing(trick, preserve):
+    assert mean_return(lambda: Trick(TRICKS[trick]), preserve) <= 0
+
+
+def test_the_expert_earns_two():
+    assert mean_return(Expert) == pytest.approx(2)
