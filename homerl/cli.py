@@ -39,7 +39,7 @@ def check(context: typer.Context, recipe: str) -> None:
 
     loaded = load_recipe(recipe, context.args)
     print(yaml.safe_dump(resolved(loaded), sort_keys=False, allow_unicode=True), end="")
-    check_machine(loaded)
+    check_machine(loaded, recipe)
 
 
 @app.command()

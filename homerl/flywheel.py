@@ -20,7 +20,7 @@ from filelock import FileLock, Timeout
 from rich.console import Console
 
 from envs.documents import InputError, write_atomic
-from homerl.launch import PARENT
+from homerl.lifetime import PARENT
 from homerl.recipe import FlywheelRecipe, resolved
 
 SHARED = ("homerl", "seed", "parallel", "cpu", "wandb")

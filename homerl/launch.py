@@ -8,15 +8,21 @@ from __future__ import annotations
 
 import os
 import sys
-import threading
-import time
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import Any
 
 from envs.documents import InputError
+from homerl.lifetime import die_with_parent
 
-PARENT = "HOMERL_PARENT"
+
+QUIET = {
+    "TRANSFORMERS_VERBOSITY": "error",
+    "HF_HUB_DISABLE_PROGRESS_BARS": "1",
+    "DATASETS_VERBOSITY": "error",
+    "TRL_EXPERIMENTAL_SILENCE": "1",
+    "WANDB_SILENT": "true",
+    "TOKENIZERS_PARALLELISM": "false",
+}
 
 
 def main(path: str, argv: Sequence[str]) -> int:
@@ -25,9 +31,10 @@ def main(path: str, argv: Sequence[str]) -> int:
     from homerl.recipe import load_recipe
 
     die_with_parent()
+    quieten()
     try:
         recipe = load_recipe(path, argv)
-        check_machine(recipe)
+        check_machine(recipe, path)
         run(recipe)
     except InputError as error:
         complain(str(error))
@@ -50,6 +57,12 @@ def run(recipe: Any) -> None:
     if is_first() and recipe.run != "bench":  # a benchmark writes into the folder of the run that made its model
         write_record(recipe)
     runner(recipe.run)(recipe)
+
+
+def quieten() -> None:
+    """Leave the screen to the progress bars; whoever wants the libraries' own chatter sets these themselves."""
+    for name, value in QUIET.items():
+        os.environ.setdefault(name, value)
 
 
 def runner(kind: str) -> Callable[[Any], Any]:
@@ -84,26 +97,3 @@ def complain(message: str) -> None:
     """One message on stderr, from the first process alone."""
     if is_first():
         print(f"homerl: {message}", file=sys.stderr, flush=True)
-
-
-def die_with_parent() -> None:
-    """A stage whose flywheel was killed ends too, or the next start would find it still writing."""
-    parent = os.environ.get(PARENT)
-    if parent:
-        threading.Thread(target=_watch, args=(int(parent),), daemon=True).start()
-
-
-def _watch(parent: int) -> None:
-    while Path(f"/proc/{parent}").exists() if Path("/proc").exists() else _alive(parent):
-        time.sleep(0.5)
-    os._exit(1)
-
-
-def _alive(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        return True
-    return True

@@ -13,13 +13,13 @@ from envs.documents import InputError
 from homerl.recipe import Base, ModelSettings
 
 
-def check_machine(recipe: Base) -> None:
+def check_machine(recipe: Base, path: str) -> None:
     """Raise `InputError` naming all that is missing: GPUs, packages, weights, data."""
     missing = [*_gpus(recipe), *_packages(recipe), *_weights(recipe), *_data(recipe)]
     if missing:
         raise InputError(
             "this machine cannot run the recipe: " + "; ".join(missing),
-            where=str(recipe.out),
+            where=path,
             remedy="run it where these are, or begin with recipes/quickstart.yaml, which needs none of them",
         )
 

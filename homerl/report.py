@@ -1,7 +1,7 @@
 """What a flywheel run came to: a table for the terminal and a page for the browser.
 
-Invariants: both say the figures of `score.json` and nothing rounded twice; whatever a partial run lacks is left
-out; writing is atomic, so a reader never sees half a page.
+Invariants: both say the figures of `score.json` and nothing rounded twice; whatever a partial run lacks
+is left out; writing is atomic, so a reader never sees half a page.
 """
 
 from __future__ import annotations
@@ -37,10 +37,12 @@ def write_report(out: Path) -> Report:
 
 def score_table(run: Run) -> Table:
     """A row a model. Φ, tool calls and tokens are those of the first suite."""
-    table = Table(box=box.SIMPLE_HEAD, caption=caption(run), caption_justify="left", caption_style="", pad_edge=False)
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    table.caption, table.caption_justify, table.caption_style = caption(run), "left", ""
     table.add_column("model")
     for suite, by_model in run.scores.items():
-        table.add_column(Text(f"{suite}\nsuccess, n={max(score['n'] for score in by_model.values())}"), justify="right")
+        tasks = max(score["n"] for score in by_model.values())
+        table.add_column(Text(f"{suite}\nsuccess, n={tasks}"), justify="right")
     for name in ("Φ\nalone", "tool\ncalls", "\ntokens"):
         table.add_column(name, justify="right")
     for model, name in MODELS.items():
@@ -60,25 +62,25 @@ def cells(run: Run, model: str) -> Iterator[Text]:
 
 
 def success_cell(score: Row) -> Text:
-    """`71.2 %  (67.4 to 75.0)`, or nothing."""
+    """`71.2 %  67.4–75.0`, or nothing."""
     if "success" not in score:
         return Text("")
     low, high = (f"{100 * bound:.1f}" for bound in score["interval"])
-    return Text.assemble(percent(score["success"]), (f"  {low:>4} to {high:>4}", "dim not bold"))
+    return Text.assemble(percent(score["success"]), (f"  {low:>4}–{high:>4}", "dim not bold"))
 
 
 def caption(run: Run) -> Text:
     """The gain of RLVE over SFT, a line a suite."""
     if not run.scores:
-        return Text("nothing was benchmarked yet")
+        return Text(" nothing was benchmarked yet")
     lines = [gain_line(suite, gain) for suite, gain in run.gains.items()]
     if len(run.scores) > 1:
         lines.append(Text(f"Φ alone, tool calls and tokens are of {next(iter(run.scores))}", "dim"))
-    return Text("\n").join(lines)
+    return Text.assemble(" ", Text("\n ").join(lines))  # as far in as the table
 
 
 def gain_line(suite: str, gain: Mapping) -> Text:
     low, high = gain["interval"]
     style = "bold green" if low > 0 else "bold red" if high < 0 else "bold"
-    interval = f" points (95 % {points(low)} to {points(high)}, {gain['n']} paired tasks)"
+    interval = f" points (95 % {points(low)} to {points(high)})"
     return Text.assemble(f"RLVE − SFT on {suite}: ", (points(gain["gain"]), style), interval)

@@ -60,13 +60,13 @@ def home_to_json(home: Home) -> dict[str, Any]:
     return {
         "format": FORMAT,
         "clock": home.clock,
-        "outdoors": home.state_of(OUTDOORS),
+        "outdoors": _plain(home.state_of(OUTDOORS)),
         "rooms": [
-            {"name": r.name, "kind": r.kind, "parent": r.parent, "floor": r.floor, "state": home.state_of(r.name)}
+            {"name": r.name, "kind": r.kind, "parent": r.parent, "floor": r.floor, "state": _plain(home.state_of(r.name))}
             for r in home.plan.rooms
         ],
         "devices": [
-            {"did": d.did, "name": d.name, "room": d.room, "spid": d.spec.spid, "state": home.state_of(d.did)}
+            {"did": d.did, "name": d.name, "room": d.room, "spid": d.spec.spid, "state": _plain(home.state_of(d.did))}
             for d in home.plan.devices
         ],
         "specs": dict(sorted(specs.items())),
@@ -86,6 +86,13 @@ def load_home(path: str | Path) -> Home:
 def save_home(home: Home, path: str | Path) -> None:
     """Write a home file, atomically."""
     write_atomic(path, json.dumps(home_to_json(home), indent=1) + "\n")
+
+
+def _plain(value: Any) -> Any:
+    """As JSON gives it back: lists for tuples."""
+    if isinstance(value, dict):
+        return {key: _plain(part) for key, part in value.items()}
+    return [_plain(part) for part in value] if isinstance(value, tuple) else value
 
 
 def _build(record: HomeRecord, source: str) -> Home:

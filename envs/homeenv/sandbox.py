@@ -69,9 +69,11 @@ def run_code(code: str, home: Home, limits: Limits = Limits()) -> RunResult:
             os_policy=_deterministic(home),
         ) as session:
             session.feed_run(code, external_lookup={"device": bridge.device}, print_callback=printed)
-    except (MontyDisconnectError, MontyShutdown) as error:
+    except (MontyDisconnectError, MontyShutdown, OSError, RuntimeError) as error:
         raise WorldError(f"the sandbox is gone: {error}") from error
     except MontyError as error:
+        if isinstance(error, MontyCrashedError) and not error.timed_out:
+            raise WorldError(f"the sandbox crashed: {error}") from error
         refusal = bridge.refusal or _flood(printed, limits) or _limit_refusal(error)
         text = None if refusal else f"{_line(error)}{error.display(format='type-msg')}"
         return RunResult(_clip(printed.output, limits.output), refusal, text and _clip(text, limits.output))
@@ -170,10 +172,9 @@ def _flood(printed: CollectString, limits: Limits) -> Refused | None:
 
 
 def _limit_refusal(error: MontyError) -> Refused | None:
-    """A worker killed or stopped by a limit is the agent's fault and has a rule."""
+    """A worker stopped by a limit is the agent's fault and has a rule."""
     if isinstance(error, MontyCrashedError):
-        rule = "time_limit" if error.timed_out else "memory_limit"
-        return Refused(rule, "the code was stopped")
+        return Refused("time_limit", "the code was stopped")
     if isinstance(error, MontySyntaxError):
         return Refused("syntax", error.display(format="msg"))
     text = error.display(format="type-msg") if isinstance(error, MontyRuntimeError) else str(error)

@@ -70,10 +70,10 @@ def remaining(intent: Intent, episode: Episode) -> list[Call]:
 
 
 def _run(calls: Sequence[Call], episode: Episode) -> Message:
-    """A snippet that names each device in a comment before it calls it: the id is then read off, not guessed."""
+    """A snippet that first writes down which device it means, as the prompt lists it: the id is read off, not guessed."""
     lines: list[str] = []
     for device, group in groupby(calls, key=lambda call: episode.home.plan.by_did.get(call.did)):
-        lines += [f"# {device.room} {device.name}"] if device else []
+        lines += [f"# {device.room} {device.name}={device.did}"] if device else []
         lines += [call.code for call in group]
     return pyexec_message("\n".join(lines))
 

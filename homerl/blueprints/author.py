@@ -1,7 +1,8 @@
 """The scripted author: a seed becomes a filtered blueprint.
 
 Invariants: a pure function of (recipe, split, seed); the splits share no home seed, no user name and no
-sentence; what is dropped is counted by filter and reason.
+sentence; what is dropped is counted by filter and reason; one device that could be controlled is left alone,
+or else touching everything could not be told from obeying.
 """
 
 from __future__ import annotations
@@ -62,9 +63,10 @@ def _draw(recipe: BlueprintRecipe, split: Split, seed: int, rng: random.Random) 
     home_seed = 2 * rng.getrandbits(40) + (split == "heldout")
     home = make_home(home_seed, recipe.home)
     profile = sample_profile(rng, split)
+    spared = rng.choice([device.did for device in home.plan.devices if device.spec.service_index])
     intents: list[Intent] = []
     for number in range(rng.randint(*recipe.intents)):
-        taken = frozenset(did for intent in intents for did in intent.devices)
+        taken = frozenset((spared, *(did for intent in intents for did in intent.devices)))
         wording = _weighted(recipe.wordings, rng)
         draft = FAMILIES[_weighted(recipe.families, rng)](home, rng, wording, taken)
         if draft is None:

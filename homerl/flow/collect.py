@@ -26,7 +26,7 @@ from homerl.agents.expert import Expert
 from homerl.blueprints.author import BlueprintRecipe, Split, make_blueprint
 from homerl.episode import EpisodeLimits
 from homerl.flow.mcts import SearchConfig, search, stats_row
-from homerl.launch import PARENT, die_with_parent
+from homerl.lifetime import die_with
 from homerl.trajectory import read_rows, to_row, write_rows
 from homerl.users.scripted import ScriptedUser
 
@@ -65,19 +65,13 @@ def synthesise(config: SynthesisConfig, out: Path, processes: int, progress: Cal
     todo = [shard for shard in shards if not _stats_path(folder, shard).exists()]
     progress(len(shards) - len(todo), len(shards))
     done = len(shards) - len(todo)
-    with ProcessPoolExecutor(processes, get_context("spawn"), _end_with, (os.getpid(),)) as pool:
+    with ProcessPoolExecutor(processes, get_context("spawn"), die_with, (os.getpid(),)) as pool:
         running = [pool.submit(make_shard, config, shard, folder) for shard in todo]
         for future in as_completed(running):
             future.result()
             done += 1
             progress(done, len(shards))
     return _assemble(folder, shards, out)
-
-
-def _end_with(parent: int) -> None:
-    """A worker whose run was killed would wait for work for ever."""
-    os.environ[PARENT] = str(parent)
-    die_with_parent()
 
 
 def make_shard(config: SynthesisConfig, shard: range, folder: Path) -> None:

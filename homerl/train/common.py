@@ -52,6 +52,7 @@ def common_arguments(recipe: Base, settings: OptimSettings) -> dict[str, Any]:
         "dataloader_pin_memory": not recipe.cpu,
         "disable_tqdm": True,
         "ddp_timeout": 3600,
+        "ddp_find_unused_parameters": False,
     } | floor | parallel_arguments(recipe)
 
 
@@ -91,7 +92,9 @@ def load_policy(settings: ModelSettings, source: str) -> Any:
     """
     import torch
     from transformers import AutoModelForCausalLM
+    from transformers.utils.logging import disable_progress_bar
 
+    disable_progress_bar()
     adapter = Path(source) / "adapter_config.json"
     base = json.loads(adapter.read_text())["base_model_name_or_path"] if adapter.exists() else source
     model = AutoModelForCausalLM.from_pretrained(
@@ -132,8 +135,11 @@ def last_checkpoint(out: Path) -> str | None:
 
 def fit(trainer: Any, tokenizer: Any, out: Path) -> Path:
     """Train, resuming if there is a checkpoint, and write `out/model` in one piece."""
+    from transformers.trainer_callback import PrinterCallback
+
     from homerl.train.progress import ProgressCallback
 
+    trainer.remove_callback(PrinterCallback)
     trainer.add_callback(ProgressCallback(out))
     state = trainer.accelerator
     checkpoint = last_checkpoint(out) if state.is_main_process else None

@@ -7,8 +7,10 @@ matplotlib would do it too, with text as outlines and fixed colours, in 50 times
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from statistics import fmean, linear_regression
 
 from markupsafe import Markup, escape
 
@@ -16,29 +18,30 @@ Point = tuple[float, float]
 Scale = Callable[[float], float]
 WIDTH, HEIGHT = 360, 200
 LEFT, RIGHT, TOP, BOTTOM = 42, 350, 10, 174
-BINS = 48
+BINS, ROWS = 48, 8  # of heat maps, at most
 
 
 def tag(name: str, *children: object, **attributes: object) -> Markup:
-    """An element; children and attributes are escaped. `class_` is `class`, `stroke_width` is `stroke-width`."""
-    said = "".join(f' {key.rstrip("_").replace("_", "-")}="{escape(_short(value))}"' for key, value in attributes.items())
+    """An element; children and attributes are escaped. `class_` is `class`, `stroke_width` `stroke-width`."""
+    named = {key.rstrip("_").replace("_", "-"): _short(value) for key, value in attributes.items()}
+    said = "".join(f' {key}="{escape(value)}"' for key, value in named.items())
     return Markup(f"<{name}{said}>{''.join(escape(child) for child in children)}</{name}>")
 
 
 def line_chart(label: str, points: Sequence[Point], percent: bool = False) -> Markup:
-    """One curve: faint as measured, strong as its running mean. Shares are drawn from 0 to 1."""
+    """One curve: faint as measured, strong as its trend. Shares are drawn from 0 to 1."""
     if len(points) < 2:
         return Markup("")
     ys = [y for _, y in points]
     ticks = [0.0, 0.25, 0.5, 0.75, 1.0] if percent else nice_ticks(min(0.0, *ys), max(ys))
     x, y = _scale(points[0][0], points[-1][0], LEFT, RIGHT), _scale(ticks[0], ticks[-1], BOTTOM, TOP)
-    smooth = running_mean(ys, max(1, len(ys) // 12))
+    smooth = [min(max(value, ticks[0]), ticks[-1]) for value in trend(ys, len(ys) // 10)]
     return _picture(
         label,
         *_axes(ticks, y, percent),
         *_steps(points[0][0], points[-1][0], x),
         tag("path", d=_path((x(a), y(b)) for a, b in points), class_="raw"),
-        tag("path", d=_path((x(a), y(b)) for (a, _), b in zip(points, smooth)), class_="curve"),
+        tag("path", d=_path((x(a), y(b)) for (a, _), b in zip(points, smooth, strict=True)), class_="curve"),
     )
 
 
@@ -49,36 +52,38 @@ def stacked_area(label: str, steps: Sequence[float], shares: Mapping[str, Sequen
     x, y = _scale(steps[0], steps[-1], LEFT, RIGHT), _scale(0.0, 1.0, BOTTOM, TOP)
     floor, areas = [0.0] * len(steps), []
     for name, values in shares.items():
-        top = [low + value for low, value in zip(floor, running_mean(values, max(1, len(steps) // 24)))]
-        edge = [(x(a), y(b)) for a, b in zip(steps, top)] + [(x(a), y(b)) for a, b in reversed(list(zip(steps, floor)))]
-        areas.append(tag("path", tag("title", name), d=_path(edge) + "Z", class_=f"area {name}"))
+        smooth = running_mean(values, len(steps) // 24)
+        top = [low + value for low, value in zip(floor, smooth, strict=True)]
+        there, back = zip(steps, top, strict=True), zip(reversed(steps), reversed(floor), strict=True)
+        edge = _path((x(a), y(b)) for a, b in (*there, *back))
+        areas.append(tag("path", tag("title", name), d=edge + "Z", class_=f"area {name}"))
         floor = top
     ticks = [0.0, 0.25, 0.5, 0.75, 1.0]
-    return _picture(label, *areas, *_axes(ticks, y, percent=True), *_steps(steps[0], steps[-1], x))
+    return _picture(label, *_axes(ticks, y, percent=True), *areas, *_steps(steps[0], steps[-1], x))
 
 
 def heat_map(label: str, curves: Mapping[int, Sequence[Point]]) -> Markup:
     """A row a step index (the first on top), time to the right; strong is large, another hue is negative."""
-    curves = {index: points for index, points in list(curves.items())[:8] if points}
+    curves = {index: points for index, points in list(curves.items())[:ROWS] if points}
     times = sorted({step for points in curves.values() for step, _ in points})
     if len(times) < 2:
         return Markup("")
-    first, span, count = times[0], times[-1] - times[0], min(BINS, len(times))
-    cells = {row: _binned(points, lambda step: min(count - 1, int((step - first) / span * count)))
-             for row, points in enumerate(curves.values())}  # fmt: skip
-    most = max(abs(value) for row in cells.values() for value in row.values()) or 1.0
-    high, wide = min(26.0, (BOTTOM - TOP) / len(cells)), (RIGHT - LEFT) / count
-    drawn = [
-        tag(
-            "rect", tag("title", f"step {list(curves)[row] + 1}: {value:.3g}"), x=LEFT + wide * column, y=TOP + high * row,
-            width=wide + 0.3, height=high - 1, opacity=abs(value) / most, class_="negative" if value < 0 else "positive",
-        )
-        for row, values in cells.items() for column, value in values.items()
-    ]  # fmt: skip
-    names = [_text(LEFT - 6, TOP + high * (row + 0.5) + 4, str(index + 1), "end") for row, index in enumerate(curves)]
-    bottom = TOP + high * len(cells)
-    return _picture(label, *drawn, *names, *_steps(first, times[-1], _scale(first, times[-1], LEFT, RIGHT), bottom),
-                    height=bottom + HEIGHT - BOTTOM)  # fmt: skip
+    count = min(BINS, len(times))
+    column_of = _scale(times[0], times[-1], 0, count)
+    rows = {index: _binned(points, lambda t: min(count - 1, int(column_of(t)))) for index, points in curves.items()}
+    most = max(abs(value) for row in rows.values() for value in row.values()) or 1.0
+    high, wide = min(26.0, (BOTTOM - TOP) / len(rows)), (RIGHT - LEFT) / count
+    drawn: list[Markup] = []
+    for top, (index, row) in zip(itertools.count(TOP, high), rows.items(), strict=False):
+        drawn.append(_text(LEFT - 6, top + high / 2 + 4, str(index + 1), "end"))
+        for column, value in row.items():
+            hover = tag("title", f"step {index + 1}: {value:.3g}")
+            place = {"x": LEFT + wide * column, "y": top, "width": wide + 0.3, "height": high - 1}
+            hue = "negative" if value < 0 else "positive"
+            drawn.append(tag("rect", hover, **place, opacity=f"{abs(value) / most:.2f}", class_=hue))
+    bottom = TOP + high * len(rows)
+    steps = _steps(times[0], times[-1], _scale(times[0], times[-1], LEFT, RIGHT), bottom)
+    return _picture(label, *drawn, *steps, height=bottom + HEIGHT - BOTTOM)
 
 
 def histogram(label: str, values: Sequence[float], bins: int = 10) -> Markup:
@@ -89,18 +94,18 @@ def histogram(label: str, values: Sequence[float], bins: int = 10) -> Markup:
     for value in values:
         counts[min(bins - 1, int(value * bins + 1e-9))] += 1
     ticks = nice_ticks(0.0, max(counts))
-    y, wide = _scale(ticks[0], ticks[-1], BOTTOM, TOP), (RIGHT - LEFT) / bins
-    bars = [
-        tag("rect", tag("title", f"{i / bins:.1f} to {(i + 1) / bins:.1f}: {n}"), x=LEFT + wide * i + 1, y=y(n),
-            width=wide - 2, height=BOTTOM - y(n), class_="bar")
-        for i, n in enumerate(counts)
-    ]  # fmt: skip
-    edges = [_text(LEFT + (RIGHT - LEFT) * share, BOTTOM + 16, f"{share:g}") for share in (0, 0.25, 0.5, 0.75, 1)]
+    x, y = _scale(0.0, 1.0, LEFT, RIGHT), _scale(ticks[0], ticks[-1], BOTTOM, TOP)
+    bars = []
+    for i, n in enumerate(counts):
+        hover = tag("title", f"{i / bins:.1f} to {(i + 1) / bins:.1f}: {n}")
+        place = {"x": x(i / bins) + 1, "y": y(n), "width": x(1 / bins) - x(0) - 2, "height": BOTTOM - y(n)}
+        bars.append(tag("rect", hover, **place, class_="bar"))
+    edges = [_text(x(share), BOTTOM + 16, f"{share:g}") for share in (0, 0.25, 0.5, 0.75, 1)]
     return _picture(label, *_axes(ticks, y, percent=False), *bars, *edges)
 
 
 def interval_bar(label: str, low: float, value: float, high: float, kind: str) -> Markup:
-    """Shares on a line from 0 to 100 %: the bar to the value, the whisker from low to high. As wide as its place."""
+    """A line from 0 to 100 %, as wide as its place: a bar to the value, a whisker from low to high."""
     def at(share: float) -> str:
         return f"{100 * share:.2f}%"
 
@@ -123,10 +128,19 @@ def nice_ticks(low: float, high: float, about: int = 4) -> list[float]:
     return [step * (first + i) for i in range(max(1, count) + 1)]
 
 
-def running_mean(values: Sequence[float], window: int) -> list[float]:
-    """The mean of up to `window` values before and after each, and itself."""
-    around = [values[max(0, i - window + 1) : i + window] for i in range(len(values))]
-    return [sum(near) / len(near) for near in around]
+def trend(values: Sequence[float], reach: int) -> list[float]:
+    """The straight line fitted to the values within `reach` of each: ends neither lag nor chase one value."""
+    fitted = []
+    for i in range(len(values)):
+        near = range(max(0, i - reach), min(len(values), i + reach + 1))
+        slope = 0.0 if len(near) < 3 else linear_regression(near, [values[j] for j in near]).slope
+        fitted.append(fmean(values[j] for j in near) + slope * (i - fmean(near)))
+    return fitted
+
+
+def running_mean(values: Sequence[float], reach: int) -> list[float]:
+    """The mean of the values within `reach`; where values sum to 1, so do their means."""
+    return [fmean(values[max(0, i - reach) : i + reach + 1]) for i in range(len(values))]
 
 
 def _binned(points: Sequence[Point], bin_of: Callable[[float], int]) -> dict[int, float]:
@@ -155,7 +169,8 @@ def _axes(ticks: Sequence[float], y: Scale, percent: bool) -> Iterable[Markup]:
 def _steps(first: float, last: float, x: Scale, bottom: float = BOTTOM) -> Iterable[Markup]:
     """Two to five round step numbers under the plot."""
     inner = [tick for tick in nice_ticks(first, last) if first <= tick <= last]
-    return (_text(x(tick), bottom + 16, _compact(tick), "end" if x(tick) > RIGHT - 10 else "middle") for tick in inner)
+    for tick in inner:
+        yield _text(x(tick), bottom + 16, _compact(tick), "end" if x(tick) > RIGHT - 10 else "middle")
 
 
 def _text(x: float, y: float, text: str, anchor: str = "middle") -> Markup:

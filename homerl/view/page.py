@@ -1,15 +1,16 @@
 """The report of a flywheel run as one HTML file.
 
-Invariants: self-contained (no network, no scripts); every text of the run is escaped, by the template or by the
-charts; a part that the run lacks is left out.
+Invariants: self-contained (no network, no scripts); every text of the run is escaped, by the template or by
+the charts; a part that the run lacks is left out.
 """
 
 from __future__ import annotations
 
 import json
 import shlex
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from statistics import fmean
 from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
@@ -81,6 +82,10 @@ def render(run: Run) -> str:
     )
 
 
+def percent(share: float) -> str:
+    return f"{100 * share:.1f} %"
+
+
 def facts(run: Run) -> Iterator[tuple[str, str]]:
     """What the run was, as (name, value)."""
     record, model = run.record, run.recipe.get("model") or {}
@@ -95,6 +100,7 @@ def facts(run: Run) -> Iterator[tuple[str, str]]:
     yield "Packages", _listing(record.get("packages") or {})
     for name, rows in (("SFT", run.sft), ("RLVE", run.rlve)):
         yield name, training(rows)
+    yield "Credit", (run.recipe.get("rlve") or {}).get("credit") or ""
 
 
 def training(rows: Sequence[Row]) -> str:
@@ -106,28 +112,19 @@ def training(rows: Sequence[Row]) -> str:
 
 def sft_figures(rows: Sequence[Row]) -> Iterator[Figure]:
     """Loss and token accuracy."""
-    loss, accuracy = curve(rows, "loss"), curve(rows, "mean_token_accuracy")
-    yield Figure("Loss", _ends(loss, figure), charts.line_chart("SFT loss by update", loss))
-    yield Figure(
-        "Token accuracy", _ends(accuracy, percent), charts.line_chart("SFT token accuracy by update", accuracy, percent=True)
-    )
+    yield _line("SFT", rows, "Loss", "loss")
+    yield _line("SFT", rows, "Token accuracy", "mean_token_accuracy", share=True)
 
 
 def rlve_figures(rows: Sequence[Row]) -> Iterator[Figure]:
     """Success, reward, outcomes, signal and credit of the rollouts, by update."""
-    for title, key, shares in CURVES:
-        points = curve(rows, key)
-        note = _ends(points, percent if shares else figure)
-        yield Figure(title, note, charts.line_chart(f"RLVE {title.lower()} by update", points, shares))
+    for title, key, share in CURVES:
+        yield _line("RLVE", rows, title, key, share)
     steps, outcomes = outcome_shares(rows)
-    yield Figure("Outcomes", "share of rollouts", charts.stacked_area("Outcome shares by update", steps, outcomes), tuple(outcomes))
-    mass, reward = by_index(rows, "credit_by_step/mass"), reward_by_step(rows)
-    yield Figure(
-        "Credit mass", f"by step of the episode; darkest {figure(_most(mass))}", charts.heat_map("Credit mass by step", mass)
-    )
-    yield Figure(
-        "Reward", f"by step of the episode; darkest {figure(_most(reward))}", charts.heat_map("Reward by step", reward)
-    )
+    areas = charts.stacked_area("Outcome shares by update", steps, outcomes)
+    yield Figure("Outcomes", "share of rollouts", areas, tuple(outcomes))
+    yield _heat("Credit mass", by_index(rows, "credit_by_step/mass"))
+    yield _heat("Reward", reward_by_step(rows))
 
 
 CURVES = (
@@ -135,7 +132,7 @@ CURVES = (
     ("Reward of rollouts", "reward", False),
     ("Entropy", "entropy", False),
     ("KL to the SFT model", "kl", False),
-    ("Tokens without advantage", "sentinel/zero_advantage", True),
+    ("Zero-advantage tokens", "sentinel/zero_advantage", True),
 )
 
 
@@ -152,16 +149,19 @@ def drawn(figures: Iterator[Figure]) -> list[Figure]:
 
 def synthesis(stats: Row) -> Iterator[tuple[str, str]]:
     """Totals of the synthesis, as (name, value)."""
-    for name, key in (("Blueprints", "blueprints"), ("Rollouts", "rollouts"), ("Verified trajectories", "successes")):
+    for name, key, say in TOTALS:
         if key in stats:
-            yield name, f"{stats[key]:,}"
-    for name, key in (
-        ("Blueprints solved at least once", "generation_success"),
-        ("Rollouts that succeed", "rollout_success"),
-        ("Steps saved by shared prefixes", "steps_saved"),
-    ):
-        if key in stats:
-            yield name, percent(stats[key])
+            yield name, say(stats[key])
+
+
+TOTALS: tuple[tuple[str, str, Callable[[float], str]], ...] = (
+    ("Blueprints", "blueprints", "{:,}".format),
+    ("Rollouts", "rollouts", "{:,}".format),
+    ("Verified trajectories", "successes", "{:,}".format),
+    ("Blueprints solved at least once", "generation_success", percent),
+    ("Rollouts that succeed", "rollout_success", percent),
+    ("Steps saved by shared prefixes", "steps_saved", percent),
+)
 
 
 def drops(stats: Row) -> list[tuple[str, str, int]]:
@@ -174,7 +174,8 @@ def dialogue(trajectory: Trajectory) -> Dialogue:
     """The trajectory, made readable."""
     blueprint, rewards = trajectory.blueprint, iter(trajectory.rewards)
     turns = tuple(
-        (turn.utterance, tuple(_shown(step, next(rewards, {})) for step in turn.steps)) for turn in trajectory.turns()
+        (turn.utterance, tuple(_shown(step, next(rewards, {})) for step in turn.steps))
+        for turn in trajectory.turns()
     )
     return Dialogue(
         id=blueprint["id"],
@@ -216,6 +217,9 @@ def call_text(call: Message) -> str:
     return f"{name}({', '.join(f'{key}={value!r}' for key, value in given.items())})"
 
 
+EXPORT = "my-home-agent"
+
+
 def commands(run: Run) -> Iterator[tuple[str, str]]:
     """(what for, command) of what can be done next with what this run has."""
     out = shlex.quote(str(run.out))
@@ -223,18 +227,16 @@ def commands(run: Run) -> Iterator[tuple[str, str]]:
     if run.recipe and run.shown_model != "rlve":
         yield "Go on where this run stopped", f"accelerate launch {out}/recipe.yaml"
     if model:
-        yield "Export the model", f"homerl export {out} --to my-home-agent"
-        yield "Serve the export", "vllm serve my-home-agent --enable-auto-tool-choice --tool-call-parser hermes"
+        yield "Export the model", f"homerl export {out} --to {EXPORT}"
+        yield "Serve the export", f"vllm serve {EXPORT} --enable-auto-tool-choice --tool-call-parser hermes"
     if run.rollouts:
         newest = max((run.out / "rlve/rollouts").glob("update_*.jsonl"))
-        yield "Replay training dialogues and recompute their rewards", f"homerl reverify {shlex.quote(str(newest))}"
+        purpose = "Replay training dialogues and recompute their rewards"
+        yield purpose, f"homerl reverify {shlex.quote(str(newest))}"
     if run.recipe and run.shown_model == "rlve":
         seed = int(run.record.get("seed") or 0) + 1
-        yield "The same with another seed", f"accelerate launch {out}/recipe.yaml --seed {seed} --out {out}-seed{seed}"
-
-
-def percent(share: float) -> str:
-    return f"{100 * share:.1f} %"
+        again = f"accelerate launch {out}/recipe.yaml --seed {seed} --out {out}-seed{seed}"
+        yield "The same with another seed", again
 
 
 def points(share: float) -> str:
@@ -252,12 +254,24 @@ def duration(seconds: float) -> str:
     return f"{seconds:.0f} s" if minutes < 2 else f"{minutes:.0f} min" if minutes < 120 else f"{minutes / 60:.1f} h"
 
 
-def _ends(points: Sequence[charts.Point], say: Any) -> str:
-    return f"{say(points[0][1])} → {say(points[-1][1])}" if points else ""
+def _ends(points: Sequence[charts.Point], say: Callable[[float], str]) -> str:
+    """Where a curve began and ended: means over a tenth of its points, since single updates are noise."""
+    values, tenth = [value for _, value in points], max(1, len(points) // 10)
+    if not values:
+        return ""
+    return f"{say(fmean(values[:tenth]))} → {say(fmean(values[-tenth:]))}".replace(" % →", " →")
 
 
-def _most(curves: Mapping[int, Sequence[charts.Point]]) -> float:
-    return max((abs(value) for curve in curves.values() for _, value in curve), default=0.0)
+def _line(stage: str, rows: Sequence[Row], title: str, key: str, share: bool = False) -> Figure:
+    points = curve(rows, key)
+    chart = charts.line_chart(f"{stage}: {title.lower()} by update", points, share)
+    return Figure(title, _ends(points, percent if share else figure), chart)
+
+
+def _heat(title: str, curves: Mapping[int, Sequence[charts.Point]]) -> Figure:
+    values = [value for curve in curves.values() for _, value in curve]
+    note = "by step; orange below 0" if min(values, default=0.0) < 0 else "by step of the episode"
+    return Figure(title, note, charts.heat_map(f"{title} by step of the episode and update", curves))
 
 
 def _listing(values: Mapping[str, Any]) -> str:

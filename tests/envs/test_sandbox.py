@@ -1,10 +1,18 @@
 """Agents' code: nothing of the host is reachable, limits hold, refusals have rules and cannot be swallowed."""
 
-import pytest
+import os
+import signal
+import threading
+from pathlib import Path
 
+import pytest
+from pydantic_monty import Monty
+
+from envs.homeenv import sandbox
 from envs.homeenv.audit import RULES
 from envs.homeenv.sandbox import Limits, run_code
 from envs.homemaker.make import HomeSampler
+from envs.world import WorldError
 
 HOME = HomeSampler.sample_test()
 QUICK = Limits(seconds=0.2)
@@ -142,6 +150,28 @@ def test_calls_before_an_error_stand_and_the_error_is_short():
     assert result.error == "line 2: ZeroDivisionError: division by zero"
     result, _ = run("raise Exception('x' * 100000)")
     assert len(result.error) < 4100
+
+
+def test_a_worker_that_is_killed_is_not_the_agents_fault(monkeypatch):
+    with Monty(max_processes=1) as pool:
+        monkeypatch.setattr(sandbox, "_pool", lambda: pool)
+        run("pass")
+        workers = [int(entry.name) for entry in Path("/proc").iterdir() if entry.name.isdigit() and is_worker(entry)]
+        killer = threading.Timer(0.2, lambda: [os.kill(pid, signal.SIGKILL) for pid in workers])
+        killer.start()
+        with pytest.raises(WorldError):
+            run("while True: pass", Limits(seconds=5))
+        killer.join()
+        assert run("print(1)")[0].output == "1\n", "the pool has made a new one"
+
+
+def is_worker(entry: Path) -> bool:
+    """Whether a process is a child of ours that is no Python."""
+    try:
+        parent = int((entry / "stat").read_text().rpartition(")")[2].split()[1])
+        return parent == os.getpid() and "monty" in (entry / "cmdline").read_text()
+    except (OSError, IndexError):
+        return False
 
 
 def test_what_code_may_do():

@@ -52,6 +52,7 @@ def make_run(out: Path, tasks: int) -> Path:
         yaml.safe_dump({
             "homerl": 1, "seed": 7, "run": "flywheel", "out": str(out),
             "model": {"name": None, "from_scratch": {"hidden_size": 128, "layers": 4}},
+            "rlve": {"credit": "step"},
             "bench": {"suites": [{"name": name} for name in SUITES]},
         }, sort_keys=False)
     )  # fmt: skip
@@ -207,7 +208,7 @@ def test_table_says_the_paired_gain_of_each_suite_in_100_columns(run):
         before, after = (list(read_rows(run / m / "bench" / suite / "results.jsonl")) for m in ("sft", "rlve"))
         gain = paired_difference(before, after)
         low, high = (f"{100 * bound:+.1f}".replace("-", "−") for bound in gain["interval"])
-        assert f"RLVE − SFT on {suite}: {100 * gain['gain']:+.1f} points (95 % {low} to {high}, 40 paired" in text
+        assert f"RLVE − SFT on {suite}: {100 * gain['gain']:+.1f} points (95 % {low} to {high})" in text
 
 
 def test_gain_leaves_out_episodes_that_do_not_count(run):

@@ -7,6 +7,7 @@ from statistics import fmean
 
 import pytest
 
+from envs.homeenv.sandbox import run_code
 from homerl.agents.expert import Expert
 from homerl.blueprints.author import BlueprintRecipe, make_blueprint
 from homerl.blueprints.blueprint import Blueprint
@@ -18,7 +19,7 @@ from homerl.users.scripted import ScriptedUser
 from rewards.composite import RewardWeights, step_rewards
 
 WEIGHTS = RewardWeights(collateral=0.2)  # the recipe's
-COUNT = 60
+COUNT = 120
 
 
 @cache
@@ -52,13 +53,19 @@ def switch(episode: Episode, did: str, on: bool = True) -> str:
     return "\n".join(f'device("{did}").{path}()' for path in services if path.split(".")[-1] in ways) or "pass"
 
 
+def changes(episode: Episode, code: str) -> bool:
+    home = episode.home.fork()
+    run_code(code, home)
+    return home.state_key() != episode.home.state_key()
+
+
 TRICKS: dict[str, Callable[[Episode, list[str], int], Message]] = {
     "nothing": lambda episode, dids, t: say(""),
     "asking": lambda episode, dids, t: say("Which device do you mean?"),
     "claiming": lambda episode, dids, t: say("Done, all is as you wished."),
     "looking": lambda episode, dids, t: pyexec_message(f'print(device("{dids[t % len(dids)]}"))'),
     "repeating": lambda episode, dids, t: pyexec_message(
-        next((switch(episode, d) for d in dids if episode.start.state_of(d).get("state") == "on"), "pass")
+        next((switch(episode, did) for did in dids if not changes(episode, switch(episode, did))), "pass")
     ),
     "toggling": lambda episode, dids, t: pyexec_message(switch(episode, dids[0], on=t % 2 == 0)),
     "toggling the last": lambda episode, dids, t: pyexec_message(switch(episode, dids[-1], on=t % 2 == 1)),
@@ -69,24 +76,30 @@ TRICKS: dict[str, Callable[[Episode, list[str], int], Message]] = {
     "all on, then a claim": lambda episode, dids, t: (
         pyexec_message("\n".join(switch(episode, did) for did in dids)) if t == 0 else say("Done.")
     ),
-    "on and back, a device a step": lambda episode, dids, t: pyexec_message(
-        switch(episode, dids[t // 2 % len(dids)], on=t % 2 == 0)
-    ),
 }  # fmt: skip
 
 
-def mean_return(make_agent: Callable[[], object], preserve: bool = True) -> float:
+def mean_return(make_agent: Callable[[], object], preserve: bool = True, weights: RewardWeights = WEIGHTS) -> float:
     async def one(blueprint: Blueprint) -> float:
         trajectory = await play(Episode.begin(blueprint), make_agent(), ScriptedUser(blueprint.seed))
-        return sum(sum(step_rewards(step.facts, WEIGHTS).values()) for step in trajectory.steps)
+        return sum(sum(step_rewards(step.facts, weights).values()) for step in trajectory.steps)
 
     return fmean(asyncio.run(one(blueprint)) for blueprint in blueprints(preserve))
 
 
-@pytest.mark.parametrize("preserve", [True, False])
 @pytest.mark.parametrize("trick", TRICKS)
-def test_a_trick_earns_nothing(trick, preserve):
-    assert mean_return(lambda: Trick(TRICKS[trick]), preserve) <= 0
+def test_a_trick_earns_nothing(trick):
+    assert mean_return(lambda: Trick(TRICKS[trick])) <= 0
+
+
+@pytest.mark.parametrize("trick", ["all on in one snippet", "all on, a device a step"])
+def test_it_earns_nothing_either_where_success_does_not_ask_to_preserve(trick):
+    assert mean_return(lambda: Trick(TRICKS[trick]), preserve=False) <= 0
+
+
+def test_without_collateral_switching_everything_on_would_pay():
+    """Why the term is there: by the paper's reward alone this trick farms progress."""
+    assert mean_return(lambda: Trick(TRICKS["all on in one snippet"]), preserve=False, weights=RewardWeights()) > 0
 
 
 def test_the_expert_earns_two():

@@ -1,0 +1,40 @@
+"""Processes that end with the one that started them.
+
+Invariants: a stage or worker whose starter was killed ends within a second, or the next start of the same run
+would find it still writing.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+
+PARENT = "HOMERL_PARENT"
+
+
+def die_with(pid: int) -> None:
+    """End this process soon after process `pid` has ended."""
+    threading.Thread(target=_watch, args=(pid,), daemon=True).start()
+
+
+def die_with_parent() -> None:
+    """The same for the process that the environment names, if it names one."""
+    if parent := os.environ.get(PARENT):
+        die_with(int(parent))
+
+
+def _watch(pid: int) -> None:
+    while _alive(pid):
+        time.sleep(0.5)
+    os._exit(1)
+
+
+def _alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True

@@ -1,0 +1,210 @@
+"""Blueprints: pure functions of their seed, solvable, checked; the splits share nothing."""
+
+import os
+import random
+import subprocess
+import sys
+from collections import Counter
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from envs.documents import InputError
+from envs.homeenv.home_file import home_from_json
+from envs.homemaker.make import HomeRecipe
+from homerl.blueprints.author import BlueprintRecipe, make_blueprint
+from homerl.blueprints.blueprint import Blueprint, Call
+from homerl.blueprints.filters import FILTERS, first_failure
+from homerl.blueprints.profile import NAMES, sample_profile
+from homerl.blueprints.verbalise import split_of
+
+ROOT = Path(__file__).parents[2]
+RECIPE = BlueprintRecipe()
+SEEDS = 150
+
+
+@cache
+def blueprints(split: str) -> tuple[Blueprint, ...]:
+    return tuple(make_blueprint(RECIPE, split, seed) for seed in range(SEEDS))
+
+
+def everything() -> tuple[Blueprint, ...]:
+    return blueprints("train") + blueprints("heldout")
+
+
+def sentences(blueprint: Blueprint) -> set[str]:
+    return {text.lower() for i in blueprint.intents for text in (*i.queries, i.clarification)}
+
+
+def test_a_blueprint_is_a_pure_function_of_its_seed():
+    for split in ("train", "heldout"):
+        for seed in (0, 1, 77):
+            random.seed(seed)  # whatever the global generator does
+            assert make_blueprint(RECIPE, split, seed) == blueprints(split)[seed]
+    ids = {blueprint.id for blueprint in everything()}
+    assert len(ids) == 2 * SEEDS
+
+
+def test_it_is_the_same_in_another_process():
+    code = (
+        "from homerl.blueprints.author import BlueprintRecipe, make_blueprint\n"
+        "print(*(make_blueprint(BlueprintRecipe(), s, 3).model_dump_json() for s in ('train', 'heldout')), sep='\\n')"
+    )
+    environment = {**os.environ, "PYTHONHASHSEED": "7", "PYTHONPATH": str(ROOT)}
+    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines() == [blueprints(split)[3].model_dump_json() for split in ("train", "heldout")]
+
+
+def test_the_splits_share_no_home_no_user_and_no_sentence():
+    train, heldout = blueprints("train"), blueprints("heldout")
+    for of in (
+        lambda b: {home_from_json(b.home).state_key()},
+        lambda b: {b.profile.name},
+        lambda b: {b.profile.name.split()[0]},
+        sentences,
+    ):
+        assert not set().union(*map(of, train)) & set().union(*map(of, heldout))
+    assert all(split_of(text) == b.split for b in everything() for text in sentences(b))
+    assert len({home_from_json(b.home).state_key() for b in everything()}) == 2 * SEEDS
+
+
+def test_every_blueprint_passes_the_filters_and_is_solved_by_its_plan():
+    for blueprint in everything():
+        assert first_failure(blueprint) is None
+        home = home_from_json(blueprint.home)
+        for intent in blueprint.intents:
+            for call in intent.plan:
+                home.call(call.did, call.service, call.args)
+        assert blueprint.conditions and Blueprint.model_validate_json(blueprint.model_dump_json()) == blueprint
+
+
+def test_one_device_is_left_alone():
+    for blueprint in everything():
+        home = home_from_json(blueprint.home)
+        controllable = {device.did for device in home.plan.devices if device.spec.service_index}
+        assert controllable - blueprint.devices
+
+
+def test_intents_concern_different_devices_and_sentences_name_them():
+    for blueprint in everything():
+        home = home_from_json(blueprint.home)
+        dids = [did for intent in blueprint.intents for did in intent.devices]
+        assert len(set(dids)) == len(dids)
+        for intent in blueprint.intents:
+            assert intent.queries and len(set(intent.queries)) == len(intent.queries)
+            for did in intent.devices:
+                device = home.plan.by_did[did]
+                assert all(device.room in text and device.name.split()[0] in text for text in (intent.clarification,))
+
+
+def test_no_sentence_tells_an_id_or_a_condition():
+    for blueprint in everything():
+        dids = {device["did"] for device in blueprint.home["devices"]}
+        for text in sentences(blueprint):
+            assert not dids & set(text.split()) and "device(" not in text and "==" not in text
+
+
+def test_the_factors_of_table_6():
+    """The first slice: clear intents, clean or noisy, of one device or several, independent of each other."""
+    for blueprint in everything():
+        for intent in blueprint.intents:
+            assert intent.factors.clarity == "clear" and intent.factors.dependency == "independent"
+            assert intent.factors.scope == ("single_device" if len(intent.devices) == 1 else "multi_device")
+            assert (intent.factors.noise == "noisy") == (intent.subcategory == "noisy") or intent.family == "multi_device"
+    seen = Counter((i.family, i.factors.noise) for b in everything() for i in b.intents)
+    assert set(seen) == {(family, noise) for family in ("atomic", "multi_device") for noise in ("clean", "noisy")}
+    assert {i.subcategory for b in everything() for i in b.intents} == {"clear", "colloquial", "noisy", "explicit"}
+    noisy = BlueprintRecipe(wordings={"noisy": 1}, families={"atomic": 1})
+    assert {i.subcategory for s in range(5) for i in make_blueprint(noisy, "train", s).intents} == {"noisy"}
+
+
+def changed(blueprint: Blueprint, **intent) -> Blueprint:
+    first = blueprint.intents[0].model_copy(update=intent)
+    return blueprint.model_copy(update={"intents": (first, *blueprint.intents[1:])})
+
+
+def planted() -> Blueprint:
+    """A blueprint that sets a number, with a device to spare."""
+    return next(
+        b
+        for b in blueprints("train")
+        if len(b.intents) == 1 and (call := b.intents[0].plan[-1]).args and type(call.args[0]) is int and len(b.devices) == 1
+    )
+
+
+def test_each_filter_drops_what_it_is_for_and_names_it():
+    good = planted()
+    (intent,) = good.intents
+    call, (condition,) = intent.plan[-1], intent.conditions
+    other = next(d["did"] for d in good.home["devices"] if d["did"] not in good.devices and home_services(good, d["did"]))
+    reset = Call(did=other, service=home_services(good, other)[0])
+    start = home_from_json(good.home)
+    path, value = condition.split(" and ")[-1].split(").")[-1].split(" == ")[0], call.args[0]
+    now = f'device("{call.did}").{path} == {start.get(call.did, path)!r}'
+    bad = {
+        ("executable", "condition does not compile"): changed(good, conditions=('device("0").state == "on"',)),
+        ("executable", "plan refused: unknown_service"): changed(good, plan=(call.model_copy(update={"service": "explode"}),)),
+        ("executable", "plan refused: out_of_range"): changed(
+            good, plan=(*intent.plan[:-1], call.model_copy(update={"args": (10**6,)}))
+        ),
+        ("within_bounds", "constant out_of_range"): changed(good, conditions=(f'device("{call.did}").{path} < 1000000',)),
+        ("within_bounds", "constant wrong_type"): changed(good, conditions=(f'device("{call.did}").{path} == "much"',)),
+        ("consistent", "a condition holds already"): changed(good, conditions=(condition, now)),
+        ("consistent", "conditions contradict each other"): changed(
+            good, conditions=(condition, f'device("{call.did}").{path} != {value} and not {now}')
+        ),
+        ("consistent", "condition and devices disagree"): changed(good, devices=(*intent.devices, other)),
+    }
+    assert first_failure(good) is None
+    assert {name for name, _ in bad} == set(FILTERS)
+    for verdict, blueprint in bad.items():
+        assert first_failure(blueprint) == verdict
+    touches = changed(good, plan=(*intent.plan, reset))
+    assert first_failure(touches) == ("consistent", "plan touches other devices")
+
+
+def home_services(blueprint: Blueprint, did: str) -> list[str]:
+    """Services without arguments that change something."""
+    home = home_from_json(blueprint.home)
+    found = []
+    for path, compiled in home.plan.by_did[did].spec.service_index.items():
+        after = home.fork()
+        if not compiled.service.arguments and not compiled.service.requires:
+            after.call(did, path)
+            found += [path] if after.diff(home) else []
+    return found
+
+
+def test_members_of_a_list_are_each_within_bounds():
+    good = planted()
+    call = good.intents[0].plan[-1]
+    path = good.intents[0].conditions[0].split(" and ")[-1].split(").")[-1].split(" == ")[0]
+    text = f'device("{call.did}").{path} in ({call.args[0]}, {call.args[0]})'
+    assert first_failure(changed(good, conditions=(*good.intents[0].conditions, text))) is None
+
+
+def test_what_is_dropped_is_counted():
+    dropped = Counter()
+    for seed in range(60):
+        make_blueprint(RECIPE, "heldout", seed, dropped)
+    assert dropped["author: no sentence of this split"] > 0
+    assert all(key.split(": ")[0] in ("author", *FILTERS) for key in dropped)
+
+
+def test_a_recipe_that_cannot_be_met_says_so():
+    sensors = BlueprintRecipe(home=HomeRecipe(devices=(2, 2), categories=("lock",)), families={"multi_device": 1})
+    with pytest.raises((ValueError, InputError), match="ask less of smaller homes|should have"):
+        make_blueprint(sensors, "train", 0)
+
+
+def test_profiles_agree_with_themselves():
+    rng = random.Random(0)
+    for split in NAMES:
+        for _ in range(100):
+            profile = sample_profile(rng, split)
+            assert profile.name.split()[0] in NAMES[split] and 18 <= profile.age <= 90
+            assert profile.health != "arthritis" or profile.age >= 60
+            assert profile.health != "poor eyesight" or profile.preferences["lighting"] == "bright"
+            assert profile.health != "light sleeper" or profile.preferences["noise"] == "quiet"
+    assert not set(NAMES["train"]) & set(NAMES["heldout"])

@@ -1,0 +1,168 @@
+"""MCTS-Flow: equation 3 in numbers, branching, passability, and what a search returns."""
+
+import asyncio
+import json
+import math
+from functools import cache
+
+import pytest
+
+from homerl.agents.expert import Expert
+from homerl.blueprints.author import BlueprintRecipe, make_blueprint
+from homerl.blueprints.blueprint import Blueprint
+from homerl.episode import Episode, EpisodeLimits, Reply
+from homerl.flow import mcts
+from homerl.flow.mcts import SearchConfig, search
+from homerl.flow.tree import Node, Role, backpropagate, valid, walk
+from homerl.play import Utterance
+from homerl.trajectory import Outcome, to_row
+from homerl.users.scripted import ScriptedUser
+
+CONFIG = SearchConfig(rollouts=8)
+
+
+@cache
+def blueprints() -> tuple[Blueprint, ...]:
+    return tuple(make_blueprint(BlueprintRecipe(), "train", seed) for seed in range(30))
+
+
+def root(seed: int = 0) -> Node:
+    return Node(Episode.begin(blueprints()[seed]))
+
+
+def grown(blueprint: Blueprint, mistakes: float, config: SearchConfig = CONFIG, limits: EpisodeLimits = EpisodeLimits()):
+    """(trajectories, statistics, the tree's root) of a search."""
+    kept = []
+
+    class Kept(Node):
+        def __init__(self, *args) -> None:
+            super().__init__(*args)
+            kept.append(self)
+
+    users = [ScriptedUser(blueprint.seed + i) for i in range(config.k_user)]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(mcts, "Node", Kept)  # the root alone is made there
+        found, stats = asyncio.run(search(blueprint, Expert(blueprint.seed, mistakes), users, config, limits))
+    return found, stats, kept[0]
+
+
+def test_ucb_is_equation_3():
+    node = Node(None, visits=3, value=2.0)
+    assert node.bound(10, 1.0) == pytest.approx(2 / 3 + math.sqrt(2 * math.log(10) / 3))
+    assert node.bound(10, 0.5) == pytest.approx(1.2861, abs=1e-4)
+    assert node.bound(10, 0.0) == pytest.approx(2 / 3)
+    assert Node(None, visits=1, value=1.0).bound(1, 1.4) == 1.0
+    assert Node(None).bound(10, 1.0) == math.inf
+
+
+def test_selection_takes_the_highest_bound_among_the_passable():
+    parent = root()
+    parent.visits = 12
+    parent.children = [
+        Node(None, visits=8, value=6.0), Node(None, visits=2, value=1.0), Node(None, visits=1, value=1.0, passable=False),
+    ]  # fmt: skip
+    assert parent.select(1.0) is parent.children[1], "0.5 + sqrt(ln 12) beats 0.75 + sqrt(ln 12 / 4)"
+    assert parent.select(0.1) is parent.children[0]
+    parent.children.append(Node(None))
+    assert parent.select(1.0) is parent.children[3], "the unvisited come first"
+
+
+def test_backpropagation_credits_ancestors_and_closes_what_is_exhausted():
+    parent = root()
+    left, right = Node(parent.episode), Node(parent.episode)
+    leaf = Node(parent.episode)
+    parent.children, left.children = [left, right], [leaf]
+    backpropagate([parent, left, leaf], 1.0)
+    assert [(n.visits, n.value, n.passable) for n in (parent, left, leaf, right)] == [
+        (1, 1.0, True), (1, 1.0, False), (1, 1.0, False), (0, 0.0, True),
+    ]  # fmt: skip
+    backpropagate([parent, right], 0.0)
+    assert (parent.visits, parent.value, parent.passable) == (2, 1.0, False)
+
+
+def test_a_candidate_takes_effect_on_a_fork_and_only_when_entered():
+    parent = root()
+    parent.grow([Utterance("please", 1), Utterance("", None)])
+    first, second = parent.children
+    assert list(walk(parent)) == [parent]
+    first.enter()
+    assert first.role is Role.AGENT and parent.role is Role.USER and len(parent.episode.messages) == 1
+    first.enter()
+    assert len(first.episode.messages) == 2, "entering twice changes nothing"
+    second.enter()
+    assert second.terminal and second.episode.outcome is Outcome.USER_ERROR, "as in play, silence ends it"
+    first.grow([Reply({"role": "assistant", "content": "", "tool_calls": [
+        {"type": "function", "function": {"name": "nonsense", "arguments": "{}"}}]})])  # fmt: skip
+    (violation,) = first.children
+    violation.enter()
+    assert violation.terminal and not valid(violation.episode) and violation.episode.outcome is None
+
+
+@pytest.mark.parametrize(("k_agent", "k_user"), [(3, 1), (2, 2), (1, 1)])
+def test_branching_is_asymmetric(k_agent, k_user):
+    config = SearchConfig(k_agent=k_agent, k_user=k_user, rollouts=6)
+    widths = {Role.AGENT: set(), Role.USER: set()}
+    for blueprint in blueprints()[:12]:
+        for node in walk(grown(blueprint, 0.5, config)[2]):
+            if node.children:
+                widths[node.role].add(len(node.children))
+    assert max(widths[Role.AGENT]) == k_agent and max(widths[Role.USER]) == k_user
+    assert min(widths[Role.AGENT]) >= 1
+
+
+def test_every_trajectory_is_valid_satisfies_all_conditions_and_is_found_once():
+    total = 0
+    for blueprint in blueprints():
+        found, stats, tree = grown(blueprint, 0.4)
+        total += len(found)
+        assert stats.successes == len(found) <= stats.rollouts <= CONFIG.rollouts
+        assert stats.difficulty == pytest.approx(1 - len(found) / stats.rollouts)
+        for trajectory in found:
+            assert trajectory.outcome is Outcome.SUCCESS and trajectory.progress == 1.0 and trajectory.valid
+            assert trajectory.clean and trajectory.blueprint["id"] == blueprint.id
+        assert len({json.dumps(t.messages) for t in found}) == len(found)
+        assert tree.value == len(found) and tree.visits == stats.rollouts
+    assert total > 60
+
+
+def test_all_simulated_nodes_are_kept_and_add_up():
+    for blueprint in blueprints()[:10]:
+        _, stats, tree = grown(blueprint, 0.5)
+        nodes = list(walk(tree))
+        assert len(nodes) == stats.nodes
+        leaves = [node for node in nodes if node.terminal]
+        assert len(leaves) == stats.rollouts and all(node.visits == 1 and not node.passable for node in leaves)
+        for node in nodes:
+            inner = [child for child in node.children if child.pending is None]
+            if not node.terminal:
+                assert node.visits == sum(child.visits for child in inner)
+                assert node.value == sum(child.value for child in inner)
+                assert node.passable == any(child.passable for child in node.children)
+            for child in inner:
+                before, after = node.episode.messages, child.episode.messages
+                assert after[: len(before)] == before and len(after) > len(before), "a child goes on from its parent"
+        assert stats.steps_run <= stats.steps_linear
+
+
+def test_an_exhausted_tree_ends_the_search():
+    found, stats, tree = grown(blueprints()[0], 0.0, SearchConfig(k_agent=1, rollouts=50))
+    assert stats.rollouts == len(found) == 1 and not tree.passable
+
+
+def test_a_hopeless_blueprint_yields_nothing_and_is_hard():
+    found, stats, tree = grown(blueprints()[0], 1.0, SearchConfig(rollouts=4), EpisodeLimits(turns=1, steps=1))
+    assert not found and stats.difficulty == 1.0 and stats.rollouts == 3 and not tree.passable
+
+
+def test_search_beats_linear_sampling_where_the_agent_errs():
+    """The reason for the tree: of equally many rollouts, more blueprints end with a verified trajectory."""
+    config = SearchConfig(rollouts=5)
+    tree = sum(bool(grown(blueprint, 0.5, config)[0]) for blueprint in blueprints())
+    line = sum(bool(grown(blueprint, 0.5, SearchConfig(k_agent=1, rollouts=1))[0]) for blueprint in blueprints())
+    assert tree > line
+
+
+def test_the_same_seed_gives_the_same_bytes():
+    for blueprint in blueprints()[:5]:
+        one, other = grown(blueprint, 0.5), grown(blueprint, 0.5)
+        assert [json.dumps(to_row(t)) for t in one[0]] == [json.dumps(to_row(t)) for t in other[0]] and one[1] == other[1]

@@ -1,0 +1,281 @@
+"""Play: every outcome, who is blamed for what, what each party says and sees."""
+
+import asyncio
+import json
+from collections.abc import Sequence
+from functools import cache
+
+import pytest
+from pydantic_monty import Monty
+
+from envs.homeenv import sandbox
+from envs.world import WorldError
+from homerl.agents.expert import Expert
+from homerl.blueprints.author import BlueprintRecipe, make_blueprint
+from homerl.blueprints.blueprint import Blueprint
+from homerl.chat import pyexec_message, tool_call
+from homerl.episode import Episode, EpisodeLimits, Reply
+from homerl.play import AgentFault, InfraError, UserError, Utterance, play
+from homerl.trajectory import Message, Outcome, Trajectory
+from homerl.users.scripted import ScriptedUser
+
+
+@cache
+def blueprints() -> tuple[Blueprint, ...]:
+    recipes = BlueprintRecipe(), BlueprintRecipe(intents=(2, 2), phrasings=6, prompt="full")
+    return tuple(make_blueprint(recipe, "train", seed) for recipe in recipes for seed in range(20))
+
+
+def several() -> Blueprint:
+    """Two intents, each with at least two wordings."""
+    return next(b for b in blueprints() if len(b.intents) == 2 and all(len(i.queries) > 1 for i in b.intents))
+
+
+class Says:
+    """An agent with a fixed list of messages, the last one repeated."""
+
+    name = "says"
+
+    def __init__(self, *messages: Message | Exception) -> None:
+        self.messages, self.spoken = list(messages), 0
+
+    async def propose(self, episode: Episode, n: int = 1) -> Sequence[Reply]:
+        message = self.messages[min(self.spoken, len(self.messages) - 1)]
+        self.spoken += 1
+        if isinstance(message, Exception):
+            raise message
+        return [Reply(message)]
+
+
+class Speaks:
+    """A user with a fixed list of utterances, then silence."""
+
+    name = "speaks"
+
+    def __init__(self, *texts: str | Exception) -> None:
+        self.texts = list(texts)
+
+    async def speak(self, episode: Episode) -> Utterance:
+        text = self.texts.pop(0) if self.texts else ""
+        if isinstance(text, Exception):
+            raise text
+        return Utterance(text, episode.blueprint.intents[0].id)
+
+
+def say(text: str) -> Message:
+    return {"role": "assistant", "content": text}
+
+
+def played(agent, user=None, blueprint: Blueprint | None = None, limits: EpisodeLimits = EpisodeLimits()) -> Trajectory:
+    blueprint = blueprint or several()
+    return asyncio.run(play(Episode.begin(blueprint, limits), agent, user or ScriptedUser(1), 5))
+
+
+def plan(blueprint: Blueprint) -> Message:
+    return pyexec_message("\n".join(call.code for intent in blueprint.intents for call in intent.plan))
+
+
+NOTHING = pyexec_message("pass")
+
+
+@pytest.mark.parametrize("styles", [{"snippet": 1}, {"stepwise": 1}, {"query_first": 1}])
+def test_the_expert_succeeds_everywhere_without_a_refusal(styles):
+    limits = EpisodeLimits(turns=9, steps=40, steps_per_turn=20)
+    for blueprint in blueprints():
+        trajectory = played(Expert(3, 0.0, styles), ScriptedUser(blueprint.seed), blueprint, limits)
+        assert trajectory.outcome is Outcome.SUCCESS and trajectory.valid and trajectory.clean
+        assert trajectory.progress == 1.0 and trajectory.steps[-1].facts.last
+        assert sum(step.facts.last for step in trajectory.steps) == 1
+
+
+def test_a_home_that_is_as_asked_ends_the_episode_at_once():
+    blueprint = several()
+    trajectory = played(Says(plan(blueprint), AssertionError("asked again")), blueprint=blueprint)
+    assert trajectory.outcome is Outcome.SUCCESS and len(trajectory.steps) == 1 and len(trajectory.turns()) == 1
+
+
+def test_touching_another_device_is_a_failure_where_the_blueprint_preserves():
+    blueprint = next(b for b in blueprints() if len(b.devices) < len(b.home["devices"]))
+    for preserve, outcome in ((True, Outcome.AGENT_FAILURE), (False, Outcome.SUCCESS)):
+        one = blueprint.model_copy(update={"preserve": preserve})
+        episode = Episode.begin(one)
+        other = next(
+            f'device("{d.did}").{path}()'
+            for d in episode.home.plan.devices if d.did not in one.devices
+            for path, compiled in d.spec.service_index.items() if not compiled.service.arguments
+            and not compiled.service.requires and moves(episode, d.did, path)
+        )  # fmt: skip
+        trajectory = played(Says(pyexec_message(other), plan(one)), blueprint=one)
+        assert trajectory.outcome is outcome and trajectory.progress == 1.0 and not trajectory.clean
+        assert trajectory.steps[0].facts.strayed_after == 1 and trajectory.steps[0].facts.strayed_before == 0
+
+
+def moves(episode: Episode, did: str, path: str) -> bool:
+    after = episode.home.fork()
+    after.call(did, path)
+    return bool(after.diff(episode.home))
+
+
+def test_limits_end_the_episode():
+    limits = EpisodeLimits(turns=3, steps=8, steps_per_turn=4)
+    words = played(Says(say("Hm.")), limits=limits)
+    assert words.outcome is Outcome.TURN_LIMIT and len(words.turns()) == 3 and words.steps[-1].facts.last
+    stalls = played(Says(NOTHING), limits=limits)
+    assert stalls.outcome is Outcome.STEP_LIMIT and len(stalls.steps) == 4
+    both = played(Says(NOTHING, NOTHING, NOTHING, say("Wait.")), limits=EpisodeLimits(turns=9, steps=8, steps_per_turn=4))
+    assert both.outcome is Outcome.STEP_LIMIT and len(both.steps) == 8
+    assert [step.facts.turn for step in both.steps] == [1, 1, 1, 1, 2, 3, 4, 5]
+    assert [step.facts.opens_turn for step in both.steps] == [True, False, False, False, True, True, True, True]
+
+
+@pytest.mark.parametrize(
+    ("agent", "user", "outcome"),
+    [
+        (Says(say("All done.")), Speaks("please"), Outcome.AGENT_FAILURE),
+        (Says(say("Which one?")), Speaks("please"), Outcome.USER_ERROR),
+        (Says(NOTHING), Speaks(), Outcome.USER_ERROR),
+        (Says(NOTHING), Speaks("   "), Outcome.USER_ERROR),
+        (Says({"role": "assistant", "content": None}), Speaks("please"), Outcome.AGENT_FAILURE),
+        (Says(say("Hm.")), Speaks("please", UserError("left its role")), Outcome.USER_ERROR),
+        (Says(say("Hm.")), Speaks(InfraError("no server")), Outcome.INFRA_ERROR),
+        (Says(NOTHING, InfraError("no server")), Speaks("please"), Outcome.INFRA_ERROR),
+        (Says(NOTHING, AgentFault("flood")), Speaks("please"), Outcome.AGENT_FAILURE),
+        (Says(NOTHING, WorldError("no sandbox")), Speaks("please"), Outcome.WORLD_ERROR),
+    ],
+)
+def test_each_fault_is_put_where_it_belongs(agent, user, outcome):
+    agent.spoken = 0
+    trajectory = played(agent, user)
+    assert trajectory.outcome is outcome
+    assert [step.facts.last for step in trajectory.steps] == [False] * (len(trajectory.steps) - 1) + [True] * bool(trajectory.steps)
+    assert outcome.counts == (outcome is Outcome.AGENT_FAILURE)
+
+
+def test_a_sandbox_that_is_gone_is_the_worlds_fault(monkeypatch):
+    with Monty(max_processes=1, checkout_timeout=0.1) as pool:
+        monkeypatch.setattr(sandbox, "_pool", lambda: pool)
+        with pool.checkout():
+            assert played(Says(NOTHING)).outcome is Outcome.WORLD_ERROR, "no worker is free"
+        assert played(Says(NOTHING)).outcome is Outcome.STEP_LIMIT
+    assert played(Says(NOTHING)).outcome is Outcome.WORLD_ERROR, "the pool is closed"
+
+
+@pytest.mark.parametrize(
+    "arguments", ['{"code": ', "[1]", "5", "null", "[" * 100_000, "9" * 5000, '{"code": 5}', "{}", '{"code": "x", "y": 1}']
+)
+def test_calls_that_cannot_be_read_are_refused_and_never_raise(arguments):
+    call = {"type": "function", "function": {"name": "pyexec", "arguments": arguments}}
+    trajectory = played(Says({"role": "assistant", "content": "", "tool_calls": [call]}), limits=EpisodeLimits(steps=1))
+    (step,) = trajectory.steps
+    assert step.facts.blocked[0] in ("syntax", "wrong_type", "missing_argument", "unknown_argument")
+    assert trajectory.messages[-1]["role"] == "tool" and trajectory.messages[-1]["content"].startswith("refused: ")
+
+
+def test_a_malformed_reply_is_a_refusal_of_syntax():
+    episode = Episode.begin(several())
+    episode.hear("please", 1)
+    step = episode.act(Reply(say("<tool_call>{"), malformed="the tool call has no end"))
+    assert step.facts.blocked == ("syntax",) and not step.facts.changed
+    assert [m["role"] for m in episode.messages] == ["system", "user", "assistant", "tool"]
+
+
+def test_a_step_records_what_rewards_need():
+    blueprint = several()
+    first = blueprint.intents[0]
+    code = "\n".join(call.code for call in first.plan) + '\ndevice("0").x()'
+    trajectory = played(Says(pyexec_message(code)), blueprint=blueprint, limits=EpisodeLimits(steps=1))
+    facts = trajectory.steps[0].facts
+    assert facts.code == code and facts.code_tokens > 5 and facts.blocked == ("unknown_device",)
+    assert facts.progress_before == 0 and facts.progress_after == pytest.approx(
+        len(first.conditions) / len(blueprint.conditions)
+    )
+    assert facts.changed and {slot.split(".")[0] for slot in facts.changed} <= set(first.devices)
+
+
+def test_several_calls_in_a_message_are_answered_one_by_one():
+    blueprint = several()
+    calls = [tool_call("query_status", {"did": blueprint.home["devices"][0]["did"]}, "a"), tool_call("nonsense", {}, "b")]
+    trajectory = played(
+        Says({"role": "assistant", "content": "", "tool_calls": calls}), blueprint=blueprint, limits=EpisodeLimits(steps=1)
+    )
+    tools = [m for m in trajectory.messages if m["role"] == "tool"]
+    assert [m["tool_call_id"] for m in tools] == ["a", "b"] and tools[1]["content"].startswith("refused: unknown_tool")
+    assert trajectory.steps[0].facts.blocked == ("unknown_tool",) and trajectory.tool_calls == 2
+
+
+def test_forks_of_an_episode_are_independent():
+    episode = Episode.begin(several())
+    episode.hear("please", 1)
+    twin = episode.fork()
+    twin.act(Reply(plan(twin.blueprint)))
+    assert twin.outcome is Outcome.SUCCESS and twin.progress == 1.0
+    assert episode.outcome is None and episode.progress == 0.0 and len(episode.messages) == 2 and not episode.steps
+    assert episode.home.state_key() == episode.start.state_key() != twin.home.state_key()
+
+
+def test_the_clock_moves_by_the_recipe_alone():
+    blueprint = several()
+    for seconds in (0, 30):
+        episode = Episode.begin(blueprint, EpisodeLimits(seconds_per_step=seconds))
+        episode.hear("please", 1)
+        episode.act(Reply(say("Hm?")))
+        episode.hear("please", 1)
+        episode.act(Reply(NOTHING))
+        assert episode.home.clock - episode.start.clock == 2 * seconds
+
+
+def test_the_user_rewords_goes_round_and_answers_questions():
+    blueprint = several()
+    intent = blueprint.intents[0]
+    words = played(Says(say("Hm.")), blueprint=blueprint, limits=EpisodeLimits(turns=7, steps=20))
+    said = [m["content"] for m in words.messages if m["role"] == "user"]
+    assert said[: len(intent.queries)] == [intent.queries[(1 + i) % len(intent.queries)] for i in range(len(intent.queries))]
+    assert all(a != b for a, b in zip(said, said[1:], strict=False)), "the same words twice running"
+    asks = played(Says(say("Which one do you mean?"), say("Hm.")), blueprint=blueprint)
+    assert [m["content"] for m in asks.messages if m["role"] == "user"][1] == intent.clarification
+
+
+def test_the_user_goes_on_with_what_is_open_and_stops_when_nothing_is():
+    blueprint = several()
+    first, second = blueprint.intents
+    episode = Episode.begin(blueprint)
+    user = ScriptedUser(0)
+    assert asyncio.run(user.speak(episode)).intent_id == first.id
+    episode.hear(first.queries[0], first.id)
+    episode.act(Reply(pyexec_message("\n".join(call.code for call in first.plan))))
+    episode.act(Reply(say("Done.")))
+    utterance = asyncio.run(user.speak(episode))
+    assert utterance.intent_id == second.id and utterance.text in second.queries
+    episode.hear(utterance.text, second.id)
+    episode.act(Reply(pyexec_message("\n".join(call.code for call in second.plan))))
+    assert episode.outcome is Outcome.SUCCESS and asyncio.run(user.speak(episode)).text == ""
+
+
+def test_no_id_or_condition_is_ever_in_a_users_words():
+    for blueprint in blueprints():
+        for agent in (Expert(1, 0.5), Says(say("Which?")), Says(say("Done."))):
+            trajectory = played(agent, ScriptedUser(blueprint.seed), blueprint)
+            words = " ".join(m["content"] for m in trajectory.messages if m["role"] == "user")
+            assert not {d["did"] for d in blueprint.home["devices"]} & set(words.split())
+            assert "device(" not in words and "==" not in words and "_" not in words
+
+
+def test_an_agent_never_sees_the_conditions_or_the_plan():
+    for blueprint in blueprints():
+        episode = Episode.begin(blueprint)
+        episode.hear(blueprint.intents[0].queries[0], blueprint.intents[0].id)
+        episode.act(Reply(pyexec_message("print(1)")))
+        seen = json.dumps([episode.dialogue.messages, episode.dialogue.tools])
+        seen = seen.replace('device(\\"1001\\").turn_on()', "")  # the example in the full prompt
+        for intent in blueprint.intents:
+            for text in (*intent.conditions, *(call.code for call in intent.plan), blueprint.scene):
+                assert text not in seen and json.dumps(text)[1:-1] not in seen
+        assert set(vars(episode.dialogue)) == {"messages", "tools"}
+        state = [f'"{value}"' for device in blueprint.home["devices"] for value in device["state"].values()]
+        assert not any(value in episode.messages[0]["content"] for value in state)
+
+
+def test_the_same_seeds_play_the_same_bytes():
+    blueprint = several()
+    one, other = (played(Expert(4, 0.5), ScriptedUser(4), blueprint) for _ in range(2))
+    assert one == other

@@ -1,0 +1,141 @@
+"""Synthesis: the bytes depend on the recipe alone, not on processes, kills or order; workers end with their run."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from homerl.flow.collect import ExpertConfig, SynthesisConfig, make_shard, synthesise
+from homerl.trajectory import Outcome, from_row, read_rows
+
+ROOT = Path(__file__).parents[2]
+CONFIG = SynthesisConfig(blueprints=36, shard=4, expert=ExpertConfig(mistakes=0.4))
+COMMAND = (
+    "import sys\nfrom pathlib import Path\nfrom homerl.flow.collect import SynthesisConfig, synthesise\n"
+    "if __name__ == '__main__':\n"
+    "    config = SynthesisConfig.model_validate_json(sys.argv[1])\n"
+    "    synthesise(config, Path(sys.argv[2]), 2, lambda done, total: print(done, total, flush=True))\n"
+)
+FILES = ("trajectories.jsonl", "blueprints.jsonl", "stats.json")
+
+
+@pytest.fixture(scope="module")
+def unbroken(tmp_path_factory) -> Path:
+    out = tmp_path_factory.mktemp("unbroken")
+    synthesise(CONFIG, out, 1, lambda done, total: None)
+    return out
+
+
+def contents(out: Path) -> list[bytes]:
+    return [(out / name).read_bytes() for name in FILES]
+
+
+def start(out: Path, script: Path) -> subprocess.Popen:
+    script.write_text(COMMAND)
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
+    return subprocess.Popen(
+        [sys.executable, str(script), CONFIG.model_dump_json(), str(out)],
+        env=environment, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
+    )  # fmt: skip
+
+
+def workers_of(pid: int) -> list[int]:
+    """Child processes that make shards."""
+    found = []
+    for entry in Path("/proc").iterdir():
+        try:
+            parent = int((entry / "stat").read_text().rpartition(")")[2].split()[1])
+            if parent == pid and "spawn_main" in (entry / "cmdline").read_text():
+                found.append(int(entry.name))
+        except (OSError, ValueError, IndexError):
+            continue
+    return found
+
+
+def alive(pid: int) -> bool:
+    try:
+        return (Path("/proc") / str(pid) / "stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+def wait_until(holds, seconds: float = 60) -> None:
+    end = time.monotonic() + seconds
+    while not holds():
+        assert time.monotonic() < end, "waited in vain"
+        time.sleep(0.02)
+
+
+def test_rows_are_verified_trajectories_ordered_by_blueprint(unbroken):
+    rows = list(read_rows(unbroken / "trajectories.jsonl"))
+    blueprints = list(read_rows(unbroken / "blueprints.jsonl"))
+    stats = json.loads((unbroken / "stats.json").read_text())
+    assert [row["id"] for row in blueprints] == [f"train-{i}" for i in range(CONFIG.blueprints)]
+    assert [row["seed"] for row in rows] == sorted(row["seed"] for row in rows)
+    difficulty = {row["id"]: row["difficulty"] for row in blueprints}
+    for row in rows:
+        trajectory = from_row(row)
+        assert trajectory.outcome is Outcome.SUCCESS and trajectory.valid and trajectory.progress == 1.0
+        assert row["difficulty"] == difficulty[row["id"]] < 1
+    counts = {row["id"]: sum(other["id"] == row["id"] for other in rows) for row in rows}
+    assert max(counts.values()) == CONFIG.per_blueprint
+    assert stats["blueprints"] == CONFIG.blueprints and stats["successes"] >= len(rows)
+    assert stats["generation_success"] == pytest.approx(len(counts) / CONFIG.blueprints)
+    assert 0 < stats["rollout_success"] <= stats["generation_success"] <= 1 and 0 <= stats["steps_saved"] < 1
+
+
+def test_bytes_do_not_depend_on_the_number_of_processes(unbroken, tmp_path):
+    synthesise(CONFIG, tmp_path, 3, lambda done, total: None)
+    assert contents(tmp_path) == contents(unbroken)
+
+
+@pytest.mark.parametrize("victim", ["a worker", "the run itself"])
+def test_a_run_that_was_killed_goes_on_to_the_same_bytes(unbroken, tmp_path, victim):
+    out, script = tmp_path / "out", tmp_path / "run.py"
+    run = start(out, script)
+    for line in run.stdout:
+        if int(line.split()[0]) >= 2:
+            break
+    workers = workers_of(run.pid)
+    assert workers
+    os.kill(workers[0] if victim == "a worker" else run.pid, signal.SIGKILL)
+    assert run.wait(60) != 0
+    run.stdout.close()
+    wait_until(lambda: not any(map(alive, workers)))
+    assert not (out / "trajectories.jsonl").exists()
+    kept = {path: path.stat().st_mtime_ns for path in out.rglob("*.stats.json")}
+    assert 2 <= len(kept) < CONFIG.blueprints // CONFIG.shard
+
+    again = start(out, script)
+    told, _ = again.communicate(timeout=120)
+    assert again.returncode == 0 and told.split()[0] == str(len(kept)), "what was done is not done again"
+    assert contents(out) == contents(unbroken)
+    assert all(path.stat().st_mtime_ns == at for path, at in kept.items())
+
+
+def test_shards_of_another_recipe_are_not_taken_over(unbroken, tmp_path):
+    small = CONFIG.model_copy(update={"blueprints": 4})
+    synthesise(small.model_copy(update={"expert": ExpertConfig(mistakes=0.0)}), tmp_path, 1, lambda done, total: None)
+    before = contents(tmp_path)
+    synthesise(small, tmp_path, 1, lambda done, total: None)
+    assert contents(tmp_path) != before
+    first = [row for row in read_rows(unbroken / "trajectories.jsonl") if row["seed"] < 4]
+    assert list(read_rows(tmp_path / "trajectories.jsonl")) == first
+
+
+def test_a_shard_is_a_pure_function_of_recipe_and_range(tmp_path):
+    for name in ("one", "other"):
+        make_shard(CONFIG, range(4, 8), tmp_path / name)
+    one, other = ({p.name: p.read_bytes() for p in (tmp_path / name).iterdir()} for name in ("one", "other"))
+    assert one == other and len(one) == 2
+
+
+def test_a_curriculum_deals_out_blueprints_in_equal_shares_in_order():
+    easy = CONFIG.recipe.model_copy(update={"intents": (1, 1)})
+    config = CONFIG.model_copy(update={"curriculum": (easy, easy), "blueprints": 9})
+    assert [config.recipe_of(i) is config.recipe for i in range(9)] == [False] * 6 + [True] * 3
