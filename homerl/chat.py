@@ -41,7 +41,8 @@ def chat_template(show_tools: bool = True) -> str:
 
 def tool_call(name: str, arguments: dict[str, Any], call_id: str = "") -> dict[str, Any]:
     """A tool call in OpenAI form."""
-    call = {"type": "function", "function": {"name": name, "arguments": json.dumps(arguments, ensure_ascii=False)}}
+    text = json.dumps(arguments, ensure_ascii=False).encode(errors="replace").decode()  # lone surrogates cannot be stored
+    call = {"type": "function", "function": {"name": name, "arguments": text}}
     return {"id": call_id} | call if call_id else call
 
 

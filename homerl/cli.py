@@ -59,11 +59,13 @@ def export_command(
     to: Annotated[str, typer.Option(help="a folder, or a hub id such as org/name")],
     push: Annotated[bool, typer.Option(help="upload to the hub")] = False,
     public: Annotated[bool, typer.Option(help="make the hub repository public")] = False,
+    base: Annotated[str | None, typer.Option(help="the base model, where an adapter's own is gone")] = None,
+    adapter: Annotated[bool, typer.Option(help="export the adapter alone, not merged")] = False,
 ) -> None:
     """Export a trained model to a folder or to the Hugging Face hub."""
     from homerl.export import export
 
-    console.print(f"exported to {export(run, to, push=push, private=not public)}")
+    console.print(f"exported to {export(run, to, push=push, private=not public, base=base, adapter=adapter)}")
 
 
 @app.command()
@@ -81,6 +83,14 @@ def compare(before: Path, after: Path) -> None:
     from homerl.trajectory import read_rows
 
     print(json.dumps(paired_difference(list(read_rows(before)), list(read_rows(after)))))
+
+
+@app.command()
+def seeds(runs: list[Path], suite: str = "heldout") -> None:
+    """Scores of several flywheel runs side by side, with mean and spread."""
+    from homerl.bench.seeds import seeds_table
+
+    console.print(seeds_table(runs, suite))
 
 
 @app.command("check-home")
@@ -124,3 +134,7 @@ def main() -> None:
     except InputError as error:
         print(f"homerl: {error}", file=sys.stderr)
         sys.exit(2)
+
+
+if __name__ == "__main__":
+    main()

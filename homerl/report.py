@@ -66,7 +66,7 @@ def success_cell(score: Row) -> Text:
     if "success" not in score:
         return Text("")
     low, high = (f"{100 * bound:.1f}" for bound in score["interval"])
-    return Text.assemble(percent(score["success"]), (f"  {low:>4}–{high:>4}", "dim not bold"))
+    return Text.assemble(percent(score["success"]), (f"{f'{low}–{high}':>11}", "dim not bold"))
 
 
 def caption(run: Run) -> Text:

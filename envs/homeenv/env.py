@@ -131,4 +131,4 @@ def observe(result: RunResult) -> str:
         lines.append(f"refused: {result.refusal}")
     elif result.error:
         lines.append(f"error: {result.error}")
-    return "\n".join(lines) or "ok"
+    return "\n".join(lines).encode(errors="replace").decode() or "ok"  # lone surrogates cannot be stored

@@ -8,11 +8,13 @@ id (added and masked where a sample was cut at its limit). One `PolicyAgent` pla
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 import torch
+from transformers import GenerationConfig
 
 from homerl.chat import IM_END, IM_START, parse_reply
 from homerl.episode import Episode, Reply
@@ -60,6 +62,12 @@ class TokenLedger:
         if not sample.ids or sample.ids[-1] != end:
             self._extend([end], [0.0], 0, -1)
 
+    def settle(self, end: int) -> None:
+        """An episode that ended before anything was sampled still has a prompt and a completion, all masked."""
+        if not self.spans:
+            self.read([end])
+            self._extend([end], [0.0], 0, -1)
+
     def _extend(self, ids: Sequence[int], logprobs: Sequence[float], mask: int, version: int) -> None:
         self.ids += ids
         self.logprobs += logprobs
@@ -83,9 +91,10 @@ class PolicyAgent:
         dialogue = episode.dialogue
         new = dialogue.messages[self._read :]
         text = render_new(self.tokenizer, new, dialogue.tools, first=self._read == 0)
-        self.ledger.read(self.tokenizer.encode(text, add_special_tokens=False))
-        if self.ledger.spans and len(self.ledger.ids) >= self.max_tokens:
+        ids = self.tokenizer.encode(text, add_special_tokens=False)
+        if self.ledger.spans and len(self.ledger.ids) + len(ids) >= self.max_tokens:
             raise AgentFault(f"the dialogue has reached {self.max_tokens} tokens")
+        self.ledger.read(ids)
         sample = await self.engine.sample(self.ledger.ids)
         self.ledger.wrote(sample, self.tokenizer.eos_token_id)
         self._read = len(dialogue.messages) + 1  # what follows includes the reply itself, which the ledger has
@@ -143,7 +152,8 @@ class TransformersEngine:
                 samples = self._generate([prompt for prompt, _ in part])
             except Exception as error:  # handed to those who wait, or they would wait for ever
                 for _, future in part:
-                    future.set_exception(error)
+                    if not future.cancelled():
+                        future.set_exception(error)
                 continue
             for (_, future), sample in zip(part, samples):
                 if not future.cancelled():
@@ -152,11 +162,9 @@ class TransformersEngine:
     @torch.no_grad()
     def _generate(self, prompts: list[Sequence[int]]) -> list[Sample]:
         ids, attention = left_pad(prompts, self.tokenizer.pad_token_id, self.model.device)
-        scores = _TokenScores()
+        scores = _TokenScores(self.temperature or 1.0)
         sampling = {"do_sample": True, "temperature": self.temperature, "top_p": 1.0, "top_k": 0}
-        was_training = self.model.training
-        self.model.eval()
-        try:
+        with plain_sampling(self.model):
             output = self.model.generate(
                 input_ids=ids,
                 attention_mask=attention,
@@ -167,8 +175,6 @@ class TransformersEngine:
                 use_cache=True,
                 **(sampling if self.temperature > 0 else {"do_sample": False}),
             )
-        finally:
-            self.model.train(was_training)
         new = output[:, ids.shape[1] :]
         logprobs = scores.of(output, new.shape[1])
         return [self._sample(row, row_logprobs) for row, row_logprobs in zip(new.tolist(), logprobs.tolist())]
@@ -179,16 +185,33 @@ class TransformersEngine:
         return Sample(tuple(ids[:length]), tuple(logprobs[:length]), self.version)
 
 
-class _TokenScores:
-    """A logits processor that keeps each sampled token's log-probability, and one step of logits at most."""
+@contextmanager
+def plain_sampling(model: Any) -> Iterator[None]:
+    """Evaluation mode, and nothing of the model's own generation config (penalties, cut-offs), which no loss knows."""
+    was_training, own = model.training, model.generation_config
+    model.eval()
+    model.generation_config = GenerationConfig()
+    try:
+        yield
+    finally:
+        model.train(was_training)
+        model.generation_config = own
 
-    def __init__(self) -> None:
+
+class _TokenScores:
+    """A logits processor that keeps each sampled token's log-probability, and one step of logits at most.
+
+    Its turn comes before temperature is applied, so it applies it too.
+    """
+
+    def __init__(self, temperature: float) -> None:
+        self.temperature = temperature
         self.last: torch.Tensor | None = None
         self.kept: list[torch.Tensor] = []
 
     def __call__(self, input_ids: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:
         self._settle(input_ids)
-        self.last = torch.log_softmax(scores.float(), dim=-1)
+        self.last = torch.log_softmax(scores.float() / self.temperature, dim=-1)
         return scores
 
     def _settle(self, input_ids: torch.Tensor) -> None:

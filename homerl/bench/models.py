@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -17,10 +18,9 @@ def run_bench(recipe: BenchRecipe) -> dict[str, Any]:
     from homerl.agents.policy import PolicyAgent, TransformersEngine
     from homerl.train.common import load_policy, load_tokenizer
 
-    tokenizer = load_tokenizer(recipe.model.name, keep_template=True)
+    tokenizer = load_tokenizer(recipe.model.name)
     model = load_policy(recipe.model, recipe.model.name).to("cpu" if recipe.cpu else "cuda").eval()
     settings, scores = recipe.bench, {}
-    torch.manual_seed(recipe.seed)
     engine = TransformersEngine(model, tokenizer, settings.max_tokens, settings.temperature, settings.batch)
     for suite in settings.suites:
         with progress_bar() as bar:
@@ -31,5 +31,15 @@ def run_bench(recipe: BenchRecipe) -> dict[str, Any]:
                 settings.limits,
                 recipe.out / "bench" / suite.name,
                 lambda done, total: bar.update(task, completed=done, total=total),
+                identity(recipe),
+                lambda first: torch.manual_seed(recipe.seed + first),
             )
     return scores
+
+
+def identity(recipe: BenchRecipe) -> str:
+    """What the results depend on besides suite and limits: the model, its files as they stand, and how it samples."""
+    files = sorted(Path(recipe.model.name).glob("*.safetensors"))  # none for a model on the hub: its name will do
+    stamps = [(file.name, file.stat().st_size, file.stat().st_mtime_ns) for file in files]
+    sampling = recipe.bench.model_dump(mode="json", include={"temperature", "max_tokens"})
+    return json.dumps([recipe.model.model_dump(mode="json"), stamps, sampling, recipe.seed])

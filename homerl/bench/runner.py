@@ -1,14 +1,17 @@
 """Plays a suite with an agent, many episodes at a time, resumable.
 
 Invariants: an instance is a pure function of (suite, index) and comes from the held-out split; a finished chunk
-is never played again; faults of servers, users or worlds are retried in a fresh world, then left out and counted.
+is never played again, nor taken for one of another suite, limits or agent (`identity`); faults of servers, users or
+worlds are retried in a fresh world, then left out and counted.
 """
 
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import json
 from collections.abc import Callable, Iterator
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -39,16 +42,21 @@ def run_suite(
     limits: EpisodeLimits,
     out: Path,
     progress: Callable[[int, int], None] = lambda done, total: None,
+    identity: str = "",
+    begin: Callable[[int], None] = lambda first: None,
 ) -> dict[str, Any]:
-    """Play the suite and write `results.jsonl`, `trajectories.jsonl` and `score.json` to `out`; return the score."""
-    done = 0
+    """Play the suite and write `results.jsonl`, `trajectories.jsonl` and `score.json` to `out`; return the score.
+
+    `begin` is called before each chunk with its first index: what is random may be seeded there.
+    """
+    folder = out / "chunks" / _digest(suite, limits, identity)
     chunks = [range(i, min(i + CHUNK, suite.count)) for i in range(0, suite.count, CHUNK)]
     for chunk in chunks:
-        if not _path(out, chunk).exists():
-            write_rows(_path(out, chunk), asyncio.run(_play_chunk(suite, chunk, make_agent, limits)))
-        done += len(chunk)
-        progress(done, suite.count)
-    rows = [row for chunk in chunks for row in read_rows(_path(out, chunk))]
+        if not _path(folder, chunk).exists():
+            begin(chunk.start)
+            write_rows(_path(folder, chunk), asyncio.run(_play_chunk(suite, chunk, make_agent, limits)))
+        progress(chunk.stop, suite.count)
+    rows = [row for chunk in chunks for row in read_rows(_path(folder, chunk))]
     write_rows(out / "results.jsonl", (row["result"] for row in rows))
     write_rows(out / "trajectories.jsonl", (row["trajectory"] for row in rows))
     scored = score([row["result"] for row in rows])
@@ -85,5 +93,10 @@ class _Counted:
         return replies
 
 
-def _path(out: Path, chunk: range) -> Path:
-    return out / "chunks" / f"{chunk.start:06d}.jsonl"
+def _digest(suite: SuiteSettings, limits: EpisodeLimits, identity: str) -> str:
+    text = json.dumps([suite.model_dump(mode="json", exclude={"count"}), asdict(limits), identity])
+    return hashlib.blake2b(text.encode(), digest_size=8).hexdigest()
+
+
+def _path(folder: Path, chunk: range) -> Path:
+    return folder / f"{chunk.start:06d}-{chunk.stop:06d}.jsonl"

@@ -12,7 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from homerl.trajectory import Trajectory
+from envs.documents import InputError
+from homerl.trajectory import Outcome, Trajectory
 
 RESAMPLES = 10_000
 
@@ -38,7 +39,7 @@ def score(rows: Sequence[Mapping[str, Any]], seed: int = 0) -> dict[str, Any]:
 
     `success` is Φ with nothing else touched where the blueprint says `preserve`; `phi` is Φ alone.
     """
-    counted = [row for row in rows if row["outcome"] in ("success", "agent_failure", "turn_limit", "step_limit")]
+    counted = [row for row in rows if counts(row)]
     if not counted:
         return {"n": 0, "outcomes": dict(Counter(row["outcome"] for row in rows))}
     success = np.array([row["success"] for row in counted], dtype=float)
@@ -58,6 +59,11 @@ def score(rows: Sequence[Mapping[str, Any]], seed: int = 0) -> dict[str, Any]:
     }
 
 
+def counts(row: Mapping[str, Any]) -> bool:
+    """Whether an episode's outcome says something about the agent."""
+    return Outcome(row["outcome"]).counts
+
+
 def mean_interval(values: np.ndarray, seed: int = 0) -> tuple[float, float]:
     """The 95 % percentile-bootstrap interval of a mean."""
     draws = np.random.default_rng(seed).integers(0, len(values), (RESAMPLES, len(values)))
@@ -69,9 +75,9 @@ def paired_difference(
     before: Sequence[Mapping[str, Any]], after: Sequence[Mapping[str, Any]], seed: int = 0
 ) -> dict[str, Any]:
     """Gain in success of `after` over `before` on the same instances, with its paired 95 % interval."""
-    first = {row["id"]: float(row["success"]) for row in before}
-    pairs = [(first[row["id"]], float(row["success"])) for row in after if row["id"] in first]
+    first = {row["id"]: float(row["success"]) for row in before if counts(row)}
+    pairs = [(first[row["id"]], float(row["success"])) for row in after if counts(row) and row["id"] in first]
     if not pairs:
-        raise ValueError("the two results share no instance")
+        raise InputError("the two results share no instance", remedy="compare two results.jsonl of one suite")
     gains = np.array([b - a for a, b in pairs])
     return {"n": len(pairs), "gain": float(gains.mean()), "interval": mean_interval(gains, seed)}

@@ -63,7 +63,10 @@ def _draw(recipe: BlueprintRecipe, split: Split, seed: int, rng: random.Random) 
     home_seed = 2 * rng.getrandbits(40) + (split == "heldout")
     home = make_home(home_seed, recipe.home)
     profile = sample_profile(rng, split)
-    spared = rng.choice([device.did for device in home.plan.devices if device.spec.service_index])
+    controllable = [device.did for device in home.plan.devices if device.spec.service_index]
+    if not controllable:
+        return None
+    spared = rng.choice(controllable)
     intents: list[Intent] = []
     for number in range(rng.randint(*recipe.intents)):
         taken = frozenset((spared, *(did for intent in intents for did in intent.devices)))

@@ -13,9 +13,11 @@ from pathlib import Path
 from typing import Any
 
 from envs.documents import InputError
-from homerl.chat import chat_template
+from homerl.chat import IM_END, chat_template
 from homerl.recipe import Base, ModelSettings, OptimSettings
 from homerl.train.parallel import parallel_arguments
+
+TEMPLATE_MARK = "homerl's training chat template"  # its first words
 
 
 def common_arguments(recipe: Base, settings: OptimSettings) -> dict[str, Any]:
@@ -75,12 +77,15 @@ def prepare_scratch(recipe: Any, rows: Any) -> str:
     return str(folder)
 
 
-def load_tokenizer(source: str, keep_template: bool) -> Any:
-    """The tokenizer with our training template (its own, if it was made with ours)."""
+def load_tokenizer(source: str) -> Any:
+    """The tokenizer with our training template (its own, if it was made with ours), which ends a turn as that does."""
     from transformers import AutoTokenizer
 
     tokenizer = AutoTokenizer.from_pretrained(source)
-    if not keep_template and "{%- generation -%}" not in (tokenizer.chat_template or ""):
+    speaks = IM_END in tokenizer.get_added_vocab()
+    require(speaks, f"its tokenizer has no {IM_END}", source, "choose a model that speaks ChatML, such as Qwen's")
+    tokenizer.eos_token = IM_END
+    if TEMPLATE_MARK not in (tokenizer.chat_template or ""):
         tokenizer.chat_template = chat_template()
     return tokenizer
 
@@ -105,7 +110,7 @@ def load_policy(settings: ModelSettings, source: str) -> Any:
     from peft import PeftModel
 
     model = PeftModel.from_pretrained(model, source).merge_and_unload()
-    model.name_or_path = source
+    model.name_or_path = model.config._name_or_path = source  # from where TRL loads the reference model
     return model
 
 
@@ -127,10 +132,19 @@ def last_checkpoint(out: Path) -> str | None:
     from transformers.trainer_utils import get_last_checkpoint
 
     folder = out / "checkpoints"
-    for broken in folder.glob("checkpoint-*"):
-        if not (broken / "trainer_state.json").exists():  # written last: without it the save was cut short
-            shutil.rmtree(broken, ignore_errors=True)
+    for checkpoint in folder.glob("checkpoint-*"):
+        if not is_complete(checkpoint):
+            shutil.rmtree(checkpoint, ignore_errors=True)
     return get_last_checkpoint(str(folder)) if folder.is_dir() else None
+
+
+def is_complete(checkpoint: Path) -> bool:
+    """Whether a checkpoint's last file, the trainer's state, is there and whole: a save can be cut short."""
+    try:
+        json.loads((checkpoint / "trainer_state.json").read_text(encoding="utf-8"))
+    except (FileNotFoundError, ValueError):
+        return False
+    return True
 
 
 def fit(trainer: Any, tokenizer: Any, out: Path) -> Path:

@@ -49,13 +49,12 @@ def step_credit(group: Steps, gamma: float = 1.0, baseline: str = "pooled") -> l
     means = [np.mean([row[t] for row in returns if len(row) > t]) for t in range(longest)]
     centred = [np.array([value - means[t] for t, value in enumerate(row)]) for row in returns]
     pool = np.concatenate(centred)
-    scale = _deviation(pool) + EPSILON
-    return [(row / scale).tolist() for row in centred]
+    return [_normalised(row, pool).tolist() for row in centred]
 
 
 def last_step_only(credit: Steps) -> list[list[float]]:
     """The paper's ST ablation: only the final step of each rollout is updated."""
-    return [[0.0] * (len(row) - 1) + [row[-1]] for row in credit]
+    return [[0.0] * (len(row) - 1) + list(row[-1:]) for row in credit]
 
 
 def assign(
@@ -78,8 +77,4 @@ def assign(
 def _normalised(values: np.ndarray, pool: np.ndarray) -> np.ndarray:
     if len(pool) < 2 or np.allclose(pool, pool[0]):
         return np.zeros_like(values, dtype=float)
-    return (values - pool.mean()) / (_deviation(pool) + EPSILON)
-
-
-def _deviation(pool: np.ndarray) -> float:
-    return float(pool.std(ddof=1)) if len(pool) > 1 else 0.0
+    return (values - pool.mean()) / (pool.std(ddof=1) + EPSILON)

@@ -1,7 +1,7 @@
 """A trainer's progress as a rich bar with an estimate, and its metrics as JSON Lines beside the run.
 
-Invariants: only the first process draws or writes; `metrics.jsonl` holds one line an update that was logged,
-and lines past the checkpoint that a run resumes from are dropped, so that none appears twice.
+Invariants: only the first process draws or writes; `metrics.jsonl` holds one line an update that was logged, and
+a last one with totals; lines past the checkpoint that a run resumes from are dropped, so that none appears twice.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ class ProgressCallback(TrainerCallback):
     def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         if not state.is_world_process_zero:
             return
-        kept = [line for line in self._lines() if json.loads(line)["step"] <= state.global_step]
-        write_atomic(self.path, "".join(kept if state.global_step else []))
+        kept = [line for line in self._lines() if _is_update(line, state.global_step)]
+        write_atomic(self.path, "".join(kept))
         self.bar = progress_bar()
         self.task = self.bar.add_task(self.name, total=state.max_steps, completed=state.global_step, note="")
         self.bar.start()
@@ -52,3 +52,12 @@ class ProgressCallback(TrainerCallback):
 
     def _lines(self) -> list[str]:
         return self.path.read_text(encoding="utf-8").splitlines(keepends=True) if self.path.exists() else []
+
+
+def _is_update(line: str, last: int) -> bool:
+    """Whether a line is of an update up to `last`: not the totals, nor one that a kill cut short."""
+    try:
+        row = json.loads(line)
+    except json.JSONDecodeError:
+        return False
+    return row["step"] <= last and "train_runtime" not in row

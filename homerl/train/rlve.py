@@ -37,7 +37,7 @@ def train_rlve(recipe: RLVERecipe) -> Path:
 
     if recipe.model.name is None:
         raise InputError("RLVE starts from a trained model", where="model.from_scratch", remedy="give `model.name`")
-    tokenizer = load_tokenizer(recipe.model.name, keep_template=False)
+    tokenizer = load_tokenizer(recipe.model.name)
     blueprints = recipe.blueprints
     seeds = [str(blueprints.first_seed + i) for i in range(blueprints.count)]
     with user_factory(recipe.user) as make_user:
@@ -66,7 +66,10 @@ def grpo_arguments(recipe: RLVERecipe) -> GRPOConfig:
             where="rlve.blueprints_per_update", remedy="change rlve.batch, rlve.group or the number of processes",
         )  # fmt: skip
     accumulate = total // (processes * settings.batch)
-    shared = common_arguments(recipe, settings) | {"gradient_accumulation_steps": accumulate}
+    shared = common_arguments(recipe, settings) | {
+        "gradient_accumulation_steps": accumulate,
+        "save_steps": settings.save_steps * settings.iterations,  # a resumed run begins with fresh rollouts
+    }
     return GRPOConfig(
         **shared,
         max_steps=settings.updates * settings.iterations,
@@ -162,7 +165,9 @@ class RLVETrainer(GRPOTrainer):
     def _report(self, gathered: list[dict[str, Any]], credit: list[list[float]]) -> None:
         """Log what the update saw and let the sentinel judge it; the same on every rank."""
         returns = [sum(row["rewards"]) for row in gathered]
-        signal = UpdateSignal(credit, [row["lengths"] for row in gathered], returns, self.recipe.rlve.group)
+        signal = UpdateSignal(
+            credit, [row["lengths"] for row in gathered], returns, [row["counts"] for row in gathered], self.recipe.rlve.group
+        )
         metrics = signal.metrics() | episode_metrics(gathered)
         for name, value in metrics.items():
             self._metrics["train"][name].append(value)
@@ -225,11 +230,14 @@ def summary(rollout: Rollout) -> dict[str, Any]:
 
 
 def spread(credit: Sequence[Sequence[float]], rollouts: Sequence[Rollout], completion_ids: torch.Tensor) -> torch.Tensor:
-    """(batch, tokens) advantages: each step's credit on its sampled tokens, 0 elsewhere."""
+    """(batch, tokens) advantages: each step's credit on its sampled tokens, 0 elsewhere.
+
+    A sample that a failing world never answered is the last span and has no step, so no credit.
+    """
     advantages = torch.zeros(completion_ids.shape, dtype=torch.float32, device=completion_ids.device)
     for row, (values, rollout) in enumerate(zip(credit, rollouts)):
         ledger = rollout.ledger
-        for value, (start, end) in zip(values, ledger.spans, strict=True):
+        for value, (start, end) in zip(values, ledger.spans):
             advantages[row, start - ledger.prompt_length : end - ledger.prompt_length] = value
     return advantages
 

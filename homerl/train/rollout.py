@@ -1,7 +1,7 @@
 """Rollouts: the policy plays blueprints, many at a time, with rewards by step.
 
 Invariants: the same blueprints, weights and seeds give the same rollouts; a fault that is not the agent's is
-retried in a fresh world, then marked; a rollout always holds at least one sampled token.
+retried in a fresh world, then marked; a rollout always has a prompt and a completion, if a masked one.
 """
 
 from __future__ import annotations
@@ -63,6 +63,7 @@ class Player:
             trajectory = await play(Episode.begin(blueprint, self.limits), agent, user, seed)
             if trajectory.outcome.counts:
                 break
+        agent.ledger.settle(self.tokenizer.eos_token_id)
         return Rollout(rewarded(trajectory, self.weights), agent.ledger)
 
 

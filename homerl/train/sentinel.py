@@ -9,10 +9,13 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import compress
 
 import numpy as np
 
 from homerl.recipe import SentinelSettings
+
+NOTHING = 1e-9  # what is left of a zero advantage after rounding
 
 
 class SignalLost(RuntimeError):
@@ -21,23 +24,36 @@ class SignalLost(RuntimeError):
 
 @dataclass(frozen=True)
 class UpdateSignal:
-    """What one update saw, by step index where it says so. Lists run over all ranks' rollouts."""
+    """What one update saw, by step index where it says so. Lists run over all ranks' rollouts.
+
+    Groups with a rollout that does not count are left out, and reported as their share.
+    """
 
     advantages: Sequence[Sequence[float]]
     lengths: Sequence[Sequence[int]]
     returns: Sequence[float]
+    counts: Sequence[bool]
     group: int
+
+    def kept(self) -> np.ndarray:
+        """Whether each group takes part: not if one of its rollouts does not count."""
+        return np.array(self.counts, dtype=bool).reshape(-1, self.group).all(axis=1)
 
     def metrics(self) -> dict[str, float]:
         """Zero-advantage share, advantage mass and sampled tokens by step index, and group variance."""
         tokens, zero, mass = defaultdict(int), defaultdict(int), defaultdict(float)
-        for row, lengths in zip(self.advantages, self.lengths):
+        kept = self.kept()
+        for row, lengths in compress(zip(self.advantages, self.lengths), kept.repeat(self.group)):
             for index, (advantage, length) in enumerate(zip(row, lengths)):
                 tokens[index] += length
-                zero[index] += length * (advantage == 0.0)
+                zero[index] += length * (abs(advantage) < NOTHING)
                 mass[index] += length * abs(advantage)
         total = max(1, sum(tokens.values()))
-        found = {"sentinel/zero_advantage": sum(zero.values()) / total, "sentinel/group_std": self.group_std()}
+        found = {
+            "sentinel/zero_advantage": sum(zero.values()) / total,
+            "sentinel/group_std": self.group_std(),
+            "sentinel/dropped_groups": 1.0 - float(kept.mean()),
+        }
         for index in sorted(tokens):
             found[f"credit_by_step/zero/{index}"] = zero[index] / max(1, tokens[index])
             found[f"credit_by_step/mass/{index}"] = mass[index] / total
@@ -46,7 +62,8 @@ class UpdateSignal:
 
     def group_std(self) -> float:
         """Mean standard deviation of returns within a group."""
-        return float(np.array(self.returns).reshape(-1, self.group).std(axis=1).mean())
+        groups = np.array(self.returns).reshape(-1, self.group)[self.kept()]
+        return float(groups.std(axis=1).mean()) if len(groups) else 0.0
 
 
 @dataclass
@@ -62,6 +79,10 @@ class Sentinel:
         causes = {
             "no advantage: nearly every group has equal returns (tasks too easy or too hard for this policy)": metrics.get(
                 "sentinel/zero_advantage", 0.0
+            )
+            > settings.max_zero_advantage,
+            "no rollouts: nearly every group was dropped (the user simulator, a server or the world fails)": metrics.get(
+                "sentinel/dropped_groups", 0.0
             )
             > settings.max_zero_advantage,
             "sampler and trainer disagree: log-probabilities differ (weights not synced, or another template)": metrics.get(

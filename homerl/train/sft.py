@@ -7,9 +7,11 @@ Departs from eq. 5: the policy is not conditioned on Φ, which would leak the an
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
+from envs.documents import InputError
 from homerl.recipe import SFTRecipe, SFTSettings
 from homerl.train.common import common_arguments, fit, load_policy, load_tokenizer, peft_config, prepare_scratch
 
@@ -21,8 +23,9 @@ def train_sft(recipe: SFTRecipe) -> Path:
     out = recipe.out
     rows = load_dialogues(recipe.data)
     source = prepare_scratch(recipe, rows)
-    tokenizer = load_tokenizer(source, keep_template=recipe.model.from_scratch is not None)
+    tokenizer = load_tokenizer(source)
     settings = recipe.sft
+    refuse_long(rows, tokenizer, settings.max_length, recipe.data)
     arguments = SFTConfig(
         **common_arguments(recipe, settings),
         num_train_epochs=settings.epochs,
@@ -44,6 +47,22 @@ def train_sft(recipe: SFTRecipe) -> Path:
         optimizers=(optimizer(model, settings), None),
     )
     return fit(trainer, tokenizer, out)
+
+
+def refuse_long(rows: Any, tokenizer: Any, limit: int, data: str) -> None:
+    """TRL would cut a dialogue that is over the limit, at its end; the first such one is named instead."""
+    for start in range(0, len(rows), 1000):
+        part = rows[start : start + 1000]
+        texts = [
+            tokenizer.apply_chat_template(messages, tools=json.loads(tools), tokenize=False)
+            for messages, tools in zip(part["messages"], part["tools"])
+        ]
+        for number, ids in enumerate(tokenizer(texts, add_special_tokens=False)["input_ids"], start + 1):
+            if len(ids) > limit:
+                raise InputError(
+                    f"dialogue {number} has {len(ids)} tokens, more than sft.max_length {limit}",
+                    where=f"{data}:{number}", remedy="raise sft.max_length, or leave the dialogue out",
+                )  # fmt: skip
 
 
 def optimizer(model: Any, settings: SFTSettings) -> Any:

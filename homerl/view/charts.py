@@ -19,6 +19,7 @@ Scale = Callable[[float], float]
 WIDTH, HEIGHT = 360, 200
 LEFT, RIGHT, TOP, BOTTOM = 42, 350, 10, 174
 BINS, ROWS = 48, 8  # of heat maps, at most
+MOST = 400  # points of a curve
 
 
 def tag(name: str, *children: object, **attributes: object) -> Markup:
@@ -29,11 +30,12 @@ def tag(name: str, *children: object, **attributes: object) -> Markup:
 
 
 def line_chart(label: str, points: Sequence[Point], percent: bool = False) -> Markup:
-    """One curve: faint as measured, strong as its trend. Shares are drawn from 0 to 1."""
+    """One curve over 0: faint as measured, strong as its trend. Shares are drawn from 0 to 1."""
     if len(points) < 2:
         return Markup("")
+    points = thinned(points)
     ys = [y for _, y in points]
-    ticks = [0.0, 0.25, 0.5, 0.75, 1.0] if percent else nice_ticks(min(0.0, *ys), max(ys))
+    ticks = [0.0, 0.25, 0.5, 0.75, 1.0] if percent else nice_ticks(min(0.0, *ys), max(0.0, *ys))
     x, y = _scale(points[0][0], points[-1][0], LEFT, RIGHT), _scale(ticks[0], ticks[-1], BOTTOM, TOP)
     smooth = [min(max(value, ticks[0]), ticks[-1]) for value in trend(ys, len(ys) // 10)]
     return _picture(
@@ -50,9 +52,11 @@ def stacked_area(label: str, steps: Sequence[float], shares: Mapping[str, Sequen
     if len(steps) < 2:
         return Markup("")
     x, y = _scale(steps[0], steps[-1], LEFT, RIGHT), _scale(0.0, 1.0, BOTTOM, TOP)
+    curves = {name: thinned(list(zip(steps, values, strict=True))) for name, values in shares.items()}
+    steps = [step for step, _ in next(iter(curves.values()))]
     floor, areas = [0.0] * len(steps), []
-    for name, values in shares.items():
-        smooth = running_mean(values, len(steps) // 24)
+    for name, points in curves.items():
+        smooth = running_mean([value for _, value in points], len(steps) // 24)
         top = [low + value for low, value in zip(floor, smooth, strict=True)]
         there, back = zip(steps, top, strict=True), zip(reversed(steps), reversed(floor), strict=True)
         edge = _path((x(a), y(b)) for a, b in (*there, *back))
@@ -70,7 +74,7 @@ def heat_map(label: str, curves: Mapping[int, Sequence[Point]]) -> Markup:
         return Markup("")
     count = min(BINS, len(times))
     column_of = _scale(times[0], times[-1], 0, count)
-    rows = {index: _binned(points, lambda t: min(count - 1, int(column_of(t)))) for index, points in curves.items()}
+    rows = {index: _binned(points, column_of, count) for index, points in curves.items()}
     most = max(abs(value) for row in rows.values() for value in row.values()) or 1.0
     high, wide = min(26.0, (BOTTOM - TOP) / len(rows)), (RIGHT - LEFT) / count
     drawn: list[Markup] = []
@@ -106,6 +110,7 @@ def histogram(label: str, values: Sequence[float], bins: int = 10) -> Markup:
 
 def interval_bar(label: str, low: float, value: float, high: float, kind: str) -> Markup:
     """A line from 0 to 100 %, as wide as its place: a bar to the value, a whisker from low to high."""
+
     def at(share: float) -> str:
         return f"{100 * share:.2f}%"
 
@@ -128,6 +133,15 @@ def nice_ticks(low: float, high: float, about: int = 4) -> list[float]:
     return [step * (first + i) for i in range(max(1, count) + 1)]
 
 
+def thinned(points: Sequence[Point], most: int = MOST) -> Sequence[Point]:
+    """At most so many points: the first, then means of equally many, so that a long run's page is light."""
+    size = math.ceil((len(points) - 1) / (most - 1))
+    if size <= 1:
+        return points
+    groups = [points[i : i + size] for i in range(1, len(points), size)]
+    return [points[0], *((group[-1][0], fmean(value for _, value in group)) for group in groups)]
+
+
 def trend(values: Sequence[float], reach: int) -> list[float]:
     """The straight line fitted to the values within `reach` of each: ends neither lag nor chase one value."""
     fitted = []
@@ -143,11 +157,11 @@ def running_mean(values: Sequence[float], reach: int) -> list[float]:
     return [fmean(values[max(0, i - reach) : i + reach + 1]) for i in range(len(values))]
 
 
-def _binned(points: Sequence[Point], bin_of: Callable[[float], int]) -> dict[int, float]:
-    """Mean value by bin."""
+def _binned(points: Sequence[Point], column_of: Scale, count: int) -> dict[int, float]:
+    """Mean value by column, of `count` columns."""
     found: dict[int, list[float]] = {}
     for step, value in points:
-        found.setdefault(bin_of(step), []).append(value)
+        found.setdefault(min(count - 1, int(column_of(step))), []).append(value)
     return {column: sum(values) / len(values) for column, values in found.items()}
 
 
@@ -167,8 +181,8 @@ def _axes(ticks: Sequence[float], y: Scale, percent: bool) -> Iterable[Markup]:
 
 
 def _steps(first: float, last: float, x: Scale, bottom: float = BOTTOM) -> Iterable[Markup]:
-    """Two to five round step numbers under the plot."""
-    inner = [tick for tick in nice_ticks(first, last) if first <= tick <= last]
+    """Round step numbers under the plot; there are no half steps."""
+    inner = [tick for tick in nice_ticks(first, last) if first <= tick <= last and tick == int(tick)]
     for tick in inner:
         yield _text(x(tick), bottom + 16, _compact(tick), "end" if x(tick) > RIGHT - 10 else "middle")
 

@@ -6,7 +6,6 @@ the charts; a part that the run lacks is left out.
 
 from __future__ import annotations
 
-import json
 import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -16,8 +15,8 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-from homerl.trajectory import Message, Trajectory
 from homerl.view import charts
+from homerl.view.dialogue import dialogue
 from homerl.view.run import MODELS, Row, Run, by_index, curve, last, outcome_shares, reward_by_step
 
 
@@ -29,34 +28,6 @@ class Figure:
     note: str
     chart: Markup
     legend: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True)
-class ShownStep:
-    """One agent message: what it said, what it called, what came back, what it earned."""
-
-    said: str
-    calls: tuple[str, ...]
-    observations: tuple[str, ...]
-    blocked: tuple[str, ...]
-    before: float
-    after: float
-    rewards: tuple[tuple[str, float], ...]
-
-
-@dataclass(frozen=True)
-class Dialogue:
-    """A trajectory for reading: per turn the utterance and its steps."""
-
-    id: str
-    scene: str
-    outcome: str
-    success: bool
-    progress: float
-    strayed: bool
-    conditions: tuple[str, ...]
-    prompt: str
-    turns: tuple[tuple[str, tuple[ShownStep, ...]], ...]
 
 
 def render(run: Run) -> str:
@@ -170,53 +141,6 @@ def drops(stats: Row) -> list[tuple[str, str, int]]:
     return sorted(found, key=lambda drop: (-drop[2], drop))
 
 
-def dialogue(trajectory: Trajectory) -> Dialogue:
-    """The trajectory, made readable."""
-    blueprint, rewards = trajectory.blueprint, iter(trajectory.rewards)
-    turns = tuple(
-        (turn.utterance, tuple(_shown(step, next(rewards, {})) for step in turn.steps))
-        for turn in trajectory.turns()
-    )
-    return Dialogue(
-        id=blueprint["id"],
-        scene=blueprint.get("scene", ""),
-        outcome=str(trajectory.outcome),
-        success=trajectory.success,
-        progress=trajectory.progress,
-        strayed=not trajectory.clean,
-        conditions=tuple(condition for intent in blueprint["intents"] for condition in intent["conditions"]),
-        prompt=trajectory.messages[0]["content"] if trajectory.messages[0]["role"] == "system" else "",
-        turns=turns,
-    )
-
-
-def _shown(step: Any, rewards: Mapping[str, float]) -> ShownStep:
-    facts = step.facts
-    return ShownStep(
-        said=step.message.get("content") or "",
-        calls=tuple(call_text(call) for call in step.message.get("tool_calls") or ()),
-        observations=step.observations,
-        blocked=(*facts.blocked, *(["error"] if facts.error else [])),
-        before=facts.progress_before,
-        after=facts.progress_after,
-        rewards=tuple((name, value) for name, value in rewards.items() if value),
-    )
-
-
-def call_text(call: Message) -> str:
-    """A tool call as code: a snippet as it is, any other tool as a call by name."""
-    name, arguments = call["function"]["name"], call["function"]["arguments"]
-    try:
-        given = json.loads(arguments or "{}")
-    except (ValueError, RecursionError):
-        given = None
-    if not isinstance(given, dict):
-        return f"{name}({arguments})"
-    if name == "pyexec" and isinstance(given.get("code"), str):
-        return given["code"]
-    return f"{name}({', '.join(f'{key}={value!r}' for key, value in given.items())})"
-
-
 EXPORT = "my-home-agent"
 
 
@@ -250,8 +174,9 @@ def figure(value: float) -> str:
 
 
 def duration(seconds: float) -> str:
-    minutes = seconds / 60
-    return f"{seconds:.0f} s" if minutes < 2 else f"{minutes:.0f} min" if minutes < 120 else f"{minutes / 60:.1f} h"
+    if seconds < 120:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:.1f} h"
 
 
 def _ends(points: Sequence[charts.Point], say: Callable[[float], str]) -> str:

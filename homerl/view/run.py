@@ -26,7 +26,7 @@ Row = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class Run:
-    """`scores` and `gains` go by suite, in the order of the recipe; only benchmarked models and suites are in them."""
+    """`scores` and `gains` go by suite, in the recipe's order; only what was benchmarked is in them."""
 
     out: Path
     recipe: Row
@@ -49,7 +49,8 @@ def read_run(out: Path) -> Run:
     recipe_text = _text(out / "recipe.yaml")
     recipe = yaml.safe_load(recipe_text) or {}
     scores = _scores(out, _suites(recipe))
-    shown = next((name for name in reversed(MODELS) if any(name in by_model for by_model in scores.values())), None)
+    benchmarked = {model for by_model in scores.values() for model in by_model}
+    shown = next((model for model in reversed(MODELS) if model in benchmarked), None)
     suite = next((suite for suite, by_model in scores.items() if shown in by_model), None)
     updates = sorted((out / "rlve/rollouts").glob("update_*.jsonl"))
     return Run(
@@ -61,7 +62,7 @@ def read_run(out: Path) -> Run:
         scores=scores,
         gains={suite: gain for suite in scores if (gain := _gain(out, suite))},
         synthesis=_mapping(out / "synth/stats.json"),
-        difficulties=tuple(row["difficulty"] for row in _lines(out / "synth/blueprints.jsonl") if "difficulty" in row),
+        difficulties=tuple(row["difficulty"] for row in _lines(out / "synth/blueprints.jsonl")),
         sft=tuple(_lines(out / "sft/metrics.jsonl")),
         rlve=tuple(_lines(out / "rlve/metrics.jsonl")),
         shown_model=shown,
@@ -91,15 +92,15 @@ def curve(rows: Sequence[Row], key: str) -> list[tuple[float, float]]:
 
 def by_index(rows: Sequence[Row], prefix: str) -> dict[int, list[tuple[float, float]]]:
     """Curves of `prefix/0`, `prefix/1`, ..., by that index."""
-    keys = {key for row in rows for key in row if key.startswith(f"{prefix}/")}
-    return {index: curve(rows, f"{prefix}/{index}") for index in sorted(int(key.rsplit("/", 1)[1]) for key in keys)}
+    indices = {int(key.rpartition("/")[2]) for row in rows for key in row if key.startswith(f"{prefix}/")}
+    return {index: curve(rows, f"{prefix}/{index}") for index in sorted(indices)}
 
 
 def outcome_shares(rows: Sequence[Row]) -> tuple[list[float], dict[str, list[float]]]:
     """Steps, and per outcome its share at each of them; an outcome that an update lacks has share 0."""
-    said = [row for row in rows if any(key.startswith("outcome/") for key in row)]
-    names = [name for name in Outcome if any(_is_finite(row.get(f"outcome/{name}")) for row in said)]
-    return [row["step"] for row in said], {str(n): [float(row.get(f"outcome/{n}") or 0.0) for row in said] for n in names}
+    curves = {str(outcome): dict(curve(rows, f"outcome/{outcome}")) for outcome in Outcome}
+    steps = sorted({step for points in curves.values() for step in points})
+    return steps, {name: [points.get(s, 0.0) for s in steps] for name, points in curves.items() if points}
 
 
 def reward_by_step(rows: Sequence[Row]) -> dict[int, list[tuple[float, float]]]:
@@ -108,7 +109,7 @@ def reward_by_step(rows: Sequence[Row]) -> dict[int, list[tuple[float, float]]]:
     for row in rows:
         for key, value in row.items():
             if key.startswith("reward_by_step/") and _is_finite(value):
-                at = totals.setdefault(int(key.rsplit("/", 1)[1]), {})
+                at = totals.setdefault(int(key.rpartition("/")[2]), {})
                 at[row["step"]] = at.get(row["step"], 0.0) + value
     return {index: sorted(points.items()) for index, points in sorted(totals.items())}
 
@@ -141,8 +142,8 @@ def _gain(out: Path, suite: str) -> Row | None:
 
 def _finished(out: Path) -> str | None:
     """When the newest product of the run was written, in UTC."""
-    products = [*out.glob("*/bench/*/score.json"), *out.glob("*/metrics.jsonl"), *out.glob("synth/stats.json")]
-    newest = max((path.stat().st_mtime for path in products), default=None)
+    products = ("*/bench/*/score.json", "*/metrics.jsonl", "synth/stats.json")
+    newest = max((path.stat().st_mtime for product in products for path in out.glob(product)), default=None)
     return newest and datetime.fromtimestamp(newest, UTC).strftime("%Y-%m-%d %H:%M UTC")
 
 

@@ -43,7 +43,13 @@ def refused(read, *args) -> InputError:
         ("self.state =", "self.stat =", 1, "service 'turn_on': 'self.stat' is not an attribute of self", ""),
         ('"on", "off"]', '"on", "off"', 7, "not valid YAML", ""),
         ("    - name: brightness", "    - name: state", 1, "attribute 'state': its name is used twice", ""),
-        ("  userdata: {category: light, spid: \"900100\"}\n", "", 1, "userdata is missing", "add the key 'userdata'"),
+        (
+            '  userdata: {category: light, spid: "900100"}\n',
+            "",
+            1,
+            "userdata is missing",
+            "add the key 'userdata'",
+        ),
     ],
 )
 def test_a_wrong_device_file_is_refused_with_file_line_and_remedy(tmp_path, find, put, line, what, remedy):
@@ -76,7 +82,9 @@ def test_a_condition_that_names_a_missing_device():
     error = refused(compile_condition, 'device("1O01").state == "on"', plan)
     assert "there is no device '1O01'" in error.what and "did you mean 1001?" in error.remedy
     assert 'device("1O01").state == "on"' in error.where and "column 1" in error.where
-    assert "there is no room 'kichen'" in refused(compile_condition, "room('kichen').temperature > 1", plan).what
+    assert (
+        "there is no room 'kichen'" in refused(compile_condition, "room('kichen').temperature > 1", plan).what
+    )
 
 
 @pytest.mark.parametrize("share", [0.0, 0.1, 0.5, 0.999])
@@ -93,12 +101,28 @@ def test_a_home_file_that_was_cut(tmp_path, share):
 @pytest.mark.parametrize(
     ("change", "what", "line"),
     [
-        (lambda home: home["devices"][0]["state"].update(brightness=500), "1001.brightness = 500 is outside 1..100", False),
-        (lambda home: home["devices"][0]["state"].pop("brightness"), "gives no value for 1001.brightness", False),
-        (lambda home: home["devices"][0].update(room="attic"), "device 1001 is in room 'attic', which does not exist", False),
+        (
+            lambda home: home["devices"][0]["state"].update(brightness=500),
+            "1001.brightness = 500 is outside 1..100",
+            False,
+        ),
+        (
+            lambda home: home["devices"][0]["state"].pop("brightness"),
+            "gives no value for 1001.brightness",
+            False,
+        ),
+        (
+            lambda home: home["devices"][0].update(room="attic"),
+            "device 1001 is in room 'attic', which does not exist",
+            False,
+        ),
         (lambda home: home["devices"][0].update(did="1002"), "'1002' names two things", False),
         (lambda home: home["devices"][0].update(spid="1"), "which is not among the file's specs", False),
-        (lambda home: home["specs"].update({"100001": "0"}), "the catalogue has no product 100001 with digest 0", False),
+        (
+            lambda home: home["specs"].update({"100001": "0"}),
+            "the catalogue has no product 100001 with digest 0",
+            False,
+        ),
         (lambda home: home["specs"].update({"100001": {"name": "x"}}), "userdata", False),
         (lambda home: home["devices"][0].update(colour="red"), "devices.0.colour is not a known key", True),
         (lambda home: home["devices"][0].pop("name"), "devices.0.name is missing", True),

@@ -28,7 +28,7 @@ def holds(text: str) -> bool:
         (f'{LIGHT}.state == "off" or {LIGHT}.brightness > 30', True),
         (f'not {LIGHT}.state == "off"', True),
         (f'{LIGHT}.state in ("on", "off")', True),
-        (f'{LIGHT}.brightness not in [10, 20, 40]', False),
+        (f"{LIGHT}.brightness not in [10, 20, 40]", False),
         (f"{LIGHT}.brightness * 2 - 10 == 140 / 2", True),
         (f"{LIGHT}.brightness // 7 + {LIGHT}.brightness % 7 == 10", True),
         (f"abs({LIGHT}.brightness - 50) <= 10", True),
@@ -116,13 +116,23 @@ def test_nothing_is_evaluated(monkeypatch):
 
 
 @pytest.mark.parametrize(
-    "text", [f"'x' * 1000000000 * {LIGHT}.brightness == 1", f"'%999999999d' % {LIGHT}.brightness == '1'", f"-{LIGHT}.state == 1"]
+    "text",
+    [
+        f"'x' * 1000000000 * {LIGHT}.brightness == 1",
+        f"'%999999999d' % {LIGHT}.brightness == '1'",
+        f"-{LIGHT}.state == 1",
+    ],
 )
 def test_arithmetic_is_for_numbers(text):
     assert holds(text) is False
 
 
-VALUES = {f"{LIGHT}.brightness": "40", f"{LIGHT}.state": '"on"', f"{LIGHT}.hs_color": "(30.0, 20.0)", "home.temperature": "27.5"}
+VALUES = {
+    f"{LIGHT}.brightness": "40",
+    f"{LIGHT}.state": '"on"',
+    f"{LIGHT}.hs_color": "(30.0, 20.0)",
+    "home.temperature": "27.5",
+}
 
 
 def joined(pattern: str, *parts: st.SearchStrategy) -> st.SearchStrategy:
@@ -130,22 +140,37 @@ def joined(pattern: str, *parts: st.SearchStrategy) -> st.SearchStrategy:
 
 
 def booleans(numbers: st.SearchStrategy) -> st.SearchStrategy:
-    compared = joined("({} {} {} {} {})", numbers, LESS, numbers, LESS, numbers) | joined("({} {} {})", numbers, LESS, numbers)
-    return joined("({} {} {})", compared, st.sampled_from(["and", "or"]), compared) | joined("(not {})", compared)
+    compared = joined("({} {} {} {} {})", numbers, LESS, numbers, LESS, numbers) | joined(
+        "({} {} {})", numbers, LESS, numbers
+    )
+    return joined("({} {} {})", compared, st.sampled_from(["and", "or"]), compared) | joined(
+        "(not {})", compared
+    )
 
 
 LESS = st.sampled_from(["<", "<=", ">", ">=", "==", "!="])
 NUMBERS = st.recursive(
-    st.sampled_from([f"{LIGHT}.brightness", "home.temperature", f"len({LIGHT}.hs_color)", "0", "1", "40", "2.5"]),
-    lambda inner: joined("({} {} {})", inner, st.sampled_from("+ - * / // %".split()), inner)
-    | joined("{}({}, {})", st.sampled_from(["min", "max"]), inner, inner)
-    | joined("{}({})", st.sampled_from(["abs", "-"]), inner),
+    st.sampled_from(
+        [f"{LIGHT}.brightness", "home.temperature", f"len({LIGHT}.hs_color)", "0", "1", "40", "2.5"]
+    ),
+    lambda inner: (
+        joined("({} {} {})", inner, st.sampled_from("+ - * / // %".split()), inner)
+        | joined("{}({}, {})", st.sampled_from(["min", "max"]), inner, inner)
+        | joined("{}({})", st.sampled_from(["abs", "-"]), inner)
+    ),
     max_leaves=5,
 )
 ANYTHING = st.recursive(
     NUMBERS | st.sampled_from([*VALUES, '"%9d"', "()", "None", "True"]),
-    lambda inner: joined("({} {} {})", inner, st.sampled_from(["+", "*", "%", "<", "==", "in", "not in", "and", "or"]), inner)
-    | joined("{}({})", st.sampled_from(["abs", "min", "len", "any", "all", "-"]), inner),
+    lambda inner: (
+        joined(
+            "({} {} {})",
+            inner,
+            st.sampled_from(["+", "*", "%", "<", "==", "in", "not in", "and", "or"]),
+            inner,
+        )
+        | joined("{}({})", st.sampled_from(["abs", "min", "len", "any", "all", "-"]), inner)
+    ),
     max_leaves=5,
 )
 
@@ -172,7 +197,9 @@ def test_checking_never_raises_and_changes_nothing(text):
 
 
 def test_slots_and_constants_are_told_for_the_filters():
-    condition = compile_condition(f'{LIGHT}.state in ("on", "dim") and 10 < {LIGHT}.brightness < 999', HOME.plan)
+    condition = compile_condition(
+        f'{LIGHT}.state in ("on", "dim") and 10 < {LIGHT}.brightness < 999', HOME.plan
+    )
     paths = {HOME.plan.slots[slot].path for slot in condition.slots}
     assert paths == {"state", "brightness"}
     told = {(HOME.plan.slots[slot].path, value) for slot, value in condition.comparisons}

@@ -102,7 +102,9 @@ def test_the_home_that_was_given_is_not_touched():
 
 def test_progress_goes_back_when_what_was_done_is_undone():
     env = HomeEnv(HomeSampler.sample_test(), ("device('1003').state == 'on'", "device('1004').position == 0"))
-    gains = [env.step({"name": "pyexec", "code": f"device('1003').turn_{way}()"})[1] for way in ("on", "off", "on")]
+    gains = [
+        env.step({"name": "pyexec", "code": f"device('1003').turn_{way}()"})[1] for way in ("on", "off", "on")
+    ]
     assert gains == [0.5, -0.5, 0.5]
 
 
@@ -158,11 +160,19 @@ ACTIONS = [
 
 
 def test_home_env_keeps_the_contract_of_worlds():
-    check_world(HomeEnv(HomeSampler.sample_test(), ("device('1003').state == 'on'", "device('1001').state == 'off'")), ACTIONS)
-    for seed, recipe in enumerate((HomeRecipe(), HomeRecipe(devices=(25, 25)), HomeRecipe(lexicon="heldout"))):
+    check_world(
+        HomeEnv(HomeSampler.sample_test(), ("device('1003').state == 'on'", "device('1001').state == 'off'")),
+        ACTIONS,
+    )
+    for seed, recipe in enumerate(
+        (HomeRecipe(), HomeRecipe(devices=(25, 25)), HomeRecipe(lexicon="heldout"))
+    ):
         home = make_home(seed, recipe)
         codes = (
-            f"device('{d.did}').{path}()" for d in home.plan.devices for path in d.spec.service_index if path.endswith("turn_on")
+            f"device('{d.did}').{path}()"
+            for d in home.plan.devices
+            for path in d.spec.service_index
+            if path.endswith("turn_on")
         )
         check_world(HomeEnv(home), ({"name": "pyexec", "code": code} for code in itertools.islice(codes, 6)))
 

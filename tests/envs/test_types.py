@@ -15,11 +15,16 @@ BOUNDS = st.tuples(st.integers(-50, 50), st.integers(1, 60)).map(lambda pair: (p
 LEAVES = st.one_of(
     st.builds(ValueType, type=st.just("int"), range=st.none() | BOUNDS, precision=st.sampled_from([None, 1])),
     st.builds(
-        ValueType, type=st.just("float"), range=st.none() | BOUNDS, precision=st.sampled_from([None, 0.1, 0.5, 1])
+        ValueType,
+        type=st.just("float"),
+        range=st.none() | BOUNDS,
+        precision=st.sampled_from([None, 0.1, 0.5, 1]),
     ),
     st.builds(ValueType, type=st.just("str"), options=st.just(("on", "off"))),
     st.builds(ValueType, type=st.just("str"), range=st.just((1, 4))),
-    st.builds(ValueType, type=st.just("enum"), options=st.sampled_from([("a", "b"), (1, 2), (True, "auto", 3)])),
+    st.builds(
+        ValueType, type=st.just("enum"), options=st.sampled_from([("a", "b"), (1, 2), (True, "auto", 3)])
+    ),
     st.just(ValueType(type="float", options=(1, 2.5))),
     st.just(ValueType(type="bool")),
     st.just(ValueType(type="hex")),
@@ -42,9 +47,11 @@ SCALARS = st.one_of(
 )  # fmt: skip
 VALUES = st.recursive(
     SCALARS,
-    lambda inner: st.lists(inner, max_size=3)
-    | st.lists(inner, max_size=3).map(tuple)
-    | st.dictionaries(st.sampled_from(["part0", "part1", "part2"]), inner, max_size=3),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.lists(inner, max_size=3).map(tuple)
+        | st.dictionaries(st.sampled_from(["part0", "part1", "part2"]), inner, max_size=3)
+    ),
     max_leaves=4,
 )
 
@@ -123,7 +130,9 @@ def test_each_refusal_has_its_rule(kind, value, rule):
 
 
 def test_nested_refusals_name_the_part():
-    colour = ValueType(type="tuple", items=(ValueType(type="float", range=(0, 360)), ValueType(type="float", range=(0, 100))))
+    colour = ValueType(
+        type="tuple", items=(ValueType(type="float", range=(0, 360)), ValueType(type="float", range=(0, 100)))
+    )
     with pytest.raises(Refused, match=r"hs_color\[1\] = 200.0 is outside 0..100"):
         colour.check((20, 200), "hs_color")
 

@@ -30,7 +30,10 @@ def trajectories() -> tuple[Trajectory, ...]:
         played.append(asyncio.run(play(episode, Expert(seed, 0.6, **expert), ScriptedUser(seed), seed)))
     episode = Episode.begin(make_blueprint(BlueprintRecipe(), "heldout", 1), EpisodeLimits(steps=1))
     episode.hear("é “quoted”\u2028\n\\ please", 1)
-    calls = [tool_call("query_spec", {"did": "1"}, "call_1"), tool_call("pyexec", {"code": "1/0 # ü\u0085"}, "call_2")]
+    calls = [
+        tool_call("query_spec", {"did": "1"}, "call_1"),
+        tool_call("pyexec", {"code": "1/0 # ü\u0085"}, "call_2"),
+    ]
     episode.act(Reply({"role": "assistant", "content": "so", "tool_calls": calls}, tokens=9))
     played.append(episode.trajectory("someone", "nobody", 3))
     return tuple(played)
@@ -41,7 +44,9 @@ def rewarded(trajectory: Trajectory) -> Trajectory:
 
     weights = RewardWeights(collateral=0.2)
     return replace(
-        trajectory, rewards=tuple(step_rewards(s.facts, weights) for s in trajectory.steps), weights=asdict(weights)
+        trajectory,
+        rewards=tuple(step_rewards(s.facts, weights) for s in trajectory.steps),
+        weights=asdict(weights),
     )
 
 
@@ -75,7 +80,9 @@ def test_turns_hold_the_steps_that_answer_them():
     for trajectory in trajectories():
         turns = trajectory.turns()
         assert [step for turn in turns for step in turn.steps] == list(trajectory.steps)
-        assert [turn.utterance for turn in turns] == [m["content"] for m in trajectory.messages if m["role"] == "user"]
+        assert [turn.utterance for turn in turns] == [
+            m["content"] for m in trajectory.messages if m["role"] == "user"
+        ]
 
 
 def test_a_trajectory_is_complete_in_itself():
@@ -97,20 +104,28 @@ def test_datasets_reads_the_file(tmp_path):
 
     sample = trajectories()
     write_rows(tmp_path / "t.jsonl", map(to_row, sample))
-    data = load_dataset("json", data_files=str(tmp_path / "t.jsonl"), split="train", cache_dir=str(tmp_path / "cache"))
+    data = load_dataset(
+        "json", data_files=str(tmp_path / "t.jsonl"), split="train", cache_dir=str(tmp_path / "cache")
+    )
     assert len(data) == len(sample)
     for row, trajectory in zip(data, sample, strict=True):
         assert [m["role"] for m in row["messages"]] == [m["role"] for m in trajectory.messages]
         assert json.loads(row["tools"])[0]["type"] == "function"
         back = from_row(row)
-        assert back.steps == trajectory.steps and back.outcome == trajectory.outcome and back.blueprint == trajectory.blueprint
+        assert (
+            back.steps == trajectory.steps
+            and back.outcome == trajectory.outcome
+            and back.blueprint == trajectory.blueprint
+        )
         for mine, theirs in zip(back.messages, trajectory.messages, strict=True):
             assert (mine["role"], mine["content"]) == (theirs["role"], theirs["content"])
             called = [call["function"] for call in mine.get("tool_calls", [])]
             assert called == [call["function"] for call in theirs.get("tool_calls", [])]
 
 
-@pytest.mark.parametrize("damage", [lambda text: text[:-30], lambda text: text.replace("{", "[", 1), lambda text: "\n" + text])
+@pytest.mark.parametrize(
+    "damage", [lambda text: text[:-30], lambda text: text.replace("{", "[", 1), lambda text: "\n" + text]
+)
 def test_a_damaged_file_is_refused_with_its_line(tmp_path, damage):
     path = tmp_path / "t.jsonl"
     write_rows(path, map(to_row, trajectories()[:2]))

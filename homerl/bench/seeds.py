@@ -1,0 +1,45 @@
+"""Several flywheel runs as one table: each seed's scores and paired gain, then mean and spread.
+
+Invariants: figures are those of the runs' own results; a run without results is refused by name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from statistics import fmean, stdev
+
+from rich.table import Table
+
+from envs.documents import InputError
+from homerl.bench.score import paired_difference, score
+from homerl.trajectory import read_rows
+
+MODELS = ("untrained", "sft", "rlve")
+
+
+def seeds_table(runs: Sequence[Path], suite: str) -> Table:
+    """One row a run: success of each model in percent, and RLVE's gain over SFT with its 95 % interval."""
+    table = Table("run", *MODELS, "RLVE - SFT", "95 %", title=f"success on {suite}")
+    columns: list[list[float]] = [[] for _ in (*MODELS, "gain")]
+    for run in runs:
+        results = [read_results(run, model, suite) for model in MODELS]
+        gain = paired_difference(results[1], results[2])
+        values = [*(100 * score(rows)["success"] for rows in results), 100 * gain["gain"]]
+        for column, value in zip(columns, values):
+            column.append(value)
+        low, high = (100 * bound for bound in gain["interval"])
+        table.add_row(str(run), *(f"{v:.1f}" for v in values[:-1]), f"{values[-1]:+.1f}", f"{low:+.1f} to {high:+.1f}")
+    table.add_section()
+    table.add_row("mean", *(f"{fmean(column):.1f}" for column in columns), "")
+    if len(runs) > 1:
+        table.add_row("spread (s.d.)", *(f"{stdev(column):.1f}" for column in columns), "")
+    return table
+
+
+def read_results(run: Path, model: str, suite: str) -> list[dict]:
+    """The results of one model of a run."""
+    path = run / model / "bench" / suite / "results.jsonl"
+    if not path.exists():
+        raise InputError("this run has no such results", where=str(path), remedy="let the flywheel finish first")
+    return list(read_rows(path))

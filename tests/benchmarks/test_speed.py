@@ -1,0 +1,113 @@
+"""Speed, measured and never asserted. Run with: scripts/benchmark
+
+Each figure of the README comes from here. In the default tests every benchmark runs once, to stay working.
+"""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from envs.homeenv.conditions import compile_condition
+from envs.homeenv.env import HomeEnv
+from envs.homeenv.home import Home
+from envs.homemaker.make import HomeRecipe, make_home
+from homerl.agents.expert import Expert
+from homerl.blueprints.author import BlueprintRecipe, make_blueprint
+from homerl.flow.mcts import search
+from homerl.users.scripted import ScriptedUser
+
+SIZES = (6, 35, 135)
+
+
+def home_of(devices: int) -> Home:
+    return make_home(devices, HomeRecipe(devices=(devices, devices)))
+
+
+def switchable(home: Home) -> str:
+    return next(d.did for d in home.plan.devices if {"turn_on", "turn_off"} <= set(d.spec.service_index))
+
+
+@pytest.mark.parametrize("devices", SIZES)
+def test_structured_steps(benchmark, devices: int) -> None:
+    """Validated, audited service calls with the state key kept up to date and progress read after each."""
+    home = home_of(devices)
+    did = switchable(home)
+    env = HomeEnv(home, (f'device("{did}").state == "on"',))
+    calls = ("turn_on", "turn_off") * 500
+
+    def run() -> None:
+        home, board = env.engine.home, env.engine.task
+        for service in calls:
+            home.call(did, service)
+            board.progress  # noqa: B018
+
+    benchmark.extra_info["operations"] = len(calls)
+    benchmark(run)
+
+
+def test_pyexec_steps(benchmark) -> None:
+    """Three-call snippets in the sandbox, through the whole environment."""
+    home = home_of(6)
+    did = switchable(home)
+    env = HomeEnv(home)
+    code = f'device("{did}").turn_on()\ndevice("{did}").turn_off()\nprint(device("{did}").state)'
+
+    def run() -> None:
+        for _ in range(50):
+            env.step({"name": "pyexec", "code": code})
+
+    benchmark.extra_info["operations"] = 50
+    benchmark(run)
+
+
+@pytest.mark.parametrize("devices", SIZES)
+def test_fork(benchmark, devices: int) -> None:
+    benchmark(home_of(devices).fork)
+
+
+@pytest.mark.parametrize("devices", SIZES)
+def test_state_key(benchmark, devices: int) -> None:
+    benchmark(home_of(devices).state_key)
+
+
+def test_conditions(benchmark) -> None:
+    """A condition with three comparisons on a home of 135 devices."""
+    home = home_of(135)
+    did = switchable(home)
+    text = f'device("{did}").state == "on" and room("{home.plan.rooms[0].name}").temperature > 5 and home.humidity <= 100'
+    home.call(did, "turn_on")
+    condition = compile_condition(text, home.plan)
+
+    def run() -> None:
+        for _ in range(1000):
+            condition.holds(home)
+
+    benchmark.extra_info["operations"] = 1000
+    benchmark(run)
+
+
+@pytest.mark.parametrize("devices", SIZES)
+def test_homes(benchmark, devices: int) -> None:
+    seeds = iter(range(10**9))
+    recipe = HomeRecipe(devices=(devices, devices))
+    make_home(0, recipe)
+    benchmark(lambda: make_home(next(seeds), recipe))
+
+
+def test_verified_trajectories(benchmark) -> None:
+    """Author, filters and MCTS-Flow for one blueprint: homes of 2 to 6 devices, k_agent 3, 5 rollouts."""
+    seeds = iter(range(10**9))
+    recipe = BlueprintRecipe()
+    found: list[int] = []
+
+    def run() -> None:
+        seed = next(seeds)
+        blueprint = make_blueprint(recipe, "train", seed)
+        trajectories, _ = asyncio.run(search(blueprint, Expert(seed, 0.25), [ScriptedUser(seed)]))
+        found.append(len(trajectories))
+
+    benchmark(run)
+    benchmark.extra_info["operations"] = sum(found) / len(found)
+    assert sum(found) > 0 or len(found) < 5

@@ -1,0 +1,73 @@
+"""A few synthesised dialogues and a tiny model made from them, once a session."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from homerl.blueprints.author import BlueprintRecipe
+from homerl.flow.collect import ExpertConfig, SynthesisConfig, make_shard
+from homerl.trajectory import Trajectory, from_row, read_rows, write_rows
+
+HOME = {"devices": (2, 3), "did_range": (1001, 1060), "categories": ("light", "heater", "curtain", "fan", "plug")}
+TASK = BlueprintRecipe.model_validate({"home": HOME, "intents": (1, 2), "phrasings": 2})
+STYLES = {"snippet": 2, "stepwise": 1, "query_first": 1}
+
+
+@pytest.fixture(scope="session")
+def task() -> BlueprintRecipe:
+    """The blueprints that all of this is about."""
+    return TASK
+
+
+@pytest.fixture(scope="session")
+def dialogues(tmp_path_factory) -> Path:
+    """A folder with `trajectories.jsonl`, as synthesis leaves it."""
+    folder = tmp_path_factory.mktemp("dialogues")
+    config = SynthesisConfig(blueprints=40, recipe=TASK, expert=ExpertConfig(mistakes=0.2, styles=STYLES))
+    make_shard(config, range(40), folder)
+    write_rows(folder / "trajectories.jsonl", read_rows(folder / "0000000.jsonl"))
+    return folder
+
+
+@pytest.fixture(scope="session")
+def rows(dialogues: Path) -> list[dict[str, Any]]:
+    return list(read_rows(dialogues / "trajectories.jsonl"))
+
+
+@pytest.fixture(scope="session")
+def trajectories(rows) -> list[Trajectory]:
+    return [from_row(row) for row in rows]
+
+
+@pytest.fixture(scope="session")
+def tiny(rows, tmp_path_factory) -> Path:
+    """The folder of an untrained Qwen3 (0.1M parameters) with its tokenizer."""
+    from homerl.train.tiny import TinyConfig, make_tiny
+
+    sizes = TinyConfig(hidden_size=64, layers=2, heads=2, kv_heads=2, head_dim=32, intermediate_size=128)
+    return make_tiny(rows, json.loads(rows[0]["tools"]), sizes, 0, tmp_path_factory.mktemp("tiny"))
+
+
+@pytest.fixture(scope="session")
+def tokenizer(tiny: Path) -> Any:
+    from homerl.train.common import load_tokenizer
+
+    return load_tokenizer(str(tiny))
+
+
+@pytest.fixture(scope="session")
+def model(tiny: Path) -> Any:
+    """The tiny model, with weights spread enough that what it says depends on what it reads."""
+    import torch
+    from transformers import AutoModelForCausalLM
+
+    model = AutoModelForCausalLM.from_pretrained(tiny, dtype=torch.float32).eval()
+    torch.manual_seed(0)
+    with torch.no_grad():
+        for parameter in model.parameters():
+            if parameter.dim() == 2:
+                parameter.normal_(0, 0.15)
+    return model
+
