@@ -62,7 +62,7 @@ def parse_reply(text: str) -> tuple[Message, str | None]:
         try:
             data = json.loads(block)
             calls.append(tool_call(data["name"], _object(data["arguments"])))
-        except (json.JSONDecodeError, KeyError, TypeError, RecursionError) as error:
+        except (ValueError, KeyError, TypeError, RecursionError) as error:
             return {"role": "assistant", "content": text}, f"the tool call is not the JSON asked for ({error})"
     message = {"role": "assistant", "content": CALL.sub("", text).strip(), "tool_calls": calls}
     return (message, None) if calls else ({"role": "assistant", "content": text}, "the tool call has no end")

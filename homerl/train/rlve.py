@@ -21,7 +21,7 @@ from trl import GRPOConfig, GRPOTrainer
 from envs.documents import InputError
 from homerl.agents.policy import TransformersEngine
 from homerl.recipe import RLVERecipe
-from homerl.train.common import common_arguments, fit, load_policy, load_tokenizer, peft_config
+from homerl.train.common import common_arguments, fit, load_policy, load_tokenizer, peft_config, world_size
 from homerl.train.credit import assign, last_step_only, step_credit, trajectory_credit
 from homerl.train.rollout import Player, Rollout, blueprint_of
 from homerl.train.sentinel import Sentinel, UpdateSignal
@@ -57,7 +57,7 @@ def train_rlve(recipe: RLVERecipe) -> Path:
 
 def grpo_arguments(recipe: RLVERecipe) -> GRPOConfig:
     """TRL's arguments for one optimizer update a rollout batch (times `iterations`)."""
-    settings, processes = recipe.rlve, torch.distributed.get_world_size() if torch.distributed.is_initialized() else _world()
+    settings, processes = recipe.rlve, world_size()
     total = settings.blueprints_per_update * settings.group
     if total % (processes * settings.batch):
         raise InputError(
@@ -90,12 +90,6 @@ def grpo_arguments(recipe: RLVERecipe) -> GRPOConfig:
         model_init_kwargs={"dtype": recipe.model.dtype, "attn_implementation": recipe.model.attention},
         shuffle_dataset=True,
     )
-
-
-def _world() -> int:
-    import os
-
-    return int(os.environ.get("WORLD_SIZE", "1"))
 
 
 def part_rewards() -> list[Any]:

@@ -8,12 +8,14 @@ Departs from eq. 5: the policy is not conditioned on Φ, which would leak the an
 from __future__ import annotations
 
 import json
+import random
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from envs.documents import InputError
 from homerl.recipe import SFTRecipe, SFTSettings
-from homerl.train.common import common_arguments, fit, load_policy, load_tokenizer, peft_config, prepare_scratch
+from homerl.train.common import common_arguments, fit, load_policy, load_tokenizer, peft_config, prepare_scratch, world_size
 
 
 def train_sft(recipe: SFTRecipe) -> Path:
@@ -25,7 +27,9 @@ def train_sft(recipe: SFTRecipe) -> Path:
     source = prepare_scratch(recipe, rows)
     tokenizer = load_tokenizer(source)
     settings = recipe.sft
-    refuse_long(rows, tokenizer, settings.max_length, recipe.data)
+    lengths = refuse_long(rows, tokenizer, settings.max_length, recipe.data)
+    if settings.in_order:
+        rows = rows.select(bucketed(lengths, settings.batch * world_size(), recipe.seed))
     arguments = SFTConfig(
         **common_arguments(recipe, settings),
         num_train_epochs=settings.epochs,
@@ -49,8 +53,23 @@ def train_sft(recipe: SFTRecipe) -> Path:
     return fit(trainer, tokenizer, out)
 
 
-def refuse_long(rows: Any, tokenizer: Any, limit: int, data: str) -> None:
-    """TRL would cut a dialogue that is over the limit, at its end; the first such one is named instead."""
+def bucketed(lengths: Sequence[int], batch: int, seed: int, window: int = 512) -> list[int]:
+    """Row indices in dataset order, but with rows of like length sharing a batch within each window of rows.
+
+    Keeps a curriculum (windows stay in order) and spares the padding; batches of a window are shuffled.
+    """
+    rng, order = random.Random(seed), []
+    for start in range(0, len(lengths), window):
+        rows = sorted(range(start, min(start + window, len(lengths))), key=lambda i: (lengths[i], i))
+        batches = [rows[i : i + batch] for i in range(0, len(rows), batch)]
+        rng.shuffle(batches)
+        order += [i for rows in batches for i in rows]
+    return order
+
+
+def refuse_long(rows: Any, tokenizer: Any, limit: int, data: str) -> list[int]:
+    """Lengths in tokens. TRL would cut a dialogue over the limit, at its end; the first such one is named instead."""
+    lengths: list[int] = []
     for start in range(0, len(rows), 1000):
         part = rows[start : start + 1000]
         texts = [
@@ -63,6 +82,8 @@ def refuse_long(rows: Any, tokenizer: Any, limit: int, data: str) -> None:
                     f"dialogue {number} has {len(ids)} tokens, more than sft.max_length {limit}",
                     where=f"{data}:{number}", remedy="raise sft.max_length, or leave the dialogue out",
                 )  # fmt: skip
+            lengths.append(len(ids))
+    return lengths
 
 
 def optimizer(model: Any, settings: SFTSettings) -> Any:

@@ -16,7 +16,7 @@ from envs.homeenv.types import Model
 from homerl.chat import IM_END, IM_START, chat_template
 
 PAD = "<|endoftext|>"
-WORDS = r" ?[a-zA-Z_]+|\d+|[^\sa-zA-Z_\d]+|\s+"
+WORDS = r" ?[a-zA-Z_]+=?|\d+|[^\sa-zA-Z_\d]+|\s+"
 
 
 class TinyConfig(Model):

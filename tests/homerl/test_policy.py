@@ -1,0 +1,381 @@
+"""The token ledger and the sampler: what was sampled is what is trained on, whatever the dialogue and the batch."""
+
+import asyncio
+import copy
+import json
+from collections.abc import Sequence
+
+import pytest
+import torch
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from transformers import GenerationConfig
+
+from homerl.agents.policy import PolicyAgent, Sample, TokenLedger, TransformersEngine, left_pad, render_new
+from homerl.blueprints.author import make_blueprint
+from homerl.blueprints.blueprint import Blueprint
+from homerl.chat import chat_template, parse_reply, pyexec_message, tool_call
+from homerl.episode import Episode, EpisodeLimits
+from homerl.play import InfraError, Utterance, play
+from homerl.train.rollout import Player
+from homerl.trajectory import Outcome, Trajectory, from_row, read_rows, to_row, write_rows
+from homerl.users.scripted import ScriptedUser
+from rewards.composite import RewardWeights
+
+LONG = EpisodeLimits(turns=99, steps=99, steps_per_turn=99)
+
+
+class Script:
+    """An engine that samples what it is told: the ids of a text, and the end of the turn unless it is cut."""
+
+    def __init__(self, tokenizer, *texts: str, cut: Sequence[int] = ()) -> None:
+        self.tokenizer, self.texts, self.cut, self.said = tokenizer, texts, cut, 0
+
+    async def sample(self, prompt: Sequence[int]) -> Sample:
+        index, self.said = min(self.said, len(self.texts) - 1), self.said + 1
+        ids = self.tokenizer.encode(self.texts[index], add_special_tokens=False)
+        ids += [] if index in self.cut else [self.tokenizer.eos_token_id]
+        return Sample(tuple(ids), tuple(-0.5 for _ in ids), version=7)
+
+
+class Speaks:
+    """A user with a fixed list of utterances."""
+
+    name = "speaks"
+
+    def __init__(self, *texts: str) -> None:
+        self.texts = list(texts)
+
+    async def speak(self, episode: Episode) -> Utterance:
+        return Utterance(self.texts.pop(0) if self.texts else "", episode.blueprint.intents[0].id)
+
+
+@pytest.fixture(scope="module")
+def blueprint(task) -> Blueprint:
+    return make_blueprint(task, "train", 3)
+
+
+@pytest.fixture(scope="module", params=[False, True], ids=["short", "with tools"])
+def speaker(request, tokenizer):
+    """The tiny tokenizer, with tool schemas left out of its template and with them in it."""
+    found = copy.deepcopy(tokenizer)
+    found.chat_template = chat_template(show_tools=request.param)
+    return found
+
+
+def converse(tokenizer, blueprint, said: Sequence[str], heard: Sequence[str], cut=(), limits=LONG) -> tuple[TokenLedger, Trajectory]:
+    agent = PolicyAgent(Script(tokenizer, *said, cut=cut), tokenizer)
+    return agent.ledger, asyncio.run(play(Episode.begin(blueprint, limits), agent, Speaks(*heard)))
+
+
+def spoken(tokenizer, message) -> str:
+    """An assistant message as the template writes it."""
+    text = tokenizer.apply_chat_template([{"role": "user", "content": ""}, message], tokenize=False)
+    return text.partition("<|im_start|>assistant\n")[2].removesuffix("<|im_end|>\n")
+
+
+def rendered(tokenizer, trajectory: Trajectory) -> tuple[list[int], list[int]]:
+    """(ids, assistant mask) of the dialogue up to the assistant's last word."""
+    last = max(i for i, message in enumerate(trajectory.messages) if message["role"] == "assistant")
+    whole = tokenizer.apply_chat_template(
+        list(trajectory.messages[: last + 1]), tools=list(trajectory.tools), tokenize=True, return_dict=True,
+        return_assistant_tokens_mask=True,
+    )  # fmt: skip
+    newline = len(tokenizer.encode("\n"))
+    return whole["input_ids"][:-newline], whole["assistant_masks"][:-newline]
+
+
+def same_as_rendered(tokenizer, ledger: TokenLedger, trajectory: Trajectory) -> None:
+    ids, mask = rendered(tokenizer, trajectory)
+    assert ledger.ids == ids
+    assert ledger.mask == mask
+    assert len(ledger.spans) == len(trajectory.steps)
+    assert [i for start, end in ledger.spans for i in range(start, end)] == [i for i, one in enumerate(mask) if one]
+    assert [v for v, one in zip(ledger.versions, mask) if one] == [7] * sum(mask)
+    assert all(p == 0 for p, one in zip(ledger.logprobs, mask) if not one)
+    assert ledger.prompt_length == mask.index(1)
+
+
+# The ledger is the dialogue
+
+
+def test_the_ledger_of_every_synthesised_dialogue_is_its_rendering(speaker, trajectories):
+    for stored in trajectories:
+        said = [spoken(speaker, step.message) for step in stored.steps]
+        heard = [message["content"] for message in stored.messages if message["role"] == "user"]
+        blueprint = Blueprint.model_validate(stored.blueprint)
+        ledger, played = converse(speaker, blueprint, said, heard)
+        assert played.messages == stored.messages and played.outcome is Outcome.SUCCESS
+        same_as_rendered(speaker, ledger, played)
+
+
+def test_several_calls_words_refusals_and_turns(speaker, blueprint):
+    did = blueprint.home["devices"][0]["did"]
+    several = {
+        "role": "assistant",
+        "content": "Let me see.",
+        "tool_calls": [
+            tool_call("query_status", {"did": did}), tool_call("query_spec", {"did": "9999"}), tool_call("nothing", {}),
+        ],
+    }  # fmt: skip
+    said = [
+        spoken(speaker, several),
+        spoken(speaker, pyexec_message(f'device("{did}").é“\\n\\\\"\nüñ(\t)')),
+        "Which one?",
+        '<tool_call>\n{"name": pyexec}\n</tool_call>',
+        '<tool_call>\n{"name": "pyexec", "arguments": {"code": "',
+        spoken(speaker, pyexec_message("import os")),
+        "Two words\n\nand more 🙂.",
+    ]
+    ledger, played = converse(speaker, blueprint, said, ["do it", "this one", "no, that  one\n", "well?"], limits=EpisodeLimits(steps=7))
+    assert played.outcome is Outcome.STEP_LIMIT
+    observed = [len(step.observations) for step in played.steps]
+    assert observed == [3, 1, 0, 1, 1, 1, 0]
+    assert [bool(step.facts.blocked) for step in played.steps] == [True, True, False, True, True, True, False]
+    same_as_rendered(speaker, ledger, played)
+
+
+TEXT = st.text(max_size=40)
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=40)
+@given(st.lists(TEXT, min_size=1, max_size=3), TEXT)
+def test_any_words_of_the_user_keep_the_prefix(tokenizer, blueprint, heard, code):
+    heard = [text + "." for text in heard]
+    said = [spoken(tokenizer, pyexec_message(code)), "Done."]
+    ledger, played = converse(tokenizer, blueprint, said, heard, limits=EpisodeLimits(turns=len(heard)))
+    same_as_rendered(tokenizer, ledger, played)
+
+
+def test_an_alien_template_is_refused(tokenizer):
+    alien = copy.deepcopy(tokenizer)
+    alien.chat_template = chat_template().replace("'<|im_start|>assistant\\n'", "'<|im_start|>assistant\\n<think>\\n'")
+    with pytest.raises(ValueError, match="not homerl's training template"):
+        render_new(alien, [{"role": "user", "content": "and now?"}], (), first=False)
+
+
+# Masks
+
+
+def test_a_cut_turn_gets_a_masked_end(tokenizer, blueprint):
+    ledger, _ = converse(tokenizer, blueprint, ["I would like", "Done."], ["one", "two"], cut=[0], limits=EpisodeLimits(turns=2))
+    end = tokenizer.eos_token_id
+    (start, stop), (again, last) = ledger.spans
+    assert tokenizer.decode(ledger.ids[start:stop]) == "I would like"
+    assert (ledger.ids[stop], ledger.mask[stop], ledger.logprobs[stop], ledger.versions[stop]) == (end, 0, 0.0, -1)
+    assert ledger.ids[last - 1] == end and ledger.mask[last - 1] == 1 and last == len(ledger.ids)
+    assert sum(ledger.mask) == (stop - start) + (last - again)
+    assert tokenizer.decode(ledger.ids[stop:again]) == "<|im_end|>\n<|im_start|>user\ntwo<|im_end|>\n<|im_start|>assistant\n"
+
+
+def test_a_turn_cut_at_the_very_end_still_ends(tokenizer, blueprint):
+    ledger, _ = converse(tokenizer, blueprint, ["I would"], ["one"], cut=[0], limits=EpisodeLimits(turns=1))
+    assert (ledger.ids[-1], ledger.mask[-1]) == (tokenizer.eos_token_id, 0) and ledger.spans[-1][1] == len(ledger.ids) - 1
+
+
+def test_an_empty_reply_is_its_end_alone(tokenizer, blueprint):
+    ledger, played = converse(tokenizer, blueprint, [""], ["one", "two"], limits=EpisodeLimits(turns=2))
+    assert [ledger.ids[start:end] for start, end in ledger.spans] == [[tokenizer.eos_token_id]] * 2
+    assert sum(ledger.mask) == 2 and [step.message["content"] for step in played.steps] == ["", ""]
+    same_as_rendered(tokenizer, ledger, played)
+
+
+def test_a_dialogue_that_outgrows_its_limit_ends_on_a_whole_turn(tokenizer, blueprint):
+    agent = PolicyAgent(Script(tokenizer, "no " * 30), tokenizer, max_tokens=150)
+    played = asyncio.run(play(Episode.begin(blueprint, LONG), agent, Speaks(*["yes?"] * 50)))
+    assert played.outcome is Outcome.AGENT_FAILURE and played.steps[-1].facts.last
+    assert len(agent.ledger.spans) == len(played.steps) >= 1
+    assert agent.ledger.ids[-1] == tokenizer.eos_token_id and agent.ledger.mask[-1] == 1
+    assert agent.ledger.spans[-1][0] < 150
+
+
+class NoUser:
+    """A user whose server is gone."""
+
+    name = "nobody"
+
+    def __init__(self, seed: int) -> None:
+        self.seed = seed
+
+    async def speak(self, episode: Episode) -> Utterance:
+        raise InfraError("gone")
+
+
+class Fails:
+    """An engine whose server is gone."""
+
+    async def sample(self, prompt: Sequence[int]) -> Sample:
+        raise InfraError("gone")
+
+
+@pytest.mark.parametrize("make_user", [NoUser, ScriptedUser])
+def test_an_episode_without_a_word_of_the_policy_still_has_a_prompt_and_a_completion(tokenizer, blueprint, make_user):
+    player = Player(Fails(), tokenizer, make_user, LONG, RewardWeights(), 512)
+    [rollout] = player.play([blueprint], [1])
+    ledger = rollout.ledger
+    assert rollout.trajectory.outcome is Outcome.INFRA_ERROR and rollout.rewards == []
+    assert ledger.ids[ledger.prompt_length :] == [tokenizer.eos_token_id] and ledger.prompt_length > 0
+    assert not any(ledger.mask) and len(ledger.ids) == len(ledger.mask) == len(ledger.logprobs) == len(ledger.versions)
+
+
+# The sampler
+
+
+def prompts(tokenizer, trajectories, count: int = 6) -> list[list[int]]:
+    """Prompts of different lengths."""
+    found = []
+    for i, stored in enumerate(trajectories[:count]):
+        messages = [*stored.messages[:2], {"role": "user", "content": "please " * (3 * i)}]
+        found.append(tokenizer.encode(tokenizer.apply_chat_template(messages, tokenize=False, add_generation_prompt=True)))
+    assert len({len(prompt) for prompt in found}) == count
+    return found
+
+
+def sample(engine: TransformersEngine, *some: Sequence[int]) -> list[Sample]:
+    async def all_of_them() -> list[Sample]:
+        return list(await asyncio.gather(*map(engine.sample, some)))
+
+    return asyncio.run(all_of_them())
+
+
+def forward(model, prompt: Sequence[int], ids: Sequence[int], temperature: float = 1.0) -> torch.Tensor:
+    """Log-probabilities of `ids` after `prompt`, by one plain pass."""
+    with torch.no_grad():
+        logits = model(torch.tensor([[*prompt, *ids]])).logits[0, len(prompt) - 1 : -1].float() / temperature
+    return torch.log_softmax(logits, -1)[torch.arange(len(ids)), torch.tensor(ids)]
+
+
+@pytest.mark.parametrize("temperature", [1.0, 0.7, 0.0])
+def test_log_probabilities_are_a_plain_forwards(model, tokenizer, trajectories, temperature):
+    torch.manual_seed(5)
+    asked = prompts(tokenizer, trajectories)
+    for prompt, found in zip(asked, sample(TransformersEngine(model, tokenizer, 12, temperature), *asked)):
+        assert len(found.ids) == len(found.logprobs) and 1 <= len(found.ids) <= 12
+        expected = forward(model, prompt, found.ids, temperature or 1.0)
+        torch.testing.assert_close(torch.tensor(found.logprobs), expected, atol=1e-5, rtol=0)
+
+
+def test_greedy_samples_do_not_depend_on_the_batch(model, tokenizer, trajectories):
+    asked = prompts(tokenizer, trajectories)
+    alone = [sample(TransformersEngine(model, tokenizer, 16, 0.0), prompt)[0].ids for prompt in asked]
+    together = sample(TransformersEngine(model, tokenizer, 16, 0.0), *asked)
+    by_two = sample(TransformersEngine(model, tokenizer, 16, 0.0, batch=2), *reversed(asked))
+    assert [found.ids for found in together] == alone == [found.ids for found in reversed(by_two)]
+    assert len(set(alone)) > 1
+
+
+def test_a_sample_ends_with_its_first_end(model, tokenizer, trajectories):
+    torch.manual_seed(1)
+    end = tokenizer.eos_token_id
+    biased = copy.deepcopy(model)
+    with torch.no_grad():
+        biased.lm_head.weight = torch.nn.Parameter(biased.lm_head.weight * 0.01)
+    found = sample(TransformersEngine(biased, tokenizer, 4000 // 40, 1.0), *prompts(tokenizer, trajectories) * 4)
+    assert any(one.ids[-1] == end for one in found) or len(found[0].ids) == 100
+    assert all(one.ids.count(end) <= 1 and end not in one.ids[:-1] for one in found)
+
+
+def test_a_models_own_generation_config_is_left_out_and_left_alone(model, tokenizer, trajectories):
+    own = GenerationConfig(repetition_penalty=5.0, top_k=1, no_repeat_ngram_size=1, min_p=0.5, temperature=0.1, do_sample=True)
+    fussy = copy.deepcopy(model)
+    fussy.generation_config = own
+    asked = prompts(tokenizer, trajectories)
+    seen = []
+    for one in (model, fussy):
+        torch.manual_seed(9)
+        one.train()
+        seen.append(sample(TransformersEngine(one, tokenizer, 12), *asked))
+        assert one.training
+        one.eval()
+    assert seen[0] == seen[1] and fussy.generation_config is own
+
+
+def test_what_is_sampled_depends_on_the_seed_alone(model, tokenizer, trajectories):
+    asked = prompts(tokenizer, trajectories)
+    seen = []
+    for seed in (3, 3, 4):
+        torch.manual_seed(seed)
+        seen.append(sample(TransformersEngine(model, tokenizer, 8, version=2), *asked))
+    assert seen[0] == seen[1] != seen[2] and seen[0][0].version == 2
+
+
+def test_a_failing_model_fails_everyone_who_waits(model, tokenizer):
+    engine = TransformersEngine(model, tokenizer, 4)
+    engine._generate = lambda some: 1 / 0
+    with pytest.raises(ZeroDivisionError):
+        sample(engine, [1, 2], [3])
+
+
+def test_left_pad():
+    ids, attention = left_pad([[5], [6, 7, 8]], 0, "cpu")
+    assert ids.tolist() == [[0, 0, 5], [6, 7, 8]] and attention.tolist() == [[0, 0, 1], [1, 1, 1]]
+
+
+# Whatever is sampled can be played, stored and read again
+
+JUNK = st.one_of(
+    st.text(max_size=60),
+    st.recursive(st.none() | st.booleans() | st.floats() | st.integers() | st.text(max_size=8),
+                 lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3), max_leaves=6).map(json.dumps),
+    st.fixed_dictionaries({}, optional={"name": st.sampled_from(["pyexec", "query_spec", "nothing", "", "step"]), "arguments": st.dictionaries(
+        st.sampled_from(["code", "did", "name", "self", ""]), st.none() | st.integers() | st.text(max_size=12) | st.lists(st.text(max_size=3)), max_size=3)}).map(json.dumps),
+)  # fmt: skip
+FRAMES = st.sampled_from(["<tool_call>{}</tool_call>", "<tool_call>\n{}\n", "{}</tool_call>", "so <tool_call>{}</tool_call> and {}", "{}",
+                          "<tool_call><tool_call>{}</tool_call></tool_call>", "<tool_call>{}</tool_call>\n<tool_call>{}</tool_call>"])  # fmt: skip
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow], deadline=None, max_examples=80)
+@given(FRAMES, JUNK, JUNK)
+def test_no_sampled_text_raises(tokenizer, blueprint, frame, one, other):
+    text = frame.replace("{}", one, 1).replace("{}", other)
+    ledger, played = converse(tokenizer, blueprint, [text, "Done."], ["go"], limits=EpisodeLimits(turns=1, steps=2))
+    assert played.outcome.counts
+    assert from_row(json.loads(json.dumps(to_row(played)))) == played
+    assert ledger.mask.count(1) == sum(end - start for start, end in ledger.spans)
+
+
+def call(name: str, arguments: str) -> str:
+    return f'<tool_call>{{"name": {name}, "arguments": {arguments}}}</tool_call>'
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        call('"pyexec"', '{"code": "' + "\\u0000" + '"}'),
+        call('"pyexec"', '{"code": 3}'),
+        call('"pyexec"', '{"code": NaN}'),
+        call('"pyexec"', '{"code": "' + "(" * 5000 + '"}'),
+        call('"pyexec"', '"' + "{" * 10 + '"'),
+        call('"pyexec"', "[" * 100_000),
+        call('"query_status"', '{"did": {"did": []}}'),
+        call('"query_status"', "{}"),
+        call('"fork"', "{}"),
+        pytest.param(call('"pyexec"', '{"code": ' + "9" * 5000 + "}"), id="number without end"),
+        pytest.param(call("5", "{}"), id="a number for a name"),
+        pytest.param(call('["pyexec"]', "{}"), id="a list for a name"),
+        pytest.param(call("null", "{}"), id="no name"),
+        pytest.param(call('"pyexec"', '{"code": "x = \\"\\ud800\\""}'), id="half a character in code"),
+        pytest.param(call('"query_spec"', '{"did": "\\udfff"}'), id="half a character in an id"),
+        pytest.param(call('"\\ud800"', "{}"), id="half a character in a name"),
+    ],
+)
+def test_hostile_calls_are_refused_and_kept(tokenizer, blueprint, tmp_path, text):
+    ledger, played = converse(tokenizer, blueprint, [text, "Done."], ["go"], limits=EpisodeLimits(turns=1, steps=2))
+    assert played.steps[0].facts.blocked or played.steps[0].facts.error
+    tokenizer.apply_chat_template([_plain(message) for message in played.messages], tokenize=True)
+    write_rows(tmp_path / "rows.jsonl", [to_row(played)])
+    assert from_row(next(read_rows(tmp_path / "rows.jsonl"))) == played
+
+
+def _plain(message):
+    return {"content": "", **message}
+
+
+def test_parse_reply_and_the_template_are_inverse(tokenizer, trajectories):
+    for stored in trajectories:
+        for step in stored.steps:
+            message, malformed = parse_reply(spoken(tokenizer, step.message))
+            assert malformed is None
+            assert {**message, "tool_calls": message.get("tool_calls", [])} == {
+                "role": "assistant", "content": step.message["content"], "tool_calls": step.message.get("tool_calls", []),
+            }  # fmt: skip
