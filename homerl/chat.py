@@ -12,7 +12,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from envs.homeenv.home import Home
+from envs.homeenv.home import Device, Home
 from homerl.trajectory import Message
 
 IM_START, IM_END = "<|im_start|>", "<|im_end|>"
@@ -28,8 +28,13 @@ request fits several devices. When a request is done, say so in a few words."""
 
 def system_prompt(home: Home, style: str = "brief") -> str:
     """The instruction and the home's devices, one a line: `- kitchen ceiling light=1001`."""
-    devices = "\n".join(f"- {d.room} {d.name}={d.did}" for d in home.plan.devices)
+    devices = "\n".join(f"- {label(d)}" for d in home.plan.devices)
     return f"{BRIEF if style == 'brief' else FULL}\n{devices}"
+
+
+def label(device: Device) -> str:
+    """How a device is listed: `kitchen wall light=1001`, or the id alone where it says as much."""
+    return device.did if device.did == device.slug else f"{device.room} {device.name}={device.did}"
 
 
 @lru_cache

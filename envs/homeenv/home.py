@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import random
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
@@ -44,6 +45,11 @@ class Device:
     name: str
     room: str
     spec: DeviceSpec
+
+    @property
+    def slug(self) -> str:
+        """Room and name as one word: `kitchen_wall_light`."""
+        return re.sub(r"\W+", "_", f"{self.room} {self.name}").strip("_")
 
 
 @dataclass(frozen=True)

@@ -10,9 +10,11 @@ import calendar
 import math
 import random
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import datetime
 from functools import lru_cache
 from pathlib import Path
+from typing import Literal
 
 from pydantic import Field, model_validator
 
@@ -39,6 +41,7 @@ class HomeRecipe(Model):
     categories: tuple[str, ...] | None = Field(None, description="only these categories; all if left out")
     weather: tuple[str, ...] = Field((), description="EPW files; empty: the bundled typical years")
     did_range: tuple[int, int] = (1001, 9999)
+    ids: Literal["number", "slug"] = Field("number", description="slug: room and name, as Home Assistant makes ids")
     catalogue: tuple[str, ...] = Field((), description="folders of device files, added to the shipped ones")
 
     @model_validator(mode="after")
@@ -73,6 +76,8 @@ def make_home(seed: int, recipe: HomeRecipe = DEFAULT) -> Home:
         )  # fmt: skip
     dids = range(recipe.did_range[0], recipe.did_range[1] + 1)
     devices = furnish(rooms, min(wanted, room_for), products, dids, lexicon, recipe.lexicon, rng)
+    if recipe.ids == "slug":
+        devices = tuple(replace(device, did=device.slug) for device in devices)
     return _build(rooms, devices, sky, rng)
 
 

@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from itertools import groupby, takewhile
 
 from homerl.blueprints.blueprint import Call, Intent
-from homerl.chat import pyexec_message, tool_call
+from homerl.chat import label, pyexec_message, tool_call
 from homerl.episode import Episode, Reply
 from homerl.trajectory import Message
 
@@ -70,10 +70,10 @@ def remaining(intent: Intent, episode: Episode) -> list[Call]:
 
 
 def _run(calls: Sequence[Call], episode: Episode) -> Message:
-    """A snippet that first writes down which device it means, as the prompt lists it: the id is read off, not guessed."""
+    """A snippet that writes down which device it means, as the prompt lists it, where its id does not say so."""
     lines: list[str] = []
     for device, group in groupby(calls, key=lambda call: episode.home.plan.by_did.get(call.did)):
-        lines += [f"# {device.room} {device.name}={device.did}"] if device else []
+        lines += [f"# {label(device)}"] if device and label(device) != device.did else []
         lines += [call.code for call in group]
     return pyexec_message("\n".join(lines))
 

@@ -98,25 +98,28 @@ def load_tokenizer(source: str) -> Any:
 def load_policy(settings: ModelSettings, source: str) -> Any:
     """The model in the recipe's dtype (TRL would load a string in float32).
 
-    An adapter that comes with the source is merged: training a second one would silently replace it.
+    An adapter that comes with the source (or with its base) is merged: training another would replace it silently.
     """
     import torch
     from transformers import AutoModelForCausalLM
     from transformers.utils.logging import disable_progress_bar
 
     disable_progress_bar()
-    adapter = Path(source) / "adapter_config.json"
-    base = json.loads(adapter.read_text())["base_model_name_or_path"] if adapter.exists() else source
-    model = AutoModelForCausalLM.from_pretrained(
-        base, dtype=getattr(torch, settings.dtype), attn_implementation=settings.attention
-    )
-    if not adapter.exists():
-        return model
+    if not is_adapter(source):
+        return AutoModelForCausalLM.from_pretrained(
+            source, dtype=getattr(torch, settings.dtype), attn_implementation=settings.attention
+        )
     from peft import PeftModel
 
-    model = PeftModel.from_pretrained(model, source).merge_and_unload()
-    model.name_or_path = model.config._name_or_path = source  # from where TRL loads the reference model
+    base = json.loads((Path(source) / "adapter_config.json").read_text())["base_model_name_or_path"]
+    model = PeftModel.from_pretrained(load_policy(settings, base), source).merge_and_unload().requires_grad_(True)
+    model.name_or_path = source
     return model
+
+
+def is_adapter(source: str) -> bool:
+    """Whether a folder holds a low-rank adapter in place of whole weights."""
+    return (Path(source) / "adapter_config.json").exists()
 
 
 def peft_config(settings: ModelSettings) -> Any:

@@ -21,7 +21,7 @@ from trl import GRPOConfig, GRPOTrainer
 from envs.documents import InputError
 from homerl.agents.policy import TransformersEngine
 from homerl.recipe import RLVERecipe
-from homerl.train.common import common_arguments, fit, load_policy, load_tokenizer, peft_config, world_size
+from homerl.train.common import common_arguments, fit, is_adapter, load_policy, load_tokenizer, peft_config, require, world_size
 from homerl.train.credit import assign, last_step_only, step_credit, trajectory_credit
 from homerl.train.rollout import Player, Rollout, blueprint_of
 from homerl.train.sentinel import Sentinel, UpdateSignal
@@ -37,6 +37,12 @@ def train_rlve(recipe: RLVERecipe) -> Path:
 
     if recipe.model.name is None:
         raise InputError("RLVE starts from a trained model", where="model.from_scratch", remedy="give `model.name`")
+    sharded = recipe.parallel in ("zero3", "fsdp2")
+    require(
+        not (sharded and is_adapter(recipe.model.name) and recipe.rlve.kl and recipe.model.lora is None),
+        f"a merged adapter cannot be the KL reference under {recipe.parallel}", "parallel",
+        "train with `parallel: zero2` or `model.lora`, or start from an export, which is merged",
+    )  # fmt: skip
     tokenizer = load_tokenizer(recipe.model.name)
     blueprints = recipe.blueprints
     seeds = [str(blueprints.first_seed + i) for i in range(blueprints.count)]
@@ -115,6 +121,9 @@ class RLVETrainer(GRPOTrainer):
         self.sentinel = Sentinel(recipe.sentinel)
         self.seen: dict[str, float] = {}
         super().__init__(reward_funcs=part_rewards(), rollout_func=RLVETrainer.roll, **kwargs)
+        if self.ref_model is not None and is_adapter(recipe.model.name):  # TRL has loaded what the adapter stands on
+            start = self.accelerator.unwrap_model(self.model).state_dict()
+            self.accelerator.unwrap_model(self.ref_model).load_state_dict(start)
 
     @staticmethod
     def roll(prompts: list[str], trainer: RLVETrainer) -> dict[str, list]:

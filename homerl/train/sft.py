@@ -27,7 +27,7 @@ def train_sft(recipe: SFTRecipe) -> Path:
     source = prepare_scratch(recipe, rows)
     tokenizer = load_tokenizer(source)
     settings = recipe.sft
-    lengths = refuse_long(rows, tokenizer, settings.max_length, recipe.data)
+    lengths = refuse_long(rows, tokenizer, settings.max_length, str(data_file(recipe.data)))
     if settings.in_order:
         rows = rows.select(bucketed(lengths, settings.batch * world_size(), recipe.seed))
     arguments = SFTConfig(
@@ -95,13 +95,16 @@ def optimizer(model: Any, settings: SFTSettings) -> Any:
     return MuonWithAdamW(model, settings.muon, settings.learning_rate, settings.adam_beta2, settings.weight_decay)
 
 
+def data_file(data: str) -> Path:
+    """The file that a folder of trajectories holds them in; anything else is itself."""
+    return Path(data) / "trajectories.jsonl" if Path(data).is_dir() else Path(data)
+
+
 def load_dialogues(data: str) -> Any:
     """Rows with `messages` and `tools`, from a folder with trajectories.jsonl, a JSONL file or a hub dataset."""
     from datasets import load_dataset
 
-    path = Path(data)
-    if path.is_dir():
-        path = path / "trajectories.jsonl"
+    path = data_file(data)
     rows = (
         load_dataset("json", data_files=str(path), split="train")
         if path.suffix in (".jsonl", ".json") or path.exists()

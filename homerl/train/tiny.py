@@ -16,7 +16,7 @@ from envs.homeenv.types import Model
 from homerl.chat import IM_END, IM_START, chat_template
 
 PAD = "<|endoftext|>"
-WORDS = r" ?[a-zA-Z_]+=?|\d+|[^\sa-zA-Z_\d]+|\s+"
+WORDS = r"[ _]?[a-zA-Z]+=?|\d+|[^\sa-zA-Z\d]+|\s+"
 
 
 class TinyConfig(Model):
@@ -59,7 +59,7 @@ def make_tokenizer(texts: Iterable[str], tools: Sequence[dict[str, Any]], vocab_
 
 def call_frames(tools: Sequence[dict[str, Any]]) -> list[str]:
     """The constant text around messages, calls of each tool and observations: one token each."""
-    frames = ['"}}\n</tool_call>', "\n<tool_response>\n", "\n</tool_response>"]
+    frames = ['"}}\n</tool_call>', "\n<tool_response>\n", "<tool_response>\n", "\n</tool_response>"]
     frames += [f"{IM_START}{role}\n" for role in ("system", "user", "assistant")]
     for tool in tools:
         function = tool["function"]

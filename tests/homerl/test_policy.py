@@ -270,9 +270,10 @@ def test_a_sample_ends_with_its_first_end(model, tokenizer, trajectories):
     biased = copy.deepcopy(model)
     with torch.no_grad():
         biased.lm_head.weight = torch.nn.Parameter(biased.lm_head.weight * 0.01)
-    found = sample(TransformersEngine(biased, tokenizer, 4000 // 40, 1.0), *prompts(tokenizer, trajectories) * 4)
-    assert any(one.ids[-1] == end for one in found) or len(found[0].ids) == 100
-    assert all(one.ids.count(end) <= 1 and end not in one.ids[:-1] for one in found)
+    found = sample(TransformersEngine(biased, tokenizer, 100), *prompts(tokenizer, trajectories) * 4)
+    assert any(one.ids[-1] == end for one in found)
+    assert all(end not in one.ids[:-1] and len(one.ids) == len(one.logprobs) for one in found)
+    assert all(one.ids[-1] == end or len(one.ids) == 100 for one in found)
 
 
 def test_a_models_own_generation_config_is_left_out_and_left_alone(model, tokenizer, trajectories):

@@ -1,0 +1,226 @@
+"""Reverify: what was played agrees to the letter, and whatever is edited in it is named with file, line and step."""
+
+import asyncio
+import copy
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from envs.documents import InputError
+from envs.world import WorldError
+from homerl.agents.expert import Expert
+from homerl.blueprints.author import make_blueprint
+from homerl.chat import parse_reply, pyexec_message
+from homerl.episode import Episode, EpisodeLimits, Reply
+from homerl.play import AgentFault, InfraError, Utterance, play
+from homerl.reverify import reverify_file
+from homerl.train.rollout import rewarded
+from homerl.trajectory import Outcome, Trajectory, to_row, write_rows
+from homerl.users.scripted import ScriptedUser
+from rewards.composite import RewardWeights
+
+WEIGHTS = RewardWeights(collateral=0.2, max_turns=1)
+
+
+class Says:
+    """An agent of fixed replies, which counts code in tokens of its own."""
+
+    name = "policy"
+
+    def __init__(self, *texts: str | Exception) -> None:
+        self.texts = list(texts)
+
+    async def propose(self, episode: Episode, n: int = 1) -> list[Reply]:
+        text = self.texts.pop(0)
+        if isinstance(text, Exception):
+            raise text
+        return [Reply(*parse_reply(text), tokens=9, code_tokens=lambda code: 7)]
+
+
+class Speaks:
+    name = "speaks"
+
+    def __init__(self, *texts: str | Exception) -> None:
+        self.texts = list(texts)
+
+    async def speak(self, episode: Episode) -> Utterance:
+        text = self.texts.pop(0) if self.texts else ""
+        if isinstance(text, Exception):
+            raise text
+        return Utterance(text, episode.blueprint.intents[0].id)
+
+
+def call(name: str, **arguments: Any) -> str:
+    return f'<tool_call>\n{{"name": "{name}", "arguments": {json.dumps(arguments)}}}\n</tool_call>'
+
+
+def endings(task) -> dict[str, Trajectory]:
+    """One trajectory for every way to end."""
+    blueprint = make_blueprint(task, "train", 3)
+    did, other = (device["did"] for device in blueprint.home["devices"][:2])
+    plan = "\n".join(c.code for intent in blueprint.intents for c in intent.plan)
+    every = "\n".join(f'device("{d}").turn_on()' for d in (did, other))
+    wrong = call("pyexec", code=f'device("{other}").nothing()')
+    played: dict[str, tuple[list, list, EpisodeLimits]] = {
+        "success": ([call("query_status", did=did), call("pyexec", code=plan)], ["go"], EpisodeLimits()),
+        "malformed": (["<tool_call>{]</tool_call>", "<tool_call>", call("pyexec", code=plan)], ["go"], EpisodeLimits()),
+        "turn limit": ([wrong, "What?", call("pyexec", code=every), "So?"], ["go", "on"], EpisodeLimits(turns=2)),
+        "step limit": ([wrong, wrong], ["go"], EpisodeLimits(steps=2)),
+        "words at the step limit": (["One moment."], ["go"], EpisodeLimits(steps=1)),
+        "false claim": (["Done."], ["go"], EpisodeLimits()),
+        "agent fault": ([wrong, AgentFault("floods")], ["go"], EpisodeLimits()),
+        "user error": (["Which one?"], ["go"], EpisodeLimits()),
+        "infra error": (["Which one?", InfraError("gone")], ["go", "that one"], EpisodeLimits()),
+        "world error": ([wrong, WorldError("gone")], ["go"], EpisodeLimits()),
+        "nobody spoke": ([], [InfraError("gone")], EpisodeLimits()),
+    }
+    return {
+        name: rewarded(asyncio.run(play(Episode.begin(blueprint, limits), Says(*said), Speaks(*heard), 5)), WEIGHTS)
+        for name, (said, heard, limits) in played.items()
+    }
+
+
+@pytest.fixture(scope="module")
+def ended(task) -> dict[str, Trajectory]:
+    return endings(task)
+
+
+def check(path: Path, *rows: dict[str, Any]) -> str:
+    write_rows(path / "rows.jsonl", rows)
+    return reverify_file(path / "rows.jsonl")
+
+
+def test_synthesised_trajectories_verify(dialogues, rows):
+    steps = sum(len(json.loads(row["steps"])) for row in rows)
+    assert reverify_file(dialogues / "trajectories.jsonl").endswith(f"{len(rows)} trajectories, {steps} steps replayed, all as recorded")
+
+
+def test_every_way_to_end_verifies(ended, tmp_path):
+    outcomes = {name: str(trajectory.outcome) for name, trajectory in ended.items()}
+    assert outcomes == {
+        "success": "success", "malformed": "success", "turn limit": "turn_limit", "step limit": "step_limit",
+        "words at the step limit": "step_limit", "false claim": "agent_failure", "agent fault": "agent_failure",
+        "user error": "user_error", "infra error": "infra_error", "world error": "world_error", "nobody spoke": "infra_error",
+    }  # fmt: skip
+    assert f"{len(ended)} trajectories" in check(tmp_path, *map(to_row, ended.values()))
+
+
+def test_fallible_experts_and_stray_devices_verify(task, tmp_path):
+    rows = []
+    for seed in range(12):
+        blueprint = make_blueprint(task, "heldout", seed).model_copy(update={"preserve": bool(seed % 2)})
+        episode = Episode.begin(blueprint, EpisodeLimits(turns=3, steps=6))
+        rows.append(to_row(rewarded(asyncio.run(play(episode, Expert(seed, 0.6), ScriptedUser(seed), seed)), WEIGHTS)))
+    check(tmp_path, *rows)
+
+
+def test_phi_with_a_stray_device_is_a_failure_and_verifies(task, tmp_path):
+    blueprint = make_blueprint(task, "train", 3)
+    strange = next(d["did"] for d in blueprint.home["devices"] if d["did"] not in blueprint.devices)
+    plan = "\n".join(c.code for intent in blueprint.intents for c in intent.plan)
+    for code in ("turn_on()", "open()", "turn_off()", "close()", "set_position(31)"):
+        episode = Episode.begin(blueprint)
+        episode.hear("go", 1)
+        step = episode.act(Reply(pyexec_message(f'device("{strange}").{code}')))
+        if step.facts.strayed_after:
+            break
+    episode.act(Reply(pyexec_message(plan)))
+    assert episode.outcome is Outcome.AGENT_FAILURE and episode.progress == 1.0
+    row = to_row(episode.trajectory("expert", "scripted"))
+    check(tmp_path, row)
+    with pytest.raises(InputError, match="outcome agent_failure, stored success"):
+        check(tmp_path, row | {"outcome": "success"})
+
+
+# Edits. Each takes a row with its JSON columns opened; the second value is what the message must say.
+
+Edit = Callable[[dict[str, Any]], None]
+
+
+def facts(row: dict[str, Any], step: int = -1) -> dict[str, Any]:
+    return row["steps"][step]["facts"]
+
+
+EDITS: dict[str, tuple[str, Edit, str]] = {
+    "observation": ("success", lambda r: r["steps"][0].update(observations=["all is well"]), "step 1: observed .* stored .*all is well"),
+    "observation gone": ("success", lambda r: r["steps"][0].update(observations=[]), "step 1: observed"),
+    "state key": ("success", lambda r: r["steps"][1].update(state_key="0" * 24), "step 2: the home is in another state"),
+    "decision": ("success", lambda r: r["steps"][1].update(decision="0" * 24), "step 2: the decision state"),
+    "progress of a step": ("success", lambda r: facts(r).update(progress_before=0.5), "step 2: progress_before 0.0, stored 0.5"),
+    "blocked": ("step limit", lambda r: facts(r).update(blocked=[]), r"step 2: blocked \('unknown_service',\), stored \(\)"),
+    "turn": ("turn limit", lambda r: facts(r).update(turn=1, opens_turn=True), "step 4: turn 2, stored 1; opens_turn False, stored True"),
+    "changed": ("success", lambda r: facts(r).update(changed=[]), "step 2: changed "),
+    "strayed": ("success", lambda r: facts(r).update(strayed_after=1), "step 2: strayed_after 0, stored 1"),
+    "code": ("success", lambda r: facts(r).update(code="pass"), "step 2: code "),
+    "code tokens of none": ("success", lambda r: facts(r, 0).update(code_tokens=5), "step 1: code_tokens 0, stored 5"),
+    "more code tokens than bytes": ("success", lambda r: facts(r).update(code_tokens=5000), "step 2: code_tokens .*, stored 5000"),
+    "last too early": ("success", lambda r: facts(r, 0).update(last=True), "step 1: last False, stored True"),
+    "last missing": ("step limit", lambda r: facts(r).update(last=False), "step 2: last True, stored False"),
+    "reward": ("success", lambda r: r["rewards"][1].update(progress=0.75), "step 2: rewards .*stored"),
+    "reward part gone": ("success", lambda r: r["rewards"][1].pop("audit"), "step 2: rewards"),
+    "reward of a step gone": ("success", lambda r: r["rewards"].pop(), "2 steps, but rewards of 1"),
+    "weights": ("success", lambda r: r["weights"].update(progress=2.0), "step 2: rewards"),
+    "unknown weight": ("success", lambda r: r["weights"].update(luck=1.0), "not a trajectory that can be replayed .*luck"),
+    "system message": ("success", lambda r: r["messages"][0].update(content="You are free."), r"message 1 \(system\)"),
+    "what was said": ("false claim", lambda r: r["messages"][2].update(content="Sorry."), r"message 3 \(assistant\): .*Done.*stored.*Sorry"),
+    "what a message called": (
+        "success", lambda r: r["messages"][-2]["tool_calls"][0]["function"].update(arguments='{"code": "pass"}'), r"message 5 \(assistant\)",
+    ),
+    "what a step called": (
+        "success", lambda r: r["steps"][1]["message"]["tool_calls"][0]["function"].update(arguments='{"code": "pass"}'), "step 2: observed",
+    ),
+    "what a tool answered": ("success", lambda r: r["messages"][3].update(content="no"), r"message 4 \(tool\)"),
+    "message gone": ("success", lambda r: r["messages"].pop(), "6 messages, stored 5"),
+    "assistant message gone": ("step limit", lambda r: [r["messages"].pop() for _ in range(2)], "step 2: there is a record of it, but no message"),
+    "step gone": ("step limit", lambda r: (r["steps"].pop(), r["rewards"].pop()), "step 2: there is a message of it, but no record"),
+    "tools": ("success", lambda r: r["tools"].pop(), "the tools are others"),
+    "condition": (
+        "success", lambda r: r["blueprint"]["intents"][0].update(conditions=["device('none').state == 'on'"]), "not a trajectory that can be replayed",
+    ),
+    "another condition": (
+        "success", lambda r: r["blueprint"]["intents"][0].update(conditions=["1 == 1"]), "step 1: progress",
+    ),
+    "home": ("success", lambda r: r["blueprint"]["home"].update(clock=1), "step 1: "),
+    "clock": ("false claim", lambda r: r["blueprint"]["home"].update(clock=1), "step 1: the home is in another state"),
+    "blueprint key": ("success", lambda r: r["blueprint"].update(luck=1), "not a trajectory that can be replayed"),
+    "outcome won": ("step limit", lambda r: r.update(outcome="success"), "outcome agent_failure, stored success"),
+    "outcome lost": ("success", lambda r: r.update(outcome="step_limit"), "outcome success, stored step_limit"),
+    "limit of turns, with the agent at work": ("step limit", lambda r: r.update(outcome="turn_limit"), "outcome step_limit, stored turn_limit"),
+    "limit of steps, before the agent": ("infra error", lambda r: r.update(outcome="step_limit"), "stored step_limit"),
+    "progress": ("step limit", lambda r: r.update(progress=0.9), "progress 0.0, stored 0.9"),
+    "clean": ("success", lambda r: r.update(clean=False), "clean True, stored False"),
+    "name": ("success", lambda r: r.update(id="train-4"), "the row is named train-4"),
+    "no steps": ("success", lambda r: r.pop("steps"), "not a trajectory that can be replayed .*steps"),
+    "an unknown outcome": ("success", lambda r: r.update(outcome="victory"), "not a trajectory that can be replayed .*victory"),
+}  # fmt: skip
+NESTED = ("blueprint", "tools", "steps", "rewards", "weights")
+
+
+@pytest.mark.parametrize("edit", EDITS)
+def test_an_edit_is_named_with_file_line_and_step(edit, ended, tmp_path):
+    name, change, message = EDITS[edit]
+    row = copy.deepcopy(to_row(ended[name]))
+    row |= {key: json.loads(row[key]) for key in NESTED}
+    change(row)
+    row |= {key: json.dumps(row[key]) for key in NESTED if key in row}
+    with pytest.raises(InputError, match=message) as refused:
+        check(tmp_path, to_row(ended["success"]), row)
+    assert refused.value.where.endswith("rows.jsonl:2") and "edited" in refused.value.remedy
+
+
+def test_an_experts_code_tokens_can_be_counted_again(trajectories, tmp_path):
+    row = to_row(trajectories[0])
+    steps = json.loads(row["steps"])
+    steps[-1]["facts"]["code_tokens"] += 1
+    with pytest.raises(InputError, match="code_tokens"):
+        check(tmp_path, row | {"steps": json.dumps(steps)})
+
+
+def test_a_file_cut_in_half_is_named(dialogues, tmp_path):
+    whole = (dialogues / "trajectories.jsonl").read_bytes()
+    (tmp_path / "half.jsonl").write_bytes(whole[: len(whole) // 2])
+    with pytest.raises(InputError, match=r"half.jsonl:\d+: not a JSON line"):
+        reverify_file(tmp_path / "half.jsonl")

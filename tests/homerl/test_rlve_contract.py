@@ -1,0 +1,275 @@
+"""The contract with TRL, on a real trainer: whose tokens carry which advantage, and that sampler and loss agree."""
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import torch
+from safetensors.torch import load_file
+
+from homerl.agents.policy import Sample, TokenLedger
+from homerl.play import InfraError
+from homerl.recipe import RLVERecipe
+from homerl.reverify import reverify_file
+from homerl.train import rlve
+from homerl.train.credit import last_step_only, step_credit, trajectory_credit
+from homerl.train.rlve import RLVETrainer, hash_seed, spread, train_rlve
+from homerl.train.rollout import Rollout
+from homerl.train.sentinel import SignalLost
+from homerl.trajectory import Outcome
+from homerl.users.scripted import ScriptedUser
+
+SETTINGS = {
+    "learning_rate": 1e-3, "lr_scheduler": "constant", "warmup": 0.0, "updates": 2, "blueprints_per_update": 2,
+    "group": 4, "batch": 4, "max_tokens": 24, "max_episode_tokens": 512, "gradient_checkpointing": False,
+    "save_steps": 100, "log_steps": 1,
+}  # fmt: skip
+
+
+@pytest.fixture(scope="session")
+def wild(model, tokenizer, tmp_path_factory) -> Path:
+    """The tiny model with weights that make it try calls (and spoil them), so that its rewards vary."""
+    folder = tmp_path_factory.mktemp("wild")
+    model.save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    return folder
+
+
+@pytest.fixture
+def recipe(wild, task, tmp_path) -> Callable[..., RLVERecipe]:
+    def make(sentinel: dict[str, Any] | None = None, out: str = "run", **rlve_settings: Any) -> RLVERecipe:
+        return RLVERecipe.model_validate(
+            {
+                "homerl": 1, "run": "rlve", "cpu": True, "seed": 3, "out": tmp_path / out, "parallel": "none",
+                "model": {"name": str(wild), "dtype": "float32"}, "wandb": {"mode": "disabled"},
+                "blueprints": {"recipe": task.model_dump(), "count": 16},
+                "rewards": {"audit": 0.5, "collateral": 0.2, "turn_limit": 0.3, "max_turns": 1},
+                "limits": {"turns": 3, "steps": 4, "steps_per_turn": 2},
+                "rlve": SETTINGS | rlve_settings, "sentinel": sentinel or {},
+            }
+        )  # fmt: skip
+
+    return make
+
+
+@pytest.fixture
+def updates(monkeypatch) -> Iterator[list[tuple[RLVETrainer, dict[str, Any], list[Rollout]]]]:
+    """What every update handed to the loss, with the rollouts that it came from."""
+    seen: list = []
+
+    class Watched(RLVETrainer):
+        def _generate_and_score_completions(self, inputs):
+            output = super()._generate_and_score_completions(inputs)
+            seen.append((self, {k: v.clone() for k, v in output.items() if torch.is_tensor(v)}, list(self.rollouts)))
+            return output
+
+    monkeypatch.setattr(rlve, "RLVETrainer", Watched)
+    return seen
+
+
+def metrics(out: Path) -> list[dict[str, Any]]:
+    lines = [json.loads(line) for line in (out / "metrics.jsonl").read_text().splitlines()]
+    return [line for line in lines if "loss" in line]
+
+
+MODES = {
+    "step": ({"credit": "step"}, step_credit),
+    "index": ({"credit": "step", "baseline": "index"}, lambda group: step_credit(group, baseline="index")),
+    "trajectory": ({"credit": "trajectory", "temperature": 0.8, "loss": "grpo"}, trajectory_credit),
+    "last step": ({"credit": "step", "last_step_only": True, "kl": 0.0, "entropy": 1e-4}, lambda g: last_step_only(step_credit(g))),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_advantages_are_each_steps_credit_on_its_sampled_tokens(mode, recipe, updates):
+    settings, rule = MODES[mode]
+    settings = recipe(**settings)
+    train_rlve(settings)
+    assert len(updates) == 2
+    any_credit = False
+    for _, output, rollouts in updates:
+        advantages, sampled = output["advantages"], output["completion_mask"] * output["tool_mask"]
+        assert advantages.shape == output["completion_ids"].shape and advantages.dim() == 2
+        assert not advantages[sampled == 0].any()
+        credit = [row for i in (0, 4) for row in rule([r.rewards for r in rollouts[i : i + 4]])]
+        for row, (values, rollout) in enumerate(zip(credit, rollouts)):
+            ledger, begin = rollout.ledger, rollout.ledger.prompt_length
+            length = len(ledger.ids) - begin
+            assert output["completion_ids"][row, :length].tolist() == ledger.ids[begin:]
+            assert sampled[row].tolist() == ledger.mask[begin:] + [0] * (advantages.shape[1] - length)
+            expected = torch.zeros(advantages.shape[1])
+            for value, (start, end) in zip(values, ledger.spans, strict=True):
+                expected[start - begin : end - begin] = value
+            torch.testing.assert_close(advantages[row], expected)
+            any_credit |= bool(expected.any())
+        if mode == "last step":
+            earlier = [a for row, r in enumerate(rollouts) for s, e in r.ledger.spans[:-1]
+                       for a in advantages[row, s - r.ledger.prompt_length : e - r.ledger.prompt_length].tolist()]  # fmt: skip
+            assert not any(earlier)
+    assert any_credit, "no group varied: the test proves nothing"
+    lines = metrics(settings.out)
+    assert [line["step"] for line in lines] == [1, 2]
+    assert all(line["sentinel/logp_gap"] < 1e-5 for line in lines)
+    if settings.rlve.kl:
+        assert abs(lines[0]["kl"]) < 1e-8 < lines[1]["kl"]
+    for update in (1, 2):
+        assert "8 trajectories" in reverify_file(settings.out / f"rollouts/update_{update:06d}.jsonl")
+    assert (settings.out / "model/model.safetensors").exists() and (settings.out / "model/tokenizer.json").exists()
+
+
+def test_two_accumulated_batches_and_two_iterations_are_the_same_rollouts(recipe, updates, tmp_path):
+    """Micro-batches change neither rollouts nor advantages; a second iteration trains on the same rollouts."""
+    for batch, iterations in ((8, 1), (4, 1), (4, 2)):
+        train_rlve(recipe(out=f"{batch} {iterations}", updates=1, batch=batch, iterations=iterations))
+    assert [len(metrics(tmp_path / name)) for name in ("8 1", "4 1", "4 2")] == [1, 1, 2]
+    (_, whole, _), (_, halves, _), (_, twice, _) = updates
+    for other in (halves, twice):
+        assert torch.equal(other["completion_ids"], whole["completion_ids"])
+        assert torch.equal(other["advantages"], whole["advantages"])
+
+
+def test_accumulation_changes_nothing_in_what_is_learned(recipe, tmp_path):
+    for batch in (8, 4):
+        train_rlve(recipe(out=f"{batch}", updates=1, batch=batch, learning_rate=1e-2))
+    weights, others = (load_file(tmp_path / f"{batch}/model/model.safetensors") for batch in (8, 4))
+    for name, tensor in weights.items():
+        torch.testing.assert_close(others[name], tensor, atol=1e-4, rtol=0)
+
+
+def test_batches_that_do_not_divide_the_rollouts_are_refused(recipe):
+    with pytest.raises(ValueError, match=r"^rlve.blueprints_per_update: 3 blueprints x group 4 = 12 rollouts"):
+        train_rlve(recipe(blueprints_per_update=3, batch=8))
+
+
+def test_a_run_without_signal_is_stopped_with_its_cause(recipe, monkeypatch):
+    monkeypatch.setattr(rlve, "step_credit", lambda group, *_: [[0.0] * len(row) for row in group])
+    with pytest.raises(SignalLost, match="no advantage: .*held for 2 updates"):
+        train_rlve(recipe({"patience": 2}, updates=3))
+
+
+def test_a_group_whose_user_fails_is_dropped_and_the_rest_learns(recipe, updates, monkeypatch):
+    """The first blueprint's user fails in every attempt, before anybody spoke or in the middle."""
+    spoke: list[int] = []
+
+    class Unsteady(ScriptedUser):
+        async def speak(self, episode):
+            spoke.append(episode.blueprint.seed)
+            if episode.blueprint.seed == spoke[0] and (self.seed % 2 or episode.steps):
+                raise InfraError("gone")
+            return await super().speak(episode)
+
+    monkeypatch.setattr("homerl.users.make.ScriptedUser", Unsteady)
+    settings = recipe(updates=1)
+    train_rlve(settings)
+    [(_, output, rollouts)] = updates
+    assert {r.trajectory.outcome for r in rollouts[:4]} == {Outcome.INFRA_ERROR}
+    assert not output["advantages"][:4].any() and output["advantages"][4:].any()
+    [line] = metrics(settings.out)
+    assert line["sentinel/dropped_groups"] == 0.5 and line["outcome/infra_error"] == 0.5
+    assert "8 trajectories" in reverify_file(settings.out / "rollouts/update_000001.jsonl")
+
+
+def test_a_sample_that_a_failing_world_never_answered_gets_no_credit():
+    ledger = TokenLedger()
+    ledger.read([1, 2])
+    for _ in range(2):
+        ledger.wrote(Sample((5, 9), (-1.0, -1.0)), 9)
+    rollout = Rollout(SimpleNamespace(), ledger)
+    assert spread([[0.5]], [rollout], torch.zeros(1, 5, dtype=torch.long)).tolist() == [[0.5, 0.5, 0.0, 0.0, 0.0]]
+
+
+def test_the_reference_of_a_merged_adapter_is_the_merged_model(recipe, wild, tmp_path):
+    from peft import LoraConfig, get_peft_model
+    from transformers import AutoModelForCausalLM, AutoTokenizer
+
+    adapted = get_peft_model(AutoModelForCausalLM.from_pretrained(wild), LoraConfig(r=4, target_modules="all-linear", task_type="CAUSAL_LM"))
+    with torch.no_grad():
+        for name, parameter in adapted.named_parameters():
+            if "lora_B" in name:
+                parameter.normal_(0, 0.2)
+    adapted.save_pretrained(tmp_path / "adapter")
+    AutoTokenizer.from_pretrained(wild).save_pretrained(tmp_path / "adapter")
+    settings = recipe(updates=1, learning_rate=1e-9)
+    model = settings.model.model_copy(update={"name": str(tmp_path / "adapter")})
+    train_rlve(settings.model_copy(update={"model": model}))
+    assert abs(metrics(settings.out)[0]["kl"]) < 1e-8
+
+
+def test_seeds_are_the_same_everywhere():
+    assert hash_seed(0, 1, 2) == 1772749440416956875
+    assert len({hash_seed(a, b) for a in range(9) for b in range(9)}) == 81
+
+
+# Two ranks
+
+SCRIPT = """
+import json, os, sys
+from pathlib import Path
+
+import torch
+
+from homerl.agents.policy import Sample, TransformersEngine
+from homerl.recipe import RLVERecipe
+from homerl.train import rlve
+
+recipe = RLVERecipe.model_validate(json.loads(Path(sys.argv[1]).read_text()))
+rank, world = int(os.environ.get("RANK", 0)), int(os.environ.get("WORLD_SIZE", 1))
+mine, asked = 6 // world, 0
+
+async def sample(self, prompt):
+    # What is said depends on the place in the whole batch alone, whoever holds it.
+    global asked
+    place, asked = rank * mine + asked, asked + 1
+    text = ["Done.", "<tool_call>", "I see.", "<tool_call>{}", "<tool_call>[", "Yes, of course."][place]
+    ids = self.tokenizer.encode(text) + [self.tokenizer.eos_token_id]
+    return Sample(tuple(ids), (-1.0,) * len(ids))
+
+TransformersEngine.sample = sample
+
+class Watched(rlve.RLVETrainer):
+    def _generate_and_score_completions(self, inputs):
+        output = super()._generate_and_score_completions(inputs)
+        rows = [row[mask == 1].tolist() for row, mask in zip(output["advantages"], output["tool_mask"] * output["completion_mask"])]
+        ids = [rollout.trajectory.blueprint["id"] for rollout in self.rollouts]
+        (recipe.out / f"seen_{rank}.json").write_text(json.dumps([ids, rows]))
+        return output
+
+rlve.RLVETrainer = Watched
+recipe.out.mkdir(parents=True, exist_ok=True)
+rlve.train_rlve(recipe)
+"""
+
+
+@pytest.mark.long
+def test_groups_over_two_ranks_are_those_of_one(recipe, tmp_path):
+    """Three groups of two straddle two ranks of three: advantages and the trained weights are one process's."""
+    (tmp_path / "script.py").write_text(SCRIPT)
+    found = []
+    for world in (1, 2):
+        settings = recipe(
+            out=f"{world}", updates=1, group=2, blueprints_per_update=3, batch=6 // world, learning_rate=1e-2, max_grad_norm=100.0
+        )
+        settings = settings.model_copy(update={"limits": type(settings.limits)(turns=1, steps=1)})
+        (tmp_path / "recipe.json").write_text(json.dumps(settings.model_dump(mode="json")))
+        torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone", f"--nproc_per_node={world}"]
+        done = subprocess.run(
+            [*(torchrun if world > 1 else [sys.executable]), "script.py", "recipe.json"], cwd=tmp_path, capture_output=True, text=True,
+            env=os.environ | {"OMP_NUM_THREADS": "1", "PYTHONPATH": str(Path(rlve.__file__).parents[2])},
+        )  # fmt: skip
+        assert done.returncode == 0, done.stderr[-3000:]
+        ids, rows = [], []
+        for rank in range(world):
+            part = json.loads((settings.out / f"seen_{rank}.json").read_text())
+            ids, rows = ids + part[0], rows + part[1]
+        found.append((ids, rows, load_file(settings.out / "model/model.safetensors")))
+    (ids, rows, weights), (their_ids, their_rows, their_weights) = found
+    assert ids == their_ids and ids[0] == ids[1] and len(set(ids)) == 3
+    assert rows == their_rows and any(value for row in rows for value in row)
+    for name, tensor in weights.items():
+        torch.testing.assert_close(tensor, their_weights[name], atol=1e-5, rtol=0)
