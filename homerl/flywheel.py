@@ -10,8 +10,9 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor, wait
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,9 @@ from filelock import FileLock, Timeout
 from rich.console import Console
 
 from envs.documents import InputError, write_atomic
+from homerl.bench.runner import CHUNK
 from homerl.lifetime import PARENT
+from homerl.progress import progress_bar
 from homerl.recipe import FlywheelRecipe, resolved
 
 SHARED = ("homerl", "seed", "parallel", "cpu", "wandb")
@@ -28,19 +31,68 @@ SHARED = ("homerl", "seed", "parallel", "cpu", "wandb")
 
 def run_flywheel(recipe: FlywheelRecipe) -> None:
     """Run what is not done yet, then print the table and where the report is."""
-    console = Console()
-    with alone(recipe.out):
-        for stage, product in stages(recipe):
-            if not product.exists():
-                start(stage, launcher(recipe, stage["run"]))
-                if not product.exists():
-                    raise RuntimeError(f"stage {stage['out']} ended without {product}")
     from homerl.report import write_report
 
+    console = Console()
+    todo = [(stage, product) for stage, product in stages(recipe) if not stands(stage, product)]
+    with alone(recipe.out):
+        for stage, product in todo:
+            if stage["run"] != "bench":
+                start(stage, launcher(recipe, stage["run"]))
+                require(product)
+        benchmark(recipe, [stage for stage, _ in todo if stage["run"] == "bench"], console)
+        for _, product in todo:
+            require(product)
     report = write_report(recipe.out)
     console.print(report.table)
     console.print(f"report: [link=file://{report.page}]{report.page}[/link]")
     console.print(f"next:   homerl export {recipe.out} --to my-home-agent")
+
+
+def stands(stage: dict[str, Any], product: Path) -> bool:
+    """Whether the product is there; one that another recipe made is refused, not silently kept."""
+    if not product.exists():
+        return False
+    path = recipe_of(stage)
+    if path.exists() and yaml.safe_load(path.read_text()) | {"processes": 0} != stage | {"processes": 0}:
+        raise InputError(
+            f"{product} was made by another recipe",
+            where=str(path), remedy="choose another --out, or delete that folder to make it again",
+        )  # fmt: skip
+    return True
+
+
+def recipe_of(stage: dict[str, Any]) -> Path:
+    """Where a stage's own recipe is written (a model's benchmark shares the model's folder)."""
+    return Path(stage["out"]) / f"{stage['run']}.yaml"
+
+
+def require(product: Path) -> None:
+    """A stage that ends well has made its product."""
+    if not product.exists():
+        raise RuntimeError(f"a stage ended without making {product}")
+
+
+def benchmark(recipe: FlywheelRecipe, todo: Sequence[dict[str, Any]], console: Console) -> None:
+    """Benchmark the models side by side, as many as there are processes, under one bar."""
+    if not todo:
+        return
+    total = len(todo) * sum(suite.count for suite in recipe.bench.suites)
+    workers = (recipe.processes or 1) if recipe.cpu else 1
+    with progress_bar(console) as bar, ThreadPoolExecutor(workers) as pool:
+        task = bar.add_task("bench", total=total, note=", ".join(Path(stage["out"]).name for stage in todo))
+        running = [pool.submit(start, stage, [sys.executable], Path(stage["out"]) / "bench.log") for stage in todo]
+        while not all(future.done() for future in running):
+            wait(running, timeout=1)
+            bar.update(task, completed=min(total, sum(played(Path(stage["out"])) for stage in todo)))
+        bar.update(task, completed=total)
+    for future in running:
+        future.result()
+
+
+def played(out: Path) -> int:
+    """How many episodes of a benchmark are on disk (its last chunks may be short)."""
+    return CHUNK * len(list(out.glob("bench/*/chunks/*/*.jsonl")))
 
 
 def stages(recipe: FlywheelRecipe) -> Iterator[tuple[dict[str, Any], Path]]:
@@ -72,18 +124,19 @@ def launcher(recipe: FlywheelRecipe, run: str) -> list[str]:
     return [sys.executable]
 
 
-def start(stage: dict[str, Any], command: list[str]) -> None:
-    """Write the stage's recipe and run it to its end."""
-    path = Path(stage["out"]) / "stage.yaml"
+def start(stage: dict[str, Any], command: list[str], log: Path | None = None) -> None:
+    """Write the stage's recipe and run it to its end, its words to the terminal or to `log`."""
+    path = recipe_of(stage)
     path.parent.mkdir(parents=True, exist_ok=True)
     write_atomic(path, "homerl: 1\n" + yaml.safe_dump({k: v for k, v in stage.items() if k != "homerl"}, sort_keys=False))
     clean = {k: v for k, v in os.environ.items() if not k.startswith(("ACCELERATE_", "RANK", "WORLD_", "LOCAL_", "MASTER_"))}
-    environment = {"OMP_NUM_THREADS": "1"} | clean | {PARENT: str(os.getpid()), "TOKENIZERS_PARALLELISM": "false"}
-    done = subprocess.run([*command, str(path)], env=environment)
+    environment = {"OMP_NUM_THREADS": "1"} | clean | {PARENT: str(os.getpid())}
+    with log.open("w") if log else nullcontext() as words:
+        done = subprocess.run([*command, str(path)], env=environment, stdout=words, stderr=words)
     if done.returncode:
         raise InputError(
             f"stage {path.parent.name} ended with code {done.returncode}",
-            where=str(path), remedy="see its message above; the same command goes on from here",
+            where=str(path), remedy=f"see {log or 'its message above'}; the same command goes on from here",
         )  # fmt: skip
 
 

@@ -155,6 +155,12 @@ def is_complete(checkpoint: Path) -> bool:
     return True
 
 
+def is_finished(args: Any, checkpoint: str) -> bool:
+    """Whether a checkpoint holds all the updates that were asked for: only the final model was not written."""
+    state = json.loads((Path(checkpoint) / "trainer_state.json").read_text(encoding="utf-8"))
+    return state["global_step"] >= args.max_steps if args.max_steps > 0 else state["epoch"] >= args.num_train_epochs
+
+
 def fit(trainer: Any, tokenizer: Any, out: Path) -> Path:
     """Train, resuming if there is a checkpoint, and write `out/model` in one piece."""
     from transformers.trainer_callback import PrinterCallback
@@ -167,6 +173,8 @@ def fit(trainer: Any, tokenizer: Any, out: Path) -> Path:
     checkpoint = last_checkpoint(out) if state.is_main_process else None
     state.wait_for_everyone()
     checkpoint = checkpoint or last_checkpoint(out)
+    if checkpoint and is_finished(trainer.args, checkpoint):  # the trainer would add an update to a full count
+        trainer.args.max_steps, trainer.args.num_train_epochs = -1, 0
     trainer.train(resume_from_checkpoint=checkpoint)
     making = out / "model.making"
     trainer.save_model(str(making))

@@ -8,6 +8,8 @@ from __future__ import annotations
 import os
 from typing import Any
 
+import torch
+
 from homerl.recipe import Base
 
 
@@ -19,6 +21,14 @@ def parallel_arguments(recipe: Base) -> dict[str, Any]:
     if recipe.parallel == "fsdp2":
         return {"fsdp": "full_shard auto_wrap", "fsdp_config": FSDP2}
     return {"deepspeed": zero(2 if recipe.parallel == "zero2" else 3)}
+
+
+def numbered_cpu(storage: Any, location: str) -> Any:
+    """Where accelerate has several processes on a CPU, their checkpoints load to `cpu:0`, which torch does not know."""
+    return storage if location.startswith("cpu:") else None
+
+
+torch.serialization.register_package(0, lambda storage: None, numbered_cpu)
 
 
 FSDP2: dict[str, Any] = {

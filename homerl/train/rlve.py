@@ -9,6 +9,7 @@ rollout. Departs from HomeFlow: the policy is not conditioned on Φ, which would
 
 from __future__ import annotations
 
+import random
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -20,7 +21,7 @@ from trl import GRPOConfig, GRPOTrainer
 
 from envs.documents import InputError
 from homerl.agents.policy import TransformersEngine
-from homerl.recipe import RLVERecipe
+from homerl.recipe import BlueprintSource, RLVERecipe
 from homerl.train.common import common_arguments, fit, is_adapter, load_policy, load_tokenizer, peft_config, require, world_size
 from homerl.train.credit import assign, last_step_only, step_credit, trajectory_credit
 from homerl.train.rollout import Player, Rollout, blueprint_of
@@ -44,8 +45,7 @@ def train_rlve(recipe: RLVERecipe) -> Path:
         "train with `parallel: zero2` or `model.lora`, or start from an export, which is merged",
     )  # fmt: skip
     tokenizer = load_tokenizer(recipe.model.name)
-    blueprints = recipe.blueprints
-    seeds = [str(blueprints.first_seed + i) for i in range(blueprints.count)]
+    seeds = blueprint_order(recipe.blueprints, recipe.rlve.updates * recipe.rlve.blueprints_per_update, recipe.seed)
     with user_factory(recipe.user) as make_user:
         engine = TransformersEngine(None, tokenizer, recipe.rlve.max_tokens, recipe.rlve.temperature)
         player = Player(engine, tokenizer, make_user, recipe.limits, recipe.rewards, recipe.rlve.max_episode_tokens)
@@ -54,7 +54,7 @@ def train_rlve(recipe: RLVERecipe) -> Path:
             player,
             model=load_policy(recipe.model, recipe.model.name),
             args=grpo_arguments(recipe),
-            train_dataset=Dataset.from_dict({"prompt": seeds}),
+            train_dataset=Dataset.from_dict({"prompt": list(map(str, seeds))}),
             processing_class=tokenizer,
             peft_config=peft_config(recipe.model),
         )
@@ -94,8 +94,21 @@ def grpo_arguments(recipe: RLVERecipe) -> GRPOConfig:
         scale_rewards="group",
         mask_truncated_completions=False,
         model_init_kwargs={"dtype": recipe.model.dtype, "attn_implementation": recipe.model.attention},
-        shuffle_dataset=True,
+        shuffle_dataset=False,  # see blueprint_order
     )
+
+
+def blueprint_order(source: BlueprintSource, needed: int, seed: int) -> list[int]:
+    """Seeds for a whole run, pass after pass through the blueprints, each pass in an order of its own.
+
+    Said at once, since a sampler's second order depends on its first, which a resumed run does not draw.
+    """
+    order: list[int] = []
+    for lap in range(-(-needed // source.count)):
+        seeds = list(range(source.first_seed, source.first_seed + source.count))
+        random.Random(f"blueprints {seed} {lap}").shuffle(seeds)
+        order += seeds
+    return order[:needed]
 
 
 def part_rewards() -> list[Any]:
@@ -134,7 +147,7 @@ class RLVETrainer(GRPOTrainer):
         engine = trainer.player.engine
         engine.model, engine.version = trainer.accelerator.unwrap_model(trainer.model_wrapped), update
         blueprints = [trainer.blueprint(int(seed)) for seed in prompts]
-        seeds = [hash_seed(update, rank, i) for i in range(len(prompts))]
+        seeds = [hash_seed(recipe.seed, update, rank * len(prompts) + i) for i in range(len(prompts))]
         trainer.rollouts = trainer.player.play(blueprints, seeds)
         ledgers = [rollout.ledger for rollout in trainer.rollouts]
         return {
@@ -183,6 +196,7 @@ class RLVETrainer(GRPOTrainer):
         return found
 
     def _compute_loss(self, model: Any, inputs: dict[str, Any]) -> torch.Tensor:
+        inputs = trimmed(inputs)
         loss = super()._compute_loss(model, inputs)
         mask = inputs["completion_mask"] * inputs["tool_mask"]
         gap = ((self._trained_logps - inputs["sampling_per_token_logps"]).abs() * mask).sum() / mask.sum().clamp(min=1)
@@ -243,6 +257,21 @@ def spread(credit: Sequence[Sequence[float]], rollouts: Sequence[Rollout], compl
         for value, (start, end) in zip(values, ledger.spans):
             advantages[row, start - ledger.prompt_length : end - ledger.prompt_length] = value
     return advantages
+
+
+def trimmed(inputs: dict[str, Any]) -> dict[str, Any]:
+    """A micro-batch without the columns that are padding in all of its rows (TRL pads to the whole batch's longest)."""
+    columns = inputs["completion_ids"].shape[1]
+    prompt_start = int(inputs["prompt_mask"].any(0).int().argmax())
+    longest = max(1, int(inputs["completion_mask"].sum(1).max()))
+    return {
+        key: value[:, prompt_start:]
+        if key in ("prompt_ids", "prompt_mask")
+        else value[:, :longest]
+        if torch.is_tensor(value) and value.dim() == 2 and value.shape[1] == columns
+        else value
+        for key, value in inputs.items()
+    }
 
 
 def episode_metrics(gathered: Sequence[Mapping[str, Any]]) -> dict[str, float]:

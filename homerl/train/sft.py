@@ -102,8 +102,9 @@ def data_file(data: str) -> Path:
 
 def load_dialogues(data: str) -> Any:
     """Rows with `messages` and `tools`, from a folder with trajectories.jsonl, a JSONL file or a hub dataset."""
-    from datasets import load_dataset
+    from datasets import disable_progress_bars, load_dataset
 
+    disable_progress_bars()
     path = data_file(data)
     rows = (
         load_dataset("json", data_files=str(path), split="train")

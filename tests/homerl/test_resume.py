@@ -1,0 +1,259 @@
+"""Kill -9, the same command again: nothing is lost, nothing happens twice, and the end is an unbroken run's."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from safetensors.torch import load_file
+
+ROOT = Path(__file__).parents[2]
+SIZES = {"hidden_size": 64, "layers": 2, "heads": 2, "kv_heads": 2, "head_dim": 32, "intermediate_size": 128}
+OPTIM = {"warmup": 0.1, "batch": 4, "gradient_checkpointing": False, "log_steps": 1}
+TIMES = ("train_", "step_time", "num_tokens", "profiling", "epoch")  # of the clock, or counted from a start
+
+
+@pytest.fixture
+def sft(dialogues, tmp_path) -> dict[str, Any]:
+    """A recipe of 60 updates with a checkpoint every 5."""
+    settings = {"learning_rate": 3e-3, "max_steps": 60, "save_steps": 5, "max_length": 1024, "packing": False}
+    return {
+        "homerl": 1, "run": "sft", "cpu": True, "out": str(tmp_path / "sft"), "data": str(dialogues),
+        "model": {"dtype": "float32", "from_scratch": SIZES}, "wandb": {"mode": "disabled"}, "sft": OPTIM | settings,
+    }  # fmt: skip
+
+
+@pytest.fixture
+def rlve(model, tokenizer, task, tmp_path) -> dict[str, Any]:
+    """A recipe of 8 updates with a checkpoint every 2."""
+    model.save_pretrained(tmp_path / "start")
+    tokenizer.save_pretrained(tmp_path / "start")
+    settings = {
+        "learning_rate": 1e-3, "updates": 8, "save_steps": 2, "blueprints_per_update": 2, "group": 4,
+        "max_tokens": 24, "max_episode_tokens": 512,
+    }  # fmt: skip
+    return {
+        "homerl": 1, "run": "rlve", "cpu": True, "out": str(tmp_path / "rlve"), "wandb": {"mode": "disabled"},
+        "model": {"name": str(tmp_path / "start"), "dtype": "float32"}, "limits": {"turns": 3, "steps": 4},
+        "blueprints": {"recipe": task.model_dump(mode="json"), "count": 6}, "rlve": OPTIM | settings,
+    }  # fmt: skip
+
+
+def written(recipe: dict[str, Any], folder: Path, **changes: Any) -> Path:
+    path = folder / f"{Path(changes.get('out', recipe['out'])).name}.yaml"
+    path.write_text("homerl: 1\n" + yaml.safe_dump({k: v for k, v in (recipe | changes).items() if k != "homerl"}))
+    return path
+
+
+def start(*command: str | Path) -> subprocess.Popen:
+    """A command in a process group of its own."""
+    environment = os.environ | {"OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT)}
+    with (Path(command[-1]).parent / "log.txt").open("a") as log:
+        return subprocess.Popen(list(map(str, command)), env=environment, stdout=log, stderr=log, start_new_session=True, cwd=ROOT)
+
+
+def finish(*command: str | Path) -> None:
+    process = start(*command)
+    assert process.wait(280) == 0, (Path(command[-1]).parent / "log.txt").read_text()[-3000:]
+
+
+def wait_for(holds: Callable[[], bool], process: subprocess.Popen, seconds: float = 250) -> None:
+    for _ in range(int(seconds * 200)):
+        if holds():
+            return
+        assert process.poll() is None, f"ended too soon, with code {process.returncode}"
+        time.sleep(0.005)
+    raise AssertionError("nothing happened")
+
+
+def lines(out: Path) -> list[dict[str, Any]]:
+    """Updates in metrics.jsonl; a line that is being written is not one yet."""
+    text = (out / "metrics.jsonl").read_text() if (out / "metrics.jsonl").exists() else ""
+    rows = [json.loads(line) for line in text.splitlines(keepends=True) if line.endswith("\n")]
+    return [row for row in rows if "loss" in row]
+
+
+def figures(out: Path) -> list[dict[str, float]]:
+    return [{key: value for key, value in row.items() if not key.startswith(TIMES)} for row in lines(out)]
+
+
+def kill_at(update: int, out: Path, *command: str | Path) -> None:
+    """Start a command and kill all of its group once an update is logged and a checkpoint stands."""
+    process = start(*command)
+    wait_for(lambda: len(lines(out)) >= update and bool(checkpoints(out)), process)
+    os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+    assert not (out / "model").exists(), "it was over before it was killed"
+
+
+def checkpoints(out: Path) -> list[int]:
+    return sorted(int(path.parent.name.split("-")[1]) for path in out.glob("checkpoints/*/trainer_state.json"))
+
+
+def same_run(unbroken: Path, resumed: Path, updates: int) -> None:
+    first, second = figures(unbroken), figures(resumed)
+    assert [row["step"] for row in first] == [row["step"] for row in second] == list(range(1, updates + 1))
+    for one, other in zip(first, second):
+        assert other == pytest.approx(one, abs=1e-5, rel=1e-5)
+    totals = [json.loads(line) for line in (resumed / "metrics.jsonl").read_text().splitlines() if "train_runtime" in line]
+    assert len(totals) == 1 and totals[0]["step"] == updates
+    weights, others = (load_file(out / "model/model.safetensors") for out in (unbroken, resumed))
+    assert weights.keys() == others.keys()
+    assert all((others[name] - tensor).abs().max() < 1e-5 for name, tensor in weights.items())
+
+
+@pytest.mark.parametrize("settings", [{}, {"muon": 0.02, "in_order": True}], ids=["adamw", "muon"])
+def test_sft_killed_and_started_again_is_an_unbroken_run(sft, tmp_path, settings):
+    """In real processes under --all (below); here only the one that is killed."""
+    from homerl.recipe import load_recipe
+    from homerl.train.sft import train_sft
+
+    recipe = sft | {"sft": sft["sft"] | settings}
+    broken, whole = written(recipe, tmp_path), written(recipe, tmp_path, out=str(tmp_path / "whole"))
+    out = tmp_path / "sft"
+    kill_at(12, out, sys.executable, broken)
+    assert 5 <= checkpoints(out)[-1] < 60
+    with (out / "metrics.jsonl").open("a") as metrics:
+        metrics.write('{"step": 3, "lo')  # the kill may fall into a line
+    (out / "checkpoints/checkpoint-59").mkdir()  # or into a checkpoint
+    (out / "checkpoints/checkpoint-59/trainer_state.json").write_text('{"epoch"')
+    train_sft(load_recipe(broken))
+    train_sft(load_recipe(whole))
+    same_run(tmp_path / "whole", out, 60)
+
+
+@pytest.mark.parametrize("settings", [{"max_steps": 4}, {"epochs": 0.2, "max_steps": -1}, {"epochs": 1, "max_steps": -1}])
+def test_a_finished_run_started_again_changes_nothing(sft, tmp_path, settings):
+    """As after a kill between the last checkpoint and the final model."""
+    from homerl.recipe import load_recipe
+    from homerl.train.sft import train_sft
+
+    recipe = load_recipe(written(sft | {"sft": sft["sft"] | settings}, tmp_path))
+    seen = []
+    for _ in range(2):
+        train_sft(recipe)
+        seen.append(((recipe.out / "model/model.safetensors").read_bytes(), figures(recipe.out)))
+    assert seen[0] == seen[1]
+    assert sum("train_runtime" in line for line in (recipe.out / "metrics.jsonl").read_text().splitlines()) == 1
+
+
+LAUNCHERS = {
+    "accelerate": ["-m", "accelerate.commands.launch"],
+    "two ranks": ["-m", "torch.distributed.run", "--standalone", "--nproc_per_node=2"],
+}
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("launcher", LAUNCHERS)
+def test_sft_in_real_processes(sft, tmp_path, launcher):
+    command = [sys.executable, *LAUNCHERS[launcher]]
+    broken, whole = written(sft, tmp_path), written(sft, tmp_path, out=str(tmp_path / "whole"))
+    kill_at(7, tmp_path / "sft", *command, broken)
+    kill_at(25, tmp_path / "sft", *command, broken)
+    finish(*command, broken)
+    finish(*command, whole)
+    same_run(tmp_path / "whole", tmp_path / "sft", 60)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("settings", [{}, {"credit": "trajectory", "iterations": 2, "save_steps": 1}], ids=["step", "two iterations"])
+@pytest.mark.parametrize("launcher", LAUNCHERS)
+def test_rlve_in_real_processes(rlve, tmp_path, launcher, settings):
+    """Six blueprints, two an update: the run goes through them more than twice, and is killed in the second pass."""
+    rlve["rlve"] |= settings
+    command = [sys.executable, *LAUNCHERS[launcher]]
+    broken, whole = written(rlve, tmp_path), written(rlve, tmp_path, out=str(tmp_path / "whole"))
+    out = tmp_path / "rlve"
+    kill_at(3, out, *command, broken)
+    kill_at(6, out, *command, broken)
+    finish(*command, broken)
+    finish(*command, whole)
+    updates = 8 * settings.get("iterations", 1)
+    same_run(tmp_path / "whole", out, updates)
+    files = sorted(path.name for path in (out / "rollouts").glob("*.jsonl"))
+    assert files == sorted(path.name for path in (tmp_path / "whole/rollouts").iterdir()) and len(files) == 8
+    for name in files:
+        assert (out / "rollouts" / name).read_bytes() == (tmp_path / "whole/rollouts" / name).read_bytes()
+
+
+# The flywheel
+
+OVERRIDES = [
+    "--sft.max_steps", "80", "--sft.save_steps", "5", "--rlve.updates", "6", "--synth.blueprints", "120", "--synth.shard", "5",
+    "--wandb.mode", "disabled",
+]  # fmt: skip
+MIDDLES: dict[str, Callable[[Path], bool]] = {
+    "synth": lambda out: len(list(out.glob("synth/shards/*/*.stats.json"))) >= 3,
+    "sft": lambda out: len(lines(out / "sft")) >= 12,
+    "rlve": lambda out: len(lines(out / "rlve")) >= 2,
+    "the first benchmark": lambda out: (out / "untrained/bench.yaml").exists(),
+    "between benchmarks": lambda out: (out / "untrained/bench/heldout/score.json").exists(),
+}
+PRODUCTS = (
+    "synth/trajectories.jsonl", "synth/blueprints.jsonl", "synth/stats.json",
+    *(f"{model}/bench/heldout/{name}" for model in ("untrained", "sft", "rlve") for name in ("score.json", "results.jsonl", "trajectories.jsonl")),
+)  # fmt: skip
+
+
+def descendants(pid: int) -> Iterator[int]:
+    """Every process below one."""
+    parents: dict[int, list[int]] = {}
+    for entry in Path("/proc").glob("[0-9]*"):
+        try:
+            parent = int((entry / "stat").read_text().rpartition(")")[2].split()[1])
+        except (OSError, ValueError, IndexError):
+            continue
+        parents.setdefault(parent, []).append(int(entry.name))
+    todo = [pid]
+    while todo:
+        children = parents.get(todo.pop(), [])
+        yield from children
+        todo += children
+
+
+def alive(pid: int) -> bool:
+    try:
+        return (Path("/proc") / str(pid) / "stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+@pytest.mark.long
+@pytest.mark.timeout(1200)
+def test_a_flywheel_killed_in_every_stage_ends_as_an_unbroken_one(tmp_path):
+    """Only the flywheel itself is killed: what it started ends by itself, or the next start would meet it."""
+    recipe = ROOT / "recipes/smoke.yaml"
+
+    def begin(out: Path) -> subprocess.Popen:
+        with (tmp_path / "log.txt").open("a") as log:
+            return subprocess.Popen(
+                [sys.executable, str(recipe), "--out", str(out), *OVERRIDES], cwd=tmp_path, stdout=log, stderr=log,
+                env=os.environ | {"OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT)}, start_new_session=True,
+            )  # fmt: skip
+
+    broken, whole = tmp_path / "broken", tmp_path / "whole"
+    for in_the_middle in MIDDLES.values():
+        process = begin(broken)
+        wait_for(lambda: in_the_middle(broken), process)  # noqa: B023
+        below = list(descendants(process.pid))
+        assert below
+        process.kill()
+        process.wait()
+        deadline = time.monotonic() + 20
+        while any(map(alive, below)):
+            assert time.monotonic() < deadline, "a stage outlived its flywheel"
+            time.sleep(0.05)
+    for out in (broken, whole):
+        assert begin(out).wait(600) == 0, (tmp_path / "log.txt").read_text()[-3000:]
+    for product in PRODUCTS:
+        assert (broken / product).read_bytes() == (whole / product).read_bytes(), product
+    same_run(whole / "sft", broken / "sft", 80)
+    same_run(whole / "rlve", broken / "rlve", 6)
+    assert not list(broken.rglob("*.making"))
