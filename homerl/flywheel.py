@@ -26,6 +26,7 @@ from homerl.lifetime import PARENT
 from homerl.progress import progress_bar
 from homerl.recipe import FlywheelRecipe, resolved
 
+LOCK_SECONDS = 10.0  # a killed run may take a moment to let go
 SHARED = ("homerl", "seed", "parallel", "cpu", "wandb")
 
 
@@ -146,7 +147,7 @@ def alone(out: Path) -> Iterator[None]:
     out.mkdir(parents=True, exist_ok=True)
     lock = FileLock(out / ".lock")
     try:
-        with lock.acquire(timeout=10):
+        with lock.acquire(timeout=LOCK_SECONDS):
             yield
     except Timeout:
         raise InputError("another run works in this folder", where=str(out), remedy="wait for it, or choose --out") from None

@@ -201,8 +201,9 @@ class SFTRecipe(Base):
     sft: SFTSettings = SFTSettings()
 
 
-class RLVERecipe(Base):
-    run: Literal["rlve"]
+class RLVESections(Base):
+    """What a run says that plays blueprints with the model in training."""
+
     model: ModelSettings
     blueprints: BlueprintSource = BlueprintSource()
     rlve: RLVESettings = RLVESettings()
@@ -210,6 +211,10 @@ class RLVERecipe(Base):
     user: UserSettings = UserSettings()
     limits: EpisodeLimits = EpisodeLimits()
     sentinel: SentinelSettings = SentinelSettings()
+
+
+class RLVERecipe(RLVESections):
+    run: Literal["rlve"]
 
 
 class BenchRecipe(Base):
@@ -218,19 +223,12 @@ class BenchRecipe(Base):
     bench: BenchSettings = BenchSettings()
 
 
-class FlywheelRecipe(Base):
+class FlywheelRecipe(RLVESections):
     """All stages in order: synthesis, SFT, RLVE, and a benchmark of each model on the way."""
 
     run: Literal["flywheel"]
-    model: ModelSettings
     synth: SynthesisConfig = SynthesisConfig()
     sft: SFTSettings = SFTSettings()
-    blueprints: BlueprintSource = BlueprintSource()
-    rlve: RLVESettings = RLVESettings()
-    rewards: RewardWeights = RewardWeights()
-    user: UserSettings = UserSettings()
-    limits: EpisodeLimits = EpisodeLimits()
-    sentinel: SentinelSettings = SentinelSettings()
     bench: BenchSettings = BenchSettings()
 
 

@@ -25,13 +25,16 @@ class Expert:
     """Answers from the plan of the intent that the user last spoke of.
 
     `styles` weighs how it works: `snippet` (all calls at once), `stepwise` (a call a message), `query_first`
-    (reads the device before it acts). `mistakes` is the chance that a candidate is wrong.
+    (reads the device before it acts). `mistakes` is the chance that a candidate is wrong. A `minimal` expert leaves
+    out calls that would change nothing; what it sees and a policy cannot is the gap that RL has to close.
     """
 
     name = "expert"
 
-    def __init__(self, seed: int = 0, mistakes: float = 0.0, styles: dict[str, float] | None = None) -> None:
-        self.seed, self.mistakes = seed, mistakes
+    def __init__(
+        self, seed: int = 0, mistakes: float = 0.0, styles: dict[str, float] | None = None, minimal: bool = False
+    ) -> None:
+        self.seed, self.mistakes, self.minimal = seed, mistakes, minimal
         self.styles = styles or {"snippet": 1.0}
 
     async def propose(self, episode: Episode, n: int = 1) -> Sequence[Reply]:
@@ -56,6 +59,7 @@ class Expert:
             return rng.choice(MISTAKES)(intent, episode, rng)
         style = rng.choices(list(self.styles), list(self.styles.values()))[0]
         todo = remaining(intent, episode)
+        todo = needed(todo, episode) if self.minimal else todo
         if style == "query_first" and episode.messages[-1]["role"] == "user":
             call = tool_call("query_status", {"did": todo[0].did})
             return {"role": "assistant", "content": "", "tool_calls": [call]}
@@ -67,6 +71,16 @@ def remaining(intent: Intent, episode: Episode) -> list[Call]:
     turn = list(takewhile(lambda m: m["role"] != "user", reversed(episode.messages)))
     made = "".join(json.loads(c["function"]["arguments"]).get("code", "") for m in turn for c in m.get("tool_calls", ()))
     return [call for call in intent.plan if call.code not in made] or list(intent.plan)
+
+
+def needed(calls: list[Call], episode: Episode) -> list[Call]:
+    """The calls that change something now: an oracle sees that a device is on already, a policy does not."""
+    probe, kept = episode.home.fork(), []
+    for call in calls:
+        key = probe.state_key()
+        probe.call(call.did, call.service, call.args)
+        kept += [call] if probe.state_key() != key else []
+    return kept or calls
 
 
 def _run(calls: Sequence[Call], episode: Episode) -> Message:

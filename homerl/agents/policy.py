@@ -155,7 +155,7 @@ class TransformersEngine:
                     if not future.cancelled():
                         future.set_exception(error)
                 continue
-            for (_, future), sample in zip(part, samples):
+            for (_, future), sample in zip(part, samples, strict=True):
                 if not future.cancelled():
                     future.set_result(sample)
 
@@ -177,7 +177,7 @@ class TransformersEngine:
             )
         new = output[:, ids.shape[1] :]
         logprobs = scores.of(output, new.shape[1])
-        return [self._sample(row, row_logprobs) for row, row_logprobs in zip(new.tolist(), logprobs.tolist())]
+        return [self._sample(row, row_logprobs) for row, row_logprobs in zip(new.tolist(), logprobs.tolist(), strict=True)]
 
     def _sample(self, ids: list[int], logprobs: list[float]) -> Sample:
         end = self.tokenizer.eos_token_id

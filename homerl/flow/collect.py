@@ -36,6 +36,7 @@ class ExpertConfig(Model):
 
     mistakes: float = 0.25
     styles: dict[str, float] = {"snippet": 1.0}
+    minimal: bool = Field(False, description="leave out calls that would change nothing")
 
 
 class SynthesisConfig(Model):
@@ -89,7 +90,7 @@ def make_shard(config: SynthesisConfig, shard: range, folder: Path) -> None:
 def _one(config: SynthesisConfig, index: int, dropped: Counter) -> tuple[list[dict], dict[str, Any]]:
     seed = config.first_seed + index
     blueprint = make_blueprint(config.recipe_of(index), config.split, seed, dropped)
-    expert = Expert(seed, config.expert.mistakes, config.expert.styles)
+    expert = Expert(seed, config.expert.mistakes, config.expert.styles, config.expert.minimal)
     users = [ScriptedUser(seed + i) for i in range(config.search.k_user)]
     found, stats = asyncio.run(search(blueprint, expert, users, config.search, config.limits))
     kept = sorted(found, key=lambda trajectory: len(trajectory.steps))[: config.per_blueprint]

@@ -31,7 +31,7 @@ def trajectory_credit(group: Steps) -> list[list[float]]:
     The deviation is the sample's (n - 1), as TRL computes it.
     """
     totals = np.array([sum(rewards) for rewards in group])
-    return [[float(a)] * len(rewards) for a, rewards in zip(_normalised(totals, totals), group)]
+    return [[float(a)] * len(rewards) for a, rewards in zip(_normalised(totals, totals), group, strict=True)]
 
 
 def step_credit(group: Steps, gamma: float = 1.0, baseline: str = "pooled") -> list[list[float]]:

@@ -31,7 +31,8 @@ class ProgressCallback(TrainerCallback):
         kept = [line for line in self._lines() if _is_update(line, state.global_step)]
         write_atomic(self.path, "".join(kept))
         self.bar = progress_bar()
-        self.task = self.bar.add_task(self.name, total=max(state.max_steps, state.global_step), completed=state.global_step, note="")
+        total = max(state.max_steps, state.global_step)  # a finished run has nothing left to do
+        self.task = self.bar.add_task(self.name, total=total, completed=state.global_step, note="")
         self.bar.start()
 
     def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:

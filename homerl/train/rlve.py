@@ -22,7 +22,16 @@ from trl import GRPOConfig, GRPOTrainer
 from envs.documents import InputError
 from homerl.agents.policy import TransformersEngine
 from homerl.recipe import BlueprintSource, RLVERecipe
-from homerl.train.common import common_arguments, fit, is_adapter, load_policy, load_tokenizer, peft_config, require, world_size
+from homerl.train.common import (
+    common_arguments,
+    fit,
+    is_adapter,
+    load_policy,
+    load_tokenizer,
+    peft_config,
+    require,
+    world_size,
+)  # fmt: skip
 from homerl.train.credit import assign, last_step_only, step_credit, trajectory_credit
 from homerl.train.rollout import Player, Rollout, blueprint_of
 from homerl.train.sentinel import Sentinel, UpdateSignal
@@ -181,9 +190,8 @@ class RLVETrainer(GRPOTrainer):
     def _report(self, gathered: list[dict[str, Any]], credit: list[list[float]]) -> None:
         """Log what the update saw and let the sentinel judge it; the same on every rank."""
         returns = [sum(row["rewards"]) for row in gathered]
-        signal = UpdateSignal(
-            credit, [row["lengths"] for row in gathered], returns, [row["counts"] for row in gathered], self.recipe.rlve.group
-        )
+        lengths, counts = ([row[key] for row in gathered] for key in ("lengths", "counts"))
+        signal = UpdateSignal(credit, lengths, returns, counts, self.recipe.rlve.group)
         metrics = signal.metrics() | episode_metrics(gathered)
         for name, value in metrics.items():
             self._metrics["train"][name].append(value)
@@ -252,9 +260,9 @@ def spread(credit: Sequence[Sequence[float]], rollouts: Sequence[Rollout], compl
     A sample that a failing world never answered is the last span and has no step, so no credit.
     """
     advantages = torch.zeros(completion_ids.shape, dtype=torch.float32, device=completion_ids.device)
-    for row, (values, rollout) in enumerate(zip(credit, rollouts)):
+    for row, (values, rollout) in enumerate(zip(credit, rollouts, strict=True)):
         ledger = rollout.ledger
-        for value, (start, end) in zip(values, ledger.spans):
+        for value, (start, end) in zip(values, ledger.spans, strict=False):
             advantages[row, start - ledger.prompt_length : end - ledger.prompt_length] = value
     return advantages
 

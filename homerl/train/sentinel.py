@@ -43,8 +43,8 @@ class UpdateSignal:
         """Zero-advantage share, advantage mass and sampled tokens by step index, and group variance."""
         tokens, zero, mass = defaultdict(int), defaultdict(int), defaultdict(float)
         kept = self.kept()
-        for row, lengths in compress(zip(self.advantages, self.lengths), kept.repeat(self.group)):
-            for index, (advantage, length) in enumerate(zip(row, lengths)):
+        for row, lengths in compress(zip(self.advantages, self.lengths, strict=True), kept.repeat(self.group)):
+            for index, (advantage, length) in enumerate(zip(row, lengths, strict=True)):
                 tokens[index] += length
                 zero[index] += length * (abs(advantage) < NOTHING)
                 mass[index] += length * abs(advantage)

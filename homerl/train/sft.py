@@ -74,7 +74,7 @@ def refuse_long(rows: Any, tokenizer: Any, limit: int, data: str) -> list[int]:
         part = rows[start : start + 1000]
         texts = [
             tokenizer.apply_chat_template(messages, tools=json.loads(tools), tokenize=False)
-            for messages, tools in zip(part["messages"], part["tools"])
+            for messages, tools in zip(part["messages"], part["tools"], strict=True)
         ]
         for number, ids in enumerate(tokenizer(texts, add_special_tokens=False)["input_ids"], start + 1):
             if len(ids) > limit:

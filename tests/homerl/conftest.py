@@ -1,6 +1,7 @@
 """A few synthesised dialogues and a tiny model made from them, once a session."""
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,8 @@ import pytest
 from homerl.blueprints.author import BlueprintRecipe
 from homerl.flow.collect import ExpertConfig, SynthesisConfig, make_shard
 from homerl.trajectory import Trajectory, from_row, read_rows, write_rows
+
+os.environ.setdefault("OMP_NUM_THREADS", "1")  # before torch is loaded: tiny matrices lose by threads
 
 HOME = {"devices": (2, 3), "did_range": (1001, 1060), "categories": ("light", "heater", "curtain", "fan", "plug")}
 TASK = BlueprintRecipe.model_validate({"home": HOME, "intents": (1, 2), "phrasings": 2})
@@ -70,4 +73,3 @@ def model(tiny: Path) -> Any:
             if parameter.dim() == 2:
                 parameter.normal_(0, 0.15)
     return model
-

@@ -41,7 +41,7 @@ def test_trajectory_credit_is_trls_advantage_of_the_returns(group):
     theirs = (rewards - torch.nanmean(rewards, dim=1)) / (nanstd(rewards, dim=1) + 1e-4)
     ours = trajectory_credit(group)
     assert [row[0] for row in ours] == pytest.approx(theirs[0].tolist(), abs=1e-6)
-    assert all(len(set(row)) == 1 and len(row) == len(rewards) for row, rewards in zip(ours, group))
+    assert all(len(set(row)) == 1 and len(row) == len(rewards) for row, rewards in zip(ours, group, strict=True))
 
 
 def test_pooled_step_credit_by_hand():
@@ -91,8 +91,11 @@ def test_index_credit_has_mean_zero_at_every_step_index(group):
         assert abs(np.mean(reached)) < 1e-9
 
 
-@given(st.integers(1, 4).flatmap(lambda n: st.lists(st.lists(REWARDS, min_size=n, max_size=n), min_size=2, max_size=6)),
-       REWARDS, st.sampled_from(["pooled", "index"]))  # fmt: skip
+@given(
+    st.integers(1, 4).flatmap(lambda n: st.lists(st.lists(REWARDS, min_size=n, max_size=n), min_size=2, max_size=6)),
+    REWARDS,
+    st.sampled_from(["pooled", "index"]),
+)
 def test_what_every_member_gets_at_its_last_step_changes_nothing(group, bonus, baseline):
     more = [[*row[:-1], row[-1] + bonus] for row in group]
     assert flat(step_credit(more, baseline=baseline)) == pytest.approx(flat(step_credit(group, baseline=baseline)), abs=1e-9)
@@ -127,7 +130,7 @@ def test_groups_are_apart_and_one_that_does_not_count_is_dropped_whole():
     good, other = [[1.0], [0.0]], [[5.0, 0.0], [1.0]]
     rewards, counts = good + other + good, [True, True, True, False, True, True]
     credit = assign(rewards, 2, counts, step_credit)
-    assert credit == step_credit(good) + [[0.0, 0.0], [0.0]] + step_credit(good)
+    assert credit == [*step_credit(good), [0.0, 0.0], [0.0], *step_credit(good)]
     assert flat(credit).any()
 
 

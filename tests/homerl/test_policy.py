@@ -9,15 +9,20 @@ import pytest
 import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from transformers import GenerationConfig
+from tokenizers import Tokenizer
+from tokenizers.models import BPE
+from transformers import GenerationConfig, PreTrainedTokenizerFast
 
+from envs.documents import InputError
 from homerl.agents.policy import PolicyAgent, Sample, TokenLedger, TransformersEngine, left_pad, render_new
 from homerl.blueprints.author import make_blueprint
 from homerl.blueprints.blueprint import Blueprint
 from homerl.chat import chat_template, parse_reply, pyexec_message, tool_call
 from homerl.episode import Episode, EpisodeLimits
 from homerl.play import InfraError, Utterance, play
+from homerl.train.common import load_tokenizer
 from homerl.train.rollout import Player
+from homerl.train.tiny import PAD
 from homerl.trajectory import Outcome, Trajectory, from_row, read_rows, to_row, write_rows
 from homerl.users.scripted import ScriptedUser
 from rewards.composite import RewardWeights
@@ -63,7 +68,9 @@ def speaker(request, tokenizer):
     return found
 
 
-def converse(tokenizer, blueprint, said: Sequence[str], heard: Sequence[str], cut=(), limits=LONG) -> tuple[TokenLedger, Trajectory]:
+def converse(
+    tokenizer, blueprint, said: Sequence[str], heard: Sequence[str], cut=(), limits=LONG
+) -> tuple[TokenLedger, Trajectory]:
     agent = PolicyAgent(Script(tokenizer, *said, cut=cut), tokenizer)
     return agent.ledger, asyncio.run(play(Episode.begin(blueprint, limits), agent, Speaks(*heard)))
 
@@ -78,9 +85,12 @@ def rendered(tokenizer, trajectory: Trajectory) -> tuple[list[int], list[int]]:
     """(ids, assistant mask) of the dialogue up to the assistant's last word."""
     last = max(i for i, message in enumerate(trajectory.messages) if message["role"] == "assistant")
     whole = tokenizer.apply_chat_template(
-        list(trajectory.messages[: last + 1]), tools=list(trajectory.tools), tokenize=True, return_dict=True,
+        list(trajectory.messages[: last + 1]),
+        tools=list(trajectory.tools),
+        tokenize=True,
+        return_dict=True,
         return_assistant_tokens_mask=True,
-    )  # fmt: skip
+    )
     newline = len(tokenizer.encode("\n"))
     return whole["input_ids"][:-newline], whole["assistant_masks"][:-newline]
 
@@ -91,8 +101,8 @@ def same_as_rendered(tokenizer, ledger: TokenLedger, trajectory: Trajectory) -> 
     assert ledger.mask == mask
     assert len(ledger.spans) == len(trajectory.steps)
     assert [i for start, end in ledger.spans for i in range(start, end)] == [i for i, one in enumerate(mask) if one]
-    assert [v for v, one in zip(ledger.versions, mask) if one] == [7] * sum(mask)
-    assert all(p == 0 for p, one in zip(ledger.logprobs, mask) if not one)
+    assert [v for v, one in zip(ledger.versions, mask, strict=True) if one] == [7] * sum(mask)
+    assert all(p == 0 for p, one in zip(ledger.logprobs, mask, strict=True) if not one)
     assert ledger.prompt_length == mask.index(1)
 
 
@@ -115,9 +125,11 @@ def test_several_calls_words_refusals_and_turns(speaker, blueprint):
         "role": "assistant",
         "content": "Let me see.",
         "tool_calls": [
-            tool_call("query_status", {"did": did}), tool_call("query_spec", {"did": "9999"}), tool_call("nothing", {}),
+            tool_call("query_status", {"did": did}),
+            tool_call("query_spec", {"did": "9999"}),
+            tool_call("nothing", {}),
         ],
-    }  # fmt: skip
+    }
     said = [
         spoken(speaker, several),
         spoken(speaker, pyexec_message(f'device("{did}").é“\\n\\\\"\nüñ(\t)')),
@@ -127,7 +139,9 @@ def test_several_calls_words_refusals_and_turns(speaker, blueprint):
         spoken(speaker, pyexec_message("import os")),
         "Two words\n\nand more 🙂.",
     ]
-    ledger, played = converse(speaker, blueprint, said, ["do it", "this one", "no, that  one\n", "well?"], limits=EpisodeLimits(steps=7))
+    ledger, played = converse(
+        speaker, blueprint, said, ["do it", "this one", "no, that  one\n", "well?"], limits=EpisodeLimits(steps=7)
+    )
     assert played.outcome is Outcome.STEP_LIMIT
     observed = [len(step.observations) for step in played.steps]
     assert observed == [3, 1, 0, 1, 1, 1, 0]
@@ -154,11 +168,38 @@ def test_an_alien_template_is_refused(tokenizer):
         render_new(alien, [{"role": "user", "content": "and now?"}], (), first=False)
 
 
+def test_a_models_own_template_and_end_give_way_to_ours(tokenizer, tmp_path):
+    """As with a base model, whose end of text ends no turn, or with Qwen3's template, which drops what was thought."""
+    stock = copy.deepcopy(tokenizer)
+    stock.chat_template, stock.eos_token = "{{ messages[0].content }}", PAD
+    stock.save_pretrained(tmp_path)
+    loaded = load_tokenizer(str(tmp_path))
+    assert (loaded.eos_token, loaded.chat_template, loaded.eos_token_id) == (
+        "<|im_end|>",
+        chat_template(),
+        tokenizer.eos_token_id,
+    )
+
+
+def test_a_template_of_ours_stays_as_it_was_saved(tokenizer, tmp_path):
+    tokenizer.save_pretrained(tmp_path)
+    assert load_tokenizer(str(tmp_path)).chat_template == tokenizer.chat_template == chat_template(show_tools=False)
+
+
+def test_a_tokenizer_without_our_marks_is_refused(tmp_path):
+    alien = PreTrainedTokenizerFast(tokenizer_object=Tokenizer(BPE()), eos_token="</s>")
+    alien.save_pretrained(tmp_path)
+    with pytest.raises(InputError, match=r"no <\|im_end\|>\n.*ChatML"):
+        load_tokenizer(str(tmp_path))
+
+
 # Masks
 
 
 def test_a_cut_turn_gets_a_masked_end(tokenizer, blueprint):
-    ledger, _ = converse(tokenizer, blueprint, ["I would like", "Done."], ["one", "two"], cut=[0], limits=EpisodeLimits(turns=2))
+    ledger, _ = converse(
+        tokenizer, blueprint, ["I would like", "Done."], ["one", "two"], cut=[0], limits=EpisodeLimits(turns=2)
+    )
     end = tokenizer.eos_token_id
     (start, stop), (again, last) = ledger.spans
     assert tokenizer.decode(ledger.ids[start:stop]) == "I would like"
@@ -249,7 +290,7 @@ def forward(model, prompt: Sequence[int], ids: Sequence[int], temperature: float
 def test_log_probabilities_are_a_plain_forwards(model, tokenizer, trajectories, temperature):
     torch.manual_seed(5)
     asked = prompts(tokenizer, trajectories)
-    for prompt, found in zip(asked, sample(TransformersEngine(model, tokenizer, 12, temperature), *asked)):
+    for prompt, found in zip(asked, sample(TransformersEngine(model, tokenizer, 12, temperature), *asked), strict=True):
         assert len(found.ids) == len(found.logprobs) and 1 <= len(found.ids) <= 12
         expected = forward(model, prompt, found.ids, temperature or 1.0)
         torch.testing.assert_close(torch.tensor(found.logprobs), expected, atol=1e-5, rtol=0)
@@ -277,7 +318,9 @@ def test_a_sample_ends_with_its_first_end(model, tokenizer, trajectories):
 
 
 def test_a_models_own_generation_config_is_left_out_and_left_alone(model, tokenizer, trajectories):
-    own = GenerationConfig(repetition_penalty=5.0, top_k=1, no_repeat_ngram_size=1, min_p=0.5, temperature=0.1, do_sample=True)
+    own = GenerationConfig(
+        repetition_penalty=5.0, top_k=1, no_repeat_ngram_size=1, min_p=0.5, temperature=0.1, do_sample=True
+    )
     fussy = copy.deepcopy(model)
     fussy.generation_config = own
     asked = prompts(tokenizer, trajectories)
@@ -316,13 +359,34 @@ def test_left_pad():
 
 JUNK = st.one_of(
     st.text(max_size=60),
-    st.recursive(st.none() | st.booleans() | st.floats() | st.integers() | st.text(max_size=8),
-                 lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3), max_leaves=6).map(json.dumps),
-    st.fixed_dictionaries({}, optional={"name": st.sampled_from(["pyexec", "query_spec", "nothing", "", "step"]), "arguments": st.dictionaries(
-        st.sampled_from(["code", "did", "name", "self", ""]), st.none() | st.integers() | st.text(max_size=12) | st.lists(st.text(max_size=3)), max_size=3)}).map(json.dumps),
-)  # fmt: skip
-FRAMES = st.sampled_from(["<tool_call>{}</tool_call>", "<tool_call>\n{}\n", "{}</tool_call>", "so <tool_call>{}</tool_call> and {}", "{}",
-                          "<tool_call><tool_call>{}</tool_call></tool_call>", "<tool_call>{}</tool_call>\n<tool_call>{}</tool_call>"])  # fmt: skip
+    st.recursive(
+        st.none() | st.booleans() | st.floats() | st.integers() | st.text(max_size=8),
+        lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3),
+        max_leaves=6,
+    ).map(json.dumps),
+    st.fixed_dictionaries(
+        {},
+        optional={
+            "name": st.sampled_from(["pyexec", "query_spec", "nothing", "", "step"]),
+            "arguments": st.dictionaries(
+                st.sampled_from(["code", "did", "name", "self", ""]),
+                st.none() | st.integers() | st.text(max_size=12) | st.lists(st.text(max_size=3)),
+                max_size=3,
+            ),
+        },
+    ).map(json.dumps),
+)
+FRAMES = st.sampled_from(
+    [
+        "<tool_call>{}</tool_call>",
+        "<tool_call>\n{}\n",
+        "{}</tool_call>",
+        "so <tool_call>{}</tool_call> and {}",
+        "{}",
+        "<tool_call><tool_call>{}</tool_call></tool_call>",
+        "<tool_call>{}</tool_call>\n<tool_call>{}</tool_call>",
+    ]
+)
 
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow], deadline=None, max_examples=80)
@@ -361,7 +425,7 @@ def call(name: str, arguments: str) -> str:
     ],
 )
 def test_hostile_calls_are_refused_and_kept(tokenizer, blueprint, tmp_path, text):
-    ledger, played = converse(tokenizer, blueprint, [text, "Done."], ["go"], limits=EpisodeLimits(turns=1, steps=2))
+    _, played = converse(tokenizer, blueprint, [text, "Done."], ["go"], limits=EpisodeLimits(turns=1, steps=2))
     assert played.steps[0].facts.blocked or played.steps[0].facts.error
     tokenizer.apply_chat_template([_plain(message) for message in played.messages], tokenize=True)
     write_rows(tmp_path / "rows.jsonl", [to_row(played)])
@@ -378,5 +442,7 @@ def test_parse_reply_and_the_template_are_inverse(tokenizer, trajectories):
             message, malformed = parse_reply(spoken(tokenizer, step.message))
             assert malformed is None
             assert {**message, "tool_calls": message.get("tool_calls", [])} == {
-                "role": "assistant", "content": step.message["content"], "tool_calls": step.message.get("tool_calls", []),
-            }  # fmt: skip
+                "role": "assistant",
+                "content": step.message["content"],
+                "tool_calls": step.message.get("tool_calls", []),
+            }

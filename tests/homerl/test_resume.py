@@ -1,5 +1,6 @@
 """Kill -9, the same command again: nothing is lost, nothing happens twice, and the end is an unbroken run's."""
 
+import contextlib
 import json
 import os
 import signal
@@ -14,6 +15,14 @@ import pytest
 import yaml
 from safetensors.torch import load_file
 
+from envs.documents import InputError
+from homerl.agents.expert import Expert
+from homerl.bench.runner import run_suite
+from homerl.bench.score import paired_difference
+from homerl.blueprints.author import BlueprintRecipe
+from homerl.episode import EpisodeLimits
+from homerl.recipe import SuiteSettings
+
 ROOT = Path(__file__).parents[2]
 SIZES = {"hidden_size": 64, "layers": 2, "heads": 2, "kv_heads": 2, "head_dim": 32, "intermediate_size": 128}
 OPTIM = {"warmup": 0.1, "batch": 4, "gradient_checkpointing": False, "log_steps": 1}
@@ -25,9 +34,15 @@ def sft(dialogues, tmp_path) -> dict[str, Any]:
     """A recipe of 60 updates with a checkpoint every 5."""
     settings = {"learning_rate": 3e-3, "max_steps": 60, "save_steps": 5, "max_length": 1024, "packing": False}
     return {
-        "homerl": 1, "run": "sft", "cpu": True, "out": str(tmp_path / "sft"), "data": str(dialogues),
-        "model": {"dtype": "float32", "from_scratch": SIZES}, "wandb": {"mode": "disabled"}, "sft": OPTIM | settings,
-    }  # fmt: skip
+        "homerl": 1,
+        "run": "sft",
+        "cpu": True,
+        "out": str(tmp_path / "sft"),
+        "data": str(dialogues),
+        "model": {"dtype": "float32", "from_scratch": SIZES},
+        "wandb": {"mode": "disabled"},
+        "sft": OPTIM | settings,
+    }
 
 
 @pytest.fixture
@@ -36,14 +51,25 @@ def rlve(model, tokenizer, task, tmp_path) -> dict[str, Any]:
     model.save_pretrained(tmp_path / "start")
     tokenizer.save_pretrained(tmp_path / "start")
     settings = {
-        "learning_rate": 1e-3, "updates": 8, "save_steps": 2, "blueprints_per_update": 2, "group": 4,
-        "max_tokens": 24, "max_episode_tokens": 512,
-    }  # fmt: skip
+        "learning_rate": 1e-3,
+        "updates": 8,
+        "save_steps": 2,
+        "blueprints_per_update": 2,
+        "group": 4,
+        "max_tokens": 24,
+        "max_episode_tokens": 512,
+    }
     return {
-        "homerl": 1, "run": "rlve", "cpu": True, "out": str(tmp_path / "rlve"), "wandb": {"mode": "disabled"},
-        "model": {"name": str(tmp_path / "start"), "dtype": "float32"}, "limits": {"turns": 3, "steps": 4},
-        "blueprints": {"recipe": task.model_dump(mode="json"), "count": 6}, "rlve": OPTIM | settings,
-    }  # fmt: skip
+        "homerl": 1,
+        "run": "rlve",
+        "cpu": True,
+        "out": str(tmp_path / "rlve"),
+        "wandb": {"mode": "disabled"},
+        "model": {"name": str(tmp_path / "start"), "dtype": "float32"},
+        "limits": {"turns": 3, "steps": 4},
+        "blueprints": {"recipe": task.model_dump(mode="json"), "count": 6},
+        "rlve": OPTIM | settings,
+    }
 
 
 def written(recipe: dict[str, Any], folder: Path, **changes: Any) -> Path:
@@ -56,7 +82,9 @@ def start(*command: str | Path) -> subprocess.Popen:
     """A command in a process group of its own."""
     environment = os.environ | {"OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT)}
     with (Path(command[-1]).parent / "log.txt").open("a") as log:
-        return subprocess.Popen(list(map(str, command)), env=environment, stdout=log, stderr=log, start_new_session=True, cwd=ROOT)
+        return subprocess.Popen(
+            list(map(str, command)), env=environment, stdout=log, stderr=log, start_new_session=True, cwd=ROOT
+        )
 
 
 def finish(*command: str | Path) -> None:
@@ -84,12 +112,35 @@ def figures(out: Path) -> list[dict[str, float]]:
     return [{key: value for key, value in row.items() if not key.startswith(TIMES)} for row in lines(out)]
 
 
+def descendants(pid: int) -> Iterator[int]:
+    """Every process below one."""
+    parents: dict[int, list[int]] = {}
+    for entry in Path("/proc").glob("[0-9]*"):
+        try:
+            parent = int((entry / "stat").read_text().rpartition(")")[2].split()[1])
+        except (OSError, ValueError, IndexError):
+            continue
+        parents.setdefault(parent, []).append(int(entry.name))
+    todo = [pid]
+    while todo:
+        children = parents.get(todo.pop(), [])
+        yield from children
+        todo += children
+
+
+def kill(process: subprocess.Popen) -> None:
+    """As a machine that goes down does it: torchrun's workers are in groups of their own."""
+    for pid in (process.pid, *descendants(process.pid)):
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+    process.wait()
+
+
 def kill_at(update: int, out: Path, *command: str | Path) -> None:
-    """Start a command and kill all of its group once an update is logged and a checkpoint stands."""
+    """Start a command and kill it and all below it once an update is logged and a checkpoint stands."""
     process = start(*command)
     wait_for(lambda: len(lines(out)) >= update and bool(checkpoints(out)), process)
-    os.killpg(process.pid, signal.SIGKILL)
-    process.wait()
+    kill(process)
     assert not (out / "model").exists(), "it was over before it was killed"
 
 
@@ -100,7 +151,7 @@ def checkpoints(out: Path) -> list[int]:
 def same_run(unbroken: Path, resumed: Path, updates: int) -> None:
     first, second = figures(unbroken), figures(resumed)
     assert [row["step"] for row in first] == [row["step"] for row in second] == list(range(1, updates + 1))
-    for one, other in zip(first, second):
+    for one, other in zip(first, second, strict=True):
         assert other == pytest.approx(one, abs=1e-5, rel=1e-5)
     totals = [json.loads(line) for line in (resumed / "metrics.jsonl").read_text().splitlines() if "train_runtime" in line]
     assert len(totals) == 1 and totals[0]["step"] == updates
@@ -109,7 +160,9 @@ def same_run(unbroken: Path, resumed: Path, updates: int) -> None:
     assert all((others[name] - tensor).abs().max() < 1e-5 for name, tensor in weights.items())
 
 
-@pytest.mark.parametrize("settings", [{}, {"muon": 0.02, "in_order": True}], ids=["adamw", "muon"])
+@pytest.mark.parametrize(
+    "settings", [pytest.param({}, marks=pytest.mark.long), {"muon": 0.02, "in_order": True}], ids=["adamw", "muon"]
+)
 def test_sft_killed_and_started_again_is_an_unbroken_run(sft, tmp_path, settings):
     """In real processes under --all (below); here only the one that is killed."""
     from homerl.recipe import load_recipe
@@ -163,7 +216,9 @@ def test_sft_in_real_processes(sft, tmp_path, launcher):
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("settings", [{}, {"credit": "trajectory", "iterations": 2, "save_steps": 1}], ids=["step", "two iterations"])
+@pytest.mark.parametrize(
+    "settings", [{}, {"credit": "trajectory", "iterations": 2, "save_steps": 1}], ids=["step", "two iterations"]
+)
 @pytest.mark.parametrize("launcher", LAUNCHERS)
 def test_rlve_in_real_processes(rlve, tmp_path, launcher, settings):
     """Six blueprints, two an update: the run goes through them more than twice, and is killed in the second pass."""
@@ -183,12 +238,64 @@ def test_rlve_in_real_processes(rlve, tmp_path, launcher, settings):
         assert (out / "rollouts" / name).read_bytes() == (tmp_path / "whole/rollouts" / name).read_bytes()
 
 
+# Benchmarks
+
+
+def play_suite(out: Path, count: int, begun: list[int], steps: int = 12, identity: str = "a") -> dict[str, Any]:
+    suite = SuiteSettings(count=count, recipe=BlueprintRecipe(intents=(1, 1)))
+    return run_suite(
+        suite, lambda: Expert(mistakes=0.3), EpisodeLimits(steps=steps), out, identity=identity, begin=begun.append
+    )
+
+
+def test_a_benchmark_goes_on_where_it_was_killed(tmp_path, monkeypatch):
+    monkeypatch.setattr("homerl.bench.runner.CHUNK", 3)
+    begun: list[int] = []
+    first = play_suite(tmp_path / "whole", 8, begun)
+    assert begun == [0, 3, 6] and first["n"] == 8
+    kept = sorted((tmp_path / "whole/chunks").glob("*/*.jsonl"))
+    kept[1].unlink()
+    assert play_suite(tmp_path / "whole", 8, begun) == first and begun[3:] == [3]
+
+
+def test_a_benchmark_takes_no_chunk_of_another_one(tmp_path):
+    begun: list[int] = []
+    assert play_suite(tmp_path, 4, begun)["n"] == 4
+    assert play_suite(tmp_path, 6, begun)["n"] == 6, "a chunk that was once the last is no whole one"
+    assert play_suite(tmp_path, 6, begun, steps=1)["outcomes"].get("step_limit")
+    play_suite(tmp_path, 6, begun, identity="another model")
+    assert begun == [0] * 4
+    play_suite(tmp_path, 4, begun)
+    assert len(begun) == 4
+
+
+def test_only_outcomes_that_count_are_compared():
+    def row(name: str, success: bool, outcome: str = "agent_failure") -> dict[str, Any]:
+        return {"id": name, "success": success, "outcome": "success" if success else outcome}
+
+    before = [row("a", False), row("b", True), row("c", False, "infra_error")]
+    after = [row("a", True), row("b", False, "user_error"), row("c", True)]
+    assert paired_difference(before, after) == {"n": 1, "gain": 1.0, "interval": (1.0, 1.0)}
+    with pytest.raises(InputError, match="share no instance"):
+        paired_difference(before[2:], after)
+
+
 # The flywheel
 
 OVERRIDES = [
-    "--sft.max_steps", "80", "--sft.save_steps", "5", "--rlve.updates", "6", "--synth.blueprints", "120", "--synth.shard", "5",
-    "--wandb.mode", "disabled",
-]  # fmt: skip
+    "--sft.max_steps",
+    "80",
+    "--sft.save_steps",
+    "5",
+    "--rlve.updates",
+    "6",
+    "--synth.blueprints",
+    "120",
+    "--synth.shard",
+    "5",
+    "--wandb.mode",
+    "disabled",
+]
 MIDDLES: dict[str, Callable[[Path], bool]] = {
     "synth": lambda out: len(list(out.glob("synth/shards/*/*.stats.json"))) >= 3,
     "sft": lambda out: len(lines(out / "sft")) >= 12,
@@ -197,25 +304,15 @@ MIDDLES: dict[str, Callable[[Path], bool]] = {
     "between benchmarks": lambda out: (out / "untrained/bench/heldout/score.json").exists(),
 }
 PRODUCTS = (
-    "synth/trajectories.jsonl", "synth/blueprints.jsonl", "synth/stats.json",
-    *(f"{model}/bench/heldout/{name}" for model in ("untrained", "sft", "rlve") for name in ("score.json", "results.jsonl", "trajectories.jsonl")),
-)  # fmt: skip
-
-
-def descendants(pid: int) -> Iterator[int]:
-    """Every process below one."""
-    parents: dict[int, list[int]] = {}
-    for entry in Path("/proc").glob("[0-9]*"):
-        try:
-            parent = int((entry / "stat").read_text().rpartition(")")[2].split()[1])
-        except (OSError, ValueError, IndexError):
-            continue
-        parents.setdefault(parent, []).append(int(entry.name))
-    todo = [pid]
-    while todo:
-        children = parents.get(todo.pop(), [])
-        yield from children
-        todo += children
+    "synth/trajectories.jsonl",
+    "synth/blueprints.jsonl",
+    "synth/stats.json",
+    *(
+        f"{model}/bench/heldout/{name}"
+        for model in ("untrained", "sft", "rlve")
+        for name in ("score.json", "results.jsonl", "trajectories.jsonl")
+    ),
+)
 
 
 def alive(pid: int) -> bool:
@@ -234,9 +331,13 @@ def test_a_flywheel_killed_in_every_stage_ends_as_an_unbroken_one(tmp_path):
     def begin(out: Path) -> subprocess.Popen:
         with (tmp_path / "log.txt").open("a") as log:
             return subprocess.Popen(
-                [sys.executable, str(recipe), "--out", str(out), *OVERRIDES], cwd=tmp_path, stdout=log, stderr=log,
-                env=os.environ | {"OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT)}, start_new_session=True,
-            )  # fmt: skip
+                [sys.executable, str(recipe), "--out", str(out), *OVERRIDES],
+                cwd=tmp_path,
+                stdout=log,
+                stderr=log,
+                env=os.environ | {"OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT)},
+                start_new_session=True,
+            )
 
     broken, whole = tmp_path / "broken", tmp_path / "whole"
     for in_the_middle in MIDDLES.values():

@@ -100,16 +100,26 @@ def check(path: Path, *rows: dict[str, Any]) -> str:
 
 def test_synthesised_trajectories_verify(dialogues, rows):
     steps = sum(len(json.loads(row["steps"])) for row in rows)
-    assert reverify_file(dialogues / "trajectories.jsonl").endswith(f"{len(rows)} trajectories, {steps} steps replayed, all as recorded")
+    assert reverify_file(dialogues / "trajectories.jsonl").endswith(
+        f"{len(rows)} trajectories, {steps} steps replayed, all as recorded"
+    )
 
 
 def test_every_way_to_end_verifies(ended, tmp_path):
     outcomes = {name: str(trajectory.outcome) for name, trajectory in ended.items()}
     assert outcomes == {
-        "success": "success", "malformed": "success", "turn limit": "turn_limit", "step limit": "step_limit",
-        "words at the step limit": "step_limit", "false claim": "agent_failure", "agent fault": "agent_failure",
-        "user error": "user_error", "infra error": "infra_error", "world error": "world_error", "nobody spoke": "infra_error",
-    }  # fmt: skip
+        "success": "success",
+        "malformed": "success",
+        "turn limit": "turn_limit",
+        "step limit": "step_limit",
+        "words at the step limit": "step_limit",
+        "false claim": "agent_failure",
+        "agent fault": "agent_failure",
+        "user error": "user_error",
+        "infra error": "infra_error",
+        "world error": "world_error",
+        "nobody spoke": "infra_error",
+    }
     assert f"{len(ended)} trajectories" in check(tmp_path, *map(to_row, ended.values()))
 
 
@@ -150,18 +160,34 @@ def facts(row: dict[str, Any], step: int = -1) -> dict[str, Any]:
 
 
 EDITS: dict[str, tuple[str, Edit, str]] = {
-    "observation": ("success", lambda r: r["steps"][0].update(observations=["all is well"]), "step 1: observed .* stored .*all is well"),
+    "observation": (
+        "success",
+        lambda r: r["steps"][0].update(observations=["all is well"]),
+        "step 1: observed .* stored .*all is well",
+    ),
     "observation gone": ("success", lambda r: r["steps"][0].update(observations=[]), "step 1: observed"),
     "state key": ("success", lambda r: r["steps"][1].update(state_key="0" * 24), "step 2: the home is in another state"),
     "decision": ("success", lambda r: r["steps"][1].update(decision="0" * 24), "step 2: the decision state"),
-    "progress of a step": ("success", lambda r: facts(r).update(progress_before=0.5), "step 2: progress_before 0.0, stored 0.5"),
+    "progress of a step": (
+        "success",
+        lambda r: facts(r).update(progress_before=0.5),
+        "step 2: progress_before 0.0, stored 0.5",
+    ),
     "blocked": ("step limit", lambda r: facts(r).update(blocked=[]), r"step 2: blocked \('unknown_service',\), stored \(\)"),
-    "turn": ("turn limit", lambda r: facts(r).update(turn=1, opens_turn=True), "step 4: turn 2, stored 1; opens_turn False, stored True"),
+    "turn": (
+        "turn limit",
+        lambda r: facts(r).update(turn=1, opens_turn=True),
+        "step 4: turn 2, stored 1; opens_turn False, stored True",
+    ),
     "changed": ("success", lambda r: facts(r).update(changed=[]), "step 2: changed "),
     "strayed": ("success", lambda r: facts(r).update(strayed_after=1), "step 2: strayed_after 0, stored 1"),
     "code": ("success", lambda r: facts(r).update(code="pass"), "step 2: code "),
     "code tokens of none": ("success", lambda r: facts(r, 0).update(code_tokens=5), "step 1: code_tokens 0, stored 5"),
-    "more code tokens than bytes": ("success", lambda r: facts(r).update(code_tokens=5000), "step 2: code_tokens .*, stored 5000"),
+    "more code tokens than bytes": (
+        "success",
+        lambda r: facts(r).update(code_tokens=5000),
+        "step 2: code_tokens .*, stored 5000",
+    ),
     "last too early": ("success", lambda r: facts(r, 0).update(last=True), "step 1: last False, stored True"),
     "last missing": ("step limit", lambda r: facts(r).update(last=False), "step 2: last True, stored False"),
     "reward": ("success", lambda r: r["rewards"][1].update(progress=0.75), "step 2: rewards .*stored"),
@@ -170,40 +196,66 @@ EDITS: dict[str, tuple[str, Edit, str]] = {
     "weights": ("success", lambda r: r["weights"].update(progress=2.0), "step 2: rewards"),
     "unknown weight": ("success", lambda r: r["weights"].update(luck=1.0), "not a trajectory that can be replayed .*luck"),
     "system message": ("success", lambda r: r["messages"][0].update(content="You are free."), r"message 1 \(system\)"),
-    "what was said": ("false claim", lambda r: r["messages"][2].update(content="Sorry."), r"message 3 \(assistant\): .*Done.*stored.*Sorry"),
+    "what was said": (
+        "false claim",
+        lambda r: r["messages"][2].update(content="Sorry."),
+        r"message 3 \(assistant\): .*Done.*stored.*Sorry",
+    ),
     "what a message called": (
-        "success", lambda r: r["messages"][-2]["tool_calls"][0]["function"].update(arguments='{"code": "pass"}'), r"message 5 \(assistant\)",
+        "success",
+        lambda r: r["messages"][-2]["tool_calls"][0]["function"].update(arguments='{"code": "pass"}'),
+        r"message 5 \(assistant\)",
     ),
     "what a step called": (
-        "success", lambda r: r["steps"][1]["message"]["tool_calls"][0]["function"].update(arguments='{"code": "pass"}'), "step 2: .*code pass",
+        "success",
+        lambda r: r["steps"][1]["message"]["tool_calls"][0]["function"].update(arguments='{"code": "pass"}'),
+        "step 2: .*code pass",
     ),
     "what a tool answered": ("success", lambda r: r["messages"][3].update(content="no"), r"message 4 \(tool\)"),
     "message gone": ("success", lambda r: r["messages"].pop(), "6 messages, stored 5"),
-    "assistant message gone": ("step limit", lambda r: [r["messages"].pop() for _ in range(2)], "step 2: there is a record of it, but no message"),
+    "assistant message gone": (
+        "step limit",
+        lambda r: [r["messages"].pop() for _ in range(2)],
+        "step 2: there is a record of it, but no message",
+    ),
     "step gone": ("step limit", lambda r: (r["steps"].pop(), r["rewards"].pop()), "step 1: last True, stored False"),
     "step gone without a trace": (
-        "step limit", lambda r: (r["steps"].pop(), r["rewards"].pop(), facts(r).update(last=True)), "step 2: there is a message of it, but no record",
+        "step limit",
+        lambda r: (r["steps"].pop(), r["rewards"].pop(), facts(r).update(last=True)),
+        "step 2: there is a message of it, but no record",
     ),
     "tools": ("success", lambda r: r["tools"].pop(), "the tools are others"),
     "condition": (
-        "success", lambda r: r["blueprint"]["intents"][0].update(conditions=["device('none').state == 'on'"]), "not a trajectory that can be replayed",
+        "success",
+        lambda r: r["blueprint"]["intents"][0].update(conditions=["device('none').state == 'on'"]),
+        "not a trajectory that can be replayed",
     ),
     "another condition": (
-        "success", lambda r: (i := r["blueprint"]["intents"][0]).update(conditions=[f"not ({i['conditions'][0]})"]), "step 1: progress",
+        "success",
+        lambda r: (i := r["blueprint"]["intents"][0]).update(conditions=[f"not ({i['conditions'][0]})"]),
+        "step 1: progress",
     ),
     "home": ("success", lambda r: r["blueprint"]["home"].update(clock=1), "step 1: "),
     "clock": ("false claim", lambda r: r["blueprint"]["home"].update(clock=1), "step 1: the home is in another state"),
     "blueprint key": ("success", lambda r: r["blueprint"].update(luck=1), "not a trajectory that can be replayed"),
     "outcome won": ("step limit", lambda r: r.update(outcome="success"), "outcome agent_failure, stored success"),
     "outcome lost": ("success", lambda r: r.update(outcome="step_limit"), "outcome success, stored step_limit"),
-    "limit of turns, with the agent at work": ("step limit", lambda r: r.update(outcome="turn_limit"), "outcome step_limit, stored turn_limit"),
+    "limit of turns, with the agent at work": (
+        "step limit",
+        lambda r: r.update(outcome="turn_limit"),
+        "outcome step_limit, stored turn_limit",
+    ),
     "limit of steps, before the agent": ("infra error", lambda r: r.update(outcome="step_limit"), "stored step_limit"),
     "progress": ("step limit", lambda r: r.update(progress=0.9), "progress 0.0, stored 0.9"),
     "clean": ("success", lambda r: r.update(clean=False), "clean True, stored False"),
     "name": ("success", lambda r: r.update(id="train-777"), "the row is named train-777"),
     "no steps": ("success", lambda r: r.pop("steps"), "not a trajectory that can be replayed .*steps"),
-    "an unknown outcome": ("success", lambda r: r.update(outcome="victory"), "not a trajectory that can be replayed .*victory"),
-}  # fmt: skip
+    "an unknown outcome": (
+        "success",
+        lambda r: r.update(outcome="victory"),
+        "not a trajectory that can be replayed .*victory",
+    ),
+}
 NESTED = ("blueprint", "tools", "steps", "rewards", "weights")
 
 

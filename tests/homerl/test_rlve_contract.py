@@ -26,10 +26,19 @@ from homerl.trajectory import Outcome
 from homerl.users.scripted import ScriptedUser
 
 SETTINGS = {
-    "learning_rate": 1e-3, "lr_scheduler": "constant", "warmup": 0.0, "updates": 2, "blueprints_per_update": 2,
-    "group": 4, "batch": 4, "max_tokens": 24, "max_episode_tokens": 512, "gradient_checkpointing": False,
-    "save_steps": 100, "log_steps": 1,
-}  # fmt: skip
+    "learning_rate": 1e-3,
+    "lr_scheduler": "constant",
+    "warmup": 0.0,
+    "updates": 2,
+    "blueprints_per_update": 2,
+    "group": 4,
+    "batch": 4,
+    "max_tokens": 24,
+    "max_episode_tokens": 512,
+    "gradient_checkpointing": False,
+    "save_steps": 100,
+    "log_steps": 1,
+}
 
 
 @pytest.fixture(scope="session")
@@ -46,14 +55,21 @@ def recipe(wild, task, tmp_path) -> Callable[..., RLVERecipe]:
     def make(sentinel: dict[str, Any] | None = None, out: str = "run", **rlve_settings: Any) -> RLVERecipe:
         return RLVERecipe.model_validate(
             {
-                "homerl": 1, "run": "rlve", "cpu": True, "seed": 3, "out": tmp_path / out, "parallel": "none",
-                "model": {"name": str(wild), "dtype": "float32"}, "wandb": {"mode": "disabled"},
+                "homerl": 1,
+                "run": "rlve",
+                "cpu": True,
+                "seed": 3,
+                "out": tmp_path / out,
+                "parallel": "none",
+                "model": {"name": str(wild), "dtype": "float32"},
+                "wandb": {"mode": "disabled"},
                 "blueprints": {"recipe": task.model_dump(), "count": 16},
                 "rewards": {"audit": 0.5, "collateral": 0.2, "turn_limit": 0.3, "max_turns": 1},
                 "limits": {"turns": 3, "steps": 4, "steps_per_turn": 2},
-                "rlve": SETTINGS | rlve_settings, "sentinel": sentinel or {},
+                "rlve": SETTINGS | rlve_settings,
+                "sentinel": sentinel or {},
             }
-        )  # fmt: skip
+        )
 
     return make
 
@@ -82,8 +98,11 @@ MODES = {
     "step": ({"credit": "step"}, step_credit),
     "index": ({"credit": "step", "baseline": "index"}, lambda group: step_credit(group, baseline="index")),
     "trajectory": ({"credit": "trajectory", "temperature": 0.8, "loss": "grpo"}, trajectory_credit),
-    "last step": ({"credit": "step", "last_step_only": True, "kl": 0.0, "entropy": 1e-4}, lambda g: last_step_only(step_credit(g))),
-}  # fmt: skip
+    "last step": (
+        {"credit": "step", "last_step_only": True, "kl": 0.0, "entropy": 1e-4},
+        lambda g: last_step_only(step_credit(g)),
+    ),
+}
 
 
 @pytest.mark.parametrize("mode", MODES)
@@ -98,7 +117,7 @@ def test_advantages_are_each_steps_credit_on_its_sampled_tokens(mode, recipe, up
         assert advantages.shape == output["completion_ids"].shape and advantages.dim() == 2
         assert not advantages[sampled == 0].any()
         credit = [row for i in (0, 4) for row in rule([r.rewards for r in rollouts[i : i + 4]])]
-        for row, (values, rollout) in enumerate(zip(credit, rollouts)):
+        for row, (values, rollout) in enumerate(zip(credit, rollouts, strict=True)):
             ledger, begin = rollout.ledger, rollout.ledger.prompt_length
             length = len(ledger.ids) - begin
             assert output["completion_ids"][row, :length].tolist() == ledger.ids[begin:]
@@ -109,8 +128,12 @@ def test_advantages_are_each_steps_credit_on_its_sampled_tokens(mode, recipe, up
             torch.testing.assert_close(advantages[row], expected)
             any_credit |= bool(expected.any())
         if mode == "last step":
-            earlier = [a for row, r in enumerate(rollouts) for s, e in r.ledger.spans[:-1]
-                       for a in advantages[row, s - r.ledger.prompt_length : e - r.ledger.prompt_length].tolist()]  # fmt: skip
+            earlier = [
+                a
+                for row, r in enumerate(rollouts)
+                for s, e in r.ledger.spans[:-1]
+                for a in advantages[row, s - r.ledger.prompt_length : e - r.ledger.prompt_length].tolist()
+            ]
             assert not any(earlier)
     assert any_credit, "no group varied: the test proves nothing"
     lines = metrics(settings.out)
@@ -149,7 +172,7 @@ def test_batches_that_do_not_divide_the_rollouts_are_refused(recipe):
 
 def test_a_run_without_signal_is_stopped_with_its_cause(recipe, monkeypatch):
     monkeypatch.setattr(rlve, "step_credit", lambda group, *_: [[0.0] * len(row) for row in group])
-    with pytest.raises(SignalLost, match="no advantage: .*held for 2 updates"):
+    with pytest.raises(SignalLost, match=r"no advantage: .*held for 2 updates"):
         train_rlve(recipe({"patience": 2}, updates=3))
 
 
@@ -188,7 +211,9 @@ def test_the_reference_of_a_merged_adapter_is_the_merged_model(recipe, wild, tmp
     from peft import LoraConfig, get_peft_model
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
-    adapted = get_peft_model(AutoModelForCausalLM.from_pretrained(wild), LoraConfig(r=4, target_modules="all-linear", task_type="CAUSAL_LM"))
+    adapted = get_peft_model(
+        AutoModelForCausalLM.from_pretrained(wild), LoraConfig(r=4, target_modules="all-linear", task_type="CAUSAL_LM")
+    )
     with torch.no_grad():
         for name, parameter in adapted.named_parameters():
             if "lora_B" in name:
@@ -244,7 +269,8 @@ TransformersEngine.sample = sample
 class Watched(rlve.RLVETrainer):
     def _generate_and_score_completions(self, inputs):
         output = super()._generate_and_score_completions(inputs)
-        rows = [row[mask == 1].tolist() for row, mask in zip(output["advantages"], output["tool_mask"] * output["completion_mask"])]
+        sampled = output["tool_mask"] * output["completion_mask"] == 1
+        rows = [row[mask].tolist() for row, mask in zip(output["advantages"], sampled)]
         ids = [rollout.trajectory.blueprint["id"] for rollout in self.rollouts]
         (recipe.out / f"seen_{rank}.json").write_text(json.dumps([ids, rows]))
         return output
@@ -262,15 +288,24 @@ def test_groups_over_two_ranks_are_those_of_one(recipe, tmp_path):
     found = []
     for world in (1, 2):
         settings = recipe(
-            out=f"{world}", updates=1, group=2, blueprints_per_update=3, batch=6 // world, learning_rate=1e-2, max_grad_norm=100.0
+            out=f"{world}",
+            updates=1,
+            group=2,
+            blueprints_per_update=3,
+            batch=6 // world,
+            learning_rate=1e-2,
+            max_grad_norm=100.0,
         )
         settings = settings.model_copy(update={"limits": type(settings.limits)(turns=1, steps=1)})
         (tmp_path / "recipe.json").write_text(json.dumps(settings.model_dump(mode="json")))
         torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone", f"--nproc_per_node={world}"]
         done = subprocess.run(
-            [*(torchrun if world > 1 else [sys.executable]), "script.py", "recipe.json"], cwd=tmp_path, capture_output=True, text=True,
+            [*(torchrun if world > 1 else [sys.executable]), "script.py", "recipe.json"],
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
             env=os.environ | {"OMP_NUM_THREADS": "1", "PYTHONPATH": str(Path(rlve.__file__).parents[2])},
-        )  # fmt: skip
+        )
         assert done.returncode == 0, done.stderr[-3000:]
         ids, rows = [], []
         for rank in range(world):

@@ -17,9 +17,17 @@ from homerl.trajectory import write_rows
 
 SIZES = {"hidden_size": 64, "layers": 2, "heads": 2, "kv_heads": 2, "head_dim": 32, "intermediate_size": 128}
 SETTINGS = {
-    "learning_rate": 5e-3, "batch": 4, "max_steps": 1, "max_length": 1024, "packing": False, "gradient_checkpointing": False,
-    "save_steps": 1000, "log_steps": 1, "warmup": 0.0, "lr_scheduler": "constant",
-}  # fmt: skip
+    "learning_rate": 5e-3,
+    "batch": 4,
+    "max_steps": 1,
+    "max_length": 1024,
+    "packing": False,
+    "gradient_checkpointing": False,
+    "save_steps": 1000,
+    "log_steps": 1,
+    "warmup": 0.0,
+    "lr_scheduler": "constant",
+}
 
 
 @pytest.fixture
@@ -27,11 +35,17 @@ def recipe(dialogues, tmp_path) -> Callable[..., SFTRecipe]:
     def make(out: str = "run", data: Path = dialogues, model: dict[str, Any] | None = None, **settings: Any) -> SFTRecipe:
         return SFTRecipe.model_validate(
             {
-                "homerl": 1, "run": "sft", "cpu": True, "parallel": "none", "out": tmp_path / out, "data": str(data),
-                "model": model or {"dtype": "float32", "from_scratch": SIZES}, "wandb": {"mode": "disabled"},
+                "homerl": 1,
+                "run": "sft",
+                "cpu": True,
+                "parallel": "none",
+                "out": tmp_path / out,
+                "data": str(data),
+                "model": model or {"dtype": "float32", "from_scratch": SIZES},
+                "wandb": {"mode": "disabled"},
                 "sft": SETTINGS | settings,
             }
-        )  # fmt: skip
+        )
 
     return make
 
@@ -75,7 +89,7 @@ def test_the_loss_falls_on_assistant_tokens_alone(recipe, rows, trainers):
     learned = []
     for start in range(0, len(rows), 4):
         batch = trainer.data_collator([trainer.train_dataset[i] for i in range(start, min(start + 4, len(rows)))])
-        for ids, labels, attention in zip(batch["input_ids"], batch["labels"], batch["attention_mask"]):
+        for ids, labels, attention in zip(batch["input_ids"], batch["labels"], batch["attention_mask"], strict=True):
             kept = labels != -100
             assert torch.equal(labels[kept], ids[kept]) and not kept[attention == 0].any()
             learned.append(tokenizer.decode(ids[kept]))
@@ -159,7 +173,9 @@ def test_an_adapter_is_trained_kept_and_merged(recipe, tiny):
 
 
 def test_data_is_a_folder_or_a_file(recipe, dialogues):
-    folder, file = (recipe(out=name, data=data) for name, data in (("a", dialogues), ("b", dialogues / "trajectories.jsonl")))
+    folder, file = (
+        recipe(out=name, data=data) for name, data in (("a", dialogues), ("b", dialogues / "trajectories.jsonl"))
+    )
     train_sft(folder)
     train_sft(file)
     assert losses(folder.out) == losses(file.out)

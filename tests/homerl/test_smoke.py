@@ -16,7 +16,12 @@ LAUNCH = [sys.executable, "-m", "accelerate.commands.launch"]
 
 
 def call(*command: str | Path, cwd: Path = ROOT) -> subprocess.CompletedProcess:
-    environment = os.environ | {"OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT), "CUDA_VISIBLE_DEVICES": "", "HF_HUB_OFFLINE": "1"}
+    environment = os.environ | {
+        "OMP_NUM_THREADS": "1",
+        "PYTHONPATH": str(ROOT),
+        "CUDA_VISIBLE_DEVICES": "",
+        "HF_HUB_OFFLINE": "1",
+    }
     return subprocess.run(list(map(str, command)), cwd=cwd, capture_output=True, text=True, env=environment, timeout=900)
 
 
@@ -41,7 +46,9 @@ def test_a_recipe_for_gpus_says_what_is_missing_here():
 
 def test_a_misspelt_key_is_named_with_file_line_and_what_was_meant(tmp_path):
     text = (ROOT / "recipes/smoke.yaml").read_text()
-    (tmp_path / "mine.yaml").write_text(text.replace("quickstart.yaml", str(ROOT / "recipes/quickstart.yaml")) + "sfft: {epochs: 1}\n")
+    (tmp_path / "mine.yaml").write_text(
+        text.replace("quickstart.yaml", str(ROOT / "recipes/quickstart.yaml")) + "sfft: {epochs: 1}\n"
+    )
     line = len((tmp_path / "mine.yaml").read_text().splitlines())
     for command in ([*HOMERL, "check"], [sys.executable]):
         done = call(*command, "mine.yaml", cwd=tmp_path)
@@ -90,14 +97,21 @@ def test_the_flywheel_turns(smoke):
         lines = [json.loads(line) for line in (out / stage / "metrics.jsonl").read_text().splitlines()]
         assert [line["step"] for line in lines if "loss" in line] == list(range(1, updates + 1))
         assert all(line["sentinel/logp_gap"] < 1e-5 for line in lines if "sentinel/logp_gap" in line)
-    seeds = [{row["id"] for row in read_rows(out / path)} for path in ("synth/trajectories.jsonl", "sft/bench/heldout/trajectories.jsonl")]
+    seeds = [
+        {row["id"] for row in read_rows(out / path)}
+        for path in ("synth/trajectories.jsonl", "sft/bench/heldout/trajectories.jsonl")
+    ]
     assert seeds[0] and seeds[1] and not seeds[0] & seeds[1]
 
 
 @pytest.mark.long
 def test_everything_it_stored_can_be_verified(smoke):
     out, _ = smoke
-    files = [out / "synth/trajectories.jsonl", *sorted(out.glob("rlve/rollouts/*.jsonl")), *sorted(out.glob("*/bench/*/trajectories.jsonl"))]
+    files = [
+        out / "synth/trajectories.jsonl",
+        *sorted(out.glob("rlve/rollouts/*.jsonl")),
+        *sorted(out.glob("*/bench/*/trajectories.jsonl")),
+    ]
     assert len(files) == 1 + 2 + len(MODELS)
     for file in files:
         done = call(*HOMERL, "reverify", file)
@@ -109,14 +123,14 @@ def test_the_same_command_again_does_nothing_more(smoke):
     out, _ = smoke
     products = [out / "synth/trajectories.jsonl", out / "sft/model", out / "rlve/model", *out.glob("*/bench/*/score.json")]
     before = [product.stat().st_mtime_ns for product in products]
-    assert call(*LAUNCH, ROOT / "recipes/smoke.yaml", "--out", out, cwd=out.parent).returncode == 0
+    assert call(*LAUNCH, ROOT / "recipes/smoke.yaml", "--out", "run", cwd=out.parent).returncode == 0
     assert before == [product.stat().st_mtime_ns for product in products]
 
 
 @pytest.mark.long
 def test_a_fresh_process_scores_the_same(smoke):
     out, _ = smoke
-    done = call(sys.executable, out / "rlve/stage.yaml", "--out", out / "again", cwd=out.parent)
+    done = call(sys.executable, out / "rlve/bench.yaml", "--out", out / "again", cwd=out.parent)
     assert done.returncode == 0, done.stderr[-3000:]
     for name in ("score.json", "trajectories.jsonl"):
         assert (out / "again/bench/heldout" / name).read_bytes() == (out / "rlve/bench/heldout" / name).read_bytes()

@@ -1,0 +1,58 @@
+"""The command line as a person meets it: real subprocesses, one message, code 2 for bad input."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+
+def homerl(*arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([sys.executable, "-m", "homerl.cli", *arguments], capture_output=True, text=True, timeout=120)
+
+
+def test_a_home_is_made_and_checked(tmp_path: Path) -> None:
+    path = tmp_path / "home.json"
+    assert homerl("make-home", str(path), "--seed", "3", "--devices", "4-4").returncode == 0
+    done = homerl("check-home", str(path))
+    assert done.returncode == 0 and "4 devices" in done.stdout.replace("\n", " ")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["check-home", "missing.json"], "missing.json"),
+        (["check-devices", "nowhere"], "nowhere"),
+        (["check", "recipes/quickstrat.yaml"], "quickstart.yaml"),
+        (["check", "recipes/smoke.yaml", "--sft.lerning_rate", "1"], "learning_rate"),
+        (["make-home", "x.json", "--devices", "many"], "2-6"),
+        (["export", "no/such/run", "--to", "x"], "no/such/run"),
+    ],
+)
+def test_bad_input_is_one_message_and_code_2(arguments: list[str], says: str) -> None:
+    done = homerl(*arguments)
+    assert done.returncode == 2
+    assert says in done.stderr.replace("\n", " ") and "Traceback" not in done.stderr
+
+
+def test_check_prints_the_resolved_recipe() -> None:
+    done = homerl("check", "recipes/smoke.yaml", "--rlve.kl", "0.5")
+    assert done.returncode == 0 and "kl: 0.5" in done.stdout
+
+
+def test_init_writes_the_recipes_and_never_over_something(tmp_path: Path) -> None:
+    folder = tmp_path / "mine"
+    assert homerl("init", str(folder)).returncode == 0
+    assert (folder / "quickstart.yaml").exists()
+    assert homerl("init", str(folder)).returncode == 2
+
+
+def test_compare_gives_the_paired_gain(tmp_path: Path) -> None:
+    for name, wins in (("a", [0, 0, 1, 1]), ("b", [1, 1, 1, 0])):
+        rows = [{"id": str(i), "success": bool(w), "outcome": "success" if w else "step_limit"} for i, w in enumerate(wins)]
+        (tmp_path / name).write_text("".join(json.dumps(row) + "\n" for row in rows))
+    found = json.loads(homerl("compare", str(tmp_path / "a"), str(tmp_path / "b")).stdout)
+    assert found["n"] == 4 and found["gain"] == 0.25

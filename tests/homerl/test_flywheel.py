@@ -1,0 +1,48 @@
+"""The flywheel's book-keeping: what stands is kept, what another recipe made is refused."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import yaml
+
+from envs.documents import InputError
+from homerl.flywheel import alone, recipe_of, stages, stands
+from homerl.recipe import FlywheelRecipe, load_recipe
+
+
+def recipe(out: Path, *overrides: str) -> FlywheelRecipe:
+    return load_recipe("recipes/smoke.yaml", ["--out", str(out), *overrides])
+
+
+def test_stages_follow_each_other(tmp_path: Path) -> None:
+    found = [(stage["run"], product.relative_to(tmp_path).as_posix()) for stage, product in stages(recipe(tmp_path))]
+    assert found[:3] == [("synth", "synth/stats.json"), ("sft", "sft/model"), ("rlve", "rlve/model")]
+    assert [product.split("/")[0] for _, product in found[3:]] == ["untrained", "sft", "rlve"]
+
+
+def test_every_stage_recipe_is_one_that_can_be_run_by_hand(tmp_path: Path) -> None:
+    for stage, _ in stages(recipe(tmp_path)):
+        path = tmp_path / "by_hand.yaml"
+        path.write_text(yaml.safe_dump(stage))
+        assert load_recipe(path).run == stage["run"]
+
+
+def test_a_product_is_kept_for_the_same_recipe_and_refused_for_another(tmp_path: Path) -> None:
+    stage, product = next(stages(recipe(tmp_path)))
+    assert not stands(stage, product)
+    product.parent.mkdir(parents=True)
+    product.write_text("{}")
+    recipe_of(stage).write_text(yaml.safe_dump(stage))
+    assert stands(stage, product)
+    assert stands(stage | {"processes": 7}, product)  # how many processes made it says nothing of what was made
+    other, _ = next(stages(recipe(tmp_path, "--synth.blueprints", "61")))
+    with pytest.raises(InputError, match="made by another recipe"):
+        stands(other, product)
+
+
+def test_one_flywheel_at_a_time_works_in_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("homerl.flywheel.LOCK_SECONDS", 0.2)
+    with alone(tmp_path), pytest.raises(InputError, match="another run"), alone(tmp_path):
+        pass
