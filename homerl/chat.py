@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Iterable
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from envs.homeenv.home import Device, Home
+from envs.homeenv.home import Device
 from homerl.trajectory import Message
 
 IM_START, IM_END = "<|im_start|>", "<|im_end|>"
@@ -26,10 +27,10 @@ query_spec and its state with query_status when you are unsure. Change only what
 request fits several devices. When a request is done, say so in a few words."""
 
 
-def system_prompt(home: Home, style: str = "brief") -> str:
+def system_prompt(devices: Iterable[Device], style: str = "brief") -> str:
     """The instruction and the home's devices, one a line: `- kitchen ceiling light=1001`."""
-    devices = "\n".join(f"- {label(d)}" for d in home.plan.devices)
-    return f"{BRIEF if style == 'brief' else FULL}\n{devices}"
+    listed = "\n".join(f"- {label(device)}" for device in devices)
+    return f"{BRIEF if style == 'brief' else FULL}\n{listed}"
 
 
 def label(device: Device) -> str:
@@ -46,7 +47,7 @@ def chat_template(show_tools: bool = True) -> str:
 
 def tool_call(name: str, arguments: dict[str, Any], call_id: str = "") -> dict[str, Any]:
     """A tool call in OpenAI form."""
-    text = json.dumps(arguments, ensure_ascii=False).encode(errors="replace").decode()  # lone surrogates cannot be stored
+    text = json.dumps(arguments, ensure_ascii=False)
     call = {"type": "function", "function": {"name": name, "arguments": text}}
     return {"id": call_id} | call if call_id else call
 
@@ -66,11 +67,19 @@ def parse_reply(text: str) -> tuple[Message, str | None]:
     for block in blocks:
         try:
             data = json.loads(block)
-            calls.append(tool_call(data["name"], _object(data["arguments"])))
+            call = tool_call(_word(data["name"]), _object(data["arguments"]))
+            json.dumps(call, ensure_ascii=False).encode()  # half a character (a lone surrogate) cannot be stored
+            calls.append(call)
         except (ValueError, KeyError, TypeError, RecursionError) as error:
             return {"role": "assistant", "content": text}, f"the tool call is not the JSON asked for ({error})"
     message = {"role": "assistant", "content": CALL.sub("", text).strip(), "tool_calls": calls}
     return (message, None) if calls else ({"role": "assistant", "content": text}, "the tool call has no end")
+
+
+def _word(name: Any) -> str:
+    if not isinstance(name, str):
+        raise TypeError("the name must be a string")
+    return name
 
 
 def _object(arguments: Any) -> dict[str, Any]:

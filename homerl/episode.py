@@ -69,7 +69,7 @@ class Episode:
         """A fresh world and an empty dialogue."""
         home = home_from_json(blueprint.home, f"home of blueprint {blueprint.id}")
         world = HomeEnv(home, blueprint.conditions, blueprint.toolset)
-        messages = [{"role": "system", "content": system_prompt(home, blueprint.prompt)}]
+        messages = [{"role": "system", "content": system_prompt(home.plan.devices, blueprint.prompt)}]
         return cls(blueprint, world, home, limits, messages)
 
     def fork(self) -> Episode:

@@ -11,12 +11,13 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import yaml
 
 from envs.documents import Document, InputError, read_json, read_yaml
+from envs.homeenv.home import Device
+from envs.homeenv.spec import Catalogue
 from envs.homeenv.tools import TOOLSETS
 from homerl.chat import system_prompt
 
@@ -307,8 +308,8 @@ def _example_prompt(facts: Facts) -> str:
     """A system prompt as in training, for a home of one light."""
     recipes = (facts.newest(key).get("recipe") or {} for key in ("blueprints", "synth"))
     style = next((recipe["prompt"] for recipe in recipes if recipe.get("prompt")), "brief")
-    light = SimpleNamespace(did="1001", room="kitchen", name="ceiling light")
-    return system_prompt(SimpleNamespace(plan=SimpleNamespace(devices=[light])), style)
+    light = Device("1001", "ceiling light", "kitchen", Catalogue.shipped()["100001"])
+    return system_prompt([light], style)
 
 
 def _serve(facts: Facts, adapter: bool) -> str:
