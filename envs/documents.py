@@ -148,9 +148,7 @@ def _yaml_error(name: str, error: yaml.MarkedYAMLError) -> InputError:
     return InputError(what, where, "correct the line or the one above it")
 
 
-def _build(
-    loader: _Loader, node: yaml.Node, key: KeyPath, lines: dict[KeyPath, int], name: str, above: tuple
-) -> Any:
+def _build(loader: _Loader, node: yaml.Node, key: KeyPath, lines: dict[KeyPath, int], name: str, above: tuple) -> Any:
     """The value of a node; notes the line of everything in it. `above` are the nodes that hold this one."""
     lines.setdefault(key, node.start_mark.line + 1)
     if node in above:

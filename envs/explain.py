@@ -32,9 +32,7 @@ def explain(model_type: Any, data: Any, error: ValidationError) -> Problem:
     """The problem to name first. A union reports all its members: the one meant fits deepest, then best."""
     found = [(real_key(data, raw), raw) for raw in error.errors(include_url=False)]
     misfits = Counter(raw["loc"][:-1] for key, raw in found if len(key) < len(raw["loc"]))
-    key, raw = max(
-        found, key=lambda it: (len(it[0]), -misfits[it[1]["loc"][:-1]], it[1]["type"] == "extra_forbidden")
-    )
+    key, raw = max(found, key=lambda it: (len(it[0]), -misfits[it[1]["loc"][:-1]], it[1]["type"] == "extra_forbidden"))
     certain = {other for other, one in found if len(other) == len(one["loc"])}  # those that no union doubts
     what, remedy = _in_words(model_type, raw, key)
     return Problem(key, what, remedy, raw.get("ctx", {}).get("error"), len(certain - {key}))

@@ -14,7 +14,6 @@ from typing import Any
 from envs.documents import InputError
 from homerl.lifetime import die_with_parent
 
-
 QUIET = {
     "TRANSFORMERS_VERBOSITY": "error",
     "HF_HUB_DISABLE_PROGRESS_BARS": "1",

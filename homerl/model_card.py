@@ -314,8 +314,7 @@ def _example_prompt(facts: Facts) -> str:
 
 def _serve(facts: Facts, adapter: bool) -> str:
     on_base = (
-        f"{facts.base or 'BASE'} --enable-lora --lora-modules agent={facts.name} \\\n"
-        "    --chat-template chat_template.jinja"
+        f"{facts.base or 'BASE'} --enable-lora --lora-modules agent={facts.name} \\\n    --chat-template chat_template.jinja"
     )
     return SERVE.format(model=on_base if adapter else facts.name)
 

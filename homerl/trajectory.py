@@ -174,9 +174,7 @@ def _message_from_row(row: Mapping[str, Any]) -> Message:
 
 def _step(data: Mapping[str, Any]) -> Step:
     facts = {key: tuple(value) if isinstance(value, list) else value for key, value in data["facts"].items()}
-    return Step(
-        data["message"], tuple(data["observations"]), StepFacts(**facts), data["state_key"], data["decision"]
-    )
+    return Step(data["message"], tuple(data["observations"]), StepFacts(**facts), data["state_key"], data["decision"])
 
 
 def _dump(value: Any) -> str:

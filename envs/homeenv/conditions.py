@@ -18,7 +18,6 @@ from envs.homeenv.audit import Refused
 from envs.homeenv.expressions import Closure, ExpressionError, compile_expression, parse, path_of
 from envs.homeenv.home import OUTDOORS, Home, Plan
 
-
 KNOWN_SHOWN = 20  # names listed where one is wrong
 
 

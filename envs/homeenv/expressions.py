@@ -115,7 +115,7 @@ def _comparison(node: ast.Compare, resolve: Resolver) -> Closure:
     first = compile_expression(node.left, resolve)
     links = [(COMPARISONS[type(op)], compile_expression(part, resolve)) for op, part in zip(node.ops, node.comparators)]
     if len(links) == 1:
-        (act, second), = links
+        ((act, second),) = links
         return lambda scope: act(first(scope), second(scope))
 
     def chained(scope: Any) -> bool:

@@ -135,7 +135,7 @@ class Plan:
 class Home:
     """A plan, the values of its slots and a clock in seconds since the epoch (local time)."""
 
-    __slots__ = ("plan", "values", "clock", "_key")
+    __slots__ = ("_key", "clock", "plan", "values")
 
     def __init__(self, plan: Plan, values: Sequence[Any], clock: int = 0) -> None:
         if len(values) != len(plan.slots):

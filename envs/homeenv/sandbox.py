@@ -133,7 +133,7 @@ class _Part(ClassInstance):
             return _Part(self._bridge, self._did, path + ".")
         try:
             return home.get(self._did, path)
-        except Refused as refusal:
+        except Refused:
             if path in spec.service_index:
                 refusal = Refused("unknown_attribute", f"{path} is a service of {self._did}: call it")
             raise self._bridge.refuse(refusal) from None

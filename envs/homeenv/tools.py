@@ -14,7 +14,6 @@ from typing import Any
 from envs.homeenv.audit import Refused
 from envs.homeenv.home import Home
 from envs.homeenv.sandbox import Limits, RunResult, run_code
-from envs.homeenv.types import ValueType
 
 
 @dataclass(frozen=True)

@@ -64,9 +64,7 @@ PRIORS: dict[str, dict[str, float]] = {
 KNOWN = frozenset(category for prior in PRIORS.values() for category in prior)
 MOST_IN_ROOM = {"light": 4, "plug": 3, "curtain": 2}  # any other category: one a room
 # How much less likely a second one is: in another room, and (any category) in the same room.
-ONE_A_HOME = frozenset(
-    ("vacuum", "lock", "washer", "dishwasher", "oven", "refrigerator", "range_hood", "water_heater")
-)
+ONE_A_HOME = frozenset(("vacuum", "lock", "washer", "dishwasher", "oven", "refrigerator", "range_hood", "water_heater"))
 RARE = 0.05
 AGAIN = 0.6
 
@@ -102,13 +100,9 @@ def furnish(
     return tuple(devices)
 
 
-def _draw_places(
-    rooms: Sequence[Room], count: int, products: Products, rng: random.Random
-) -> list[list[str]]:
+def _draw_places(rooms: Sequence[Room], count: int, products: Products, rng: random.Random) -> list[list[str]]:
     """The categories of each room's devices, drawn one by one from the priors of all rooms."""
-    places = [
-        (i, category) for i, room in enumerate(rooms) for category in products if _prior(room.kind, category)
-    ]
+    places = [(i, category) for i, room in enumerate(rooms) for category in products if _prior(room.kind, category)]
     weights = [_prior(rooms[i].kind, category) for i, category in places]
     useful = [w if _controllable(products[c]) else 0 for w, (_, c) in zip(weights, places, strict=True)]
     drawn: list[list[str]] = [[] for _ in rooms]

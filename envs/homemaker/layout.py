@@ -64,9 +64,7 @@ def draw_layout(count: int, lexicon: Lexicon, half: Half, rng: random.Random) ->
     return tuple(rooms)
 
 
-def _room(
-    room_type: str, rooms: list[Room], floors: int, lexicon: Lexicon, half: Half, rng: random.Random
-) -> Room:
+def _room(room_type: str, rooms: list[Room], floors: int, lexicon: Lexicon, half: Half, rng: random.Random) -> Room:
     """One more room of this type."""
     shape = ROOM_TYPES[room_type]
     name = lexicon.room_name(room_type, half, {room.name for room in rooms}, rng)

@@ -56,9 +56,7 @@ class Lexicon(Model):
         """A name for a room that no other room has."""
         return _draw(getattr(self.rooms[room_type], half), used, rng)
 
-    def device_name(
-        self, spec: DeviceSpec, kind: str, half: Half, used: Collection[str], rng: random.Random
-    ) -> str:
+    def device_name(self, spec: DeviceSpec, kind: str, half: Half, used: Collection[str], rng: random.Random) -> str:
         """A name for a device that fits its room and that no other device there has."""
         names = self.devices.get(spec.name) or self.devices.get(spec.category)
         if names is None:  # a product of the user's own: called by its specification in both halves

@@ -149,9 +149,7 @@ def _checked_epw(path: str) -> str:
         text = Path(path).read_bytes().decode("latin-1")
     except OSError as error:
         raise InputError(f"the weather file cannot be read: {error.strerror}", path, EPW_REMEDY) from None
-    lines = (
-        text.replace("\r\n", "\n").rstrip().split("\n")
-    )  # splitlines would also split inside foreign letters
+    lines = text.replace("\r\n", "\n").rstrip().split("\n")  # splitlines would also split inside foreign letters
     head = lines[0].split(",")
     if len(head) < 10 or head[0].upper() != "LOCATION" or None in map(_number, head[6:10]):
         what = "not an EPW file: its first line gives no LOCATION with coordinates"

@@ -101,7 +101,9 @@ def _wrong_device(intent: Intent, episode: Episode, rng: random.Random) -> Messa
 def _wrong_value(intent: Intent, episode: Episode, rng: random.Random) -> Message:
     last = intent.plan[-1]
     if last.args and isinstance(last.args[0], (int, float)) and not isinstance(last.args[0], bool):
-        return _run([*intent.plan[:-1], last.model_copy(update={"args": (last.args[0] + rng.choice((-10, 7, 500)),)})], episode)
+        return _run(
+            [*intent.plan[:-1], last.model_copy(update={"args": (last.args[0] + rng.choice((-10, 7, 500)),)})], episode
+        )
     return _wrong_device(intent, episode, rng)
 
 

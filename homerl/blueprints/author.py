@@ -90,9 +90,7 @@ def _draw(recipe: BlueprintRecipe, split: Split, seed: int, rng: random.Random) 
     )
 
 
-def _worded(
-    draft: Draft, number: int, home: Home, wording: str, phrasings: int, split: Split, rng: random.Random
-) -> Intent:
+def _worded(draft: Draft, number: int, home: Home, wording: str, phrasings: int, split: Split, rng: random.Random) -> Intent:
     sentences = [say(draft.actions, home, wording, split, rng) for _ in range(phrasings)]
     return Intent(
         id=number,

@@ -40,7 +40,11 @@ def sample_profile(rng: random.Random, split: str) -> Profile:
         habits=tuple(rng.sample(HABITS, 2)),
         preferences={
             "temperature": warm + rng.randint(-1, 2),
-            "lighting": "bright" if health == "poor eyesight" else "dim" if health == "migraine" else rng.choice(("soft", "bright")),
+            "lighting": "bright"
+            if health == "poor eyesight"
+            else "dim"
+            if health == "migraine"
+            else rng.choice(("soft", "bright")),
             "noise": "quiet" if health == "light sleeper" else rng.choice(("quiet", "lively")),
         },
     )

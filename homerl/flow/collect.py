@@ -12,7 +12,7 @@ import hashlib
 import json
 import os
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from multiprocessing import get_context
 from pathlib import Path
@@ -84,7 +84,9 @@ def make_shard(config: SynthesisConfig, shard: range, folder: Path) -> None:
         rows += found
         per_blueprint.append(stats)
     write_rows(_rows_path(folder, shard), rows)
-    write_atomic(_stats_path(folder, shard), json.dumps({"blueprints": per_blueprint, "dropped": dict(sorted(dropped.items()))}))
+    write_atomic(
+        _stats_path(folder, shard), json.dumps({"blueprints": per_blueprint, "dropped": dict(sorted(dropped.items()))})
+    )
 
 
 def _one(config: SynthesisConfig, index: int, dropped: Counter) -> tuple[list[dict], dict[str, Any]]:
@@ -114,7 +116,9 @@ def _assemble(folder: Path, shards: list[range], out: Path) -> Path:
 
 def summary(blueprints: list[dict[str, Any]], dropped: Counter) -> dict[str, Any]:
     """Totals of a synthesis: rollouts, generation success, prefix reuse, drops by filter."""
-    total = {key: sum(row[key] for row in blueprints) for key in ("rollouts", "successes", "nodes", "steps_run", "steps_linear")}
+    total = {
+        key: sum(row[key] for row in blueprints) for key in ("rollouts", "successes", "nodes", "steps_run", "steps_linear")
+    }
     return total | {
         "blueprints": len(blueprints),
         "generation_success": sum(row["successes"] > 0 for row in blueprints) / len(blueprints),

@@ -28,34 +28,38 @@ def common_arguments(recipe: Base, settings: OptimSettings) -> dict[str, Any]:
     if recipe.wandb.entity:
         os.environ["WANDB_ENTITY"] = recipe.wandb.entity
     floor = {"lr_scheduler_kwargs": {"min_lr": settings.min_lr}} if settings.min_lr is not None else {}
-    return {
-        "output_dir": str(recipe.out / "checkpoints"),
-        "run_name": recipe.out.name,
-        "per_device_train_batch_size": settings.batch,
-        "gradient_accumulation_steps": settings.accumulate,
-        "learning_rate": settings.learning_rate,
-        "lr_scheduler_type": settings.lr_scheduler,
-        "warmup_steps": settings.warmup,
-        "weight_decay": settings.weight_decay,
-        "max_grad_norm": settings.max_grad_norm,
-        "adam_beta2": settings.adam_beta2,
-        "gradient_checkpointing": settings.gradient_checkpointing,
-        "save_strategy": "steps",
-        "save_steps": settings.save_steps,
-        "save_total_limit": settings.keep_checkpoints,
-        "logging_steps": settings.log_steps,
-        "logging_first_step": True,
-        "report_to": [] if recipe.wandb.mode == "disabled" else ["wandb"],
-        "seed": recipe.seed,
-        "data_seed": recipe.seed,
-        "use_cpu": recipe.cpu,
-        "bf16": recipe.model.dtype == "bfloat16" and not recipe.cpu,
-        "fp16": recipe.model.dtype == "float16",
-        "dataloader_pin_memory": not recipe.cpu,
-        "disable_tqdm": True,
-        "ddp_timeout": 3600,
-        "ddp_find_unused_parameters": False,
-    } | floor | parallel_arguments(recipe)
+    return (
+        {
+            "output_dir": str(recipe.out / "checkpoints"),
+            "run_name": recipe.out.name,
+            "per_device_train_batch_size": settings.batch,
+            "gradient_accumulation_steps": settings.accumulate,
+            "learning_rate": settings.learning_rate,
+            "lr_scheduler_type": settings.lr_scheduler,
+            "warmup_steps": settings.warmup,
+            "weight_decay": settings.weight_decay,
+            "max_grad_norm": settings.max_grad_norm,
+            "adam_beta2": settings.adam_beta2,
+            "gradient_checkpointing": settings.gradient_checkpointing,
+            "save_strategy": "steps",
+            "save_steps": settings.save_steps,
+            "save_total_limit": settings.keep_checkpoints,
+            "logging_steps": settings.log_steps,
+            "logging_first_step": True,
+            "report_to": [] if recipe.wandb.mode == "disabled" else ["wandb"],
+            "seed": recipe.seed,
+            "data_seed": recipe.seed,
+            "use_cpu": recipe.cpu,
+            "bf16": recipe.model.dtype == "bfloat16" and not recipe.cpu,
+            "fp16": recipe.model.dtype == "float16",
+            "dataloader_pin_memory": not recipe.cpu,
+            "disable_tqdm": True,
+            "ddp_timeout": 3600,
+            "ddp_find_unused_parameters": False,
+        }
+        | floor
+        | parallel_arguments(recipe)
+    )
 
 
 def world_size() -> int:

@@ -47,7 +47,8 @@ def make_tokenizer(texts: Iterable[str], tools: Sequence[dict[str, Any]], vocab_
     special = [PAD, IM_START, IM_END]
     alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
     tokenizer.train_from_iterator(
-        texts, trainers.BpeTrainer(vocab_size=vocab_size, special_tokens=special, initial_alphabet=alphabet, show_progress=False)
+        texts,
+        trainers.BpeTrainer(vocab_size=vocab_size, special_tokens=special, initial_alphabet=alphabet, show_progress=False),
     )
     tokenizer.add_tokens([AddedToken(text, normalized=False) for text in call_frames(tools)])
     fast = PreTrainedTokenizerFast(
@@ -92,7 +93,9 @@ def make_model(config: TinyConfig, vocab_size: int, seed: int):
     )
 
 
-def make_tiny(rows: Iterable[dict[str, Any]], tools: Sequence[dict[str, Any]], config: TinyConfig, seed: int, out: Path) -> Path:
+def make_tiny(
+    rows: Iterable[dict[str, Any]], tools: Sequence[dict[str, Any]], config: TinyConfig, seed: int, out: Path
+) -> Path:
     """Write an untrained model with its tokenizer to `out`, made from dialogue rows."""
     from transformers import GenerationConfig
 

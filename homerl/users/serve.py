@@ -50,9 +50,7 @@ def start(serve: ServeSettings, log: Path = Path("user_server.log")) -> subproce
     hidden = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
     environment = {k: v for k, v in os.environ.items() if k not in hidden}
     environment["CUDA_VISIBLE_DEVICES"] = ",".join(map(str, serve.gpus))
-    return subprocess.Popen(
-        command, env=environment, stdout=log.open("w"), stderr=subprocess.STDOUT, start_new_session=True
-    )
+    return subprocess.Popen(command, env=environment, stdout=log.open("w"), stderr=subprocess.STDOUT, start_new_session=True)
 
 
 def wait_until_ready(url: str, server: subprocess.Popen | None, seconds: float = START_SECONDS) -> None:

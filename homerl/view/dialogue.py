@@ -44,8 +44,7 @@ def dialogue(trajectory: Trajectory) -> Dialogue:
     """The trajectory, made readable."""
     blueprint, rewards = trajectory.blueprint, iter(trajectory.rewards)
     turns = tuple(
-        (turn.utterance, tuple(_shown(step, next(rewards, {})) for step in turn.steps))
-        for turn in trajectory.turns()
+        (turn.utterance, tuple(_shown(step, next(rewards, {})) for step in turn.steps)) for turn in trajectory.turns()
     )
     return Dialogue(
         id=blueprint["id"],

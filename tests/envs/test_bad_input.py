@@ -82,9 +82,7 @@ def test_a_condition_that_names_a_missing_device():
     error = refused(compile_condition, 'device("1O01").state == "on"', plan)
     assert "there is no device '1O01'" in error.what and "did you mean 1001?" in error.remedy
     assert 'device("1O01").state == "on"' in error.where and "column 1" in error.where
-    assert (
-        "there is no room 'kichen'" in refused(compile_condition, "room('kichen').temperature > 1", plan).what
-    )
+    assert "there is no room 'kichen'" in refused(compile_condition, "room('kichen').temperature > 1", plan).what
 
 
 @pytest.mark.parametrize("share", [0.0, 0.1, 0.5, 0.999])

@@ -33,9 +33,7 @@ def make_ready(home: Home, path: str) -> None:
     """Bring a device, or the part that holds the service, into the state in which it obeys."""
     spec, prefix = home.plan.by_did["1"].spec, path.rpartition(".")[0]
     prefix += "." if prefix else ""
-    ways = {"pause": ("start",)}.get(
-        path, ("turn_on", "stop") if "stop" in spec.service_index else ("turn_on",)
-    )
+    ways = {"pause": ("start",)}.get(path, ("turn_on", "stop") if "stop" in spec.service_index else ("turn_on",))
     for way in ways:
         if prefix + way in spec.service_index:
             home.call("1", prefix + way)
@@ -64,9 +62,7 @@ def test_illegal_arguments_are_refused_and_change_nothing(spec):
         before, key = home.fork(), home.state_key()
         declared = compiled.service.arguments
         wrong = [[value] for value in ILLEGAL[declared[0].type]] if declared else []
-        calls = [(args, {}) for args in (*wrong, [1, 2, 3], *([[]] if declared else []))] + [
-            ([], {"nonsense": 1})
-        ]
+        calls = [(args, {}) for args in (*wrong, [1, 2, 3], *([[]] if declared else []))] + [([], {"nonsense": 1})]
         for args, kwargs in calls:
             with pytest.raises(Refused):
                 home.call("1", path, args, kwargs)
@@ -98,9 +94,7 @@ def test_what_an_off_device_refuses_names_the_precondition(spec):
             home.call("1", off + "turn_off")
             key = home.state_key()
             with pytest.raises(Refused) as refused:
-                home.call(
-                    "1", path, [argument.sample(random.Random(5)) for argument in compiled.service.arguments]
-                )
+                home.call("1", path, [argument.sample(random.Random(5)) for argument in compiled.service.arguments])
             assert refused.value.rule == "precondition" and home.state_key() == key
 
 
@@ -124,9 +118,7 @@ def test_functional_attributes_need_a_device_that_is_on():
             if any(service.name == "turn_on" for service in part.services):
                 for service in part.services:
                     if service.name.startswith("set_") and service.name != "set_child_lock":
-                        assert service.requires and 'self.state == "on"' in service.requires, (
-                            f"{spec.name} {service.name}"
-                        )
+                        assert service.requires and 'self.state == "on"' in service.requires, f"{spec.name} {service.name}"
 
 
 def test_the_catalogue_is_wide_enough():

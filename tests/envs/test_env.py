@@ -102,9 +102,7 @@ def test_the_home_that_was_given_is_not_touched():
 
 def test_progress_goes_back_when_what_was_done_is_undone():
     env = HomeEnv(HomeSampler.sample_test(), ("device('1003').state == 'on'", "device('1004').position == 0"))
-    gains = [
-        env.step({"name": "pyexec", "code": f"device('1003').turn_{way}()"})[1] for way in ("on", "off", "on")
-    ]
+    gains = [env.step({"name": "pyexec", "code": f"device('1003').turn_{way}()"})[1] for way in ("on", "off", "on")]
     assert gains == [0.5, -0.5, 0.5]
 
 
@@ -164,9 +162,7 @@ def test_home_env_keeps_the_contract_of_worlds():
         HomeEnv(HomeSampler.sample_test(), ("device('1003').state == 'on'", "device('1001').state == 'off'")),
         ACTIONS,
     )
-    for seed, recipe in enumerate(
-        (HomeRecipe(), HomeRecipe(devices=(25, 25)), HomeRecipe(lexicon="heldout"))
-    ):
+    for seed, recipe in enumerate((HomeRecipe(), HomeRecipe(devices=(25, 25)), HomeRecipe(lexicon="heldout"))):
         home = make_home(seed, recipe)
         codes = (
             f"device('{d.did}').{path}()"

@@ -62,9 +62,7 @@ OWN = """
           arguments: [{name: level, type: float, range: [-1, 1], precision: 0.1}]
           code: self.level = level
 """
-JUNK = st.sampled_from(
-    [None, True, -1, 0, 7, 10**400, 1e9, -0.0, float("nan"), "on", "x" * 500, (), (1, 2), [3], {"a": 1}]
-)
+JUNK = st.sampled_from([None, True, -1, 0, 7, 10**400, 1e9, -0.0, float("nan"), "on", "x" * 500, (), (1, 2), [3], {"a": 1}])
 
 
 def own_home(seed: int = 0) -> Home:
@@ -120,9 +118,7 @@ def test_calls_keep_every_promise(home, data):
             assert home.values == before and home.state_key() == key, "a refused call changed something"
         assert twin.values == before and twin.state_key() == key, "a fork felt its parent's call"
         assert home.state_key() == fresh_key(home), "the running key is not the recomputed one"
-        assert (
-            run(twin, call) == taken and twin.values == home.values and twin.state_key() == home.state_key()
-        )
+        assert run(twin, call) == taken and twin.values == home.values and twin.state_key() == home.state_key()
         assert (home.state_key() == key) == (home.values == before)
         for slot, value in zip(home.plan.slots, home.values, strict=True):
             assert repr(slot.type.check(value)) == repr(value), "a slot left its type"
@@ -130,9 +126,7 @@ def test_calls_keep_every_promise(home, data):
     changes = start.diff(home)
     assert {change.slot for change in changes} == differing
     assert all((c.before, c.after) == (start.values[c.slot], home.values[c.slot]) for c in changes)
-    assert [(c.slot, c.after, c.before) for c in changes] == [
-        (c.slot, c.before, c.after) for c in home.diff(start)
-    ]
+    assert [(c.slot, c.after, c.before) for c in changes] == [(c.slot, c.before, c.after) for c in home.diff(start)]
 
 
 @SOME
@@ -167,12 +161,8 @@ def test_the_key_covers_plan_and_clock():
     later = home.fork()
     later.clock += 1
     assert later.state_key() != home.state_key()
-    split = Home.build(
-        [Room("a|b", "c")], [], {OUTDOORS: home.state_of(OUTDOORS), "a|b": home.state_of("hall")}
-    )
-    joined = Home.build(
-        [Room("a", "b|c")], [], {OUTDOORS: home.state_of(OUTDOORS), "a": home.state_of("hall")}
-    )
+    split = Home.build([Room("a|b", "c")], [], {OUTDOORS: home.state_of(OUTDOORS), "a|b": home.state_of("hall")})
+    joined = Home.build([Room("a", "b|c")], [], {OUTDOORS: home.state_of(OUTDOORS), "a": home.state_of("hall")})
     assert split.state_key() != joined.state_key()
     with pytest.raises(ValueError, match="different plans"):
         split.diff(joined)

@@ -36,11 +36,7 @@ def homes() -> list[Home]:
         HomeRecipe(devices=(10, 40), lexicon="heldout"),
         HomeRecipe(devices=(135, 135), rooms=(31, 31)),
     ]
-    return [
-        make_home(seed, recipe)
-        for recipe, count in zip(recipes, (300, 40, 5), strict=True)
-        for seed in range(count)
-    ]
+    return [make_home(seed, recipe) for recipe, count in zip(recipes, (300, 40, 5), strict=True) for seed in range(count)]
 
 
 def everything(home: Home) -> tuple:
@@ -68,9 +64,7 @@ def test_same_home_in_another_process():
         "print(*(home.state_key() for home in homes))"
     )
     environment = {**os.environ, "PYTHONHASHSEED": "1", "PYTHONPATH": str(ROOT)}
-    there = subprocess.run(
-        [sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True
-    ).stdout
+    there = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True).stdout
     here = [make_home(s) for s in range(5)] + [make_home(9, HomeRecipe(devices=(60, 60), lexicon="heldout"))]
     assert there.split() == [home.state_key() for home in [*here, HomeSampler.sample_test()]]
 
@@ -160,13 +154,9 @@ def test_the_halves_of_the_lexicon_share_no_name():
             said.update(getattr(group, half))
     assert not names["train"] & names["heldout"]
     train = {name for home in homes() if home.plan.rooms[0].name in names["train"] for name in said_in(home)}
-    heldout = {
-        name for home in homes() if home.plan.rooms[0].name in names["heldout"] for name in said_in(home)
-    }
+    heldout = {name for home in homes() if home.plan.rooms[0].name in names["heldout"] for name in said_in(home)}
     assert train and heldout and not train & heldout
-    assert set(lexicon.rooms) == set(ROOM_TYPES) and set(furnish.PRIORS) == {
-        type.kind for type in ROOM_TYPES.values()
-    }
+    assert set(lexicon.rooms) == set(ROOM_TYPES) and set(furnish.PRIORS) == {type.kind for type in ROOM_TYPES.values()}
     for spec in SPEC.values():
         assert spec.name in lexicon.devices or spec.category in lexicon.devices
 
@@ -291,9 +281,7 @@ def test_bundled_years_are_real_and_dark_at_night():
         assert sky.when.second == 0 and 0 <= sky.humidity <= 100 and 0 <= sky.illuminance <= 120_000
         if sky.latitude < 40 and (sky.when.hour >= 21 or sky.when.hour < 4):
             assert sky.illuminance == 0
-    noons = [
-        warm_day.illuminance for day in range(365) if (warm_day := weather.years[2].at((day * 24 + 12) * 60))
-    ]
+    noons = [warm_day.illuminance for day in range(365) if (warm_day := weather.years[2].at((day * 24 + 12) * 60))]
     assert min(noons) > 0 and max(noons) > 80_000
 
 
@@ -309,9 +297,7 @@ def test_clock_is_the_local_time_of_the_sky():
 def epw(hours: int = HOURS, leap: bool = False) -> list[str]:
     """A made-up but well-formed EPW file, line by line."""
     days = [
-        (m, d)
-        for m, n in enumerate((31, 28 + leap, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31), 1)
-        for d in range(1, n + 1)
+        (m, d) for m, n in enumerate((31, 28 + leap, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31), 1) for d in range(1, n + 1)
     ]
     head = ["LOCATION,Zürich,-,CHE,IWEC,066600,47.38,8.57,1.0,569.0", *["DESIGN CONDITIONS,0"] * 7]
     rows = []
@@ -335,9 +321,7 @@ def test_an_epw_file_can_be_named(tmp_path):
     (year,) = Weather.load((path,)).years
     assert year.place == "Zürich, CHE" and len(year.temperature) == HOURS and year.temperature.max() < 20
     home = make_home(1, HomeRecipe(weather=(path,)))
-    assert (
-        home.state_key() == make_home(1, HomeRecipe(weather=(path,))).state_key() != make_home(1).state_key()
-    )
+    assert home.state_key() == make_home(1, HomeRecipe(weather=(path,))).state_key() != make_home(1).state_key()
 
 
 @pytest.mark.parametrize(
@@ -359,9 +343,7 @@ def test_a_file_that_is_no_epw_is_refused_with_place_and_remedy(tmp_path, spoil,
     path = write(tmp_path / "bad.epw", spoil(epw()))
     with pytest.raises(InputError) as error:
         make_home(0, HomeRecipe(weather=(path,)))
-    assert (
-        error.value.where == f"{path}:{line}" and says in error.value.what and "*.epw" in error.value.remedy
-    )
+    assert error.value.where == f"{path}:{line}" and says in error.value.what and "*.epw" in error.value.remedy
 
 
 def test_a_missing_epw_file_is_named(tmp_path):
@@ -397,7 +379,4 @@ def test_the_test_home_is_the_papers():
     assert home.plan.by_did["1001"].spec.spid == "100001" and home.get("1001", "state") == "on"
     home.call("1001", "set_brightness", [80])
     assert home.get("1001", "brightness") == 80
-    assert (
-        HomeSampler.sample(3, devices=(4, 4)).state_key()
-        == make_home(3, HomeRecipe(devices=(4, 4))).state_key()
-    )
+    assert HomeSampler.sample(3, devices=(4, 4)).state_key() == make_home(3, HomeRecipe(devices=(4, 4))).state_key()

@@ -163,9 +163,7 @@ def test_a_worker_that_is_killed_is_not_the_agents_fault(monkeypatch):
     with Monty(max_processes=1) as pool:
         monkeypatch.setattr(sandbox, "_pool", lambda: pool)
         run("pass")
-        workers = [
-            int(entry.name) for entry in Path("/proc").iterdir() if entry.name.isdigit() and is_worker(entry)
-        ]
+        workers = [int(entry.name) for entry in Path("/proc").iterdir() if entry.name.isdigit() and is_worker(entry)]
         killer = threading.Timer(0.2, lambda: [os.kill(pid, signal.SIGKILL) for pid in workers])
         killer.start()
         with pytest.raises(WorldError):
@@ -206,11 +204,7 @@ def test_what_code_sees_is_the_home_and_the_same_each_time():
         "print(device('1001'), '{0.__class__}'.format(3))"
     )
     first, _ = run(code)
-    assert (
-        first.output.startswith("2025-06-01 20:30:00")
-        and "/" not in first.output
-        and "envs" not in first.output
-    )
+    assert first.output.startswith("2025-06-01 20:30:00") and "/" not in first.output and "envs" not in first.output
     assert all(run(code)[0] == first for _ in range(3))
 
 

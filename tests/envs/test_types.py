@@ -22,9 +22,7 @@ LEAVES = st.one_of(
     ),
     st.builds(ValueType, type=st.just("str"), options=st.just(("on", "off"))),
     st.builds(ValueType, type=st.just("str"), range=st.just((1, 4))),
-    st.builds(
-        ValueType, type=st.just("enum"), options=st.sampled_from([("a", "b"), (1, 2), (True, "auto", 3)])
-    ),
+    st.builds(ValueType, type=st.just("enum"), options=st.sampled_from([("a", "b"), (1, 2), (True, "auto", 3)])),
     st.just(ValueType(type="float", options=(1, 2.5))),
     st.just(ValueType(type="bool")),
     st.just(ValueType(type="hex")),

@@ -51,12 +51,8 @@ def test_it_is_the_same_in_another_process():
         "print(*(make_blueprint(BlueprintRecipe(), s, 3).model_dump_json() for s in ('train', 'heldout')), sep='\\n')"
     )
     environment = {**os.environ, "PYTHONHASHSEED": "7", "PYTHONPATH": str(ROOT)}
-    done = subprocess.run(
-        [sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True
-    )
-    assert done.stdout.splitlines() == [
-        blueprints(split)[3].model_dump_json() for split in ("train", "heldout")
-    ]
+    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines() == [blueprints(split)[3].model_dump_json() for split in ("train", "heldout")]
 
 
 def test_the_splits_share_no_home_no_user_and_no_sentence():
@@ -79,9 +75,7 @@ def test_every_blueprint_passes_the_filters_and_is_solved_by_its_plan():
         for intent in blueprint.intents:
             for call in intent.plan:
                 home.call(call.did, call.service, call.args)
-        assert (
-            blueprint.conditions and Blueprint.model_validate_json(blueprint.model_dump_json()) == blueprint
-        )
+        assert blueprint.conditions and Blueprint.model_validate_json(blueprint.model_dump_json()) == blueprint
 
 
 def test_one_device_is_left_alone():
@@ -100,9 +94,7 @@ def test_intents_concern_different_devices_and_sentences_name_them():
             assert intent.queries and len(set(intent.queries)) == len(intent.queries)
             for did in intent.devices:
                 device = home.plan.by_did[did]
-                assert all(
-                    device.room in text and device.name.split()[0] in text for text in (intent.clarification,)
-                )
+                assert all(device.room in text and device.name.split()[0] in text for text in (intent.clarification,))
 
 
 def test_no_sentence_tells_an_id_or_a_condition():
@@ -118,13 +110,9 @@ def test_the_factors_of_table_6():
         for intent in blueprint.intents:
             assert intent.factors.clarity == "clear" and intent.factors.dependency == "independent"
             assert intent.factors.scope == ("single_device" if len(intent.devices) == 1 else "multi_device")
-            assert (intent.factors.noise == "noisy") == (
-                intent.subcategory == "noisy"
-            ) or intent.family == "multi_device"
+            assert (intent.factors.noise == "noisy") == (intent.subcategory == "noisy") or intent.family == "multi_device"
     seen = Counter((i.family, i.factors.noise) for b in everything() for i in b.intents)
-    assert set(seen) == {
-        (family, noise) for family in ("atomic", "multi_device") for noise in ("clean", "noisy")
-    }
+    assert set(seen) == {(family, noise) for family in ("atomic", "multi_device") for noise in ("clean", "noisy")}
     assert {i.subcategory for b in everything() for i in b.intents} == {
         "clear",
         "colloquial",
@@ -145,10 +133,7 @@ def planted() -> Blueprint:
     return next(
         b
         for b in blueprints("train")
-        if len(b.intents) == 1
-        and (call := b.intents[0].plan[-1]).args
-        and type(call.args[0]) is int
-        and len(b.devices) == 1
+        if len(b.intents) == 1 and (call := b.intents[0].plan[-1]).args and type(call.args[0]) is int and len(b.devices) == 1
     )
 
 
@@ -156,31 +141,21 @@ def test_each_filter_drops_what_it_is_for_and_names_it():
     good = planted()
     (intent,) = good.intents
     call, (condition,) = intent.plan[-1], intent.conditions
-    other = next(
-        d["did"]
-        for d in good.home["devices"]
-        if d["did"] not in good.devices and home_services(good, d["did"])
-    )
+    other = next(d["did"] for d in good.home["devices"] if d["did"] not in good.devices and home_services(good, d["did"]))
     reset = Call(did=other, service=home_services(good, other)[0])
     start = home_from_json(good.home)
     path, value = condition.split(" and ")[-1].split(").")[-1].split(" == ")[0], call.args[0]
     now = f'device("{call.did}").{path} == {start.get(call.did, path)!r}'
     bad = {
-        ("executable", "condition does not compile"): changed(
-            good, conditions=('device("0").state == "on"',)
-        ),
+        ("executable", "condition does not compile"): changed(good, conditions=('device("0").state == "on"',)),
         ("executable", "plan refused: unknown_service"): changed(
             good, plan=(call.model_copy(update={"service": "explode"}),)
         ),
         ("executable", "plan refused: out_of_range"): changed(
             good, plan=(*intent.plan[:-1], call.model_copy(update={"args": (10**6,)}))
         ),
-        ("within_bounds", "constant out_of_range"): changed(
-            good, conditions=(f'device("{call.did}").{path} < 1000000',)
-        ),
-        ("within_bounds", "constant wrong_type"): changed(
-            good, conditions=(f'device("{call.did}").{path} == "much"',)
-        ),
+        ("within_bounds", "constant out_of_range"): changed(good, conditions=(f'device("{call.did}").{path} < 1000000',)),
+        ("within_bounds", "constant wrong_type"): changed(good, conditions=(f'device("{call.did}").{path} == "much"',)),
         ("consistent", "a condition holds already"): changed(good, conditions=(condition, now)),
         ("consistent", "conditions contradict each other"): changed(
             good, conditions=(condition, f'device("{call.did}").{path} != {value} and not {now}')

@@ -39,9 +39,7 @@ def shipped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_extends_merges_mappings_and_replaces_lists(tmp_path: Path) -> None:
-    recipe = write(
-        tmp_path, base=BASE, mine="extends: base.yaml\nname: x\ntrain:\n  betas: [0.5]\n  steps: 20\n"
-    )
+    recipe = write(tmp_path, base=BASE, mine="extends: base.yaml\nname: x\ntrain:\n  betas: [0.5]\n  steps: 20\n")
     data, document = config.load(recipe)
     assert data == {"homerl": 1, "train": {"learning_rate": 1e-6, "steps": 20, "betas": [0.5]}, "name": "x"}
     assert document.data is data
@@ -52,14 +50,10 @@ def test_extends_merges_mappings_and_replaces_lists(tmp_path: Path) -> None:
 
 
 def test_errors_name_the_file_in_which_the_key_stands(tmp_path: Path) -> None:
-    recipe = write(
-        tmp_path, base=BASE.replace("steps", "stpes"), mid="extends: base.yaml\n", mine="extends: mid.yaml\n"
-    )
+    recipe = write(tmp_path, base=BASE.replace("steps", "stpes"), mid="extends: base.yaml\n", mine="extends: mid.yaml\n")
     with pytest.raises(InputError) as caught:
         validate(Recipe, config.load(recipe)[1])
-    assert str(caught.value).startswith(
-        f"{tmp_path}/base.yaml:4: train.stpes is not a known key\ndid you mean steps?"
-    )
+    assert str(caught.value).startswith(f"{tmp_path}/base.yaml:4: train.stpes is not a known key\ndid you mean steps?")
 
 
 def test_overrides_lie_on_top(tmp_path: Path) -> None:
@@ -111,9 +105,7 @@ def test_bad_recipes(tmp_path: Path, shipped: Path, files: dict[str, str], messa
     assert message in str(caught.value)
 
 
-def test_shipped_recipes_are_found_from_anywhere(
-    tmp_path: Path, shipped: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_shipped_recipes_are_found_from_anywhere(tmp_path: Path, shipped: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write(shipped, smoke=BASE)
     monkeypatch.chdir(tmp_path)
     for name in ("recipes/smoke.yaml", "smoke.yaml"):

@@ -63,9 +63,7 @@ def launch(place: Path, *command: str | Path, cwd: Path | None = None, rc: int =
         "HF_HOME": str(place / "hf"),
     }
     env |= {"PROBE_OUT": str(place / "out"), "PROBE_RC": str(rc)}
-    done = subprocess.run(
-        [*map(str, command)], cwd=cwd or place, env=env, capture_output=True, text=True, timeout=240
-    )
+    done = subprocess.run([*map(str, command)], cwd=cwd or place, env=env, capture_output=True, text=True, timeout=240)
     assert done.returncode == rc, done.stderr
     return [json.loads(file.read_text()) for file in sorted((place / "out").iterdir())]
 
@@ -113,9 +111,7 @@ def test_accelerate_launch_with_a_config_file(place: Path) -> None:
     assert told and all(as_expected(one, place, ["--a.b", "3"]) for one in told)
 
 
-@pytest.mark.parametrize(
-    "text", ["a: 1\n", " homerl: 1\n", "homerl: 2\n", "homerl: 11\n", "x: homerl: 1\n", ""]
-)
+@pytest.mark.parametrize("text", ["a: 1\n", " homerl: 1\n", "homerl: 2\n", "homerl: 11\n", "x: homerl: 1\n", ""])
 def test_other_yaml_files_are_declined(tmp_path: Path, text: str) -> None:
     file = tmp_path / "other.yaml"
     file.write_text(text)
@@ -137,9 +133,7 @@ def test_a_recipe_with_a_byte_order_mark_is_claimed(tmp_path: Path) -> None:
     assert homerl_hook.claim(str(tmp_path / "bom.yaml")).find_spec("json") is None
 
 
-def test_a_missing_recipe_is_the_shipped_one_of_that_name(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_missing_recipe_is_the_shipped_one_of_that_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "smoke.yaml").write_text(RECIPE)
     monkeypatch.setattr(homerl_hook, "shipped_recipes", lambda: str(tmp_path))
     monkeypatch.chdir(tmp_path)

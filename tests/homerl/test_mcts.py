@@ -136,9 +136,7 @@ def test_all_simulated_nodes_are_kept_and_add_up():
         nodes = list(walk(tree))
         assert len(nodes) == stats.nodes
         leaves = [node for node in nodes if node.terminal]
-        assert len(leaves) == stats.rollouts and all(
-            node.visits == 1 and not node.passable for node in leaves
-        )
+        assert len(leaves) == stats.rollouts and all(node.visits == 1 and not node.passable for node in leaves)
         for node in nodes:
             inner = [child for child in node.children if child.pending is None]
             if not node.terminal:
@@ -147,9 +145,7 @@ def test_all_simulated_nodes_are_kept_and_add_up():
                 assert node.passable == any(child.passable for child in node.children)
             for child in inner:
                 before, after = node.episode.messages, child.episode.messages
-                assert after[: len(before)] == before and len(after) > len(before), (
-                    "a child goes on from its parent"
-                )
+                assert after[: len(before)] == before and len(after) > len(before), "a child goes on from its parent"
         assert stats.steps_run <= stats.steps_linear
 
 
@@ -159,9 +155,7 @@ def test_an_exhausted_tree_ends_the_search():
 
 
 def test_a_hopeless_blueprint_yields_nothing_and_is_hard():
-    found, stats, tree = grown(
-        blueprints()[0], 1.0, SearchConfig(rollouts=4), EpisodeLimits(turns=1, steps=1)
-    )
+    found, stats, tree = grown(blueprints()[0], 1.0, SearchConfig(rollouts=4), EpisodeLimits(turns=1, steps=1))
     assert not found and stats.difficulty == 1.0 and stats.rollouts == 3 and not tree.passable
 
 
@@ -169,15 +163,11 @@ def test_search_beats_linear_sampling_where_the_agent_errs():
     """The reason for the tree: of equally many rollouts, more blueprints end with a verified trajectory."""
     config = SearchConfig(rollouts=5)
     tree = sum(bool(grown(blueprint, 0.5, config)[0]) for blueprint in blueprints())
-    line = sum(
-        bool(grown(blueprint, 0.5, SearchConfig(k_agent=1, rollouts=1))[0]) for blueprint in blueprints()
-    )
+    line = sum(bool(grown(blueprint, 0.5, SearchConfig(k_agent=1, rollouts=1))[0]) for blueprint in blueprints())
     assert tree > line
 
 
 def test_the_same_seed_gives_the_same_bytes():
     for blueprint in blueprints()[:5]:
         one, other = grown(blueprint, 0.5), grown(blueprint, 0.5)
-        assert [json.dumps(to_row(t)) for t in one[0]] == [json.dumps(to_row(t)) for t in other[0]] and one[
-            1
-        ] == other[1]
+        assert [json.dumps(to_row(t)) for t in one[0]] == [json.dumps(to_row(t)) for t in other[0]] and one[1] == other[1]

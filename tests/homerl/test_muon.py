@@ -63,6 +63,8 @@ def test_bucketed_keeps_every_row_windows_in_order_and_like_lengths_together() -
     assert [sorted(order[i : i + 256]) for i in range(0, 1000, 256)] == [
         list(range(i, min(i + 256, 1000))) for i in range(0, 1000, 256)
     ]
-    spread = [max(lengths[j] for j in order[i : i + 8]) - min(lengths[j] for j in order[i : i + 8]) for i in range(0, 1000, 8)]
+    spread = [
+        max(lengths[j] for j in order[i : i + 8]) - min(lengths[j] for j in order[i : i + 8]) for i in range(0, 1000, 8)
+    ]
     assert sum(spread) / len(spread) < 8
     assert order == bucketed(lengths, batch=8, seed=0, window=256) != bucketed(lengths, batch=8, seed=1, window=256)

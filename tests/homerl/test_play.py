@@ -66,9 +66,7 @@ def say(text: str) -> Message:
     return {"role": "assistant", "content": text}
 
 
-def played(
-    agent, user=None, blueprint: Blueprint | None = None, limits: EpisodeLimits = EpisodeLimits()
-) -> Trajectory:
+def played(agent, user=None, blueprint: Blueprint | None = None, limits: EpisodeLimits = EpisodeLimits()) -> Trajectory:
     blueprint = blueprint or several()
     return asyncio.run(play(Episode.begin(blueprint, limits), agent, user or ScriptedUser(1), 5))
 
@@ -93,9 +91,7 @@ def test_the_expert_succeeds_everywhere_without_a_refusal(styles):
 def test_a_home_that_is_as_asked_ends_the_episode_at_once():
     blueprint = several()
     trajectory = played(Says(plan(blueprint), AssertionError("asked again")), blueprint=blueprint)
-    assert (
-        trajectory.outcome is Outcome.SUCCESS and len(trajectory.steps) == 1 and len(trajectory.turns()) == 1
-    )
+    assert trajectory.outcome is Outcome.SUCCESS and len(trajectory.steps) == 1 and len(trajectory.turns()) == 1
 
 
 def test_touching_another_device_is_a_failure_where_the_blueprint_preserves():
@@ -163,9 +159,9 @@ def test_each_fault_is_put_where_it_belongs(agent, user, outcome):
     agent.spoken = 0
     trajectory = played(agent, user)
     assert trajectory.outcome is outcome
-    assert [step.facts.last for step in trajectory.steps] == [False] * (len(trajectory.steps) - 1) + [
-        True
-    ] * bool(trajectory.steps)
+    assert [step.facts.last for step in trajectory.steps] == [False] * (len(trajectory.steps) - 1) + [True] * bool(
+        trajectory.steps
+    )
     assert outcome.counts == (outcome is Outcome.AGENT_FAILURE)
 
 
@@ -194,14 +190,10 @@ def test_a_sandbox_that_is_gone_is_the_worlds_fault(monkeypatch):
 )
 def test_calls_that_cannot_be_read_are_refused_and_never_raise(arguments):
     call = {"type": "function", "function": {"name": "pyexec", "arguments": arguments}}
-    trajectory = played(
-        Says({"role": "assistant", "content": "", "tool_calls": [call]}), limits=EpisodeLimits(steps=1)
-    )
+    trajectory = played(Says({"role": "assistant", "content": "", "tool_calls": [call]}), limits=EpisodeLimits(steps=1))
     (step,) = trajectory.steps
     assert step.facts.blocked[0] in ("syntax", "wrong_type", "missing_argument", "unknown_argument")
-    assert trajectory.messages[-1]["role"] == "tool" and trajectory.messages[-1]["content"].startswith(
-        "refused: "
-    )
+    assert trajectory.messages[-1]["role"] == "tool" and trajectory.messages[-1]["content"].startswith("refused: ")
 
 
 def test_a_malformed_reply_is_a_refusal_of_syntax():
@@ -237,9 +229,7 @@ def test_several_calls_in_a_message_are_answered_one_by_one():
         limits=EpisodeLimits(steps=1),
     )
     tools = [m for m in trajectory.messages if m["role"] == "tool"]
-    assert [m["tool_call_id"] for m in tools] == ["a", "b"] and tools[1]["content"].startswith(
-        "refused: unknown_tool"
-    )
+    assert [m["tool_call_id"] for m in tools] == ["a", "b"] and tools[1]["content"].startswith("refused: unknown_tool")
     assert trajectory.steps[0].facts.blocked == ("unknown_tool",) and trajectory.tool_calls == 2
 
 
@@ -249,12 +239,7 @@ def test_forks_of_an_episode_are_independent():
     twin = episode.fork()
     twin.act(Reply(plan(twin.blueprint)))
     assert twin.outcome is Outcome.SUCCESS and twin.progress == 1.0
-    assert (
-        episode.outcome is None
-        and episode.progress == 0.0
-        and len(episode.messages) == 2
-        and not episode.steps
-    )
+    assert episode.outcome is None and episode.progress == 0.0 and len(episode.messages) == 2 and not episode.steps
     assert episode.home.state_key() == episode.start.state_key() != twin.home.state_key()
 
 
@@ -274,9 +259,7 @@ def test_the_user_rewords_goes_round_and_answers_questions():
     intent = blueprint.intents[0]
     words = played(Says(say("Hm.")), blueprint=blueprint, limits=EpisodeLimits(turns=7, steps=20))
     said = [m["content"] for m in words.messages if m["role"] == "user"]
-    assert said[: len(intent.queries)] == [
-        intent.queries[(1 + i) % len(intent.queries)] for i in range(len(intent.queries))
-    ]
+    assert said[: len(intent.queries)] == [intent.queries[(1 + i) % len(intent.queries)] for i in range(len(intent.queries))]
     assert all(a != b for a, b in zip(said, said[1:], strict=False)), "the same words twice running"
     asks = played(Says(say("Which one do you mean?"), say("Hm.")), blueprint=blueprint)
     assert [m["content"] for m in asks.messages if m["role"] == "user"][1] == intent.clarification

@@ -137,10 +137,7 @@ def _rollouts(out: Path) -> None:
     """An update's rollouts: episodes with the rewards of their steps."""
     played = (from_row(row) for row in read_rows(out / "rlve/bench/heldout/trajectories.jsonl"))
     weights = RewardWeights(collateral=0.2)
-    rows = [
-        to_row(replace(t, rewards=tuple(step_rewards(step.facts, weights) for step in t.steps)))
-        for t in played
-    ]
+    rows = [to_row(replace(t, rewards=tuple(step_rewards(step.facts, weights) for step in t.steps))) for t in played]
     for update in (110, 120):
         write_rows(out / f"rlve/rollouts/update_{update:06d}.jsonl", rows[:16])
 
@@ -229,9 +226,7 @@ def test_table_says_the_paired_gain_of_each_suite_in_100_columns(run):
     assert max(map(len, text.splitlines())) <= 100
     assert "…" not in text
     for suite in SUITES:
-        before, after = (
-            list(read_rows(run / m / "bench" / suite / "results.jsonl")) for m in ("sft", "rlve")
-        )
+        before, after = (list(read_rows(run / m / "bench" / suite / "results.jsonl")) for m in ("sft", "rlve"))
         gain = paired_difference(before, after)
         low, high = (f"{100 * bound:+.1f}".replace("-", "−") for bound in gain["interval"])
         assert f"RLVE − SFT on {suite}: {100 * gain['gain']:+.1f} points (95 % {low} to {high})" in text
@@ -349,12 +344,8 @@ def test_stages_that_have_just_begun(run):
     for stage in ("sft", "rlve"):
         path = run / stage / "metrics.jsonl"
         first = path.read_text().splitlines()[0]
-        path.write_text(
-            f'{first}\n{{"step": 2, "loss": NaN, "reward": NaN, "success": NaN}}\n{{"step": 3, "lo'
-        )
-    (run / "untrained/bench/heldout/score.json").write_text(
-        json.dumps({"n": 0, "outcomes": {"infra_error": 40}})
-    )
+        path.write_text(f'{first}\n{{"step": 2, "loss": NaN, "reward": NaN, "success": NaN}}\n{{"step": 3, "lo')
+    (run / "untrained/bench/heldout/score.json").write_text(json.dumps({"n": 0, "outcomes": {"infra_error": 40}}))
     report = write_report(run)
     assert "no episode counted" in page_of(report).text
     assert "nan" not in report.page.read_text().lower().replace("nance", "")
@@ -403,11 +394,7 @@ def test_histogram_counts_every_value_once():
 
 
 def test_charts_of_too_little_are_empty_and_labels_are_escaped():
-    assert (
-        not charts.line_chart("x", [(1, 2.0)])
-        and not charts.heat_map("x", {})
-        and not charts.histogram("x", [])
-    )
+    assert not charts.line_chart("x", [(1, 2.0)]) and not charts.heat_map("x", {}) and not charts.histogram("x", [])
     assert not charts.stacked_area("x", [1], {"a": [1.0]})
     assert "<b>" not in charts.line_chart('"<b>', [(0, 1.0), (1, 2.0)])
 

@@ -125,9 +125,7 @@ def test_shards_of_another_recipe_are_not_taken_over(unbroken, tmp_path):
     faultless = CONFIG.model_copy(update={"blueprints": 4, "expert": ExpertConfig(mistakes=0.0)})
     synthesise(faultless, out, 1, lambda done, total: None)
     stats = json.loads((out / "stats.json").read_text())
-    assert (
-        stats["rollout_success"] == 1.0 > json.loads((unbroken / "stats.json").read_text())["rollout_success"]
-    )
+    assert stats["rollout_success"] == 1.0 > json.loads((unbroken / "stats.json").read_text())["rollout_success"]
 
 
 def test_a_shard_is_a_pure_function_of_recipe_and_range(tmp_path):

@@ -80,9 +80,7 @@ def test_turns_hold_the_steps_that_answer_them():
     for trajectory in trajectories():
         turns = trajectory.turns()
         assert [step for turn in turns for step in turn.steps] == list(trajectory.steps)
-        assert [turn.utterance for turn in turns] == [
-            m["content"] for m in trajectory.messages if m["role"] == "user"
-        ]
+        assert [turn.utterance for turn in turns] == [m["content"] for m in trajectory.messages if m["role"] == "user"]
 
 
 def test_a_trajectory_is_complete_in_itself():
@@ -104,18 +102,14 @@ def test_datasets_reads_the_file(tmp_path):
 
     sample = trajectories()
     write_rows(tmp_path / "t.jsonl", map(to_row, sample))
-    data = load_dataset(
-        "json", data_files=str(tmp_path / "t.jsonl"), split="train", cache_dir=str(tmp_path / "cache")
-    )
+    data = load_dataset("json", data_files=str(tmp_path / "t.jsonl"), split="train", cache_dir=str(tmp_path / "cache"))
     assert len(data) == len(sample)
     for row, trajectory in zip(data, sample, strict=True):
         assert [m["role"] for m in row["messages"]] == [m["role"] for m in trajectory.messages]
         assert json.loads(row["tools"])[0]["type"] == "function"
         back = from_row(row)
         assert (
-            back.steps == trajectory.steps
-            and back.outcome == trajectory.outcome
-            and back.blueprint == trajectory.blueprint
+            back.steps == trajectory.steps and back.outcome == trajectory.outcome and back.blueprint == trajectory.blueprint
         )
         for mine, theirs in zip(back.messages, trajectory.messages, strict=True):
             assert (mine["role"], mine["content"]) == (theirs["role"], theirs["content"])

@@ -50,9 +50,7 @@ def switch(episode: Episode, did: str, on: bool = True) -> str:
     """Switch a device on (or off), in the way that it has."""
     ways = ("turn_on", "open", "start", "unlock") if on else ("turn_off", "close", "stop", "lock")
     services = episode.home.plan.by_did[did].spec.service_index
-    return (
-        "\n".join(f'device("{did}").{path}()' for path in services if path.split(".")[-1] in ways) or "pass"
-    )
+    return "\n".join(f'device("{did}").{path}()' for path in services if path.split(".")[-1] in ways) or "pass"
 
 
 def changes(episode: Episode, code: str) -> bool:
@@ -81,9 +79,7 @@ TRICKS: dict[str, Callable[[Episode, list[str], int], Message]] = {
 }  # fmt: skip
 
 
-def mean_return(
-    make_agent: Callable[[], object], preserve: bool = True, weights: RewardWeights = WEIGHTS
-) -> float:
+def mean_return(make_agent: Callable[[], object], preserve: bool = True, weights: RewardWeights = WEIGHTS) -> float:
     async def one(blueprint: Blueprint) -> float:
         trajectory = await play(Episode.begin(blueprint), make_agent(), ScriptedUser(blueprint.seed))
         return sum(sum(step_rewards(step.facts, weights).values()) for step in trajectory.steps)
@@ -103,10 +99,7 @@ def test_it_earns_nothing_either_where_success_does_not_ask_to_preserve(trick):
 
 def test_without_collateral_switching_everything_on_would_pay():
     """Why the term is there: by the paper's reward alone this trick farms progress."""
-    assert (
-        mean_return(lambda: Trick(TRICKS["all on in one snippet"]), preserve=False, weights=RewardWeights())
-        > 0
-    )
+    assert mean_return(lambda: Trick(TRICKS["all on in one snippet"]), preserve=False, weights=RewardWeights()) > 0
 
 
 def test_the_expert_earns_two():

@@ -84,8 +84,7 @@ STATES = st.lists(st.tuples(SHARES, st.integers(0, 3)), min_size=2, max_size=12)
 def episode(states) -> list[StepFacts]:
     pairs = list(zip(states, states[1:], strict=False))
     return [
-        facts(m, n, strayed_before=s, strayed_after=t, last=i == len(pairs) - 1)
-        for i, ((m, s), (n, t)) in enumerate(pairs)
+        facts(m, n, strayed_before=s, strayed_after=t, last=i == len(pairs) - 1) for i, ((m, s), (n, t)) in enumerate(pairs)
     ]
 
 
