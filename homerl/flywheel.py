@@ -35,8 +35,8 @@ def run_flywheel(recipe: FlywheelRecipe) -> None:
     from homerl.report import write_report
 
     console = Console()
-    todo = [(stage, product) for stage, product in stages(recipe) if not stands(stage, product)]
     with alone(recipe.out):
+        todo = [(stage, product) for stage, product in stages(recipe) if not stands(stage, product)]
         for stage, product in todo:
             if stage["run"] != "bench":
                 start(stage, launcher(recipe, stage["run"]))
@@ -55,12 +55,18 @@ def stands(stage: dict[str, Any], product: Path) -> bool:
     if not product.exists():
         return False
     path = recipe_of(stage)
-    if path.exists() and yaml.safe_load(path.read_text()) | {"processes": 0} != stage | {"processes": 0}:
+    if path.exists() and comparable(yaml.safe_load(path.read_text())) != comparable(stage):
         raise InputError(
             f"{product} was made by another recipe",
             where=str(path), remedy="choose another --out, or delete that folder to make it again",
         )  # fmt: skip
     return True
+
+
+def comparable(stage: dict[str, Any]) -> str:
+    """What a stage's product depends on: not where its run lies, nor how many processes made it."""
+    text = json.dumps(stage | {"processes": 0}, sort_keys=True)
+    return text.replace(str(Path(stage["out"]).parent), "RUN")
 
 
 def recipe_of(stage: dict[str, Any]) -> Path:

@@ -11,6 +11,7 @@ import threading
 import time
 
 PARENT = "HOMERL_PARENT"
+LAUNCHERS = {"TORCHELASTIC_RUN_ID", "ACCELERATE_MIXED_PRECISION"}  # set by torchrun and by accelerate launch
 
 
 def die_with(pid: int) -> None:
@@ -19,9 +20,11 @@ def die_with(pid: int) -> None:
 
 
 def die_with_parent() -> None:
-    """The same for the process that the environment names, if it names one."""
+    """The same for the process that the environment names, and for the launcher, if there are such."""
     if parent := os.environ.get(PARENT):
         die_with(int(parent))
+    if LAUNCHERS & os.environ.keys():
+        die_with(os.getppid())
 
 
 def _watch(pid: int) -> None:

@@ -48,7 +48,8 @@ def _weights(recipe: Base) -> list[str]:
     if model is None or model.name is None:
         return []
     if Path(model.name).exists():
-        return [] if (Path(model.name) / "config.json").exists() else [f"{model.name} holds no config.json"]
+        known = any((Path(model.name) / name).exists() for name in ("config.json", "adapter_config.json"))
+        return [] if known else [f"{model.name} holds neither a model nor an adapter"]
     if _looks_local(model.name):
         return [f"there is no model folder {model.name} (train it first, or name a hub model)"]
     return [] if _on_hub(model.name) else [f"the weights of {model.name} are neither cached nor reachable on the hub"]

@@ -133,10 +133,9 @@ class _Part(ClassInstance):
             return _Part(self._bridge, self._did, path + ".")
         try:
             return home.get(self._did, path)
-        except Refused:
-            if path in spec.service_index:
-                refusal = Refused("unknown_attribute", f"{path} is a service of {self._did}: call it")
-            raise self._bridge.refuse(refusal) from None
+        except Refused as unknown:
+            uncalled = Refused("unknown_attribute", f"{path} is a service of {self._did}: call it")
+            raise self._bridge.refuse(uncalled if path in spec.service_index else unknown) from None
 
     def call_method(self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         self._bridge.call(self._did, self._prefix + name, args, kwargs)
