@@ -163,12 +163,3 @@ def _gpus() -> int:
     import torch
 
     return max(1, torch.cuda.device_count())
-
-
-def load_scores(out: Path) -> dict[str, dict[str, Any]]:
-    """model -> suite -> score, for the models that were benchmarked."""
-    found: dict[str, dict[str, Any]] = {}
-    for name in ("untrained", "sft", "rlve"):
-        for path in sorted((out / name / "bench").glob("*/score.json")):
-            found.setdefault(name, {})[path.parent.name] = json.loads(path.read_text())
-    return found

@@ -62,11 +62,6 @@ def common_arguments(recipe: Base, settings: OptimSettings) -> dict[str, Any]:
     )
 
 
-def world_size() -> int:
-    """How many processes train together, as the launcher says."""
-    return int(os.environ.get("WORLD_SIZE", "1"))
-
-
 def prepare_scratch(recipe: Any, rows: Any) -> str:
     """The name or folder to load from; a model from scratch is made first, on the first rank."""
     if recipe.model.from_scratch is None:

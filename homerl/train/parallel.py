@@ -13,11 +13,16 @@ import torch
 from homerl.recipe import Base
 
 
+def world_size() -> int:
+    """How many processes train together, as the launcher says."""
+    return int(os.environ.get("WORLD_SIZE", "1"))
+
+
 def parallel_arguments(recipe: Base) -> dict[str, Any]:
     """Training arguments for `parallel`, or none where accelerate was configured from outside."""
     chosen_outside = os.environ.get("ACCELERATE_USE_DEEPSPEED") == "true" or os.environ.get("ACCELERATE_USE_FSDP") == "true"
     if chosen_outside or recipe.parallel in ("none", "ddp"):
-        return {"ddp_backend": "gloo"} if recipe.cpu and int(os.environ.get("WORLD_SIZE", "1")) > 1 else {}
+        return {"ddp_backend": "gloo"} if recipe.cpu and world_size() > 1 else {}
     if recipe.parallel == "fsdp2":
         return {"fsdp": "full_shard auto_wrap", "fsdp_config": FSDP2}
     return {"deepspeed": zero(2 if recipe.parallel == "zero2" else 3)}

@@ -30,9 +30,9 @@ from homerl.train.common import (
     load_tokenizer,
     peft_config,
     require,
-    world_size,
 )  # fmt: skip
 from homerl.train.credit import assign, last_step_only, step_credit, trajectory_credit
+from homerl.train.parallel import world_size
 from homerl.train.rollout import Player, Rollout, blueprint_of
 from homerl.train.sentinel import Sentinel, UpdateSignal
 from homerl.train.transcripts import log_transcripts

@@ -15,7 +15,8 @@ from typing import Any
 
 from envs.documents import InputError
 from homerl.recipe import SFTRecipe, SFTSettings
-from homerl.train.common import common_arguments, fit, load_policy, load_tokenizer, peft_config, prepare_scratch, world_size
+from homerl.train.common import common_arguments, fit, load_policy, load_tokenizer, peft_config, prepare_scratch
+from homerl.train.parallel import world_size
 
 
 def train_sft(recipe: SFTRecipe) -> Path:
