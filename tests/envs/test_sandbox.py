@@ -160,16 +160,22 @@ def test_calls_before_an_error_stand_and_the_error_is_short():
 
 @pytest.mark.skipif(not Path("/proc").exists(), reason="finds the worker in /proc")
 def test_a_worker_that_is_killed_is_not_the_agents_fault(monkeypatch):
+    others = running_workers()  # of this process's own pool, which later tests use
     with Monty(max_processes=1) as pool:
         monkeypatch.setattr(sandbox, "_pool", lambda: pool)
         run("pass")
-        workers = [int(entry.name) for entry in Path("/proc").iterdir() if entry.name.isdigit() and is_worker(entry)]
+        workers = running_workers() - others
+        assert len(workers) == 1
         killer = threading.Timer(0.2, lambda: [os.kill(pid, signal.SIGKILL) for pid in workers])
         killer.start()
         with pytest.raises(WorldError):
             run("while True: pass", Limits(seconds=5))
         killer.join()
         assert run("print(1)")[0].output == "1\n", "the pool has made a new one"
+
+
+def running_workers() -> set[int]:
+    return {int(entry.name) for entry in Path("/proc").iterdir() if entry.name.isdigit() and is_worker(entry)}
 
 
 def is_worker(entry: Path) -> bool:
