@@ -50,9 +50,7 @@ def restricted_uses(tree: ast.AST) -> list[str]:
     found: list[tuple[int, str]] = []
     for node in ast.walk(tree):
         line = getattr(node, "lineno", 0)
-        if isinstance(node, ast.Name) and node.id in RESTRICTED_NAMES:
-            found.append((line, node.id))
-        elif isinstance(node, ast.Name) and node.id.startswith("__"):
+        if isinstance(node, ast.Name) and (node.id in RESTRICTED_NAMES or node.id.startswith("__")):
             found.append((line, node.id))
         elif isinstance(node, ast.Attribute) and node.attr.startswith("_"):
             found.append((line, "." + node.attr))

@@ -56,9 +56,9 @@ def parse(text: str, mode: str = "eval") -> ast.AST:
 
 def compile_expression(node: ast.expr, resolve: Resolver) -> Closure:
     """Compile a tree to a closure over the scope. `resolve` is asked first about names, paths and calls."""
-    if isinstance(node, (ast.Name, ast.Attribute, ast.Call, ast.Subscript)):
-        if (closure := resolve(node)) is not None:
-            return closure
+    names = (ast.Name, ast.Attribute, ast.Call, ast.Subscript)
+    if isinstance(node, names) and (closure := resolve(node)) is not None:
+        return closure
     match node:
         case ast.Constant(value=bool() | int() | float() | str() | None as value):
             return lambda scope: value

@@ -92,9 +92,9 @@ class ValueType(Model):
             return value
         if kind == "int" and isinstance(value, int) and not isinstance(value, bool):
             return self._rounded(value)
-        if kind == "float" and isinstance(value, (int, float)) and not isinstance(value, bool):
-            if math.isfinite(value):
-                return self._rounded(float(value)) + 0.0  # one zero, not two: equal values have equal hashes
+        number = isinstance(value, (int, float)) and not isinstance(value, bool)
+        if kind == "float" and number and math.isfinite(value):
+            return self._rounded(float(value)) + 0.0  # one zero, not two: equal values have equal hashes
         if kind in ("str", "enum") and isinstance(value, str):
             return value
         if kind == "enum" and any(type(option) is type(value) and option == value for option in self.options):

@@ -30,7 +30,7 @@ def run_bench(recipe: BenchRecipe) -> dict[str, Any]:
                 lambda: PolicyAgent(engine, tokenizer),
                 settings.limits,
                 recipe.out / "bench" / suite.name,
-                lambda done, total: bar.update(task, completed=done, total=total),
+                lambda done, total, bar=bar, task=task: bar.update(task, completed=done, total=total),
                 identity(recipe),
                 lambda first: torch.manual_seed(recipe.seed + first),
             )

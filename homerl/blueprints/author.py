@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import Literal
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from envs.homeenv.home import OUTDOORS, Home
 from envs.homeenv.home_file import home_to_json
@@ -20,7 +20,7 @@ from envs.homeenv.types import Model
 from envs.homemaker.make import HomeRecipe, make_home
 from homerl.blueprints.blueprint import Blueprint, Intent, Profile
 from homerl.blueprints.filters import first_failure
-from homerl.blueprints.intents import FAMILIES, Draft
+from homerl.blueprints.intents import FAMILIES, Ask, Draft
 from homerl.blueprints.profile import sample_profile
 from homerl.blueprints.verbalise import NoSentence, say
 
@@ -34,10 +34,18 @@ class BlueprintRecipe(Model):
     home: HomeRecipe = HomeRecipe()
     intents: tuple[int, int] = (1, 2)
     families: dict[str, float] = {"atomic": 1.0, "multi_device": 1.0}
+    devices: tuple[int, int] = Field((2, 3), description="how many devices a multi-device intent names, from 2 up")
     wordings: dict[Literal["clear", "colloquial", "noisy"], float] = {"clear": 1.0, "colloquial": 1.0, "noisy": 1.0}
     phrasings: int = Field(3, ge=1, description="how many ways the user knows to say each intent")
     preserve: bool = True
     prompt: Literal["brief", "full"] = "brief"
+
+    @model_validator(mode="after")
+    def _ranges(self) -> BlueprintRecipe:
+        for name, (low, high), least in (("intents", self.intents, 1), ("devices", self.devices, 2)):
+            if not least <= low <= high:
+                raise ValueError(f"{name}: [{low}, {high}] should be two numbers from {least} up, the smaller first")
+        return self
 
 
 def make_blueprint(recipe: BlueprintRecipe, split: Split, seed: int, dropped: Counter | None = None) -> Blueprint:
@@ -71,7 +79,7 @@ def _draw(recipe: BlueprintRecipe, split: Split, seed: int, rng: random.Random) 
     for number in range(rng.randint(*recipe.intents)):
         taken = frozenset((spared, *(did for intent in intents for did in intent.devices)))
         wording = _weighted(recipe.wordings, rng)
-        draft = FAMILIES[_weighted(recipe.families, rng)](home, rng, wording, taken)
+        draft = FAMILIES[_weighted(recipe.families, rng)](home, rng, Ask(wording, taken, recipe.devices))
         if draft is None:
             break
         intents.append(_worded(draft, number + 1, home, wording, recipe.phrasings, split, rng))
@@ -108,7 +116,8 @@ def _worded(draft: Draft, number: int, home: Home, wording: str, phrasings: int,
 def _scene(profile: Profile, home: Home) -> str:
     hour, minute = home.clock // 3600 % 24, home.clock // 60 % 60
     outside = home.state_of(OUTDOORS)["temperature"]
-    return f"{profile.name}, {profile.age}, who {profile.habits[0]}, is at home at {hour:02d}:{minute:02d}; it is {outside} degrees outside."
+    who = f"{profile.name}, {profile.age}, who {profile.habits[0]},"
+    return f"{who} is at home at {hour:02d}:{minute:02d}; it is {outside} degrees outside."
 
 
 def _weighted(weights: Mapping[str, float], rng: random.Random) -> str:

@@ -54,7 +54,9 @@ OWN = """
       code: self.volume = 10 // among
   components:
     - name: lamp
-      attributes: [{name: state, type: str, options: ["on", "off"]}, {name: level, type: float, range: [-1, 1], precision: 0.1}]
+      attributes:
+        - {name: state, type: str, options: ["on", "off"]}
+        - {name: level, type: float, range: [-1, 1], precision: 0.1}
       services:
         - {name: turn_on, code: 'self.state = "on"'}
         - {name: turn_off, code: 'self.state = "off"'}

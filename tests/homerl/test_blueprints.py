@@ -9,6 +9,7 @@ from functools import cache
 from pathlib import Path
 
 import pytest
+from pydantic import ValidationError
 
 from envs.homeenv.home_file import home_from_json
 from envs.homemaker.make import HomeRecipe
@@ -216,3 +217,16 @@ def test_profiles_agree_with_themselves():
             assert profile.health != "poor eyesight" or profile.preferences["lighting"] == "bright"
             assert profile.health != "light sleeper" or profile.preferences["noise"] == "quiet"
     assert not set(NAMES["train"]) & set(NAMES["heldout"])
+
+
+def test_a_recipe_says_how_many_devices_an_intent_names():
+    recipe = BlueprintRecipe(
+        families={"multi_device": 1.0}, devices=(4, 4), intents=(1, 1), home=HomeRecipe(devices=(12, 12))
+    )
+    assert {len(make_blueprint(recipe, "train", s).intents[0].devices) for s in range(10)} == {4}
+
+
+@pytest.mark.parametrize("wrong", [{"devices": (1, 2)}, {"devices": (3, 2)}, {"intents": (0, 1)}, {"intents": (2, 1)}])
+def test_ranges_that_ask_for_nothing_are_refused(wrong):
+    with pytest.raises(ValidationError, match=next(iter(wrong))):
+        BlueprintRecipe(**wrong)

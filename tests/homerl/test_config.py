@@ -1,12 +1,14 @@
 """Recipes: extension, overrides, and places that stay true through both."""
 
 from pathlib import Path
+from typing import get_args
 
 import pytest
 from pydantic import BaseModel
 
 from envs.documents import InputError, validate
 from homerl import config
+from homerl.recipe import Base
 
 
 class Train(BaseModel, extra="forbid"):
@@ -118,3 +120,16 @@ def test_shipped_recipes_are_found_from_anywhere(tmp_path: Path, shipped: Path, 
     assert config.find_recipe("smoke.yaml") == Path("smoke.yaml")
     with pytest.raises(InputError, match=r"there is no recipe recipes/smok.yaml\ndid you mean smoke.yaml"):
         config.find_recipe("recipes/smok.yaml")
+
+
+def test_there_is_an_accelerate_configuration_for_every_way_to_be_parallel() -> None:
+    from accelerate.commands.config.config_args import load_config_from_file
+
+    folder = Path(__file__).parents[2] / "recipes" / "accelerate"
+    kinds = {file.stem: load_config_from_file(str(file)) for file in folder.glob("*.yaml")}
+    assert {name: str(kind.distributed_type.value) for name, kind in kinds.items()} == {
+        "ddp": "MULTI_GPU", "zero2": "DEEPSPEED", "zero3": "DEEPSPEED", "fsdp2": "FSDP",
+    }  # fmt: skip
+    assert kinds["zero2"].deepspeed_config["zero_stage"] == 2 and kinds["zero3"].deepspeed_config["zero_stage"] == 3
+    assert kinds["fsdp2"].fsdp_config["fsdp_version"] == 2
+    assert set(kinds) | {"none"} == set(get_args(Base.model_fields["parallel"].annotation))

@@ -70,7 +70,9 @@ TRICKS: dict[str, Callable[[Episode, list[str], int], Message]] = {
     "toggling": lambda episode, dids, t: pyexec_message(switch(episode, dids[0], on=t % 2 == 0)),
     "toggling the last": lambda episode, dids, t: pyexec_message(switch(episode, dids[-1], on=t % 2 == 1)),
     "all on in one snippet": lambda episode, dids, t: pyexec_message("\n".join(switch(episode, did) for did in dids)),
-    "all off in one snippet": lambda episode, dids, t: pyexec_message("\n".join(switch(episode, did, False) for did in dids)),
+    "all off in one snippet": lambda episode, dids, t: pyexec_message(
+        "\n".join(switch(episode, did, False) for did in dids)
+    ),
     "all on, a device a step": lambda episode, dids, t: pyexec_message(switch(episode, dids[t % len(dids)])),
     "all off, a device a step": lambda episode, dids, t: pyexec_message(switch(episode, dids[t % len(dids)], False)),
     "all on, then a claim": lambda episode, dids, t: (

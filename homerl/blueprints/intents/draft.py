@@ -1,4 +1,4 @@
-"""What an intent family hands over: actions and factors, before they are put into words."""
+"""What an intent family is asked for, and what it hands over: actions and factors, before they are put into words."""
 
 from __future__ import annotations
 
@@ -12,6 +12,15 @@ from homerl.blueprints.blueprint import Factors, Wording
 
 
 @dataclass(frozen=True)
+class Ask:
+    """How to word an intent, the devices that it may not touch, and how many it names if it names several."""
+
+    wording: Wording
+    taken: frozenset[str] = frozenset()
+    devices: tuple[int, int] = (2, 3)
+
+
+@dataclass(frozen=True)
 class Draft:
     """One intent before verbalisation."""
 
@@ -21,4 +30,4 @@ class Draft:
     factors: Factors
 
 
-Family = Callable[[Home, random.Random, Wording, frozenset[str]], Draft | None]
+Family = Callable[[Home, random.Random, Ask], Draft | None]

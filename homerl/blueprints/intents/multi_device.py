@@ -6,22 +6,20 @@ import random
 
 from envs.homeenv.home import Home
 from homerl.blueprints.actions import Action, actions
-from homerl.blueprints.blueprint import Factors, Wording
-from homerl.blueprints.intents.draft import Draft
-
-MOST = 3
+from homerl.blueprints.blueprint import Factors
+from homerl.blueprints.intents.draft import Ask, Draft
 
 
-def propose(home: Home, rng: random.Random, wording: Wording, taken: frozenset[str]) -> Draft | None:
-    """Changes of two or three devices, one each."""
-    wanted = rng.randint(2, MOST)
+def propose(home: Home, rng: random.Random, ask: Ask) -> Draft | None:
+    """Changes of several devices, one each; of fewer than wanted where the home offers no more, of two at least."""
+    wanted = rng.randint(*ask.devices)
     found: dict[str, Action] = {}
     for action in actions(home, rng):
-        if action.device.did not in taken:
+        if action.device.did not in ask.taken:
             found.setdefault(action.device.did, action)
         if len(found) == wanted:
             break
     if len(found) < 2:
         return None
-    factors = Factors(noise="noisy" if wording == "noisy" else "clean", scope="multi_device")
+    factors = Factors(noise="noisy" if ask.wording == "noisy" else "clean", scope="multi_device")
     return Draft("multi_device", "explicit", tuple(found.values()), factors)
