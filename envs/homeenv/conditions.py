@@ -8,7 +8,7 @@ the grammar, or naming what the home lacks, is a `ConditionError` that says wher
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -27,12 +27,16 @@ class ConditionError(InputError):
 
 @dataclass(frozen=True)
 class Condition:
-    """A compiled condition. `slots` are the places it reads, `comparisons` its (slot, constant) pairs."""
+    """A compiled condition. `slots` are the places it reads, `comparisons` its (slot, constant) pairs.
+
+    `thresholds`: each slot -> the numbers it is compared with, or None where more than that is made of it.
+    """
 
     text: str
     check: Closure
     slots: frozenset[int]
     comparisons: tuple[tuple[int, Any], ...]
+    thresholds: Mapping[int, frozenset | None]
 
     def holds(self, home: Home) -> bool:
         """Whether the condition holds now. What cannot be worked out (unlike types, 1 / 0) does not hold."""
@@ -63,14 +67,16 @@ def compile_condition(text: str, plan: Plan) -> Condition:
             f"condition: {error.message}", where=f"{text.strip()!r}, column {error.column}",
             remedy=error.remedy or 'write e.g. device("1001").state == "on"',
         ) from None  # fmt: skip
-    return Condition(text.strip(), check, frozenset(slots), tuple(_comparisons(tree, plan)))
+    comparisons = tuple(_comparisons(tree, plan))
+    return Condition(text.strip(), check, frozenset(slots), comparisons, _thresholds(tree, plan, slots))
 
 
 def _slot(node: ast.expr, plan: Plan) -> int | None:
     """The slot that `device("1").a.b`, `room("x").a` or `home.a` names; None for any other node."""
     root, names = path_of(node)
     match root:
-        case ast.Call(func=ast.Name(id="device" | "room" as kind), args=[ast.Constant(value=str(owner))], keywords=[]):
+        case ast.Call(func=ast.Name(id="device" | "room" as kind), args=[ast.Constant(value=named)], keywords=[]):
+            owner = str(named)  # SMH-Bench writes device(1001)
             known = plan.by_did if kind == "device" else plan.by_room
             if owner not in known:
                 remedy = did_you_mean(owner, list(known)[:KNOWN_SHOWN])
@@ -95,6 +101,44 @@ def _comparisons(tree: ast.expr, plan: Plan) -> Iterator[tuple[int, Any]]:
             for side, of_members in zip(sides, among):
                 for part in side.elts if of_members and isinstance(side, (ast.Tuple, ast.List)) else (side,):
                     yield from ((slot, value) for value in _constants(part) for slot in slots)
+
+
+def _thresholds(tree: ast.expr, plan: Plan, slots: set[int]) -> dict[int, frozenset | None]:
+    """What each slot is compared with: numbers alone, in plain comparisons, or None."""
+    numbers: dict[int, set | None] = {slot: set() for slot in slots}
+
+    def walk(node: ast.AST) -> None:
+        if isinstance(node, ast.expr) and (slot := _slot(node, plan)) is not None:
+            numbers[slot] = None
+        elif isinstance(node, ast.Compare) and (plain := _plain_comparison(node, plan)) is not None:
+            for slot, values in plain:
+                if numbers[slot] is not None:
+                    numbers[slot].update(values)
+        else:
+            for child in ast.iter_child_nodes(node):
+                walk(child)
+
+    walk(tree)
+    return {slot: None if found is None else frozenset(found) for slot, found in numbers.items()}
+
+
+def _plain_comparison(node: ast.Compare, plan: Plan) -> list[tuple[int, list]] | None:
+    """The (slot, numbers) pairs of a comparison between slots and constants where each slot meets constants alone."""
+    sides = [node.left, *node.comparators]
+    found = [_slot(side, plan) for side in sides]
+    pairs: list[tuple[int, list]] = []
+    for at, slot in enumerate(found):
+        if slot is None:
+            continue
+        if any(found[near] is not None for near in (at - 1, at + 1) if 0 <= near < len(sides)):
+            return None
+        near = [sides[n] for n in (at - 1, at + 1) if 0 <= n < len(sides)]
+        values = [list(_constants(side)) for side in near]
+        if not all(values):
+            return None
+        flat = [v for part in values for value in part for v in (value if isinstance(value, (tuple, list)) else (value,))]
+        pairs.append((slot, [v for v in flat if isinstance(v, (int, float)) and not isinstance(v, bool)]))
+    return pairs
 
 
 def _constants(node: ast.expr) -> Iterator[Any]:

@@ -13,11 +13,16 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from envs.homeenv.audit import Refused
+from envs.homeenv.physics import Air, Moment, Wiring, bias_of
 from envs.homeenv.spec import CompiledService, DeviceSpec
 from envs.homeenv.types import ValueType
+
+if TYPE_CHECKING:
+    from envs.homeenv.automation import Rule
+    from envs.homeenv.clock import Fired
 
 ROOM_STATE: dict[str, ValueType] = {
     "temperature": ValueType(type="float", range=(-40, 60), precision=0.1, unit="celsius"),
@@ -79,6 +84,8 @@ class Plan:
 
     rooms: tuple[Room, ...]
     devices: tuple[Device, ...]
+    forecast: tuple[Moment, ...] = ()  # the weather to come, in order
+    bias: tuple[tuple[float, float], ...] = ()  # for each room, see `physics.bias_of`
     slots: tuple[Slot, ...] = field(init=False)
     base: Mapping[str, int] = field(init=False, compare=False, hash=False)
 
@@ -113,9 +120,16 @@ class Plan:
         }
 
     @cached_property
+    def wiring(self) -> Wiring:
+        """What of it moves by itself."""
+        return Wiring(self)
+
+    @cached_property
     def digest(self) -> int:
         rooms = [(r.name, r.kind, r.parent, r.floor) for r in self.rooms]
-        return _hash(repr((rooms, [(d.did, d.name, d.room, d.spec.digest) for d in self.devices])))
+        devices = [(d.did, d.name, d.room, d.spec.digest) for d in self.devices]
+        weather = [(moment.clock, *moment.outdoors) for moment in self.forecast]
+        return _hash(repr((rooms, devices, weather, self.bias)))
 
     def slot_of(self, owner: str, path: str) -> int:
         """The index of a slot, or `Refused`."""
@@ -133,14 +147,21 @@ class Plan:
 
 
 class Home:
-    """A plan, the values of its slots and a clock in seconds since the epoch (local time)."""
+    """A plan, the values of its slots, a clock in seconds since the epoch (local time), and what is pending.
 
-    __slots__ = ("_key", "clock", "plan", "values")
+    `rules` are its automations, in the order in which they act. `air` is None until the clock first moves; `stirred`
+    says that a value has changed since the air last took notice.
+    """
+
+    __slots__ = ("_key", "air", "clock", "plan", "rules", "stirred", "values")
 
     def __init__(self, plan: Plan, values: Sequence[Any], clock: int = 0) -> None:
         if len(values) != len(plan.slots):
             raise ValueError(f"a home with {len(plan.slots)} slots got {len(values)} values")
         self.plan, self.values, self.clock = plan, list(values), clock
+        self.air: tuple[Air, ...] | None = None
+        self.rules: tuple[Rule, ...] = ()
+        self.stirred = False
         self._key = 0
         for slot, value in enumerate(self.values):
             self._key ^= _slot_hash(slot, value)
@@ -152,9 +173,14 @@ class Home:
         devices: Iterable[Device],
         state: Mapping[str, Mapping[str, Any]],
         clock: int = 0,
+        forecast: Iterable[Moment] = (),
+        bias: Sequence[tuple[float, float]] | None = None,
     ) -> Home:
-        """A home from its parts; `state` gives each owner's values by path, all of them, checked."""
-        plan = Plan(tuple(rooms), tuple(devices))
+        """A home from its parts; `state` gives each owner's values by path, all of them, checked.
+
+        Without `bias` the rooms' air is taken to stand still as the state shows it.
+        """
+        plan = Plan(tuple(rooms), tuple(devices), tuple(forecast), tuple(bias or ()))
         values = []
         for slot in plan.slots:
             try:
@@ -163,17 +189,36 @@ class Home:
                 raise ValueError(f"the state gives no value for {slot}") from None
             except Refused as error:
                 raise ValueError(f"the state is wrong: {error.message}") from None
+        if bias is None:
+            object.__setattr__(plan, "bias", bias_of(plan, values))
         return cls(plan, values, clock)
 
     def fork(self) -> Home:
         """An independent copy: one list copy, the plan is shared."""
         twin = Home.__new__(Home)
         twin.plan, twin.values, twin.clock, twin._key = self.plan, self.values.copy(), self.clock, self._key
+        twin.air, twin.rules, twin.stirred = self.air, self.rules, self.stirred
         return twin
 
     def state_key(self) -> str:
-        """An exact 128-bit hash of plan, state and clock, in hex."""
-        return f"{self._key ^ self.plan.digest ^ _hash(f'clock={self.clock}'):032x}"
+        """An exact 128-bit hash of plan, state, clock and all that is pending, in hex."""
+        return f"{self._key ^ self.plan.digest ^ _hash(f'clock={self.clock}{self._pending()}'):032x}"
+
+    def _pending(self) -> str:
+        """Rules and air as text; empty for a home that has none and whose clock never moved."""
+        if self.air is None:
+            return repr(self.rules) if self.rules else ""
+        if self.stirred:
+            from envs.homeenv.clock import breathe  # which builds on homes
+
+            breathe(self)
+        return repr((self.rules, [air[:5] for air in self.air]))
+
+    def advance(self, seconds: int) -> list[Fired]:
+        """Let time pass: weather, air, counters and rules take their course. What the rules did, in order."""
+        from envs.homeenv.clock import advance
+
+        return advance(self, seconds)
 
     def set(self, slot: int, value: Any) -> None:
         """Put a canonical value in a slot and keep the key up to date. For worlds, not for agents."""
@@ -181,6 +226,7 @@ class Home:
         if before is not value:
             self._key ^= _slot_hash(slot, before) ^ _slot_hash(slot, value)
             self.values[slot] = value
+            self.stirred = True
 
     def get(self, owner: str, path: str) -> Any:
         """The value of a device's attribute (dotted path) or of a room's state, or `Refused`."""

@@ -27,10 +27,17 @@ from envs.homeenv.types import Model, ValueType
 
 
 class Attribute(ValueType):
-    """A named value of a device. `relevance`, if given, says when the value means something."""
+    """A named value of a device."""
 
     name: str
     description: str | None = None
+    counts: str | None = Field(None, description="an expression over self: the value is for how many seconds it has held")
+
+    @model_validator(mode="after")
+    def _countable(self) -> Attribute:
+        if self.counts is not None and self.type != "int":
+            raise ValueError(f"attribute '{self.name}' counts seconds, so its type is int")
+        return self
 
 
 class Argument(ValueType):
@@ -77,6 +84,9 @@ class Component(Model):
         for service in self.services:
             _refuse_unusable(service.arguments)
             _compile_service(service, self.attributes)
+        for attribute in self.attributes:
+            if attribute.counts is not None:
+                _compile_counter(attribute, self.attributes)
         return self
 
 
@@ -129,6 +139,18 @@ class DeviceSpec(Component):
         for prefix, part in self.parts():
             for service in part.services:
                 index[prefix + service.name] = _compile_service(service, part.attributes, offset)
+            offset += len(part.attributes)
+        return index
+
+    @cached_property
+    def counter_index(self) -> dict[str, tuple[int, Closure]]:
+        """Dotted path of each counting attribute -> (offset, what must hold for it to grow)."""
+        index: dict[str, tuple[int, Closure]] = {}
+        offset = 0
+        for prefix, part in self.parts():
+            for at, attribute in enumerate(part.attributes):
+                if attribute.counts is not None:
+                    index[prefix + attribute.name] = (offset + at, _compile_counter(attribute, part.attributes, offset))
             offset += len(part.attributes)
         return index
 
@@ -209,10 +231,17 @@ def _refuse_unusable(things: tuple[Attribute | Argument | Service | Component, .
             raise ValueError(f"{kind} '{name}': its name is used twice")
 
 
-def _compile_service(service: Service, attributes: tuple[Attribute, ...], offset: int = 0) -> CompiledService:
-    """Compile code and precondition, or raise `ValueError` that names the service."""
+def _compile_counter(attribute: Attribute, attributes: tuple[Attribute, ...], offset: int = 0) -> Closure:
+    """Compile what an attribute counts, or raise `ValueError` that names it."""
     offsets = {a.name: (offset + i, a) for i, a in enumerate(attributes)}
-    arguments = {a.name for a in service.arguments}
+    try:
+        return compile_expression(parse(attribute.counts).body, _resolver(offsets, frozenset()))
+    except ExpressionError as error:
+        raise ValueError(f"attribute '{attribute.name}': counts: {error}") from None
+
+
+def _resolver(offsets: Mapping[str, tuple[int, Attribute]], arguments: frozenset[str]) -> Callable:
+    """Names of arguments and attributes of `self`, as closures over a `Scope`."""
 
     def resolve(node: ast.expr) -> Closure | None:
         root, names = path_of(node)
@@ -224,6 +253,13 @@ def _compile_service(service: Service, attributes: tuple[Attribute, ...], offset
             return lambda scope, at=offsets[names[0]][0]: scope.values[scope.base + at]
         return None
 
+    return resolve
+
+
+def _compile_service(service: Service, attributes: tuple[Attribute, ...], offset: int = 0) -> CompiledService:
+    """Compile code and precondition, or raise `ValueError` that names the service."""
+    offsets = {a.name: (offset + i, a) for i, a in enumerate(attributes)}
+    resolve = _resolver(offsets, frozenset(a.name for a in service.arguments))
     try:
         tree = parse(service.code, "exec")
         writes = tuple(_write(statement, offsets, resolve) for statement in tree.body)

@@ -1,12 +1,5 @@
-"""Indoor climate and the first state of the devices, from weather, hour and what runs.
-
-The physics is a steady state, stated in full here:
-- a room without appliances sits between outdoors and `COMFORT`, by its kind's share, plus what the sun brings
-  through its windows and a drift of its own;
-- air keeps the outdoor vapour pressure plus what people, baths and pots add, so heated winter air is dry;
-  walls and textiles hold it a share of the way back to a middle humidity;
-- daylight is a share of the outdoor light, less where curtains are drawn; lamps add to it in proportion;
-- what heats or cools brings a room a share of the way to its target, never past it; so for humidity.
+"""The first state of a home, from weather, hour and habit: its air (the steady state of `physics.py`, with a drift
+of each room's own) and its devices.
 
 Invariants: sensors say what their room's state says; the state is a pure function of its arguments and the
 rng; at most one device a room heats or cools, and one moistens or dries, so none works against another.
@@ -14,7 +7,6 @@ rng; at most one device a room heats or cools, and one moistens or dries, so non
 
 from __future__ import annotations
 
-import math
 import random
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
@@ -22,50 +14,16 @@ from dataclasses import dataclass
 from typing import Any
 
 from envs.homeenv.audit import Refused
-from envs.homeenv.home import OUTDOORS, Device, Room
+from envs.homeenv.home import OUTDOORS, ROOM_STATE, Device, Room
+from envs.homeenv.physics import PLAIN_SHELL, REPORTS, SHELLS, Outdoors, Running, inputs, steady
 from envs.homeenv.spec import DeviceSpec
 from envs.homemaker.weather import Sky
 
 Values = dict[str, Any]
-Running = tuple[DeviceSpec, Mapping[str, Any]]  # a device's specification and its values by path
 
-COMFORT = 21.0  # celsius: what buildings tend to
-SOLAR_GAIN = 5.0  # celsius that 100,000 lux outdoors bring into a room with open curtains
-LUX_PER_PERCENT = 3.0  # what a lamp adds for each percent of brightness
-MIDDLE, BUFFER = 50.0, 0.3  # percent, and the share that walls and textiles hold
 DARK = 1000.0  # lux outdoors, below which people light lamps and draw curtains
 
-
-@dataclass(frozen=True)
-class Shell:
-    """A room kind and the weather: shares of outdoor temperature and light, vapour added (hPa)."""
-
-    outdoors: float = 0.35
-    daylight: float = 0.015
-    vapour: float = 2.0
-
-    @property
-    def sunny(self) -> bool:
-        return self.daylight >= 0.01
-
-
-SHELLS: dict[str, Shell] = {
-    "living_room": Shell(daylight=0.02),
-    "kitchen": Shell(vapour=4.0),
-    "bathroom": Shell(outdoors=0.3, daylight=0.006, vapour=6.0),
-    "closet": Shell(outdoors=0.25, daylight=0.0005, vapour=1.0),
-    "pantry": Shell(outdoors=0.3, daylight=0.0005, vapour=1.0),
-    "hallway": Shell(daylight=0.004, vapour=1.0),
-    "laundry": Shell(daylight=0.006, vapour=5.0),
-    "balcony": Shell(outdoors=0.95, daylight=0.5, vapour=0.0),
-    "garage": Shell(outdoors=0.7, daylight=0.002, vapour=0.5),
-    "storage": Shell(outdoors=0.5, daylight=0.001, vapour=1.0),
-}
-# The share of the way to the target, by fan speed or power level.
-POWER = {"low": 0.5, "auto": 0.7, "medium": 0.7, "high": 0.85}
 WORK_ALIKE = (frozenset({"air_conditioner", "heater"}), frozenset({"humidifier", "dehumidifier"}))
-# A sensor's attribute -> the room's quantity.
-REPORTS = {"temperature": "temperature", "humidity": "humidity", "illuminance": "brightness"}
 
 
 # Rooms
@@ -73,62 +31,13 @@ REPORTS = {"temperature": "temperature", "humidity": "humidity", "illuminance": 
 
 def room_air(kind: str, sky: Sky, running: Sequence[Running] = (), drift: float = 0.0) -> dict[str, float]:
     """The state of a room: temperature, humidity and brightness, given the devices in it."""
-    shell = SHELLS.get(kind, Shell())
-    openness = _openness(running)
-    gain = SOLAR_GAIN * sky.illuminance / 100_000 * openness if shell.sunny else 0.0
-    temperature = shell.outdoors * sky.temperature + (1 - shell.outdoors) * COMFORT + gain + drift
-    for spec, values in running:
-        temperature += _heating(spec, values, temperature)
-    vapour = saturation(sky.temperature) * sky.humidity / 100 + shell.vapour
-    humidity = (1 - BUFFER) * min(100 * vapour / saturation(temperature), 100) + BUFFER * MIDDLE
-    for spec, values in running:
-        humidity += _moistening(spec, values, humidity)
-    lamps = sum(LUX_PER_PERCENT * percent for spec, values in running for percent in _lamps(spec, values))
-    brightness = min(sky.illuminance * shell.daylight * openness + lamps, 120_000)
-    air = {"temperature": temperature, "humidity": humidity, "brightness": brightness}
-    return {quantity: round(value, 1) for quantity, value in air.items()}
+    air = steady(SHELLS.get(kind, PLAIN_SHELL), outdoors(sky), inputs(running), drift)
+    return {quantity: round(value, 1) for quantity, value in zip(ROOM_STATE, air)}
 
 
-def saturation(temperature: float) -> float:
-    """Vapour pressure of saturated air in hPa (Magnus)."""
-    return 6.112 * math.exp(17.62 * temperature / (243.12 + temperature))
-
-
-def _openness(running: Sequence[Running]) -> float:
-    """How much light the curtains of a room let in."""
-    positions = [values.get("position", 100) for spec, values in running if spec.category == "curtain"]
-    return 0.05 + 0.95 * sum(positions) / len(positions) / 100 if positions else 1.0
-
-
-def _heating(spec: DeviceSpec, values: Mapping[str, Any], temperature: float) -> float:
-    """The change of temperature that a device makes."""
-    if spec.category not in ("air_conditioner", "heater") or values.get("state") != "on":
-        return 0.0
-    mode = "heat" if spec.category == "heater" else values.get("ac_mode")
-    gap = values.get("target_temperature", temperature) - temperature
-    wanted = {"heat": gap > 0, "cool": gap < 0, "auto": True}.get(mode, False)
-    return gap * POWER.get(values.get("fan_speed", values.get("power_level")), 0.7) if wanted else 0.0
-
-
-def _moistening(spec: DeviceSpec, values: Mapping[str, Any], humidity: float) -> float:
-    """The change of humidity that a device makes."""
-    if values.get("state") != "on":
-        return 0.0
-    target = values.get("target_humidity", humidity)
-    if spec.category == "humidifier":
-        return 0.7 * max(target - humidity, 0)
-    if spec.category == "dehumidifier":
-        return 0.7 * min(target - humidity, 0)
-    if spec.category == "air_conditioner":  # cold coils dry the air by the way, and in dry mode on purpose
-        return {"dry": 0.6, "cool": 0.3}.get(values.get("ac_mode"), 0.0) * min(50 - humidity, 0)
-    return 0.0
-
-
-def _lamps(spec: DeviceSpec, values: Mapping[str, Any]) -> Iterable[float]:
-    """The brightness of every lamp of a device that is on."""
-    for prefix, _ in spec.parts():
-        if values.get(prefix + "state") == "on" and prefix + "brightness" in values:
-            yield values[prefix + "brightness"]
+def outdoors(sky: Sky) -> Outdoors:
+    """What of the sky the air of rooms depends on."""
+    return Outdoors(sky.temperature, sky.humidity, sky.illuminance)
 
 
 # Devices
@@ -284,4 +193,4 @@ def _report(spec: DeviceSpec, values: Values, air: Mapping[str, float]) -> None:
     """Let a sensor say what its room's state says."""
     if spec.category.endswith("_sensor"):
         for path, quantity in REPORTS.items():
-            _put(values, spec, path, air[quantity])
+            _put(values, spec, path, list(air.values())[quantity])

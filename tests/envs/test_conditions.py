@@ -57,7 +57,7 @@ OUTSIDE = [
     (f"{LIGHT}.state.upper() == 'ON'", "upper", 1),
     (f"{LIGHT}.hs_color[0] > 1", "hs_color[0]", 1),
     (f"{LIGHT}.turn_on()", "turn_on()", 1),
-    ("device(1001).state == 'on'", "not allowed", 1),
+    ("device(9).state == 'on'", "no device '9'", 1),
     ("device('10' + '01').state == 'on'", "not allowed", 1),
     ("device(did='1001').state == 'on'", "not allowed", 1),
     (f"(lambda: {LIGHT}.state)()", "lambda", 1),

@@ -1,0 +1,182 @@
+"""Automations: rules of a home that act while its clock moves (SMH-Bench TC4).
+
+A rule acts at the times of a cron line, at one moment (`at`, then it is gone), or when a condition begins to hold
+(and, with `hold`, has held for so many seconds). With a time and a condition it acts at the time if the condition
+holds then. A condition that holds when the rule is made is not a beginning.
+
+Invariants: rules are immutable, their progress included; a rule that was made is executable (its devices,
+services and arguments exist, its condition compiles, its cron line has a next time or says so); a rule acts once a
+second at most, so rules that undo each other come to rest.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from functools import lru_cache
+from typing import Any
+
+from croniter import CroniterBadCronError, CroniterBadDateError, croniter
+
+from envs.homeenv.audit import Refused
+from envs.homeenv.conditions import Condition, ConditionError, compile_condition
+from envs.homeenv.home import Home, Plan
+
+TIME_CRON = re.compile(r"\s*time_cron\s*={1,2}\s*(.+?)\s*$")
+QUARTZ_DAY = re.compile(r"(?<![#\w])([1-7])(?!\w)")
+
+
+@dataclass(frozen=True)
+class Action:
+    """One service call of a rule; `arguments` by name."""
+
+    did: str
+    service: str
+    arguments: tuple[tuple[str, Any], ...] = ()
+
+    def describe(self) -> dict[str, Any]:
+        return {"did": self.did, "locator": self.service, "arguments": dict(self.arguments)}
+
+
+@dataclass(frozen=True)
+class Rule:
+    """What to do (`actions`) and when (`cron`, `at`, `when`, `hold`); the rest is how far it has come.
+
+    `held`: whether its condition held when last looked at, `since` from when; `due`: its next time by the clock;
+    `fired`: when it last acted.
+    """
+
+    id: str
+    actions: tuple[Action, ...]
+    name: str = ""
+    cron: str | None = None
+    at: int | None = None
+    when: str | None = None
+    hold: int = 0
+    enabled: bool = True
+    held: bool = False
+    since: int | None = None
+    due: int | None = None
+    fired: int | None = None
+    condition: Condition | None = field(default=None, compare=False, repr=False)
+
+    @property
+    def timed(self) -> bool:
+        """Whether it acts at times of the clock rather than at the beginning of a condition."""
+        return self.cron is not None or self.at is not None
+
+    def describe(self) -> dict[str, Any]:
+        """As agents see it."""
+        times = [f"time_cron = {self.cron}"] if self.cron else []
+        times += [datetime.fromtimestamp(self.at, UTC).strftime("at %Y-%m-%d %H:%M:%S")] if self.at is not None else []
+        return {
+            "id": self.id, "name": self.name, "enabled": self.enabled,
+            "conditions": times + ([self.when] if self.when else []),
+            **({"hold_seconds": self.hold} if self.hold else {}),
+            "actions": [action.describe() for action in self.actions],
+        }  # fmt: skip
+
+
+def make_rule(
+    home: Home,
+    conditions: Sequence[str],
+    actions: Iterable[Mapping[str, Any]],
+    name: str = "",
+    delay: int | None = None,
+    hold: int = 0,
+    id: str | None = None,
+) -> Rule:
+    """A rule for `home` from what an agent writes, or `Refused`.
+
+    `conditions`: expressions over the home and at most one `time_cron = ...`; `delay`: act once, so many seconds
+    from now; `actions`: `{did, locator, arguments}`.
+    """
+    crons = [found[1] for text in conditions if (found := TIME_CRON.match(_text(text)))]
+    states = [_text(text) for text in conditions if not TIME_CRON.match(_text(text))]
+    if len(crons) > 1 or (crons and delay is not None):
+        raise Refused("wrong_type", "an automation has one time at most: give each time an automation of its own")
+    if not crons and delay is None and not states:
+        raise Refused("missing_argument", "an automation needs a condition, a time_cron or a delay")
+    if hold and (crons or delay is not None):
+        raise Refused("wrong_type", "hold_seconds goes with a condition alone, not with a time")
+    when = " and ".join(f"({text})" for text in states) if len(states) > 1 else (states or [None])[0]
+    condition = _compiled(when, home.plan) if when else None
+    rule = Rule(
+        id=id or next_id(home),
+        actions=tuple(checked_action(home.plan, action) for action in actions),
+        name=name,
+        cron=crons[0] if crons else None,
+        at=home.clock + delay if delay is not None else None,
+        when=when,
+        hold=hold,
+        condition=condition,
+    )
+    if not rule.actions:
+        raise Refused("missing_argument", "an automation needs an action")
+    return armed(rule, home)
+
+
+def armed(rule: Rule, home: Home) -> Rule:
+    """The rule as it begins to watch: what holds now is no beginning."""
+    held = rule.condition is not None and rule.condition.holds(home)
+    due = rule.at if rule.at is not None else next_time(rule.cron, home.clock) if rule.cron else None
+    return replace(rule, held=held, since=None, due=due)
+
+
+def next_id(home: Home) -> str:
+    """The smallest number that no rule of the home has."""
+    taken = {rule.id for rule in home.rules}
+    return next(str(n) for n in range(1, len(taken) + 2) if str(n) not in taken)
+
+
+def checked_action(plan: Plan, action: Mapping[str, Any]) -> Action:
+    """A call whose device, service and arguments exist, or `Refused`; whether it may run is asked when it runs."""
+    if not isinstance(action, Mapping) or not {"did", "locator"} <= set(action) <= {"did", "locator", "arguments"}:
+        raise Refused("wrong_type", "an action is {did, locator, arguments}")
+    did, locator, arguments = str(action["did"]), str(action["locator"]), action.get("arguments") or {}
+    if not isinstance(arguments, Mapping) or not all(isinstance(key, str) for key in arguments):
+        raise Refused("wrong_type", "the arguments of an action are an object")
+    if did not in plan.by_did:
+        raise Refused("unknown_device", f"there is no device {did!r}")
+    if (did, locator) not in plan.services:
+        known = ", ".join(plan.by_did[did].spec.service_index) or "no services"
+        raise Refused("unknown_service", f"{plan.by_did[did].name} {did} has no service '{locator}' (it has {known})")
+    bound = plan.services[did, locator][0].bind((), arguments)
+    return Action(did, locator, tuple((key, bound[key]) for key in arguments))
+
+
+def next_time(cron: str, after: int) -> int | None:
+    """The first time of a cron line after a moment (seconds since the epoch), or None where it has none left."""
+    try:
+        return int(croniter(*_cron(cron), ret_type=float, second_at_beginning=True, start_time=after).get_next())
+    except CroniterBadDateError:
+        return None
+
+
+@lru_cache(maxsize=4096)
+def _cron(text: str) -> tuple[str]:
+    """A cron line of 5, 6 (seconds first) or 7 fields (year last, week days from Sunday = 1), checked."""
+    fields = text.split()
+    if len(fields) == 7:
+        fields[5] = QUARTZ_DAY.sub(lambda day: str(int(day[1]) - 1), fields[5])
+    line = " ".join(fields)
+    try:
+        croniter(line, second_at_beginning=True)
+    except (CroniterBadCronError, ValueError, KeyError, AttributeError) as error:
+        raise Refused("wrong_type", f"'{text}' is no cron line of 5, 6 or 7 fields: {error}") from None
+    return (line,)
+
+
+def _compiled(text: str, plan: Plan) -> Condition:
+    try:
+        return compile_condition(text, plan)
+    except ConditionError as error:
+        raise Refused("wrong_type", str(error)) from None
+
+
+def _text(condition: Any) -> str:
+    if not isinstance(condition, str) or not condition.strip():
+        raise Refused("wrong_type", "a condition is text, such as device(\"1001\").state == \"on\"")
+    return condition.strip()

@@ -1,0 +1,306 @@
+"""The air of a room: what weather and devices make of it, and how fast it follows.
+
+The physics is stated in full here:
+- a room without appliances tends to a place between outdoors and `COMFORT`, by its kind's share, plus what the
+  sun brings through its windows;
+- air keeps the outdoor vapour pressure plus what people, baths and pots add, so heated winter air is dry;
+  walls and textiles hold it a share of the way back to a middle humidity;
+- daylight is a share of the outdoor light, less where curtains are drawn; lamps add to it in proportion;
+- what heats or cools brings a room a share of the way to its target, never past it; so for humidity;
+- light follows at once, temperature and humidity by an exponential of a room's time constant.
+
+Invariants: between two changes of weather or devices every quantity moves one way only and is a closed form of
+the time since (so a leap gives what any number of smaller ones give); pure functions of their arguments.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from envs.homeenv.spec import DeviceSpec, Scope
+from envs.homeenv.types import LARGEST, ValueType
+
+if TYPE_CHECKING:
+    from envs.homeenv.home import Plan
+
+Running = tuple[DeviceSpec, Mapping[str, Any]]  # a device's specification and its values by path
+
+COMFORT = 21.0  # celsius: what buildings tend to
+SOLAR_GAIN = 5.0  # celsius that 100,000 lux outdoors bring into a room with open curtains
+LUX_PER_PERCENT = 3.0  # what a lamp adds for each percent of brightness
+MIDDLE, BUFFER = 50.0, 0.3  # percent, and the share that walls and textiles hold
+HUMIDITY_SECONDS = 1800.0  # time constant of a room's humidity
+# The share of the way to the target, by fan speed or power level.
+POWER = {"low": 0.5, "auto": 0.7, "medium": 0.7, "high": 0.85}
+
+
+class Outdoors(NamedTuple):
+    """The weather: celsius, percent, lux."""
+
+    temperature: float
+    humidity: float
+    brightness: float
+
+
+@dataclass(frozen=True)
+class Shell:
+    """A room kind and the weather: shares of outdoor temperature and light, vapour added (hPa), inertia (s)."""
+
+    outdoors: float = 0.35
+    daylight: float = 0.015
+    vapour: float = 2.0
+    seconds: float = 3600.0
+
+    @property
+    def sunny(self) -> bool:
+        """Whether the sun warms it."""
+        return self.daylight >= 0.01
+
+
+SHELLS: dict[str, Shell] = {
+    "living_room": Shell(daylight=0.02),
+    "kitchen": Shell(vapour=4.0),
+    "bathroom": Shell(outdoors=0.3, daylight=0.006, vapour=6.0),
+    "closet": Shell(outdoors=0.25, daylight=0.0005, vapour=1.0),
+    "pantry": Shell(outdoors=0.3, daylight=0.0005, vapour=1.0),
+    "hallway": Shell(daylight=0.004, vapour=1.0),
+    "laundry": Shell(daylight=0.006, vapour=5.0),
+    "balcony": Shell(outdoors=0.95, daylight=0.5, vapour=0.0, seconds=600.0),
+    "garage": Shell(outdoors=0.7, daylight=0.002, vapour=0.5, seconds=1800.0),
+    "storage": Shell(outdoors=0.5, daylight=0.001, vapour=1.0),
+}
+PLAIN_SHELL = Shell()
+
+
+class Inputs(NamedTuple):
+    """What the devices of a room do to its air: how open the curtains are (0..1), light added (lux), and in the
+    order of the devices what heats or cools (mode, target, share) and what moistens or dries (way, target, share).
+    """
+
+    openness: float = 1.0
+    lux: float = 0.0
+    heating: tuple[tuple[str, float, float], ...] = ()
+    moistening: tuple[tuple[str, float, float], ...] = ()
+
+
+def inputs(running: Sequence[Running]) -> Inputs:
+    """What these devices do, in their present state."""
+    positions = [values["position"] for spec, values in running if spec.category in COVERS and "position" in values]
+    openness = 0.05 + 0.95 * sum(positions) / len(positions) / 100 if positions else 1.0
+    lux = sum(LUX_PER_PERCENT * percent for spec, values in running for percent in lamps(spec, values))
+    heating = tuple(effect for spec, values in running if (effect := _heating(spec, values)))
+    moistening = tuple(effect for spec, values in running if (effect := _moistening(spec, values)))
+    return Inputs(openness, lux, heating, moistening)
+
+
+COVERS = ("curtain",)
+
+
+def lamps(spec: DeviceSpec, values: Mapping[str, Any]) -> Iterable[float]:
+    """The brightness of every lamp of a device that is on."""
+    for prefix, _ in spec.parts():
+        if values.get(prefix + "state") == "on" and prefix + "brightness" in values:
+            yield values[prefix + "brightness"]
+
+
+def _heating(spec: DeviceSpec, values: Mapping[str, Any]) -> tuple[str, float, float] | None:
+    if spec.category not in ("air_conditioner", "heater") or values.get("state") != "on":
+        return None
+    mode = "heat" if spec.category == "heater" else values.get("ac_mode")
+    if mode not in ("heat", "cool", "auto") or "target_temperature" not in values:
+        return None
+    return mode, values["target_temperature"], POWER.get(values.get("fan_speed", values.get("power_level")), 0.7)
+
+
+def _moistening(spec: DeviceSpec, values: Mapping[str, Any]) -> tuple[str, float, float] | None:
+    if values.get("state") != "on":
+        return None
+    if spec.category in ("humidifier", "dehumidifier") and "target_humidity" in values:
+        return "up" if spec.category == "humidifier" else "down", values["target_humidity"], 0.7
+    if spec.category == "air_conditioner":  # cold coils dry the air by the way, and in dry mode on purpose
+        share = {"dry": 0.6, "cool": 0.3}.get(values.get("ac_mode"))
+        return ("down", MIDDLE, share) if share else None
+    return None
+
+
+def steady(shell: Shell, outdoors: Outdoors, devices: Inputs, drift: float = 0.0) -> Outdoors:
+    """Where a room's temperature, humidity and light tend to, and stay if nothing changes."""
+    share, daylight = shell.outdoors, outdoors.brightness * devices.openness
+    temperature = share * outdoors.temperature + (1 - share) * COMFORT + drift
+    if shell.sunny:
+        temperature += SOLAR_GAIN * daylight / 100_000
+    for mode, target, part in devices.heating:
+        gap = target - temperature
+        if mode == "auto" or (gap > 0) == (mode == "heat"):
+            temperature += gap * part
+    vapour = saturation(outdoors.temperature) * outdoors.humidity / 100 + shell.vapour
+    humidity = (1 - BUFFER) * min(100 * vapour / saturation(temperature), 100) + BUFFER * MIDDLE
+    for way, target, part in devices.moistening:
+        gap = target - humidity
+        if (gap > 0) == (way == "up"):
+            humidity += gap * part
+    return Outdoors(temperature, humidity, min(daylight * shell.daylight + devices.lux, 120_000))
+
+
+@lru_cache(maxsize=1 << 12)
+def saturation(temperature: float) -> float:
+    """Vapour pressure of saturated air in hPa (Magnus)."""
+    return 6.112 * math.exp(17.62 * temperature / (243.12 + temperature))
+
+
+class Air(NamedTuple):
+    """A room's air from `since` (s) until something changes: where it is then, and what it tends to.
+
+    `bias` is what the room's temperature and humidity have of their own, which weather and devices do not explain.
+    """
+
+    since: int
+    temperature: float
+    humidity: float
+    goal: Outdoors
+    devices: Inputs
+    bias: tuple[float, float]
+    shell: Shell
+
+    def temperature_at(self, clock: int) -> float:
+        """Exact; a room's state shows tenths."""
+        return self.goal[0] + (self.temperature - self.goal[0]) * _left((clock - self.since) / self.shell.seconds)
+
+    def humidity_at(self, clock: int) -> float:
+        return self.goal[1] + (self.humidity - self.goal[1]) * _left((clock - self.since) / HUMIDITY_SECONDS)
+
+    def brightness_at(self, clock: int) -> float:
+        return self.goal[2]
+
+    def changed(self, clock: int, outdoors: Outdoors, devices: Inputs) -> Air:
+        """The air from `clock` on, under other weather or devices."""
+        warm, humid, light = steady(self.shell, outdoors, devices)
+        goal = Outdoors(_bounded(warm + self.bias[0], -40, 60), _bounded(humid + self.bias[1], 0, 100), light)
+        return Air(
+            clock, self.temperature_at(clock), self.humidity_at(clock), goal, devices, self.bias, self.shell
+        )
+
+
+QUANTITIES = (Air.temperature_at, Air.humidity_at, Air.brightness_at)  # in the order of a room's slots
+
+
+@lru_cache(maxsize=1 << 12)
+def _left(times: float) -> float:
+    """The share of a difference that is left after so many time constants."""
+    return math.exp(-times)
+
+
+def _bounded(value: float, low: float, high: float) -> float:
+    return min(max(value, low), high)
+
+
+# How a plan is wired to its air
+
+
+@dataclass(frozen=True)
+class Moment:
+    """The weather from `clock` (s) on."""
+
+    clock: int
+    outdoors: Outdoors
+
+
+@dataclass(frozen=True)
+class RoomWiring:
+    """A room: its shell, the first slot of its state, and the devices that its air depends on with their slots."""
+
+    index: int
+    shell: Shell
+    slot: int
+    devices: tuple[tuple[DeviceSpec, tuple[tuple[str, int], ...]], ...]
+
+    def inputs(self, values: Sequence[Any]) -> Inputs:
+        """What its devices do now."""
+        return inputs([(spec, {path: values[slot] for path, slot in slots}) for spec, slots in self.devices])
+
+
+@dataclass(frozen=True)
+class View:
+    """A slot that shows a quantity of a room: the room's own, or a sensor's."""
+
+    slot: int
+    room: int
+    quantity: int
+    type: ValueType
+
+    def at(self, air: Sequence[Air], clock: int) -> Any:
+        """What it shows at a moment: the quantity, rounded, within what the slot can hold."""
+        value = round(QUANTITIES[self.quantity](air[self.room], clock), 1) + 0.0
+        if self.type.range is not None:
+            value = min(max(value, self.type.range[0]), self.type.range[1])
+        if self.type.type == "int":
+            return round(value)
+        return value if self.type.precision in (None, 0.1) else self.type.check(value)
+
+
+@dataclass(frozen=True)
+class Counter:
+    """A slot that counts the seconds for which something has held."""
+
+    slot: int
+    base: int
+    type: ValueType
+    holds: Callable[[Scope], Any]
+
+    def after(self, values: Sequence[Any], seconds: int) -> int:
+        """Its value in `seconds`, nothing else changing."""
+        if not self.holds(Scope(values, self.base, {})):
+            return 0
+        return min(values[self.slot] + seconds, int(self.type.range[1]) if self.type.range else LARGEST)
+
+
+class Wiring:
+    """Everything of a plan that moves by itself. Made once a plan, when its clock first moves."""
+
+    def __init__(self, plan: Plan) -> None:
+        rooms = {room.name: index for index, room in enumerate(plan.rooms)}
+        inside: list[list] = [[] for _ in plan.rooms]
+        self.views: list[View] = []
+        self.counters: list[Counter] = []
+        for room, index in rooms.items():
+            base = plan.base[room]
+            self.views += [View(base + i, index, i, plan.slots[base + i].type) for i in range(3)]
+        for device in plan.devices:
+            base, spec = plan.base[device.did], device.spec
+            slots = {path: base + offset for path, (offset, _) in spec.attribute_index.items()}
+            if spec.category in CLIMATE or any(path.endswith("brightness") for path in slots):
+                inside[rooms[device.room]].append((spec, tuple(slots.items())))
+            for path, quantity in REPORTS.items():
+                if spec.category.endswith("sensor") and path in slots:
+                    view = View(slots[path], rooms[device.room], quantity, spec.attribute_index[path][1])
+                    self.views.append(view)
+            self.counters += [
+                Counter(base + offset, base, spec.attribute_index[path][1], holds)
+                for path, (offset, holds) in spec.counter_index.items()
+            ]
+        self.rooms = [
+            RoomWiring(index, SHELLS.get(room.kind, PLAIN_SHELL), plan.base[room.name], tuple(inside[index]))
+            for index, room in enumerate(plan.rooms)
+        ]
+        self.room_of = {device.did: rooms[device.room] for device in plan.devices}
+        self.view_of = {view.slot: view for view in self.views}
+        self.counter_of = {counter.slot: counter for counter in self.counters}
+
+
+# Categories whose state changes a room's air (lamps are found by their brightness).
+CLIMATE = frozenset({*COVERS, "air_conditioner", "heater", "humidifier", "dehumidifier"})
+# A sensor's attribute -> the index of the room's quantity.
+REPORTS = {"temperature": 0, "humidity": 1, "illuminance": 2}
+
+
+def bias_of(plan: Plan, values: Sequence[Any]) -> tuple[tuple[float, float], ...]:
+    """For each room what its temperature and humidity have over the steady state of weather and devices."""
+    outdoors, found = Outdoors(*values[:3]), []
+    for room in Wiring(plan).rooms:
+        aim = steady(room.shell, outdoors, room.inputs(values))
+        found.append((round(values[room.slot] - aim[0], 2), round(values[room.slot + 1] - aim[1], 2)))
+    return tuple(found)
