@@ -18,7 +18,7 @@ import yaml
 from envs.documents import Document, InputError, read_json, read_yaml
 from envs.homeenv.home import Device
 from envs.homeenv.spec import Catalogue
-from envs.homeenv.tools import TOOLSETS
+from envs.homeenv.toolsets import TOOLSETS
 from homerl.chat import system_prompt
 
 STAGES = ("rlve", "sft")  # of a flywheel's folder, the last trained first

@@ -14,6 +14,7 @@ RULES: dict[str, str] = {
     "unknown_room": "no room has this name",
     "unknown_attribute": "the device has no such attribute",
     "unknown_service": "the device has no such service",
+    "unknown_automation": "no automation has this id",
     "missing_argument": "a required argument is missing",
     "unknown_argument": "the tool or service takes no such argument",
     "wrong_type": "a value has another type than the specification says",

@@ -178,5 +178,5 @@ def _compiled(text: str, plan: Plan) -> Condition:
 
 def _text(condition: Any) -> str:
     if not isinstance(condition, str) or not condition.strip():
-        raise Refused("wrong_type", "a condition is text, such as device(\"1001\").state == \"on\"")
+        raise Refused("wrong_type", 'a condition is text, such as device("1001").state == "on"')
     return condition.strip()

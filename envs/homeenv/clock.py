@@ -31,7 +31,7 @@ class Fired:
 
     rule: str
     clock: int
-    refusal: Refused | None = None
+    refused: str | None = None
 
 
 def advance(home: Home, seconds: int) -> list[Fired]:
@@ -55,6 +55,7 @@ def settle(home: Home) -> list[Fired]:
         _count(home, 0)
         while (index := _first_due(home)) is not None:
             fired.append(_act(home, index))
+        _pass_times(home)
     return fired
 
 
@@ -62,29 +63,38 @@ def settle(home: Home) -> list[Fired]:
 
 
 def _first_due(home: Home) -> int | None:
-    """The index of the first rule that should act now; the others are brought up to date."""
+    """The index of the first rule that should act now."""
+    _observe(home)
     for index, rule in enumerate(home.rules):
-        if not rule.enabled:
+        if not rule.enabled or rule.fired == home.clock:
             continue
-        holds = rule.condition is None or rule.condition.holds(home)
-        if rule.timed:
-            if rule.due == home.clock and rule.fired != home.clock:
-                if holds:
-                    return index
-                _keep(home, index, _rearmed(rule, home.clock))
-            continue
-        if holds != rule.held:
-            rule = _keep(home, index, replace(rule, held=holds, since=home.clock if holds else None))
-        if holds and rule.since is not None and home.clock >= rule.since + rule.hold:
-            if rule.fired != home.clock:
-                return index
-            _keep(home, index, replace(rule, since=None))
+        if rule.timed and rule.due == home.clock and (rule.condition is None or rule.held):
+            return index
+        if not rule.timed and rule.since is not None and home.clock >= rule.since + rule.hold:
+            return index
     return None
 
 
-def _keep(home: Home, index: int, rule: Rule) -> Rule:
+def _observe(home: Home) -> None:
+    """Tell every rule whether its condition holds now, all of them before any acts."""
+    for index, rule in enumerate(home.rules):
+        if rule.enabled and rule.condition is not None and (holds := rule.condition.holds(home)) != rule.held:
+            since = home.clock if holds and not rule.timed and rule.fired != home.clock else None
+            _keep(home, index, replace(rule, held=holds, since=since))
+
+
+def _pass_times(home: Home) -> None:
+    """A time that came while its condition did not hold is over; a moment that comes once is gone."""
+    for rule in [rule for rule in home.rules if rule.due is not None and rule.due <= home.clock]:
+        index = home.rules.index(rule)
+        if rule.at is not None:
+            home.rules = (*home.rules[:index], *home.rules[index + 1 :])
+        else:
+            _keep(home, index, _rearmed(rule, home.clock))
+
+
+def _keep(home: Home, index: int, rule: Rule) -> None:
     home.rules = (*home.rules[:index], rule, *home.rules[index + 1 :])
-    return rule
 
 
 def _rearmed(rule: Rule, clock: int) -> Rule:
@@ -94,7 +104,7 @@ def _rearmed(rule: Rule, clock: int) -> Rule:
 
 def _act(home: Home, index: int) -> Fired:
     """Make a rule's calls, up to the first that is refused."""
-    rule, refusal = home.rules[index], None
+    rule, refused = home.rules[index], None
     if rule.at is not None:
         home.rules = (*home.rules[:index], *home.rules[index + 1 :])
     else:
@@ -104,11 +114,11 @@ def _act(home: Home, index: int) -> Fired:
         try:
             home.call(action.did, action.service, (), dict(action.arguments))
         except Refused as error:
-            refusal = error
+            refused = str(error)
             break
     if home.air is not None:
         breathe(home, {home.plan.wiring.room_of[action.did] for action in rule.actions})
-    return Fired(rule.id, home.clock, refusal)
+    return Fired(rule.id, home.clock, refused)
 
 
 # Air, sensors, counters

@@ -123,22 +123,27 @@ def _thresholds(tree: ast.expr, plan: Plan, slots: set[int]) -> dict[int, frozen
 
 
 def _plain_comparison(node: ast.Compare, plan: Plan) -> list[tuple[int, list]] | None:
-    """The (slot, numbers) pairs of a comparison between slots and constants where each slot meets constants alone."""
+    """The (slot, numbers) pairs of a comparison in which every slot meets constants alone; None for any other."""
     sides = [node.left, *node.comparators]
-    found = [_slot(side, plan) for side in sides]
+    slots = [_slot(side, plan) for side in sides]
+    constants = [list(_constants(side)) for side in sides]
     pairs: list[tuple[int, list]] = []
-    for at, slot in enumerate(found):
-        if slot is None:
-            continue
-        if any(found[near] is not None for near in (at - 1, at + 1) if 0 <= near < len(sides)):
+    for at, slot in enumerate(slots):
+        near = [n for n in (at - 1, at + 1) if 0 <= n < len(sides)]
+        if slot is None and not constants[at]:
             return None
-        near = [sides[n] for n in (at - 1, at + 1) if 0 <= n < len(sides)]
-        values = [list(_constants(side)) for side in near]
-        if not all(values):
+        if slot is not None and not all(constants[n] for n in near):
             return None
-        flat = [v for part in values for value in part for v in (value if isinstance(value, (tuple, list)) else (value,))]
-        pairs.append((slot, [v for v in flat if isinstance(v, (int, float)) and not isinstance(v, bool)]))
+        if slot is not None:
+            pairs.append((slot, [number for n in near for value in constants[n] for number in _numbers(value)]))
     return pairs
+
+
+def _numbers(value: Any) -> Iterator[float]:
+    """The numbers in a constant; a list of them stands for its members."""
+    for part in value if isinstance(value, (tuple, list)) else (value,):
+        if isinstance(part, (int, float)) and not isinstance(part, bool):
+            yield part
 
 
 def _constants(node: ast.expr) -> Iterator[Any]:

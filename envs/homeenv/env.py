@@ -13,10 +13,12 @@ from typing import Any, Self
 from gymnasium import spaces
 
 from envs.homeenv.audit import Refused
+from envs.homeenv.clock import settle
 from envs.homeenv.conditions import Condition, compile_condition
 from envs.homeenv.home import Home
 from envs.homeenv.sandbox import Limits, RunResult
-from envs.homeenv.tools import TOOLSETS, Tool
+from envs.homeenv.tools import Tool
+from envs.homeenv.toolsets import TOOLSETS
 from envs.world import World
 
 TEXT = spaces.Text(max_length=1 << 16, charset=frozenset(map(chr, range(32, 127))) | {"\n"})
@@ -96,8 +98,9 @@ class HomeEnv(World):
     def step(self, action: Mapping[str, Any]) -> tuple[str, float, bool, bool, dict[str, Any]]:
         home, before = self.engine.home.fork(), self.engine.task.progress
         result = self._act(action)
+        settle(self.engine.home)  # automations see what was done
         progress = self.engine.task.progress
-        changed = tuple(str(home.plan.slots[change.slot]) for change in home.diff(self.engine.home))
+        changed = changes(home, self.engine.home)
         info = self._info(result.refusal, result.error, changed)
         return observe(result), progress - before, bool(self.engine.task.tasks) and progress == 1.0, False, info
 
@@ -122,6 +125,14 @@ class HomeEnv(World):
 
     def state_key(self) -> str:
         return self.engine.home.state_key()
+
+
+def changes(before: Home, after: Home) -> tuple[str, ...]:
+    """All that differs, as text: slots, automations, the clock."""
+    slots = tuple(str(before.plan.slots[change.slot]) for change in before.diff(after))
+    old, new = ({rule.id: rule for rule in home.rules} for home in (before, after))
+    rules = tuple(f"automation.{id}" for id in sorted(old | new) if old.get(id) != new.get(id))
+    return slots + rules + (("clock",) if before.clock != after.clock else ())
 
 
 def observe(result: RunResult) -> str:

@@ -180,9 +180,7 @@ class Air(NamedTuple):
         """The air from `clock` on, under other weather or devices."""
         warm, humid, light = steady(self.shell, outdoors, devices)
         goal = Outdoors(_bounded(warm + self.bias[0], -40, 60), _bounded(humid + self.bias[1], 0, 100), light)
-        return Air(
-            clock, self.temperature_at(clock), self.humidity_at(clock), goal, devices, self.bias, self.shell
-        )
+        return Air(clock, self.temperature_at(clock), self.humidity_at(clock), goal, devices, self.bias, self.shell)
 
 
 QUANTITIES = (Air.temperature_at, Air.humidity_at, Air.brightness_at)  # in the order of a room's slots

@@ -21,7 +21,7 @@ from safetensors.torch import load_file, save_file
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from envs.documents import InputError
-from envs.homeenv.tools import TOOLSETS
+from envs.homeenv.toolsets import TOOLSETS
 from homerl.chat import chat_template, tool_call
 from homerl.export import destination, export
 from homerl.train.tiny import TinyConfig, make_tiny

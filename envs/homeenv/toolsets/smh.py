@@ -1,0 +1,166 @@
+"""The `smh` toolset: structured queries, service calls by locator, automations (SMH-Bench Table 16).
+
+A locator is the path of a service within its device: `set_brightness`, `light.set_brightness`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from typing import Any
+
+from envs.homeenv.audit import Refused
+from envs.homeenv.automation import Rule, make_rule
+from envs.homeenv.home import Device, Home
+from envs.homeenv.sandbox import Limits, RunResult
+from envs.homeenv.tools import Tool, render
+
+MOST_DEVICES = 50  # listed by one query, so that nothing lists a whole large home with its state at once
+
+
+def query_device(home: Home, arguments: Mapping[str, Any], limits: Limits) -> RunResult:
+    """Devices that match (`candidates`), what they can do (`spec`), or their live state (`status`)."""
+    found = list(_matching(home, arguments))
+    if len(found) > MOST_DEVICES and arguments["what"] != "candidates":
+        raise Refused(
+            "out_of_range", f"{len(found)} devices match; ask for {MOST_DEVICES} at most: narrow it by room or tags"
+        )
+    show = {"candidates": _candidate, "spec": _spec, "status": lambda home, device: home.state_of(device.did)}
+    return RunResult(render([{"did": d.did} | show[arguments["what"]](home, d) for d in found]))
+
+
+def _matching(home: Home, wanted: Mapping[str, Any]) -> Iterator[Device]:
+    did, room, tags = wanted.get("did"), wanted.get("room"), set(wanted.get("tags", ()))
+    if did is not None and did not in home.plan.by_did:
+        raise Refused("unknown_device", f"there is no device {did!r}")
+    if room is not None and room not in home.plan.by_room:
+        raise Refused("unknown_room", f"there is no room {room!r}")
+    for device in home.devices(room=room):
+        if did in (None, device.did) and tags <= tags_of(device):
+            yield device
+
+
+def tags_of(device: Device) -> set[str]:
+    """Words that a device is found by: its tags, category and subcategory."""
+    data = device.spec.userdata
+    return {*data.tags, data.category, *([data.subcategory] if data.subcategory else ())}
+
+
+def _candidate(home: Home, device: Device) -> dict[str, Any]:
+    data = device.spec.userdata
+    return {
+        "name": device.name,
+        "room": device.room,
+        "category": data.category,
+        "subcategory": data.subcategory,
+        "tags": list(data.tags),
+    }
+
+
+def _spec(home: Home, device: Device) -> dict[str, Any]:
+    """Attributes and services by locator."""
+    services = {
+        path: {"arguments": {a.name: a.describe() for a in compiled.service.arguments}}
+        | ({"description": compiled.service.description} if compiled.service.description else {})
+        | ({"requires": compiled.service.requires} if compiled.service.requires else {})
+        for path, compiled in device.spec.service_index.items()
+    }
+    attributes = {path: attribute.describe() for path, (_, attribute) in device.spec.attribute_index.items()}
+    return {"attributes": attributes, "services": services}
+
+
+def control_device(home: Home, arguments: Mapping[str, Any], limits: Limits) -> RunResult:
+    """Call one service of a device."""
+    home.call(arguments["did"], arguments["locator"], (), arguments.get("arguments", {}))
+    return RunResult("")
+
+
+def create_automation(home: Home, arguments: Mapping[str, Any], limits: Limits) -> RunResult:
+    """Add a rule."""
+    rule = make_rule(
+        home, arguments.get("conditions", ()), arguments["actions"], arguments.get("name", ""),
+        arguments.get("delay_seconds"), arguments.get("hold_seconds", 0),
+    )  # fmt: skip
+    home.rules = (*home.rules, rule)
+    return RunResult(f"automation {rule.id} created")
+
+
+def list_automations(home: Home, arguments: Mapping[str, Any], limits: Limits) -> RunResult:
+    """All rules."""
+    return RunResult(render([rule.describe() for rule in home.rules]))
+
+
+def edit_automation(home: Home, arguments: Mapping[str, Any], limits: Limits) -> RunResult:
+    """Change what is given of a rule; it begins to watch anew."""
+    index, old = _rule(home, arguments["id"])
+    times = arguments.keys() & {"conditions", "delay_seconds", "hold_seconds"}
+    described = old.describe()
+    if old.at is not None and not times:
+        arguments = arguments | {"delay_seconds": old.at - home.clock}
+    rule = make_rule(
+        home,
+        arguments.get("conditions", () if "delay_seconds" in arguments else described["conditions"]),
+        arguments.get("actions", described["actions"]),
+        arguments.get("name", old.name),
+        arguments.get("delay_seconds"),
+        arguments.get("hold_seconds", 0 if "conditions" in arguments or "delay_seconds" in arguments else old.hold),
+        id=old.id,
+    )
+    rule = replace(rule, enabled=arguments.get("enabled", old.enabled), fired=old.fired)
+    home.rules = (*home.rules[:index], rule, *home.rules[index + 1 :])
+    return RunResult(f"automation {rule.id} changed")
+
+
+def delete_automation(home: Home, arguments: Mapping[str, Any], limits: Limits) -> RunResult:
+    """Remove a rule."""
+    index, rule = _rule(home, arguments["id"])
+    home.rules = (*home.rules[:index], *home.rules[index + 1 :])
+    return RunResult(f"automation {rule.id} removed")
+
+
+def _rule(home: Home, id: str) -> tuple[int, Rule]:
+    for index, rule in enumerate(home.rules):
+        if rule.id == id:
+            return index, rule
+    known = ", ".join(rule.id for rule in home.rules) or "none"
+    raise Refused("unknown_automation", f"there is no automation {id!r} (there is {known})")
+
+
+ACTION = {
+    "type": "object",
+    "properties": {
+        "did": {"type": "string", "description": "a device id"},
+        "locator": {"type": "string", "description": "a service, with its component: light.set_brightness"},
+        "arguments": {"type": "object", "description": "the service's arguments by name"},
+    },
+    "required": ["did", "locator"],
+    "additionalProperties": False,
+}
+RULE_PARTS = {
+    "name": "what to call it",
+    "conditions": {
+        "type": "array",
+        "items": {"type": "string"},
+        "description": 'all must hold: device("<did>").attribute == value, room("<name>").temperature > 25, and at most '
+        "one time_cron = sec min hour day month weekday year",
+    },
+    "actions": {"type": "array", "items": ACTION, "minItems": 1, "description": "what to do, in order"},
+    "delay_seconds": {"type": "integer", "minimum": 1, "description": "act once, so many seconds from now"},
+    "hold_seconds": {"type": "integer", "minimum": 0, "description": "how long the conditions must have held"},
+}
+TOOLS = (
+    Tool("query_device", "Find devices, read what they can do, or read their state.", {
+        "what": {"type": "string", "enum": ["candidates", "spec", "status"], "description": "what to read"},
+        "did": "only this device",
+        "room": "only devices of this room",
+        "tags": {"type": "array", "items": {"type": "string"}, "description": "all of these tags or categories"},
+    }, ("what",), query_device),
+    Tool("control_device", "Call a service of a device now.", ACTION["properties"], ("did", "locator"), control_device),
+    Tool("create_automation", "Let the home act later, or when something happens.", RULE_PARTS, ("actions",),
+         create_automation),
+    Tool("list_automations", "Read all automations.", {}, (), list_automations),
+    Tool("edit_automation", "Change an automation; what is left out stays.", {
+        "id": "the automation", **RULE_PARTS, "enabled": {"type": "boolean", "description": "whether it acts"},
+    }, ("id",), edit_automation),
+    Tool("delete_automation", "Remove an automation.", {"id": "the automation"}, ("id",), delete_automation),
+)  # fmt: skip

@@ -1,0 +1,312 @@
+"""Time: what a leap leaves is what its parts leave; rules act once, in order, at their second."""
+
+import random
+from dataclasses import replace
+from datetime import UTC, datetime
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from envs.documents import read_yaml
+from envs.homeenv.audit import Refused
+from envs.homeenv.automation import make_rule, next_time
+from envs.homeenv.clock import advance, settle
+from envs.homeenv.conditions import compile_condition
+from envs.homeenv.home import Device, Home, Plan, Room
+from envs.homeenv.home_file import home_from_json, home_to_json
+from envs.homeenv.physics import HUMIDITY_SECONDS, Inputs, Moment, Outdoors
+from envs.homeenv.spec import load_specs
+from envs.homemaker.make import HomeRecipe, HomeSampler, make_home
+
+DAY = 86400
+PRESENCE = """
+- name: presence_sensor
+  userdata: {category: motion_sensor, spid: "p1"}
+  attributes:
+    - {name: motion, type: bool}
+    - {name: no_move_duration, type: int, range: [0, 100000], unit: second, counts: self.motion == False}
+"""
+
+
+def weather(clock: int, rng: random.Random, hours: int = 30) -> tuple[Moment, ...]:
+    first = (clock // 3600 + 1) * 3600
+    skies = [[round(rng.uniform(*span), 1) for span in ((-5, 35), (20, 95), (0, 60000))] for _ in range(hours)]
+    return tuple(Moment(first + 3600 * hour, Outdoors(*sky)) for hour, sky in enumerate(skies))
+
+
+def living(seed: int, devices: int = 6) -> Home:
+    """A home with a day of restless weather before it."""
+    home, rng = make_home(seed, HomeRecipe(devices=(devices, devices))), random.Random(seed)
+    plan = Plan(home.plan.rooms, home.plan.devices, weather(home.clock, rng), home.plan.bias)
+    return Home(plan, home.values, home.clock)
+
+
+def some_rules(home: Home, rng: random.Random, count: int) -> None:
+    """Rules of every kind, on whatever the home has."""
+    switches = [
+        (d.did, path) for d in home.plan.devices for path, s in d.spec.service_index.items() if not s.service.arguments
+    ]
+    for _ in range(count if switches else 0):
+        room, (did, path) = rng.choice(home.plan.rooms).name, rng.choice(switches)
+        owner = rng.choice(list(dict.fromkeys(did for did, _ in switches)))
+        attribute = rng.choice(list(home.plan.by_did[owner].spec.attribute_index))
+        conditions, more = rng.choice(
+            [
+                ([f'room("{room}").temperature > {rng.randint(10, 30)}'], {}),
+                ([f'room("{room}").humidity < {rng.randint(30, 70)}.5'], {"hold": rng.randrange(0, 4000)}),
+                ([f'room("{room}").temperature - home.temperature > {rng.randint(-5, 5)}'], {}),
+                ([f'{rng.randint(15, 20)} <= room("{room}").temperature < {rng.randint(20, 25)}'], {}),
+                ([f"home.brightness > {rng.randrange(0, 60000, 5000)}"], {"hold": rng.choice((0, 900))}),
+                ([f'device("{owner}").{attribute} != {home.get(owner, attribute)!r}'], {}),
+                ([f"time_cron = 0 {rng.randrange(60)} */{rng.randint(1, 6)} * * ? *"], {}),
+                ([f"time_cron = {rng.randrange(60)} 30 * * * ? *", f'room("{room}").temperature > 20'], {}),
+                ([], {"delay": rng.randrange(1, DAY)}),
+            ]
+        )
+        home.rules = (*home.rules, make_rule(home, conditions, [{"did": did, "locator": path}], **more))
+
+
+@settings(max_examples=60, deadline=None)
+@given(seed=st.integers(0, 10**6), cuts=st.lists(st.integers(1, DAY - 1), max_size=12))
+def test_a_leap_leaves_what_its_parts_leave(seed, cuts):
+    leap, rng = living(seed), random.Random(seed)
+    some_rules(leap, rng, 5)
+    parts, fired = leap.fork(), []
+    expected = leap.advance(DAY)
+    for start, end in zip([0, *sorted(cuts)], [*sorted(cuts), DAY]):
+        fired += parts.advance(end - start)
+    assert fired == expected and not leap.diff(parts)
+    assert parts.state_key() == leap.state_key() and parts.rules == leap.rules
+
+
+@settings(max_examples=40, deadline=None)
+@given(seed=st.integers(0, 10**6), before=st.integers(0, DAY), after=st.integers(0, DAY))
+def test_a_home_saved_on_the_way_goes_on_as_if_it_were_not(seed, before, after):
+    home, rng = living(seed), random.Random(seed)
+    some_rules(home, rng, 5)
+    home.advance(before)
+    for device in home.plan.devices:  # calls that the air has not noticed yet
+        for path, compiled in device.spec.service_index.items():
+            if not compiled.service.arguments and rng.random() < 0.3 and not compiled.service.requires:
+                home.call(device.did, path)
+    loaded = home_from_json(home_to_json(home))
+    assert loaded.state_key() == home.state_key()
+    assert loaded.advance(after) == home.advance(after) and loaded.state_key() == home.state_key()
+
+
+@settings(max_examples=25, deadline=None)
+@given(seed=st.integers(0, 10**6), seconds=st.integers(1, 7200))
+def test_the_leap_is_what_ticking_gives(seed, seconds):
+    """The oracle: every second is an event of its own."""
+    leap, rng = living(seed, devices=4), random.Random(seed)
+    some_rules(leap, rng, 4)
+    ticking, fired = leap.fork(), []
+    expected = leap.advance(seconds)
+    for _ in range(seconds):
+        fired += ticking.advance(1)
+    assert fired == expected and ticking.state_key() == leap.state_key()
+
+
+def test_air_follows_what_devices_do():
+    home = HomeSampler.sample_test()
+    before = home.get("living room", "temperature")
+    home.advance(3600)
+    assert abs(home.get("living room", "temperature") - before) <= 0.1, "nothing changes, so it stands"
+    home.call("1002", "set_target_temperature", (18,))
+    home.advance(900)
+    soon = home.get("living room", "temperature")
+    home.advance(4 * 3600)
+    later = home.get("living room", "temperature")
+    assert 18 < later < soon < before, "it is cooled, and takes its time"
+    home.call("1002", "turn_off")
+    home.advance(8 * 3600)
+    assert abs(home.get("living room", "temperature") - before) <= 0.1, "what it was without any cooling"
+
+
+def test_light_follows_at_once_and_sensors_say_what_rooms_say():
+    home = HomeSampler.sample_test()
+    bright = home.get("living room", "brightness")
+    home.call("1001", "turn_off")
+    home.advance(1)
+    assert home.get("living room", "brightness") < bright
+    home.plan = replace(home.plan, forecast=(Moment(home.clock + 600, Outdoors(-10.0, 30.0, 0.0)),))
+    home.advance(6 * 3600)
+    assert home.get("1005", "temperature") == home.get("ensuite bathroom", "temperature") < 20
+    assert home.get("outdoors", "temperature") == -10.0
+
+
+def test_humidity_halves_its_distance_in_its_time():
+    home = HomeSampler.sample_test()
+    home.plan = replace(home.plan, forecast=(Moment(home.clock + 1, Outdoors(27.5, 20.0, 0.0)),))
+    home.advance(1)
+    start = home.get("ensuite bathroom", "humidity")
+    goal = home.air[2].goal.humidity
+    home.advance(round(HUMIDITY_SECONDS * 0.6931471805599453))
+    assert abs(home.get("ensuite bathroom", "humidity") - (start + goal) / 2) < 0.11
+    assert home.air[2].devices == Inputs(), "no device of this room touches its air"
+
+
+def rule(home: Home, conditions=(), did="1001", service="turn_off", **more):
+    made = make_rule(home, conditions, [{"did": did, "locator": service}], **more)
+    home.rules = (*home.rules, made)
+    return made
+
+
+def test_a_condition_acts_when_it_begins_to_hold_not_while_it_holds():
+    home = HomeSampler.sample_test()
+    rule(home, ['device("1003").state == "on"'])
+    assert settle(home) == [] and home.get("1001", "state") == "on"
+    home.call("1003", "turn_on")
+    (fired,) = settle(home)
+    assert (fired.rule, fired.clock, fired.refused) == ("1", home.clock, None) and home.get("1001", "state") == "off"
+    home.call("1001", "turn_on")
+    assert home.advance(DAY) == [], "it still holds: that is no beginning"
+    home.call("1003", "turn_off")
+    settle(home)
+    home.call("1003", "turn_on")
+    assert len(settle(home)) == 1
+
+
+def test_what_holds_when_the_rule_is_made_is_no_beginning():
+    home = HomeSampler.sample_test()
+    rule(home, ['device("1001").state == "on"'])
+    assert home.advance(DAY) == []
+
+
+def test_a_condition_must_hold_without_a_break():
+    home = HomeSampler.sample_test()
+    rule(home, ['device("1003").state == "on"'], hold=600)
+    home.call("1003", "turn_on")
+    home.advance(599)
+    home.call("1003", "turn_off")
+    home.advance(1)
+    home.call("1003", "turn_on")
+    start = home.clock
+    assert [f.clock for f in home.advance(DAY)] == [start + 600]
+
+
+def test_a_counter_counts_and_a_rule_sees_it_pass():
+    (spec,) = load_specs(read_yaml(__import__("io").StringIO(PRESENCE)))
+    room = {"temperature": 20.0, "humidity": 50.0, "brightness": 0.0}
+    states = {"outdoors": room, "kitchen": room, "1": {"motion": True, "no_move_duration": 0}}
+    home = Home.build([Room("kitchen", "kitchen")], [Device("1", "sensor", "kitchen", spec)], states, 1000)
+    plan = home.plan
+    seen = compile_condition("device(1).no_move_duration > 900", plan)
+    home.advance(500)
+    assert home.get("1", "no_move_duration") == 0
+    home.set(plan.slot_of("1", "motion"), False)
+    home.rules = (replace(make_rule_of_nothing(home), when=seen.text, condition=seen),)
+    twin = home.fork()
+    assert [f.clock for f in twin.advance(5000)] == [home.clock + 901] and twin.get("1", "no_move_duration") == 5000
+    home.advance(700)
+    home.set(plan.slot_of("1", "motion"), True)
+    assert home.advance(5000) == [] and home.get("1", "no_move_duration") == 0
+
+
+def make_rule_of_nothing(home: Home):
+    """A rule without actions, which no agent can make."""
+    from envs.homeenv.automation import Rule
+
+    return Rule(id="1", actions=())
+
+
+def test_times_come_by_the_clock_and_one_moment_once():
+    home = HomeSampler.sample_test()
+    assert datetime.fromtimestamp(home.clock, UTC).strftime("%H:%M") == "20:30"
+    rule(home, ["time_cron = 0 0 22 * * ? *"])
+    rule(home, ["time_cron == 0 30 7 ? * 2-6 *", 'device("1003").state == "on"'])
+    rule(home, delay=90)
+    fired = home.advance(7 * DAY)
+    hours = [(f.rule, datetime.fromtimestamp(f.clock, UTC).strftime("%H:%M:%S")) for f in fired]
+    assert hours == [("3", "20:31:30"), *[("1", "22:00:00")] * 7], "the lamp is off, so rule 2 never acts"
+    assert [r.id for r in home.rules] == ["1", "2"]
+    home.call("1003", "turn_on")
+    days = [datetime.fromtimestamp(f.clock, UTC).strftime("%a") for f in home.advance(7 * DAY) if f.rule == "2"]
+    assert sorted(days) == ["Fri", "Mon", "Thu", "Tue", "Wed"], "in seven fields Sunday is day 1"
+
+
+@pytest.mark.parametrize(
+    ("cron", "after", "first"),
+    [
+        ("0 0 22 27 6 ? 2024", "2024-06-27 21:00:00", "2024-06-27 22:00:00"),
+        ("0 0 22 27 6 ? 2024", "2024-06-27 22:00:00", None),
+        ("0 0 14 * * ? *", "2024-02-28 15:00:00", "2024-02-29 14:00:00"),
+        ("*/15 * * * *", "2024-01-01 00:00:00", "2024-01-01 00:15:00"),
+        ("30 0 8 * * 1", "2024-01-02 00:00:00", "2024-01-08 08:00:30"),
+        ("0 0 8 ? * 1 *", "2024-01-02 00:00:00", "2024-01-07 08:00:00"),
+        ("0 0 9 ? * MON-FRI 2025", "2024-12-31 00:00:00", "2025-01-01 09:00:00"),
+    ],
+)
+def test_cron_lines_of_five_six_and_seven_fields(cron, after, first):
+    def moment(text):
+        return int(datetime.fromisoformat(text).replace(tzinfo=UTC).timestamp())
+
+    assert next_time(cron, moment(after)) == (moment(first) if first else None)
+
+
+def test_rules_see_what_rules_do_and_come_to_rest():
+    home = HomeSampler.sample_test()
+    rule(home, ['device("1001").state == "off"'], service="turn_on")
+    rule(home, ['device("1001").state == "on"'], service="turn_off")
+    home.call("1001", "turn_off")
+    assert [f.rule for f in settle(home)] == ["1", "2"], "each once a second, however they undo each other"
+    assert home.fork().advance(0) == [] and home.get("1001", "state") == "off"
+
+
+def test_a_refused_action_is_told_and_ends_the_rule():
+    home = HomeSampler.sample_test()
+    actions = [
+        {"did": "1003", "locator": "set_brightness", "arguments": {"brightness": 5}},
+        {"did": "1001", "locator": "turn_off"},
+    ]
+    home.rules = (make_rule(home, [], actions, delay=5),)
+    (fired,) = home.advance(10)
+    assert fired.refused.startswith("precondition:") and home.get("1001", "state") == "on" and home.rules == ()
+
+
+@pytest.mark.parametrize(
+    ("conditions", "actions", "more", "rule"),
+    [
+        ([], None, {}, "missing_argument"),
+        (["time_cron = 0 0 22 * * ? *", "time_cron = 0 0 23 * * ? *"], None, {}, "wrong_type"),
+        (["time_cron = 61 0 0 * * ? *"], None, {}, "wrong_type"),
+        (["time_cron = often"], None, {}, "wrong_type"),
+        (['device("9").state == "on"'], None, {}, "wrong_type"),
+        (["1 == 1"], None, {}, "wrong_type"),
+        ([""], None, {}, "wrong_type"),
+        (["home.temperature > 5"], [], {}, "missing_argument"),
+        (["home.temperature > 5"], [{"did": "9", "locator": "turn_on"}], {}, "unknown_device"),
+        (["home.temperature > 5"], [{"did": "1001", "locator": "explode"}], {}, "unknown_service"),
+        (["home.temperature > 5"], [{"did": "1001", "locator": "set_brightness"}], {}, "missing_argument"),
+        (
+            ["home.temperature > 5"],
+            [{"did": "1001", "locator": "set_brightness", "arguments": {"brightness": 500}}], {}, "out_of_range",
+        ),
+        (["home.temperature > 5"], [{"did": "1001"}], {}, "wrong_type"),
+        ([], None, {"delay": 5, "hold": 5}, "wrong_type"),
+    ],
+)  # fmt: skip
+def test_what_is_no_rule_is_refused_by_name(conditions, actions, more, rule):
+    home = HomeSampler.sample_test()
+    actions = [{"did": "1001", "locator": "turn_off"}] if actions is None else actions
+    with pytest.raises(Refused) as refused:
+        make_rule(home, conditions, actions, **more)
+    assert refused.value.rule == rule
+
+
+def test_what_is_pending_is_part_of_the_state():
+    home = HomeSampler.sample_test()
+    bare = home.state_key()
+    twin = home.fork()
+    rule(twin, delay=60)
+    assert twin.state_key() != bare and home.state_key() == bare, "a fork's rules are its own"
+    later = home.fork()
+    later.advance(60)
+    assert later.state_key() != bare
+
+
+@pytest.mark.parametrize("seconds", [-1, 0.5, 10**12])
+def test_time_goes_forward_and_not_for_ever(seconds):
+    with pytest.raises(ValueError, match="seconds"):
+        advance(HomeSampler.sample_test(), seconds)
