@@ -75,15 +75,18 @@ class Change:
 
 @dataclass(frozen=True)
 class Plan:
-    """What never changes about a home."""
+    """What never changes about a home. `entrance` is the id of the device that people speak to, if there is one."""
 
     rooms: tuple[Room, ...]
     devices: tuple[Device, ...]
+    entrance: str | None = None
     slots: tuple[Slot, ...] = field(init=False)
     base: Mapping[str, int] = field(init=False, compare=False, hash=False)
 
     def __post_init__(self) -> None:
         _refuse_incoherent(self.rooms, self.devices)
+        if self.entrance is not None and all(device.did != self.entrance for device in self.devices):
+            raise ValueError(f"the entrance is device '{self.entrance}', which does not exist")
         slots = [Slot(OUTDOORS, path, kind) for path, kind in ROOM_STATE.items()]
         base = {OUTDOORS: 0}
         for room in self.rooms:
@@ -115,7 +118,7 @@ class Plan:
     @cached_property
     def digest(self) -> int:
         rooms = [(r.name, r.kind, r.parent, r.floor) for r in self.rooms]
-        return _hash(repr((rooms, [(d.did, d.name, d.room, d.spec.digest) for d in self.devices])))
+        return _hash(repr((rooms, [(d.did, d.name, d.room, d.spec.digest) for d in self.devices], self.entrance)))
 
     def slot_of(self, owner: str, path: str) -> int:
         """The index of a slot, or `Refused`."""
@@ -152,9 +155,10 @@ class Home:
         devices: Iterable[Device],
         state: Mapping[str, Mapping[str, Any]],
         clock: int = 0,
+        entrance: str | None = None,
     ) -> Home:
         """A home from its parts; `state` gives each owner's values by path, all of them, checked."""
-        plan = Plan(tuple(rooms), tuple(devices))
+        plan = Plan(tuple(rooms), tuple(devices), entrance)
         values = []
         for slot in plan.slots:
             try:

@@ -45,6 +45,7 @@ class HomeRecord(Model):
     rooms: tuple[RoomRecord, ...]
     devices: tuple[DeviceRecord, ...]
     specs: dict[str, str | dict[str, Any]]
+    entrance: str | None = None
 
 
 def home_to_json(home: Home) -> dict[str, Any]:
@@ -70,7 +71,7 @@ def home_to_json(home: Home) -> dict[str, Any]:
             for d in home.plan.devices
         ],
         "specs": dict(sorted(specs.items())),
-    }
+    } | ({"entrance": home.plan.entrance} if home.plan.entrance is not None else {})
 
 
 def home_from_json(data: Mapping[str, Any], source: str = "home") -> Home:
@@ -111,6 +112,7 @@ def _build(record: HomeRecord, source: str) -> Home:
             [Device(d.did, d.name, d.room, specs[d.spid]) for d in record.devices],
             state,
             record.clock,
+            record.entrance,
         )
     except ValueError as error:
         raise InputError(str(error), where=source, remedy="correct the home file, or make it again") from None

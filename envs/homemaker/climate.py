@@ -9,7 +9,8 @@ The physics is a steady state, stated in full here:
 - what heats or cools brings a room a share of the way to its target, never past it; so for humidity.
 
 Invariants: sensors say what their room's state says; the state is a pure function of its arguments and the
-rng; at most one device a room heats or cools, and one moistens or dries, so none works against another.
+rng; at most one device a room heats or cools, and one moistens or dries, so none works against another; what runs
+is switched on and could have been (no program in a machine that is off, no mist from an empty tank).
 """
 
 from __future__ import annotations
@@ -63,9 +64,27 @@ SHELLS: dict[str, Shell] = {
 }
 # The share of the way to the target, by fan speed or power level.
 POWER = {"low": 0.5, "auto": 0.7, "medium": 0.7, "high": 0.85}
-WORK_ALIKE = (frozenset({"air_conditioner", "heater"}), frozenset({"humidifier", "dehumidifier"}))
-# A sensor's attribute -> the room's quantity.
-REPORTS = {"temperature": "temperature", "humidity": "humidity", "illuminance": "brightness"}
+THERMAL = frozenset({"air_conditioner", "heater", "thermostat"})  # kinds of part that heat or cool
+COVERS = frozenset({"curtain", "blind", "cover"})
+# What a component does by its name, where that is not what its device's category says.
+PARTS = {"light": "light", "heater": "heater", "ac": "air_conditioner", "floor_heating": "heater", "dryer": "dryer"}
+# What a sensor says of its room: its attribute -> the room's quantity.
+REPORTS = {
+    "temperature": "temperature", "current_temperature": "temperature", "humidity": "humidity",
+    "current_humidity": "humidity", "illuminance": "brightness",
+}  # fmt: skip
+# How often something is so that is seldom so, or nearly always, by the attribute's name.
+SELDOM = {
+    "muted": 0.15, "volume_muted_enabled": 0.15, "child_lock": 0.15, "do_not_disturb": 0.2, "hushed": 0.05, "holiday": 0.1,
+    "smoke": 0.01, "leak": 0.01, "gas": 0.01, "ringing": 0.02, "pressed": 0.03, "tampered": 0.02, "rain_detected": 0.1,
+    "obstructed": 0.07, "overloaded": 0.05, "door_open": 0.1, "window_open": 0.1, "tank_empty": 0.12, "tank_full": 0.12,
+    "bin_full": 0.12, "lint_full": 0.12, "food_empty": 0.1, "vacation_lock": 0.15, "defend_enabled": 0.25, "privacy": 0.2,
+    "quick_cool": 0.1, "quick_freeze": 0.1, "watering": 0.1, "online": 0.97, "on_base": 0.95,
+}  # fmt: skip
+RUNNING = ("running", "heating", "brewing", "recording")  # what a machine that is off does not do
+# What must be so in a device that is on.
+NEEDS = {"humidifier": ("tank_empty", False), "dehumidifier": ("tank_full", False), "thermostat": ("window_open", False),
+         "kettle": ("on_base", True)}  # fmt: skip
 
 
 # Rooms
@@ -94,41 +113,64 @@ def saturation(temperature: float) -> float:
     return 6.112 * math.exp(17.62 * temperature / (243.12 + temperature))
 
 
+def parts(spec: DeviceSpec) -> Iterable[tuple[str, str]]:
+    """(prefix, kind) of every part of a device that holds attributes."""
+    for prefix, part in spec.parts():
+        if part.attributes:
+            yield prefix, PARTS.get(prefix[:-1], spec.category)
+
+
 def _openness(running: Sequence[Running]) -> float:
     """How much light the curtains of a room let in."""
-    positions = [values.get("position", 100) for spec, values in running if spec.category == "curtain"]
+    covers = (pair for pair in running if pair[0].category in COVERS)
+    positions = [values.get(prefix + "position", 100) for spec, values in covers for prefix, _ in parts(spec)]
     return 0.05 + 0.95 * sum(positions) / len(positions) / 100 if positions else 1.0
 
 
 def _heating(spec: DeviceSpec, values: Mapping[str, Any], temperature: float) -> float:
     """The change of temperature that a device makes."""
-    if spec.category not in ("air_conditioner", "heater") or values.get("state") != "on":
+    thermal = (part for part in parts(spec) if part[1] in THERMAL)
+    return sum(_part_heating(kind, values, prefix, temperature) for prefix, kind in thermal)
+
+
+def _part_heating(kind: str, values: Mapping[str, Any], prefix: str, temperature: float) -> float:
+    if values.get(prefix + "state") != "on":
         return 0.0
-    mode = "heat" if spec.category == "heater" else values.get("ac_mode")
-    gap = values.get("target_temperature", temperature) - temperature
-    wanted = {"heat": gap > 0, "cool": gap < 0, "auto": True}.get(mode, False)
-    return gap * POWER.get(values.get("fan_speed", values.get("power_level")), 0.7) if wanted else 0.0
+    gap = values.get(prefix + "target_temperature", temperature) - temperature
+    wanted = {"heat": gap > 0, "cool": gap < 0, "auto": True}.get(_thermal_mode(kind, values, prefix), False)
+    power = values.get(prefix + "fan_speed", values.get(prefix + "power_level"))
+    return gap * POWER.get(power, 0.7) if wanted else 0.0
+
+
+def _thermal_mode(kind: str, values: Mapping[str, Any], prefix: str) -> str | None:
+    """Whether a part may heat, cool or both."""
+    if kind == "air_conditioner":
+        return values.get(prefix + "ac_mode")
+    return values.get(prefix + "mode", "heat") if kind == "thermostat" else "heat"
 
 
 def _moistening(spec: DeviceSpec, values: Mapping[str, Any], humidity: float) -> float:
     """The change of humidity that a device makes."""
-    if values.get("state") != "on":
-        return 0.0
-    target = values.get("target_humidity", humidity)
-    if spec.category == "humidifier":
-        return 0.7 * max(target - humidity, 0)
-    if spec.category == "dehumidifier":
-        return 0.7 * min(target - humidity, 0)
-    if spec.category == "air_conditioner":  # cold coils dry the air by the way, and in dry mode on purpose
-        return {"dry": 0.6, "cool": 0.3}.get(values.get("ac_mode"), 0.0) * min(50 - humidity, 0)
+    for prefix, kind in parts(spec):
+        if values.get(prefix + "state") == "on":
+            gap = values.get(prefix + "target_humidity", humidity) - humidity
+            match kind:
+                case "humidifier":
+                    return 0.7 * max(gap, 0)
+                case "dehumidifier":
+                    return 0.7 * min(gap, 0)
+                case "air_conditioner" if prefix + "target_humidity" in values:
+                    return 0.7 * gap
+                case "air_conditioner":  # cold coils dry the air by the way, and in dry mode on purpose
+                    return {"dry": 0.6, "cool": 0.3}.get(values.get(prefix + "ac_mode"), 0.0) * min(50 - humidity, 0)
     return 0.0
 
 
 def _lamps(spec: DeviceSpec, values: Mapping[str, Any]) -> Iterable[float]:
-    """The brightness of every lamp of a device that is on."""
-    for prefix, _ in spec.parts():
-        if values.get(prefix + "state") == "on" and prefix + "brightness" in values:
-            yield values[prefix + "brightness"]
+    """The brightness of every lamp of a device that is on; one that cannot be dimmed shines fully."""
+    for prefix, kind in parts(spec):
+        if values.get(prefix + "state") == "on" and (kind == "light" or prefix + "brightness" in values):
+            yield values.get(prefix + "brightness", 100)
 
 
 # Devices
@@ -153,15 +195,17 @@ class Scene:
 
 
 def share_on(kind: str, scene: Scene) -> float:
-    """How likely a device (by category, or by the name of its part) is switched on."""
+    """How likely a device (by category, or by the kind of its part) is switched on."""
     match kind:
-        case "light":
+        case "light" | "wall_switch":
             return (0.15 if scene.asleep else 0.65) if scene.dark else 0.2
-        case "air_conditioner":
+        case "air_conditioner" | "ac_gateway":
             return 0.7 if scene.temperature > 26 else 0.5 if scene.temperature < 18 else 0.15
+        case "thermostat":
+            return 0.7 if scene.temperature < 18 else 0.3
         case "heater":
             return 0.65 if scene.temperature < 18 else 0.05
-        case "fan":
+        case "fan" | "ceiling_fan":
             return 0.6 if scene.temperature > 25 else 0.15
         case "humidifier":
             return 0.55 if scene.humidity < 40 else 0.15
@@ -169,60 +213,123 @@ def share_on(kind: str, scene: Scene) -> float:
             return 0.55 if scene.humidity > 65 else 0.1
         case "tv":
             return 0.05 if scene.asleep else 0.6 if scene.hour >= 18 else 0.3
-        case "oven" | "range_hood":
+        case "oven" | "range_hood" | "kettle" | "coffee_maker":
             return 0.45 if scene.mealtime else 0.08
-        case "washer" | "dishwasher":
+        case "washer" | "dishwasher" | "dryer":
             return 0.1 if scene.asleep else 0.35
+        case "vacuum":
+            return 0.05
     return 0.5
 
 
 def settings(spec: DeviceSpec, scene: Scene, rng: random.Random) -> Values:
-    """A device as people may have left it: drawn evenly, then bent to habit."""
+    """A device as people may have left it: drawn evenly, then bent to habit, then to what can be."""
     values = {path: attribute.sample(rng) for path, (_, attribute) in spec.attribute_index.items()}
-    for prefix, _ in spec.parts():
+    for path in values:
+        if (share := SELDOM.get(path[path.rfind(".") + 1 :])) is not None:
+            values[path] = rng.random() < share
+    for prefix, kind in parts(spec):
         if values.get(prefix + "state") in ("on", "off"):
-            on = rng.random() < share_on(prefix[:-1] or spec.category, scene)
-            values[prefix + "state"] = "on" if on else "off"
-    for path, value in _habits(spec.category, values, scene, rng):
-        _put(values, spec, path, value)
+            values[prefix + "state"] = "on" if rng.random() < share_on(kind, scene) else "off"
+        for name, value in _habits(kind, scene, rng):
+            _put(values, spec, prefix + name, value)
+        for name, value in _measured(values, rng):
+            _put(values, spec, prefix + name, value)
+        for name, value in _entailed(kind, {name: values.get(prefix + name) for name in ENTAILING}):
+            _put(values, spec, prefix + name, value)
     return values
 
 
-def _habits(category: str, values: Values, scene: Scene, rng: random.Random) -> Iterable[tuple[str, Any]]:
+def _habits(kind: str, scene: Scene, rng: random.Random) -> Iterable[tuple[str, Any]]:
     """Attributes whose even draw would be odd, with what people would have there."""
-    match category:
+    match kind:
         case "air_conditioner":
             mode = rng.choice(_ac_modes(scene))
             low, high = {"cool": (22, 27), "heat": (19, 25)}.get(mode, (20, 26))
             yield "ac_mode", mode
             yield "target_temperature", rng.randint(low, high)
-        case "heater":
+            yield "target_humidity", rng.randrange(40, 65, 5)
+        case "heater" | "thermostat":
             yield "target_temperature", rng.randint(18, 25)
+            yield "mode", "cool" if scene.temperature > 24 else "heat"
         case "humidifier" | "dehumidifier":
             yield "target_humidity", rng.randrange(40, 65, 5)
         case "curtain":
             usual, closed = (0, 0.75) if scene.dark else (100, 0.6)
             yield "position", usual if rng.random() < closed else rng.randrange(0, 101, 5)
+        case "opener" | "garage_door":
+            yield "position", 0 if rng.random() < 0.75 else rng.randrange(10, 101, 10)
+        case "clothes_rack":
+            yield "height", 0 if rng.random() < 0.7 else 100
         case "lock":
             yield "state", "locked" if rng.random() < (0.95 if scene.asleep else 0.6) else "unlocked"
         case "vacuum":
-            yield "state", rng.choices(("docked", "cleaning", "paused"), (8, 0 if scene.asleep else 3, 1))[0]
-        case "speaker":
-            yield "player.playing", rng.random() < (0.05 if scene.asleep else 0.4)
-            yield "player.muted", rng.random() < 0.2
-        case "tv":
-            yield "muted", rng.random() < 0.15
-        case "washer" | "dishwasher":
-            yield "running", values.get("state") == "on" and rng.random() < 0.6
+            yield from (("state", "docked"), ("state", "charging"))  # brands have one word or the other
+            if rng.random() < (0.1 if scene.asleep else 0.35):
+                yield "state", rng.choice(("paused",) if scene.asleep else ("cleaning", "cleaning", "cleaning", "paused"))
+        case "speaker" | "smart_screen":
+            playing = rng.random() < (0.05 if scene.asleep else 0.4)
+            yield "playing", playing
+            yield "work_state", "playing" if playing else rng.choice(("paused", "stopped"))
+        case "washer" | "dishwasher" | "dryer":
+            yield "running", rng.random() < 0.6
         case "oven":
             yield "timer", rng.randrange(0, 95, 5)
             yield "target_temperature", rng.randrange(120, 245, 5)
-        case "air_purifier":
-            yield "pm25", min(int(rng.lognormvariate(3, 0.8)), 300)
         case "motion_sensor":
-            yield "motion", rng.random() < (0.1 if scene.asleep else 0.4)
-    if "battery" in values:
-        yield "battery", rng.randint(15, 100)
+            there = rng.random() < (0.1 if scene.asleep else 0.4)
+            yield "motion", there
+            yield "human_detected", "yes" if there else "no"
+            yield "no_move_duration", 0 if there else min(int(rng.lognormvariate(7, 1.2)), 86400)
+        case "contact_sensor":
+            yield "contact", "open" if rng.random() < (0.05 if scene.asleep else 0.2) else "closed"
+        case "alarm_panel":
+            yield "state", "armed" if rng.random() < (0.7 if scene.asleep else 0.25) else "disarmed"
+            yield "open_zones", 0 if rng.random() < 0.7 else rng.randint(1, 3)
+        case "irrigation":
+            yield "rain_delay", 0 if rng.random() < 0.7 else rng.choice((12, 24, 48))
+        case "pet_feeder":
+            yield "fed_today", rng.randint(0, 6)
+
+
+def _measured(values: Values, rng: random.Random) -> Iterable[tuple[str, Any]]:
+    """Readings as they are in most homes, and the names that nobody has given yet."""
+    if "battery" in values or "battery_level" in values:
+        charge = rng.randint(15, 100) if rng.random() < 0.95 else rng.randint(1, 14)
+        yield from (("battery", charge), ("battery_level", charge))
+    if "pm25" in values:
+        yield "pm25", min(int(rng.lognormvariate(3, 0.8)), 300)
+    if "carbon_dioxide" in values:
+        yield "carbon_dioxide", min(420 + int(rng.lognormvariate(5.5, 0.8)), 5000)
+    yield from (("carbon_monoxide", 0), ("alias", ""))
+
+
+ENTAILING = ("state", "defend_enabled", "position", "door_open", "privacy", "rain_detected", "open_zones", "rain_delay")
+
+
+def _entailed(kind: str, now: Mapping[str, Any]) -> Iterable[tuple[str, Any]]:
+    """What follows from the state of a part, so that no part does what it could not have begun."""
+    if now["state"] == "off":
+        yield from ((name, False) for name in RUNNING)
+        yield from (("power", 0.0), ("sleep_state", "awake"), ("countdown", 0))
+        if kind == "oven":
+            yield "mode", "idle"
+    elif now["state"] == "on" and kind in NEEDS:
+        yield NEEDS[kind]
+    if now["state"] == "unlocked":
+        yield "defend_enabled", False
+    if now["position"]:
+        yield "vacation_lock", False
+    if now["rain_detected"]:
+        yield "position", 0
+    if now["door_open"]:
+        yield from (("running", False), ("mode", "idle"))
+    if now["privacy"]:
+        yield "recording", False
+    if now["rain_delay"]:
+        yield "watering", False
+    if now["open_zones"] and kind == "alarm_panel":
+        yield "state", "disarmed"
 
 
 def _ac_modes(scene: Scene) -> tuple[str, ...]:
@@ -263,10 +370,10 @@ def initial_state(
         free = room_air(room.kind, sky, drift=drift)
         scene = Scene(sky.when.hour, sky.illuminance < DARK, free["temperature"], free["humidity"])
         running: list[Running] = []
+        busy: set[str] = set()
         for device in inside[room.name]:
             values = settings(device.spec, scene, rng)
-            if any(device.spec.category in group and _any_on(running, group) for group in WORK_ALIKE):
-                _put(values, device.spec, "state", "off")
+            _give_way(device.spec, values, busy)
             values.update((given or {}).get(device.did, {}))
             running.append((device.spec, values))
             state[device.did] = values
@@ -276,12 +383,20 @@ def initial_state(
     return state
 
 
-def _any_on(running: Sequence[Running], group: frozenset[str]) -> bool:
-    return any(spec.category in group and values.get("state") == "on" for spec, values in running)
+def _give_way(spec: DeviceSpec, values: Values, busy: set[str]) -> None:
+    """Switch off what would work against something that is on already; `busy` holds what is being worked on."""
+    for prefix, kind in parts(spec):
+        aims = {"temperature"} if kind in THERMAL else set()
+        aims |= {"humidity"} if prefix + "target_humidity" in values else set()
+        if aims and values.get(prefix + "state") == "on":
+            if aims & busy:
+                _put(values, spec, prefix + "state", "off")
+            else:
+                busy |= aims
 
 
 def _report(spec: DeviceSpec, values: Values, air: Mapping[str, float]) -> None:
     """Let a sensor say what its room's state says."""
-    if spec.category.endswith("_sensor"):
+    if spec.category.endswith("_sensor") or spec.category == "thermostat":
         for path, quantity in REPORTS.items():
             _put(values, spec, path, air[quantity])
