@@ -15,6 +15,15 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin
 from pydantic import BaseModel, ValidationError
 
 SHOWN = 80  # characters of a refused value
+Raw = tuple[tuple[Hashable, ...], Mapping[str, Any]]  # a real key, and pydantic's error there
+
+
+class Problems(ValueError):
+    """What a validator of ours found: what is wrong, each with its key below the model that was checked."""
+
+    def __init__(self, found: Sequence[tuple[tuple[Hashable, ...], str]]) -> None:
+        self.found = found
+        super().__init__("; ".join(what for _, what in found))
 
 
 @dataclass(frozen=True)
@@ -30,12 +39,39 @@ class Problem:
 
 def explain(model_type: Any, data: Any, error: ValidationError) -> Problem:
     """The problem to name first. A union reports all its members: the one meant fits deepest, then best."""
-    found = [(real_key(data, raw), raw) for raw in error.errors(include_url=False)]
+    found = _found(data, error)
     misfits = Counter(raw["loc"][:-1] for key, raw in found if len(key) < len(raw["loc"]))
-    key, raw = max(found, key=lambda it: (len(it[0]), -misfits[it[1]["loc"][:-1]], it[1]["type"] == "extra_forbidden"))
+    key, raw = _likeliest(found, misfits)
     certain = {other for other, one in found if len(other) == len(one["loc"])}  # those that no union doubts
     what, remedy = _in_words(model_type, raw, key)
     return Problem(key, what, remedy, raw.get("ctx", {}).get("error"), len(certain - {key}))
+
+
+def explain_all(model_type: Any, data: Any, error: ValidationError) -> list[Problem]:
+    """One problem for every key that is wrong, in the order in which pydantic found them."""
+    by_key: dict[tuple, list] = {}
+    for key, raw in _found(data, error):
+        by_key.setdefault((key, raw["msg"] if _is_ours(raw) else ""), []).append((key, raw))
+    chosen = [_likeliest(found, Counter()) for found in by_key.values()]
+    return [Problem(key, *_in_words(model_type, raw, key), raw.get("ctx", {}).get("error")) for key, raw in chosen]
+
+
+def _found(data: Any, error: ValidationError) -> list[Raw]:
+    """(key, pydantic's error), the lists of our own validators taken apart."""
+    raws = []
+    for raw in error.errors(include_url=False):
+        parts = raw["ctx"]["error"].found if _is_ours(raw) else [((), raw["msg"])]
+        raws += [{**raw, "loc": (*raw["loc"], *key), "msg": what} for key, what in parts]
+    return [(real_key(data, raw), raw) for raw in raws]
+
+
+def _is_ours(raw: Mapping[str, Any]) -> bool:
+    return isinstance(raw.get("ctx", {}).get("error"), Problems)
+
+
+def _likeliest(found: Sequence[Raw], misfits: Mapping[tuple, int]) -> Raw:
+    """Of what the members of a union found: the member meant fits deepest, then best."""
+    return max(found, key=lambda it: (len(it[0]), -misfits[it[1]["loc"][:-1]], it[1]["type"] == "extra_forbidden"))
 
 
 def real_key(data: Any, raw: Mapping[str, Any]) -> tuple[Hashable, ...]:

@@ -80,10 +80,11 @@ class Change:
 
 @dataclass(frozen=True)
 class Plan:
-    """What never changes about a home."""
+    """What never changes about a home. `entrance` is the id of the device that people speak to, if there is one."""
 
     rooms: tuple[Room, ...]
     devices: tuple[Device, ...]
+    entrance: str | None = None
     forecast: tuple[Moment, ...] = ()  # the weather to come, in order
     bias: tuple[tuple[float, float], ...] = ()  # for each room, see `physics.bias_of`
     slots: tuple[Slot, ...] = field(init=False)
@@ -91,6 +92,8 @@ class Plan:
 
     def __post_init__(self) -> None:
         _refuse_incoherent(self.rooms, self.devices)
+        if self.entrance is not None and all(device.did != self.entrance for device in self.devices):
+            raise ValueError(f"the entrance is device '{self.entrance}', which does not exist")
         slots = [Slot(OUTDOORS, path, kind) for path, kind in ROOM_STATE.items()]
         base = {OUTDOORS: 0}
         for room in self.rooms:
@@ -129,7 +132,7 @@ class Plan:
         rooms = [(r.name, r.kind, r.parent, r.floor) for r in self.rooms]
         devices = [(d.did, d.name, d.room, d.spec.digest) for d in self.devices]
         weather = [(moment.clock, *moment.outdoors) for moment in self.forecast]
-        return _hash(repr((rooms, devices, weather, self.bias)))
+        return _hash(repr((rooms, devices, self.entrance, weather, self.bias)))
 
     def slot_of(self, owner: str, path: str) -> int:
         """The index of a slot, or `Refused`."""
@@ -173,6 +176,7 @@ class Home:
         devices: Iterable[Device],
         state: Mapping[str, Mapping[str, Any]],
         clock: int = 0,
+        entrance: str | None = None,
         forecast: Iterable[Moment] = (),
         bias: Sequence[tuple[float, float]] | None = None,
     ) -> Home:
@@ -180,7 +184,7 @@ class Home:
 
         Without `bias` the rooms' air is taken to stand still as the state shows it.
         """
-        plan = Plan(tuple(rooms), tuple(devices), tuple(forecast), tuple(bias or ()))
+        plan = Plan(tuple(rooms), tuple(devices), entrance, tuple(forecast), tuple(bias or ()))
         values = []
         for slot in plan.slots:
             try:

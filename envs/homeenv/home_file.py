@@ -90,6 +90,7 @@ class HomeRecord(Model):
     rooms: tuple[RoomRecord, ...]
     devices: tuple[DeviceRecord, ...]
     specs: dict[str, str | dict[str, Any]]
+    entrance: str | None = None
 
 
 def home_to_json(home: Home) -> dict[str, Any]:
@@ -114,6 +115,7 @@ def home_to_json(home: Home) -> dict[str, Any]:
             for d in home.plan.devices
         ],
         "specs": dict(sorted(specs.items())),
+        **({"entrance": home.plan.entrance} if home.plan.entrance is not None else {}),
         **({"forecast": [[m.clock, *m.outdoors] for m in home.plan.forecast]} if home.plan.forecast else {}),
         **({"rules": [_rule_record(rule) for rule in home.rules]} if home.rules else {}),
     }
@@ -173,7 +175,7 @@ def _build(record: HomeRecord, source: str) -> Home:
     forecast = [Moment(clock, Outdoors(*weather)) for clock, *weather in record.forecast]
     bias = [r.bias for r in record.rooms]
     try:
-        home = Home.build(rooms, devices, state, record.clock, forecast, None if None in bias else bias)
+        home = Home.build(rooms, devices, state, record.clock, record.entrance, forecast, None if None in bias else bias)
         _resume(home, record)
     except (ValueError, Refused) as error:
         raise InputError(str(error), where=source, remedy="correct the home file, or make it again") from None

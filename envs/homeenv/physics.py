@@ -16,7 +16,7 @@ the time since (so a leap gives what any number of smaller ones give); pure func
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -89,40 +89,55 @@ class Inputs(NamedTuple):
 
 def inputs(running: Sequence[Running]) -> Inputs:
     """What these devices do, in their present state."""
-    positions = [values["position"] for spec, values in running if spec.category in COVERS and "position" in values]
+    covers = [(spec, values) for spec, values in running if spec.category in COVERS]
+    positions = [values.get(prefix + "position", 100) for spec, values in covers for prefix, _ in spec.kinds]
     openness = 0.05 + 0.95 * sum(positions) / len(positions) / 100 if positions else 1.0
-    lux = sum(LUX_PER_PERCENT * percent for spec, values in running for percent in lamps(spec, values))
-    heating = tuple(effect for spec, values in running if (effect := _heating(spec, values)))
-    moistening = tuple(effect for spec, values in running if (effect := _moistening(spec, values)))
+    on = [
+        (values, prefix, kind)
+        for spec, values in running
+        for prefix, kind in spec.kinds
+        if values.get(prefix + "state") == "on"
+    ]
+    lux = sum(LUX_PER_PERCENT * lamp(*part) for part in on)
+    heating = tuple(effect for part in on if (effect := _heating(*part)))
+    moistening = tuple(effect for part in on if (effect := _moistening(*part)))
     return Inputs(openness, lux, heating, moistening)
 
 
-COVERS = ("curtain",)
+THERMAL = frozenset({"air_conditioner", "heater", "thermostat"})  # kinds of part that heat or cool
+COVERS = frozenset({"curtain", "blind", "cover"})
+CLIMATE = THERMAL | COVERS | {"humidifier", "dehumidifier"}
+# What a sensor says of its room: its attribute -> the index of the room's quantity.
+REPORTS = {"temperature": 0, "current_temperature": 0, "humidity": 1, "current_humidity": 1, "illuminance": 2}
 
 
-def lamps(spec: DeviceSpec, values: Mapping[str, Any]) -> Iterable[float]:
-    """The brightness of every lamp of a device that is on."""
-    for prefix, _ in spec.parts():
-        if values.get(prefix + "state") == "on" and prefix + "brightness" in values:
-            yield values[prefix + "brightness"]
+def reports(spec: DeviceSpec) -> Iterator[tuple[str, int]]:
+    """The attributes of a device that say what its room's state says, with the index of the quantity."""
+    if spec.category.endswith("_sensor") or spec.category == "thermostat":
+        yield from ((path, REPORTS[path]) for path in spec.attribute_index if path in REPORTS)
 
 
-def _heating(spec: DeviceSpec, values: Mapping[str, Any]) -> tuple[str, float, float] | None:
-    if spec.category not in ("air_conditioner", "heater") or values.get("state") != "on":
+def lamp(values: Mapping[str, Any], prefix: str, kind: str) -> float:
+    """The brightness (percent) of a part that is on; a lamp that cannot be dimmed shines fully."""
+    return values.get(prefix + "brightness", 100 if kind == "light" else 0)
+
+
+def _heating(values: Mapping[str, Any], prefix: str, kind: str) -> tuple[str, float, float] | None:
+    if kind not in THERMAL or prefix + "target_temperature" not in values:
         return None
-    mode = "heat" if spec.category == "heater" else values.get("ac_mode")
-    if mode not in ("heat", "cool", "auto") or "target_temperature" not in values:
-        return None
-    return mode, values["target_temperature"], POWER.get(values.get("fan_speed", values.get("power_level")), 0.7)
+    modes = {"air_conditioner": values.get(prefix + "ac_mode"), "thermostat": values.get(prefix + "mode", "heat")}
+    mode = modes.get(kind, "heat")
+    power = values.get(prefix + "fan_speed", values.get(prefix + "power_level"))
+    share = POWER.get(power, 0.7)
+    return (mode, values[prefix + "target_temperature"], share) if mode in ("heat", "cool", "auto") else None
 
 
-def _moistening(spec: DeviceSpec, values: Mapping[str, Any]) -> tuple[str, float, float] | None:
-    if values.get("state") != "on":
-        return None
-    if spec.category in ("humidifier", "dehumidifier") and "target_humidity" in values:
-        return "up" if spec.category == "humidifier" else "down", values["target_humidity"], 0.7
-    if spec.category == "air_conditioner":  # cold coils dry the air by the way, and in dry mode on purpose
-        share = {"dry": 0.6, "cool": 0.3}.get(values.get("ac_mode"))
+def _moistening(values: Mapping[str, Any], prefix: str, kind: str) -> tuple[str, float, float] | None:
+    way = {"humidifier": "up", "dehumidifier": "down", "air_conditioner": "both"}.get(kind)
+    if way and prefix + "target_humidity" in values:
+        return way, values[prefix + "target_humidity"], 0.7
+    if kind == "air_conditioner":  # cold coils dry the air by the way, and in dry mode on purpose
+        share = {"dry": 0.6, "cool": 0.3}.get(values.get(prefix + "ac_mode"))
         return ("down", MIDDLE, share) if share else None
     return None
 
@@ -141,7 +156,7 @@ def steady(shell: Shell, outdoors: Outdoors, devices: Inputs, drift: float = 0.0
     humidity = (1 - BUFFER) * min(100 * vapour / saturation(temperature), 100) + BUFFER * MIDDLE
     for way, target, part in devices.moistening:
         gap = target - humidity
-        if (gap > 0) == (way == "up"):
+        if way == "both" or (gap > 0) == (way == "up"):
             humidity += gap * part
     return Outdoors(temperature, humidity, min(daylight * shell.daylight + devices.lux, 120_000))
 
@@ -270,12 +285,12 @@ class Wiring:
         for device in plan.devices:
             base, spec = plan.base[device.did], device.spec
             slots = {path: base + offset for path, (offset, _) in spec.attribute_index.items()}
-            if spec.category in CLIMATE or any(path.endswith("brightness") for path in slots):
+            if any(kind in CLIMATE or kind == "light" or prefix + "brightness" in slots for prefix, kind in spec.kinds):
                 inside[rooms[device.room]].append((spec, tuple(slots.items())))
-            for path, quantity in REPORTS.items():
-                if spec.category.endswith("sensor") and path in slots:
-                    view = View(slots[path], rooms[device.room], quantity, spec.attribute_index[path][1])
-                    self.views.append(view)
+            self.views += [
+                View(slots[path], rooms[device.room], quantity, spec.attribute_index[path][1])
+                for path, quantity in reports(spec)
+            ]
             self.counters += [
                 Counter(base + offset, base, spec.attribute_index[path][1], holds)
                 for path, (offset, holds) in spec.counter_index.items()
@@ -287,12 +302,6 @@ class Wiring:
         self.room_of = {device.did: rooms[device.room] for device in plan.devices}
         self.view_of = {view.slot: view for view in self.views}
         self.counter_of = {counter.slot: counter for counter in self.counters}
-
-
-# Categories whose state changes a room's air (lamps are found by their brightness).
-CLIMATE = frozenset({*COVERS, "air_conditioner", "heater", "humidifier", "dehumidifier"})
-# A sensor's attribute -> the index of the room's quantity.
-REPORTS = {"temperature": 0, "humidity": 1, "illuminance": 2}
 
 
 def bias_of(plan: Plan, values: Sequence[Any]) -> tuple[tuple[float, float], ...]:

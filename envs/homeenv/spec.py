@@ -16,21 +16,30 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any, Literal, TextIO
 
 from pydantic import Field, ValidationError, model_validator
 
 from envs.documents import Document, InputError, read_yaml, validate
+from envs.explain import Problems
 from envs.homeenv.audit import Refused
 from envs.homeenv.expressions import Closure, ExpressionError, compile_expression, parse, path_of
 from envs.homeenv.types import Model, ValueType
 
+PART_KINDS = {"light": "light", "heater": "heater", "ac": "air_conditioner", "floor_heating": "heater", "dryer": "dryer"}
+Found = tuple[tuple[str | int, ...], str]  # the key below a model, and what is wrong there
+RoomKind = Literal[
+    "living_room", "bedroom", "kitchen", "dining_room", "bathroom", "closet", "pantry", "study", "hallway",
+    "laundry", "balcony", "garage", "leisure", "storage",
+]  # fmt: skip
+
 
 class Attribute(ValueType):
-    """A named value of a device."""
+    """A named value of a device. A `read_only` one is measured: no service writes it."""
 
     name: str
     description: str | None = None
+    read_only: bool = False
     counts: str | None = Field(None, description="an expression over self: the value is for how many seconds it has held")
 
     @model_validator(mode="after")
@@ -79,25 +88,36 @@ class Component(Model):
     description: str | None = None
 
     @model_validator(mode="after")
-    def _unique(self) -> Component:
-        _refuse_unusable((*self.attributes, *self.services))
-        for service in self.services:
-            _refuse_unusable(service.arguments)
-            _compile_service(service, self.attributes)
-        for attribute in self.attributes:
-            if attribute.counts is not None:
-                _compile_counter(attribute, self.attributes)
+    def _executable(self) -> Component:
+        if found := list(self._problems()):
+            raise Problems(found)
         return self
+
+    def _problems(self) -> Iterator[Found]:
+        """What the fields, each for itself, do not show."""
+        yield from _unusable(attributes=self.attributes, services=self.services)
+        for i, service in enumerate(self.services):
+            yield from (((("services", i, *key), what)) for key, what in _unusable(arguments=service.arguments))
+            try:
+                _compile_service(service, self.attributes)
+            except ServiceError as error:
+                yield ("services", i, error.key), f"service '{service.name}': {error}"
+        for i, attribute in enumerate(self.attributes):
+            try:
+                _compile_counter(attribute, self.attributes)
+            except ExpressionError as error:
+                yield ("attributes", i, "counts"), f"attribute '{attribute.name}': {error}"
 
 
 class UserData(Model):
-    """What is known of a product besides its abilities (SMH-Bench Table 4)."""
+    """What is known of a product besides its abilities (SMH-Bench Table 7)."""
 
     category: str
     spid: str
     brand: str | None = None
     subcategory: str | None = None
     tags: tuple[str, ...] = ()
+    rooms: tuple[RoomKind, ...] = Field((), description="kinds of rooms where HomeMaker puts it; its category's if empty")
 
 
 class DeviceSpec(Component):
@@ -106,10 +126,13 @@ class DeviceSpec(Component):
     userdata: UserData
     components: tuple[Component, ...] = ()
 
-    @model_validator(mode="after")
-    def _unique_components(self) -> DeviceSpec:
-        _refuse_unusable((*self.attributes, *self.services, *self.components))
-        return self
+    def _problems(self) -> Iterator[Found]:
+        yield from super()._problems()
+        own = {thing.name for thing in (*self.attributes, *self.services)}
+        yield from _unusable(components=self.components)
+        for i, component in enumerate(self.components):
+            if component.name in own:
+                yield ("components", i, "name"), f"component '{component.name}': its name is used twice"
 
     @property
     def spid(self) -> str:
@@ -124,6 +147,13 @@ class DeviceSpec(Component):
         yield "", self
         for component in self.components:
             yield component.name + ".", component
+
+    @cached_property
+    def kinds(self) -> tuple[tuple[str, str], ...]:
+        """(prefix, kind) of every part that holds attributes: what it does, by its name or the device's category."""
+        return tuple(
+            (prefix, PART_KINDS.get(prefix[:-1], self.category)) for prefix, part in self.parts() if part.attributes
+        )
 
     @cached_property
     def attribute_index(self) -> dict[str, tuple[int, Attribute]]:
@@ -149,8 +179,8 @@ class DeviceSpec(Component):
         offset = 0
         for prefix, part in self.parts():
             for at, attribute in enumerate(part.attributes):
-                if attribute.counts is not None:
-                    index[prefix + attribute.name] = (offset + at, _compile_counter(attribute, part.attributes, offset))
+                if (counted := _compile_counter(attribute, part.attributes, offset)) is not None:
+                    index[prefix + attribute.name] = (offset + at, counted)
             offset += len(part.attributes)
         return index
 
@@ -177,11 +207,13 @@ class Scope:
 
 @dataclass(frozen=True)
 class CompiledService:
-    """A service ready to run. `writes` are (offset, attribute, closure) in the order of the code."""
+    """A service ready to run. `writes` are (offset, attribute, closure) in the order of the code, `reads` the
+    (name, offset) of the attributes that the precondition looks at."""
 
     service: Service
     writes: tuple[tuple[int, Attribute, Closure], ...]
-    requires: Callable[[Scope], bool] | None
+    requires: Callable[[Scope], bool] | None = None
+    reads: tuple[tuple[str, int], ...] = ()
 
     def bind(self, args: tuple, kwargs: Mapping[str, Any]) -> dict[str, Any]:
         """Canonical arguments by name, or `Refused`."""
@@ -193,12 +225,12 @@ class CompiledService:
             if name in given or all(name != a.name for a in declared):
                 raise Refused("unknown_argument", f"{self.service.signature()} takes no further argument '{name}'")
             given[name] = value
+        if missing := [repr(a.name) for a in declared if a.required and a.name not in given]:
+            raise Refused("missing_argument", f"{self.service.signature()} needs {' and '.join(missing)}")
         bound = {}
         for argument in declared:
             if argument.name in given:
                 bound[argument.name] = argument.check(given[argument.name], argument.name)
-            elif argument.required:
-                raise Refused("missing_argument", f"{self.service.signature()} needs '{argument.name}'")
             elif argument.default is not None:
                 bound[argument.name] = argument.check(argument.default, argument.name)
             else:
@@ -211,7 +243,7 @@ class CompiledService:
         updates = []
         try:
             if self.requires is not None and not self.requires(scope):
-                raise Refused("precondition", f"{self.service.name} needs {self.service.requires.strip()}")
+                raise Refused("precondition", self._unmet(scope))
             for offset, attribute, closure in self.writes:
                 value = scope.values[base + offset] = attribute.check(closure(scope), attribute.name)
                 updates.append((base + offset, value))
@@ -219,25 +251,40 @@ class CompiledService:
             raise Refused("out_of_range", f"{self.service.name} cannot be worked out: {error}") from None
         return updates
 
+    def _unmet(self, scope: Scope) -> str:
+        """What the precondition needs and what is the case: `set_speed needs state == "on"; now state is "off"`."""
+        now = [f"{name} is {json.dumps(scope.values[scope.base + offset])}" for name, offset in self.reads]
+        needs = f"{self.service.name} needs {self.service.requires.strip().replace('self.', '')}"
+        return f"{needs}; now {', '.join(now)}" if now else needs
 
-def _refuse_unusable(things: tuple[Attribute | Argument | Service | Component, ...]) -> None:
+
+def _unusable(**lists: tuple[Attribute | Argument | Service | Component, ...]) -> Iterator[Found]:
     """Names that agents' code cannot say, or that would mean two things."""
-    names = [thing.name for thing in things]
-    for thing, name in zip(things, names):
-        kind = type(thing).__name__.lower()
-        if not name.isidentifier() or keyword.iskeyword(name) or name.startswith("_"):
-            raise ValueError(f"{kind} '{name}': a name is letters, digits and underscores, a letter first")
-        if names.count(name) > 1:
-            raise ValueError(f"{kind} '{name}': its name is used twice")
+    seen: set[str] = set()
+    for key, things in lists.items():
+        for i, thing in enumerate(things):
+            kind, name = type(thing).__name__.lower(), thing.name
+            if not name.isidentifier() or keyword.iskeyword(name) or name.startswith("_"):
+                yield (key, i, "name"), f"{kind} '{name}': a name is letters, digits and underscores, a letter first"
+            if name in seen:
+                yield (key, i, "name"), f"{kind} '{name}': its name is used twice"
+            seen.add(name)
 
 
-def _compile_counter(attribute: Attribute, attributes: tuple[Attribute, ...], offset: int = 0) -> Closure:
-    """Compile what an attribute counts, or raise `ValueError` that names it."""
+class ServiceError(ValueError):
+    """A service's `code` or `requires` (the `key`) that does not compile."""
+
+    def __init__(self, key: str, error: ExpressionError) -> None:
+        self.key = key
+        super().__init__(str(error))
+
+
+def _compile_counter(attribute: Attribute, attributes: tuple[Attribute, ...], offset: int = 0) -> Closure | None:
+    """Compile what an attribute counts, if it counts, or raise `ExpressionError`."""
+    if attribute.counts is None:
+        return None
     offsets = {a.name: (offset + i, a) for i, a in enumerate(attributes)}
-    try:
-        return compile_expression(parse(attribute.counts).body, _resolver(offsets, frozenset()))
-    except ExpressionError as error:
-        raise ValueError(f"attribute '{attribute.name}': counts: {error}") from None
+    return compile_expression(parse(attribute.counts).body, _resolver(offsets, frozenset()))
 
 
 def _resolver(offsets: Mapping[str, tuple[int, Attribute]], arguments: frozenset[str]) -> Callable:
@@ -257,16 +304,21 @@ def _resolver(offsets: Mapping[str, tuple[int, Attribute]], arguments: frozenset
 
 
 def _compile_service(service: Service, attributes: tuple[Attribute, ...], offset: int = 0) -> CompiledService:
-    """Compile code and precondition, or raise `ValueError` that names the service."""
+    """Compile code and precondition, or raise `ServiceError`."""
     offsets = {a.name: (offset + i, a) for i, a in enumerate(attributes)}
     resolve = _resolver(offsets, frozenset(a.name for a in service.arguments))
+    key = "code"
     try:
         tree = parse(service.code, "exec")
         writes = tuple(_write(statement, offsets, resolve) for statement in tree.body)
-        requires = service.requires and compile_expression(parse(service.requires).body, resolve)
+        if not service.requires:
+            return CompiledService(service, writes)
+        key, condition = "requires", parse(service.requires)
+        requires = compile_expression(condition.body, resolve)
     except ExpressionError as error:
-        raise ValueError(f"service '{service.name}': {error}") from None
-    return CompiledService(service, writes, requires or None)
+        raise ServiceError(key, error) from None
+    names = sorted({node.attr for node in ast.walk(condition) if isinstance(node, ast.Attribute)})
+    return CompiledService(service, writes, requires, tuple((name, offsets[name][0]) for name in names))
 
 
 def _write(statement: ast.stmt, offsets: Mapping, resolve: Callable) -> tuple[int, Attribute, Closure]:
@@ -304,11 +356,12 @@ class Catalogue(Mapping[str, DeviceSpec]):
     def load(cls, *folders: Path) -> Catalogue:
         specs: dict[str, DeviceSpec] = {}
         for path in sorted(path for folder in folders for path in Path(folder).glob("*.y*ml")):
-            for spec in load_specs(read_yaml(path)):
+            document = read_yaml(path)
+            for i, spec in enumerate(load_specs(document)):
                 if spec.spid in specs:
                     raise InputError(
                         f"spid {spec.spid} is used by {specs[spec.spid].name} and {spec.name}",
-                        where=str(path), remedy="give each product its own spid",
+                        where=document.where((i, "userdata", "spid")), remedy="give each product its own spid",
                     )  # fmt: skip
                 specs[spec.spid] = spec
         if not specs:

@@ -2,7 +2,8 @@
 of each room's own) and its devices.
 
 Invariants: sensors say what their room's state says; the state is a pure function of its arguments and the
-rng; at most one device a room heats or cools, and one moistens or dries, so none works against another.
+rng; at most one device a room heats or cools, and one moistens or dries, so none works against another; what runs
+is switched on and could have been (no program in a machine that is off, no mist from an empty tank).
 """
 
 from __future__ import annotations
@@ -15,15 +16,25 @@ from typing import Any
 
 from envs.homeenv.audit import Refused
 from envs.homeenv.home import OUTDOORS, ROOM_STATE, Device, Room
-from envs.homeenv.physics import PLAIN_SHELL, REPORTS, SHELLS, Outdoors, Running, inputs, steady
+from envs.homeenv.physics import PLAIN_SHELL, SHELLS, THERMAL, Outdoors, Running, inputs, reports, steady
 from envs.homeenv.spec import DeviceSpec
 from envs.homemaker.weather import Sky
 
 Values = dict[str, Any]
 
 DARK = 1000.0  # lux outdoors, below which people light lamps and draw curtains
-
-WORK_ALIKE = (frozenset({"air_conditioner", "heater"}), frozenset({"humidifier", "dehumidifier"}))
+# How often something is so that is seldom so, or nearly always, by the attribute's name.
+SELDOM = {
+    "muted": 0.15, "volume_muted_enabled": 0.15, "child_lock": 0.15, "do_not_disturb": 0.2, "hushed": 0.05, "holiday": 0.1,
+    "smoke": 0.01, "leak": 0.01, "gas": 0.01, "ringing": 0.02, "pressed": 0.03, "tampered": 0.02, "rain_detected": 0.1,
+    "obstructed": 0.07, "overloaded": 0.05, "door_open": 0.1, "window_open": 0.1, "tank_empty": 0.12, "tank_full": 0.12,
+    "bin_full": 0.12, "lint_full": 0.12, "food_empty": 0.1, "vacation_lock": 0.15, "defend_enabled": 0.25, "privacy": 0.2,
+    "quick_cool": 0.1, "quick_freeze": 0.1, "watering": 0.1, "online": 0.97, "on_base": 0.95,
+}  # fmt: skip
+RUNNING = ("running", "heating", "brewing", "recording")  # what a machine that is off does not do
+# What must be so in a device that is on.
+NEEDS = {"humidifier": ("tank_empty", False), "dehumidifier": ("tank_full", False), "thermostat": ("window_open", False),
+         "kettle": ("on_base", True)}  # fmt: skip
 
 
 # Rooms
@@ -62,15 +73,17 @@ class Scene:
 
 
 def share_on(kind: str, scene: Scene) -> float:
-    """How likely a device (by category, or by the name of its part) is switched on."""
+    """How likely a device (by category, or by the kind of its part) is switched on."""
     match kind:
-        case "light":
+        case "light" | "wall_switch":
             return (0.15 if scene.asleep else 0.65) if scene.dark else 0.2
-        case "air_conditioner":
+        case "air_conditioner" | "ac_gateway":
             return 0.7 if scene.temperature > 26 else 0.5 if scene.temperature < 18 else 0.15
+        case "thermostat":
+            return 0.7 if scene.temperature < 18 else 0.3
         case "heater":
             return 0.65 if scene.temperature < 18 else 0.05
-        case "fan":
+        case "fan" | "ceiling_fan":
             return 0.6 if scene.temperature > 25 else 0.15
         case "humidifier":
             return 0.55 if scene.humidity < 40 else 0.15
@@ -78,60 +91,123 @@ def share_on(kind: str, scene: Scene) -> float:
             return 0.55 if scene.humidity > 65 else 0.1
         case "tv":
             return 0.05 if scene.asleep else 0.6 if scene.hour >= 18 else 0.3
-        case "oven" | "range_hood":
+        case "oven" | "range_hood" | "kettle" | "coffee_maker":
             return 0.45 if scene.mealtime else 0.08
-        case "washer" | "dishwasher":
+        case "washer" | "dishwasher" | "dryer":
             return 0.1 if scene.asleep else 0.35
+        case "vacuum":
+            return 0.05
     return 0.5
 
 
 def settings(spec: DeviceSpec, scene: Scene, rng: random.Random) -> Values:
-    """A device as people may have left it: drawn evenly, then bent to habit."""
+    """A device as people may have left it: drawn evenly, then bent to habit, then to what can be."""
     values = {path: attribute.sample(rng) for path, (_, attribute) in spec.attribute_index.items()}
-    for prefix, _ in spec.parts():
+    for path in values:
+        if (share := SELDOM.get(path[path.rfind(".") + 1 :])) is not None:
+            values[path] = rng.random() < share
+    for prefix, kind in spec.kinds:
         if values.get(prefix + "state") in ("on", "off"):
-            on = rng.random() < share_on(prefix[:-1] or spec.category, scene)
-            values[prefix + "state"] = "on" if on else "off"
-    for path, value in _habits(spec.category, values, scene, rng):
-        _put(values, spec, path, value)
+            values[prefix + "state"] = "on" if rng.random() < share_on(kind, scene) else "off"
+        for name, value in _habits(kind, scene, rng):
+            _put(values, spec, prefix + name, value)
+        for name, value in _measured(values, rng):
+            _put(values, spec, prefix + name, value)
+        for name, value in _entailed(kind, {name: values.get(prefix + name) for name in ENTAILING}):
+            _put(values, spec, prefix + name, value)
     return values
 
 
-def _habits(category: str, values: Values, scene: Scene, rng: random.Random) -> Iterable[tuple[str, Any]]:
+def _habits(kind: str, scene: Scene, rng: random.Random) -> Iterable[tuple[str, Any]]:
     """Attributes whose even draw would be odd, with what people would have there."""
-    match category:
+    match kind:
         case "air_conditioner":
             mode = rng.choice(_ac_modes(scene))
             low, high = {"cool": (22, 27), "heat": (19, 25)}.get(mode, (20, 26))
             yield "ac_mode", mode
             yield "target_temperature", rng.randint(low, high)
-        case "heater":
+            yield "target_humidity", rng.randrange(40, 65, 5)
+        case "heater" | "thermostat":
             yield "target_temperature", rng.randint(18, 25)
+            yield "mode", "cool" if scene.temperature > 24 else "heat"
         case "humidifier" | "dehumidifier":
             yield "target_humidity", rng.randrange(40, 65, 5)
         case "curtain":
             usual, closed = (0, 0.75) if scene.dark else (100, 0.6)
             yield "position", usual if rng.random() < closed else rng.randrange(0, 101, 5)
+        case "opener" | "garage_door":
+            yield "position", 0 if rng.random() < 0.75 else rng.randrange(10, 101, 10)
+        case "clothes_rack":
+            yield "height", 0 if rng.random() < 0.7 else 100
         case "lock":
             yield "state", "locked" if rng.random() < (0.95 if scene.asleep else 0.6) else "unlocked"
         case "vacuum":
-            yield "state", rng.choices(("docked", "cleaning", "paused"), (8, 0 if scene.asleep else 3, 1))[0]
-        case "speaker":
-            yield "player.playing", rng.random() < (0.05 if scene.asleep else 0.4)
-            yield "player.muted", rng.random() < 0.2
-        case "tv":
-            yield "muted", rng.random() < 0.15
-        case "washer" | "dishwasher":
-            yield "running", values.get("state") == "on" and rng.random() < 0.6
+            yield from (("state", "docked"), ("state", "charging"))  # brands have one word or the other
+            if rng.random() < (0.1 if scene.asleep else 0.35):
+                yield "state", rng.choice(("paused",) if scene.asleep else ("cleaning", "cleaning", "cleaning", "paused"))
+        case "speaker" | "smart_screen":
+            playing = rng.random() < (0.05 if scene.asleep else 0.4)
+            yield "playing", playing
+            yield "work_state", "playing" if playing else rng.choice(("paused", "stopped"))
+        case "washer" | "dishwasher" | "dryer":
+            yield "running", rng.random() < 0.6
         case "oven":
             yield "timer", rng.randrange(0, 95, 5)
             yield "target_temperature", rng.randrange(120, 245, 5)
-        case "air_purifier":
-            yield "pm25", min(int(rng.lognormvariate(3, 0.8)), 300)
         case "motion_sensor":
-            yield "motion", rng.random() < (0.1 if scene.asleep else 0.4)
-    if "battery" in values:
-        yield "battery", rng.randint(15, 100)
+            there = rng.random() < (0.1 if scene.asleep else 0.4)
+            yield "motion", there
+            yield "human_detected", "yes" if there else "no"
+            yield "no_move_duration", 0 if there else min(int(rng.lognormvariate(7, 1.2)), 86400)
+        case "contact_sensor":
+            yield "contact", "open" if rng.random() < (0.05 if scene.asleep else 0.2) else "closed"
+        case "alarm_panel":
+            yield "state", "armed" if rng.random() < (0.7 if scene.asleep else 0.25) else "disarmed"
+            yield "open_zones", 0 if rng.random() < 0.7 else rng.randint(1, 3)
+        case "irrigation":
+            yield "rain_delay", 0 if rng.random() < 0.7 else rng.choice((12, 24, 48))
+        case "pet_feeder":
+            yield "fed_today", rng.randint(0, 6)
+
+
+def _measured(values: Values, rng: random.Random) -> Iterable[tuple[str, Any]]:
+    """Readings as they are in most homes, and the names that nobody has given yet."""
+    if "battery" in values or "battery_level" in values:
+        charge = rng.randint(15, 100) if rng.random() < 0.95 else rng.randint(1, 14)
+        yield from (("battery", charge), ("battery_level", charge))
+    if "pm25" in values:
+        yield "pm25", min(int(rng.lognormvariate(3, 0.8)), 300)
+    if "carbon_dioxide" in values:
+        yield "carbon_dioxide", min(420 + int(rng.lognormvariate(5.5, 0.8)), 5000)
+    yield from (("carbon_monoxide", 0), ("alias", ""))
+
+
+ENTAILING = ("state", "defend_enabled", "position", "door_open", "privacy", "rain_detected", "open_zones", "rain_delay")
+
+
+def _entailed(kind: str, now: Mapping[str, Any]) -> Iterable[tuple[str, Any]]:
+    """What follows from the state of a part, so that no part does what it could not have begun."""
+    if now["state"] == "off":
+        yield from ((name, False) for name in RUNNING)
+        yield from (("power", 0.0), ("sleep_state", "awake"), ("countdown", 0))
+        if kind == "oven":
+            yield "mode", "idle"
+    elif now["state"] == "on" and kind in NEEDS:
+        yield NEEDS[kind]
+    if now["state"] == "unlocked":
+        yield "defend_enabled", False
+    if now["position"]:
+        yield "vacation_lock", False
+    if now["rain_detected"]:
+        yield "position", 0
+    if now["door_open"]:
+        yield from (("running", False), ("mode", "idle"))
+    if now["privacy"]:
+        yield "recording", False
+    if now["rain_delay"]:
+        yield "watering", False
+    if now["open_zones"] and kind == "alarm_panel":
+        yield "state", "disarmed"
 
 
 def _ac_modes(scene: Scene) -> tuple[str, ...]:
@@ -172,10 +248,10 @@ def initial_state(
         free = room_air(room.kind, sky, drift=drift)
         scene = Scene(sky.when.hour, sky.illuminance < DARK, free["temperature"], free["humidity"])
         running: list[Running] = []
+        busy: set[str] = set()
         for device in inside[room.name]:
             values = settings(device.spec, scene, rng)
-            if any(device.spec.category in group and _any_on(running, group) for group in WORK_ALIKE):
-                _put(values, device.spec, "state", "off")
+            _give_way(device.spec, values, busy)
             values.update((given or {}).get(device.did, {}))
             running.append((device.spec, values))
             state[device.did] = values
@@ -185,12 +261,19 @@ def initial_state(
     return state
 
 
-def _any_on(running: Sequence[Running], group: frozenset[str]) -> bool:
-    return any(spec.category in group and values.get("state") == "on" for spec, values in running)
+def _give_way(spec: DeviceSpec, values: Values, busy: set[str]) -> None:
+    """Switch off what would work against something that is on already; `busy` holds what is being worked on."""
+    for prefix, kind in spec.kinds:
+        aims = {"temperature"} if kind in THERMAL else set()
+        aims |= {"humidity"} if prefix + "target_humidity" in values else set()
+        if aims and values.get(prefix + "state") == "on":
+            if aims & busy:
+                _put(values, spec, prefix + "state", "off")
+            else:
+                busy |= aims
 
 
 def _report(spec: DeviceSpec, values: Values, air: Mapping[str, float]) -> None:
     """Let a sensor say what its room's state says."""
-    if spec.category.endswith("_sensor"):
-        for path, quantity in REPORTS.items():
-            _put(values, spec, path, list(air.values())[quantity])
+    for path, quantity in reports(spec):
+        _put(values, spec, path, list(air.values())[quantity])

@@ -21,26 +21,36 @@ from pydantic import Field, model_validator
 from envs.documents import InputError
 from envs.homeenv import spec as specs
 from envs.homeenv.home import Device, Home, Room
-from envs.homeenv.spec import Catalogue, DeviceSpec
+from envs.homeenv.spec import Catalogue
 from envs.homeenv.types import Model
 from envs.homemaker.climate import initial_state
-from envs.homemaker.furnish import capacity, furnish
+from envs.homemaker.furnish import Stock, entrance, furnish, shipped_priors
 from envs.homemaker.layout import draw_layout
 from envs.homemaker.lexicon import Half, shipped_lexicon
-from envs.homemaker.weather import Sky, Weather
+from envs.homemaker.weather import Hemisphere, Sky, Weather
 
+Range = tuple[int, int]
+Scale = Literal["simple", "medium", "complex"]
+# SMH-Bench's homes: 5.5 rooms and 5.5 devices on average, 10.5 and 35, 31 and 135. (devices, rooms)
+SCALES: dict[Scale, tuple[Range, Range]] = {
+    "simple": ((2, 9), (4, 7)),
+    "medium": ((26, 44), (9, 12)),
+    "complex": ((120, 150), (28, 34)),
+}
 TRIES = 50  # layouts drawn before a recipe whose devices find no room is refused
 
 
 class HomeRecipe(Model):
     """What kind of homes to make. Pairs are inclusive ranges."""
 
-    devices: tuple[int, int] = (2, 6)
-    rooms: tuple[int, int] | None = Field(None, description="from the number of devices if left out")
+    scale: Scale | dict[Scale, float] | None = Field(None, description="a benchmark's scale, or several with weights")
+    devices: Range = (2, 6)
+    rooms: Range | None = Field(None, description="from the number of devices if left out")
     lexicon: Half = "train"
     categories: tuple[str, ...] | None = Field(None, description="only these categories; all if left out")
-    weather: tuple[str, ...] = Field((), description="EPW files; empty: the bundled typical years")
-    did_range: tuple[int, int] = (1001, 9999)
+    weather: tuple[str, ...] = Field((), description="EPW files and folders of them; empty: the bundled typical years")
+    hemisphere: Hemisphere = Field("any", description="where the bundled years are told: southern ones half a year later")
+    did_range: Range = (1001, 9999)
     ids: Literal["number", "slug"] = Field("number", description="slug: room and name, as Home Assistant makes ids")
     catalogue: tuple[str, ...] = Field((), description="folders of device files, added to the shipped ones")
 
@@ -51,9 +61,32 @@ class HomeRecipe(Model):
             if not least <= low <= high:
                 raise ValueError(f"{name} [{low}, {high}] must be two numbers from {least} up, smaller first")
         low, high = self.did_range
-        if high - low + 1 < self.devices[1]:
-            raise ValueError(f"did_range [{low}, {high}] has too few ids for {self.devices[1]} devices")
+        most = max(devices[1] for devices, _ in self.sizes())
+        if high - low + 1 < most:
+            raise ValueError(f"did_range [{low}, {high}] has too few ids for {most} devices")
         return self
+
+    @model_validator(mode="after")
+    def _says_things_once(self) -> HomeRecipe:
+        if self.scale is not None and (both := self.model_fields_set & {"devices", "rooms"}):
+            raise ValueError(f"scale says how many {sorted(both)[0]} a home has: leave out one of the two")
+        if isinstance(self.scale, dict) and not (min(self.scale.values(), default=0) >= 0 < sum(self.scale.values())):
+            raise ValueError("scale needs a weight above 0, and none below it")
+        if self.weather and "hemisphere" in self.model_fields_set:
+            raise ValueError("hemisphere is for the bundled years: weather files have their own")
+        return self
+
+    def sizes(self) -> tuple[tuple[Range, Range | None], ...]:
+        """(devices, rooms) of every scale, or of the recipe itself."""
+        if self.scale is None:
+            return ((self.devices, self.rooms),)
+        return tuple(SCALES[scale] for scale in ([self.scale] if isinstance(self.scale, str) else self.scale))
+
+    def draw_size(self, rng: random.Random) -> tuple[Range, Range | None]:
+        """The (devices, rooms) that one home is drawn from."""
+        if isinstance(self.scale, dict):
+            return rng.choices(self.sizes(), list(self.scale.values()))[0]
+        return self.sizes()[0]
 
 
 DEFAULT = HomeRecipe()
@@ -62,56 +95,55 @@ DEFAULT = HomeRecipe()
 def make_home(seed: int, recipe: HomeRecipe = DEFAULT) -> Home:
     """The home of this seed, or `InputError` where the recipe cannot be met."""
     rng = random.Random(f"home {seed}")  # text seeds are hashed whole, so -1 and 1 differ
-    lexicon, products = shipped_lexicon(), _products(recipe.catalogue, recipe.categories)
-    sky = Weather.load(recipe.weather).sample(rng)
-    wanted = rng.randint(*recipe.devices)
+    lexicon, stock = shipped_lexicon(), _stock(recipe.catalogue, recipe.categories)
+    sky = Weather.load(recipe.weather, recipe.hemisphere).sample(rng)
+    devices, rooms = recipe.draw_size(rng)
+    wanted = rng.randint(*devices)
     for _ in range(TRIES):
-        rooms = draw_layout(_room_count(wanted, recipe, rng), lexicon, recipe.lexicon, rng)
-        if (room_for := capacity(rooms, products)) >= recipe.devices[0]:
+        layout = draw_layout(_room_count(wanted, rooms, rng), lexicon, recipe.lexicon, rng)
+        if (room_for := stock.capacity(layout)) >= devices[0]:
             break
     else:
         raise InputError(
-            f"a home should have {recipe.devices[0]} devices, but its rooms hold only {room_for} of these",
+            f"a home should have {devices[0]} devices, but its rooms hold only {room_for} of these",
             where="HomeRecipe", remedy="allow more rooms, more categories or fewer devices",
         )  # fmt: skip
     dids = range(recipe.did_range[0], recipe.did_range[1] + 1)
-    devices = furnish(rooms, min(wanted, room_for), products, dids, lexicon, recipe.lexicon, rng)
+    furniture = furnish(layout, min(wanted, room_for), stock, dids, lexicon, recipe.lexicon, rng)
     if recipe.ids == "slug":
-        devices = tuple(replace(device, did=device.slug) for device in devices)
-    return _build(rooms, devices, sky, rng)
+        furniture = tuple(replace(device, did=device.slug) for device in furniture)
+    return _build(layout, furniture, sky, rng)
 
 
 def _build(
     rooms: Sequence[Room], devices: Sequence[Device], sky: Sky, rng: random.Random, given: dict | None = None
 ) -> Home:
     state = initial_state(rooms, devices, sky, rng, given)
-    return Home.build(rooms, devices, state, clock=calendar.timegm(sky.when.timetuple()))
+    spoken_to = entrance(devices, shipped_priors(), rng)
+    return Home.build(rooms, devices, state, calendar.timegm(sky.when.timetuple()), spoken_to)
 
 
-def _room_count(devices: int, recipe: HomeRecipe, rng: random.Random) -> int:
+def _room_count(devices: int, rooms: Range | None, rng: random.Random) -> int:
     """SMH-Bench's homes lie near this line: 5.5 rooms for 5.5 devices, 10.5 for 35, 31 for 135."""
-    if recipe.rooms is not None:
-        return rng.randint(*recipe.rooms)
+    if rooms is not None:
+        return rng.randint(*rooms)
     usual = 4.4 + 0.195 * devices
     count = rng.randint(math.ceil(0.85 * usual), math.floor(1.15 * usual))
     return min(count, max(devices, 2))
 
 
 @lru_cache(maxsize=64)
-def _products(folders: tuple[str, ...], categories: tuple[str, ...] | None) -> dict[str, list[DeviceSpec]]:
-    """The specifications to choose from, by category."""
-    products: dict[str, list[DeviceSpec]] = {}
+def _stock(folders: tuple[str, ...], categories: tuple[str, ...] | None) -> Stock:
+    """The products to choose from."""
     catalogue = _catalogue(folders)
-    for spid in sorted(catalogue):
-        products.setdefault(catalogue[spid].category, []).append(catalogue[spid])
-    if categories is None:
-        return products
-    if unknown := [category for category in categories if category not in products]:
+    known = {spec.category for spec in catalogue.values()}
+    if unknown := [category for category in categories or () if category not in known]:
         raise InputError(
             f"there are no devices of the category '{unknown[0]}'",
-            where="HomeRecipe.categories", remedy=f"known: {', '.join(sorted(products))}",
+            where="HomeRecipe.categories", remedy=f"known: {', '.join(sorted(known))}",
         )  # fmt: skip
-    return {category: products[category] for category in products if category in categories}
+    products = (catalogue[spid] for spid in sorted(catalogue))
+    return Stock([spec for spec in products if categories is None or spec.category in categories], shipped_priors())
 
 
 @lru_cache(maxsize=64)

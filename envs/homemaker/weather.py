@@ -2,7 +2,8 @@
 
 Invariants: a year is 8,760 hours of valid numbers (28 February is followed by 1 March); daylight is zero
 while the sun is below the horizon, and otherwise follows its height such that the mean of an hour is the
-file's; the same rng gives the same sky in every process. pvlib and pandas are imported when a year is read.
+file's; the same rng gives the same sky in every process. The bundled years stand in `years.npz`, which
+scripts/bundle_years makes, so pvlib and pandas are imported only when a user's file is read.
 """
 
 from __future__ import annotations
@@ -10,11 +11,11 @@ from __future__ import annotations
 import io
 import math
 import random
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 
@@ -28,8 +29,11 @@ HOURS = 8760
 CELLS = 6  # daylight is resolved to ten minutes
 LUX_PER_WATT = 110.0  # luminous efficacy of global daylight, lumen per watt
 EPW_HEADER, EPW_FIELDS = 8, 35
+DAYS_APART = 182  # between a season here and the same one on the other half of the earth
+Hemisphere = Literal["north", "south", "any"]
+BUNDLE = Path(__file__).parent / "years.npz"
 BUNDLED = ("703165TY.csv", "723170TYA.CSV", "12839.tm2")  # Sand Point, Greensboro, Miami: shipped with pvlib
-EPW_REMEDY = "name an EnergyPlus weather file (*.epw), or leave `weather` empty to use the bundled years"
+EPW_REMEDY = "name an EnergyPlus weather file (*.epw) or a folder of them, or leave `weather` empty to use the bundled years"
 
 
 class Column(NamedTuple):
@@ -66,7 +70,7 @@ class Sky:
 
 @dataclass(frozen=True)
 class Year:
-    """A typical year: values at the end of each hour, and daylight (lux) every ten minutes."""
+    """A typical year: values at the end of each hour, and daylight (whole lux) every ten minutes."""
 
     place: str
     latitude: float
@@ -88,7 +92,7 @@ class Year:
             when=datetime(YEAR, 1, 1) + timedelta(minutes=minute),
             temperature=between(self.temperature),
             humidity=between(self.humidity),
-            illuminance=round(float(self.daylight[minute * CELLS // 60]), 1),
+            illuminance=float(self.daylight[minute * CELLS // 60]),
             wind=between(self.wind),
         )  # fmt: skip
 
@@ -100,17 +104,69 @@ class Weather:
     years: tuple[Year, ...]
 
     @classmethod
-    def load(cls, paths: tuple[str, ...] = ()) -> Weather:
-        """The years of these EPW files, or the bundled ones; read once a process."""
-        return cls(tuple(_epw_year(path) for path in paths) or _bundled_years())
+    def load(cls, paths: tuple[str, ...] = (), hemisphere: Hemisphere = "any") -> Weather:
+        """The years of these EPW files and folders, or the bundled ones of a hemisphere; read once a process."""
+        files = (file for path in paths for file in _epw_files(path))
+        return cls(tuple(map(_epw_year, files)) or _bundled_years(hemisphere))
 
     def sample(self, rng: random.Random) -> Sky:
         """A year, a day and a minute, drawn evenly."""
         return rng.choice(self.years).at(rng.randrange(HOURS * 60))
 
 
-@lru_cache(maxsize=1)
-def _bundled_years() -> tuple[Year, ...]:
+@lru_cache(maxsize=64)
+def _epw_files(path: str) -> tuple[str, ...]:
+    """A file as it is named, or the EPW files of a folder."""
+    if not Path(path).is_dir():
+        return (path,)
+    found = sorted(str(file) for file in Path(path).iterdir() if file.suffix.lower() == ".epw")
+    if not found:
+        raise InputError("the folder holds no EPW file", path, EPW_REMEDY)
+    return tuple(found)
+
+
+# The bundled years
+
+
+@lru_cache(maxsize=3)
+def _bundled_years(hemisphere: Hemisphere) -> tuple[Year, ...]:
+    if hemisphere == "any":
+        return _bundled_years("north") + _bundled_years("south")
+    if hemisphere == "south":
+        return tuple(map(mirrored, _bundled_years("north")))
+    with np.load(BUNDLE) as file:
+        arrays = dict(file)
+    return tuple(
+        Year(str(place), *map(float, at), *(arrays[f"{name}_{i}"].astype(float) / scale for name, scale in STORED.items()))
+        for i, (place, at) in enumerate(zip(arrays["places"], arrays["coordinates"]))
+    )
+
+
+def mirrored(year: Year) -> Year:
+    """The same weather on the other half of the earth: half a year later, day and night as they are."""
+    late = {name: np.roll(getattr(year, name), DAYS_APART * 24) for name in ("temperature", "humidity", "wind")}
+    daylight = np.roll(year.daylight, DAYS_APART * 24 * CELLS)
+    return replace(year, place=f"opposite of {year.place}", latitude=-year.latitude, daylight=daylight, **late)
+
+
+# The arrays of a bundled year: what they are multiplied by to be whole numbers.
+STORED = {"temperature": 10, "humidity": 1, "wind": 10, "daylight": 1}
+
+
+def write_bundle(path: Path = BUNDLE) -> None:
+    """Make the file of bundled years from the weather files that pvlib ships."""
+    years = pvlib_years()
+    arrays = {
+        f"{name}_{i}": np.rint(getattr(year, name) * scale).astype(np.int32)
+        for i, year in enumerate(years)
+        for name, scale in STORED.items()
+    }
+    coordinates = np.array([(year.latitude, year.longitude) for year in years])
+    np.savez_compressed(path, places=np.array([year.place for year in years]), coordinates=coordinates, **arrays)
+
+
+def pvlib_years() -> tuple[Year, ...]:
+    """The three typical years as pvlib reads them."""
     import pvlib
 
     sand_point, greensboro, miami = (Path(pvlib.__file__).parent / "data" / name for name in BUNDLED)
@@ -127,6 +183,9 @@ def _tmy2_year(data: DataFrame, meta: dict) -> Year:
     place = f"{meta['City']}, {meta['State']}"
     # Temperature and wind stand in tenths in the file.
     return _year(place, meta, data["DryBulb"] / 10, data["RHum"], data["GHI"], data["Wspd"] / 10)
+
+
+# Users' years
 
 
 @lru_cache(maxsize=64)
@@ -205,7 +264,7 @@ def _year(place: str, meta: dict, temperature: Any, humidity: Any, irradiance: A
         temperature=np.asarray(temperature, float),
         humidity=np.clip(np.asarray(humidity, float), 0, 100),
         wind=np.asarray(wind, float),
-        daylight=np.clip(daylight, 0, 120_000).ravel(),
+        daylight=np.rint(np.clip(daylight, 0, 120_000)).ravel(),
     )  # fmt: skip
 
 

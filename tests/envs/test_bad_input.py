@@ -40,9 +40,9 @@ def refused(read, *args) -> InputError:
         ("[1, 100]", "[100, 1]", 7, "the lower bound must be below the upper one", ""),
         ("[1, 100]", "[1, many]", 9, "'many'", "number"),
         ("type: int", "type: itn", 8, "is 'itn', which is not allowed", "did you mean int?"),
-        ("self.state =", "self.stat =", 1, "service 'turn_on': 'self.stat' is not an attribute of self", ""),
+        ("self.state =", "self.stat =", 12, "service 'turn_on': 'self.stat' is not an attribute of self", ""),
         ('"on", "off"]', '"on", "off"', 7, "not valid YAML", ""),
-        ("    - name: brightness", "    - name: state", 1, "attribute 'state': its name is used twice", ""),
+        ("    - name: brightness", "    - name: state", 7, "attribute 'state': its name is used twice", ""),
         (
             '  userdata: {category: light, spid: "900100"}\n',
             "",
@@ -74,7 +74,7 @@ def test_two_products_of_one_spid(tmp_path):
     (tmp_path / "a.yaml").write_text(SPEC)
     (tmp_path / "b.yaml").write_text(SPEC.replace("name: lamp", "name: candle"))
     error = refused(Catalogue.load, tmp_path)
-    assert "900100 is used by lamp and candle" in error.what and error.where.endswith("b.yaml")
+    assert "900100 is used by lamp and candle" in error.what and error.where.endswith("b.yaml:2")
 
 
 def test_a_condition_that_names_a_missing_device():
