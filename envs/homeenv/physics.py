@@ -98,7 +98,7 @@ def inputs(running: Sequence[Running]) -> Inputs:
         for prefix, kind in spec.kinds
         if values.get(prefix + "state") == "on"
     ]
-    lux = sum(LUX_PER_PERCENT * lamp(*part) for part in on)
+    lux = sum((LUX_PER_PERCENT * lamp(*part) for part in on), 0.0)
     heating = tuple(effect for part in on if (effect := _heating(*part)))
     moistening = tuple(effect for part in on if (effect := _moistening(*part)))
     return Inputs(openness, lux, heating, moistening)

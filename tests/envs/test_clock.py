@@ -13,7 +13,7 @@ from envs.homeenv.audit import Refused
 from envs.homeenv.automation import make_rule, next_time
 from envs.homeenv.clock import advance, settle
 from envs.homeenv.conditions import compile_condition
-from envs.homeenv.home import Device, Home, Plan, Room
+from envs.homeenv.home import Device, Home, Room
 from envs.homeenv.home_file import home_from_json, home_to_json
 from envs.homeenv.physics import HUMIDITY_SECONDS, Inputs, Moment, Outdoors
 from envs.homeenv.spec import load_specs
@@ -38,7 +38,7 @@ def weather(clock: int, rng: random.Random, hours: int = 30) -> tuple[Moment, ..
 def living(seed: int, devices: int = 6) -> Home:
     """A home with a day of restless weather before it."""
     home, rng = make_home(seed, HomeRecipe(devices=(devices, devices))), random.Random(seed)
-    plan = Plan(home.plan.rooms, home.plan.devices, weather(home.clock, rng), home.plan.bias)
+    plan = replace(home.plan, forecast=weather(home.clock, rng))
     return Home(plan, home.values, home.clock)
 
 
