@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import shutil
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated
 
@@ -16,6 +17,7 @@ import yaml
 from rich.console import Console
 
 from envs.documents import InputError
+from envs.explain import did_you_mean
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
 OVERRIDES = {"allow_extra_args": True, "ignore_unknown_options": True}
@@ -119,12 +121,51 @@ def make_home_command(
     from envs.homeenv.home_file import save_home
     from envs.homemaker.make import HomeRecipe, make_home
 
-    low, _, high = devices.partition("-")
-    if not (low.isdigit() and (high or low).isdigit()):
-        raise InputError(f"'{devices}' is not a range", where="--devices", remedy="write for example 2-6")
-    home = make_home(seed, HomeRecipe(devices=(int(low), int(high or low))))
+    home = make_home(seed, HomeRecipe(devices=_range(devices)))
     save_home(home, out)
     console.print(f"{out}: {len(home.plan.rooms)} rooms, {len(home.plan.devices)} devices")
+
+
+@app.command("serve-env")
+def serve_env(
+    mcp: Annotated[bool, typer.Option("--mcp", help="speak the Model Context Protocol")] = False,
+    home: Annotated[Path | None, typer.Option(help="a home file; without one, a home is made")] = None,
+    seed: Annotated[int | None, typer.Option(help="of the home that is made; 0 if left out")] = None,
+    devices: Annotated[str | None, typer.Option(help="how many the home that is made has; 2-6 if left out")] = None,
+    task: Annotated[list[str] | None, typer.Option(help="a condition to be met; may be given again")] = None,
+    toolset: Annotated[str, typer.Option(help="the tools that clients see")] = "homeflow",
+    show_tasks: Annotated[bool, typer.Option(help="let clients read the tasks")] = False,
+    transport: Annotated[str, typer.Option(help="stdio or http")] = "stdio",
+    port: Annotated[int, typer.Option(help="of http; 0 for any")] = 8000,
+) -> None:
+    """Serve a home to other programs' agents, each in a fork of its own."""
+    from envs.homeenv.env import HomeEnv
+    from envs.homeenv.home_file import load_home
+    from envs.homeenv.toolsets import TOOLSETS
+    from envs.homemaker.make import HomeRecipe, make_home
+
+    if not mcp:
+        raise InputError("no protocol is named", where="homerl serve-env", remedy="add --mcp")
+    _one_of("--toolset", toolset, TOOLSETS)
+    _one_of("--transport", transport, ("stdio", "http"))
+    if home and (seed is not None or devices):
+        raise InputError("a home file is served as it is", where="--home", remedy="leave out --seed and --devices")
+    from homerl.serve_env import serve
+
+    start = load_home(home) if home else make_home(seed or 0, HomeRecipe(devices=_range(devices or "2-6")))
+    serve(HomeEnv(start, tuple(task or ()), toolset), transport, port, show_tasks)
+
+
+def _range(text: str) -> tuple[int, int]:
+    low, _, high = text.partition("-")
+    if not (low.isdigit() and (high or low).isdigit() and int(low) <= int(high or low)):
+        raise InputError(f"'{text}' is not a range", where="--devices", remedy="write for example 2-6")
+    return int(low), int(high or low)
+
+
+def _one_of(option: str, value: str, known: Iterable[str]) -> None:
+    if value not in known:
+        raise InputError(f"'{value}' is not known", where=option, remedy=did_you_mean(value, list(known)))
 
 
 def main() -> None:

@@ -50,7 +50,7 @@ class Rule:
 
     id: str
     actions: tuple[Action, ...]
-    name: str = ""
+    title: str = ""
     cron: str | None = None
     at: int | None = None
     when: str | None = None
@@ -72,7 +72,7 @@ class Rule:
         times = [f"time_cron = {self.cron}"] if self.cron else []
         times += [datetime.fromtimestamp(self.at, UTC).strftime("at %Y-%m-%d %H:%M:%S")] if self.at is not None else []
         return {
-            "id": self.id, "name": self.name, "enabled": self.enabled,
+            "id": self.id, "title": self.title, "enabled": self.enabled,
             "conditions": times + ([self.when] if self.when else []),
             **({"hold_seconds": self.hold} if self.hold else {}),
             "actions": [action.describe() for action in self.actions],
@@ -83,7 +83,7 @@ def make_rule(
     home: Home,
     conditions: Sequence[str],
     actions: Iterable[Mapping[str, Any]],
-    name: str = "",
+    title: str = "",
     delay: int | None = None,
     hold: int = 0,
     id: str | None = None,
@@ -106,7 +106,7 @@ def make_rule(
     rule = Rule(
         id=id or next_id(home),
         actions=tuple(checked_action(home.plan, action) for action in actions),
-        name=name,
+        title=title,
         cron=crons[0] if crons else None,
         at=home.clock + delay if delay is not None else None,
         when=when,

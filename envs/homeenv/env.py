@@ -10,8 +10,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Self
 
-from gymnasium import spaces
-
 from envs.homeenv.audit import Refused
 from envs.homeenv.clock import settle
 from envs.homeenv.conditions import Condition, compile_condition
@@ -19,9 +17,9 @@ from envs.homeenv.home import Home
 from envs.homeenv.sandbox import Limits, RunResult
 from envs.homeenv.tools import Tool
 from envs.homeenv.toolsets import TOOLSETS
+from envs.homeenv.types import shown
+from envs.spaces import AnyText, ToolCalls
 from envs.world import World
-
-TEXT = spaces.Text(max_length=1 << 16, charset=frozenset(map(chr, range(32, 127))) | {"\n"})
 
 
 @dataclass(frozen=True)
@@ -82,8 +80,8 @@ class HomeEnv(World):
         self._limits = limits
         self._start = home.fork()
         self.engine = Engine(home.fork(), tuple(compile_condition(text, home.plan) for text in conditions))
-        self.observation_space = TEXT
-        self.action_space = spaces.Dict({"name": TEXT, "code": TEXT})
+        self.observation_space = AnyText()
+        self.action_space = ToolCalls(self.tools)
 
     @property
     def tools(self) -> list[dict[str, Any]]:
@@ -109,7 +107,7 @@ class HomeEnv(World):
         tool = self._toolset.get(name) if isinstance(name, str) else None
         if tool is None:
             known = ", ".join(self._toolset)
-            return RunResult("", Refused("unknown_tool", f"there is no tool {name!r} (there is {known})"))
+            return RunResult("", Refused("unknown_tool", f"there is no tool {shown(name)} (there is {known})"))
         arguments = {key: value for key, value in action.items() if key != "name"}
         return tool.run(self.engine.home, arguments, self._limits)
 

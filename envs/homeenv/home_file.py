@@ -64,7 +64,7 @@ class RuleRecord(Model):
     """An automation and how far it has come (`automation.Rule`)."""
 
     id: str
-    name: str = ""
+    title: str = ""
     cron: str | None = None
     at: int | None = None
     when: str | None = None

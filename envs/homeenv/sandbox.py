@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import atexit
 import os
+import threading
 from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Any
@@ -142,17 +143,19 @@ class _Part(ClassInstance):
 
 
 _POOL: tuple[int, Monty, ExitStack] | None = None
+_POOL_LOCK = threading.Lock()  # two threads may be the first to need it
 
 
 def _pool() -> Monty:
     """This process's pool; a forked child makes its own."""
     global _POOL
-    if _POOL is None or _POOL[0] != os.getpid():
-        stack = ExitStack()
-        pool = stack.enter_context(Monty(max_processes=4, request_timeout=30, checkout_timeout=60))
-        _POOL = (os.getpid(), pool, stack)
-        atexit.register(stack.close)
-    return _POOL[1]
+    with _POOL_LOCK:
+        if _POOL is None or _POOL[0] != os.getpid():
+            stack = ExitStack()
+            pool = stack.enter_context(Monty(max_processes=4, request_timeout=30, checkout_timeout=60))
+            _POOL = (os.getpid(), pool, stack)
+            atexit.register(stack.close)
+        return _POOL[1]
 
 
 def _deterministic(home: Home) -> dict[str, Any]:

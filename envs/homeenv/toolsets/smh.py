@@ -78,7 +78,7 @@ def control_device(home: Home, arguments: Mapping[str, Any], limits: Limits) -> 
 def create_automation(home: Home, arguments: Mapping[str, Any], limits: Limits) -> RunResult:
     """Add a rule."""
     rule = make_rule(
-        home, arguments.get("conditions", ()), arguments["actions"], arguments.get("name", ""),
+        home, arguments.get("conditions", ()), arguments["actions"], arguments.get("title", ""),
         arguments.get("delay_seconds"), arguments.get("hold_seconds", 0),
     )  # fmt: skip
     home.rules = (*home.rules, rule)
@@ -101,7 +101,7 @@ def edit_automation(home: Home, arguments: Mapping[str, Any], limits: Limits) ->
         home,
         arguments.get("conditions", () if "delay_seconds" in arguments else described["conditions"]),
         arguments.get("actions", described["actions"]),
-        arguments.get("name", old.name),
+        arguments.get("title", old.title),
         arguments.get("delay_seconds"),
         arguments.get("hold_seconds", 0 if "conditions" in arguments or "delay_seconds" in arguments else old.hold),
         id=old.id,
@@ -137,7 +137,7 @@ ACTION = {
     "additionalProperties": False,
 }
 RULE_PARTS = {
-    "name": "what to call it",
+    "title": "what to call it",  # not `name`, which is the tool's in an action
     "conditions": {
         "type": "array",
         "items": {"type": "string"},

@@ -1,0 +1,83 @@
+"""Gymnasium spaces of worlds whose actions are tool calls and whose observations are text.
+
+Invariants: every sample is in its space; a call is in `ToolCalls` exactly if its tool exists and its arguments
+fit the tool's JSON schema; what a call does (unknown devices, refused code) is the world's to judge, not the space's.
+"""
+
+from __future__ import annotations
+
+import string
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import numpy as np
+from gymnasium import spaces
+from jsonschema import Draft202012Validator
+
+PRINTABLE = string.ascii_letters + string.digits + string.punctuation + " "
+LONGEST_SAMPLE = 32  # characters, items; what is contained may be longer
+
+
+class AnyText(spaces.Space[str]):
+    """Text of any length in any script; `spaces.Text` would need a longest one and all its characters."""
+
+    def sample(self, mask: None = None, probability: None = None) -> str:
+        return _text(self.np_random)
+
+    def contains(self, x: Any) -> bool:
+        return isinstance(x, str)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, AnyText)
+
+    def __repr__(self) -> str:
+        return "AnyText()"
+
+
+class ToolCalls(spaces.Space[dict[str, Any]]):
+    """Every well-formed call of the tools: `{"name": ...}` and the arguments that its schema allows."""
+
+    def __init__(self, tools: Iterable[Mapping[str, Any]], seed: int | None = None) -> None:
+        super().__init__(seed=seed)
+        self.parameters = {tool["function"]["name"]: tool["function"]["parameters"] for tool in tools}
+
+    def sample(self, mask: None = None, probability: None = None) -> dict[str, Any]:
+        name = list(self.parameters)[self.np_random.integers(len(self.parameters))]
+        return {"name": name} | _draw(self.parameters[name], self.np_random)
+
+    def contains(self, x: Any) -> bool:
+        if not isinstance(x, dict) or not isinstance(x.get("name"), str) or x["name"] not in self.parameters:
+            return False
+        schema = {"additionalProperties": False} | self.parameters[x["name"]]
+        return Draft202012Validator(schema).is_valid({key: value for key, value in x.items() if key != "name"})
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, ToolCalls) and self.parameters == other.parameters
+
+    def __repr__(self) -> str:
+        return f"ToolCalls({', '.join(self.parameters)})"
+
+
+def _draw(schema: Mapping[str, Any], rng: np.random.Generator) -> Any:
+    """A value that fits: all that is required, and each optional member every other time."""
+    if "enum" in schema:
+        return schema["enum"][rng.integers(len(schema["enum"]))]
+    match schema.get("type"):
+        case "object":
+            required = schema.get("required", ())
+            members = schema.get("properties", {}).items()
+            return {key: _draw(part, rng) for key, part in members if key in required or rng.random() < 0.5}
+        case "array":
+            least = schema.get("minItems", 0)
+            return [_draw(schema.get("items", {}), rng) for _ in range(least + rng.integers(4))]
+        case "integer":
+            return schema.get("minimum", -1000) + int(rng.integers(2000))
+        case "number":
+            return float(rng.uniform(-1000, 1000))
+        case "boolean":
+            return bool(rng.integers(2))
+    return _text(rng)
+
+
+def _text(rng: np.random.Generator) -> str:
+    return "".join(rng.choice(list(PRINTABLE), size=rng.integers(LONGEST_SAMPLE + 1)))
