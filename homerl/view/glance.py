@@ -77,22 +77,34 @@ def _names(spec: DeviceSpec) -> list[str]:
 def _part(prefix: str, part: Component, values: Mapping[str, Any]) -> Glance:
     """One component, or the device itself."""
     mine = {a.name: values[prefix + a.name] for a in part.attributes}
-    state = mine.get("state")
+    state = _word(mine["state"]) if "state" in mine else None
     tone = _tone(state, mine)
     if state == "off":
         return Glance("off", "off")
     order = {name: rank for rank, name in enumerate(SAID)}
     telling = sorted((a for a in part.attributes if a.name != "state"), key=lambda a: order.get(a.name, len(order)))
-    words = str(state).replace("_", " ") if state is not None else ""
+    words = state or ""
     for said in _telling(telling, mine, state is not None):
         if words and len(words) + len(said) + 3 > SHORT and (state is None or " · " in words):
             break
         words = f"{words} · {said}" if words else said
-    level = next((int(mine[name]) for name in LEVELS if isinstance(mine.get(name), (int, float))), None)
-    return Glance(tone, words, level, _tint(part, mine) if tone == "on" else None)
+    return Glance(tone, words, _level(part, mine), _tint(part, mine) if tone == "on" else None)
 
 
-def _tone(state: Any, mine: Mapping[str, Any]) -> Tone:
+def _word(state: Any) -> str:
+    """A state as people say it; some devices keep theirs as a bool."""
+    return ("on" if state else "off") if isinstance(state, bool) else str(state).lower().replace("_", " ")
+
+
+def _level(part: Component, mine: Mapping[str, Any]) -> int | None:
+    """How far open or bright, as a percentage of the most it can be."""
+    for attribute in part.attributes:
+        if attribute.name in LEVELS and attribute.type in NUMBERS and attribute.range and attribute.range[1] > 0:
+            return round(100 * min(max(mine[attribute.name] / attribute.range[1], 0), 1))
+    return None
+
+
+def _tone(state: str | None, mine: Mapping[str, Any]) -> Tone:
     if state in ALERT:
         return "alert"
     active = [mine[name] for name in NOT if isinstance(mine.get(name), bool)]
@@ -121,7 +133,7 @@ def _tint(part: Component, mine: Mapping[str, Any]) -> str | None:
     """The colour of a lamp that is on, never so dark that an icon on it could not be seen."""
     if "brightness" not in mine:
         return None
-    if isinstance(hs := mine.get("hs_color"), tuple) and len(hs) == 2:
+    if isinstance(hs := mine.get("hs_color"), tuple) and len(hs) == 2 and all(isinstance(x, (int, float)) for x in hs):
         hue, saturation = hs
         return f"hsl({hue:.0f} 100% {max(68, 100 - saturation / 2):.0f}%)"
     if isinstance(kelvin := mine.get("color_temperature"), (int, float)):

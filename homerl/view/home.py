@@ -130,8 +130,8 @@ class HomeView:
     def air(self, owner: str) -> dict[str, str]:
         """Temperature, humidity and brightness of a room or outdoors, rounded for the eye."""
         state = self.home.state_of(owner)
-        light = f"{state['brightness']:,.0f} lx"
-        return {"temperature": f"{state['temperature']:.1f} °C", "humidity": f"{state['humidity']:.0f} %", "brightness": light}
+        shown = {"temperature": "{:.1f} °C", "humidity": "{:.0f} %", "brightness": "{:,.0f} lx"}
+        return {path: how.format(state[path]) for path, how in shown.items()}
 
     def exact(self, owner: str) -> str:
         """The same, not rounded."""
