@@ -2,7 +2,7 @@
 
 The plan of a floor is a guillotine cut: a row or a stack of two, of which each is cut again, down to rooms; and the
 same within a room, between its own tiles and the rooms it holds. Of all cuts that keep the rooms' order, an interval
-search over (first room, last room, columns) finds the lowest, and of the equally low the one with least empty space.
+search over (first room, last room, columns) finds the one that is lowest, least empty and without long thin rooms.
 
 Invariants: every room and its tiles are drawn exactly once, a nested room inside its parent; the widths in a row sum
 to the columns it has; heights are estimates that only choose the cut, so a page whose text is larger clips nothing.
@@ -19,25 +19,29 @@ from typing import Literal
 from envs.homeenv.home import Room
 
 COLUMNS = 7  # of a floor; one holds one tile
-TILE, HEAD, NARROW_HEAD, GAP, EDGE = 74, 34, 52, 6, 18  # pixels, as in home.css
+TILE, HEAD, NARROW_HEAD, GAP, EDGE = 74, 34, 60, 6, 18  # pixels, as in home.css
+EMPTY, THIN, LONG = 4, 12, 3  # what an empty place costs; what rows beyond three times what is side by side cost
 GROUP = 10  # rooms that are searched together; longer floors are stacks of such groups
 
 
 @dataclass(frozen=True)
 class Shape:
-    """Something drawn `columns` wide. `name` is a room's, `tiles` count a room's own devices."""
+    """Something drawn `columns` wide. `name` is a room's, `across` how many of its tiles are side by side.
+
+    `ugly` sums, in pixels of height that it is worth, empty space and long thin rooms.
+    """
 
     kind: Literal["tiles", "room", "row", "stack"]
     columns: int
     height: float
-    empty: float
+    ugly: float
     name: str = ""
     across: int = 0
     parts: tuple[Shape, ...] = ()
 
     @property
-    def cost(self) -> tuple[float, float]:
-        return self.height, self.empty
+    def cost(self) -> float:
+        return self.height + self.ugly
 
 
 Fit = Callable[[int], Shape]  # how something is drawn in so many columns
@@ -62,7 +66,7 @@ def _room(room: Room, inside: dict[str | None, list[Room]], counts: dict[str, in
     def fit(columns: int) -> Shape:
         parts = (content(columns),)
         height = (NARROW_HEAD if columns == 1 else HEAD) + EDGE + sum(part.height for part in parts)
-        return Shape("room", columns, height, sum(part.empty for part in parts), room.name, parts=parts)
+        return Shape("room", columns, height, sum(part.ugly for part in parts), room.name, parts=parts)
 
     return fit
 
@@ -72,8 +76,9 @@ def _tiles(name: str, count: int) -> Fit:
 
     def fit(columns: int) -> Shape:
         rows = math.ceil(count / columns)
-        empty = ((columns * rows - count) / rows) ** 2 * rows
-        return Shape("tiles", columns, rows * (TILE + GAP), empty, name, across=math.ceil(count / rows))
+        across = math.ceil(count / rows)
+        ugly = EMPTY * (columns * rows - count) + THIN * max(0, rows / across - LONG) ** 2
+        return Shape("tiles", columns, rows * (TILE + GAP), ugly, name, across)
 
     return fit
 
@@ -105,10 +110,10 @@ def _row(left: Shape, right: Shape) -> Shape:
     stretched = min(left, right, key=lambda shape: shape.height)
     height = max(left.height, right.height)
     lost = (height - stretched.height) / TILE
-    empty = left.empty + right.empty + lost**2 * stretched.columns
-    return Shape("row", left.columns + right.columns, height, empty, parts=(left, right))
+    ugly = left.ugly + right.ugly + EMPTY * lost**2 * stretched.columns
+    return Shape("row", left.columns + right.columns, height, ugly, parts=(left, right))
 
 
 def _stack(upper: Shape, lower: Shape) -> Shape:
     height = upper.height + GAP + lower.height
-    return Shape("stack", upper.columns, height, upper.empty + lower.empty, parts=(upper, lower))
+    return Shape("stack", upper.columns, height, upper.ugly + lower.ugly, parts=(upper, lower))

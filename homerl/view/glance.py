@@ -14,6 +14,7 @@ from envs.homeenv.spec import Attribute, Component, DeviceSpec
 from envs.homeenv.types import NUMBERS, ValueType
 
 Tone = Literal["on", "off", "alert", "plain"]
+TONES: tuple[Tone, ...] = ("alert", "on", "plain", "off")  # a device has the first that a part of it has
 IDLE = {"off", "locked", "closed", "docked", "idle", "standby", "stopped", "paused"}
 ALERT = {"unlocked", "open", "jammed", "leak", "alarm"}
 SHORT = 24  # characters; an attribute beyond the first is said only if it fits
@@ -44,17 +45,15 @@ class Glance:
 
 def glance(spec: DeviceSpec, values: Mapping[str, Any]) -> Glance:
     """The device as its tile shows it."""
-    parts = [_part(prefix, part, values) for prefix, part in spec.parts() if part.attributes]
-    tones = [part.tone for part in parts]
-    tone = next((tone for tone in ("alert", "on", "plain") if tone in tones), "off" if tones else "plain")
-    named = len(parts) > 1
-    speaking = [(part, name) for part, name in zip(parts, _names(spec)) if part.tone != "off"]
-    words = ", ".join(f"{name} {part.words}".strip() if named else part.words for part, name in speaking)
-    level, tint = (next((value for part in parts if (value := getattr(part, key)) is not None), None) for key in _EXTRAS)
-    return Glance(tone, words or (parts[0].words if parts else ""), level, tint)
-
-
-_EXTRAS = ("level", "tint")
+    parts = {prefix: _part(prefix, part, values) for prefix, part in spec.parts() if part.attributes}
+    if len(parts) < 2:
+        return next(iter(parts.values()), Glance("plain", ""))
+    shown = list(parts.values())
+    tone = next(tone for tone in TONES if any(part.tone == tone for part in shown))
+    speaking = ((prefix[:-1].replace("_", " "), part) for prefix, part in parts.items() if part.tone != "off")
+    words = ", ".join(f"{name} {part.words}".strip() for name, part in speaking) or shown[0].words
+    level = next((part.level for part in shown if part.level is not None), None)
+    return Glance(tone, words, level, next((part.tint for part in shown if part.tint), None))
 
 
 def say(kind: ValueType, value: Any) -> str:
@@ -68,10 +67,6 @@ def say(kind: ValueType, value: Any) -> str:
     if kind.unit == "degree":
         return f"{value}°"
     return f"{value}{FIRM}{UNITS.get(kind.unit, kind.unit)}" if kind.unit else str(value)
-
-
-def _names(spec: DeviceSpec) -> list[str]:
-    return [prefix[:-1].replace("_", " ") for prefix, part in spec.parts() if part.attributes]
 
 
 def _part(prefix: str, part: Component, values: Mapping[str, Any]) -> Glance:
@@ -124,7 +119,7 @@ def _telling(attributes: list[Attribute], mine: Mapping[str, Any], has_state: bo
             elif not has_state and name in NOT:
                 yield NOT[name]
         elif name in SAID:
-            yield SAID[name].format(say(attribute, value).replace("_", " "))
+            yield SAID[name].replace(" ", FIRM).format(say(attribute, value).replace("_", " "))
         elif attribute.type in (*NUMBERS, "enum", "str"):
             yield f"{plain} {say(attribute, value)}"
 

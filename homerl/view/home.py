@@ -26,8 +26,10 @@ from envs.homeenv.home_file import load_home
 from homerl.view.floor import COLUMNS, Shape, floor_plan
 from homerl.view.glance import Glance, glance, say
 
+# Whoever adds a symbol to the file has added an icon.
+ICONS = frozenset(re.findall(r'id="i-(\w+)"', (resources.files("homerl.view") / "icons.svg").read_text("utf-8")))
 DAY, NIGHT = 1000.0, 10.0  # lux outdoors: above the first it is day, below the second night
-FLOOR_COLUMNS = 5  # of a home whose floors have no more rooms than this
+FEW, FEW_COLUMNS = 14, 5  # rooms and devices of a floor that is small, and what it is wide then
 
 
 @dataclass(frozen=True)
@@ -52,7 +54,7 @@ class Tile:
         name = self.device.spec.category
         if name == "lock" and self.values.get("state") == "unlocked":
             name = "lock_open"
-        return name if name in icons() else "generic"
+        return name if name in ICONS else "generic"
 
     @property
     def found_by(self) -> str:
@@ -147,10 +149,10 @@ class HomeView:
         by_floor: dict[int, list[Room]] = {}
         for room in sorted(self.home.plan.rooms, key=lambda room: -self.weight(room.name)):
             by_floor.setdefault(self._outermost(room).floor, []).append(room)
-        largest = max(map(len, by_floor.values()), default=0)
+        largest = max((len(rooms) + sum(counts[room.name] for room in rooms) for rooms in by_floor.values()), default=0)
         for number, rooms in sorted(by_floor.items()):
             devices = sum(counts[room.name] for room in rooms)
-            plan = floor_plan(rooms, counts, COLUMNS if largest > FLOOR_COLUMNS else FLOOR_COLUMNS)
+            plan = floor_plan(rooms, counts, COLUMNS if largest > FEW else FEW_COLUMNS)
             yield Floor(_floor_name(number), len(rooms), devices, plan)
 
     def _outermost(self, room: Room) -> Room:
@@ -185,18 +187,10 @@ def categories(views: Sequence[HomeView]) -> list[tuple[str, str, str, int]]:
     tiles = [tile for view in views for tiles in view.tiles.values() for tile in tiles]
     counts = Counter(tile.device.spec.category for tile in tiles)
     ranked = sorted(counts.items(), key=lambda pair: (-pair[1], pair[0]))
-    return [(name, name.replace("_", " "), name if name in icons() else "generic", n) for name, n in ranked]
-
-
-def icons() -> set[str]:
-    """The icons there are: whoever adds a symbol to the file has added an icon."""
-    return _ICONS
+    return [(name, name.replace("_", " "), name if name in ICONS else "generic", n) for name, n in ranked]
 
 
 def _floor_name(number: int) -> str:
     if number == 0:
         return "Ground floor"
     return f"Floor {number}" if number > 0 else f"Basement {-number}"
-
-
-_ICONS = set(re.findall(r'id="i-(\w+)"', (resources.files("homerl.view") / "icons.svg").read_text(encoding="utf-8")))

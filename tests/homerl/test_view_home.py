@@ -19,7 +19,7 @@ from envs.homemaker.make import HomeRecipe, HomeSampler, make_home
 from homerl.cli import app
 from homerl.view.floor import Shape, floor_plan
 from homerl.view.glance import glance, say
-from homerl.view.home import HomeView, icons, render
+from homerl.view.home import ICONS, HomeView, render
 
 NASTY = """</ul></style><script>alert("x")</script><img src=x onerror=alert(1)> & "quoted" 'too' {{ 7 * 7 }}"""
 SIZES = {"simple": ((5, 5), (5, 5)), "medium": ((35, 35), (10, 11)), "complex": ((135, 135), (31, 31))}
@@ -156,7 +156,7 @@ def test_a_device_of_ones_own_has_the_general_icon_and_says_what_it_does():
 
 
 def test_every_shipped_category_has_an_icon():
-    assert {spec.category for spec in Catalogue.shipped().values()} <= icons()
+    assert {spec.category for spec in Catalogue.shipped().values()} <= ICONS
 
 
 # What devices say
