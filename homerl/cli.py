@@ -20,6 +20,8 @@ from envs.documents import InputError
 from envs.explain import did_you_mean
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
+view_app = typer.Typer(no_args_is_help=True)
+app.add_typer(view_app, name="view", help="Write pages to look at.")
 OVERRIDES = {"allow_extra_args": True, "ignore_unknown_options": True}
 console = Console()
 
@@ -166,6 +168,19 @@ def _range(text: str) -> tuple[int, int]:
 def _one_of(option: str, value: str, known: Iterable[str]) -> None:
     if value not in known:
         raise InputError(f"'{value}' is not known", where=option, remedy=did_you_mean(value, list(known)))
+
+
+@view_app.command("home")
+def view_home(
+    files: list[Path],
+    out: Annotated[Path | None, typer.Option(help="the page; beside the first file if left out")] = None,
+) -> None:
+    """Draw homes as one HTML page: floor plans, what every device is doing, and what it can be told."""
+    from homerl.view.home import write_homes
+
+    page = out or files[0].with_suffix(".html")
+    for view in write_homes(files, page):
+        console.print(f"{page}: {view.name}, {len(view.rooms)} rooms, {len(view.home.plan.devices)} devices")
 
 
 def main() -> None:

@@ -1,7 +1,8 @@
-"""A few synthesised dialogues and a tiny model made from them, once a session."""
+"""A few synthesised dialogues, a tiny model made from them, once a session; a browser once a module."""
 
 import json
 import os
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -73,3 +74,22 @@ def model(tiny: Path) -> Any:
             if parameter.dim() == 2:
                 parameter.normal_(0, 0.15)
     return model
+
+
+def find_chromium() -> str | None:
+    """An installed one; None means the one that playwright brought, if it did."""
+    names = ("chromium", "chromium-browser", "google-chrome", "chrome")
+    return next(filter(None, map(shutil.which, names)), None)
+
+
+@pytest.fixture(scope="module")  # no longer: while it is open, an event loop runs, in which no test can start another
+def browser():
+    playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+    with playwright.sync_playwright() as started:
+        try:
+            opened = started.chromium.launch(executable_path=find_chromium(), args=["--no-sandbox"])
+        except playwright.Error as error:
+            first = str(error).splitlines()[0]
+            pytest.skip(f"no Chromium can be started here (playwright install chromium): {first}")
+        yield opened
+        opened.close()

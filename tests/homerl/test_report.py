@@ -402,25 +402,6 @@ def test_charts_of_too_little_are_empty_and_labels_are_escaped():
 # The browser
 
 
-def find_chromium() -> str | None:
-    """An installed one; None means the one that playwright brought, if it did."""
-    names = ("chromium", "chromium-browser", "google-chrome", "chrome")
-    return next(filter(None, map(shutil.which, names)), None)
-
-
-@pytest.fixture(scope="module")
-def browser():
-    playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
-    with playwright.sync_playwright() as started:
-        try:
-            opened = started.chromium.launch(executable_path=find_chromium(), args=["--no-sandbox"])
-        except playwright.Error as error:
-            first = str(error).splitlines()[0]
-            pytest.skip(f"no Chromium can be started here (playwright install chromium): {first}")
-        yield opened
-        opened.close()
-
-
 @pytest.mark.long
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("width", [390, 1280])
