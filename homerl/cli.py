@@ -108,11 +108,18 @@ def check_home(file: Path) -> None:
 
 @app.command("check-devices")
 def check_devices(folder: Path) -> None:
-    """Check a folder of device YAML files."""
+    """Check a folder of device YAML files: everything that is wrong or suspicious, with file and line."""
+    from envs.homeenv.lint import check_folder
     from envs.homeenv.spec import Catalogue
+    from envs.homemaker.furnish import shipped_priors
 
-    catalogue = Catalogue.load(folder)
-    console.print(f"{folder}: {len(catalogue)} devices: " + ", ".join(spec.name for spec in catalogue.values()))
+    report = check_folder(folder, shipped_priors().categories, Catalogue.beside(folder))
+    for finding in report.findings:
+        print(finding)
+    names = ", ".join(spec.name for spec in report.specs) or "none"
+    warnings = len(report.findings) - report.errors
+    print(f"{folder}: {len(report.specs)} devices load ({names}); errors: {report.errors}, warnings: {warnings}")
+    raise typer.Exit(2 if report.errors else 0)
 
 
 @app.command("make-home")

@@ -27,6 +27,7 @@ from envs.homeenv.expressions import Closure, ExpressionError, compile_expressio
 from envs.homeenv.types import Model, ValueType
 
 PART_KINDS = {"light": "light", "heater": "heater", "ac": "air_conditioner", "floor_heating": "heater", "dryer": "dryer"}
+SHIPPED = Path(__file__).resolve().parent / "catalogue"
 Found = tuple[tuple[str | int, ...], str]  # the key below a model, and what is wrong there
 RoomKind = Literal[
     "living_room", "bedroom", "kitchen", "dining_room", "bathroom", "closet", "pantry", "study", "hallway",
@@ -92,6 +93,10 @@ class Component(Model):
         if found := list(self._problems()):
             raise Problems(found)
         return self
+
+    def compiled(self) -> Iterator[CompiledService]:
+        """The part's own services, compiled against its own attributes."""
+        return (_compile_service(service, self.attributes) for service in self.services)
 
     def _problems(self) -> Iterator[Found]:
         """What the fields, each for itself, do not show."""
@@ -346,6 +351,14 @@ def load_specs(document: Document) -> list[DeviceSpec]:
     return list(validate(tuple[DeviceSpec, ...], document))
 
 
+def device_files(folder: Path) -> list[Path]:
+    """The YAML files of a folder, of which there must be one."""
+    found = sorted(path for path in Path(folder).glob("*.y*ml") if path.suffix in (".yaml", ".yml"))
+    if not found:
+        raise InputError("no device files found", where=str(folder), remedy="name a folder with *.yaml files")
+    return found
+
+
 class Catalogue(Mapping[str, DeviceSpec]):
     """Specifications by spid, from every YAML file of a folder."""
 
@@ -355,7 +368,7 @@ class Catalogue(Mapping[str, DeviceSpec]):
     @classmethod
     def load(cls, *folders: Path) -> Catalogue:
         specs: dict[str, DeviceSpec] = {}
-        for path in sorted(path for folder in folders for path in Path(folder).glob("*.y*ml")):
+        for path in (path for folder in folders for path in device_files(folder)):
             document = read_yaml(path)
             for i, spec in enumerate(load_specs(document)):
                 if spec.spid in specs:
@@ -364,8 +377,6 @@ class Catalogue(Mapping[str, DeviceSpec]):
                         where=document.where((i, "userdata", "spid")), remedy="give each product its own spid",
                     )  # fmt: skip
                 specs[spec.spid] = spec
-        if not specs:
-            raise InputError("no device files found", where=", ".join(map(str, folders)), remedy="add *.yaml files")
         return cls(specs)
 
     @classmethod
@@ -373,8 +384,13 @@ class Catalogue(Mapping[str, DeviceSpec]):
         """The catalogue that comes with homerl."""
         global _SHIPPED
         if _SHIPPED is None:
-            _SHIPPED = cls.load(Path(__file__).parent / "catalogue")
+            _SHIPPED = cls.load(SHIPPED)
         return _SHIPPED
+
+    @classmethod
+    def beside(cls, folder: Path) -> Mapping[str, DeviceSpec]:
+        """What a folder of devices would be added to: the shipped catalogue, or nothing if it is that itself."""
+        return {} if Path(folder).resolve() == SHIPPED else cls.shipped()
 
     def __getitem__(self, spid: str) -> DeviceSpec:
         return self._specs[spid]

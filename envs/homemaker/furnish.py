@@ -10,7 +10,7 @@ from __future__ import annotations
 import random
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from pathlib import Path
 
 from pydantic import Field
@@ -50,9 +50,10 @@ class Offer:
     products: tuple[DeviceSpec, ...]
     most: int
 
-    @property
-    def useful(self) -> bool:
-        return any(spec.service_index for spec in self.products)
+    @cached_property
+    def useful(self) -> tuple[DeviceSpec, ...]:
+        """The products that can be told to do something: a sensor with a name to set is not among them."""
+        return tuple(spec for spec in self.products if spec.service_index and "sensor" not in spec.userdata.tags)
 
 
 class Stock:
@@ -97,30 +98,36 @@ def furnish(
     drawn = _draw_places(rooms, count, stock, rng)
     ids = iter(rng.sample(dids, count))
     devices = []
-    for room, offers in zip(rooms, drawn, strict=True):
+    for room, pools in zip(rooms, drawn, strict=True):
         used: set[str] = set()
-        for offer in offers:
-            spec = rng.choice(offer.products)
+        for products in pools:
+            spec = rng.choice(products)
             name = lexicon.device_name(spec, room.kind, half, used, rng)
             used.add(name)
             devices.append(Device(str(next(ids)), name, room.name, spec))
     return tuple(devices)
 
 
-def _draw_places(rooms: Sequence[Room], count: int, stock: Stock, rng: random.Random) -> list[list[Offer]]:
-    """What each room holds, drawn one by one from the priors of all rooms."""
+Pool = tuple[DeviceSpec, ...]  # products, of which one will be there
+
+
+def _draw_places(rooms: Sequence[Room], count: int, stock: Stock, rng: random.Random) -> list[list[Pool]]:
+    """What each room holds, drawn one by one from the priors of all rooms; the first one can be controlled."""
     places = [(i, offer) for i, room in enumerate(rooms) for offer in stock.offers(room.kind)]
     weights = [offer.weight for _, offer in places]
+    useful = [offer.weight if offer.useful else 0.0 for _, offer in places]
     of_category: dict[str, list[int]] = {}
     for at, (_, offer) in enumerate(places):
         of_category.setdefault(offer.category, []).append(at)
-    useful = [offer.weight if offer.useful else 0.0 for _, offer in places]
-    drawn: list[list[Offer]] = [[] for _ in rooms]
+    drawn: list[list[Pool]] = [[] for _ in rooms]
+    held = [0] * len(places)
     for turn in range(count):
-        (at,) = rng.choices(range(len(places)), useful if turn == 0 and any(useful) else weights)
+        first = turn == 0 and any(useful)
+        (at,) = rng.choices(range(len(places)), useful if first else weights)
         i, offer = places[at]
-        drawn[i].append(offer)
-        weights[at] = 0.0 if drawn[i].count(offer) >= offer.most else weights[at] * AGAIN
+        drawn[i].append(offer.useful if first else offer.products)
+        held[at] += 1
+        weights[at] = 0.0 if held[at] == offer.most else weights[at] * AGAIN
         if offer.category in stock.priors.one_a_home:
             for other in of_category[offer.category]:
                 weights[other] *= RARE

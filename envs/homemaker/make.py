@@ -19,9 +19,8 @@ from typing import Literal
 from pydantic import Field, model_validator
 
 from envs.documents import InputError
-from envs.homeenv import spec as specs
 from envs.homeenv.home import Device, Home, Room
-from envs.homeenv.spec import Catalogue
+from envs.homeenv.spec import SHIPPED, Catalogue
 from envs.homeenv.types import Model
 from envs.homemaker.climate import initial_state
 from envs.homemaker.furnish import Stock, entrance, furnish, shipped_priors
@@ -149,8 +148,7 @@ def _stock(folders: tuple[str, ...], categories: tuple[str, ...] | None) -> Stoc
 @lru_cache(maxsize=64)
 def _catalogue(folders: tuple[str, ...]) -> Catalogue:
     """The shipped catalogue, with the user's folders added."""
-    shipped = Path(specs.__file__).parent / "catalogue"
-    return Catalogue.load(shipped, *map(Path, folders)) if folders else Catalogue.shipped()
+    return Catalogue.load(SHIPPED, *map(Path, folders)) if folders else Catalogue.shipped()
 
 
 class HomeSampler:

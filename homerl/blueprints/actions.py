@@ -46,7 +46,7 @@ def propose(home: Home, device: Device, path: str, rng: random.Random) -> Action
     """The action of calling `path`, if it can be said and would change something the user asked for."""
     compiled = device.spec.service_index[path]
     arguments = compiled.service.arguments
-    if len(arguments) > 1 or any(a.type not in SPOKEN_TYPES for a in arguments):
+    if len(arguments) > 1 or not all(map(_can_be_said, arguments)):
         return None
     value = spoken_value(arguments[0], rng) if arguments else None
     call = Call(did=device.did, service=path, args=(value,) if arguments else ())
@@ -63,6 +63,11 @@ def propose(home: Home, device: Device, path: str, rng: random.Random) -> Action
         return None
     clauses = [f'device("{device.did}").{home.plan.slots[slot].path} == {_literal(after.values[slot])}' for slot in written]
     return Action(device, path, value, plan, " and ".join(clauses))
+
+
+def _can_be_said(kind: ValueType) -> bool:
+    """Whether a value can be drawn that people would say: no colour codes, and no text of one's own."""
+    return kind.type in SPOKEN_TYPES and (kind.type != "str" or kind.options is not None)
 
 
 def _enabling(device: Device, path: str, compiled: CompiledService) -> tuple[Call, ...]:

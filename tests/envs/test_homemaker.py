@@ -8,24 +8,29 @@ from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
 from statistics import fmean
+from typing import get_args
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from envs.documents import InputError
-from envs.homeenv.home import Home
-from envs.homeenv.spec import Catalogue
+from envs.homeenv.home import Device, Home
+from envs.homeenv.home_file import home_from_json, home_to_json
+from envs.homeenv.spec import Catalogue, RoomKind
 from envs.homemaker import furnish
-from envs.homemaker.climate import DARK, SHELLS, room_air
+from envs.homemaker.climate import DARK, RUNNING, SHELLS, THERMAL, parts, room_air
 from envs.homemaker.layout import ROOM_TYPES, draw_layout
 from envs.homemaker.lexicon import shipped_lexicon
 from envs.homemaker.make import HomeRecipe, HomeSampler, make_home
-from envs.homemaker.weather import HOURS, Sky, Weather
+from envs.homemaker.weather import BUNDLE, HOURS, STORED, Sky, Weather, mirrored, pvlib_years, write_bundle
 
 ROOT = Path(__file__).parents[2]
 SPEC = {spec.name: spec for spec in Catalogue.shipped().values()}
+PRIORS = furnish.shipped_priors().categories
+ROOM_KINDS = {type.kind for type in ROOM_TYPES.values()}
 
 
 @cache
@@ -73,8 +78,15 @@ def test_two_thousand_homes_no_two_alike():
     assert len({make_home(seed).state_key() for seed in range(-1000, 1000)}) == 2000
 
 
-def test_importing_the_maker_does_not_import_pandas():
-    code = "import sys, envs.homemaker.make; sys.exit('pandas' in sys.modules)"
+@pytest.mark.long
+def test_ten_thousand_homes_no_two_alike():
+    assert len({make_home(seed).state_key() for seed in range(10_000)}) == 10_000
+
+
+def test_making_a_home_does_not_import_pandas():
+    code = (
+        "import sys, envs.homemaker.make as m; m.make_home(0); sys.exit('pandas' in sys.modules or 'pvlib' in sys.modules)"
+    )
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     assert subprocess.run([sys.executable, "-c", code], env=environment).returncode == 0
 
@@ -96,15 +108,61 @@ def test_room_counts_follow_the_benchmarks(devices, rooms):
     assert sum(counts) / len(counts) == pytest.approx(rooms, rel=0.1)
 
 
+SIZES = {"simple": (5.5, 5.5), "medium": (10.5, 35), "complex": (31, 135)}
+
+
+@pytest.mark.parametrize("scale", SIZES)
+def test_scales_are_the_benchmarks(scale):
+    made = [make_home(seed, HomeRecipe(scale=scale)).plan for seed in range(30 if scale == "complex" else 150)]
+    rooms, devices = SIZES[scale]
+    assert fmean(len(plan.rooms) for plan in made) == pytest.approx(rooms, rel=0.1)
+    assert fmean(len(plan.devices) for plan in made) == pytest.approx(devices, rel=0.1)
+    if scale == "simple":
+        assert max(len(plan.rooms) for plan in made) < 10 and max(len(plan.devices) for plan in made) < 10
+    if scale == "complex":
+        for plan in made:
+            assert len({device.spec.category for device in plan.devices}) >= 17
+            assert sum(room.parent is not None for room in plan.rooms) >= 3 and {room.floor for room in plan.rooms} == {
+                0,
+                1,
+                2,
+            }
+
+
+def test_scales_can_be_mixed():
+    recipe = HomeRecipe(scale={"simple": 3, "medium": 1})
+    counts = [len(make_home(seed, recipe).plan.devices) for seed in range(200)]
+    assert all(count < 10 or 26 <= count <= 44 for count in counts)
+    assert 0.65 < sum(count < 10 for count in counts) / 200 < 0.85
+
+
+def test_people_speak_to_something_at_the_entrance():
+    voices, doors = {"speaker", "smart_screen", "ac_gateway"}, {"lock", "doorbell"}
+    seen = set()
+    for home in homes():
+        found = {device.spec.category for device in home.plan.devices}
+        if home.plan.entrance is None:
+            assert not found & (voices | doors)
+        else:
+            category = home.plan.by_did[home.plan.entrance].spec.category
+            assert category in (voices if found & voices else doors)
+            seen.add(category)
+        again = home_from_json(home_to_json(home))
+        assert again.plan.entrance == home.plan.entrance and again.state_key() == home.state_key()
+    assert seen == voices | doors
+    slugs = make_home(2, HomeRecipe(scale="medium", ids="slug")).plan
+    assert slugs.entrance in slugs.by_did
+
+
 def test_devices_stand_where_they_belong():
     seen = set()
     for home in homes():
         for device in home.plan.devices:
             kind = home.plan.by_room[device.room].kind
-            assert device.spec.category in furnish.PRIORS[kind], f"{device.spec.category} in a {kind}"
+            assert kind in PRIORS[device.spec.category], f"{device.spec.category} in a {kind}"
             seen.add((device.spec.category, kind))
-    assert {category for category, _ in seen} == furnish.KNOWN == {spec.category for spec in SPEC.values()}
-    assert not {("oven", "bathroom"), ("tv", "bathroom"), ("oven", "bedroom")} & seen
+    assert {category for category, _ in seen} == set(PRIORS) == {spec.category for spec in SPEC.values()}
+    assert not {("oven", "bathroom"), ("tv", "bathroom"), ("oven", "bedroom"), ("bath_heater", "kitchen")} & seen
 
 
 def test_rooms_nest_on_one_floor():
@@ -132,7 +190,7 @@ def test_names_are_unique_and_ids_tell_nothing():
 def test_every_home_can_be_controlled():
     for seed in range(300):
         home = make_home(seed, HomeRecipe(devices=(1, 1)))
-        assert home.plan.services
+        assert any("sensor" not in device.spec.userdata.tags for device in home.plan.devices) and home.plan.services
     sensors = make_home(1, HomeRecipe(devices=(2, 2), categories=("motion_sensor",)))
     assert len(sensors.plan.devices) == 2
 
@@ -156,7 +214,7 @@ def test_the_halves_of_the_lexicon_share_no_name():
     train = {name for home in homes() if home.plan.rooms[0].name in names["train"] for name in said_in(home)}
     heldout = {name for home in homes() if home.plan.rooms[0].name in names["heldout"] for name in said_in(home)}
     assert train and heldout and not train & heldout
-    assert set(lexicon.rooms) == set(ROOM_TYPES) and set(furnish.PRIORS) == {type.kind for type in ROOM_TYPES.values()}
+    assert set(lexicon.rooms) == set(ROOM_TYPES)
     for spec in SPEC.values():
         assert spec.name in lexicon.devices or spec.category in lexicon.devices
 
@@ -242,26 +300,85 @@ def test_homes_obey_the_climate():
         dark = outdoors["brightness"] < DARK
         for device in home.plan.devices:
             state, room = home.state_of(device.did), home.state_of(device.room)
-            if device.spec.category == "temperature_humidity_sensor":
-                assert (state["temperature"], state["humidity"]) == (room["temperature"], room["humidity"])
-            if device.spec.category == "motion_sensor":
+            if device.spec.category in ("temperature_humidity_sensor", "air_quality_sensor", "thermostat"):
+                said = {name.removeprefix("current_"): value for name, value in state.items()}
+                assert said.get("temperature") == room["temperature"]
+                assert said.get("humidity", room["humidity"]) == room["humidity"]
+            if device.spec.category in ("motion_sensor", "light_sensor"):
                 assert state["illuminance"] == room["brightness"]
             if device.spec.category == "light":
                 (dark_lights if dark else day_lights).append(state["state"] == "on")
-                assert state["state"] == "off" or room["brightness"] >= 3 * state["brightness"] - 0.1
+                assert state["state"] == "off" or room["brightness"] >= 3 * state.get("brightness", 100) - 0.1
             if device.spec.category == "curtain":
-                (dark_curtains if dark else day_curtains).append(state["position"])
-            if device.spec.category in ("washer", "dishwasher"):
-                assert state["state"] == "on" or not state["running"]
+                covers = [value for path, value in state.items() if path.endswith("position")]
+                (dark_curtains if dark else day_curtains).extend(covers)
         for room in home.plan.rooms:
-            climate = [d for d in home.devices(room.name) if d.spec.category in ("air_conditioner", "heater")]
-            assert sum(home.get(device.did, "state") == "on" for device in climate) <= 1
+            for aim in ("temperature", "humidity"):
+                assert sum(works_on(aim, home, device) for device in home.devices(room.name)) <= 1
     assert fmean(dark_lights) > fmean(day_lights) + 0.1
     assert fmean(dark_curtains) < 40 < 60 < fmean(day_curtains)
 
 
+def works_on(aim: str, home: Home, device: Device) -> int:
+    """How many parts of a device heat or cool, or moisten or dry."""
+    state = home.state_of(device.did)
+    on = [(prefix, kind) for prefix, kind in parts(device.spec) if state.get(prefix + "state") == "on"]
+    if aim == "temperature":
+        return sum(kind in THERMAL for _, kind in on)
+    return sum(prefix + "target_humidity" in state for prefix, _ in on)
+
+
+def test_no_device_does_what_it_could_not_have_begun():
+    """What runs is on, and a device that is on could be turned on."""
+    seen = 0
+    for home in homes():
+        for device in home.plan.devices:
+            state = home.state_of(device.did)
+            for prefix, _ in parts(device.spec):
+                state_of_part = {name: state.get(prefix + name) for name in ("state", "position", *RUNNING)}
+                if state_of_part["state"] == "off":
+                    assert not any(state_of_part[name] for name in RUNNING)
+                if state_of_part["state"] == "on" and prefix + "turn_on" in device.spec.service_index:
+                    home.fork().call(device.did, prefix + "turn_on")
+                    seen += 1
+            if "human_detected" in state:
+                assert (state["human_detected"] == "yes") == (state["no_move_duration"] == 0)
+            assert not (state.get("defend_enabled") and state["state"] == "unlocked")
+            assert not (state.get("rain_detected") and state["position"])
+            assert not (state.get("open_zones") and state["state"] == "armed")
+            assert state.get("alias", "") == ""
+    assert seen > 200
+
+
+def heat_of(name: str, part: str = "", **state) -> float:
+    """What a device makes of a cold room's temperature."""
+    sky = Sky("here", 0.0, 0.0, datetime(2025, 1, 1, 3), -10.0, 80.0, 0.0, 1.0)
+    values = {part + key: value for key, value in state.items()}
+    return room_air("bathroom", sky, [(SPEC[name], values)])["temperature"] - room_air("bathroom", sky)["temperature"]
+
+
+def test_new_devices_act_by_what_they_are():
+    assert heat_of("thermostat", state="on", mode="heat", target_temperature=24.0) > 3
+    assert heat_of("thermostat", state="on", mode="cool", target_temperature=24.0) == 0
+    assert heat_of("radiator_valve", state="on", target_temperature=24.0) > 3
+    assert heat_of("bath_heater", "heater.", state="on", target_temperature=28, power_level="high") > 5
+    assert heat_of("bath_heater", "ventilation.", state="on", speed=3) == 0
+    assert heat_of("ac_gateway", "floor_heating.", state="on", target_temperature=26) > 3
+    assert heat_of("ac_gateway", "ac.", state="on", ac_mode="heat", target_temperature=26, fan_speed="high") > 3
+    assert heat_of("floor_air_conditioner", state="on", ac_mode="fan_only", target_temperature=26) == 0
+    noon = Sky("here", 0.0, 0.0, datetime(2025, 6, 1, 12), 25.0, 50.0, 80_000.0, 1.0)
+    light = [
+        room_air("bedroom", noon, [(SPEC["double_curtain"], {"sheer.position": a, "drape.position": a})]) for a in (0, 100)
+    ]
+    assert light[0]["brightness"] < 0.1 * light[1]["brightness"] and light[0]["temperature"] < light[1]["temperature"]
+    basic, strip = room_air("closet", noon, [(SPEC["basic_light"], {"state": "on"})]), room_air("closet", noon)
+    assert basic["brightness"] == pytest.approx(strip["brightness"] + 300, abs=0.2)
+    cube = room_air("bedroom", noon, [(SPEC["air_cube"], {"state": "on", "ac_mode": "auto", "target_humidity": 70})])
+    assert cube["humidity"] > room_air("bedroom", noon)["humidity"]
+
+
 def test_every_kind_of_room_has_a_shell_or_the_common_one():
-    assert set(SHELLS) <= set(furnish.PRIORS)
+    assert set(SHELLS) <= ROOM_KINDS == set(get_args(RoomKind)) >= {kind for prior in PRIORS.values() for kind in prior}
 
 
 # Weather
@@ -269,20 +386,46 @@ def test_every_kind_of_room_has_a_shell_or_the_common_one():
 
 def test_bundled_years_are_real_and_dark_at_night():
     weather = Weather.load()
-    assert [year.place.split(",")[0] for year in weather.years] == [
+    assert [year.place.split(",")[0] for year in weather.years[:3]] == [
         "SAND POINT",
         "GREENSBORO PIEDMONT TRIAD INT",
         "MIAMI",
     ]
-    cold, mild, warm = (year.temperature.mean() for year in weather.years)
+    cold, mild, warm = (year.temperature.mean() for year in weather.years[:3])
     assert 0 < cold < 10 < mild < 20 < warm < 30
     rng = random.Random(0)
     for sky in (weather.sample(rng) for _ in range(2000)):
         assert sky.when.second == 0 and 0 <= sky.humidity <= 100 and 0 <= sky.illuminance <= 120_000
-        if sky.latitude < 40 and (sky.when.hour >= 21 or sky.when.hour < 4):
+        if abs(sky.latitude) < 40 and (sky.when.hour >= 21 or sky.when.hour < 4):
             assert sky.illuminance == 0
     noons = [warm_day.illuminance for day in range(365) if (warm_day := weather.years[2].at((day * 24 + 12) * 60))]
     assert min(noons) > 0 and max(noons) > 80_000
+
+
+def test_the_bundle_is_what_pvlib_reads(tmp_path):
+    for made, stored in zip(pvlib_years(), Weather.load(hemisphere="north").years, strict=True):
+        assert (made.place, made.latitude, made.longitude) == (stored.place, stored.latitude, stored.longitude)
+        for name in STORED:
+            np.testing.assert_array_equal(getattr(made, name), getattr(stored, name))
+    write_bundle(tmp_path / "years.npz")
+    with np.load(tmp_path / "years.npz") as new, np.load(BUNDLE) as old:
+        assert set(new) == set(old) and all(np.array_equal(new[name], old[name]) for name in new)
+    assert BUNDLE.stat().st_size < 400_000
+
+
+def test_southern_years_have_their_summer_in_january():
+    north, south = (Weather.load(hemisphere=half).years for half in ("north", "south"))
+    assert Weather.load().years == north + south
+    for here, there in zip(north, south):
+        january, july = slice(0, 31 * 24), slice(181 * 24, 212 * 24)
+        assert here.temperature[january].mean() < here.temperature[july].mean()
+        assert there.temperature[january].mean() > there.temperature[july].mean()
+        assert there.latitude == -here.latitude and sorted(there.daylight) == sorted(here.daylight)
+        assert mirrored(here).at(12 * 60).illuminance == here.at((183 * 24 + 12) * 60).illuminance, "noon stays noon"
+    for half, sign in (("north", 1), ("south", -1)):
+        skies = [Weather.load(hemisphere=half).sample(random.Random(seed)) for seed in range(20)]
+        assert all(sky.latitude * sign > 0 for sky in skies)
+        assert make_home(1, HomeRecipe(hemisphere=half)).state_key() == make_home(1, HomeRecipe(hemisphere=half)).state_key()
 
 
 def test_clock_is_the_local_time_of_the_sky():
@@ -346,6 +489,16 @@ def test_a_file_that_is_no_epw_is_refused_with_place_and_remedy(tmp_path, spoil,
     assert error.value.where == f"{path}:{line}" and says in error.value.what and "*.epw" in error.value.remedy
 
 
+def test_a_folder_of_epw_files_can_be_named(tmp_path):
+    for name in ("b.epw", "a.EPW"):
+        write(tmp_path / name, epw())
+    (tmp_path / "readme.txt").write_text("not weather")
+    assert len(Weather.load((str(tmp_path),)).years) == 2
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(InputError, match="no EPW file"):
+        make_home(0, HomeRecipe(weather=(str(tmp_path / "empty"),)))
+
+
 def test_a_missing_epw_file_is_named(tmp_path):
     with pytest.raises(InputError, match="missing"):
         make_home(0, HomeRecipe(weather=(str(tmp_path / "missing.epw"),)))
@@ -359,19 +512,40 @@ def test_recipes_that_cannot_be_met_are_refused():
         make_home(0, HomeRecipe(categories=("toaster",)))
     with pytest.raises(InputError, match="devices"):
         make_home(0, HomeRecipe(devices=(9, 9), rooms=(2, 2), categories=("oven",)))
-    for wrong in ({"devices": (6, 2)}, {"rooms": (0, 3)}, {"did_range": (1, 3)}, {"device": (1, 2)}):
+    both = ({"scale": "simple", "devices": (3, 4)}, {"hemisphere": "south", "weather": ("a.epw",)})
+    scales = ({"scale": "huge"}, {"scale": {}}, {"scale": {"simple": 0}}, {"scale": "complex", "did_range": (1, 99)})
+    others = ({"devices": (6, 2)}, {"rooms": (0, 3)}, {"did_range": (1, 3)}, {"device": (1, 2)})
+    for wrong in (*both, *scales, *others):
         with pytest.raises(ValidationError):
             HomeRecipe(**wrong)
 
 
 def test_a_user_adds_products(tmp_path):
     (tmp_path / "kettle.yaml").write_text(
-        '- name: tea_kettle\n  userdata: {category: kettle, spid: "900001"}\n'
+        '- name: tea_kettle\n  userdata: {category: samovar, spid: "900001"}\n'
         '  attributes: [{name: state, type: str, options: ["on", "off"]}]\n'
         '  services: [{name: turn_on, code: self.state = "on"}]\n'
     )
-    home = make_home(4, HomeRecipe(devices=(2, 2), catalogue=(str(tmp_path),), categories=("kettle",)))
+    home = make_home(4, HomeRecipe(devices=(2, 2), catalogue=(str(tmp_path),), categories=("samovar",)))
     assert [device.name for device in home.plan.devices] == ["tea kettle", "tea kettle"]
+
+
+def test_a_user_says_where_a_product_stands(tmp_path):
+    (tmp_path / "kettle.yaml").write_text(
+        '- name: towel_rail\n  userdata: {category: rail, spid: "900001", rooms: [bathroom]}\n'
+        '  attributes: [{name: state, type: str, options: ["on", "off"]}]\n'
+        '  services: [{name: turn_on, code: self.state = "on"}]\n'
+        '- name: cooker_lamp\n  userdata: {category: light, spid: "900002", rooms: [kitchen]}\n'
+        '  attributes: [{name: state, type: str, options: ["on", "off"]}]\n'
+    )
+    recipe = HomeRecipe(devices=(6, 6), rooms=(7, 7), catalogue=(str(tmp_path),), categories=("rail", "light"))
+    seen = set()
+    for seed in range(60):
+        plan = make_home(seed, recipe).plan
+        seen |= {(device.spec.name, plan.by_room[device.room].kind) for device in plan.devices}
+    assert {kind for name, kind in seen if name == "towel_rail"} == {"bathroom"}
+    assert {kind for name, kind in seen if name == "cooker_lamp"} == {"kitchen"}
+    assert len({kind for name, kind in seen if name == "light"}) > 5, "the other lights stand where lights stand"
 
 
 def test_the_test_home_is_the_papers():

@@ -38,6 +38,22 @@ def test_bad_input_is_one_message_and_code_2(arguments: list[str], says: str) ->
     assert says in done.stderr.replace("\n", " ") and "Traceback" not in done.stderr
 
 
+def test_devices_are_checked_with_every_line(tmp_path: Path) -> None:
+    lamp = '- name: lamp\n  userdata: {category: light, spid: "900100"}\n  attributes: [{name: state, type: bool}]\n'
+    (tmp_path / "lamp.yaml").write_text(lamp)
+    done = homerl("check-devices", str(tmp_path))
+    assert (
+        done.returncode == 0
+        and f"{tmp_path}/lamp.yaml:3: warning" in done.stdout
+        and "errors: 0, warnings: 1" in done.stdout
+    )
+    (tmp_path / "twin.yaml").write_text(lamp.replace("bool", "bol"))
+    done = homerl("check-devices", str(tmp_path))
+    assert (
+        done.returncode == 2 and f"{tmp_path}/twin.yaml:3: error" in done.stdout and "errors: 1, warnings: 1" in done.stdout
+    )
+
+
 def test_check_prints_the_resolved_recipe() -> None:
     done = homerl("check", "recipes/smoke.yaml", "--rlve.kl", "0.5")
     assert done.returncode == 0 and "kl: 0.5" in done.stdout

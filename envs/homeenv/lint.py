@@ -1,0 +1,132 @@
+"""A folder of device files, checked whole: everything that is wrong and what is suspicious, each with file and line.
+
+Invariants: an error is what keeps a device from loading, a warning never does; every file is looked at, whatever
+is wrong with the others. A device's code is checked once its keys are right.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from envs.documents import Document, InputError, problems, read_yaml
+from envs.homeenv.spec import Argument, Attribute, Component, DeviceSpec, device_files, load_specs
+from envs.homeenv.types import NUMBERS
+
+
+@dataclass(frozen=True)
+class Finding:
+    """Something wrong (or suspicious, if a warning) at a place, and what to do about it."""
+
+    where: str
+    what: str
+    remedy: str
+    warning: bool = False
+
+    def __str__(self) -> str:
+        return f"{self.where}: {'warning' if self.warning else 'error'}: {self.what}\n    {self.remedy}"
+
+
+@dataclass(frozen=True)
+class Report:
+    """The devices of the files that load, and what was found in all of them."""
+
+    specs: tuple[DeviceSpec, ...]
+    findings: tuple[Finding, ...]
+
+    @property
+    def errors(self) -> int:
+        return sum(not finding.warning for finding in self.findings)
+
+
+def check_folder(folder: Path, known: Collection[str] = (), shipped: Mapping[str, DeviceSpec] | None = None) -> Report:
+    """Check every device file. `known` are the categories that have a place in homes, `shipped` the products there are."""
+    specs: list[DeviceSpec] = []
+    findings: list[Finding] = []
+    taken = {spid: f"the shipped {spec.name}" for spid, spec in (shipped or {}).items()}
+    for path in device_files(folder):
+        document, wrong = _read(path)
+        findings += wrong
+        if document is not None and not wrong:
+            loaded = load_specs(document)
+            findings += [*_spids_taken(document, loaded, taken), *_suspicious(document, loaded, known)]
+            specs += loaded
+    return Report(tuple(specs), tuple(findings))
+
+
+def _read(path: Path) -> tuple[Document | None, list[Finding]]:
+    """The document of a file, and all that keeps it from being a list of devices."""
+    try:
+        document = read_yaml(path)
+        found = problems(tuple[DeviceSpec, ...], document) if isinstance(document.data, list) else []
+        if not found:
+            load_specs(document)
+    except InputError as error:
+        return None, [Finding(error.where, error.what, error.remedy)]
+    return document, [Finding(error.where, error.what, error.remedy) for error in found]
+
+
+def _spids_taken(document: Document, specs: list[DeviceSpec], taken: dict[str, str]) -> Iterator[Finding]:
+    for i, spec in enumerate(specs):
+        where = document.where((i, "userdata", "spid"))
+        if spec.spid in taken:
+            yield Finding(where, f"the spid {spec.spid} belongs to {taken[spec.spid]}", "give each product its own spid")
+        taken.setdefault(spec.spid, f"{spec.name} ({where})")
+
+
+# What loads and may yet be a slip
+
+
+def _suspicious(document: Document, specs: list[DeviceSpec], known: Collection[str]) -> Iterator[Finding]:
+    for i, spec in enumerate(specs):
+        if known and spec.category not in known and not spec.userdata.rooms:
+            what = f"the category '{spec.category}' is not known, so a {spec.name} may stand in any room"
+            yield _warn(document, (i, "userdata", "category"), what, "add for example rooms: [kitchen] under userdata")
+        for key, part in [((i,), spec), *(((i, "components", j), c) for j, c in enumerate(spec.components))]:
+            yield from _of_part(document, key, part, is_sensor="sensor" in spec.userdata.tags)
+
+
+def _of_part(document: Document, key: tuple, part: Component, is_sensor: bool) -> Iterator[Finding]:
+    attributes = {attribute.name: attribute for attribute in part.attributes}
+    written = {attribute.name for compiled in part.compiled() for _, attribute, _ in compiled.writes}
+    for at, attribute in enumerate(part.attributes):
+        place = (*key, "attributes", at)
+        if attribute.name not in written and not attribute.read_only and not is_sensor:
+            remedy = "add a service that sets it, or read_only: true, or the tag sensor"
+            yield _warn(document, place, f"no service writes '{attribute.name}'", remedy)
+        if attribute.name in written and attribute.read_only:
+            yield _warn(document, place, f"'{attribute.name}' is read_only, but a service writes it", "leave out read_only")
+        yield from _of_number(document, place, attribute)
+    if silent := [service.name for service in part.services if not service.description]:
+        what = f"no description of {', '.join(silent)}: agents read the names alone"
+        yield _warn(document, (*key, "services"), what, "add description: ... to each service")
+    for at, service in enumerate(part.services):
+        for number, argument in enumerate(service.arguments):
+            target = attributes.get(argument.name)
+            if target and _allows_more(argument, target):
+                what = f"{service.name} takes {argument.describe()}, but the attribute holds {target.describe()}"
+                yield _warn(document, (*key, "services", at, "arguments", number), what, "give both the same bounds")
+
+
+def _of_number(document: Document, place: tuple, attribute: Attribute) -> Iterator[Finding]:
+    if attribute.type not in NUMBERS:
+        return
+    if attribute.range is None and attribute.options is None:
+        remedy = "add range: [low, high]"
+        yield _warn(document, place, f"'{attribute.name}' has no range: homes are made with 0 to 100", remedy)
+    if "temperature" in attribute.name and attribute.unit is None:
+        yield _warn(document, place, f"'{attribute.name}' has no unit", "add unit: celsius (or kelvin, for light)")
+
+
+def _allows_more(argument: Argument, attribute: Attribute) -> bool:
+    """Whether the argument takes values that the attribute of its name would refuse."""
+    if argument.options and attribute.options:
+        return not set(argument.options) <= set(attribute.options)
+    if argument.range and attribute.range:
+        return argument.range[0] < attribute.range[0] or argument.range[1] > attribute.range[1]
+    return argument.options is None and argument.range is None and bool(attribute.range or attribute.options)
+
+
+def _warn(document: Document, key: tuple, what: str, remedy: str) -> Finding:
+    return Finding(document.where(key), what, remedy, warning=True)

@@ -1,0 +1,98 @@
+"""A folder of device files is checked whole: every error and every slip with file, line and remedy."""
+
+from pathlib import Path
+
+import pytest
+
+from envs.documents import InputError
+from envs.homeenv.lint import Report, check_folder
+from envs.homeenv.spec import SHIPPED, Catalogue
+from envs.homemaker.furnish import shipped_priors
+
+GOOD = """- name: lamp
+  userdata: {category: light, spid: "900100"}
+  attributes:
+    - {name: state, type: str, options: ["on", "off"]}
+    - {name: level, type: int, range: [1, 100]}
+    - {name: heat, type: float, range: [0, 90], read_only: true}
+  services:
+    - {name: turn_on, code: self.state = "on", description: Switch it on}
+    - name: set_level
+      description: Set the level
+      arguments: [{name: level, type: int, range: [1, 100]}]
+      requires: self.state == "on"
+      code: self.level = level
+"""
+
+
+def check(folder: Path, **files: str) -> Report:
+    for name, text in files.items():
+        (folder / f"{name}.yaml").write_text(text)
+    return check_folder(folder, shipped_priors().categories, Catalogue.shipped())
+
+
+def test_the_shipped_catalogue_is_clean():
+    report = check_folder(SHIPPED, shipped_priors().categories, Catalogue.beside(SHIPPED))
+    assert not report.findings and len(report.specs) == len(Catalogue.shipped())
+
+
+def test_a_good_device_is_clean(tmp_path):
+    report = check(tmp_path, lamp=GOOD)
+    assert not report.findings and [spec.name for spec in report.specs] == ["lamp"]
+
+
+@pytest.mark.parametrize(
+    ("find", "put", "line", "says"),
+    [
+        (", read_only: true", "", 6, "no service writes 'heat'"),
+        ("[1, 100]}\n    - {name: heat", "[1, 100], read_only: true}\n    - {name: heat", 5, "is read_only, but"),
+        (", description: Switch it on", "", 7, "no description of turn_on"),
+        ("name: heat, type: float, range: [0, 90]", "name: heat, type: float", 6, "'heat' has no range"),
+        ("name: heat,", "name: temperature,", 6, "'temperature' has no unit"),
+        (
+            "level, type: int, range: [1, 100]}]",
+            "level, type: int, range: [0, 100]}]",
+            11,
+            "but the attribute holds int 1..100",
+        ),
+        ("level, type: int, range: [1, 100]}]", "level, type: int}]", 11, "but the attribute holds int 1..100"),
+        ("category: light", "category: gizmo", 2, "may stand in any room"),
+    ],
+)
+def test_slips_are_warned_of(tmp_path, find, put, line, says):
+    assert find in GOOD
+    report = check(tmp_path, lamp=GOOD.replace(find, put, 1))
+    (finding,) = report.findings
+    assert finding.warning and not report.errors and len(report.specs) == 1
+    assert says in finding.what and finding.where == f"{tmp_path}/lamp.yaml:{line}" and finding.remedy
+
+
+def test_what_is_said_on_purpose_is_no_slip(tmp_path):
+    sensor = GOOD.replace(", read_only: true", "").replace('"900100"', '"900100", tags: [sensor]')
+    rooms = GOOD.replace('light, spid: "900100"', 'gizmo, spid: "900101", rooms: [kitchen, garage]')
+    assert not check(tmp_path, sensor=sensor, rooms=rooms).findings
+
+
+def test_all_that_is_wrong_is_said_at_once(tmp_path):
+    wrong = GOOD.replace("type: int, range: [1, 100]}\n", "type: itn, range: [1, 100]}\n").replace("read_only", "readonly")
+    code = GOOD.replace("self.state =", "self.stat =")
+    report = check(
+        tmp_path, a_keys=wrong, b_code=code.replace("900100", "900101"), c_yaml="- name: [x\n", d_none="name: x\n",
+        e_good=GOOD.replace("900100", "900102"), f_twice=GOOD.replace("900100", "900102"),
+        g_shipped=GOOD.replace("900100", "100001"),
+    )  # fmt: skip
+    found = [(finding.where.removeprefix(f"{tmp_path}/"), finding.what) for finding in report.findings]
+    expected = [
+        ("a_keys.yaml:5", "'itn'"), ("a_keys.yaml:6", "readonly is not a known key"),
+        ("b_code.yaml:8", "'turn_on': 'self.stat' is not an attribute"), ("b_code.yaml:12", "no attribute 'stat'"),
+        ("c_yaml.yaml:2:1", "not valid YAML"), ("d_none.yaml:1", "a list of devices"),
+        ("f_twice.yaml:2", "900102 belongs to lamp"), ("g_shipped.yaml:2", "the shipped light"),
+    ]  # fmt: skip
+    assert [where for where, _ in found] == [where for where, _ in expected]
+    assert all(says in what for (_, what), (_, says) in zip(found, expected, strict=True))
+    assert report.errors == len(expected) and all(finding.remedy for finding in report.findings)
+
+
+def test_a_folder_without_device_files_is_named(tmp_path):
+    with pytest.raises(InputError, match="no device files"):
+        check(tmp_path)
