@@ -13,13 +13,15 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from envs.homeenv.env import HomeEnv
+from envs.homeenv.env import HomeEnv, changes
 from envs.homeenv.home import Home
 from envs.homeenv.home_file import home_from_json
 from envs.world import StepFacts
 from homerl.blueprints.blueprint import Blueprint, Intent
-from homerl.chat import system_prompt
+from homerl.chat import briefing, direct_answer, tool_call
 from homerl.trajectory import Message, Outcome, Step, Trajectory
+
+Result = tuple[str, Mapping[str, Any], str | None]  # observation, the world's info, code that ran
 
 
 @dataclass(frozen=True)
@@ -69,7 +71,9 @@ class Episode:
         """A fresh world and an empty dialogue."""
         home = home_from_json(blueprint.home, f"home of blueprint {blueprint.id}")
         world = HomeEnv(home, blueprint.conditions, blueprint.toolset)
-        messages = [{"role": "system", "content": system_prompt(home.plan.devices, blueprint.prompt)}]
+        told = briefing(home, blueprint.prompt, blueprint.toolset, blueprint.memory)
+        past = [{"role": message.role, "content": message.content} for message in blueprint.history]
+        messages = [{"role": "system", "content": told}, *past]
         return cls(blueprint, world, home, limits, messages)
 
     def fork(self) -> Episode:
@@ -113,14 +117,13 @@ class Episode:
         decision = self._decision()
         before, strayed, home = self.progress, self.strayed(), self.home.fork()
         opens = self.messages[-1]["role"] == "user"
-        calls = [] if reply.malformed else reply.message.get("tool_calls") or []
-        results = [self._call(call) for call in calls]
-        if reply.malformed:
-            results = [(f"refused: syntax: {reply.malformed}", {"blocked": {"rule": "syntax"}, "error": None}, None)]
+        direct = self.blueprint.toolset == "direct"
+        results = self._answer(reply) if direct else self._calls(reply)
         self.messages.append(reply.message)
-        self.messages += [_tool_message(i, reply, text) for i, (text, _, _) in enumerate(results)]
-        self.home.clock += self.limits.seconds_per_step
-        self.outcome = self._verdict(spoke=not results)
+        if not direct:
+            self.messages += [_tool_message(i, reply, text) for i, (text, _, _) in enumerate(results)]
+        self.home.advance(self.limits.seconds_per_step)
+        self.outcome = self._verdict(spoke=direct or not results)
         codes = [code for _, _, code in results if code]
         code = "\n".join(codes) or None
         facts = StepFacts(
@@ -132,7 +135,7 @@ class Episode:
             code_tokens=(reply.code_tokens or count_tokens)(code) if code else 0,
             blocked=tuple(info["blocked"]["rule"] for _, info, _ in results if info["blocked"]),
             error=next((info["error"] for _, info, _ in results if info["error"]), None),
-            changed=tuple(str(home.plan.slots[change.slot]) for change in home.diff(self.home)),
+            changed=changes(home, self.home),
             strayed_before=strayed,
             strayed_after=self.strayed(),
             last=self.outcome is not None,
@@ -141,15 +144,25 @@ class Episode:
         self.steps.append(step)
         return step
 
-    def _call(self, call: Mapping[str, Any]) -> tuple[str, Mapping[str, Any], str | None]:
+    def _calls(self, reply: Reply) -> list[Result]:
+        """The message's tool calls take effect."""
+        if reply.malformed:
+            return [_malformed(reply.malformed)]
+        return [self._call(call) for call in reply.message.get("tool_calls") or []]
+
+    def _answer(self, reply: Reply) -> list[Result]:
+        """A `direct` agent's one answer is replayed; it sees nothing of what came of it."""
+        answer, malformed = direct_answer(reply.message.get("content") or "")
+        return [_malformed(malformed)] if malformed else [self._call(tool_call("answer", answer))]
+
+    def _call(self, call: Mapping[str, Any]) -> Result:
         name = call["function"]["name"]
         try:
             arguments = json.loads(call["function"]["arguments"] or "{}")
         except (ValueError, TypeError, RecursionError):  # no JSON, numbers without end, endless nesting
             arguments = None
         if not isinstance(arguments, dict):
-            text = "refused: syntax: the arguments are not a JSON object"
-            return text, {"blocked": {"rule": "syntax"}, "error": None}, None
+            return _malformed("the arguments are not a JSON object")
         text, _, _, _, info = self.world.step(arguments | {"name": name})
         code = arguments.get("code")
         return text, info, code if name == "pyexec" and isinstance(code, str) else None
@@ -194,6 +207,10 @@ class Episode:
             user=user,
             seed=seed,
         )
+
+
+def _malformed(what: str) -> Result:
+    return f"refused: syntax: {what}", {"blocked": {"rule": "syntax"}, "error": None}, None
 
 
 def _tool_message(index: int, reply: Reply, text: str) -> Message:

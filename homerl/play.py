@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from envs.world import WorldError
+from homerl.chat import direct_answer
 from homerl.episode import Episode, Reply
 from homerl.trajectory import Outcome, Trajectory
 
@@ -91,4 +92,7 @@ def waits_for_user(episode: Episode) -> bool:
 def claimed_done(episode: Episode) -> bool:
     """Whether the agent answered the last utterance with words that ask nothing: a claim that all is done."""
     last = episode.messages[-1]
+    if episode.blueprint.toolset == "direct" and last["role"] == "assistant":
+        answer, _ = direct_answer(last["content"] or "")
+        return answer is not None and answer.get("mode") == "execute"
     return last["role"] == "assistant" and not (last["content"] or "").rstrip().endswith("?")

@@ -58,7 +58,7 @@ def differences(stored: Trajectory) -> Iterator[str]:
     """All that a replay gives otherwise; each says what, and at which step."""
     episode = Episode.begin(Blueprint.model_validate(stored.blueprint), ENDLESS)
     steps = iter(stored.steps)
-    for message in stored.messages[1:]:
+    for message in stored.messages[len(episode.messages) :]:
         if message["role"] == "user":
             episode.hear(message["content"])
         elif message["role"] == "assistant":

@@ -64,8 +64,19 @@ class Intent(Model):
     plan: tuple[Call, ...]
 
 
+class Past(Model):
+    """A message of the dialogue before the episode."""
+
+    role: Literal["user", "assistant"]
+    content: str
+
+
 class Blueprint(Model):
-    """A script for one episode. With `preserve`, success also needs that no other device has changed."""
+    """A script for one episode. With `preserve`, success also needs that no other device has changed.
+
+    `memory` (long term: what is known of the person) and `history` (short term: what was said before) are shown to
+    the agent with its instructions.
+    """
 
     format: int = 1
     id: str
@@ -75,6 +86,8 @@ class Blueprint(Model):
     scene: str
     home: dict[str, Any]
     intents: tuple[Intent, ...]
+    memory: tuple[str, ...] = ()
+    history: tuple[Past, ...] = ()
     preserve: bool = True
     toolset: str = "homeflow"
     prompt: Literal["brief", "full"] = "brief"

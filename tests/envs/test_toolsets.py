@@ -1,0 +1,166 @@
+"""Toolsets: what a structured call returns, refuses and changes; automations through tools; one answer replayed."""
+
+import json
+from typing import Any
+
+import pytest
+
+from envs.homeenv.env import HomeEnv
+from envs.homeenv.toolsets import TOOLSETS
+from envs.homeenv.toolsets.direct import serialise
+from envs.homemaker.make import HomeSampler
+from envs.world import check_world
+
+
+def world(toolset: str = "smh", *conditions: str) -> HomeEnv:
+    return HomeEnv(HomeSampler.sample_test(), conditions, toolset)
+
+
+def ask(env: HomeEnv, name: str, **arguments: Any) -> tuple[Any, dict]:
+    """(the observation, read as JSON where it is JSON; info)."""
+    text, *_, info = env.step({"name": name, **arguments})
+    try:
+        return json.loads(text), info
+    except ValueError:
+        return text, info
+
+
+def test_candidates_are_found_by_room_and_tags_and_tell_no_state():
+    found, info = ask(world(), "query_device", what="candidates", room="living room")
+    assert [d["did"] for d in found] == ["1001", "1002"] and not info["changed"]
+    assert all(set(d) == {"did", "name", "room", "category", "subcategory", "tags"} for d in found)
+    found, _ = ask(world(), "query_device", what="candidates", tags=["light"])
+    assert [d["did"] for d in found] == ["1001", "1003"]
+    assert ask(world(), "query_device", what="candidates", tags=["light", "no such tag"])[0] == []
+
+
+def test_spec_and_status_say_what_a_device_can_and_is():
+    ((spec,), _), ((status,), _) = (ask(world(), "query_device", what=what, did="1003") for what in ("spec", "status"))
+    assert spec["services"]["set_brightness"]["requires"] and "brightness" in spec["attributes"]
+    assert status == {"did": "1003", "state": "off", "brightness": 50, "color_temperature": 3000}
+
+
+def test_control_changes_one_device_and_earns_progress():
+    env = world("smh", 'device("1003").brightness == 80')
+    assert ask(env, "control_device", did="1003", locator="turn_on")[1]["changed"] == ("1003.state",)
+    text, reward, over, _, info = env.step(
+        {"name": "control_device", "did": "1003", "locator": "set_brightness", "arguments": {"brightness": 80}}
+    )
+    assert text == "ok" and reward == 1.0 and over and info["changed"] == ("1003.brightness",)
+
+
+OFF, DIM = {"did": "1001", "locator": "turn_off"}, {"did": "1001", "locator": "set_brightness"}
+
+
+@pytest.mark.parametrize(
+    ("call", "rule"),
+    [
+        ({"name": "query_device"}, "missing_argument"),
+        ({"name": "query_device", "what": "everything"}, "out_of_range"),
+        ({"name": "query_device", "what": "status", "did": "9"}, "unknown_device"),
+        ({"name": "query_device", "what": "status", "room": "attic"}, "unknown_room"),
+        ({"name": "query_device", "what": "status", "tags": "light"}, "wrong_type"),
+        ({"name": "query_device", "what": "status", "all": True}, "unknown_argument"),
+        ({"name": "control_device", "did": "1001"}, "missing_argument"),
+        ({"name": "control_device", "did": 1001, "locator": "turn_on"}, "wrong_type"),
+        ({"name": "control_device", "did": "1001", "locator": "explode"}, "unknown_service"),
+        ({"name": "control_device", **DIM, "did": "1003", "arguments": {"brightness": 5}}, "precondition"),
+        ({"name": "control_device", **DIM, "arguments": {}}, "missing_argument"),
+        ({"name": "control_device", **DIM, "arguments": {"brightness": None}}, "wrong_type"),
+        ({"name": "create_automation", "actions": []}, "wrong_type"),
+        ({"name": "create_automation", "actions": [{"did": "1001"}], "delay_seconds": 5}, "missing_argument"),
+        ({"name": "create_automation", "actions": [OFF], "delay_seconds": 0}, "out_of_range"),
+        ({"name": "create_automation", "actions": [OFF]}, "missing_argument"),
+        ({"name": "edit_automation", "id": "7"}, "unknown_automation"),
+        ({"name": "delete_automation", "id": "7"}, "unknown_automation"),
+        ({"name": "pyexec", "code": "1"}, "unknown_tool"),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_is_refused_by_rule_and_changes_nothing(call, rule):
+    env = world()
+    key = env.state_key()
+    *_, info = env.step(call)
+    assert info["blocked"]["rule"] == rule and not info["changed"] and env.state_key() == key
+
+
+def test_automations_are_made_listed_changed_and_removed():
+    env = world()
+    off = [{"did": "1001", "locator": "turn_off"}]
+    _, info = ask(env, "create_automation", title="night", conditions=["time_cron = 0 0 22 * * ? *"], actions=off)
+    assert info["changed"] == ("automation.1",)
+    ask(env, "create_automation", actions=off, delay_seconds=600)
+    listed, info = ask(env, "list_automations")
+    assert [(rule["id"], rule["title"], len(rule["conditions"])) for rule in listed] == [("1", "night", 1), ("2", "", 1)]
+    assert listed[0]["actions"] == [off[0] | {"arguments": {}}] and not info["changed"]
+    ask(env, "edit_automation", id="1", conditions=['device("1003").state == "on"'], hold_seconds=60)
+    ask(env, "edit_automation", id="2", title="soon")
+    rule, soon = ask(env, "list_automations")[0]
+    assert (rule["title"], rule["hold_seconds"], rule["conditions"]) == ("night", 60, ['device("1003").state == "on"'])
+    assert soon["title"] == "soon" and env.engine.home.rules[1].due == env.engine.home.clock + 600
+    ask(env, "edit_automation", id="1", enabled=False)
+    ask(env, "delete_automation", id="2")
+    assert [r["enabled"] for r in ask(env, "list_automations")[0]] == [False]
+    ask(env, "control_device", did="1003", locator="turn_on")
+    assert env.engine.home.advance(3600) == [], "what is disabled does not act"
+
+
+def test_a_rule_acts_on_what_the_agent_does_in_the_same_step():
+    env = world()
+    ask(
+        env,
+        "create_automation",
+        conditions=['device("1003").state == "on"'],
+        actions=[{"did": "1001", "locator": "turn_off"}],
+    )
+    _, info = ask(env, "control_device", did="1003", locator="turn_on")
+    assert set(info["changed"]) == {"1001.state", "1003.state", "automation.1"}
+
+
+def test_the_contract_holds():
+    off = [{"did": "1001", "locator": "turn_off"}]
+    check_world(
+        world("smh", 'device("1001").state == "off"'),
+        [
+            {"name": "query_device", "what": "status"},
+            {"name": "create_automation", "conditions": ['device("1003").state == "on"'], "actions": off},
+            {"name": "control_device", "did": "1003", "locator": "turn_on"},
+            {"name": "delete_automation", "id": "1"},
+        ],
+    )
+    check_world(world("direct"), [{"name": "answer", "mode": "execute", "actions": off}])
+
+
+def test_one_answer_is_replayed_up_to_what_is_refused():
+    env = world("direct")
+    actions = [
+        {"did": "1003", "locator": "turn_on"},
+        {"did": "1003", "locator": "set_brightness", "arguments": {"brightness": 500}},
+        {"did": "1001", "locator": "turn_off"},
+    ]
+    _, info = ask(env, "answer", mode="execute", response="Done.", actions=actions)
+    assert info["blocked"]["rule"] == "out_of_range" and info["changed"] == ("1003.state",)
+    text, info = ask(env, "answer", mode="clarify", response="Which lamp?", actions=actions[2:])
+    assert text == "Which lamp?" and not info["changed"], "who asks does not act"
+
+
+def test_an_answer_may_hold_automations():
+    env = world("direct")
+    rule = {"delay_seconds": 60, "actions": [{"did": "1001", "locator": "turn_off"}]}
+    assert ask(env, "answer", mode="execute", automations=[rule])[1]["changed"] == ("automation.1",)
+    assert len(env.engine.home.advance(60)) == 1 and env.engine.home.get("1001", "state") == "off"
+
+
+def test_the_whole_home_is_written_down_once():
+    home = HomeSampler.sample_test()
+    told = json.loads(json.dumps(serialise(home)))
+    assert [d["did"] for d in told["devices"]] == [d.did for d in home.plan.devices]
+    assert told["devices"][2]["state"] == home.state_of("1003") and set(told["products"]) == {
+        d["spid"] for d in told["devices"]
+    }
+    assert {room["name"] for room in told["rooms"]} == set(home.plan.by_room)
+
+
+@pytest.mark.parametrize("toolset", TOOLSETS)
+def test_no_tool_takes_an_argument_called_name(toolset):
+    """An action's `name` is the tool's."""
+    assert not [tool.name for tool in TOOLSETS[toolset] if "name" in tool.parameters]
