@@ -122,6 +122,14 @@ def check_devices(folder: Path) -> None:
     raise typer.Exit(2 if report.errors else 0)
 
 
+@app.command("schemas")
+def schemas_command(folder: Path) -> None:
+    """Write the JSON Schemas of homes, devices, blueprints and trajectories."""
+    from homerl.schemas import write_schemas
+
+    console.print("\n".join(map(str, write_schemas(folder))))
+
+
 @app.command("make-home")
 def make_home_command(
     out: Path, seed: int = 0, devices: Annotated[str, typer.Option(help="how many, as LOW-HIGH")] = "2-6"

@@ -87,7 +87,8 @@ class Trajectory:
 
     def turns(self) -> list[Turn]:
         """The steps, grouped by the utterance that they answer."""
-        spoken = [message["content"] for message in self.messages if message["role"] == "user"]
+        played = self.messages[1 + len(self.blueprint.get("history", ())) :]
+        spoken = [message["content"] for message in played if message["role"] == "user"]
         return [
             Turn(text, tuple(step for step in self.steps if step.facts.turn == number))
             for number, text in enumerate(spoken, 1)

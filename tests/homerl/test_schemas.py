@@ -1,0 +1,80 @@
+"""JSON Schemas: what homerl writes is valid, what it refuses is not, and the written files are those of the code."""
+
+import asyncio
+import json
+from pathlib import Path
+
+import pytest
+import yaml
+from jsonschema import Draft202012Validator
+from referencing import Registry, Resource
+
+from envs.homeenv.automation import make_rule
+from envs.homeenv.home_file import home_to_json
+from envs.homeenv.spec import SHIPPED
+from envs.homemaker.make import HomeSampler
+from homerl.agents.expert import Expert
+from homerl.blueprints.author import BlueprintRecipe, make_blueprint
+from homerl.episode import Episode
+from homerl.play import play
+from homerl.schemas import schemas, write_schemas
+from homerl.trajectory import JSON_COLUMNS, to_row
+from homerl.users.scripted import ScriptedUser
+
+REGISTRY = Registry().with_resources((name, Resource.from_contents(schema)) for name, schema in schemas().items())
+
+
+def validator(kind: str) -> Draft202012Validator:
+    return Draft202012Validator(schemas()[f"{kind}.v1.json"], registry=REGISTRY)
+
+
+def trajectory_data() -> dict:
+    """A trajectory as it is stored, its JSON columns opened."""
+    blueprint = make_blueprint(BlueprintRecipe(), "train", 3)
+    row = to_row(asyncio.run(play(Episode.begin(blueprint), Expert(0), ScriptedUser(0))))
+    data = {key: json.loads(value) if key in JSON_COLUMNS else value for key, value in row.items() if key != "id"}
+    return json.loads(json.dumps(data))
+
+
+def home_data() -> dict:
+    home = HomeSampler.sample_test()
+    home.rules = (make_rule(home, ["home.temperature > 30"], [{"did": "1001", "locator": "turn_off"}]),)
+    home.advance(60)
+    return json.loads(json.dumps(home_to_json(home)))
+
+
+def test_what_is_written_is_valid():
+    validator("home").validate(home_data())
+    blueprint = make_blueprint(BlueprintRecipe(), "heldout", 5)
+    validator("blueprint").validate(json.loads(blueprint.model_dump_json()))
+    validator("trajectory").validate(trajectory_data())
+    for path in SHIPPED.glob("*.yaml"):
+        for spec in yaml.safe_load(path.read_text(encoding="utf-8")):
+            validator("device").validate(spec)
+
+
+@pytest.mark.parametrize(
+    ("kind", "change"),
+    [
+        ("home", lambda data: data.pop("clock")),
+        ("home", lambda data: data.update(colour="red")),
+        ("home", lambda data: data["rules"][0].update(actions=[{"did": "1001"}])),
+        ("home", lambda data: data["specs"].update({"1": {"name": "lamp"}})),
+        ("trajectory", lambda data: data.update(outcome="bliss")),
+        ("trajectory", lambda data: data["blueprint"]["home"].pop("rooms")),
+        ("trajectory", lambda data: data["blueprint"]["intents"][0].update(queries="one")),
+        ("trajectory", lambda data: data["steps"][0]["facts"].pop("turn")),
+    ],
+)
+def test_what_is_wrong_is_not(kind, change):
+    data = {"home": home_data, "trajectory": trajectory_data}[kind]()
+    change(data)
+    assert not validator(kind).is_valid(data)
+
+
+def test_the_shipped_schemas_are_those_of_the_code(tmp_path: Path):
+    """A change of a model is a change of its format: raise the version, then write the files anew."""
+    shipped = Path(__file__).parents[2] / "docs" / "schemas"
+    assert {p.name: p.read_text("utf-8") for p in write_schemas(tmp_path)} == {
+        p.name: p.read_text("utf-8") for p in shipped.iterdir()
+    }
