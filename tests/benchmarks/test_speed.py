@@ -6,12 +6,16 @@ Each figure of the README comes from here. In the default tests every benchmark 
 from __future__ import annotations
 
 import asyncio
+import random
+from dataclasses import replace
 
 import pytest
 
+from envs.homeenv.automation import make_rule
 from envs.homeenv.conditions import compile_condition
 from envs.homeenv.env import HomeEnv
 from envs.homeenv.home import Home
+from envs.homeenv.physics import Moment, Outdoors
 from envs.homemaker.make import HomeRecipe, make_home
 from homerl.agents.expert import Expert
 from homerl.blueprints.author import BlueprintRecipe, make_blueprint
@@ -111,3 +115,21 @@ def test_verified_trajectories(benchmark) -> None:
     benchmark(run)
     benchmark.extra_info["operations"] = sum(found) / len(found)
     assert sum(found) > 0 or len(found) < 5
+
+
+def test_a_day_with_automations(benchmark) -> None:
+    """A day of hourly weather in a home of 135 devices with 20 automations: times, thresholds, what rules do."""
+    home, rng = home_of(135), random.Random(0)
+    first = (home.clock // 3600 + 1) * 3600
+    skies = [Outdoors(rng.randint(0, 30) / 1.0, 60.0, 2000.0 * rng.randint(0, 30)) for _ in range(24)]
+    forecast = tuple(Moment(first + 3600 * hour, sky) for hour, sky in enumerate(skies))
+    home = Home(replace(home.plan, forecast=forecast), home.values, home.clock)
+    switches = [d.did for d in home.plan.devices if {"turn_on", "turn_off"} <= set(d.spec.service_index)]
+    for number in range(20):
+        room = rng.choice(home.plan.rooms).name
+        condition = (f'room("{room}").temperature > {rng.randint(20, 26)}', f"time_cron = 0 {number} */6 * * ? *")[
+            number % 2
+        ]
+        action = {"did": rng.choice(switches), "locator": rng.choice(("turn_on", "turn_off"))}
+        home.rules = (*home.rules, make_rule(home, [condition], [action]))
+    benchmark(lambda: home.fork().advance(86400))

@@ -12,10 +12,11 @@ from envs.homeenv import sandbox
 from envs.world import WorldError
 from homerl.agents.expert import Expert
 from homerl.blueprints.author import BlueprintRecipe, make_blueprint
-from homerl.blueprints.blueprint import Blueprint
+from homerl.blueprints.blueprint import Blueprint, Past
 from homerl.chat import pyexec_message, tool_call
 from homerl.episode import Episode, EpisodeLimits, Reply
-from homerl.play import AgentFault, InfraError, UserError, Utterance, play
+from homerl.play import AgentFault, InfraError, UserError, Utterance, claimed_done, play, waits_for_user
+from homerl.reverify import first_difference
 from homerl.trajectory import Message, Outcome, Trajectory
 from homerl.users.scripted import ScriptedUser
 
@@ -309,3 +310,78 @@ def test_the_same_seeds_play_the_same_bytes():
     blueprint = several()
     one, other = (played(Expert(4, 0.5), ScriptedUser(4), blueprint) for _ in range(2))
     assert one == other
+
+
+def direct(blueprint: Blueprint) -> Blueprint:
+    return blueprint.model_copy(update={"toolset": "direct", "prompt": "full"})
+
+
+def answered(mode: str, intent, response: str = "Done.") -> Message:
+    """What a `direct` agent says to have a plan carried out."""
+    actions = [{"did": call.did, "locator": call.service, "arguments": arguments_of(call)} for call in intent.plan]
+    return say(json.dumps({"mode": mode, "response": response, "actions": actions}))
+
+
+def arguments_of(call) -> dict:
+    """A plan's arguments by name: the scripted author writes them by place."""
+    from envs.homeenv.spec import Catalogue
+
+    names = {
+        (path, a.name)
+        for spec in Catalogue.shipped().values()
+        for path, compiled in spec.service_index.items()
+        for a in compiled.service.arguments[:1]
+        if path == call.service
+    }
+    return {next(name for _, name in sorted(names)): call.args[0]} if call.args else {}
+
+
+def test_a_direct_answer_acts_speaks_and_ends_the_turn():
+    blueprint = direct(several())
+    episode = Episode.begin(blueprint)
+    first, second = blueprint.intents
+    episode.hear(first.queries[0], first.id)
+    step = episode.act(Reply(answered("execute", first)))
+    assert step.facts.progress_after > 0 and not step.facts.blocked and waits_for_user(episode)
+    assert episode.open_intents() == [second] and claimed_done(episode)
+    episode.hear(second.queries[0], second.id)
+    asked = episode.act(Reply(answered("clarify", second, "Which one?")))
+    assert not asked.facts.changed and not claimed_done(episode)
+    episode.hear(second.clarification, second.id)
+    episode.act(Reply(say("```json\n" + answered("execute", second)["content"] + "\n```")))
+    assert episode.outcome is Outcome.SUCCESS
+
+
+@pytest.mark.parametrize(
+    "text", ["Sure!", "[1]", '{"mode": "dance"}', '{"mode": "execute", "actions": [{"did": "1"}]}', "{" * 9000]
+)
+def test_an_answer_that_is_none_is_refused_and_ends_the_turn(text):
+    episode = Episode.begin(direct(several()))
+    episode.hear("hello", 1)
+    step = episode.act(Reply(say(text)))
+    assert len(step.facts.blocked) == 1 and not step.facts.changed and waits_for_user(episode)
+
+
+def test_memory_and_history_are_told_and_are_no_turns_of_the_episode():
+    past = [Past(role="user", content="Dim the lamp."), Past(role="assistant", content="Done.")]
+    known = ("likes 22 degrees in the evening",)
+    blueprint = several().model_copy(update={"memory": known, "history": tuple(past)})
+    trajectory = played(Expert(1), ScriptedUser(1), blueprint)
+    assert known[0] in trajectory.messages[0]["content"] and trajectory.messages[1]["content"] == "Dim the lamp."
+    assert trajectory.outcome is Outcome.SUCCESS
+    turns = trajectory.turns()
+    assert turns[0].utterance != "Dim the lamp." and sum(len(turn.steps) for turn in turns) == len(trajectory.steps)
+    assert first_difference(trajectory) is None
+
+
+@pytest.mark.parametrize("toolset", ["homeflow", "smh", "direct"])
+def test_a_full_briefing_tells_hour_rooms_and_entrance(toolset):
+    blueprint = several().model_copy(update={"prompt": "full", "toolset": toolset})
+    episode = Episode.begin(blueprint)
+    told = episode.messages[0]["content"]
+    assert all(room.name in told for room in episode.home.plan.rooms) and "It is " in told
+    entrance = episode.home.plan.entrance
+    assert entrance is None or f"speaks to device {entrance}" in told
+    assert ("pyexec" in told, "control_device" in told, '"products"' in told) == tuple(
+        toolset == t for t in ("homeflow", "smh", "direct")
+    )
