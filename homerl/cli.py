@@ -120,16 +120,22 @@ def check_devices(folder: Path) -> None:
 
 @app.command("make-home")
 def make_home_command(
-    out: Path, seed: int = 0, devices: Annotated[str, typer.Option(help="how many, as LOW-HIGH")] = "2-6"
+    out: Path,
+    seed: int = 0,
+    devices: Annotated[str, typer.Option(help="how many, as LOW-HIGH")] = "2-6",
+    scale: Annotated[str | None, typer.Option(help="simple, medium or complex, in place of --devices")] = None,
 ) -> None:
     """Make a home and write it as JSON."""
     from envs.homeenv.home_file import save_home
-    from envs.homemaker.make import HomeRecipe, make_home
+    from envs.homemaker.make import SCALES, HomeRecipe, make_home
 
     low, _, high = devices.partition("-")
     if not (low.isdigit() and (high or low).isdigit()):
         raise InputError(f"'{devices}' is not a range", where="--devices", remedy="write for example 2-6")
-    home = make_home(seed, HomeRecipe(devices=(int(low), int(high or low))))
+    if scale not in (None, *SCALES):
+        raise InputError(f"'{scale}' is not a scale", where="--scale", remedy=f"one of {', '.join(SCALES)}")
+    recipe = HomeRecipe(scale=scale) if scale else HomeRecipe(devices=(int(low), int(high or low)))
+    home = make_home(seed, recipe)
     save_home(home, out)
     console.print(f"{out}: {len(home.plan.rooms)} rooms, {len(home.plan.devices)} devices")
 

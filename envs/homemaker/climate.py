@@ -113,17 +113,36 @@ def saturation(temperature: float) -> float:
     return 6.112 * math.exp(17.62 * temperature / (243.12 + temperature))
 
 
-def parts(spec: DeviceSpec) -> Iterable[tuple[str, str]]:
+@dataclass(frozen=True)
+class Shape:
+    """What of a specification matters here: (prefix, kind) of its parts, (path, share) of what is seldom so."""
+
+    parts: tuple[tuple[str, str], ...]
+    seldom: tuple[tuple[str, float], ...]
+
+
+_SHAPES: dict[str, Shape] = {}
+
+
+def shape_of(spec: DeviceSpec) -> Shape:
+    """The shape of a specification, worked out once."""
+    if spec.digest not in _SHAPES:
+        held = tuple((prefix, PARTS.get(prefix[:-1], spec.category)) for prefix, part in spec.parts() if part.attributes)
+        truths = (path for path, (_, attribute) in spec.attribute_index.items() if attribute.type == "bool")
+        names = ((path, path.rpartition(".")[2]) for path in truths)
+        _SHAPES[spec.digest] = Shape(held, tuple((path, SELDOM[name]) for path, name in names if name in SELDOM))
+    return _SHAPES[spec.digest]
+
+
+def parts(spec: DeviceSpec) -> tuple[tuple[str, str], ...]:
     """(prefix, kind) of every part of a device that holds attributes."""
-    for prefix, part in spec.parts():
-        if part.attributes:
-            yield prefix, PARTS.get(prefix[:-1], spec.category)
+    return shape_of(spec).parts
 
 
 def _openness(running: Sequence[Running]) -> float:
     """How much light the curtains of a room let in."""
     covers = (pair for pair in running if pair[0].category in COVERS)
-    positions = [values.get(prefix + "position", 100) for spec, values in covers for prefix, _ in parts(spec)]
+    positions = [_number(values, prefix + "position", 100) for spec, values in covers for prefix, _ in parts(spec)]
     return 0.05 + 0.95 * sum(positions) / len(positions) / 100 if positions else 1.0
 
 
@@ -136,7 +155,7 @@ def _heating(spec: DeviceSpec, values: Mapping[str, Any], temperature: float) ->
 def _part_heating(kind: str, values: Mapping[str, Any], prefix: str, temperature: float) -> float:
     if values.get(prefix + "state") != "on":
         return 0.0
-    gap = values.get(prefix + "target_temperature", temperature) - temperature
+    gap = _number(values, prefix + "target_temperature", temperature) - temperature
     wanted = {"heat": gap > 0, "cool": gap < 0, "auto": True}.get(_thermal_mode(kind, values, prefix), False)
     power = values.get(prefix + "fan_speed", values.get(prefix + "power_level"))
     return gap * POWER.get(power, 0.7) if wanted else 0.0
@@ -153,7 +172,7 @@ def _moistening(spec: DeviceSpec, values: Mapping[str, Any], humidity: float) ->
     """The change of humidity that a device makes."""
     for prefix, kind in parts(spec):
         if values.get(prefix + "state") == "on":
-            gap = values.get(prefix + "target_humidity", humidity) - humidity
+            gap = _number(values, prefix + "target_humidity", humidity) - humidity
             match kind:
                 case "humidifier":
                     return 0.7 * max(gap, 0)
@@ -170,7 +189,13 @@ def _lamps(spec: DeviceSpec, values: Mapping[str, Any]) -> Iterable[float]:
     """The brightness of every lamp of a device that is on; one that cannot be dimmed shines fully."""
     for prefix, kind in parts(spec):
         if values.get(prefix + "state") == "on" and (kind == "light" or prefix + "brightness" in values):
-            yield values.get(prefix + "brightness", 100)
+            yield _number(values, prefix + "brightness", 100)
+
+
+def _number(values: Mapping[str, Any], path: str, otherwise: float) -> float:
+    """A value, or `otherwise` if the product lacks it or says it in words."""
+    value = values.get(path, otherwise)
+    return value if isinstance(value, (int, float)) else otherwise
 
 
 # Devices
@@ -225,15 +250,14 @@ def share_on(kind: str, scene: Scene) -> float:
 def settings(spec: DeviceSpec, scene: Scene, rng: random.Random) -> Values:
     """A device as people may have left it: drawn evenly, then bent to habit, then to what can be."""
     values = {path: attribute.sample(rng) for path, (_, attribute) in spec.attribute_index.items()}
-    for path in values:
-        if (share := SELDOM.get(path[path.rfind(".") + 1 :])) is not None:
-            values[path] = rng.random() < share
+    for path, share in shape_of(spec).seldom:
+        values[path] = rng.random() < share
     for prefix, kind in parts(spec):
         if values.get(prefix + "state") in ("on", "off"):
             values[prefix + "state"] = "on" if rng.random() < share_on(kind, scene) else "off"
         for name, value in _habits(kind, scene, rng):
             _put(values, spec, prefix + name, value)
-        for name, value in _measured(values, rng):
+        for name, value in _measured(prefix, values, rng):
             _put(values, spec, prefix + name, value)
         for name, value in _entailed(kind, {name: values.get(prefix + name) for name in ENTAILING}):
             _put(values, spec, prefix + name, value)
@@ -292,14 +316,14 @@ def _habits(kind: str, scene: Scene, rng: random.Random) -> Iterable[tuple[str, 
             yield "fed_today", rng.randint(0, 6)
 
 
-def _measured(values: Values, rng: random.Random) -> Iterable[tuple[str, Any]]:
-    """Readings as they are in most homes, and the names that nobody has given yet."""
-    if "battery" in values or "battery_level" in values:
+def _measured(prefix: str, values: Values, rng: random.Random) -> Iterable[tuple[str, Any]]:
+    """Readings of a part as they are in most homes, and the names that nobody has given yet."""
+    if prefix + "battery" in values or prefix + "battery_level" in values:
         charge = rng.randint(15, 100) if rng.random() < 0.95 else rng.randint(1, 14)
         yield from (("battery", charge), ("battery_level", charge))
-    if "pm25" in values:
+    if prefix + "pm25" in values:
         yield "pm25", min(int(rng.lognormvariate(3, 0.8)), 300)
-    if "carbon_dioxide" in values:
+    if prefix + "carbon_dioxide" in values:
         yield "carbon_dioxide", min(420 + int(rng.lognormvariate(5.5, 0.8)), 5000)
     yield from (("carbon_monoxide", 0), ("alias", ""))
 

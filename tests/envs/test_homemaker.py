@@ -530,6 +530,30 @@ def test_a_user_adds_products(tmp_path):
     assert [device.name for device in home.plan.devices] == ["tea kettle", "tea kettle"]
 
 
+def test_products_that_use_words_their_own_way_make_homes_too(tmp_path):
+    (tmp_path / "odd.yaml").write_text(
+        '- name: odd\n  userdata: {category: curtain, spid: "900001"}\n  attributes:\n'
+        '    - {name: state, type: str, options: ["on", "off"]}\n'
+        + "".join(
+            f'    - {{name: {name}, type: enum, options: ["some", "more"]}}\n'
+            for name in (
+                "position",
+                "brightness",
+                "target_temperature",
+                "target_humidity",
+                "gas",
+                "battery",
+                "alias",
+                "mode",
+            )
+        )
+        + '- name: odder\n  userdata: {category: heater, spid: "900002"}\n'
+        + "  attributes: [{name: target_temperature, type: str}]\n"
+    )
+    for seed in range(40):
+        make_home(seed, HomeRecipe(devices=(4, 4), catalogue=(str(tmp_path),), categories=("curtain", "heater")))
+
+
 def test_a_user_says_where_a_product_stands(tmp_path):
     (tmp_path / "kettle.yaml").write_text(
         '- name: towel_rail\n  userdata: {category: rail, spid: "900001", rooms: [bathroom]}\n'
