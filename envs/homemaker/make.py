@@ -9,7 +9,7 @@ from __future__ import annotations
 import calendar
 import math
 import random
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from datetime import datetime
 from functools import lru_cache
@@ -47,6 +47,7 @@ class HomeRecipe(Model):
     rooms: Range | None = Field(None, description="from the number of devices if left out")
     lexicon: Half = "train"
     categories: tuple[str, ...] | None = Field(None, description="only these categories; all if left out")
+    products: tuple[str, ...] | None = Field(None, description="only these products, by spid; all if left out")
     weather: tuple[str, ...] = Field((), description="EPW files and folders of them; empty: the bundled typical years")
     hemisphere: Hemisphere = Field("any", description="where the bundled years are told: southern ones half a year later")
     did_range: Range = (1001, 9999)
@@ -94,7 +95,7 @@ DEFAULT = HomeRecipe()
 def make_home(seed: int, recipe: HomeRecipe = DEFAULT) -> Home:
     """The home of this seed, or `InputError` where the recipe cannot be met."""
     rng = random.Random(f"home {seed}")  # text seeds are hashed whole, so -1 and 1 differ
-    lexicon, stock = shipped_lexicon(), _stock(recipe.catalogue, recipe.categories)
+    lexicon, stock = shipped_lexicon(), _stock(recipe.catalogue, recipe.categories, recipe.products)
     sky = Weather.load(recipe.weather, recipe.hemisphere).sample(rng)
     devices, rooms = recipe.draw_size(rng)
     wanted = rng.randint(*devices)
@@ -132,17 +133,20 @@ def _room_count(devices: int, rooms: Range | None, rng: random.Random) -> int:
 
 
 @lru_cache(maxsize=64)
-def _stock(folders: tuple[str, ...], categories: tuple[str, ...] | None) -> Stock:
+def _stock(folders: tuple[str, ...], categories: tuple[str, ...] | None, products: tuple[str, ...] | None) -> Stock:
     """The products to choose from."""
     catalogue = _catalogue(folders)
-    known = {spec.category for spec in catalogue.values()}
-    if unknown := [category for category in categories or () if category not in known]:
-        raise InputError(
-            f"there are no devices of the category '{unknown[0]}'",
-            where="HomeRecipe.categories", remedy=f"known: {', '.join(sorted(known))}",
-        )  # fmt: skip
-    products = (catalogue[spid] for spid in sorted(catalogue))
-    return Stock([spec for spec in products if categories is None or spec.category in categories], shipped_priors())
+    categories = _known("categories", categories, {spec.category for spec in catalogue.values()})
+    chosen = (catalogue[spid] for spid in sorted(_known("products", products, catalogue)))
+    return Stock([spec for spec in chosen if spec.category in categories], shipped_priors())
+
+
+def _known(key: str, wanted: tuple[str, ...] | None, known: Collection[str]) -> Collection[str]:
+    """What is wanted (all, if nothing is said), or `InputError` if some of it is not known."""
+    if unknown := [name for name in wanted or () if name not in known]:
+        what = f"the catalogue has no {unknown[0]!r}"
+        raise InputError(what, where=f"HomeRecipe.{key}", remedy=f"known: {', '.join(sorted(known))}")
+    return known if wanted is None else wanted
 
 
 @lru_cache(maxsize=64)

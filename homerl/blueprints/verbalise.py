@@ -64,7 +64,7 @@ def _sentence(actions: Sequence[Action], home: Home, wording: Wording, rng: rand
 
 def _clause(action: Action, home: Home, style: str, rng: random.Random) -> str:
     *part, name = action.service.split(".")
-    device = f"{action.device.room} {action.device.name}" + "".join(f" {word}" for word in part)
+    device = f"{action.device.room} {action.device.name}" + "".join(f" {word.replace('_', ' ')}" for word in part)
     template = rng.choice(phrases()[_key(name, action.value)][style])
     return template.format(d=device, v=spoken(action.value), a=name.removeprefix("set_").replace("_", " "))
 

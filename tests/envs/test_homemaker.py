@@ -200,6 +200,8 @@ def test_categories_limit_a_world():
         home = make_home(seed, HomeRecipe(devices=(6, 6), categories=("light", "air_conditioner")))
         assert {device.spec.category for device in home.plan.devices} <= {"light", "air_conditioner"}
         assert len(home.plan.devices) == 6
+    chosen = HomeRecipe(devices=(4, 4), categories=("light", "fan"), products=("100001", "100003", "100301"))
+    assert {d.spec.spid for seed in range(20) for d in make_home(seed, chosen).plan.devices} == {"100001", "100003"}
     oven = make_home(3, HomeRecipe(devices=(1, 1), categories=("oven",)))
     assert [oven.plan.by_room[device.room].kind for device in oven.plan.devices] == ["kitchen"]
 
@@ -510,6 +512,8 @@ def test_a_missing_epw_file_is_named(tmp_path):
 def test_recipes_that_cannot_be_met_are_refused():
     with pytest.raises(InputError, match="toaster"):
         make_home(0, HomeRecipe(categories=("toaster",)))
+    with pytest.raises(InputError, match="999999"):
+        make_home(0, HomeRecipe(products=("999999",)))
     with pytest.raises(InputError, match="devices"):
         make_home(0, HomeRecipe(devices=(9, 9), rooms=(2, 2), categories=("oven",)))
     both = ({"scale": "simple", "devices": (3, 4)}, {"hemisphere": "south", "weather": ("a.epw",)})
