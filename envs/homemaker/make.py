@@ -45,6 +45,7 @@ class HomeRecipe(Model):
     scale: Scale | dict[Scale, float] | None = Field(None, description="a benchmark's scale, or several with weights")
     devices: Range = (2, 6)
     rooms: Range | None = Field(None, description="from the number of devices if left out")
+    entrance: bool = Field(False, description="always with a device to speak to; else as it comes")
     lexicon: Half = "train"
     categories: tuple[str, ...] | None = Field(None, description="only these categories; all if left out")
     products: tuple[str, ...] | None = Field(None, description="only these products, by spid; all if left out")
@@ -109,7 +110,7 @@ def make_home(seed: int, recipe: HomeRecipe = DEFAULT) -> Home:
             where="HomeRecipe", remedy="allow more rooms, more categories or fewer devices",
         )  # fmt: skip
     dids = range(recipe.did_range[0], recipe.did_range[1] + 1)
-    furniture = furnish(layout, min(wanted, room_for), stock, dids, lexicon, recipe.lexicon, rng)
+    furniture = furnish(layout, min(wanted, room_for), stock, dids, lexicon, recipe.lexicon, rng, recipe.entrance)
     if recipe.ids == "slug":
         furniture = tuple(replace(device, did=device.slug) for device in furniture)
     return _build(layout, furniture, sky, rng)

@@ -150,6 +150,11 @@ def test_people_speak_to_something_at_the_entrance():
         again = home_from_json(home_to_json(home))
         assert again.plan.entrance == home.plan.entrance and again.state_key() == home.state_key()
     assert seen == voices | doors
+    for seed in range(60):
+        plan = make_home(seed, HomeRecipe(devices=(1, 3), entrance=True)).plan
+        assert plan.by_did[plan.entrance].spec.category in voices
+    alone = make_home(1, HomeRecipe(devices=(2, 2), entrance=True, categories=("oven", "light"))).plan
+    assert alone.entrance is None, "what a recipe leaves out is not there to speak to"
     slugs = make_home(2, HomeRecipe(scale="medium", ids="slug")).plan
     assert slugs.entrance in slugs.by_did
 
