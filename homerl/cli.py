@@ -132,13 +132,18 @@ def schemas_command(folder: Path) -> None:
 
 @app.command("make-home")
 def make_home_command(
-    out: Path, seed: int = 0, devices: Annotated[str, typer.Option(help="how many, as LOW-HIGH")] = "2-6"
+    out: Path,
+    seed: int = 0,
+    devices: Annotated[str, typer.Option(help="how many, as LOW-HIGH")] = "2-6",
+    scale: Annotated[str | None, typer.Option(help="simple, medium or complex, in place of --devices")] = None,
 ) -> None:
     """Make a home and write it as JSON."""
     from envs.homeenv.home_file import save_home
-    from envs.homemaker.make import HomeRecipe, make_home
+    from envs.homemaker.make import SCALES, HomeRecipe, make_home
 
-    home = make_home(seed, HomeRecipe(devices=_range(devices)))
+    if scale:
+        _one_of("--scale", scale, SCALES)
+    home = make_home(seed, HomeRecipe(scale=scale) if scale else HomeRecipe(devices=_range(devices)))
     save_home(home, out)
     console.print(f"{out}: {len(home.plan.rooms)} rooms, {len(home.plan.devices)} devices")
 

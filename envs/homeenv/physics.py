@@ -90,7 +90,7 @@ class Inputs(NamedTuple):
 def inputs(running: Sequence[Running]) -> Inputs:
     """What these devices do, in their present state."""
     covers = [(spec, values) for spec, values in running if spec.category in COVERS]
-    positions = [values.get(prefix + "position", 100) for spec, values in covers for prefix, _ in spec.kinds]
+    positions = [_number(values.get(prefix + "position"), 100) for spec, values in covers for prefix, _ in spec.kinds]
     openness = 0.05 + 0.95 * sum(positions) / len(positions) / 100 if positions else 1.0
     on = [
         (values, prefix, kind)
@@ -119,23 +119,30 @@ def reports(spec: DeviceSpec) -> Iterator[tuple[str, int]]:
 
 def lamp(values: Mapping[str, Any], prefix: str, kind: str) -> float:
     """The brightness (percent) of a part that is on; a lamp that cannot be dimmed shines fully."""
-    return values.get(prefix + "brightness", 100 if kind == "light" else 0)
+    return _number(values.get(prefix + "brightness"), 100 if kind == "light" else 0)
+
+
+def _number(value: Any, otherwise: float) -> float:
+    """A value, or `otherwise` where the product lacks it or says it in words."""
+    return value if isinstance(value, (int, float)) else otherwise
 
 
 def _heating(values: Mapping[str, Any], prefix: str, kind: str) -> tuple[str, float, float] | None:
-    if kind not in THERMAL or prefix + "target_temperature" not in values:
+    target = values.get(prefix + "target_temperature")
+    if kind not in THERMAL or not isinstance(target, (int, float)):
         return None
     modes = {"air_conditioner": values.get(prefix + "ac_mode"), "thermostat": values.get(prefix + "mode", "heat")}
     mode = modes.get(kind, "heat")
     power = values.get(prefix + "fan_speed", values.get(prefix + "power_level"))
     share = POWER.get(power, 0.7)
-    return (mode, values[prefix + "target_temperature"], share) if mode in ("heat", "cool", "auto") else None
+    return (mode, target, share) if mode in ("heat", "cool", "auto") else None
 
 
 def _moistening(values: Mapping[str, Any], prefix: str, kind: str) -> tuple[str, float, float] | None:
     way = {"humidifier": "up", "dehumidifier": "down", "air_conditioner": "both"}.get(kind)
-    if way and prefix + "target_humidity" in values:
-        return way, values[prefix + "target_humidity"], 0.7
+    target = values.get(prefix + "target_humidity")
+    if way and isinstance(target, (int, float)):
+        return way, target, 0.7
     if kind == "air_conditioner":  # cold coils dry the air by the way, and in dry mode on purpose
         share = {"dry": 0.6, "cool": 0.3}.get(values.get(prefix + "ac_mode"))
         return ("down", MIDDLE, share) if share else None

@@ -103,19 +103,30 @@ def share_on(kind: str, scene: Scene) -> float:
 def settings(spec: DeviceSpec, scene: Scene, rng: random.Random) -> Values:
     """A device as people may have left it: drawn evenly, then bent to habit, then to what can be."""
     values = {path: attribute.sample(rng) for path, (_, attribute) in spec.attribute_index.items()}
-    for path in values:
-        if (share := SELDOM.get(path[path.rfind(".") + 1 :])) is not None:
-            values[path] = rng.random() < share
+    for path, share in _seldom(spec):
+        values[path] = rng.random() < share
     for prefix, kind in spec.kinds:
         if values.get(prefix + "state") in ("on", "off"):
             values[prefix + "state"] = "on" if rng.random() < share_on(kind, scene) else "off"
         for name, value in _habits(kind, scene, rng):
             _put(values, spec, prefix + name, value)
-        for name, value in _measured(values, rng):
+        for name, value in _measured(prefix, values, rng):
             _put(values, spec, prefix + name, value)
         for name, value in _entailed(kind, {name: values.get(prefix + name) for name in ENTAILING}):
             _put(values, spec, prefix + name, value)
     return values
+
+
+_SELDOM_OF: dict[str, tuple[tuple[str, float], ...]] = {}
+
+
+def _seldom(spec: DeviceSpec) -> tuple[tuple[str, float], ...]:
+    """(path, share) of what is seldom so, or nearly always; worked out once a specification."""
+    if spec.digest not in _SELDOM_OF:
+        truths = (path for path, (_, attribute) in spec.attribute_index.items() if attribute.type == "bool")
+        names = ((path, path.rpartition(".")[2]) for path in truths)
+        _SELDOM_OF[spec.digest] = tuple((path, SELDOM[name]) for path, name in names if name in SELDOM)
+    return _SELDOM_OF[spec.digest]
 
 
 def _habits(kind: str, scene: Scene, rng: random.Random) -> Iterable[tuple[str, Any]]:
@@ -170,14 +181,14 @@ def _habits(kind: str, scene: Scene, rng: random.Random) -> Iterable[tuple[str, 
             yield "fed_today", rng.randint(0, 6)
 
 
-def _measured(values: Values, rng: random.Random) -> Iterable[tuple[str, Any]]:
-    """Readings as they are in most homes, and the names that nobody has given yet."""
-    if "battery" in values or "battery_level" in values:
+def _measured(prefix: str, values: Values, rng: random.Random) -> Iterable[tuple[str, Any]]:
+    """Readings of a part as they are in most homes, and the names that nobody has given yet."""
+    if prefix + "battery" in values or prefix + "battery_level" in values:
         charge = rng.randint(15, 100) if rng.random() < 0.95 else rng.randint(1, 14)
         yield from (("battery", charge), ("battery_level", charge))
-    if "pm25" in values:
+    if prefix + "pm25" in values:
         yield "pm25", min(int(rng.lognormvariate(3, 0.8)), 300)
-    if "carbon_dioxide" in values:
+    if prefix + "carbon_dioxide" in values:
         yield "carbon_dioxide", min(420 + int(rng.lognormvariate(5.5, 0.8)), 5000)
     yield from (("carbon_monoxide", 0), ("alias", ""))
 

@@ -93,9 +93,10 @@ def furnish(
     lexicon: Lexicon,
     half: Half,
     rng: random.Random,
+    spoken_to: bool = False,
 ) -> tuple[Device, ...]:
-    """`count` devices (no more than the stock's capacity), in the order of the rooms."""
-    drawn = _draw_places(rooms, count, stock, rng)
+    """`count` devices (no more than the stock's capacity), in the order of the rooms; one to speak to, if asked for."""
+    drawn = _draw_places(rooms, count, stock, rng, spoken_to)
     ids = iter(rng.sample(dids, count))
     devices = []
     for room, pools in zip(rooms, drawn, strict=True):
@@ -111,27 +112,35 @@ def furnish(
 Pool = tuple[DeviceSpec, ...]  # products, of which one will be there
 
 
-def _draw_places(rooms: Sequence[Room], count: int, stock: Stock, rng: random.Random) -> list[list[Pool]]:
+def _draw_places(rooms: Sequence[Room], count: int, stock: Stock, rng: random.Random, spoken_to: bool) -> list[list[Pool]]:
     """What each room holds, drawn one by one from the priors of all rooms; the first one can be controlled."""
     places = [(i, offer) for i, room in enumerate(rooms) for offer in stock.offers(room.kind)]
     weights = [offer.weight for _, offer in places]
-    useful = [offer.weight if offer.useful else 0.0 for _, offer in places]
+    first = _first_weights([offer for _, offer in places], stock.priors.entrance if spoken_to else ())
     of_category: dict[str, list[int]] = {}
     for at, (_, offer) in enumerate(places):
         of_category.setdefault(offer.category, []).append(at)
     drawn: list[list[Pool]] = [[] for _ in rooms]
     held = [0] * len(places)
     for turn in range(count):
-        first = turn == 0 and any(useful)
-        (at,) = rng.choices(range(len(places)), useful if first else weights)
+        (at,) = rng.choices(range(len(places)), first if turn == 0 else weights)
         i, offer = places[at]
-        drawn[i].append(offer.useful if first else offer.products)
+        drawn[i].append((turn == 0 and offer.useful) or offer.products)
         held[at] += 1
         weights[at] = 0.0 if held[at] == offer.most else weights[at] * AGAIN
         if offer.category in stock.priors.one_a_home:
             for other in of_category[offer.category]:
                 weights[other] *= RARE
     return drawn
+
+
+def _first_weights(offers: Sequence[Offer], entrances: Sequence[Collection[str]]) -> list[float]:
+    """The weights of the first device: something to speak to if it is asked for, something to control if there is any."""
+    for kinds in (*entrances, None):
+        weights = [offer.weight if offer.useful and (kinds is None or offer.category in kinds) else 0.0 for offer in offers]
+        if any(weights):
+            return weights
+    return [offer.weight for offer in offers]
 
 
 def entrance(devices: Sequence[Device], priors: Priors, rng: random.Random) -> str | None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import calendar
 import math
 import random
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from datetime import datetime
 from functools import lru_cache
@@ -20,6 +20,7 @@ from pydantic import Field, model_validator
 
 from envs.documents import InputError
 from envs.homeenv.home import Device, Home, Room
+from envs.homeenv.physics import Moment, Outdoors
 from envs.homeenv.spec import SHIPPED, Catalogue
 from envs.homeenv.types import Model
 from envs.homemaker.climate import initial_state
@@ -45,9 +46,12 @@ class HomeRecipe(Model):
     scale: Scale | dict[Scale, float] | None = Field(None, description="a benchmark's scale, or several with weights")
     devices: Range = (2, 6)
     rooms: Range | None = Field(None, description="from the number of devices if left out")
+    entrance: bool = Field(False, description="always with a device to speak to; else as it comes")
     lexicon: Half = "train"
     categories: tuple[str, ...] | None = Field(None, description="only these categories; all if left out")
+    products: tuple[str, ...] | None = Field(None, description="only these products, by spid; all if left out")
     weather: tuple[str, ...] = Field((), description="EPW files and folders of them; empty: the bundled typical years")
+    forecast: int = Field(24, ge=0, description="hours of weather to come, for homes in which time passes")
     hemisphere: Hemisphere = Field("any", description="where the bundled years are told: southern ones half a year later")
     did_range: Range = (1001, 9999)
     ids: Literal["number", "slug"] = Field("number", description="slug: room and name, as Home Assistant makes ids")
@@ -94,8 +98,9 @@ DEFAULT = HomeRecipe()
 def make_home(seed: int, recipe: HomeRecipe = DEFAULT) -> Home:
     """The home of this seed, or `InputError` where the recipe cannot be met."""
     rng = random.Random(f"home {seed}")  # text seeds are hashed whole, so -1 and 1 differ
-    lexicon, stock = shipped_lexicon(), _stock(recipe.catalogue, recipe.categories)
-    sky = Weather.load(recipe.weather, recipe.hemisphere).sample(rng)
+    lexicon, stock = shipped_lexicon(), _stock(recipe.catalogue, recipe.categories, recipe.products)
+    year, minute = Weather.load(recipe.weather, recipe.hemisphere).draw(rng)
+    sky = year.at(minute)
     devices, rooms = recipe.draw_size(rng)
     wanted = rng.randint(*devices)
     for _ in range(TRIES):
@@ -108,18 +113,25 @@ def make_home(seed: int, recipe: HomeRecipe = DEFAULT) -> Home:
             where="HomeRecipe", remedy="allow more rooms, more categories or fewer devices",
         )  # fmt: skip
     dids = range(recipe.did_range[0], recipe.did_range[1] + 1)
-    furniture = furnish(layout, min(wanted, room_for), stock, dids, lexicon, recipe.lexicon, rng)
+    furniture = furnish(layout, min(wanted, room_for), stock, dids, lexicon, recipe.lexicon, rng, recipe.entrance)
     if recipe.ids == "slug":
         furniture = tuple(replace(device, did=device.slug) for device in furniture)
-    return _build(layout, furniture, sky, rng)
+    return _build(layout, furniture, sky, rng, forecast=tuple(year.ahead(minute, recipe.forecast)))
 
 
 def _build(
-    rooms: Sequence[Room], devices: Sequence[Device], sky: Sky, rng: random.Random, given: dict | None = None
+    rooms: Sequence[Room],
+    devices: Sequence[Device],
+    sky: Sky,
+    rng: random.Random,
+    given: dict | None = None,
+    forecast: Sequence[tuple[int, float, float, float]] = (),
 ) -> Home:
     state = initial_state(rooms, devices, sky, rng, given)
     spoken_to = entrance(devices, shipped_priors(), rng)
-    return Home.build(rooms, devices, state, calendar.timegm(sky.when.timetuple()), spoken_to)
+    clock = calendar.timegm(sky.when.timetuple())
+    moments = [Moment(clock + 60 * minutes, Outdoors(*weather)) for minutes, *weather in forecast]
+    return Home.build(rooms, devices, state, clock, spoken_to, moments)
 
 
 def _room_count(devices: int, rooms: Range | None, rng: random.Random) -> int:
@@ -132,17 +144,20 @@ def _room_count(devices: int, rooms: Range | None, rng: random.Random) -> int:
 
 
 @lru_cache(maxsize=64)
-def _stock(folders: tuple[str, ...], categories: tuple[str, ...] | None) -> Stock:
+def _stock(folders: tuple[str, ...], categories: tuple[str, ...] | None, products: tuple[str, ...] | None) -> Stock:
     """The products to choose from."""
     catalogue = _catalogue(folders)
-    known = {spec.category for spec in catalogue.values()}
-    if unknown := [category for category in categories or () if category not in known]:
-        raise InputError(
-            f"there are no devices of the category '{unknown[0]}'",
-            where="HomeRecipe.categories", remedy=f"known: {', '.join(sorted(known))}",
-        )  # fmt: skip
-    products = (catalogue[spid] for spid in sorted(catalogue))
-    return Stock([spec for spec in products if categories is None or spec.category in categories], shipped_priors())
+    categories = _known("categories", categories, {spec.category for spec in catalogue.values()})
+    chosen = (catalogue[spid] for spid in sorted(_known("products", products, catalogue)))
+    return Stock([spec for spec in chosen if spec.category in categories], shipped_priors())
+
+
+def _known(key: str, wanted: tuple[str, ...] | None, known: Collection[str]) -> Collection[str]:
+    """What is wanted (all, if nothing is said), or `InputError` if some of it is not known."""
+    if unknown := [name for name in wanted or () if name not in known]:
+        what = f"the catalogue has no {unknown[0]!r}"
+        raise InputError(what, where=f"HomeRecipe.{key}", remedy=f"known: {', '.join(sorted(known))}")
+    return known if wanted is None else wanted
 
 
 @lru_cache(maxsize=64)

@@ -11,6 +11,7 @@ from __future__ import annotations
 import io
 import math
 import random
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from functools import lru_cache
@@ -96,6 +97,13 @@ class Year:
             wind=between(self.wind),
         )  # fmt: skip
 
+    def ahead(self, minute: int, hours: int) -> Iterator[tuple[int, float, float, float]]:
+        """(minutes from now, celsius, percent, lux) at each of the next full hours; after New Year's Eve, the first."""
+        for hour in range(minute // 60 + 1, minute // 60 + 1 + hours):
+            at = hour % HOURS
+            values = self.temperature[at - 1], self.humidity[at - 1], self.daylight[at * CELLS]
+            yield (hour * 60 - minute, *(round(float(value), 1) for value in values))
+
 
 @dataclass(frozen=True)
 class Weather:
@@ -109,9 +117,14 @@ class Weather:
         files = (file for path in paths for file in _epw_files(path))
         return cls(tuple(map(_epw_year, files)) or _bundled_years(hemisphere))
 
+    def draw(self, rng: random.Random) -> tuple[Year, int]:
+        """A year and a minute of it, drawn evenly."""
+        return rng.choice(self.years), rng.randrange(HOURS * 60)
+
     def sample(self, rng: random.Random) -> Sky:
-        """A year, a day and a minute, drawn evenly."""
-        return rng.choice(self.years).at(rng.randrange(HOURS * 60))
+        """The sky of a year, a day and a minute, drawn evenly."""
+        year, minute = self.draw(rng)
+        return year.at(minute)
 
 
 @lru_cache(maxsize=64)

@@ -100,6 +100,15 @@ def test_homes(benchmark, devices: int) -> None:
     benchmark(lambda: make_home(next(seeds), recipe))
 
 
+@pytest.mark.parametrize("scale", ["simple", "medium", "complex"])
+def test_scales(benchmark, scale: str) -> None:
+    """Homes of the benchmarks' three scales."""
+    seeds = iter(range(10**9))
+    recipe = HomeRecipe(scale=scale)
+    make_home(0, recipe)
+    benchmark(lambda: make_home(next(seeds), recipe))
+
+
 def test_verified_trajectories(benchmark) -> None:
     """Author, filters and MCTS-Flow for one blueprint: homes of 2 to 6 devices, k_agent 3, 5 rollouts."""
     seeds = iter(range(10**9))

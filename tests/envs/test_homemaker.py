@@ -150,6 +150,11 @@ def test_people_speak_to_something_at_the_entrance():
         again = home_from_json(home_to_json(home))
         assert again.plan.entrance == home.plan.entrance and again.state_key() == home.state_key()
     assert seen == voices | doors
+    for seed in range(60):
+        plan = make_home(seed, HomeRecipe(devices=(1, 3), entrance=True)).plan
+        assert plan.by_did[plan.entrance].spec.category in voices
+    alone = make_home(1, HomeRecipe(devices=(2, 2), entrance=True, categories=("oven", "light"))).plan
+    assert alone.entrance is None, "what a recipe leaves out is not there to speak to"
     slugs = make_home(2, HomeRecipe(scale="medium", ids="slug")).plan
     assert slugs.entrance in slugs.by_did
 
@@ -200,6 +205,8 @@ def test_categories_limit_a_world():
         home = make_home(seed, HomeRecipe(devices=(6, 6), categories=("light", "air_conditioner")))
         assert {device.spec.category for device in home.plan.devices} <= {"light", "air_conditioner"}
         assert len(home.plan.devices) == 6
+    chosen = HomeRecipe(devices=(4, 4), categories=("light", "fan"), products=("100001", "100003", "100301"))
+    assert {d.spec.spid for seed in range(20) for d in make_home(seed, chosen).plan.devices} == {"100001", "100003"}
     oven = make_home(3, HomeRecipe(devices=(1, 1), categories=("oven",)))
     assert [oven.plan.by_room[device.room].kind for device in oven.plan.devices] == ["kitchen"]
 
@@ -510,6 +517,8 @@ def test_a_missing_epw_file_is_named(tmp_path):
 def test_recipes_that_cannot_be_met_are_refused():
     with pytest.raises(InputError, match="toaster"):
         make_home(0, HomeRecipe(categories=("toaster",)))
+    with pytest.raises(InputError, match="999999"):
+        make_home(0, HomeRecipe(products=("999999",)))
     with pytest.raises(InputError, match="devices"):
         make_home(0, HomeRecipe(devices=(9, 9), rooms=(2, 2), categories=("oven",)))
     both = ({"scale": "simple", "devices": (3, 4)}, {"hemisphere": "south", "weather": ("a.epw",)})
@@ -528,6 +537,30 @@ def test_a_user_adds_products(tmp_path):
     )
     home = make_home(4, HomeRecipe(devices=(2, 2), catalogue=(str(tmp_path),), categories=("samovar",)))
     assert [device.name for device in home.plan.devices] == ["tea kettle", "tea kettle"]
+
+
+def test_products_that_use_words_their_own_way_make_homes_too(tmp_path):
+    (tmp_path / "odd.yaml").write_text(
+        '- name: odd\n  userdata: {category: curtain, spid: "900001"}\n  attributes:\n'
+        '    - {name: state, type: str, options: ["on", "off"]}\n'
+        + "".join(
+            f'    - {{name: {name}, type: enum, options: ["some", "more"]}}\n'
+            for name in (
+                "position",
+                "brightness",
+                "target_temperature",
+                "target_humidity",
+                "gas",
+                "battery",
+                "alias",
+                "mode",
+            )
+        )
+        + '- name: odder\n  userdata: {category: heater, spid: "900002"}\n'
+        + "  attributes: [{name: target_temperature, type: str}]\n"
+    )
+    for seed in range(40):
+        make_home(seed, HomeRecipe(devices=(4, 4), catalogue=(str(tmp_path),), categories=("curtain", "heater")))
 
 
 def test_a_user_says_where_a_product_stands(tmp_path):

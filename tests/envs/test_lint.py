@@ -36,6 +36,16 @@ def test_the_shipped_catalogue_is_clean():
     assert not report.findings and len(report.specs) == len(Catalogue.shipped())
 
 
+def test_the_example_of_the_guide_is_clean(tmp_path):
+    guide = (Path(__file__).parents[2] / "docs" / "devices.md").read_text()
+    report = check(tmp_path, lamp=guide.split("```yaml\n")[1].split("```")[0])
+    assert not report.findings and [spec.name for spec in report.specs] == ["desk_lamp"]
+    listed = {
+        name for line in guide.splitlines() if line.startswith("| ") for name in line.split("|")[2].replace(",", " ").split()
+    }
+    assert {spec.category for spec in Catalogue.shipped().values()} <= listed
+
+
 def test_a_good_device_is_clean(tmp_path):
     report = check(tmp_path, lamp=GOOD)
     assert not report.findings and [spec.name for spec in report.specs] == ["lamp"]

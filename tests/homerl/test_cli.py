@@ -29,6 +29,7 @@ def test_a_home_is_made_and_checked(tmp_path: Path) -> None:
         (["check", "recipes/quickstrat.yaml"], "quickstart.yaml"),
         (["check", "recipes/smoke.yaml", "--sft.lerning_rate", "1"], "learning_rate"),
         (["make-home", "x.json", "--devices", "many"], "2-6"),
+        (["make-home", "x.json", "--scale", "huge"], "complex"),
         (["export", "no/such/run", "--to", "x"], "no/such/run"),
     ],
 )

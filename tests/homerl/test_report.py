@@ -229,7 +229,8 @@ def test_table_says_the_paired_gain_of_each_suite_in_100_columns(run):
         before, after = (list(read_rows(run / m / "bench" / suite / "results.jsonl")) for m in ("sft", "rlve"))
         gain = paired_difference(before, after)
         low, high = (f"{100 * bound:+.1f}".replace("-", "−") for bound in gain["interval"])
-        assert f"RLVE − SFT on {suite}: {100 * gain['gain']:+.1f} points (95 % {low} to {high})" in text
+        points = f"{100 * gain['gain']:+.1f}".replace("-", "−")
+        assert f"RLVE − SFT on {suite}: {points} points (95 % {low} to {high})" in text
 
 
 def test_gain_leaves_out_episodes_that_do_not_count(run):
