@@ -76,7 +76,7 @@ def test_spaces_contain_what_happens(home, toolset):
 @each_home
 def test_a_reset_begins_again_whatever_was_done(home):
     env = HomeEnv(home, (some_condition(home),))
-    key, calls = env.state_key(), list(lively_calls(env, 12, seed=2))
+    key, calls = env.state_key(), list(lively_calls(env, 40, seed=2))
     lives = []
     for seed in (5, 5, None):
         assert env.reset(seed=seed) == ("", {"progress": 0.0, "blocked": None, "error": None, "changed": ()})

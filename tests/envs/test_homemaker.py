@@ -19,9 +19,10 @@ from pydantic import ValidationError
 from envs.documents import InputError
 from envs.homeenv.home import Device, Home
 from envs.homeenv.home_file import home_from_json, home_to_json
+from envs.homeenv.physics import SHELLS, THERMAL
 from envs.homeenv.spec import Catalogue, RoomKind
 from envs.homemaker import furnish
-from envs.homemaker.climate import DARK, RUNNING, SHELLS, THERMAL, parts, room_air
+from envs.homemaker.climate import DARK, RUNNING, room_air
 from envs.homemaker.layout import ROOM_TYPES, draw_layout
 from envs.homemaker.lexicon import shipped_lexicon
 from envs.homemaker.make import HomeRecipe, HomeSampler, make_home
@@ -329,7 +330,7 @@ def test_homes_obey_the_climate():
 def works_on(aim: str, home: Home, device: Device) -> int:
     """How many parts of a device heat or cool, or moisten or dry."""
     state = home.state_of(device.did)
-    on = [(prefix, kind) for prefix, kind in parts(device.spec) if state.get(prefix + "state") == "on"]
+    on = [(prefix, kind) for prefix, kind in device.spec.kinds if state.get(prefix + "state") == "on"]
     if aim == "temperature":
         return sum(kind in THERMAL for _, kind in on)
     return sum(prefix + "target_humidity" in state for prefix, _ in on)
@@ -341,7 +342,7 @@ def test_no_device_does_what_it_could_not_have_begun():
     for home in homes():
         for device in home.plan.devices:
             state = home.state_of(device.did)
-            for prefix, _ in parts(device.spec):
+            for prefix, _ in device.spec.kinds:
                 state_of_part = {name: state.get(prefix + name) for name in ("state", "position", *RUNNING)}
                 if state_of_part["state"] == "off":
                     assert not any(state_of_part[name] for name in RUNNING)
