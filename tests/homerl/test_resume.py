@@ -244,7 +244,7 @@ def test_rlve_in_real_processes(rlve, tmp_path, launcher, settings):
 def play_suite(out: Path, count: int, begun: list[int], steps: int = 12, identity: str = "a") -> dict[str, Any]:
     suite = SuiteSettings(count=count, recipe=BlueprintRecipe(intents=(1, 1)))
     return run_suite(
-        suite, lambda: Expert(mistakes=0.3), EpisodeLimits(steps=steps), out, identity=identity, begin=begun.append
+        suite, lambda: Expert(mistakes=0.6), EpisodeLimits(steps=steps), out, identity=identity, begin=begun.append
     )
 
 
