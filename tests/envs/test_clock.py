@@ -16,7 +16,7 @@ from envs.homeenv.conditions import compile_condition
 from envs.homeenv.home import Device, Home, Room
 from envs.homeenv.home_file import home_from_json, home_to_json
 from envs.homeenv.physics import HUMIDITY_SECONDS, Inputs, Moment, Outdoors
-from envs.homeenv.spec import load_specs
+from envs.homeenv.spec import Catalogue, load_specs
 from envs.homemaker.make import HomeRecipe, HomeSampler, make_home
 
 DAY = 86400
@@ -310,3 +310,16 @@ def test_what_is_pending_is_part_of_the_state():
 def test_time_goes_forward_and_not_for_ever(seconds):
     with pytest.raises(ValueError, match="seconds"):
         advance(HomeSampler.sample_test(), seconds)
+
+
+def test_the_shipped_human_sensor_counts_how_long_nobody_moved():
+    """SMH-Bench's own state-driven trigger, on a product of the catalogue."""
+    sensor = Device("5267", "human sensor", "kitchen", Catalogue.shipped()["101802"])
+    air = {"temperature": 20.0, "humidity": 50.0, "brightness": 0.0}
+    values = {"human_detected": "no", "no_move_duration": 30, "illuminance": 0.0, "battery_level": 50, "alias": ""}
+    lamp = Device("1", "lamp", "kitchen", Catalogue.shipped()["100002"])
+    on = {"state": "on", "brightness": 50, "color_temperature": 3000}
+    states = {"outdoors": air, "kitchen": air, "5267": values, "1": on}
+    home = Home.build([Room("kitchen", "kitchen")], [sensor, lamp], states, 1000)
+    rule(home, ["device(5267).no_move_duration > 900"], did="1")
+    assert [f.clock for f in home.advance(3600)] == [1000 + 871] and home.get("1", "state") == "off"
