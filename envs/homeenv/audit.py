@@ -26,12 +26,18 @@ RULES: dict[str, str] = {
     "memory_limit": "the code used more memory than it may",
     "call_limit": "the code called the home more often than it may",
     "output_limit": "the code printed more than it may",
+    "code_limit": "the code is longer than it may be",
 }
 
 RESTRICTED_NAMES = frozenset(
     "getattr setattr delattr hasattr eval exec compile open input breakpoint globals locals vars dir "
     "__import__ __builtins__ __loader__ memoryview type object super classmethod staticmethod property".split()
 )
+FRAME_NAMES = frozenset(
+    "gi_frame gi_code gi_yieldfrom cr_frame cr_code cr_await ag_frame ag_code ag_await tb_frame tb_next f_back f_builtins "
+    "f_code f_globals f_locals co_code co_consts co_names func_globals func_code mro with_traceback".split()
+)
+ASYNC = (ast.Await, ast.AsyncFunctionDef, ast.AsyncFor, ast.AsyncWith)
 ALLOWED_IMPORTS = frozenset({"math", "json", "re", "datetime"})
 
 
@@ -52,14 +58,39 @@ def restricted_uses(tree: ast.AST) -> list[str]:
         line = getattr(node, "lineno", 0)
         if isinstance(node, ast.Name) and (node.id in RESTRICTED_NAMES or node.id.startswith("__")):
             found.append((line, node.id))
-        elif isinstance(node, ast.Attribute) and node.attr.startswith("_"):
+        elif isinstance(node, ast.Attribute) and _is_private(node.attr):
             found.append((line, "." + node.attr))
         elif isinstance(node, (ast.Import, ast.ImportFrom)):
             names = [a.name for a in node.names] if isinstance(node, ast.Import) else [node.module or "."]
             found += [(line, f"import {name}") for name in names if name not in ALLOWED_IMPORTS]
-        elif isinstance(node, (ast.ClassDef, ast.Global, ast.Nonlocal, ast.Await, ast.AsyncFunctionDef)):
+        elif isinstance(node, (ast.ClassDef, ast.Global, ast.Nonlocal, *ASYNC)) or getattr(node, "is_async", 0):
             found.append((line, type(node).__name__))
+        found += [(line, name) for name in _other_names(node) if name.startswith("__")]
+        if isinstance(node, ast.MatchClass):  # case str(name=x) reads the attribute `name`
+            found += [(line, "." + name) for name in node.kwd_attrs if _is_private(name)]
     return [what for _, what in sorted(found, key=lambda pair: pair[0])]
+
+
+def _is_private(attribute: str) -> bool:
+    return attribute.startswith("_") or attribute in FRAME_NAMES
+
+
+def _other_names(node: ast.AST) -> list[str]:
+    """The names that a node binds or imports other than by a `Name`."""
+    match node:
+        case ast.alias(name=name, asname=alias):
+            return [name, alias or name]
+        case ast.arg(arg=name):
+            return [name]
+        case (
+            ast.FunctionDef(name=str(name))
+            | ast.ExceptHandler(name=str(name))
+            | ast.MatchAs(name=str(name))
+            | ast.MatchStar(name=str(name))
+            | ast.MatchMapping(rest=str(name))
+        ):
+            return [name]
+    return []
 
 
 def parse_code(code: str) -> ast.Module:

@@ -17,6 +17,7 @@ from envs.homeenv.conditions import Condition, compile_condition
 from envs.homeenv.home import Home
 from envs.homeenv.sandbox import Limits, RunResult
 from envs.homeenv.tools import TOOLSETS, Tool
+from envs.homeenv.types import shown
 from envs.world import World
 
 TEXT = spaces.Text(max_length=1 << 16, charset=frozenset(map(chr, range(32, 127))) | {"\n"})
@@ -106,7 +107,7 @@ class HomeEnv(World):
         tool = self._toolset.get(name) if isinstance(name, str) else None
         if tool is None:
             known = ", ".join(self._toolset)
-            return RunResult("", Refused("unknown_tool", f"there is no tool {name!r} (there is {known})"))
+            return RunResult("", Refused("unknown_tool", f"there is no tool {shown(name)} (there is {known})"))
         arguments = {key: value for key, value in action.items() if key != "name"}
         return tool.run(self.engine.home, arguments, self._limits)
 

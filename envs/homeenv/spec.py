@@ -23,7 +23,7 @@ from pydantic import Field, ValidationError, model_validator
 from envs.documents import Document, InputError, read_yaml, validate
 from envs.homeenv.audit import Refused
 from envs.homeenv.expressions import Closure, ExpressionError, compile_expression, parse, path_of
-from envs.homeenv.types import Model, ValueType
+from envs.homeenv.types import Model, ValueType, shown
 
 
 class Attribute(ValueType):
@@ -169,7 +169,7 @@ class CompiledService:
         given = dict(zip((a.name for a in declared), args))
         for name, value in kwargs.items():
             if name in given or all(name != a.name for a in declared):
-                raise Refused("unknown_argument", f"{self.service.signature()} takes no further argument '{name}'")
+                raise Refused("unknown_argument", f"{self.service.signature()} takes no further argument {shown(name)}")
             given[name] = value
         bound = {}
         for argument in declared:
