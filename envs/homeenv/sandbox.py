@@ -2,7 +2,7 @@
 
 Invariants: nothing of the host is reachable but `device(did)`; its attributes are readable, its services
 alone are callable; a snippet that was refused is left where it next asks for the home, so it cannot catch a
-refusal and go on; calls before it stand. One pool a process, for all its threads, made on first use.
+refusal and go on; calls before it stand. One pool a process, for all its threads, made on first use; none after a fork.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ def _drive(session: MontySession, code: str, bridge: _Bridge, printed: CollectSt
 
     The last line keeps its value in the sandbox: as a result it would be copied to the host, however large.
     """
-    lookup = {"device": bridge.device}
+    lookup = {"device": lambda *args, **kwargs: bridge.device(args, kwargs)}  # no name of ours to collide with
     snapshot = session.feed_start(f"{code}\nNone", external_lookup=lookup, print_callback=printed)
     while bridge.refusal is None and not isinstance(snapshot, MontyComplete):
         snapshot = snapshot.resume_auto()
@@ -104,7 +104,7 @@ class _Bridge:
         self.home = home
         self.refusal: Refused | None = None
 
-    def device(self, *args: Any, **kwargs: Any) -> _Part:
+    def device(self, args: tuple, kwargs: dict[str, Any]) -> _Part:
         if len(args) + len(kwargs) > 1 or kwargs.keys() - {"did"}:
             raise self.refuse(Refused("unknown_argument", "device(did) takes a device id and nothing else"))
         did = next(iter((*args, *kwargs.values())), None)
@@ -155,42 +155,35 @@ class _Part(ClassInstance):
         self._bridge.call(self._did, self._prefix + name, args, kwargs)
 
 
-_POOLS: dict[int, Monty] = {}  # by process id: a forked child must neither use nor drop its parent's
+_POOL: Monty | None = None
+_OWNER: int | None = None  # the process that made the pool
 _MAKING = threading.Lock()
 
 
-def _renew_lock() -> None:
-    """In a forked child: another thread of the parent may have held it."""
-    global _MAKING
-    _MAKING = threading.Lock()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_renew_lock)
-
-
 def _pool() -> Monty:
-    """This process's pool, of a worker a core; a forked child makes its own."""
-    pool = _POOLS.get(os.getpid())
-    if pool is None:
+    """This process's pool. A child that was forked later has none: the pool's threads and locks do not survive a fork."""
+    global _POOL, _OWNER
+    if _OWNER not in (None, os.getpid()):
+        raise WorldError("this process was forked after its parent had used the sandbox: start it by 'spawn' instead")
+    if _POOL is None:
         with _MAKING:
-            pool = _POOLS.get(os.getpid()) or _new_pool()
-    return pool
+            if _POOL is None:
+                _OWNER = os.getpid()
+                _POOL = _make_pool().__enter__()
+                atexit.register(_close, _POOL, _OWNER)
+    return _POOL
 
 
-def _new_pool() -> Monty:
-    # A worker is recycled now and then, so that what a bomb made it take goes back to the system.
-    pool = Monty(max_processes=max(4, os.cpu_count() or 1), request_timeout=30, checkout_timeout=60,
-                 max_checkouts_per_worker=2000)  # fmt: skip
-    _POOLS[os.getpid()] = pool.__enter__()
-    atexit.register(_close, os.getpid())
-    return pool
+def _make_pool() -> Monty:
+    """Up to a worker a core; further threads wait their turn. Worn workers are replaced: bombs fragment memory."""
+    most = max(4, os.cpu_count() or 1)
+    return Monty(max_processes=most, request_timeout=30, checkout_timeout=60, max_checkouts_per_worker=2000)
 
 
-def _close(maker: int) -> None:
+def _close(pool: Monty, owner: int) -> None:
     """At exit; a forked child inherits the appointment, but not the workers."""
-    if maker == os.getpid():
-        _POOLS[maker].__exit__(None, None, None)
+    if owner == os.getpid():
+        pool.__exit__(None, None, None)
 
 
 def _deterministic(home: Home) -> dict[str, Any]:
@@ -222,7 +215,7 @@ def _limit_refusal(error: MontyError) -> Refused | None:
         ("TimeoutError: feed time limit exceeded", "time_limit"),
         ("MemoryError: memory limit exceeded", "memory_limit"),
         ("MemoryError: the worker exceeded", "memory_limit"),
-        ("RuntimeError: suspension limit", "call_limit"),
+        ("RuntimeError: suspension limit ", "call_limit"),
     ):  # the sandbox's own words: a snippet may raise errors of these types itself
         if text.startswith(start):
             return Refused(rule, text)
