@@ -119,7 +119,8 @@ class _Bridge:
             raise self.refuse(refusal) from None
 
     def refuse(self, refusal: Refused) -> Refused:
-        self.refusal = refusal
+        """The refusal to raise. What is kept is never raised: its traceback would hold the session and all arguments."""
+        self.refusal = Refused(refusal.rule, refusal.message)
         return refusal
 
 
