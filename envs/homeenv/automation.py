@@ -23,6 +23,7 @@ from croniter import CroniterBadCronError, CroniterBadDateError, croniter
 from envs.homeenv.audit import Refused
 from envs.homeenv.conditions import Condition, ConditionError, compile_condition
 from envs.homeenv.home import Home, Plan
+from envs.homeenv.types import shown
 
 TIME_CRON = re.compile(r"\s*time_cron\s*={1,2}\s*(.+?)\s*$")
 QUARTZ_DAY = re.compile(r"(?<![#\w])([1-7])(?!\w)")
@@ -139,7 +140,7 @@ def checked_action(plan: Plan, action: Mapping[str, Any]) -> Action:
     if not isinstance(arguments, Mapping) or not all(isinstance(key, str) for key in arguments):
         raise Refused("wrong_type", "the arguments of an action are an object")
     if did not in plan.by_did:
-        raise Refused("unknown_device", f"there is no device {did!r}")
+        raise Refused("unknown_device", f"there is no device {shown(did)}")
     if (did, locator) not in plan.services:
         known = ", ".join(plan.by_did[did].spec.service_index) or "no services"
         raise Refused("unknown_service", f"{plan.by_did[did].name} {did} has no service '{locator}' (it has {known})")

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from envs.homeenv.audit import Refused
 from envs.homeenv.physics import Air, Moment, Wiring, bias_of
 from envs.homeenv.spec import CompiledService, DeviceSpec
-from envs.homeenv.types import ValueType
+from envs.homeenv.types import ValueType, shown
 
 if TYPE_CHECKING:
     from envs.homeenv.automation import Rule
@@ -140,7 +140,7 @@ class Plan:
             offset = self.by_did[owner].spec.attribute_index.get(path, (None,))[0]
             if offset is None:
                 known = ", ".join(self.by_did[owner].spec.attribute_index)
-                raise Refused("unknown_attribute", f"device {owner} has no attribute '{path}' (it has {known})")
+                raise Refused("unknown_attribute", f"device {owner} has no attribute {shown(path)} (it has {known})")
             return self.base[owner] + offset
         if owner not in self.base:
             raise Refused("unknown_device", f"there is no device or room '{owner}'")
@@ -247,10 +247,10 @@ class Home:
 
     def _unknown(self, did: Any, service: str) -> Refused:
         if not isinstance(did, str) or did not in self.plan.by_did:
-            return Refused("unknown_device", f"there is no device {did!r}")
+            return Refused("unknown_device", f"there is no device {shown(did)}")
         device = self.plan.by_did[did]
         known = ", ".join(device.spec.service_index) or "no services"
-        return Refused("unknown_service", f"{device.name} {did} has no service '{service}' (it has {known})")
+        return Refused("unknown_service", f"{device.name} {did} has no service {shown(service)} (it has {known})")
 
     def diff(self, other: Home) -> list[Change]:
         """Every slot in which `other` differs, `before` being this home's value."""

@@ -24,7 +24,7 @@ from envs.documents import Document, InputError, read_yaml, validate
 from envs.explain import Problems
 from envs.homeenv.audit import Refused
 from envs.homeenv.expressions import Closure, ExpressionError, compile_expression, parse, path_of
-from envs.homeenv.types import Model, ValueType
+from envs.homeenv.types import Model, ValueType, shown
 
 PART_KINDS = {"light": "light", "heater": "heater", "ac": "air_conditioner", "floor_heating": "heater", "dryer": "dryer"}
 SHIPPED = Path(__file__).resolve().parent / "catalogue"
@@ -228,7 +228,7 @@ class CompiledService:
         given = dict(zip((a.name for a in declared), args))
         for name, value in kwargs.items():
             if name in given or all(name != a.name for a in declared):
-                raise Refused("unknown_argument", f"{self.service.signature()} takes no further argument '{name}'")
+                raise Refused("unknown_argument", f"{self.service.signature()} takes no further argument {shown(name)}")
             given[name] = value
         if missing := [repr(a.name) for a in declared if a.required and a.name not in given]:
             raise Refused("missing_argument", f"{self.service.signature()} needs {' and '.join(missing)}")

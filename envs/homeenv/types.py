@@ -9,6 +9,8 @@ from __future__ import annotations
 import math
 import random
 import re
+from collections.abc import Iterator
+from itertools import islice
 from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
@@ -20,6 +22,7 @@ HEX = re.compile(r"#[0-9a-f]{6}")
 NUMBERS = ("int", "float")
 LARGEST = 1 << 63  # no device knows larger numbers, and floats cannot hold them all
 SHOWN = 80  # characters of a refused value
+LONGEST = 10_000  # no device knows longer texts and lists
 
 
 class Model(BaseModel):
@@ -88,6 +91,8 @@ class ValueType(Model):
         kind = self.type
         if kind in NUMBERS and isinstance(value, int) and abs(value) > LARGEST:
             raise Refused("out_of_range", f"{what} = {shown(value)} is too large")
+        if kind in ("str", "list", "dict") and isinstance(value, (str, list, tuple, dict)) and len(value) > LONGEST:
+            raise Refused("out_of_range", f"{what} = {shown(value)} is too long")
         if kind == "bool" and isinstance(value, bool):
             return value
         if kind == "int" and isinstance(value, int) and not isinstance(value, bool):
@@ -112,7 +117,7 @@ class ValueType(Model):
 
     def _typed_dict(self, pairs: dict, what: str) -> tuple:
         names = {item.name for item in self.items}
-        if set(pairs) != names:
+        if len(pairs) != len(names) or not all(name in pairs for name in names):
             raise Refused("wrong_type", f"{what} needs exactly the keys {', '.join(sorted(names))}")
         return tuple((item.name, item.check(pairs[item.name], f"{what}.{item.name}")) for item in self.items)
 
@@ -149,28 +154,47 @@ class ValueType(Model):
 
 
 def shown(value: Any) -> str:
-    """A value as messages quote it: short, and with nothing of the host in it."""
-    try:
-        text = repr(value) if _is_plain(value) else "an object"
-    except (ValueError, RecursionError):  # an integer of thousands of digits, endless nesting
-        return "a value too long to show"
+    """A value as messages quote it: short, and with nothing of the host in it. No more of it is read than shown."""
+    text = "".join(islice(_pieces(value), SHOWN + 1))
     return text if len(text) <= SHOWN else f"{text[: SHOWN - 3]}..."
 
 
-def _is_plain(value: Any) -> bool:
-    if isinstance(value, dict):
-        return all(_is_plain(part) for pair in value.items() for part in pair)
-    if isinstance(value, (list, tuple)):
-        return all(map(_is_plain, value))
-    return value is None or type(value) in (bool, int, float, str)
+def _pieces(value: Any) -> Iterator[str]:
+    """The text of a value, piece by piece: what refers to itself, or doubles at each depth, has no end."""
+    if value is None or type(value) in (bool, float):
+        yield repr(value)
+    elif type(value) is int:
+        yield repr(value) if abs(value) < 10**SHOWN else "a number too long to show"
+    elif isinstance(value, str):
+        yield repr(value[: SHOWN + 1])
+    elif isinstance(value, (list, tuple)):
+        yield "(" if isinstance(value, tuple) else "["
+        for i, part in enumerate(value):
+            if i:
+                yield ", "
+            yield from _pieces(part)
+        yield ("," if len(value) == 1 else "") + ")" if isinstance(value, tuple) else "]"
+    elif isinstance(value, dict):
+        yield "{"
+        for i, (key, part) in enumerate(value.items()):
+            if i:
+                yield ", "
+            yield from _pieces(key)
+            yield ": "
+            yield from _pieces(part)
+        yield "}"
+    else:
+        yield "an object"
 
 
 def _as_dict(value: Any) -> dict | None:
-    """A dict, or the pairs that stand for one in a home's values and files."""
-    try:
-        return dict(value) if isinstance(value, (dict, list, tuple)) else None
-    except (TypeError, ValueError):
+    """A dict, or the pairs that stand for one in a home's values and files. Keys are texts: quick to hash."""
+    if isinstance(value, dict):
+        return value
+    if not isinstance(value, (list, tuple)):
         return None
+    pairs = all(isinstance(pair, (list, tuple)) and len(pair) == 2 and isinstance(pair[0], str) for pair in value)
+    return dict(value) if pairs else None
 
 
 def _number(value: float) -> str:

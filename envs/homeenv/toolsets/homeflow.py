@@ -9,17 +9,18 @@ from envs.homeenv.audit import Refused
 from envs.homeenv.home import Home
 from envs.homeenv.sandbox import Limits, RunResult, run_code
 from envs.homeenv.tools import Tool, render
+from envs.homeenv.types import shown
 
 
 def query_status(home: Home, arguments: Mapping[str, Any], limits: Limits) -> RunResult:
     """The live state of one device, or of every device of a room."""
     if did := arguments.get("did"):
         if did not in home.plan.by_did:
-            raise Refused("unknown_device", f"there is no device {did!r}")
+            raise Refused("unknown_device", f"there is no device {shown(did)}")
         found = [home.plan.by_did[did]]
     elif room := arguments.get("room"):
         if room not in home.plan.by_room:
-            raise Refused("unknown_room", f"there is no room {room!r}")
+            raise Refused("unknown_room", f"there is no room {shown(room)}")
         found = list(home.devices(room=room))
     else:
         raise Refused("missing_argument", "query_status needs 'did' or 'room'")
@@ -30,7 +31,7 @@ def query_spec(home: Home, arguments: Mapping[str, Any], limits: Limits) -> RunR
     """What a device's attributes and services are."""
     did = arguments["did"]
     if did not in home.plan.by_did:
-        raise Refused("unknown_device", f"there is no device {did!r}")
+        raise Refused("unknown_device", f"there is no device {shown(did)}")
     spec = home.plan.by_did[did].spec
     lines = [f"{path}: {attribute.describe()}" for path, (_, attribute) in spec.attribute_index.items()]
     for path, compiled in spec.service_index.items():

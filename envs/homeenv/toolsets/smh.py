@@ -14,6 +14,7 @@ from envs.homeenv.automation import Rule, make_rule
 from envs.homeenv.home import Device, Home
 from envs.homeenv.sandbox import Limits, RunResult
 from envs.homeenv.tools import Tool, render
+from envs.homeenv.types import shown
 
 MOST_DEVICES = 50  # listed by one query, so that nothing lists a whole large home with its state at once
 
@@ -32,9 +33,9 @@ def query_device(home: Home, arguments: Mapping[str, Any], limits: Limits) -> Ru
 def _matching(home: Home, wanted: Mapping[str, Any]) -> Iterator[Device]:
     did, room, tags = wanted.get("did"), wanted.get("room"), set(wanted.get("tags", ()))
     if did is not None and did not in home.plan.by_did:
-        raise Refused("unknown_device", f"there is no device {did!r}")
+        raise Refused("unknown_device", f"there is no device {shown(did)}")
     if room is not None and room not in home.plan.by_room:
-        raise Refused("unknown_room", f"there is no room {room!r}")
+        raise Refused("unknown_room", f"there is no room {shown(room)}")
     for device in home.devices(room=room):
         if did in (None, device.did) and tags <= tags_of(device):
             yield device
@@ -123,7 +124,7 @@ def _rule(home: Home, id: str) -> tuple[int, Rule]:
         if rule.id == id:
             return index, rule
     known = ", ".join(rule.id for rule in home.rules) or "none"
-    raise Refused("unknown_automation", f"there is no automation {id!r} (there is {known})")
+    raise Refused("unknown_automation", f"there is no automation {shown(id)} (there is {known})")
 
 
 ACTION = {
