@@ -62,7 +62,7 @@ def run_code(code: str, home: Home, limits: Limits = Limits()) -> RunResult:
             raise Refused("code_limit", f"the code has {len(code)} characters, more than {limits.code}")
         audit_code(code)
     except Refused as refusal:
-        return RunResult("", refusal)
+        return RunResult("", refusal.with_traceback(None))
     bridge = _Bridge(home)
     printed = CollectString(max_bytes=_most_bytes(limits))
     try:
