@@ -3,6 +3,8 @@
 Invariants: nothing of the host is reachable but `device(did)`; its attributes are readable, its services
 alone are callable; a snippet that was refused is left where it next asks for the home, so it cannot catch a
 refusal and go on; calls before it stand. One pool a process, for all its threads, made on first use; none after a fork.
+Known gap: arguments are copied to the host before they can be checked, and no limit bounds that: a dict or set whose
+keys are tuples that share their parts, or whose hashes collide, takes the host as long as hashing it does.
 """
 
 from __future__ import annotations
