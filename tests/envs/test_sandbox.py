@@ -145,6 +145,23 @@ def test_a_refusal_cannot_be_swallowed(caught):
     assert changed == ["1001.brightness"], "what came before stands, what came after did not happen"
 
 
+@pytest.mark.parametrize("code", ["device('1001').set_hs_color([1] * 1000)", "device('9')", "import os", "device('1001').x"])
+def test_a_refusal_that_is_kept_keeps_no_frames(code):
+    refusal = run(code)[0].refusal
+    assert refusal.__traceback__ is None and refusal.__context__ is None
+
+
+def test_a_refused_snippet_is_left_at_its_next_call():
+    result, changed = run("while True:\n  try:\n    device('9')\n  except Exception:\n    print(50)")
+    assert result.refusal.rule == "unknown_device" and result.output == "50\n" and not changed
+
+
+def test_code_that_is_too_long_is_not_even_parsed(monkeypatch):
+    monkeypatch.setattr(sandbox, "audit_code", None)
+    result, _ = run("#" * 101, Limits(code=100))
+    assert result.refusal.rule == "code_limit"
+
+
 def test_finally_does_not_run_on():
     result, changed = run("try:\n  device('9').x()\nfinally:\n  device('1001').turn_off()")
     assert result.refusal.rule == "unknown_device" and not changed
