@@ -150,7 +150,7 @@ def _move(home: Home, to: int, end: int, watched: Watched) -> None:
     home.clock = to
     if (weather := _weather_at(home, to)) is not None:
         for slot, value in enumerate(weather):
-            home.set(slot, value)
+            home.set(slot, value + 0.0)  # one zero, not two
         home.air = tuple([air.changed(to, weather, air.devices) for air in home.air])
     _show(home, None if to == end else watched)
     home.stirred = False
