@@ -167,7 +167,8 @@ def test_each_fault_is_put_where_it_belongs(agent, user, outcome):
 
 
 def test_a_sandbox_that_is_gone_is_the_worlds_fault(monkeypatch):
-    with Monty(max_processes=1, checkout_timeout=3) as pool:
+    several()  # made through the sandbox, so made before it is gone
+    with Monty(max_processes=1, checkout_timeout=0.5) as pool:
         monkeypatch.setattr(sandbox, "_pool", lambda: pool)
         with pool.checkout():
             assert played(Says(NOTHING)).outcome is Outcome.WORLD_ERROR, "no worker is free"
