@@ -52,6 +52,8 @@ def settle(home: Home) -> list[Fired]:
     """Let the rules see the present state and act on it: after calls, and at every event."""
     fired: list[Fired] = []
     if home.rules:
+        if home.air is not None:
+            breathe(home)  # what was done before; `_act` looks at the rooms of its own calls alone
         _count(home, 0)
         while (index := _first_due(home)) is not None:
             fired.append(_act(home, index))

@@ -324,3 +324,17 @@ def test_the_shipped_human_sensor_counts_how_long_nobody_moved():
     home = Home.build([Room("kitchen", "kitchen")], [sensor, lamp], states, 1000)
     rule(home, ["device(5267).no_move_duration > 900"], did="1")
     assert [f.clock for f in home.advance(3600)] == [1000 + 871] and home.get("1", "state") == "off"
+
+
+def test_what_the_agent_did_is_not_lost_on_the_air_when_a_rule_acts_elsewhere():
+    home = HomeSampler.sample_test()
+    home.advance(1)  # from now on the air takes notice
+    rule(home, ['device("1001").state == "off"'], did="1003", service="turn_on")
+    quiet = home.fork()
+    quiet.rules = ()
+    for twin in (home, quiet):
+        twin.call("1002", "set_target_temperature", (16,))
+        twin.call("1001", "turn_off")
+    assert len(settle(home)) == 1 and home.get("1003", "state") == "on"
+    home.advance(7200), quiet.advance(7200)
+    assert home.get("living room", "temperature") == quiet.get("living room", "temperature") < 22
