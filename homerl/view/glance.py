@@ -6,30 +6,52 @@ speak as well as the shipped ones; a device that is off says no more than that.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import colorsys
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
 from envs.homeenv.spec import Attribute, Component, DeviceSpec
-from envs.homeenv.types import NUMBERS, ValueType
+from envs.homeenv.types import HEX, NUMBERS, ValueType
 
 Tone = Literal["on", "off", "alert", "plain"]
-TONES: tuple[Tone, ...] = ("alert", "on", "plain", "off")  # a device has the first that a part of it has
-IDLE = {"off", "locked", "closed", "docked", "idle", "standby", "stopped", "paused"}
-ALERT = {"unlocked", "open", "jammed", "leak", "alarm"}
-SHORT = 24  # characters; an attribute beyond the first is said only if it fits
-# How an attribute is said, the most telling first; others come after these, as "name value".
-SAID = {
-    "position": "{} open", "playing": "{}", "running": "{}", "motion": "{}", "ac_mode": "{}",
-    "target_temperature": "→ {}", "target_humidity": "→ {}", "brightness": "{}", "speed": "speed {}",
-    "temperature": "{}", "humidity": "{}", "illuminance": "{}", "pm25": "PM2.5 {}", "program": "{}", "mode": "{}",
-    "source": "{}", "fan_speed": "fan {}", "volume": "volume {}", "fridge_temperature": "fridge {}",
-    "freezer_temperature": "freezer {}",
+TONES: tuple[Tone, ...] = ("alert", "on", "off", "plain")  # a device has the first that a part of it has
+STATES = ("state", "work_state", "contact")  # what a device is doing, by the names that brands have for it
+IDLE = {"off", "locked", "closed", "docked", "charging", "disarmed", "idle", "standby", "stopped", "paused"}
+ALERT = {
+    "unlocked", "open", "jammed", "alarm", "triggered", "smoke", "leak", "gas", "ringing", "tampered", "obstructed",
+    "overloaded", "offline", "door open", "window open", "tank empty", "tank full", "bin full", "lint full", "food empty",
 }  # fmt: skip
-NOT = {"playing": "silent", "motion": "no motion", "running": "ready"}
+HARMFUL = {"carbon_monoxide", "open_zones"}  # numbers that should be zero, and say nothing while they are
+SHORT = 24  # characters; an attribute beyond the first is said only if it fits
+# What a bool says where it is true and where it is false; others say their name, or nothing.
+TRUTH = {
+    **{name: (name, f"no {name}") for name in ("motion", "smoke", "leak", "gas", "vibration")},
+    **dict.fromkeys(("human_detected", "presence", "occupancy"), ("someone there", "nobody there")),
+    "playing": ("playing", "silent"), "ringing": ("ringing", "silent"), "pressed": ("someone rings", "nobody rings"),
+    "running": ("running", "ready"), "watering": ("watering", "not watering"), "recording": ("recording", "not recording"),
+    "rain_detected": ("rain", ""), "brewing": ("brewing", ""), "online": ("", "offline"), "on_base": ("", "off its base"),
+}  # fmt: skip
+YES_NO = {"yes": True, "no": False}
+# How numbers and words are said, the most telling first; others come after these, as "name value".
+SAID = {
+    "position": "{} open", "carbon_monoxide": "CO {}", "ac_mode": "{}", "current_temperature": "{}",
+    "current_water_temperature": "{}", "target_temperature": "→ {}", "target_water_temperature": "→ {}",
+    "current_humidity": "{}", "target_humidity": "→ {}", "brightness": "{}", "screen_brightness": "{}",
+    "speed": "speed {}", "speed_level": "speed {}", "power": "{}", "power_level": "power {}", "pm25": "PM2.5 {}",
+    "carbon_dioxide": "CO₂ {}", "temperature": "{}", "humidity": "{}", "illuminance": "{}",
+    "no_move_duration": "still for {}", "program": "{}", "mode": "{}", "work_mode": "{}", "drink": "{}", "minutes": "{}",
+    "source": "{}", "fan_speed": "fan {}", "volume": "volume {}", "volume_level": "volume {}",
+    "fridge_temperature": "fridge {}", "freezer_temperature": "freezer {}", "battery": "battery {}",
+    "battery_level": "battery {}",
+}  # fmt: skip
+RANK = {name: rank for rank, name in enumerate((*TRUTH, *SAID))}
 FIRM = "\N{NO-BREAK SPACE}"
-LEVELS = ("position", "brightness")  # shown as a bar
-UNITS = {"celsius": "°C", "percentage": "%", "lux": "lx", "kelvin": "K", "minute": "min", "ug/m3": "µg/m³"}
+LEVELS = ("position", "brightness", "screen_brightness")  # shown as a bar
+UNITS = {
+    "celsius": "°C", "percentage": "%", "lux": "lx", "kelvin": "K", "second": "s", "minute": "min", "hour": "h",
+    "watt": "W", "litre": "l", "ug/m3": "µg/m³",
+}  # fmt: skip
 WARM, DAYLIGHT = (255, 190, 110), (220, 233, 255)  # white light of 2700 K and of 6500 K
 
 
@@ -43,17 +65,25 @@ class Glance:
     tint: str | None = None
 
 
+@dataclass(frozen=True)
+class Said:
+    """What one attribute says; what is more telling sorts first."""
+
+    rank: tuple[bool, int, bool]
+    words: str
+    tone: Tone
+    measured: bool
+
+
 def glance(spec: DeviceSpec, values: Mapping[str, Any]) -> Glance:
     """The device as its tile shows it."""
     parts = {prefix: _part(prefix, part, values) for prefix, part in spec.parts() if part.attributes}
-    if len(parts) < 2:
-        return next(iter(parts.values()), Glance("plain", ""))
     shown = list(parts.values())
-    tone = next(tone for tone in TONES if any(part.tone == tone for part in shown))
-    speaking = ((prefix[:-1].replace("_", " "), part) for prefix, part in parts.items() if part.tone != "off")
-    words = ", ".join(f"{name} {part.words}".strip() for name, part in speaking) or shown[0].words
+    tone = next((tone for tone in TONES if any(part.tone == tone for part in shown)), "plain")
+    words = shown[0].words if len(shown) == 1 else _together(parts, tone)
     level = next((part.level for part in shown if part.level is not None), None)
-    return Glance(tone, words, level, next((part.tint for part in shown if part.tint), None))
+    tint = next((part.tint for part in shown if part.tint), None) if tone == "on" else None
+    return Glance(tone, words or _nothing(spec, values), level, tint)
 
 
 def say(kind: ValueType, value: Any) -> str:
@@ -64,31 +94,110 @@ def say(kind: ValueType, value: Any) -> str:
         return ", ".join(f"{name} {part}" for name, part in value)
     if isinstance(value, tuple):
         return ", ".join(map(str, value))
-    if kind.unit == "degree":
+    return _measured(value, kind.unit)
+
+
+def _measured(value: Any, unit: str | None) -> str:
+    if unit == "degree":
         return f"{value}°"
-    return f"{value}{FIRM}{UNITS.get(kind.unit, kind.unit)}" if kind.unit else str(value)
+    return f"{value}{FIRM}{UNITS.get(unit, unit)}" if unit else str(value)
+
+
+def _together(parts: Mapping[str, Glance], tone: Tone) -> str:
+    """What several parts say: the urgent ones first, of those that are off no more than that if all are."""
+    speaking = sorted((part for part in parts.items() if part[1].words), key=lambda part: TONES.index(part[1].tone))
+    said = [_named(prefix, part.words) for prefix, part in speaking if part.tone != "off"]
+    if tone == "off":
+        said.insert(0, speaking[0][1].words.partition(" · ")[0])
+    return ", ".join(said)
+
+
+def _named(prefix: str, words: str) -> str:
+    """A component with its words; that it is on goes without saying if there is more to say."""
+    return f"{prefix[:-1].replace('_', FIRM)}{FIRM}{words.removeprefix('on · ')}" if prefix else words
+
+
+def _nothing(spec: DeviceSpec, values: Mapping[str, Any]) -> str:
+    """What a device says of which all is false or zero."""
+    false = (path for path in spec.attribute_index if values[path] in (False, 0))
+    return next((f"no {path.replace('.', ' ').replace('_', ' ')}" for path in false), "")
 
 
 def _part(prefix: str, part: Component, values: Mapping[str, Any]) -> Glance:
-    """One component, or the device itself."""
+    """One component, or the device itself. While it is idle, how it is set tells nothing, but what it measures does."""
     mine = {a.name: values[prefix + a.name] for a in part.attributes}
-    state = _word(mine["state"]) if "state" in mine else None
-    tone = _tone(state, mine)
+    key = next((name for name in STATES if name in mine), None)
+    state = _word(mine[key]) if key else None
     if state == "off":
         return Glance("off", "off")
-    order = {name: rank for rank, name in enumerate(SAID)}
-    telling = sorted((a for a in part.attributes if a.name != "state"), key=lambda a: order.get(a.name, len(order)))
-    words = state or ""
-    for said in _telling(telling, mine, state is not None):
-        if words and len(words) + len(said) + 3 > SHORT and (state is None or " · " in words):
+    others = (a for a in part.attributes if a.name != key)
+    said = [said for a in others if (said := _said(a, mine[a.name], state is not None))]
+    tones = {_tone(state), *(one.tone for one in said)}
+    tone = next(tone for tone in TONES if tone in tones)
+    telling = [one for one in said if tone != "off" or one.measured or one.tone != "plain"]
+    words = _fitting(state, [one.words for one in sorted(telling, key=lambda one: one.rank)])
+    return Glance(tone, words, _level(part, mine), _tint(mine) if tone == "on" else None)
+
+
+def _fitting(state: str | None, said: list[str]) -> str:
+    """The state, the first of what is said, and of the others what there is room for."""
+    words, sure = [state] if state else [], 2 if state else 1
+    for one in said:
+        if len(words) >= sure and len(" · ".join((*words, one))) > SHORT:
             break
-        words = f"{words} · {said}" if words else said
-    return Glance(tone, words, _level(part, mine), _tint(part, mine) if tone == "on" else None)
+        words.append(one)
+    return " · ".join(words)
 
 
 def _word(state: Any) -> str:
     """A state as people say it; some devices keep theirs as a bool."""
     return ("on" if state else "off") if isinstance(state, bool) else str(state).lower().replace("_", " ")
+
+
+def _tone(state: str | None) -> Tone:
+    if state is None:
+        return "plain"
+    return "alert" if state in ALERT else "off" if state in IDLE else "on"
+
+
+def _said(attribute: Attribute, value: Any, has_state: bool) -> Said | None:
+    """What an attribute says, if anything."""
+    if attribute.options:
+        value = YES_NO.get(value, value)
+    words, tone = _truth(attribute.name, value, has_state) if isinstance(value, bool) else _value(attribute, value)
+    rank = (tone != "alert", RANK.get(attribute.name, len(RANK)), not attribute.read_only)
+    return Said(rank, words.replace("_", " "), tone, attribute.read_only) if words else None
+
+
+def _truth(name: str, value: bool, has_state: bool) -> tuple[str, Tone]:
+    """A bool; that it is false matters if it is bad, or if no state tells what the device does."""
+    true, false = TRUTH.get(name, (name.replace("_", " "), ""))
+    words = true if value else false
+    if words in ALERT:
+        return words, "alert"
+    if has_state and not value:
+        return "", "plain"
+    return words.replace(" ", FIRM), ("on" if value else "off") if true and false else "plain"
+
+
+def _value(attribute: Attribute, value: Any) -> tuple[str, Tone]:
+    """A number or a word; longer things, and names that nobody gave, say nothing."""
+    name = attribute.name
+    if attribute.type not in (*NUMBERS, "enum", "str") or value == "" or (name in HARMFUL and not value):
+        return "", "plain"
+    if name == "position" and value == 0:
+        return "closed", "plain"
+    said = SAID.get(name, f"{name.replace('_', ' ')} {{}}").replace(" ", FIRM)
+    return said.format(_brief(attribute, value)), "alert" if name in HARMFUL else "plain"
+
+
+def _brief(kind: ValueType, value: Any) -> str:
+    """A value for the eye: large numbers rounded, long times in minutes or hours."""
+    if kind.type not in NUMBERS:
+        return str(value)
+    if kind.unit == "second" and value >= 120:
+        return f"{value / 3600:.1f}{FIRM}h" if value >= 7200 else f"{value / 60:.0f}{FIRM}min"
+    return _measured(f"{value:,.0f}", kind.unit) if abs(value) >= 1000 else say(kind, value)
 
 
 def _level(part: Component, mine: Mapping[str, Any]) -> int | None:
@@ -99,40 +208,25 @@ def _level(part: Component, mine: Mapping[str, Any]) -> int | None:
     return None
 
 
-def _tone(state: str | None, mine: Mapping[str, Any]) -> Tone:
-    if state in ALERT:
-        return "alert"
-    active = [mine[name] for name in NOT if isinstance(mine.get(name), bool)]
-    if state is not None:
-        return "off" if state in IDLE else "on"
-    return ("on" if any(active) else "off") if active else "plain"
-
-
-def _telling(attributes: list[Attribute], mine: Mapping[str, Any], has_state: bool) -> Iterator[str]:
-    """What attributes say; a bool says its name, and where it is false what that means, if it alone tells the state."""
-    for attribute in attributes:
-        name, value = attribute.name, mine[attribute.name]
-        plain = name.replace("_", " ")
-        if isinstance(value, bool):
-            if value:
-                yield plain
-            elif not has_state and name in NOT:
-                yield NOT[name]
-        elif name in SAID:
-            yield SAID[name].replace(" ", FIRM).format(say(attribute, value).replace("_", " "))
-        elif attribute.type in (*NUMBERS, "enum", "str"):
-            yield f"{plain} {say(attribute, value)}"
-
-
-def _tint(part: Component, mine: Mapping[str, Any]) -> str | None:
+def _tint(mine: Mapping[str, Any]) -> str | None:
     """The colour of a lamp that is on, never so dark that an icon on it could not be seen."""
     if "brightness" not in mine:
         return None
-    if isinstance(hs := mine.get("hs_color"), tuple) and len(hs) == 2 and all(isinstance(x, (int, float)) for x in hs):
-        hue, saturation = hs
+    if (colour := _colour(mine)) and mine.get("mode") != "white":
+        hue, saturation = colour
         return f"hsl({hue:.0f} 100% {max(68, 100 - saturation / 2):.0f}%)"
     if isinstance(kelvin := mine.get("color_temperature"), (int, float)):
         share = min(max((kelvin - 2700) / 3800, 0), 1)
         red, green, blue = (round(warm + share * (cool - warm)) for warm, cool in zip(WARM, DAYLIGHT))
         return f"rgb({red} {green} {blue})"
     return "rgb(255 208 120)"
+
+
+def _colour(mine: Mapping[str, Any]) -> tuple[float, float] | None:
+    """Hue in degrees and saturation in percent."""
+    if isinstance(hs := mine.get("hs_color"), tuple) and len(hs) == 2 and all(isinstance(x, (int, float)) for x in hs):
+        return hs
+    if isinstance(colour := mine.get("color"), str) and HEX.fullmatch(colour):
+        hue, saturation, _ = colorsys.rgb_to_hsv(*(byte / 255 for byte in bytes.fromhex(colour[1:])))
+        return 360 * hue, 100 * saturation
+    return None
