@@ -22,7 +22,7 @@ ALERT = {
     "unlocked", "open", "jammed", "alarm", "triggered", "smoke", "leak", "gas", "ringing", "tampered", "obstructed",
     "overloaded", "offline", "door open", "window open", "tank empty", "tank full", "bin full", "lint full", "food empty",
 }  # fmt: skip
-HARMFUL = {"carbon_monoxide"}  # numbers that should be zero
+HARMFUL = {"carbon_monoxide", "open_zones"}  # numbers that should be zero, and say nothing while they are
 SHORT = 24  # characters; an attribute beyond the first is said only if it fits
 # What a bool says where it is true and where it is false; others say their name, or nothing.
 TRUTH = {
@@ -38,9 +38,9 @@ SAID = {
     "position": "{} open", "carbon_monoxide": "CO {}", "ac_mode": "{}", "current_temperature": "{}",
     "current_water_temperature": "{}", "target_temperature": "→ {}", "target_water_temperature": "→ {}",
     "current_humidity": "{}", "target_humidity": "→ {}", "brightness": "{}", "screen_brightness": "{}",
-    "speed": "speed {}", "speed_level": "speed {}", "power": "{}", "power_level": "power {}", "temperature": "{}",
-    "humidity": "{}", "illuminance": "{}", "no_move_duration": "still for {}", "pm25": "PM2.5 {}",
-    "carbon_dioxide": "CO₂ {}", "program": "{}", "mode": "{}", "work_mode": "{}", "drink": "{}", "minutes": "{}",
+    "speed": "speed {}", "speed_level": "speed {}", "power": "{}", "power_level": "power {}", "pm25": "PM2.5 {}",
+    "carbon_dioxide": "CO₂ {}", "temperature": "{}", "humidity": "{}", "illuminance": "{}",
+    "no_move_duration": "still for {}", "program": "{}", "mode": "{}", "work_mode": "{}", "drink": "{}", "minutes": "{}",
     "source": "{}", "fan_speed": "fan {}", "volume": "volume {}", "volume_level": "volume {}",
     "fridge_temperature": "fridge {}", "freezer_temperature": "freezer {}", "battery": "battery {}",
     "battery_level": "battery {}",
@@ -114,12 +114,12 @@ def _together(parts: Mapping[str, Glance], tone: Tone) -> str:
 
 def _named(prefix: str, words: str) -> str:
     """A component with its words; that it is on goes without saying if there is more to say."""
-    return f"{prefix[:-1].replace('_', ' ')} {words.removeprefix('on · ')}" if prefix else words
+    return f"{prefix[:-1].replace('_', FIRM)}{FIRM}{words.removeprefix('on · ')}" if prefix else words
 
 
 def _nothing(spec: DeviceSpec, values: Mapping[str, Any]) -> str:
-    """What a device says of which all is false."""
-    false = (path for path in spec.attribute_index if values[path] is False)
+    """What a device says of which all is false or zero."""
+    false = (path for path in spec.attribute_index if values[path] in (False, 0))
     return next((f"no {path.replace('.', ' ').replace('_', ' ')}" for path in false), "")
 
 
@@ -177,18 +177,18 @@ def _truth(name: str, value: bool, has_state: bool) -> tuple[str, Tone]:
         return words, "alert"
     if has_state and not value:
         return "", "plain"
-    return words, ("on" if value else "off") if true and false else "plain"
+    return words.replace(" ", FIRM), ("on" if value else "off") if true and false else "plain"
 
 
 def _value(attribute: Attribute, value: Any) -> tuple[str, Tone]:
     """A number or a word; longer things, and names that nobody gave, say nothing."""
     name = attribute.name
-    if attribute.type not in (*NUMBERS, "enum", "str") or value == "":
+    if attribute.type not in (*NUMBERS, "enum", "str") or value == "" or (name in HARMFUL and not value):
         return "", "plain"
     if name == "position" and value == 0:
         return "closed", "plain"
-    said = SAID[name].replace(" ", FIRM) if name in SAID else f"{name} {{}}"
-    return said.format(_brief(attribute, value)), "alert" if name in HARMFUL and value else "plain"
+    said = SAID.get(name, f"{name.replace('_', ' ')} {{}}").replace(" ", FIRM)
+    return said.format(_brief(attribute, value)), "alert" if name in HARMFUL else "plain"
 
 
 def _brief(kind: ValueType, value: Any) -> str:

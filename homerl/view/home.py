@@ -61,7 +61,7 @@ class Tile:
         """What the filter searches."""
         device = self.device
         known = (device.name, device.did, device.room, self.kind, device.spec.name, self.glance.words)
-        return " ".join(known).replace("_", " ").lower()
+        return " ".join(" ".join(known).replace("_", " ").lower().split())
 
     def attributes(self) -> Iterator[tuple[str, str, str, str]]:
         """(path, value, type, description)."""

@@ -182,11 +182,50 @@ def test_every_shipped_device_says_something_whatever_its_state(spid):
         ("101101", {"state": "unlocked", "battery": 9}, "alert", "unlocked · battery 9 %"),
         ("101101", {"state": "locked", "battery": 9}, "off", "locked · battery 9 %"),
         ("101701", {"temperature": 20.5, "humidity": 40.0, "battery": 9}, "plain", "20.5 °C · 40.0 %"),
+        ("103001", {"smoke": False, "battery": 80}, "off", "no smoke · battery 80 %"),
+        ("103101", {"leak": True, "battery": 80}, "alert", "leak · battery 80 %"),
+        ("103401", {"gas": False, "carbon_monoxide": 0}, "off", "no gas"),
+        ("103401", {"gas": False, "carbon_monoxide": 70}, "alert", "CO 70 ppm · no gas"),
+        ("103201", {"contact": "closed", "battery": 80}, "off", "closed · battery 80 %"),
+        ("102801", {"position": 0, "obstructed": False, "vacation_lock": False}, "plain", "closed"),
+        ("102801", {"position": 30, "obstructed": True, "vacation_lock": False}, "alert", "obstructed · 30 % open"),
+        ("103601", {"state": "triggered", "mode": "away", "open_zones": 0, "exit_volume": 5}, "alert", "triggered · away"),
+        ("103601", {"state": "disarmed", "mode": "away", "open_zones": 0, "exit_volume": 5}, "off", "disarmed"),
+        ("104101", {"child_lock": False, "left.state": "off", "right.state": "on"}, "on", "right on"),
+        ("104101", {"child_lock": True, "left.state": "off", "right.state": "off"}, "off", "off, child lock"),
+        (
+            "100602",
+            {"player.work_state": "paused", "player.volume_level": 5, "player.volume_muted_enabled": False},
+            "off",
+            "paused",
+        ),
     ],
 )
 def test_what_devices_say(spid, values, tone, words):
     shown = glance(Catalogue.shipped()[spid], values)
     assert (shown.tone, shown.words.replace("\N{NO-BREAK SPACE}", " ")) == (tone, words)
+
+
+@pytest.mark.parametrize(
+    ("attribute", "value", "words"),
+    [
+        ({"name": "glass_broken", "type": "bool"}, False, "no glass broken"),
+        ({"name": "carbon_monoxide", "type": "int", "unit": "ppm"}, 0, "no carbon monoxide"),
+        ({"name": "phase", "type": "enum", "options": ["deep_clean", "rest"]}, "deep_clean", "phase deep clean"),
+        ({"name": "occupancy", "type": "str", "options": ["yes", "no"]}, "no", "nobody there"),
+        ({"name": "uptime", "type": "int", "unit": "second"}, 5400, "uptime 90 min"),
+    ],
+)
+def test_what_devices_of_ones_own_say(attribute, value, words):
+    shown = glance(own_device(attributes=[attribute]), {attribute["name"]: value})
+    assert shown.words.replace("\N{NO-BREAK SPACE}", " ") == words
+
+
+def test_a_coloured_lamp_shows_its_colour_but_not_in_white_mode():
+    values = {"state": "on", "mode": "color", "brightness": 50, "color_temperature": 2700, "color": "#0000ff"}
+    lamp = Catalogue.shipped()["100007"]
+    assert glance(lamp, values).tint == "hsl(240 100% 68%)"
+    assert glance(lamp, values | {"mode": "white"}).tint == "rgb(255 190 110)"
 
 
 # The plan
