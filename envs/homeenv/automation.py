@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import lru_cache
@@ -126,6 +127,11 @@ def armed(rule: Rule, home: Home) -> Rule:
     return replace(rule, held=held, since=None, due=due)
 
 
+def put_rule(home: Home, index: int, rule: Rule | None) -> None:
+    """Replace the rule at a place of the home's list, or take it out."""
+    home.rules = (*home.rules[:index], *([rule] if rule else []), *home.rules[index + 1 :])
+
+
 def next_id(home: Home) -> str:
     """The smallest number that no rule of the home has."""
     taken = {rule.id for rule in home.rules}
@@ -151,23 +157,22 @@ def checked_action(plan: Plan, action: Mapping[str, Any]) -> Action:
 def next_time(cron: str, after: int) -> int | None:
     """The first time of a cron line after a moment (seconds since the epoch), or None where it has none left."""
     try:
-        return int(croniter(*_cron(cron), ret_type=float, second_at_beginning=True, start_time=after).get_next())
+        return int(copy(_cron(cron)).get_next(float, start_time=after))
     except CroniterBadDateError:
         return None
 
 
 @lru_cache(maxsize=4096)
-def _cron(text: str) -> tuple[str]:
-    """A cron line of 5, 6 (seconds first) or 7 fields (year last, week days from Sunday = 1), checked."""
+def _cron(text: str) -> croniter:
+    """A cron line of 5, 6 (seconds first) or 7 fields (year last, Sunday is day 1), read once: copy it to use it."""
     fields = text.split()
     if len(fields) == 7:
         fields[5] = QUARTZ_DAY.sub(lambda day: str(int(day[1]) - 1), fields[5])
     line = " ".join(fields)
     try:
-        croniter(line, second_at_beginning=True)
+        return croniter(line, second_at_beginning=True)
     except (CroniterBadCronError, ValueError, KeyError, AttributeError) as error:
         raise Refused("wrong_type", f"'{text}' is no cron line of 5, 6 or 7 fields: {error}") from None
-    return (line,)
 
 
 def _compiled(text: str, plan: Plan) -> Condition:

@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from envs.homeenv.audit import Refused
-from envs.homeenv.automation import Rule, next_time
+from envs.homeenv.automation import Rule, next_time, put_rule
 from envs.homeenv.home import Home
 from envs.homeenv.physics import Air, Inputs, Outdoors
 
@@ -82,7 +82,7 @@ def _observe(home: Home) -> None:
     for index, rule in enumerate(home.rules):
         if rule.enabled and rule.condition is not None and (holds := rule.condition.holds(home)) != rule.held:
             since = home.clock if holds and not rule.timed and rule.fired != home.clock else None
-            _keep(home, index, replace(rule, held=holds, since=since))
+            put_rule(home, index, replace(rule, held=holds, since=since))
 
 
 def _pass_times(home: Home) -> None:
@@ -90,13 +90,9 @@ def _pass_times(home: Home) -> None:
     for rule in [rule for rule in home.rules if rule.due is not None and rule.due <= home.clock]:
         index = home.rules.index(rule)
         if rule.at is not None:
-            home.rules = (*home.rules[:index], *home.rules[index + 1 :])
+            put_rule(home, index, None)
         else:
-            _keep(home, index, _rearmed(rule, home.clock))
-
-
-def _keep(home: Home, index: int, rule: Rule) -> None:
-    home.rules = (*home.rules[:index], rule, *home.rules[index + 1 :])
+            put_rule(home, index, _rearmed(rule, home.clock))
 
 
 def _rearmed(rule: Rule, clock: int) -> Rule:
@@ -108,10 +104,10 @@ def _act(home: Home, index: int) -> Fired:
     """Make a rule's calls, up to the first that is refused."""
     rule, refused = home.rules[index], None
     if rule.at is not None:
-        home.rules = (*home.rules[:index], *home.rules[index + 1 :])
+        put_rule(home, index, None)
     else:
         after = _rearmed(rule, home.clock) if rule.timed else replace(rule, since=None)
-        _keep(home, index, replace(after, fired=home.clock))
+        put_rule(home, index, replace(after, fired=home.clock))
     for action in rule.actions:
         try:
             home.call(action.did, action.service, (), dict(action.arguments))

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 from envs.documents import InputError
@@ -27,16 +28,19 @@ class ConditionError(InputError):
 
 @dataclass(frozen=True)
 class Condition:
-    """A compiled condition. `slots` are the places it reads, `comparisons` its (slot, constant) pairs.
-
-    `thresholds`: each slot -> the numbers it is compared with, or None where more than that is made of it.
-    """
+    """A compiled condition. `slots` are the places it reads, `comparisons` its (slot, constant) pairs."""
 
     text: str
     check: Closure
     slots: frozenset[int]
     comparisons: tuple[tuple[int, Any], ...]
-    thresholds: Mapping[int, frozenset | None]
+    tree: ast.expr = field(repr=False, compare=False)
+    plan: Plan = field(repr=False, compare=False)
+
+    @cached_property
+    def thresholds(self) -> Mapping[int, frozenset | None]:
+        """Each slot -> the numbers it is compared with, or None where more than that is made of it."""
+        return _thresholds(self.tree, self.plan, self.slots)
 
     def holds(self, home: Home) -> bool:
         """Whether the condition holds now. What cannot be worked out (unlike types, 1 / 0) does not hold."""
@@ -68,7 +72,7 @@ def compile_condition(text: str, plan: Plan) -> Condition:
             remedy=error.remedy or 'write e.g. device("1001").state == "on"',
         ) from None  # fmt: skip
     comparisons = tuple(_comparisons(tree, plan))
-    return Condition(text.strip(), check, frozenset(slots), comparisons, _thresholds(tree, plan, slots))
+    return Condition(text.strip(), check, frozenset(slots), comparisons, tree, plan)
 
 
 def _slot(node: ast.expr, plan: Plan) -> int | None:
@@ -103,7 +107,7 @@ def _comparisons(tree: ast.expr, plan: Plan) -> Iterator[tuple[int, Any]]:
                     yield from ((slot, value) for value in _constants(part) for slot in slots)
 
 
-def _thresholds(tree: ast.expr, plan: Plan, slots: set[int]) -> dict[int, frozenset | None]:
+def _thresholds(tree: ast.expr, plan: Plan, slots: frozenset[int]) -> dict[int, frozenset | None]:
     """What each slot is compared with: numbers alone, in plain comparisons, or None."""
     numbers: dict[int, set | None] = {slot: set() for slot in slots}
 

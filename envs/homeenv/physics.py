@@ -314,7 +314,7 @@ class Wiring:
 def bias_of(plan: Plan, values: Sequence[Any]) -> tuple[tuple[float, float], ...]:
     """For each room what its temperature and humidity have over the steady state of weather and devices."""
     outdoors, found = Outdoors(*values[:3]), []
-    for room in Wiring(plan).rooms:
+    for room in plan.wiring.rooms:
         aim = steady(room.shell, outdoors, room.inputs(values))
         found.append((round(values[room.slot] - aim[0], 2), round(values[room.slot + 1] - aim[1], 2)))
     return tuple(found)

@@ -39,10 +39,7 @@ class Tool:
 
     def schema(self) -> dict[str, Any]:
         """As an OpenAI function."""
-        properties = {
-            name: {"type": "string", "description": given} if isinstance(given, str) else dict(given)
-            for name, given in self.parameters.items()
-        }
+        properties = {name: as_schema(given) for name, given in self.parameters.items()}
         parameters = {"type": "object", "properties": properties, "required": list(self.required)}
         return {
             "type": "function",
@@ -62,6 +59,11 @@ class Tool:
             return self.act(home, arguments, limits)
         except Refused as refusal:
             return RunResult("", refusal)
+
+
+def as_schema(given: str | Mapping[str, Any]) -> dict[str, Any]:
+    """The JSON schema of a parameter."""
+    return {"type": "string", "description": given} if isinstance(given, str) else dict(given)
 
 
 def clip(text: str, longest: int = 200) -> str:

@@ -11,13 +11,13 @@ from typing import Any
 
 from envs.homeenv.home import OUTDOORS, Home
 from envs.homeenv.sandbox import Limits, RunResult
-from envs.homeenv.tools import Tool
-from envs.homeenv.toolsets.smh import ACTION, RULE_PARTS, _spec, create_automation
+from envs.homeenv.tools import Tool, as_schema
+from envs.homeenv.toolsets.smh import ACTION, RULE_PARTS, abilities, create_automation
 
 
 def serialise(home: Home) -> dict[str, Any]:
     """Everything of a home that an agent may know: rooms, devices with their state, each product's abilities once."""
-    products = {device.spec.spid: _spec(home, device) for device in home.plan.devices}
+    products = {device.spec.spid: abilities(home, device) for device in home.plan.devices}
     return {
         "clock": home.clock,
         "outdoors": home.state_of(OUTDOORS),
@@ -46,9 +46,7 @@ def answer(home: Home, arguments: Mapping[str, Any], limits: Limits) -> RunResul
 
 AUTOMATION = {
     "type": "object",
-    "properties": {
-        key: {"type": "string", "description": part} if isinstance(part, str) else part for key, part in RULE_PARTS.items()
-    },
+    "properties": {key: as_schema(part) for key, part in RULE_PARTS.items()},
     "required": ["actions"],
     "additionalProperties": False,
 }

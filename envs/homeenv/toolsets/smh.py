@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import Any
 
 from envs.homeenv.audit import Refused
-from envs.homeenv.automation import Rule, make_rule
+from envs.homeenv.automation import Rule, make_rule, put_rule
 from envs.homeenv.home import Device, Home
 from envs.homeenv.sandbox import Limits, RunResult
 from envs.homeenv.tools import Tool, render
@@ -26,7 +26,7 @@ def query_device(home: Home, arguments: Mapping[str, Any], limits: Limits) -> Ru
         raise Refused(
             "out_of_range", f"{len(found)} devices match; ask for {MOST_DEVICES} at most: narrow it by room or tags"
         )
-    show = {"candidates": _candidate, "spec": _spec, "status": lambda home, device: home.state_of(device.did)}
+    show = {"candidates": _candidate, "spec": abilities, "status": lambda home, device: home.state_of(device.did)}
     return RunResult(render([{"did": d.did} | show[arguments["what"]](home, d) for d in found]))
 
 
@@ -58,7 +58,7 @@ def _candidate(home: Home, device: Device) -> dict[str, Any]:
     }
 
 
-def _spec(home: Home, device: Device) -> dict[str, Any]:
+def abilities(home: Home, device: Device) -> dict[str, Any]:
     """Attributes and services by locator."""
     services = {
         path: {"arguments": {a.name: a.describe() for a in compiled.service.arguments}}
@@ -108,14 +108,14 @@ def edit_automation(home: Home, arguments: Mapping[str, Any], limits: Limits) ->
         id=old.id,
     )
     rule = replace(rule, enabled=arguments.get("enabled", old.enabled), fired=old.fired)
-    home.rules = (*home.rules[:index], rule, *home.rules[index + 1 :])
+    put_rule(home, index, rule)
     return RunResult(f"automation {rule.id} changed")
 
 
 def delete_automation(home: Home, arguments: Mapping[str, Any], limits: Limits) -> RunResult:
     """Remove a rule."""
     index, rule = _rule(home, arguments["id"])
-    home.rules = (*home.rules[:index], *home.rules[index + 1 :])
+    put_rule(home, index, None)
     return RunResult(f"automation {rule.id} removed")
 
 
