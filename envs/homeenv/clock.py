@@ -12,13 +12,13 @@ sees; a home whose clock never moves pays nothing.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
 from envs.homeenv.audit import Refused
 from envs.homeenv.automation import Rule, next_time, put_rule
-from envs.homeenv.home import Home
+from envs.homeenv.home import LATEST, Home
 from envs.homeenv.physics import Air, Inputs, Outdoors
 
 LONGEST = 366 * 86400
@@ -38,11 +38,12 @@ def advance(home: Home, seconds: int) -> list[Fired]:
     """Let `seconds` pass; what the rules did, in order."""
     if not isinstance(seconds, int) or not 0 <= seconds <= LONGEST:
         raise ValueError(f"the clock moves forward by 0 to {LONGEST} seconds, not by {seconds!r}")
+    if home.clock + seconds > LATEST:
+        raise ValueError(f"the clock ends at {LATEST}")
     fired, end = settle(home), home.clock + seconds
-    if home.clock < end:
-        breathe(home)
     watched = _watched(home)
     while home.clock < end:
+        breathe(home)
         _move(home, _next_event(home, end, watched), end, watched)
         fired += settle(home)
     return fired
@@ -52,8 +53,6 @@ def settle(home: Home) -> list[Fired]:
     """Let the rules see the present state and act on it: after calls, and at every event."""
     fired: list[Fired] = []
     if home.rules:
-        if home.air is not None:
-            breathe(home)  # what was done before; `_act` looks at the rooms of its own calls alone
         _count(home, 0)
         while (index := _first_due(home)) is not None:
             fired.append(_act(home, index))
@@ -114,16 +113,17 @@ def _act(home: Home, index: int) -> Fired:
         except Refused as error:
             refused = str(error)
             break
-    if home.air is not None:
-        breathe(home, {home.plan.wiring.room_of[action.did] for action in rule.actions})
     return Fired(rule.id, home.clock, refused)
 
 
 # Air, sensors, counters
 
 
-def breathe(home: Home, rooms: Collection[int] | None = None) -> None:
-    """Give every room whose devices have changed the air that they now make; `rooms` says where to look."""
+def breathe(home: Home) -> None:
+    """Give every room whose devices have changed the air that they now make, just before the clock moves on.
+
+    Not sooner: what is undone within the same second leaves no trace, and whoever looks at a home changes nothing.
+    """
     wiring, outdoors = home.plan.wiring, Outdoors(*home.values[:3])
     if home.air is None:
         home.air = tuple(
@@ -134,10 +134,10 @@ def breathe(home: Home, rooms: Collection[int] | None = None) -> None:
         )
     elif home.stirred:
         new = list(home.air)
-        for index in range(len(new)) if rooms is None else rooms:
-            devices = wiring.rooms[index].inputs(home.values)
-            if devices != new[index].devices:
-                new[index] = new[index].changed(home.clock, outdoors, devices)
+        for index, (room, air) in enumerate(zip(wiring.rooms, home.air)):
+            if (devices := room.inputs(home.values)) != air.devices:
+                changed = air.changed(home.clock, outdoors, devices)
+                new[index] = changed if changed.goal != air.goal else air._replace(devices=devices)
         home.air = tuple(new)
     home.stirred = False
 
@@ -162,9 +162,11 @@ def _weather_at(home: Home, clock: int) -> Outdoors | None:
 
 
 def _count(home: Home, seconds: int) -> None:
-    """Counters grow while what they count holds, and are 0 while it does not."""
+    """Counters grow while what they count holds, and are 0 while it does not. They are nothing to the air."""
+    stirred = home.stirred
     for counter in home.plan.wiring.counters:
         home.set(counter.slot, counter.after(home.values, seconds))
+    home.stirred = stirred
 
 
 def _show(home: Home, only: Watched | None) -> None:

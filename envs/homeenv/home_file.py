@@ -16,7 +16,6 @@ from typing import Any
 from envs.documents import Document, InputError, read_json, validate, write_atomic
 from envs.homeenv.audit import Refused
 from envs.homeenv.automation import Rule, checked_action
-from envs.homeenv.clock import breathe
 from envs.homeenv.conditions import compile_condition
 from envs.homeenv.home import OUTDOORS, Device, Home, Room
 from envs.homeenv.physics import Air, Moment, Outdoors
@@ -95,8 +94,6 @@ class HomeRecord(Model):
 
 def home_to_json(home: Home) -> dict[str, Any]:
     """The home as plain data."""
-    if home.air is not None:
-        breathe(home)  # calls made since the clock last moved count from now, as they would anyway
     shipped = Catalogue.shipped()
     specs: dict[str, str | dict] = {}
     for device in home.plan.devices:
@@ -189,12 +186,15 @@ def _resume(home: Home, record: HomeRecord) -> None:
         actions = tuple(checked_action(home.plan, action.model_dump()) for action in rule.actions)
         condition = compile_condition(rule.when, home.plan) if rule.when else None
         home.rules = (*home.rules, Rule(**data, actions=actions, condition=condition))
-    airs = [room.air for room in record.rooms]
-    if airs and None not in airs:
+    airs = [room.air for room in record.rooms if room.air is not None]
+    if airs and len(airs) < len(record.rooms):
+        raise ValueError("some rooms have their air, and some have none")
+    if airs:
         home.air = tuple(
-            Air(a.since, *a.start, Outdoors(*a.goal), room.inputs(home.values), bias, room.shell)
+            Air(a.since, *a.start, Outdoors(*a.goal), None, bias, room.shell)
             for a, room, bias in zip(airs, home.plan.wiring.rooms, home.plan.bias)
         )
+        home.stirred = True  # whether devices have changed since, the goals tell
 
 
 def _resolve(spid: str, spec: str | dict[str, Any], source: str) -> DeviceSpec:

@@ -22,7 +22,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from envs.homeenv.spec import DeviceSpec, Scope
-from envs.homeenv.types import LARGEST, ValueType
+from envs.homeenv.types import LARGEST, NUMBERS, ValueType
 
 if TYPE_CHECKING:
     from envs.homeenv.home import Plan
@@ -114,7 +114,9 @@ REPORTS = {"temperature": 0, "current_temperature": 0, "humidity": 1, "current_h
 def reports(spec: DeviceSpec) -> Iterator[tuple[str, int]]:
     """The attributes of a device that say what its room's state says, with the index of the quantity."""
     if spec.category.endswith("_sensor") or spec.category == "thermostat":
-        yield from ((path, REPORTS[path]) for path in spec.attribute_index if path in REPORTS)
+        for path, (_, attribute) in spec.attribute_index.items():
+            if path in REPORTS and attribute.type in NUMBERS and not attribute.options and not attribute.counts:
+                yield path, REPORTS[path]
 
 
 def lamp(values: Mapping[str, Any], prefix: str, kind: str) -> float:
@@ -159,13 +161,15 @@ def steady(shell: Shell, outdoors: Outdoors, devices: Inputs, drift: float = 0.0
         gap = target - temperature
         if mode == "auto" or (gap > 0) == (mode == "heat"):
             temperature += gap * part
+    temperature = _bounded(temperature, -40, 60)  # a device of one's own may aim anywhere
     vapour = saturation(outdoors.temperature) * outdoors.humidity / 100 + shell.vapour
     humidity = (1 - BUFFER) * min(100 * vapour / saturation(temperature), 100) + BUFFER * MIDDLE
     for way, target, part in devices.moistening:
         gap = target - humidity
         if way == "both" or (gap > 0) == (way == "up"):
             humidity += gap * part
-    return Outdoors(temperature, humidity, min(daylight * shell.daylight + devices.lux, 120_000))
+    light = daylight * shell.daylight + devices.lux
+    return Outdoors(temperature, _bounded(humidity, 0, 100), _bounded(light, 0, 120_000))
 
 
 @lru_cache(maxsize=1 << 12)
@@ -177,14 +181,14 @@ def saturation(temperature: float) -> float:
 class Air(NamedTuple):
     """A room's air from `since` (s) until something changes: where it is then, and what it tends to.
 
-    `bias` is what the room's temperature and humidity have of their own, which weather and devices do not explain.
+    `devices` is what the goal was worked out from, None where that is not known. `bias` is what the room's temperature and humidity have of their own, which weather and devices do not explain.
     """
 
     since: int
     temperature: float
     humidity: float
     goal: Outdoors
-    devices: Inputs
+    devices: Inputs | None
     bias: tuple[float, float]
     shell: Shell
 
@@ -258,7 +262,7 @@ class View:
         if self.type.range is not None:
             value = min(max(value, self.type.range[0]), self.type.range[1])
         if self.type.type == "int":
-            return round(value)
+            value = round(value)
         return value if self.type.precision in (None, 0.1) else self.type.check(value)
 
 
@@ -291,7 +295,7 @@ class Wiring:
             self.views += [View(base + i, index, i, plan.slots[base + i].type) for i in range(3)]
         for device in plan.devices:
             base, spec = plan.base[device.did], device.spec
-            slots = {path: base + offset for path, (offset, _) in spec.attribute_index.items()}
+            slots = {path: base + offset for path, (offset, a) in spec.attribute_index.items() if a.counts is None}
             if any(kind in CLIMATE or kind == "light" or prefix + "brightness" in slots for prefix, kind in spec.kinds):
                 inside[rooms[device.room]].append((spec, tuple(slots.items())))
             self.views += [
