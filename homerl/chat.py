@@ -79,7 +79,7 @@ def direct_answer(text: str) -> tuple[dict[str, Any] | None, str | None]:
 
 def label(device: Device) -> str:
     """How a device is listed: `kitchen wall light=1001`, or the id alone where it says as much."""
-    return device.did if device.did == device.slug else f"{device.room} {device.name}={device.did}"
+    return device.did if device.did == device.slug else f"{device.room.name} {device.name}={device.did}"
 
 
 @lru_cache

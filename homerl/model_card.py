@@ -16,7 +16,7 @@ from typing import Any
 import yaml
 
 from envs.documents import Document, InputError, read_json, read_yaml
-from envs.homeenv.home import Device
+from envs.homeenv.home import Device, Room
 from envs.homeenv.spec import Catalogue
 from envs.homeenv.toolsets import TOOLSETS
 from homerl.chat import system_prompt
@@ -308,7 +308,7 @@ def _example_prompt(facts: Facts) -> str:
     """A system prompt as in training, for a home of one light."""
     recipes = (facts.newest(key).get("recipe") or {} for key in ("blueprints", "synth"))
     style = next((recipe["prompt"] for recipe in recipes if recipe.get("prompt")), "brief")
-    light = Device("1001", "ceiling light", "kitchen", Catalogue.shipped()["100001"])
+    light = Device("1001", "ceiling light", Room("kitchen", "kitchen", "kitchen"), Catalogue.shipped()["100001"])
     return system_prompt([light], style)
 
 

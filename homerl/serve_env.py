@@ -15,6 +15,7 @@ import socket
 import sys
 import weakref
 from collections.abc import Callable
+from dataclasses import asdict
 from typing import Any, Literal
 
 import anyio
@@ -122,8 +123,8 @@ class HomeServer:
         """What may be read of a home, by address."""
         plan = env.engine.home.plan
         known: dict[str, list[dict[str, Any]]] = {
-            "home://rooms": [{"name": room.name, "parent": room.parent, "floor": room.floor} for room in plan.rooms],
-            "home://devices": [{"did": d.did, "name": d.name, "room": d.room} for d in plan.devices],
+            "home://rooms": [asdict(room) for room in plan.rooms],
+            "home://devices": [{"did": d.did, "name": d.name, "room": d.room.id} for d in plan.devices],
         }
         if self.show_tasks:
             tasks = env.engine.task.tasks

@@ -81,10 +81,11 @@ def _slot(node: ast.expr, plan: Plan) -> int | None:
     match root:
         case ast.Call(func=ast.Name(id="device" | "room" as kind), args=[ast.Constant(value=named)], keywords=[]):
             owner = str(named)  # SMH-Bench writes device(1001)
-            known = plan.by_did if kind == "device" else plan.by_room
-            if owner not in known:
-                remedy = did_you_mean(owner, list(known)[:KNOWN_SHOWN])
-                raise ExpressionError(f"there is no {kind} '{owner}' in this home", root, remedy)
+            if kind == "room":
+                owner = _room(owner, root, plan)
+            elif owner not in plan.by_did:
+                remedy = did_you_mean(owner, list(plan.by_did)[:KNOWN_SHOWN])
+                raise ExpressionError(f"there is no device '{owner}' in this home", root, remedy)
         case ast.Name(id="home"):
             owner = OUTDOORS
         case _:
@@ -93,6 +94,15 @@ def _slot(node: ast.expr, plan: Plan) -> int | None:
         return plan.slot_of(owner, ".".join(names))
     except Refused as error:
         raise ExpressionError(error.message, node) from None
+
+
+def _room(called: str, node: ast.expr, plan: Plan) -> str:
+    """The id of the room that a condition names, by id or by name."""
+    try:
+        return plan.room(called).id
+    except Refused as error:
+        known = [name for room in plan.rooms for name in (room.id, room.name)]
+        raise ExpressionError(f"{error.message} in this home", node, did_you_mean(called, known[:KNOWN_SHOWN])) from None
 
 
 def _comparisons(tree: ast.expr, plan: Plan) -> Iterator[tuple[int, Any]]:

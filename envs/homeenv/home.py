@@ -35,12 +35,13 @@ LATEST = 253_402_300_799  # the last second of the year 9999: no calendar goes f
 
 @dataclass(frozen=True)
 class Room:
-    """A room. `kind` is its use (bedroom, bathroom, ...), `parent` the room that holds it, if any."""
+    """A room (SMH-Bench Table 5). `type` is its use (bedroom, ...), `parent` the id of the room that holds it, if any."""
 
+    id: str
+    type: str
     name: str
-    kind: str
-    parent: str | None = None
     floor: int = 0
+    parent: str | None = None
 
 
 @dataclass(frozen=True)
@@ -49,18 +50,18 @@ class Device:
 
     did: str
     name: str
-    room: str
+    room: Room
     spec: DeviceSpec
 
     @property
     def slug(self) -> str:
         """Room and name as one word: `kitchen_wall_light`."""
-        return re.sub(r"\W+", "_", f"{self.room} {self.name}").strip("_")
+        return re.sub(r"\W+", "_", f"{self.room.name} {self.name}").strip("_")
 
 
 @dataclass(frozen=True)
 class Slot:
-    """One place of the flat state: who owns it (did, room name or `outdoors`), its path and its type."""
+    """One place of the flat state: who owns it (did, room id or `outdoors`), its path and its type."""
 
     owner: str
     path: str
@@ -99,8 +100,8 @@ class Plan:
         slots = [Slot(OUTDOORS, path, kind) for path, kind in ROOM_STATE.items()]
         base = {OUTDOORS: 0}
         for room in self.rooms:
-            base[room.name] = len(slots)
-            slots += [Slot(room.name, path, kind) for path, kind in ROOM_STATE.items()]
+            base[room.id] = len(slots)
+            slots += [Slot(room.id, path, kind) for path, kind in ROOM_STATE.items()]
         for device in self.devices:
             base[device.did] = len(slots)
             slots += [Slot(device.did, path, a) for path, (_, a) in device.spec.attribute_index.items()]
@@ -113,7 +114,18 @@ class Plan:
 
     @cached_property
     def by_room(self) -> dict[str, Room]:
-        return {room.name: room for room in self.rooms}
+        return {room.id: room for room in self.rooms}
+
+    def room(self, called: str) -> Room:
+        """The room of this id, or of this name if one room alone has it; else `Refused`."""
+        if called in self.by_room:
+            return self.by_room[called]
+        named = [room for room in self.rooms if room.name == called]
+        if len(named) == 1:
+            return named[0]
+        if named:
+            raise Refused("unknown_room", f"{len(named)} rooms are called {shown(called)}: {', '.join(r.id for r in named)}")
+        raise Refused("unknown_room", f"there is no room {shown(called)}")
 
     @cached_property
     def services(self) -> dict[tuple[str, str], tuple[CompiledService, int]]:
@@ -131,8 +143,8 @@ class Plan:
 
     @cached_property
     def digest(self) -> int:
-        rooms = [(r.name, r.kind, r.parent, r.floor) for r in self.rooms]
-        devices = [(d.did, d.name, d.room, d.spec.digest) for d in self.devices]
+        rooms = [(r.id, r.type, r.name, r.floor, r.parent) for r in self.rooms]
+        devices = [(d.did, d.name, d.room.id, d.spec.digest) for d in self.devices]
         weather = [(moment.clock, *moment.outdoors) for moment in self.forecast]
         return _hash(repr((rooms, devices, self.entrance, weather, self.bias)))
 
@@ -267,9 +279,9 @@ class Home:
         return {path: self.get(owner, path) for path in ROOM_STATE}
 
     def devices(self, room: str | None = None, category: str | None = None) -> Iterator[Device]:
-        """Devices in the order of the plan, of one room and one category if given."""
+        """Devices in the order of the plan, of one room (its id) and one category if given."""
         for device in self.plan.devices:
-            if room in (None, device.room) and category in (None, device.spec.category):
+            if room in (None, device.room.id) and category in (None, device.spec.category):
                 yield device
 
 
@@ -303,26 +315,27 @@ def lone_device(spec: DeviceSpec, seed: int | None = None) -> LoneDevice:
     rng = random.Random(seed)
     zero = {path: kind.sample(rng) for path, kind in ROOM_STATE.items()}
     values = {path: attribute.sample(rng) for path, (_, attribute) in spec.attribute_index.items()}
-    device = Device("1", spec.name, "bench", spec)
-    return LoneDevice(Home.build([Room("bench", "bench")], [device], {OUTDOORS: zero, "bench": zero, "1": values}), "1")
+    bench = Room("bench", "bench", "bench")
+    device = Device("1", spec.name, bench, spec)
+    return LoneDevice(Home.build([bench], [device], {OUTDOORS: zero, "bench": zero, "1": values}), "1")
 
 
 def _refuse_incoherent(rooms: Sequence[Room], devices: Sequence[Device]) -> None:
-    names = [room.name for room in rooms]
-    owners = [OUTDOORS, *names, *(device.did for device in devices)]
+    by_id = {room.id: room for room in rooms}
+    owners = [OUTDOORS, *(room.id for room in rooms), *(device.did for device in devices)]
     if twice := {name for name in owners if owners.count(name) > 1} if len(set(owners)) < len(owners) else None:
-        raise ValueError(f"'{sorted(twice)[0]}' names two things; room names and device ids must be unique")
+        raise ValueError(f"'{sorted(twice)[0]}' names two things; the ids of rooms and devices must be unique")
     for room in rooms:
-        seen, at = {room.name}, room
+        seen, at = {room.id}, room
         while at.parent is not None:
-            if at.parent not in names or at.parent in seen:
-                raise ValueError(f"room '{room.name}' has the parent '{at.parent}', which is missing or its own child")
+            if at.parent not in by_id or at.parent in seen:
+                raise ValueError(f"room '{room.id}' has the parent '{at.parent}', which is missing or its own child")
             seen.add(at.parent)
-            at = rooms[names.index(at.parent)]
+            at = by_id[at.parent]
     specs: dict[str, DeviceSpec] = {}
     for device in devices:
-        if device.room not in names:
-            raise ValueError(f"device {device.did} is in room '{device.room}', which does not exist")
+        if by_id.get(device.room.id) != device.room:
+            raise ValueError(f"device {device.did} is in room '{device.room.id}', which does not exist")
         if specs.setdefault(device.spec.spid, device.spec).digest != device.spec.digest:
             raise ValueError(f"device {device.did}: the spid {device.spec.spid} stands for two specifications in this home")
 

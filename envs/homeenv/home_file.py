@@ -1,7 +1,10 @@
-"""Homes as JSON, without loss.
+"""Homes as JSON, without loss, in the terms of SMH-Bench's tables 4 to 7, 9 and 11.
 
-Invariants: `home_from_json(home_to_json(home))` has the same plan digest, values, clock and state key;
-a device of the shipped catalogue is stored by spid and digest, any other specification is stored whole;
+A home file holds `rooms` and `devices`; what a simulation has besides (clock, weather, air, automations) stands
+beside them and may be missing. A device is written `whole`, with its attributes, their values, and its services; or
+by its product, which stands under `specs`: the shipped catalogue's by its digest, any other whole.
+
+Invariants: `home_from_json(home_to_json(home))` has the same plan digest, values, clock and state key, in both forms;
 a file that does not make a coherent home is refused as one.
 """
 
@@ -11,7 +14,9 @@ import json
 from collections.abc import Mapping
 from dataclasses import fields
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
+
+from pydantic import Discriminator, Field, Tag, model_validator
 
 from envs.documents import Document, InputError, read_json, validate, write_atomic
 from envs.homeenv.audit import Refused
@@ -19,33 +24,77 @@ from envs.homeenv.automation import Rule, checked_action
 from envs.homeenv.conditions import compile_condition
 from envs.homeenv.home import OUTDOORS, Device, Home, Room
 from envs.homeenv.physics import Air, Moment, Outdoors
-from envs.homeenv.spec import Catalogue, DeviceSpec, spec_from_json
+from envs.homeenv.spec import Attribute, Catalogue, Component, DeviceSpec, UserData, spec_from_json
 from envs.homeenv.types import Model
 
-FORMAT = 1
-
-
-class AirRecord(Model):
-    """A room's air: from when on, its temperature and humidity then, and where they tend to (with the light)."""
-
-    since: int
-    start: tuple[float, float]
-    goal: tuple[float, float, float]
+FORMAT = 2
+MILD = {"temperature": 21.0, "humidity": 50.0, "brightness": 100.0}  # where a file says nothing of the air
 
 
 class RoomRecord(Model):
-    """A room; `bias` is what its temperature and humidity have over the steady state, `air` is there once time passed."""
+    """A room (Table 5)."""
 
+    id: str
+    type: str
     name: str
-    kind: str
-    parent: str | None = None
     floor: int = 0
-    state: dict[str, Any]
-    bias: tuple[float, float] | None = None
-    air: AirRecord | None = None
+    parent: str | None = None
 
 
-class DeviceRecord(Model):
+class AttributeRecord(Attribute):
+    """An attribute and its value (Table 9)."""
+
+    value: Any
+
+
+class ComponentRecord(Component):
+    attributes: tuple[AttributeRecord, ...] = ()
+
+
+class UserDataRecord(UserData):
+    """Which device of which product it is, and where (Table 7). `product` is the specification's name."""
+
+    did: str
+    room: str
+    product: str | None = None
+
+
+class DeviceRecord(DeviceSpec):
+    """A device, whole (Table 6). `name` is what people call it."""
+
+    attributes: tuple[AttributeRecord, ...] = ()
+    components: tuple[ComponentRecord, ...] = ()
+    userdata: UserDataRecord
+
+    @property
+    def did(self) -> str:
+        return self.userdata.did
+
+    @property
+    def room(self) -> str:
+        return self.userdata.room
+
+    @property
+    def state(self) -> dict[str, Any]:
+        return {prefix + attribute.name: attribute.value for prefix, part in self.parts() for attribute in part.attributes}
+
+    def product(self) -> DeviceSpec:
+        """The specification, which the devices of a product share."""
+        data = self.model_dump(mode="json", exclude_defaults=True)
+        known = data["userdata"]
+        for part in (data, *data.get("components", ())):
+            for attribute in part.get("attributes", ()):
+                attribute.pop("value", None)
+        del known["did"], known["room"]
+        data["name"] = known.pop("product", None) or self.userdata.subcategory or self.category
+        spec = spec_from_json(data)
+        shipped = Catalogue.shipped().get(spec.spid)
+        return shipped if shipped is not None and shipped.digest == spec.digest else spec
+
+
+class PlacedRecord(Model):
+    """A device by its product: `spid` is a key of the file's `specs`."""
+
     did: str
     name: str
     room: str
@@ -76,55 +125,102 @@ class RuleRecord(Model):
     fired: int | None = None
 
 
+class AirRecord(Model):
+    """A room's air: its state now; what its temperature and humidity have over the steady state (`bias`); and, once
+    time has passed, from when on, what they were then and what they tend to (with the light)."""
+
+    state: dict[str, Any]
+    bias: tuple[float, float] | None = None
+    since: int | None = None
+    start: tuple[float, float] | None = None
+    goal: tuple[float, float, float] | None = None
+
+    @model_validator(mode="after")
+    def _whole(self) -> AirRecord:
+        if len({part is None for part in (self.since, self.start, self.goal)}) > 1:
+            raise ValueError("air that moves says `since`, `start` and `goal`, all three")
+        return self
+
+
+def _form(data: Any) -> str:
+    """The model of the form that a device is written in."""
+    whole = "userdata" in data if isinstance(data, Mapping) else isinstance(data, DeviceRecord)
+    return "DeviceRecord" if whole else "PlacedRecord"
+
+
+Whole = Annotated[DeviceRecord, Tag("DeviceRecord")]
+Placed = Annotated[PlacedRecord, Tag("PlacedRecord")]
+AnyDevice = Annotated[Whole | Placed, Discriminator(_form)]
+
+
 class HomeRecord(Model):
-    """A home file. `specs` maps spid to the digest of a catalogue product, or to a whole specification; `forecast`
-    lists the weather to come as clock, celsius, percent, lux.
+    """A home file (Table 4). `specs` maps spid to the digest of a catalogue product, or to a whole specification;
+    `air` is by room id; `forecast` lists the weather to come as clock, celsius, percent, lux.
     """
 
-    format: int
-    clock: int
-    outdoors: dict[str, Any]
+    format: int = FORMAT
+    clock: int = 0
+    outdoors: dict[str, Any] = Field(default_factory=lambda: dict(MILD))
     forecast: tuple[tuple[int, float, float, float], ...] = ()
-    rules: tuple[RuleRecord, ...] = ()
     rooms: tuple[RoomRecord, ...]
-    devices: tuple[DeviceRecord, ...]
-    specs: dict[str, str | dict[str, Any]]
+    devices: tuple[AnyDevice, ...]
+    specs: dict[str, str | dict[str, Any]] = {}
+    air: dict[str, AirRecord] = {}
+    rules: tuple[RuleRecord, ...] = ()
     entrance: str | None = None
 
 
-def home_to_json(home: Home) -> dict[str, Any]:
-    """The home as plain data."""
-    shipped = Catalogue.shipped()
-    specs: dict[str, str | dict] = {}
-    for device in home.plan.devices:
-        known = shipped.get(device.spec.spid)
-        is_shipped = known is not None and known.digest == device.spec.digest
-        specs[device.spec.spid] = (
-            device.spec.digest if is_shipped else device.spec.model_dump(mode="json", exclude_defaults=True)
-        )
+def home_to_json(home: Home, whole: bool = False) -> dict[str, Any]:
+    """The home as plain data; its devices `whole`, or by their products."""
     return {
         "format": FORMAT,
         "clock": home.clock,
         "outdoors": _plain(home.state_of(OUTDOORS)),
-        "rooms": [_room_record(home, index) for index in range(len(home.plan.rooms))],
-        "devices": [
-            {"did": d.did, "name": d.name, "room": d.room, "spid": d.spec.spid, "state": _plain(home.state_of(d.did))}
-            for d in home.plan.devices
-        ],
-        "specs": dict(sorted(specs.items())),
-        **({"entrance": home.plan.entrance} if home.plan.entrance is not None else {}),
         **({"forecast": [[m.clock, *m.outdoors] for m in home.plan.forecast]} if home.plan.forecast else {}),
+        "rooms": [vars(room) for room in home.plan.rooms],
+        "devices": [(_whole if whole else _placed)(home, device) for device in home.plan.devices],
+        **({} if whole else {"specs": _products(home)}),
+        "air": {room.id: _air_record(home, index) for index, room in enumerate(home.plan.rooms)},
         **({"rules": [_rule_record(rule) for rule in home.rules]} if home.rules else {}),
+        **({"entrance": home.plan.entrance} if home.plan.entrance is not None else {}),
     }
 
 
-def _room_record(home: Home, index: int) -> dict[str, Any]:
-    room = home.plan.rooms[index]
-    record = {"name": room.name, "kind": room.kind, "parent": room.parent, "floor": room.floor}
-    record |= {"state": _plain(home.state_of(room.name)), "bias": list(home.plan.bias[index])}
+def _placed(home: Home, device: Device) -> dict[str, Any]:
+    state = _plain(home.state_of(device.did))
+    return {"did": device.did, "name": device.name, "room": device.room.id, "spid": device.spec.spid, "state": state}
+
+
+def _products(home: Home) -> dict[str, str | dict[str, Any]]:
+    """What `specs` says of each product: the digest of one that is shipped, all of any other."""
+    shipped = Catalogue.shipped()
+    specs: dict[str, str | dict] = {}
+    for spec in (device.spec for device in home.plan.devices):
+        known = spec.spid in shipped and shipped[spec.spid].digest == spec.digest
+        specs[spec.spid] = spec.digest if known else spec.model_dump(mode="json", exclude_defaults=True)
+    return dict(sorted(specs.items()))
+
+
+def _whole(home: Home, device: Device) -> dict[str, Any]:
+    state, spec = home.state_of(device.did), device.spec
+    parts = [_part(prefix, part, state) for prefix, part in spec.parts()]
+    known = spec.userdata.model_dump(mode="json", exclude_defaults=True)
+    userdata = {"did": device.did, "tags": [], **known, "room": device.room.id, "product": spec.name}
+    return parts[0] | {"name": device.name, "components": parts[1:], "userdata": userdata}
+
+
+def _part(prefix: str, part: Component, state: Mapping[str, Any]) -> dict[str, Any]:
+    """A device's own or a component's attributes, with their values, and services."""
+    dumped = part.model_dump(mode="json", exclude_defaults=True, include={*Component.model_fields})
+    attributes = [a | {"value": _plain(state[prefix + a["name"]])} for a in dumped.get("attributes", ())]
+    return dumped | {"attributes": attributes, "services": dumped.get("services", [])}
+
+
+def _air_record(home: Home, index: int) -> dict[str, Any]:
+    record = {"state": _plain(home.state_of(home.plan.rooms[index].id)), "bias": list(home.plan.bias[index])}
     if home.air is not None:
         air = home.air[index]
-        record["air"] = {"since": air.since, "start": [air.temperature, air.humidity], "goal": list(air.goal)}
+        record |= {"since": air.since, "start": [air.temperature, air.humidity], "goal": list(air.goal)}
     return record
 
 
@@ -146,8 +242,8 @@ def load_home(path: str | Path) -> Home:
 
 
 def save_home(home: Home, path: str | Path) -> None:
-    """Write a home file, atomically."""
-    write_atomic(path, json.dumps(home_to_json(home), indent=1) + "\n")
+    """Write a home file, its devices whole, atomically."""
+    write_atomic(path, json.dumps(home_to_json(home, whole=True), indent=1, ensure_ascii=False) + "\n")
 
 
 def _plain(value: Any) -> Any:
@@ -161,22 +257,31 @@ def _build(record: HomeRecord, source: str) -> Home:
     if record.format != FORMAT:
         raise InputError(f"home format {record.format} is not known", where=source, remedy=f"this version reads {FORMAT}")
     specs = {spid: _resolve(spid, spec, source) for spid, spec in record.specs.items()}
-    if missing := [d for d in record.devices if d.spid not in specs]:
-        raise InputError(
-            f"device {missing[0].did} has the spid {missing[0].spid}, which is not among the file's specs",
-            where=source, remedy="add the specification under 'specs'",
-        )  # fmt: skip
-    state = {OUTDOORS: record.outdoors} | {r.name: r.state for r in record.rooms} | {d.did: d.state for d in record.devices}
-    rooms = [Room(r.name, r.kind, r.parent, r.floor) for r in record.rooms]
-    devices = [Device(d.did, d.name, d.room, specs[d.spid]) for d in record.devices]
-    forecast = [Moment(clock, Outdoors(*weather)) for clock, *weather in record.forecast]
-    bias = [r.bias for r in record.rooms]
+    rooms = [Room(r.id, r.type, r.name, r.floor, r.parent) for r in record.rooms]
+    by_id = {room.id: room for room in rooms}
     try:
-        home = Home.build(rooms, devices, state, record.clock, record.entrance, forecast, None if None in bias else bias)
+        devices = [_device(d, by_id, specs) for d in record.devices]
+        if unknown := record.air.keys() - by_id:
+            raise ValueError(f"air is given for room '{min(unknown)}', which does not exist")
+        state = {OUTDOORS: record.outdoors} | {d.did: d.state for d in record.devices}
+        state |= {id: record.air[id].state if id in record.air else MILD for id in by_id}
+        biases = [record.air[id].bias if id in record.air else None for id in by_id]
+        forecast = [Moment(clock, Outdoors(*weather)) for clock, *weather in record.forecast]
+        home = Home.build(rooms, devices, state, record.clock, record.entrance, forecast, None if None in biases else biases)
         _resume(home, record)
     except (ValueError, Refused) as error:
         raise InputError(str(error), where=source, remedy="correct the home file, or make it again") from None
     return home
+
+
+def _device(record: DeviceRecord | PlacedRecord, rooms: Mapping[str, Room], specs: Mapping[str, DeviceSpec]) -> Device:
+    if record.room not in rooms:
+        raise ValueError(f"device {record.did} is in room '{record.room}', which does not exist")
+    if isinstance(record, DeviceRecord):
+        return Device(record.did, record.name, rooms[record.room], record.product())
+    if record.spid not in specs:
+        raise ValueError(f"device {record.did} has the spid {record.spid}, which is not among the file's specs")
+    return Device(record.did, record.name, rooms[record.room], specs[record.spid])
 
 
 def _resume(home: Home, record: HomeRecord) -> None:
@@ -186,13 +291,14 @@ def _resume(home: Home, record: HomeRecord) -> None:
         actions = tuple(checked_action(home.plan, action.model_dump()) for action in rule.actions)
         condition = compile_condition(rule.when, home.plan) if rule.when else None
         home.rules = (*home.rules, Rule(**data, actions=actions, condition=condition))
-    airs = [room.air for room in record.rooms if room.air is not None]
-    if airs and len(airs) < len(record.rooms):
-        raise ValueError("some rooms have their air, and some have none")
-    if airs:
+    airs = [record.air[room.id] for room in home.plan.rooms if room.id in record.air]
+    moving = [air for air in airs if air.since is not None]
+    if moving and len(moving) < len(home.plan.rooms):
+        raise ValueError("the air of some rooms moves, and that of others does not")
+    if moving:
         home.air = tuple(
             Air(a.since, *a.start, Outdoors(*a.goal), None, bias, room.shell)
-            for a, room, bias in zip(airs, home.plan.wiring.rooms, home.plan.bias)
+            for a, room, bias in zip(moving, home.plan.wiring.rooms, home.plan.bias)
         )
         home.stirred = True  # whether devices have changed since, the goals tell
 

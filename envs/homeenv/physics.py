@@ -181,7 +181,8 @@ def saturation(temperature: float) -> float:
 class Air(NamedTuple):
     """A room's air from `since` (s) until something changes: where it is then, and what it tends to.
 
-    `devices` is what the goal was worked out from, None where that is not known. `bias` is what the room's temperature and humidity have of their own, which weather and devices do not explain.
+    `devices` is what the goal was worked out from, None where that is not known; `bias` is what the room's temperature
+    and humidity have of their own, which weather and devices do not explain.
     """
 
     since: int
@@ -286,7 +287,7 @@ class Wiring:
     """Everything of a plan that moves by itself. Made once a plan, when its clock first moves."""
 
     def __init__(self, plan: Plan) -> None:
-        rooms = {room.name: index for index, room in enumerate(plan.rooms)}
+        rooms = {room.id: index for index, room in enumerate(plan.rooms)}
         inside: list[list] = [[] for _ in plan.rooms]
         self.views: list[View] = []
         self.counters: list[Counter] = []
@@ -297,9 +298,9 @@ class Wiring:
             base, spec = plan.base[device.did], device.spec
             slots = {path: base + offset for path, (offset, a) in spec.attribute_index.items() if a.counts is None}
             if any(kind in CLIMATE or kind == "light" or prefix + "brightness" in slots for prefix, kind in spec.kinds):
-                inside[rooms[device.room]].append((spec, tuple(slots.items())))
+                inside[rooms[device.room.id]].append((spec, tuple(slots.items())))
             self.views += [
-                View(slots[path], rooms[device.room], quantity, spec.attribute_index[path][1])
+                View(slots[path], rooms[device.room.id], quantity, spec.attribute_index[path][1])
                 for path, quantity in reports(spec)
             ]
             self.counters += [
@@ -307,10 +308,10 @@ class Wiring:
                 for path, (offset, holds) in spec.counter_index.items()
             ]
         self.rooms = [
-            RoomWiring(index, SHELLS.get(room.kind, PLAIN_SHELL), plan.base[room.name], tuple(inside[index]))
+            RoomWiring(index, SHELLS.get(room.type, PLAIN_SHELL), plan.base[room.id], tuple(inside[index]))
             for index, room in enumerate(plan.rooms)
         ]
-        self.room_of = {device.did: rooms[device.room] for device in plan.devices}
+        self.room_of = {device.did: rooms[device.room.id] for device in plan.devices}
         self.view_of = {view.slot: view for view in self.views}
         self.counter_of = {counter.slot: counter for counter in self.counters}
 

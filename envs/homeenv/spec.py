@@ -29,7 +29,7 @@ from envs.homeenv.types import Model, ValueType, shown
 PART_KINDS = {"light": "light", "heater": "heater", "ac": "air_conditioner", "floor_heating": "heater", "dryer": "dryer"}
 SHIPPED = Path(__file__).resolve().parent / "catalogue"
 Found = tuple[tuple[str | int, ...], str]  # the key below a model, and what is wrong there
-RoomKind = Literal[
+RoomType = Literal[
     "living_room", "bedroom", "kitchen", "dining_room", "bathroom", "closet", "pantry", "study", "hallway",
     "laundry", "balcony", "garage", "leisure", "storage",
 ]  # fmt: skip
@@ -124,7 +124,7 @@ class UserData(Model):
     brand: str | None = None
     subcategory: str | None = None
     tags: tuple[str, ...] = ()
-    rooms: tuple[RoomKind, ...] = Field((), description="kinds of rooms where HomeMaker puts it; its category's if empty")
+    rooms: tuple[RoomType, ...] = Field((), description="types of rooms where HomeMaker puts it; its category's if empty")
 
 
 class DeviceSpec(Component):

@@ -11,9 +11,9 @@ import random
 import re
 from collections.abc import Iterator
 from itertools import islice
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, ConfigDict, Field, PlainSerializer, model_validator
 
 from envs.homeenv.audit import Refused
 
@@ -32,11 +32,15 @@ class Model(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
 
+# A number, written without a fraction where it has none.
+Bound = Annotated[float, PlainSerializer(lambda bound: int(bound) if bound.is_integer() else bound)]
+
+
 class ValueType(Model):
     """One type with its bounds. `range` bounds numbers, or the length of str and list (inclusive)."""
 
     type: TypeName
-    range: tuple[float, float] | None = None
+    range: tuple[Bound, Bound] | None = None
     options: tuple[str | int | float | bool, ...] | None = None
     items: tuple[ValueType, ...] | None = Field(None, description="tuple: one a place; list: one; dict: named")
     name: str | None = None

@@ -251,24 +251,24 @@ def initial_state(
     state: dict[str, Values] = {
         OUTDOORS: {"temperature": sky.temperature, "humidity": sky.humidity, "brightness": sky.illuminance}
     }
-    inside: dict[str, list[Device]] = {room.name: [] for room in rooms}
+    inside: dict[str, list[Device]] = {room.id: [] for room in rooms}
     for device in devices:
-        inside[device.room].append(device)
+        inside[device.room.id].append(device)
     for room in rooms:
         drift = rng.gauss(0, 1)
-        free = room_air(room.kind, sky, drift=drift)
+        free = room_air(room.type, sky, drift=drift)
         scene = Scene(sky.when.hour, sky.illuminance < DARK, free["temperature"], free["humidity"])
         running: list[Running] = []
         busy: set[str] = set()
-        for device in inside[room.name]:
+        for device in inside[room.id]:
             values = settings(device.spec, scene, rng)
             _give_way(device.spec, values, busy)
             values.update((given or {}).get(device.did, {}))
             running.append((device.spec, values))
             state[device.did] = values
-        state[room.name] = room_air(room.kind, sky, running, drift)
+        state[room.id] = room_air(room.type, sky, running, drift)
         for spec, values in running:
-            _report(spec, values, state[room.name])
+            _report(spec, values, state[room.id])
     return state
 
 

@@ -17,7 +17,7 @@ from pydantic import Field
 
 from envs.documents import read_yaml, validate
 from envs.homeenv.home import Device, Room
-from envs.homeenv.spec import DeviceSpec, RoomKind
+from envs.homeenv.spec import DeviceSpec, RoomType
 from envs.homeenv.types import Model
 from envs.homemaker.lexicon import Half, Lexicon
 
@@ -29,7 +29,7 @@ UNKNOWN = 1.0  # the weight of a category that has no prior
 class Priors(Model):
     """What stands where (priors.yaml says what each key means)."""
 
-    categories: dict[str, dict[RoomKind, float]]
+    categories: dict[str, dict[RoomType, float]]
     most_in_room: dict[str, int] = Field(default_factory=dict)
     one_a_home: frozenset[str] = frozenset()
     entrance: tuple[tuple[str, ...], ...] = ()
@@ -82,7 +82,7 @@ class Stock:
 
     def capacity(self, rooms: Sequence[Room]) -> int:
         """How many devices the rooms can hold."""
-        return sum(offer.most for room in rooms for offer in self.offers(room.kind))
+        return sum(offer.most for room in rooms for offer in self.offers(room.type))
 
 
 def furnish(
@@ -103,9 +103,9 @@ def furnish(
         used: set[str] = set()
         for products in pools:
             spec = rng.choice(products)
-            name = lexicon.device_name(spec, room.kind, half, used, rng)
+            name = lexicon.device_name(spec, room.type, half, used, rng)
             used.add(name)
-            devices.append(Device(str(next(ids)), name, room.name, spec))
+            devices.append(Device(str(next(ids)), name, room, spec))
     return tuple(devices)
 
 
@@ -114,7 +114,7 @@ Pool = tuple[DeviceSpec, ...]  # products, of which one will be there
 
 def _draw_places(rooms: Sequence[Room], count: int, stock: Stock, rng: random.Random, spoken_to: bool) -> list[list[Pool]]:
     """What each room holds, drawn one by one from the priors of all rooms; the first one can be controlled."""
-    places = [(i, offer) for i, room in enumerate(rooms) for offer in stock.offers(room.kind)]
+    places = [(i, offer) for i, room in enumerate(rooms) for offer in stock.offers(room.type)]
     weights = [offer.weight for _, offer in places]
     first = _first_weights([offer for _, offer in places], stock.priors.entrance if spoken_to else ())
     of_category: dict[str, list[int]] = {}

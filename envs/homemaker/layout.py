@@ -1,7 +1,8 @@
 """Layouts: which rooms a home has, how they nest, and on which floor they lie.
 
-Invariants: room names are unique; a nested room comes after its parent and lies on its floor; a room's
-kind is what furniture and climate depend on, its type (ensuite, closet, ...) only how it came to be.
+Invariants: room ids and names are unique, and an id tells type and number alone; a nested room comes after its parent
+and lies on its floor; a room's type is what furniture and climate depend on, its shape (ensuite, closet, ...) only how
+it came to be and what it is called.
 """
 
 from __future__ import annotations
@@ -18,31 +19,31 @@ FLOORS = ((7, 1), (16, 2))  # up to so many rooms, so many floors; above that, t
 
 
 @dataclass(frozen=True)
-class RoomType:
-    """How often a type occurs beyond the core, its kind, what it nests in, whether it may lie upstairs."""
+class Shape:
+    """How often a room occurs beyond the core, its type, what it nests in, whether it may lie upstairs."""
 
     weight: float
-    kind: str
+    type: str
     within: tuple[str, ...] = ()
     upstairs: bool = False
 
 
-ROOM_TYPES: dict[str, RoomType] = {
-    "living_room": RoomType(0.5, "living_room"),
-    "kitchen": RoomType(0.1, "kitchen"),
-    "dining_room": RoomType(1.5, "dining_room"),
-    "bedroom": RoomType(5.0, "bedroom", upstairs=True),
-    "bathroom": RoomType(1.0, "bathroom", upstairs=True),
-    "ensuite": RoomType(1.8, "bathroom", within=("bedroom",)),
-    "closet": RoomType(0.9, "closet", within=("bedroom",)),
-    "pantry": RoomType(0.4, "pantry", within=("kitchen",)),
-    "study": RoomType(2.0, "study", upstairs=True),
-    "hallway": RoomType(1.6, "hallway", upstairs=True),
-    "laundry": RoomType(0.9, "laundry"),
-    "balcony": RoomType(1.0, "balcony", within=("living_room", "bedroom")),
-    "garage": RoomType(0.7, "garage"),
-    "leisure": RoomType(0.9, "leisure", upstairs=True),
-    "storage": RoomType(0.6, "storage"),
+SHAPES: dict[str, Shape] = {
+    "living_room": Shape(0.5, "living_room"),
+    "kitchen": Shape(0.1, "kitchen"),
+    "dining_room": Shape(1.5, "dining_room"),
+    "bedroom": Shape(5.0, "bedroom", upstairs=True),
+    "bathroom": Shape(1.0, "bathroom", upstairs=True),
+    "ensuite": Shape(1.8, "bathroom", within=("bedroom",)),
+    "closet": Shape(0.9, "closet", within=("bedroom",)),
+    "pantry": Shape(0.4, "pantry", within=("kitchen",)),
+    "study": Shape(2.0, "study", upstairs=True),
+    "hallway": Shape(1.6, "hallway", upstairs=True),
+    "laundry": Shape(0.9, "laundry"),
+    "balcony": Shape(1.0, "balcony", within=("living_room", "bedroom")),
+    "garage": Shape(0.7, "garage"),
+    "leisure": Shape(0.9, "leisure", upstairs=True),
+    "storage": Shape(0.6, "storage"),
 }
 
 
@@ -55,20 +56,22 @@ def draw_layout(count: int, lexicon: Lexicon, half: Half, rng: random.Random) ->
         rooms.append(_room(chosen, rooms, floors, lexicon, half, rng))
         drawn[chosen] = 1
     while len(rooms) < count:
-        kinds = {room.kind for room in rooms}
-        allowed = [name for name, shape in ROOM_TYPES.items() if not shape.within or kinds & {*shape.within}]
-        weights = [ROOM_TYPES[name].weight * REPEAT ** drawn.get(name, 0) for name in allowed]
+        types = {room.type for room in rooms}
+        allowed = [name for name, shape in SHAPES.items() if not shape.within or types & {*shape.within}]
+        weights = [SHAPES[name].weight * REPEAT ** drawn.get(name, 0) for name in allowed]
         (chosen,) = rng.choices(allowed, weights)
         rooms.append(_room(chosen, rooms, floors, lexicon, half, rng))
         drawn[chosen] = drawn.get(chosen, 0) + 1
     return tuple(rooms)
 
 
-def _room(room_type: str, rooms: list[Room], floors: int, lexicon: Lexicon, half: Half, rng: random.Random) -> Room:
-    """One more room of this type."""
-    shape = ROOM_TYPES[room_type]
-    name = lexicon.room_name(room_type, half, {room.name for room in rooms}, rng)
+def _room(chosen: str, rooms: list[Room], floors: int, lexicon: Lexicon, half: Half, rng: random.Random) -> Room:
+    """One more room of this shape."""
+    shape = SHAPES[chosen]
+    name = lexicon.room_name(chosen, half, {room.name for room in rooms}, rng)
+    number = 1 + sum(room.type == shape.type for room in rooms)
+    id = shape.type if number == 1 else f"{shape.type}_{number}"
     if shape.within:
-        parent = rng.choice([room for room in rooms if room.kind in shape.within])
-        return Room(name, shape.kind, parent.name, parent.floor)
-    return Room(name, shape.kind, None, rng.randrange(floors) if shape.upstairs else 0)
+        parent = rng.choice([room for room in rooms if room.type in shape.within])
+        return Room(id, shape.type, name, parent.floor, parent.id)
+    return Room(id, shape.type, name, rng.randrange(floors) if shape.upstairs else 0)

@@ -177,18 +177,16 @@ class HomeSampler:
     @staticmethod
     def sample_test() -> Home:
         """A small fixed home, in which device 1001 is a light that is on."""
-        rooms = (
-            Room("living room", "living_room"),
-            Room("master bedroom", "bedroom"),
-            Room("ensuite bathroom", "bathroom", "master bedroom"),
-        )
+        living = Room("living_room", "living_room", "living room")
+        bedroom = Room("bedroom", "bedroom", "master bedroom")
+        bathroom = Room("bathroom", "bathroom", "ensuite bathroom", parent="bedroom")
         catalogue = Catalogue.shipped()
         devices = (
-            Device("1001", "ceiling light", "living room", catalogue["100001"]),
-            Device("1002", "air conditioner", "living room", catalogue["100301"]),
-            Device("1003", "bedside lamp", "master bedroom", catalogue["100002"]),
-            Device("1004", "curtain", "master bedroom", catalogue["100501"]),
-            Device("1005", "climate sensor", "ensuite bathroom", catalogue["101701"]),
+            Device("1001", "ceiling light", living, catalogue["100001"]),
+            Device("1002", "air conditioner", living, catalogue["100301"]),
+            Device("1003", "bedside lamp", bedroom, catalogue["100002"]),
+            Device("1004", "curtain", bedroom, catalogue["100501"]),
+            Device("1005", "climate sensor", bathroom, catalogue["101701"]),
         )
         sky = Sky("nowhere", 36.1, -79.95, datetime(2025, 6, 1, 20, 30), 27.5, 60.0, 350.0, 2.0)
         given = {
@@ -197,4 +195,4 @@ class HomeSampler:
             "1003": {"state": "off", "brightness": 50, "color_temperature": 3000},
             "1004": {"position": 100},
         }
-        return _build(rooms, devices, sky, random.Random(0), given)
+        return _build((living, bedroom, bathroom), devices, sky, random.Random(0), given)

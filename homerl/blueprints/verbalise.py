@@ -64,7 +64,7 @@ def _sentence(actions: Sequence[Action], home: Home, wording: Wording, rng: rand
 
 def _clause(action: Action, home: Home, style: str, rng: random.Random) -> str:
     *part, name = action.service.split(".")
-    device = f"{action.device.room} {action.device.name}" + "".join(f" {word.replace('_', ' ')}" for word in part)
+    device = f"{action.device.room.name} {action.device.name}" + "".join(f" {word.replace('_', ' ')}" for word in part)
     template = rng.choice(phrases()[_key(name, action.value)][style])
     return template.format(d=device, v=spoken(action.value), a=name.removeprefix("set_").replace("_", " "))
 
@@ -92,7 +92,7 @@ def _correct(sentence: str, action: Action, home: Home, rng: random.Random) -> s
     if not others:
         return sentence
     wrong = rng.choice(others)
-    return f"the {wrong.room} {wrong.name} {rng.choice(phrases()['noise']['corrections'])} {sentence}"
+    return f"the {wrong.room.name} {wrong.name} {rng.choice(phrases()['noise']['corrections'])} {sentence}"
 
 
 def _disturb(text: str, rng: random.Random) -> str:

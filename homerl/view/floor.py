@@ -26,7 +26,7 @@ GROUP = 10  # rooms that are searched together; longer floors are stacks of such
 
 @dataclass(frozen=True)
 class Shape:
-    """Something drawn `columns` wide. `name` is a room's, `across` how many of its tiles are side by side.
+    """Something drawn `columns` wide. `room` is a room's id, `across` how many of its tiles are side by side.
 
     `ugly` sums, in pixels of height that it is worth, empty space and long thin rooms.
     """
@@ -35,7 +35,7 @@ class Shape:
     columns: int
     height: float
     ugly: float
-    name: str = ""
+    room: str = ""
     across: int = 0
     parts: tuple[Shape, ...] = ()
 
@@ -50,35 +50,35 @@ Fit = Callable[[int], Shape]  # how something is drawn in so many columns
 def floor_plan(rooms: Sequence[Room], counts: dict[str, int], columns: int = COLUMNS) -> Shape | None:
     """The rooms in their order, `counts` devices in each; children are drawn wherever their parents are."""
     inside: dict[str | None, list[Room]] = {}
-    names = {room.name for room in rooms}
+    ids = {room.id for room in rooms}
     for room in rooms:
-        inside.setdefault(room.parent if room.parent in names else None, []).append(room)
+        inside.setdefault(room.parent if room.parent in ids else None, []).append(room)
     fits = [_room(room, inside, counts) for room in inside.get(None, [])]
     return _cut(fits)(columns) if fits else None
 
 
 def _room(room: Room, inside: dict[str | None, list[Room]], counts: dict[str, int]) -> Fit:
     """A room: its own tiles first, then the rooms in it."""
-    own = [_tiles(room.name, counts[room.name])] if counts.get(room.name) else []
-    content = _cut([*own, *(_room(child, inside, counts) for child in inside.get(room.name, ()))])
+    own = [_tiles(room.id, counts[room.id])] if counts.get(room.id) else []
+    content = _cut([*own, *(_room(child, inside, counts) for child in inside.get(room.id, ()))])
 
     @cache
     def fit(columns: int) -> Shape:
         parts = (content(columns),)
         height = (NARROW_HEAD if columns == 1 else HEAD) + EDGE + sum(part.height for part in parts)
-        return Shape("room", columns, height, sum(part.ugly for part in parts), room.name, parts=parts)
+        return Shape("room", columns, height, sum(part.ugly for part in parts), room.id, parts=parts)
 
     return fit
 
 
-def _tiles(name: str, count: int) -> Fit:
+def _tiles(room: str, count: int) -> Fit:
     """A room's own devices, in rows as even as can be."""
 
     def fit(columns: int) -> Shape:
         rows = math.ceil(count / columns)
         across = math.ceil(count / rows)
         ugly = EMPTY * (columns * rows - count) + THIN * max(0, rows / across - LONG) ** 2
-        return Shape("tiles", columns, rows * (TILE + GAP), ugly, name, across)
+        return Shape("tiles", columns, rows * (TILE + GAP), ugly, room, across)
 
     return fit
 

@@ -60,7 +60,7 @@ class Tile:
     def found_by(self) -> str:
         """What the filter searches."""
         device = self.device
-        known = (device.name, device.did, device.room, self.kind, device.spec.name, self.glance.words)
+        known = (device.name, device.did, device.room.name, self.kind, device.spec.name, self.glance.words)
         return " ".join(" ".join(known).replace("_", " ").lower().split())
 
     def attributes(self) -> Iterator[tuple[str, str, str, str]]:
@@ -95,9 +95,9 @@ class HomeView:
     @cached_property
     def tiles(self) -> dict[str, list[Tile]]:
         """Of each room, in the order of the plan."""
-        found: dict[str, list[Tile]] = {room.name: [] for room in self.home.plan.rooms}
+        found: dict[str, list[Tile]] = {room.id: [] for room in self.home.plan.rooms}
         for number, device in enumerate(self.home.plan.devices):
-            found[device.room].append(Tile(f"{self.anchor}-d{number}", device, self.home.state_of(device.did)))
+            found[device.room.id].append(Tile(f"{self.anchor}-d{number}", device, self.home.state_of(device.did)))
         return found
 
     @property
@@ -147,11 +147,11 @@ class HomeView:
         """From the lowest up; large rooms first, a nested room on its outermost parent's floor."""
         counts = {room: len(tiles) for room, tiles in self.tiles.items()}
         by_floor: dict[int, list[Room]] = {}
-        for room in sorted(self.home.plan.rooms, key=lambda room: -self.weight(room.name)):
+        for room in sorted(self.home.plan.rooms, key=lambda room: -self.weight(room.id)):
             by_floor.setdefault(self._outermost(room).floor, []).append(room)
-        largest = max((len(rooms) + sum(counts[room.name] for room in rooms) for rooms in by_floor.values()), default=0)
+        largest = max((len(rooms) + sum(counts[room.id] for room in rooms) for rooms in by_floor.values()), default=0)
         for number, rooms in sorted(by_floor.items()):
-            devices = sum(counts[room.name] for room in rooms)
+            devices = sum(counts[room.id] for room in rooms)
             plan = floor_plan(rooms, counts, COLUMNS if largest > FEW else FEW_COLUMNS)
             yield Floor(_floor_name(number), len(rooms), devices, plan)
 
@@ -160,10 +160,10 @@ class HomeView:
             room = self.rooms[room.parent]
         return room
 
-    def weight(self, name: str) -> int:
+    def weight(self, id: str) -> int:
         """Devices in a room and in the rooms within it."""
-        nested = (room.name for room in self.rooms.values() if room.parent == name)
-        return len(self.tiles[name]) + sum(map(self.weight, nested))
+        nested = (room.id for room in self.rooms.values() if room.parent == id)
+        return len(self.tiles[id]) + sum(map(self.weight, nested))
 
 
 def write_homes(files: Sequence[Path], out: Path) -> list[HomeView]:

@@ -6,7 +6,7 @@ import pytest
 
 from envs.documents import InputError
 from envs.homeenv.conditions import compile_condition
-from envs.homeenv.home_file import load_home, save_home
+from envs.homeenv.home_file import home_to_json, load_home, save_home
 from envs.homeenv.spec import Catalogue, Entity
 from envs.homemaker.make import HomeSampler
 
@@ -127,13 +127,40 @@ def test_a_home_file_that_was_cut(tmp_path, share):
         (lambda home: home.update(clock="noon"), "clock is 'noon'", True),
         (lambda home: home.update(entrance="9"), "the entrance is device '9', which does not exist", False),
         (lambda home: home.update(format=9), "home format 9 is not known", False),
+        (lambda home: home["air"].update(attic=home["air"]["bedroom"]), "air is given for room 'attic'", False),
+        (lambda home: home["air"]["bedroom"].update(since=0), "cannot be used: air that moves", True),
+        (lambda home: home["rooms"].append(home["rooms"][0]), "'living_room' names two things", False),
+        (lambda home: home["rooms"][2].update(parent="attic"), "has the parent 'attic'", False),
+        (lambda home: home["rooms"][0].update(size=3), "rooms.0.size is not a known key", True),
+    ],
+)
+def test_a_home_that_was_edited_wrongly(tmp_path, change, what, line):
+    path = tmp_path / "home.json"
+    data = json.loads(json.dumps(home_to_json(HomeSampler.sample_test())))
+    change(data)
+    path.write_text(json.dumps(data, indent=1))
+    error = refused(load_home, path)
+    assert what in error.what and error.where.startswith(str(path))
+    assert not line or error.where.removeprefix(f"{path}:").isdigit()
+
+
+@pytest.mark.parametrize(
+    ("change", "what", "line"),
+    [
+        (lambda lamp: lamp["attributes"][1].update(value=500), "1001.brightness = 500 is outside 1..100", False),
+        (lambda lamp: lamp["attributes"][1].pop("value"), "devices.0.attributes.1.value is missing", True),
+        (lambda lamp: lamp["userdata"].update(room="attic"), "device 1001 is in room 'attic', which does not exist", False),
+        (lambda lamp: lamp["userdata"].update(did="1002"), "'1002' names two things", False),
+        (lambda lamp: lamp["services"][0].update(code="self.colour = 1"), "service 'turn_on'", True),
+        (lambda lamp: lamp.update(colour="red"), "devices.0.colour is not a known key", True),
+        (lambda lamp: lamp.pop("name"), "devices.0.name is missing", True),
     ],
 )
 def test_a_home_file_that_was_edited_wrongly(tmp_path, change, what, line):
     path = tmp_path / "home.json"
     save_home(HomeSampler.sample_test(), path)
     data = json.loads(path.read_text())
-    change(data)
+    change(data["devices"][0])
     path.write_text(json.dumps(data, indent=1))
     error = refused(load_home, path)
     assert what in error.what and error.where.startswith(str(path))

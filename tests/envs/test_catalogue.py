@@ -40,12 +40,15 @@ TABLE_8 = {
 }
 
 
+STUDY = Room("study", "study", "study")
+
+
 def home_of(spec: DeviceSpec, rng: random.Random) -> Home:
     air = {path: kind.sample(rng) for path, kind in ROOM_STATE.items()}
     values = {path: attribute.sample(rng) for path, (_, attribute) in spec.attribute_index.items()}
     return Home.build(
-        [Room("study", "study")],
-        [Device("1", "it", "study", spec)],
+        [STUDY],
+        [Device("1", "it", STUDY, spec)],
         {OUTDOORS: air, "study": air, "1": values},
     )
 

@@ -20,6 +20,7 @@ from envs.homeenv.spec import Catalogue, load_specs
 from envs.homemaker.make import HomeRecipe, HomeSampler, make_home
 
 DAY = 86400
+KITCHEN = Room("kitchen", "kitchen", "kitchen")
 PRESENCE = """
 - name: presence_sensor
   userdata: {category: motion_sensor, spid: "p1"}
@@ -111,29 +112,29 @@ def test_the_leap_is_what_ticking_gives(seed, seconds):
 
 def test_air_follows_what_devices_do():
     home = HomeSampler.sample_test()
-    before = home.get("living room", "temperature")
+    before = home.get("living_room", "temperature")
     home.advance(3600)
-    assert abs(home.get("living room", "temperature") - before) <= 0.1, "nothing changes, so it stands"
+    assert abs(home.get("living_room", "temperature") - before) <= 0.1, "nothing changes, so it stands"
     home.call("1002", "set_target_temperature", (18,))
     home.advance(900)
-    soon = home.get("living room", "temperature")
+    soon = home.get("living_room", "temperature")
     home.advance(4 * 3600)
-    later = home.get("living room", "temperature")
+    later = home.get("living_room", "temperature")
     assert 18 < later < soon < before, "it is cooled, and takes its time"
     home.call("1002", "turn_off")
     home.advance(8 * 3600)
-    assert abs(home.get("living room", "temperature") - before) <= 0.1, "what it was without any cooling"
+    assert abs(home.get("living_room", "temperature") - before) <= 0.1, "what it was without any cooling"
 
 
 def test_light_follows_at_once_and_sensors_say_what_rooms_say():
     home = HomeSampler.sample_test()
-    bright = home.get("living room", "brightness")
+    bright = home.get("living_room", "brightness")
     home.call("1001", "turn_off")
     home.advance(1)
-    assert home.get("living room", "brightness") < bright
+    assert home.get("living_room", "brightness") < bright
     home.plan = replace(home.plan, forecast=(Moment(home.clock + 600, Outdoors(-10.0, 30.0, 0.0)),))
     home.advance(6 * 3600)
-    assert home.get("1005", "temperature") == home.get("ensuite bathroom", "temperature") < 20
+    assert home.get("1005", "temperature") == home.get("bathroom", "temperature") < 20
     assert home.get("outdoors", "temperature") == -10.0
 
 
@@ -141,10 +142,10 @@ def test_humidity_halves_its_distance_in_its_time():
     home = HomeSampler.sample_test()
     home.plan = replace(home.plan, forecast=(Moment(home.clock + 1, Outdoors(27.5, 20.0, 0.0)),))
     home.advance(1)
-    start = home.get("ensuite bathroom", "humidity")
+    start = home.get("bathroom", "humidity")
     goal = home.air[2].goal.humidity
     home.advance(round(HUMIDITY_SECONDS * 0.6931471805599453))
-    assert abs(home.get("ensuite bathroom", "humidity") - (start + goal) / 2) < 0.11
+    assert abs(home.get("bathroom", "humidity") - (start + goal) / 2) < 0.11
     assert home.air[2].devices == Inputs(), "no device of this room touches its air"
 
 
@@ -191,7 +192,7 @@ def test_a_counter_counts_and_a_rule_sees_it_pass():
     (spec,) = load_specs(read_yaml(__import__("io").StringIO(PRESENCE)))
     room = {"temperature": 20.0, "humidity": 50.0, "brightness": 0.0}
     states = {"outdoors": room, "kitchen": room, "1": {"motion": True, "no_move_duration": 0}}
-    home = Home.build([Room("kitchen", "kitchen")], [Device("1", "sensor", "kitchen", spec)], states, 1000)
+    home = Home.build([KITCHEN], [Device("1", "sensor", KITCHEN, spec)], states, 1000)
     plan = home.plan
     seen = compile_condition("device(1).no_move_duration > 900", plan)
     home.advance(500)
@@ -315,13 +316,13 @@ def test_time_goes_forward_and_not_for_ever(seconds):
 
 def test_the_shipped_human_sensor_counts_how_long_nobody_moved():
     """SMH-Bench's own state-driven trigger, on a product of the catalogue."""
-    sensor = Device("5267", "human sensor", "kitchen", Catalogue.shipped()["101802"])
+    sensor = Device("5267", "human sensor", KITCHEN, Catalogue.shipped()["101802"])
     air = {"temperature": 20.0, "humidity": 50.0, "brightness": 0.0}
     values = {"human_detected": "no", "no_move_duration": 30, "illuminance": 0.0, "battery_level": 50, "alias": ""}
-    lamp = Device("1", "lamp", "kitchen", Catalogue.shipped()["100002"])
+    lamp = Device("1", "lamp", KITCHEN, Catalogue.shipped()["100002"])
     on = {"state": "on", "brightness": 50, "color_temperature": 3000}
     states = {"outdoors": air, "kitchen": air, "5267": values, "1": on}
-    home = Home.build([Room("kitchen", "kitchen")], [sensor, lamp], states, 1000)
+    home = Home.build([KITCHEN], [sensor, lamp], states, 1000)
     rule(home, ["device(5267).no_move_duration > 900"], did="1")
     assert [f.clock for f in home.advance(3600)] == [1000 + 871] and home.get("1", "state") == "off"
 
@@ -337,4 +338,4 @@ def test_what_the_agent_did_is_not_lost_on_the_air_when_a_rule_acts_elsewhere():
         twin.call("1001", "turn_off")
     assert len(settle(home)) == 1 and home.get("1003", "state") == "on"
     home.advance(7200), quiet.advance(7200)
-    assert home.get("living room", "temperature") == quiet.get("living room", "temperature") < 22
+    assert home.get("living_room", "temperature") == quiet.get("living_room", "temperature") < 22

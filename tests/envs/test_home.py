@@ -1,5 +1,6 @@
 """Homes: refused calls change nothing, forks are independent, keys are exact, files lose nothing."""
 
+import json
 import os
 import random
 import subprocess
@@ -67,14 +68,17 @@ OWN = """
 JUNK = st.sampled_from([None, True, -1, 0, 7, 10**400, 1e9, -0.0, float("nan"), "on", "x" * 500, (), (1, 2), [3], {"a": 1}])
 
 
+HALL = Room("hall", "hallway", "entrance hall")
+
+
 def own_home(seed: int = 0) -> Home:
     """A home of shipped and own devices, with every type of value in it."""
     rng = random.Random(seed)
     specs = [*Entity.load(OWN), *(Catalogue.shipped()[spid] for spid in ("100001", "100101", "102101"))]
     air = {path: kind.sample(rng) for path, kind in ROOM_STATE.items()}
-    devices = [Device(str(i), spec.name, "hall", spec) for i, spec in enumerate(specs, 1)]
+    devices = [Device(str(i), spec.name, HALL, spec) for i, spec in enumerate(specs, 1)]
     state = {d.did: {path: a.sample(rng) for path, (_, a) in d.spec.attribute_index.items()} for d in devices}
-    rooms = [Room("hall", "hallway"), Room("closet", "closet", "hall")]
+    rooms = [HALL, Room("closet", "closet", "walk-in closet", parent="hall")]
     return Home.build(rooms, devices, {OUTDOORS: air, "hall": air, "closet": air} | state, 1_750_000_000)
 
 
@@ -163,8 +167,8 @@ def test_the_key_covers_plan_and_clock():
     later = home.fork()
     later.clock += 1
     assert later.state_key() != home.state_key()
-    split = Home.build([Room("a|b", "c")], [], {OUTDOORS: home.state_of(OUTDOORS), "a|b": home.state_of("hall")})
-    joined = Home.build([Room("a", "b|c")], [], {OUTDOORS: home.state_of(OUTDOORS), "a": home.state_of("hall")})
+    split = Home.build([Room("a|b", "c", "d")], [], {OUTDOORS: home.state_of(OUTDOORS), "a|b": home.state_of("hall")})
+    joined = Home.build([Room("a|b", "c|d", "")], [], {OUTDOORS: home.state_of(OUTDOORS), "a|b": home.state_of("hall")})
     assert split.state_key() != joined.state_key()
     with pytest.raises(ValueError, match="different plans"):
         split.diff(joined)
@@ -173,10 +177,32 @@ def test_the_key_covers_plan_and_clock():
 def test_a_file_keeps_homes_with_specifications_of_ones_own(tmp_path):
     home = own_home(3)
     save_home(home, tmp_path / "home.json")
-    back = load_home(tmp_path / "home.json")
-    assert back.state_key() == home.state_key() and back.plan.devices[0].spec == home.plan.devices[0].spec
-    assert '"100001": "' in (tmp_path / "home.json").read_text(), "a shipped product is stored by its digest"
+    for back in (load_home(tmp_path / "home.json"), home_from_json(home_to_json(home))):
+        assert back.state_key() == home.state_key() and back.plan.devices[0].spec == home.plan.devices[0].spec
+        assert back.plan.devices[-1].spec is home.plan.devices[-1].spec, "a shipped product is known again"
+    assert isinstance(home_to_json(home)["specs"]["100001"], str), "and stored by its digest where it is named"
     assert back.get("1", "wake") == home.get("1", "wake")
+
+
+def test_a_home_file_has_the_fields_of_smh_bench(tmp_path):
+    """SMH-Bench Tables 5, 6, 7, 9 and 11; a home of nothing else (Table 4) is a home."""
+    data = json.loads(json.dumps(home_to_json(HomeSampler.sample_test(), whole=True)))
+    bathroom = {"id": "bathroom", "type": "bathroom", "name": "ensuite bathroom", "floor": 0, "parent": "bedroom"}
+    assert data["rooms"][2] == bathroom
+    lamp = data["devices"][0]
+    assert {"name", "description", "attributes", "services", "components", "userdata"} == lamp.keys()
+    assert {"did", "spid", "category", "subcategory", "tags", "room"} <= lamp["userdata"].keys()
+    assert lamp["attributes"][1] == {
+        "name": "brightness", "description": "How bright it shines", "type": "int", "value": 40, "range": [1, 100],
+        "unit": "percentage",
+    }  # fmt: skip
+    assert {"name", "description", "arguments", "code"} <= lamp["services"][2].keys()
+    bare = home_from_json({"rooms": data["rooms"], "devices": data["devices"]})
+    assert bare.get("1001", "brightness") == 40 and bare.call("1001", "set_brightness", [7]) is None
+    for device in data["devices"]:
+        del device["userdata"]["product"]
+    nameless = home_from_json({"rooms": data["rooms"], "devices": data["devices"]})
+    assert nameless.state_of("1001") == bare.state_of("1001") | {"brightness": 40}
 
 
 def test_keys_are_the_same_in_another_process(tmp_path):
@@ -238,13 +264,13 @@ def test_each_wrong_call_has_its_rule():
 def test_incoherent_homes_are_refused():
     home, air = own_home(), own_home().state_of(OUTDOORS)
     light, own = Catalogue.shipped()["100001"], Entity.load(OWN.replace("900001", "100001"))[0]
-    hall = Room("hall", "hallway")
+    hall, attic = HALL, Room("attic", "storage", "attic")
     for rooms, devices, message in [
         ([hall, hall], [], "names two things"),
-        ([hall], [Device("1", "a", "hall", light), Device("1", "b", "hall", light)], "names two things"),
-        ([hall], [Device("1", "a", "attic", light)], "does not exist"),
-        ([Room("x", "closet", "y"), Room("y", "closet", "x")], [], "its own child"),
-        ([hall], [Device("1", "a", "hall", light), Device("2", "b", "hall", own)], "two specifications"),
+        ([hall], [Device("1", "a", hall, light), Device("1", "b", hall, light)], "names two things"),
+        ([hall], [Device("1", "a", attic, light)], "does not exist"),
+        ([Room("x", "closet", "x", parent="y"), Room("y", "closet", "y", parent="x")], [], "its own child"),
+        ([hall], [Device("1", "a", hall, light), Device("2", "b", hall, own)], "two specifications"),
     ]:
         with pytest.raises(ValueError, match=message):
             Home.build(rooms, devices, {OUTDOORS: air, "hall": air, "x": air, "y": air})

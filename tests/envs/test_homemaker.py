@@ -20,10 +20,10 @@ from envs.documents import InputError
 from envs.homeenv.home import Device, Home
 from envs.homeenv.home_file import home_from_json, home_to_json
 from envs.homeenv.physics import SHELLS, THERMAL
-from envs.homeenv.spec import Catalogue, RoomKind
+from envs.homeenv.spec import Catalogue, RoomType
 from envs.homemaker import furnish
 from envs.homemaker.climate import DARK, RUNNING, room_air
-from envs.homemaker.layout import ROOM_TYPES, draw_layout
+from envs.homemaker.layout import SHAPES, draw_layout
 from envs.homemaker.lexicon import shipped_lexicon
 from envs.homemaker.make import HomeRecipe, HomeSampler, make_home
 from envs.homemaker.weather import BUNDLE, HOURS, STORED, Sky, Weather, mirrored, pvlib_years, write_bundle
@@ -31,7 +31,7 @@ from envs.homemaker.weather import BUNDLE, HOURS, STORED, Sky, Weather, mirrored
 ROOT = Path(__file__).parents[2]
 SPEC = {spec.name: spec for spec in Catalogue.shipped().values()}
 PRIORS = furnish.shipped_priors().categories
-ROOM_KINDS = {type.kind for type in ROOM_TYPES.values()}
+TYPES = {shape.type for shape in SHAPES.values()}
 
 
 @cache
@@ -164,7 +164,7 @@ def test_devices_stand_where_they_belong():
     seen = set()
     for home in homes():
         for device in home.plan.devices:
-            kind = home.plan.by_room[device.room].kind
+            kind = device.room.type
             assert kind in PRIORS[device.spec.category], f"{device.spec.category} in a {kind}"
             seen.add((device.spec.category, kind))
     assert {category for category, _ in seen} == set(PRIORS) == {spec.category for spec in SPEC.values()}
@@ -178,7 +178,7 @@ def test_rooms_nest_on_one_floor():
             if room.parent is not None:
                 nested += 1
                 parent = home.plan.by_room[room.parent]
-                assert parent.floor == room.floor and room.kind in ("bathroom", "closet", "pantry", "balcony")
+                assert parent.floor == room.floor and room.type in ("bathroom", "closet", "pantry", "balcony")
     assert nested > 50
     assert {room.floor for room in homes()[-1].plan.rooms} == {0, 1, 2}
 
@@ -209,7 +209,7 @@ def test_categories_limit_a_world():
     chosen = HomeRecipe(devices=(4, 4), categories=("light", "fan"), products=("100001", "100003", "100301"))
     assert {d.spec.spid for seed in range(20) for d in make_home(seed, chosen).plan.devices} == {"100001", "100003"}
     oven = make_home(3, HomeRecipe(devices=(1, 1), categories=("oven",)))
-    assert [oven.plan.by_room[device.room].kind for device in oven.plan.devices] == ["kitchen"]
+    assert [device.room.type for device in oven.plan.devices] == ["kitchen"]
 
 
 def test_the_halves_of_the_lexicon_share_no_name():
@@ -222,7 +222,7 @@ def test_the_halves_of_the_lexicon_share_no_name():
     train = {name for home in homes() if home.plan.rooms[0].name in names["train"] for name in said_in(home)}
     heldout = {name for home in homes() if home.plan.rooms[0].name in names["heldout"] for name in said_in(home)}
     assert train and heldout and not train & heldout
-    assert set(lexicon.rooms) == set(ROOM_TYPES)
+    assert set(lexicon.rooms) == set(SHAPES)
     for spec in SPEC.values():
         assert spec.name in lexicon.devices or spec.category in lexicon.devices
 
@@ -249,7 +249,7 @@ SKIES = st.builds(
     illuminance=st.floats(0, 120_000),
     wind=st.just(1.0),
 )
-KINDS = st.sampled_from(sorted({type.kind for type in ROOM_TYPES.values()}))
+KINDS = st.sampled_from(sorted({shape.type for shape in SHAPES.values()}))
 SOME = settings(max_examples=60, deadline=None)
 
 
@@ -307,7 +307,7 @@ def test_homes_obey_the_climate():
         outdoors = home.state_of("outdoors")
         dark = outdoors["brightness"] < DARK
         for device in home.plan.devices:
-            state, room = home.state_of(device.did), home.state_of(device.room)
+            state, room = home.state_of(device.did), home.state_of(device.room.id)
             if device.spec.category in ("temperature_humidity_sensor", "air_quality_sensor", "thermostat"):
                 said = {name.removeprefix("current_"): value for name, value in state.items()}
                 assert said.get("temperature") == room["temperature"]
@@ -322,7 +322,7 @@ def test_homes_obey_the_climate():
                 (dark_curtains if dark else day_curtains).extend(covers)
         for room in home.plan.rooms:
             for aim in ("temperature", "humidity"):
-                assert sum(works_on(aim, home, device) for device in home.devices(room.name)) <= 1
+                assert sum(works_on(aim, home, device) for device in home.devices(room.id)) <= 1
     assert fmean(dark_lights) > fmean(day_lights) + 0.1
     assert fmean(dark_curtains) < 40 < 60 < fmean(day_curtains)
 
@@ -386,7 +386,7 @@ def test_new_devices_act_by_what_they_are():
 
 
 def test_every_kind_of_room_has_a_shell_or_the_common_one():
-    assert set(SHELLS) <= ROOM_KINDS == set(get_args(RoomKind)) >= {kind for prior in PRIORS.values() for kind in prior}
+    assert set(SHELLS) <= TYPES == set(get_args(RoomType)) >= {kind for prior in PRIORS.values() for kind in prior}
 
 
 # Weather
@@ -576,7 +576,7 @@ def test_a_user_says_where_a_product_stands(tmp_path):
     seen = set()
     for seed in range(60):
         plan = make_home(seed, recipe).plan
-        seen |= {(device.spec.name, plan.by_room[device.room].kind) for device in plan.devices}
+        seen |= {(device.spec.name, device.room.type) for device in plan.devices}
     assert {kind for name, kind in seen if name == "towel_rail"} == {"bathroom"}
     assert {kind for name, kind in seen if name == "cooker_lamp"} == {"kitchen"}
     assert len({kind for name, kind in seen if name == "light"}) > 5, "the other lights stand where lights stand"

@@ -157,7 +157,7 @@ def test_the_whole_home_is_written_down_once():
     assert told["devices"][2]["state"] == home.state_of("1003") and set(told["products"]) == {
         d["spid"] for d in told["devices"]
     }
-    assert {room["name"] for room in told["rooms"]} == set(home.plan.by_room)
+    assert {room["id"] for room in told["rooms"]} == set(home.plan.by_room)
 
 
 @pytest.mark.parametrize("toolset", TOOLSETS)

@@ -95,7 +95,7 @@ def test_intents_concern_different_devices_and_sentences_name_them():
             assert intent.queries and len(set(intent.queries)) == len(intent.queries)
             for did in intent.devices:
                 device = home.plan.by_did[did]
-                assert all(device.room in text and device.name.split()[0] in text for text in (intent.clarification,))
+                assert all(device.room.name in text and device.name.split()[0] in text for text in (intent.clarification,))
 
 
 def test_no_sentence_tells_an_id_or_a_condition():

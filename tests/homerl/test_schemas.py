@@ -17,7 +17,7 @@ from homerl.agents.expert import Expert
 from homerl.blueprints.author import BlueprintRecipe, make_blueprint
 from homerl.episode import Episode
 from homerl.play import play
-from homerl.schemas import schemas, write_schemas
+from homerl.schemas import file_name, schemas, write_schemas
 from homerl.trajectory import JSON_COLUMNS, to_row
 from homerl.users.scripted import ScriptedUser
 
@@ -25,7 +25,7 @@ REGISTRY = Registry().with_resources((name, Resource.from_contents(schema)) for 
 
 
 def validator(kind: str) -> Draft202012Validator:
-    return Draft202012Validator(schemas()[f"{kind}.v1.json"], registry=REGISTRY)
+    return Draft202012Validator(schemas()[file_name(kind)], registry=REGISTRY)
 
 
 def trajectory_data() -> dict:
@@ -56,7 +56,7 @@ def test_what_is_written_is_valid():
 @pytest.mark.parametrize(
     ("kind", "change"),
     [
-        ("home", lambda data: data.pop("clock")),
+        ("home", lambda data: data.pop("rooms")),
         ("home", lambda data: data.update(colour="red")),
         ("home", lambda data: data["rules"][0].update(actions=[{"did": "1001"}])),
         ("home", lambda data: data["specs"].update({"1": {"name": "lamp"}})),

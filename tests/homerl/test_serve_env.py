@@ -28,11 +28,11 @@ COMMAND = [sys.executable, "-m", "homerl.cli", "serve-env", "--mcp"]
 TASK = "device('1001').brightness > 60"
 SLOW = "n = 0\nwhile n < 10 ** 9: n += 1"  # until the time limit of a second
 DEVICES = [
-    {"did": "1001", "name": "ceiling light", "room": "living room"},
-    {"did": "1002", "name": "air conditioner", "room": "living room"},
-    {"did": "1003", "name": "bedside lamp", "room": "master bedroom"},
-    {"did": "1004", "name": "curtain", "room": "master bedroom"},
-    {"did": "1005", "name": "climate sensor", "room": "ensuite bathroom"},
+    {"did": "1001", "name": "ceiling light", "room": "living_room"},
+    {"did": "1002", "name": "air conditioner", "room": "living_room"},
+    {"did": "1003", "name": "bedside lamp", "room": "bedroom"},
+    {"did": "1004", "name": "curtain", "room": "bedroom"},
+    {"did": "1005", "name": "climate sensor", "room": "bathroom"},
 ]
 
 
@@ -134,7 +134,8 @@ def test_resources_say_what_an_agent_may_know_and_no_more(home_file):
             assert addresses == ["home://rooms", "home://devices"]
             assert await read(client, "home://devices") == DEVICES
             rooms = await read(client, "home://rooms")
-            assert rooms[2] == {"name": "ensuite bathroom", "parent": "master bedroom", "floor": 0} and len(rooms) == 3
+            bathroom = {"id": "bathroom", "type": "bathroom", "name": "ensuite bathroom", "floor": 0, "parent": "bedroom"}
+            assert rooms[2] == bathroom and len(rooms) == 3
             assert "living room ceiling light=1001" in client.instructions
             shown = client.instructions + str(rooms) + str(await client.list_tools())
             assert "brightness > 60" not in shown and "> 60" not in await said(client, "query_status", did="1001")

@@ -88,7 +88,8 @@ def own_device(**over) -> DeviceSpec:
 def home_with(spec: DeviceSpec, room: str = "lab", name: str = "gadget", did: str = "7", **values) -> Home:
     air = {path: kind.sample(random.Random(0)) for path, kind in ROOM_STATE.items()}
     drawn = {path: kind.sample(random.Random(0)) for path, (_, kind) in spec.attribute_index.items()}
-    return Home.build([Room(room, "lab")], [Device(did, name, room, spec)], {OUTDOORS: air, room: air, did: drawn | values})
+    lab = Room(room, "lab", room)
+    return Home.build([lab], [Device(did, name, lab, spec)], {OUTDOORS: air, room: air, did: drawn | values})
 
 
 # The page
@@ -96,8 +97,8 @@ def home_with(spec: DeviceSpec, room: str = "lab", name: str = "gadget", did: st
 
 def test_every_room_lies_in_its_parent_and_every_device_in_its_room_once(home):
     page = page_of(home)
-    assert sorted(page.rooms) == sorted((room.name, room.parent) for room in home.plan.rooms)
-    assert sorted(page.devices) == sorted((device.did, device.room) for device in home.plan.devices)
+    assert sorted(page.rooms) == sorted((room.id, room.parent) for room in home.plan.rooms)
+    assert sorted(page.devices) == sorted((device.did, device.room.id) for device in home.plan.devices)
 
 
 def test_ids_are_unique_and_every_button_opens_something(home):
@@ -143,7 +144,7 @@ def test_everything_of_a_home_is_escaped():
 def test_homes_without_devices_or_rooms_or_a_sane_clock():
     air = dict.fromkeys(ROOM_STATE, 0.0)
     assert page_of(Home.build([], [], {OUTDOORS: air})).rooms == []
-    page = page_of(Home.build([Room("cave", "cave", floor=-1)], [], {OUTDOORS: air, "cave": air}, clock=1 << 62))
+    page = page_of(Home.build([Room("cave", "cave", "cave", floor=-1)], [], {OUTDOORS: air, "cave": air}, clock=1 << 62))
     assert page.rooms == [("cave", None)]
     assert "Basement 1" in page.text and "no devices" in page.text and f"second {1 << 62}" in page.text
 
@@ -235,9 +236,9 @@ def test_a_coloured_lamp_shows_its_colour_but_not_in_white_mode():
 def rooms_and_counts(draw) -> tuple[list[Room], dict[str, int]]:
     rooms: list[Room] = []
     for i in range(draw(st.integers(1, 24))):
-        parent = draw(st.sampled_from([None, None, *(room.name for room in rooms)]))
-        rooms.append(Room(f"r{i}", "room", parent))
-    return rooms, {room.name: draw(st.integers(0, 12)) for room in rooms}
+        parent = draw(st.sampled_from([None, None, *(room.id for room in rooms)]))
+        rooms.append(Room(f"r{i}", "room", f"r{i}", parent=parent))
+    return rooms, {room.id: draw(st.integers(0, 12)) for room in rooms}
 
 
 @settings(max_examples=25, deadline=None)
@@ -254,16 +255,16 @@ def test_plans_hold_every_room_once_in_its_parent_and_widths_add_up(drawn):
         else:
             assert all(part.columns == shape.columns for part in shape.parts)
         if shape.kind == "room":
-            seen.append((shape.name, within))
-            within = shape.name
+            seen.append((shape.room, within))
+            within = shape.room
         if shape.kind == "tiles":
-            assert shape.name == within and 1 <= shape.across <= shape.columns
-            tiles.append(shape.name)
+            assert shape.room == within and 1 <= shape.across <= shape.columns
+            tiles.append(shape.room)
         for part in shape.parts:
             walk(part, within)
 
     walk(plan, None)
-    assert sorted(seen) == sorted((room.name, room.parent) for room in rooms)
+    assert sorted(seen) == sorted((room.id, room.parent) for room in rooms)
     assert sorted(tiles) == sorted(name for name, count in counts.items() if count)
 
 

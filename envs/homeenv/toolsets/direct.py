@@ -22,11 +22,12 @@ def serialise(home: Home) -> dict[str, Any]:
         "clock": home.clock,
         "outdoors": home.state_of(OUTDOORS),
         "rooms": [
-            {"name": room.name, "type": room.kind, "floor": room.floor, "parent": room.parent} | home.state_of(room.name)
+            {"id": room.id, "type": room.type, "name": room.name, "floor": room.floor, "parent": room.parent}
+            | home.state_of(room.id)
             for room in home.plan.rooms
         ],
         "devices": [
-            {"did": d.did, "name": d.name, "room": d.room, "spid": d.spec.spid, "state": home.state_of(d.did)}
+            {"did": d.did, "name": d.name, "room": d.room.id, "spid": d.spec.spid, "state": home.state_of(d.did)}
             for d in home.plan.devices
         ],
         "products": products,

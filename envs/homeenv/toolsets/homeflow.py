@@ -19,9 +19,7 @@ def query_status(home: Home, arguments: Mapping[str, Any], limits: Limits) -> Ru
             raise Refused("unknown_device", f"there is no device {shown(did)}")
         found = [home.plan.by_did[did]]
     elif room := arguments.get("room"):
-        if room not in home.plan.by_room:
-            raise Refused("unknown_room", f"there is no room {shown(room)}")
-        found = list(home.devices(room=room))
+        found = list(home.devices(room=home.plan.room(room).id))
     else:
         raise Refused("missing_argument", "query_status needs 'did' or 'room'")
     return RunResult("\n".join(f"{d.did} {d.name}: {render(home.state_of(d.did))}" for d in found) or "no devices")
@@ -47,7 +45,7 @@ def pyexec(home: Home, arguments: Mapping[str, Any], limits: Limits) -> RunResul
 
 TOOLS = (
     Tool("query_status", "Read the state of a device or of all devices of a room.",
-         {"did": "a device id", "room": "a room name"}, (), query_status),
+         {"did": "a device id", "room": "a room's id or name"}, (), query_status),
     Tool("query_spec", "Read what a device can do.", {"did": "a device id"}, ("did",), query_spec),
     Tool("pyexec", 'Run Python against the home. device("<did>") gives a device: read its attributes, '
          "call its services; print what you want to see.", {"code": "a Python snippet"}, ("code",), pyexec),

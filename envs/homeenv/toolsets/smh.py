@@ -34,9 +34,7 @@ def _matching(home: Home, wanted: Mapping[str, Any]) -> Iterator[Device]:
     did, room, tags = wanted.get("did"), wanted.get("room"), set(wanted.get("tags", ()))
     if did is not None and did not in home.plan.by_did:
         raise Refused("unknown_device", f"there is no device {shown(did)}")
-    if room is not None and room not in home.plan.by_room:
-        raise Refused("unknown_room", f"there is no room {shown(room)}")
-    for device in home.devices(room=room):
+    for device in home.devices(room=room and home.plan.room(room).id):
         if did in (None, device.did) and tags <= tags_of(device):
             yield device
 
@@ -51,7 +49,7 @@ def _candidate(home: Home, device: Device) -> dict[str, Any]:
     data = device.spec.userdata
     return {
         "name": device.name,
-        "room": device.room,
+        "room": device.room.name,
         "category": data.category,
         "subcategory": data.subcategory,
         "tags": list(data.tags),
@@ -153,7 +151,7 @@ TOOLS = (
     Tool("query_device", "Find devices, read what they can do, or read their state.", {
         "what": {"type": "string", "enum": ["candidates", "spec", "status"], "description": "what to read"},
         "did": "only this device",
-        "room": "only devices of this room",
+        "room": "only devices of this room, by its id or name",
         "tags": {"type": "array", "items": {"type": "string"}, "description": "all of these tags or categories"},
     }, ("what",), query_device),
     Tool("control_device", "Call a service of a device now.", ACTION["properties"], ("did", "locator"), control_device),
