@@ -20,10 +20,9 @@ from pydantic import Discriminator, Field, Tag, model_validator
 
 from envs.documents import Document, InputError, read_json, validate, write_atomic
 from envs.homeenv.audit import Refused
-from envs.homeenv.automation import Rule, checked_action
-from envs.homeenv.conditions import compile_condition
+from envs.homeenv.automation import Rule, restored_rule
 from envs.homeenv.home import OUTDOORS, Device, Home, Room
-from envs.homeenv.physics import Air, Moment, Outdoors
+from envs.homeenv.physics import Moment, Outdoors, restored_air
 from envs.homeenv.spec import Attribute, Catalogue, Component, DeviceSpec, UserData, spec_from_json
 from envs.homeenv.types import Model
 
@@ -287,17 +286,17 @@ def _device(record: DeviceRecord | PlacedRecord, rooms: Mapping[str, Room], spec
 def _resume(home: Home, record: HomeRecord) -> None:
     """What was under way when the home was saved: its rules, and its air if time had passed."""
     for rule in record.rules:
-        data = rule.model_dump(exclude={"actions"})
-        actions = tuple(checked_action(home.plan, action.model_dump()) for action in rule.actions)
-        condition = compile_condition(rule.when, home.plan) if rule.when else None
-        home.rules = (*home.rules, Rule(**data, actions=actions, condition=condition))
+        actions = [action.model_dump() for action in rule.actions]
+        home.rules = (*home.rules, restored_rule(home.plan, home.clock, rule.model_dump(exclude={"actions"}), actions))
+    if len({rule.id for rule in home.rules}) < len(home.rules):
+        raise ValueError("two automations have the same id")
     airs = [record.air[room.id] for room in home.plan.rooms if room.id in record.air]
     moving = [air for air in airs if air.since is not None]
     if moving and len(moving) < len(home.plan.rooms):
         raise ValueError("the air of some rooms moves, and that of others does not")
     if moving:
         home.air = tuple(
-            Air(a.since, *a.start, Outdoors(*a.goal), None, bias, room.shell)
+            restored_air(a.since, a.start, a.goal, bias, room.shell, home.clock)
             for a, room, bias in zip(moving, home.plan.wiring.rooms, home.plan.bias)
         )
         home.stirred = True  # whether devices have changed since, the goals tell

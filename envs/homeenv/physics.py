@@ -46,6 +46,9 @@ class Outdoors(NamedTuple):
     brightness: float
 
 
+BOUNDS = ((-40.0, 60.0), (0.0, 100.0), (0.0, 120_000.0))  # of these three, indoors and out
+
+
 @dataclass(frozen=True)
 class Shell:
     """A room kind and the weather: shares of outdoor temperature and light, vapour added (hPa), inertia (s)."""
@@ -161,7 +164,7 @@ def steady(shell: Shell, outdoors: Outdoors, devices: Inputs, drift: float = 0.0
         gap = target - temperature
         if mode == "auto" or (gap > 0) == (mode == "heat"):
             temperature += gap * part
-    temperature = _bounded(temperature, -40, 60)  # a device of one's own may aim anywhere
+    temperature = _bounded(temperature, *BOUNDS[0])  # a device of one's own may aim anywhere
     vapour = saturation(outdoors.temperature) * outdoors.humidity / 100 + shell.vapour
     humidity = (1 - BUFFER) * min(100 * vapour / saturation(temperature), 100) + BUFFER * MIDDLE
     for way, target, part in devices.moistening:
@@ -169,7 +172,7 @@ def steady(shell: Shell, outdoors: Outdoors, devices: Inputs, drift: float = 0.0
         if way == "both" or (gap > 0) == (way == "up"):
             humidity += gap * part
     light = daylight * shell.daylight + devices.lux
-    return Outdoors(temperature, _bounded(humidity, 0, 100), _bounded(light, 0, 120_000))
+    return Outdoors(temperature, _bounded(humidity, *BOUNDS[1]), _bounded(light, *BOUNDS[2]))
 
 
 @lru_cache(maxsize=1 << 12)
@@ -206,8 +209,19 @@ class Air(NamedTuple):
     def changed(self, clock: int, outdoors: Outdoors, devices: Inputs) -> Air:
         """The air from `clock` on, under other weather or devices."""
         warm, humid, light = steady(self.shell, outdoors, devices)
-        goal = Outdoors(_bounded(warm + self.bias[0], -40, 60), _bounded(humid + self.bias[1], 0, 100), light)
+        warm, humid = _bounded(warm + self.bias[0], *BOUNDS[0]), _bounded(humid + self.bias[1], *BOUNDS[1])
+        goal = Outdoors(warm, humid, light)
         return Air(clock, self.temperature_at(clock), self.humidity_at(clock), goal, devices, self.bias, self.shell)
+
+
+def restored_air(
+    since: int, start: Sequence[float], goal: Sequence[float], bias: tuple[float, float], shell: Shell, clock: int
+) -> Air:
+    """The air of a room as a file tells it, or `ValueError` where none could have come to be."""
+    within = [low <= value <= high for values in (start, goal) for value, (low, high) in zip(values, BOUNDS)]
+    if not 0 <= since <= clock or not all(within):
+        raise ValueError(f"a room's air since {since}, from {list(start)} to {list(goal)}, cannot be at {clock}")
+    return Air(since, *start, Outdoors(*goal), None, bias, shell)
 
 
 QUANTITIES = (Air.temperature_at, Air.humidity_at, Air.brightness_at)  # in the order of a room's slots

@@ -127,7 +127,7 @@ class ValueType(Model):
         if kind == "float" and number and math.isfinite(value):
             return self._rounded(float(value)) + 0.0  # one zero, not two: equal values have equal hashes
         if kind in ("str", "enum") and isinstance(value, str):
-            return value
+            return whole_characters(value)
         if kind == "enum" and any(type(option) is type(value) and option == value for option in self.options):
             return value
         if kind == "hex" and isinstance(value, str) and HEX.fullmatch(value.lower()):
@@ -178,6 +178,20 @@ class ValueType(Model):
             case "dict":
                 return tuple((item.name, item.sample(rng)) for item in self.items)
         raise AssertionError(self.type)
+
+
+def whole_characters(text: str) -> str:
+    """The text, or `Refused` if it holds half a character (one surrogate of a pair), which no file can."""
+    if not text.isascii():
+        try:
+            text.encode()
+        except UnicodeEncodeError:
+            raise Refused("wrong_type", f"{shown(text)} holds half a character") from None
+    return text
+
+
+def clip(text: str, longest: int = 200) -> str:
+    return text if len(text) <= longest else text[: longest - 4] + " ..."
 
 
 def shown(value: Any) -> str:
