@@ -192,14 +192,15 @@ def _next_event(home: Home, end: int, watched: Watched) -> int:
             at = min(at, rule.due)
         if rule.enabled and rule.since is not None and rule.since + rule.hold > now:
             at = min(at, rule.since + rule.hold)
-    for show, numbers in _moving(home, watched):
-        at = _crossing(show, numbers, now, at)
+    for slot, show in _moving(home, watched):
+        at = _crossing(show, watched[slot], home.values[slot], now, at)
     return at
 
 
 def _watched(home: Home) -> Watched:
-    """Slots that conditions of rules read -> the numbers they are compared with; None where it is not so simple."""
-    watched: Watched = {}
+    """Slots that conditions of rules read -> the numbers they are compared with; None where it is not so simple.
+    What counters look at is watched as well."""
+    watched: Watched = dict.fromkeys(home.plan.wiring.counted_views)
     for rule in home.rules:
         if rule.enabled and rule.condition is not None:
             for slot, numbers in rule.condition.thresholds.items():
@@ -208,29 +209,31 @@ def _watched(home: Home) -> Watched:
     return watched
 
 
-def _moving(home: Home, watched: Watched) -> Iterator[tuple[Callable[[int], Any], frozenset | None]]:
-    """What each watched quantity that moves by itself shows, as a function of time, with its numbers."""
+def _moving(home: Home, watched: Watched) -> Iterator[tuple[int, Callable[[int], Any]]]:
+    """What each watched slot that moves by itself will show, as a function of time."""
     wiring = home.plan.wiring
-    for slot, numbers in watched.items():
+    for slot in watched:
         if slot in wiring.view_of:
-            yield lambda clock, view=wiring.view_of[slot], air=home.air: view.at(air, clock), numbers
+            yield slot, lambda clock, view=wiring.view_of[slot], air=home.air: view.at(air, clock)
         elif slot in wiring.counter_of:
             counter, now = wiring.counter_of[slot], home.clock
-            yield lambda clock, c=counter, now=now: c.after(home.values, clock - now), numbers
+            yield slot, lambda clock, c=counter, now=now: c.after(home.values, clock - now)
 
 
-def _crossing(show: Callable[[int], Any], numbers: frozenset | None, now: int, end: int) -> int:
-    """The first second, `end` at most, at which a quantity that moves one way stands otherwise to some number."""
+def _crossing(show: Callable[[int], Any], numbers: frozenset | None, shown: Any, now: int, end: int) -> int:
+    """The first second after `now`, `end` at most, at which a quantity that moves one way stands otherwise to some
+    number than what is shown, which light leaves at once.
+    """
 
-    def stands(clock: int) -> Any:
-        value = show(clock)
+    def stands(value: Any) -> Any:
         return value if numbers is None else [(value > n) - (value < n) for n in numbers]
 
-    before = stands(now)
-    if stands(end) == before:
+    before, low, high = stands(shown), now + 1, end
+    if stands(show(low)) != before:
+        return low
+    if stands(show(end)) == before:
         return end
-    low, high = now, end
     while high - low > 1:
         middle = (low + high) // 2
-        low, high = (middle, high) if stands(middle) == before else (low, middle)
+        low, high = (middle, high) if stands(show(middle)) == before else (low, middle)
     return high

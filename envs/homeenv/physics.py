@@ -305,6 +305,7 @@ class Wiring:
         inside: list[list] = [[] for _ in plan.rooms]
         self.views: list[View] = []
         self.counters: list[Counter] = []
+        counted: set[int] = set()
         for room, index in rooms.items():
             base = plan.base[room]
             self.views += [View(base + i, index, i, plan.slots[base + i].type) for i in range(3)]
@@ -318,15 +319,17 @@ class Wiring:
                 for path, quantity in reports(spec)
             ]
             self.counters += [
-                Counter(base + offset, base, spec.attribute_index[path][1], holds)
-                for path, (offset, holds) in spec.counter_index.items()
+                Counter(base + counter.offset, base, spec.attribute_index[path][1], counter.holds)
+                for path, counter in spec.counter_index.items()
             ]
+            counted |= {base + at for counter in spec.counter_index.values() for at in counter.reads}
         self.rooms = [
             RoomWiring(index, SHELLS.get(room.type, PLAIN_SHELL), plan.base[room.id], tuple(inside[index]))
             for index, room in enumerate(plan.rooms)
         ]
         self.room_of = {device.did: rooms[device.room.id] for device in plan.devices}
         self.view_of = {view.slot: view for view in self.views}
+        self.counted_views = sorted(counted & self.view_of.keys())
         self.counter_of = {counter.slot: counter for counter in self.counters}
 
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from envs.documents import read_yaml
+from envs.documents import InputError, read_yaml
 from envs.homeenv.audit import Refused
 from envs.homeenv.automation import make_rule, next_time
 from envs.homeenv.clock import advance, settle
@@ -339,3 +339,69 @@ def test_what_the_agent_did_is_not_lost_on_the_air_when_a_rule_acts_elsewhere():
     assert len(settle(home)) == 1 and home.get("1003", "state") == "on"
     home.advance(7200), quiet.advance(7200)
     assert home.get("living_room", "temperature") == quiet.get("living_room", "temperature") < 22
+
+
+def test_a_lamp_is_seen_a_second_later_however_far_the_clock_leaps():
+    home = HomeSampler.sample_test()
+    home.call("1001", "turn_off")
+    home.advance(60)
+    dark = home.get("living_room", "brightness")
+    rule(home, [f'room("living_room").brightness > {dark + 50}'], did="1003", service="turn_on")
+    home.call("1001", "turn_on")
+    home.call("1001", "set_brightness", (100,))
+    start = home.clock
+    assert [fired.clock for fired in home.advance(DAY)] == [start + 1]
+
+
+def test_looking_changes_nothing_and_what_is_undone_at_once_leaves_no_trace():
+    home = HomeSampler.sample_test()
+    home.advance(100)
+    key, twin = home.state_key(), home.fork()
+    home.call("1002", "turn_off")
+    assert home.state_key() != key and home_to_json(home)["air"] == home_to_json(twin)["air"]
+    home.call("1002", "turn_on")
+    assert home.state_key() == key
+    home.advance(5000), twin.advance(5000)
+    assert home.state_key() == twin.state_key()
+
+
+WARMTH = """
+- name: warmth_sensor
+  userdata: {category: climate_sensor, spid: "w1"}
+  attributes:
+    - {name: temperature, type: float, range: [-40, 60], precision: 0.1}
+    - {name: warm_for, type: int, range: [0, 100000], counts: self.temperature > 19}
+"""
+
+
+def test_a_counter_of_what_the_room_does_stops_at_its_second_however_far_the_clock_leaps():
+    (spec,) = load_specs(read_yaml(WARMTH))
+    air = {"temperature": 21.0, "humidity": 50.0, "brightness": 0.0}
+    states = {"outdoors": air, "kitchen": air, "1": {"temperature": 21.0, "warm_for": 0}}
+    home = Home.build(
+        [KITCHEN], [Device("1", "sensor", KITCHEN, spec)], states, 1000, None, [Moment(4600, Outdoors(0, 50, 0))]
+    )
+    ticking = home.fork()
+    for _ in range(10_000):
+        ticking.advance(1)
+        if ticking.get("1", "warm_for") > 0:
+            warm = ticking.get("1", "warm_for")
+    home.advance(3600 + 600)
+    assert 3600 < warm < 10_000 and home.get("1", "warm_for") == 4200
+    home.advance(10_000 - 4200)
+    assert home.get("1", "warm_for") == 0 and home.state_key() == ticking.state_key()
+    with pytest.raises(InputError, match="must not count itself"):
+        load_specs(read_yaml(WARMTH.replace("self.temperature > 19", "self.warm_for < 5")))
+
+
+def test_nobody_waits_for_ever_and_no_time_is_left_to_chance():
+    home = HomeSampler.sample_test()
+    for conditions, more in (([], {"delay": 10**18}), (["home.temperature > 5"], {"hold": 10**18})):
+        with pytest.raises(Refused, match="out_of_range"):
+            rule(home, conditions, **more)
+    for cron in ("R * * * *", "0 h(0-5) * * *", "a" + " " * 50_000 + "b"):
+        with pytest.raises(Refused, match="no cron line"):
+            rule(home, [f"time_cron = {cron}"])
+    rule(home, ["time_cron = 0 8 * MAR THU"])
+    soon = rule(home, delay=5.0)
+    assert type(soon.at) is int and home_from_json(home_to_json(home)).state_key() == home.state_key()
