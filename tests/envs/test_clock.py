@@ -1,12 +1,9 @@
 """Time: what a leap leaves is what its parts leave; rules act once, in order, at their second."""
 
-import random
 from dataclasses import replace
 from datetime import UTC, datetime
 
 import pytest
-from hypothesis import example, given, settings
-from hypothesis import strategies as st
 
 from envs.documents import InputError, read_yaml
 from envs.homeenv.audit import Refused
@@ -17,7 +14,7 @@ from envs.homeenv.home import Device, Home, Room
 from envs.homeenv.home_file import home_from_json, home_to_json
 from envs.homeenv.physics import HUMIDITY_SECONDS, Inputs, Moment, Outdoors
 from envs.homeenv.spec import Catalogue, load_specs
-from envs.homemaker.make import HomeRecipe, HomeSampler, make_home
+from envs.homemaker.make import HomeSampler
 
 DAY = 86400
 KITCHEN = Room("kitchen", "kitchen", "kitchen")
@@ -28,86 +25,6 @@ PRESENCE = """
     - {name: motion, type: bool}
     - {name: no_move_duration, type: int, range: [0, 100000], unit: second, counts: self.motion == False}
 """
-
-
-def weather(clock: int, rng: random.Random, hours: int = 30) -> tuple[Moment, ...]:
-    first = (clock // 3600 + 1) * 3600
-    skies = [[round(rng.uniform(*span), 1) for span in ((-5, 35), (20, 95), (0, 60000))] for _ in range(hours)]
-    return tuple(Moment(first + 3600 * hour, Outdoors(*sky)) for hour, sky in enumerate(skies))
-
-
-def living(seed: int, devices: int = 6) -> Home:
-    """A home with a day of restless weather before it."""
-    home, rng = make_home(seed, HomeRecipe(devices=(devices, devices))), random.Random(seed)
-    plan = replace(home.plan, forecast=weather(home.clock, rng))
-    return Home(plan, home.values, home.clock)
-
-
-def some_rules(home: Home, rng: random.Random, count: int) -> None:
-    """Rules of every kind, on whatever the home has."""
-    switches = [
-        (d.did, path) for d in home.plan.devices for path, s in d.spec.service_index.items() if not s.service.arguments
-    ]
-    for _ in range(count if switches else 0):
-        room, (did, path) = rng.choice(home.plan.rooms).name, rng.choice(switches)
-        owner = rng.choice(list(dict.fromkeys(did for did, _ in switches)))
-        attribute = rng.choice(list(home.plan.by_did[owner].spec.attribute_index))
-        conditions, more = rng.choice(
-            [
-                ([f'room("{room}").temperature > {rng.randint(10, 30)}'], {}),
-                ([f'room("{room}").humidity < {rng.randint(30, 70)}.5'], {"hold": rng.randrange(0, 4000)}),
-                ([f'room("{room}").temperature - home.temperature > {rng.randint(-5, 5)}'], {}),
-                ([f'{rng.randint(15, 20)} <= room("{room}").temperature < {rng.randint(20, 25)}'], {}),
-                ([f"home.brightness > {rng.randrange(0, 60000, 5000)}"], {"hold": rng.choice((0, 900))}),
-                ([f'device("{owner}").{attribute} != {home.get(owner, attribute)!r}'], {}),
-                ([f"time_cron = 0 {rng.randrange(60)} */{rng.randint(1, 6)} * * ? *"], {}),
-                ([f"time_cron = {rng.randrange(60)} 30 * * * ? *", f'room("{room}").temperature > 20'], {}),
-                ([], {"delay": rng.randrange(1, DAY)}),
-            ]
-        )
-        home.rules = (*home.rules, make_rule(home, conditions, [{"did": did, "locator": path}], **more))
-
-
-@settings(max_examples=60, deadline=None)
-@given(seed=st.integers(0, 10**6), cuts=st.lists(st.integers(1, DAY - 1), max_size=12))
-def test_a_leap_leaves_what_its_parts_leave(seed, cuts):
-    leap, rng = living(seed), random.Random(seed)
-    some_rules(leap, rng, 5)
-    parts, fired = leap.fork(), []
-    expected = leap.advance(DAY)
-    for start, end in zip([0, *sorted(cuts)], [*sorted(cuts), DAY]):
-        fired += parts.advance(end - start)
-    assert fired == expected and not leap.diff(parts)
-    assert parts.state_key() == leap.state_key() and parts.rules == leap.rules
-
-
-@settings(max_examples=40, deadline=None)
-@example(seed=440, before=840, after=0)  # weather of minus zero
-@given(seed=st.integers(0, 10**6), before=st.integers(0, DAY), after=st.integers(0, DAY))
-def test_a_home_saved_on_the_way_goes_on_as_if_it_were_not(seed, before, after):
-    home, rng = living(seed), random.Random(seed)
-    some_rules(home, rng, 5)
-    home.advance(before)
-    for device in home.plan.devices:  # calls that the air has not noticed yet
-        for path, compiled in device.spec.service_index.items():
-            if not compiled.service.arguments and rng.random() < 0.3 and not compiled.service.requires:
-                home.call(device.did, path)
-    loaded = home_from_json(home_to_json(home))
-    assert loaded.state_key() == home.state_key()
-    assert loaded.advance(after) == home.advance(after) and loaded.state_key() == home.state_key()
-
-
-@settings(max_examples=25, deadline=None)
-@given(seed=st.integers(0, 10**6), seconds=st.integers(1, 7200))
-def test_the_leap_is_what_ticking_gives(seed, seconds):
-    """The oracle: every second is an event of its own."""
-    leap, rng = living(seed, devices=4), random.Random(seed)
-    some_rules(leap, rng, 4)
-    ticking, fired = leap.fork(), []
-    expected = leap.advance(seconds)
-    for _ in range(seconds):
-        fired += ticking.advance(1)
-    assert fired == expected and ticking.state_key() == leap.state_key()
 
 
 def test_air_follows_what_devices_do():
