@@ -134,7 +134,7 @@ def _fast_node(text: str | bytes) -> yaml.Node | None:
         return None
     try:
         return _FastLoader(text).get_single_node()
-    except (yaml.YAMLError, UnicodeError, RecursionError):
+    except (yaml.YAMLError, UnicodeError):
         return None
 
 
@@ -260,13 +260,19 @@ _HALF_ESCAPED = re.compile(r"\\[uU]0*[dD][89a-fA-F]")
 
 
 def _refuse_half_characters(data: Any, name: str, text: str | bytes) -> None:
-    """Refuse texts that could not be written down again: an escape may say half of a surrogate pair."""
-    if not _HALF_ESCAPED.search(text if isinstance(text, str) else text.decode("latin-1")):
-        return
+    """An escape may say half of a surrogate pair."""
+    if _HALF_ESCAPED.search(text if isinstance(text, str) else text.decode("latin-1")):
+        refuse_unwritable(data, name)
+
+
+def refuse_unwritable(data: Any, name: str) -> None:
+    """Refuse JSON data that could not be written down again, wherever it is from."""
     try:
         json.dumps(data, ensure_ascii=False, default=str).encode()
     except UnicodeEncodeError:
         raise InputError("holds half a character (one surrogate of a pair)", name, "write the character itself") from None
+    except (ValueError, RecursionError):
+        raise InputError("holds a number of too many digits, or is nested too deeply", name, "write less") from None
 
 
 def _unique(pairs: list[tuple[str, Any]], name: str) -> dict[str, Any]:

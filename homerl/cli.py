@@ -23,7 +23,7 @@ app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_
 view_app = typer.Typer(no_args_is_help=True)
 app.add_typer(view_app, name="view", help="Write pages to look at.")
 OVERRIDES = {"allow_extra_args": True, "ignore_unknown_options": True}
-console = Console()
+console = Console(markup=False)  # paths may hold brackets
 
 
 @app.command(context_settings=OVERRIDES)

@@ -18,7 +18,7 @@ from typing import Annotated, Any
 
 from pydantic import Discriminator, Field, Tag, model_validator
 
-from envs.documents import Document, InputError, read_json, validate, write_atomic
+from envs.documents import Document, InputError, read_json, refuse_unwritable, validate, write_atomic
 from envs.homeenv.audit import Refused
 from envs.homeenv.automation import Rule, restored_rule
 from envs.homeenv.home import OUTDOORS, Device, Home, Room
@@ -85,7 +85,8 @@ class DeviceRecord(DeviceSpec):
             for attribute in part.get("attributes", ()):
                 attribute.pop("value", None)
         del known["did"], known["room"]
-        data["name"] = known.pop("product", None) or self.userdata.subcategory or self.category
+        named = known.pop("product", None)
+        data["name"] = (self.userdata.subcategory or self.category) if named is None else named
         spec = spec_from_json(data)
         shipped = Catalogue.shipped().get(spec.spid)
         return shipped if shipped is not None and shipped.digest == spec.digest else spec
@@ -232,6 +233,7 @@ def _rule_record(rule: Rule) -> dict[str, Any]:
 
 def home_from_json(data: Mapping[str, Any], source: str = "home") -> Home:
     """The home that `data` describes, or `InputError` naming `source` and the place."""
+    refuse_unwritable(data, source)
     return _build(validate(HomeRecord, Document(source, data, {})), source)
 
 

@@ -177,6 +177,15 @@ def lived(home: Home, rng: random.Random, deeds: int) -> Home:
 LIVED = st.builds(lambda home, rng: lived(home, rng, rng.randrange(8)), HOMES, RANDOM)
 
 
+def with_rules(home: Home, rng: random.Random, count: int) -> Home:
+    for _ in range(count):
+        do(home, ("tool", {"name": "create_automation", **some_rule(home, rng)}))
+    return home
+
+
+RULED = st.builds(lambda home, rng: with_rules(home, rng, rng.randrange(1, 6)), LIVED, RANDOM)
+
+
 # Deeds
 
 
@@ -207,9 +216,12 @@ def some_arguments(compiled: CompiledService, rng: random.Random, wrong: float =
 def some_rule(home: Home, rng: random.Random) -> dict[str, Any]:
     """The arguments of a right `create_automation`: a rule of any kind, on whatever the home has."""
     room = rng.choice(home.plan.rooms).id
-    device = rng.choice(home.plan.devices)
-    attribute = rng.choice(list(device.spec.attribute_index))
-    now = home.get(device.did, attribute)
+    readings = [slot for slot in home.plan.slots if slot.owner in home.plan.by_did]
+    read = rng.choice(readings or home.plan.slots[:3])
+    reading, now = (
+        f'device("{read.owner}").{read.path}' if readings else f"home.{read.path}",
+        home.get(read.owner, read.path),
+    )
     conditions, more = rng.choice(
         (
             ([f'room("{room}").temperature > {rng.randint(10, 30)}'], {}),
@@ -218,8 +230,8 @@ def some_rule(home: Home, rng: random.Random) -> dict[str, Any]:
             ([f'{rng.randint(15, 20)} <= room("{room}").temperature < {rng.randint(20, 25)}'], {}),
             ([f'room("{room}").brightness > {rng.choice((1, 50, 150, 400))}'], {"hold_seconds": rng.choice((0, 0, 600))}),
             ([f"home.brightness > {rng.randrange(0, 60000, 5000)}"], {"hold_seconds": rng.choice((0, 900))}),
-            ([f'device("{device.did}").{attribute} != {now!r}'], {"hold_seconds": rng.choice((0, 0, 1, 300))}),
-            ([f'device("{device.did}").{attribute} == {now!r}', "home.temperature > 0"], {}),
+            ([f"{reading} != {now!r}"], {"hold_seconds": rng.choice((0, 0, 1, 300))}),
+            ([f"{reading} == {now!r}", "home.temperature > 0"], {}),
             ([f"time_cron = 0 {rng.randrange(60)} */{rng.randint(1, 6)} * * ? *"], {}),
             ([f"time_cron = {rng.randrange(60)} 30 * * * ? *", f'room("{room}").temperature > 20'], {}),
             ([f"time_cron = */{rng.randint(1, 30)} * * * *"], {}),

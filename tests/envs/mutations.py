@@ -141,7 +141,7 @@ CHANGES = (
 SNIPPETS = (
     b"", b"\t", b"  ", b"\n", b"\r\n", b"\0", b"\xff\xfe", b"\xef\xbb\xbf", b"\xed\xa0\x80", "é".encode(), b"[", b"]",
     b"{", b"}", b'"', b"'", b"- ", b": ", b"#", b"&a ", b"*a", b"<<: *a", b"!!int ", b"!!python/name:os.system ", b"---\n",
-    b"|\n", b"? ", b"NaN", b"1e999", b"9" * 5000, b"[" * 3000, b'{"a":' * 3000, b"null", b"\\ud800", b",", b",,",
+    b"|\n", b"? ", b"NaN", b"1e999", b"9" * 5000, b"[" * 1000, b'{"a":' * 1000, b"null", b"\\ud800", b",", b",,",
     b"%YAML 9.9\n",
     b"\n".join(b"a%d: &a%d [%s]" % (i, i, b", ".join([b"*a%d" % (i - 1)] * 10) if i else b"x") for i in range(12)),
 )  # fmt: skip

@@ -33,6 +33,7 @@ from tests.envs.draws import (
     MANY,
     PRODUCTS,
     RANDOM,
+    RULED,
     Deed,
     assert_in_bounds,
     do,
@@ -292,15 +293,6 @@ def cut(length: int, rng: random.Random) -> list[int]:
     cuts = sorted(rng.randrange(length + 1) for _ in range(rng.randrange(10)))
     cuts += [second + 1 for second in cuts if second < length and rng.random() < 0.3]
     return [end - start for start, end in zip([0, *sorted(cuts)], [*sorted(cuts), length])]
-
-
-def with_rules(home: Home, rng: random.Random, count: int) -> Home:
-    for _ in range(count):
-        do(home, ("tool", {"name": "create_automation", **some_rule(home, rng)}))
-    return home
-
-
-RULED = st.builds(lambda home, rng: with_rules(home, rng, rng.randrange(1, 6)), LIVED, RANDOM)
 
 
 @few(40)
