@@ -1,12 +1,13 @@
 """Conditions: a closed grammar, compiled once, that says where it was left; never an eval."""
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from envs.documents import InputError
 from envs.homeenv.conditions import ConditionError, compile_condition
 from envs.homemaker.make import HomeSampler
+from tests.envs.draws import few
 
 HOME = HomeSampler.sample_test()
 LIGHT = 'device("1001")'  # on, brightness 40, hs_color (30, 20)
@@ -171,7 +172,7 @@ ANYTHING = st.recursive(
 )
 
 
-@settings(max_examples=100, deadline=None)
+@few(100)
 @given(booleans(NUMBERS))
 def test_it_means_what_python_means(text):
     expected = text
@@ -184,7 +185,7 @@ def test_it_means_what_python_means(text):
     assert holds(f"{LIGHT}.state == 'on' and {text}") == truth
 
 
-@settings(max_examples=100, deadline=None)
+@few(100)
 @given(ANYTHING)
 def test_checking_never_raises_and_changes_nothing(text):
     before = HOME.state_key()
