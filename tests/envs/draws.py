@@ -178,8 +178,14 @@ LIVED = st.builds(lambda home, rng: lived(home, rng, rng.randrange(8)), HOMES, R
 
 
 def with_rules(home: Home, rng: random.Random, count: int) -> Home:
+    """The same home with more rules in it; some see what others do, and some are switched off again."""
     for _ in range(count):
-        do(home, ("tool", {"name": "create_automation", **some_rule(home, rng)}))
+        do(
+            home,
+            ("tool", {"name": "create_automation", **(undoing(home, rng) if rng.random() < 0.3 else some_rule(home, rng))}),
+        )
+        if rng.random() < 0.2:
+            do(home, ("tool", {"name": "edit_automation", "id": rng.choice(home.rules).id, "enabled": False}))
     return home
 
 
@@ -244,6 +250,17 @@ def some_rule(home: Home, rng: random.Random) -> dict[str, Any]:
     return {"conditions": conditions, "actions": actions, "title": rng.choice(("", "night", "é")), **more}
 
 
+def undoing(home: Home, rng: random.Random) -> dict[str, Any]:
+    """A rule that undoes what somebody does to a switch, or does it again: two of them never agree."""
+    switches = [d.did for d in home.plan.devices if {"turn_on", "turn_off"} <= d.spec.service_index.keys()]
+    switches = [did for did in switches if "state" in home.plan.by_did[did].spec.attribute_index]
+    if not switches:
+        return some_rule(home, rng)
+    did, state, way = rng.choice(switches), rng.choice(("on", "off")), rng.choice(("turn_on", "turn_off"))
+    hold = {"hold_seconds": rng.choice((0, 0, 0, 1, 30))}
+    return {"conditions": [f'device("{did}").state == "{state}"'], "actions": [{"did": did, "locator": way}], **hold}
+
+
 def some_order(home: Home, rng: random.Random) -> dict[str, Any]:
     """One action of a rule, right as far as can be said beforehand."""
     device = rng.choice([d for d in home.plan.devices if d.spec.service_index] or home.plan.devices)
@@ -263,7 +280,7 @@ def some_action(home: Home, rng: random.Random) -> dict[str, Any]:
     action = rng.choice(
         (
             {"name": "create_automation", **rule},
-            {"name": "create_automation", **rule},
+            {"name": "create_automation", **undoing(home, rng)},
             {"name": "edit_automation", **edit} if home.rules else {"name": "create_automation", **rule},
             {"name": "delete_automation", "id": known},
             {"name": "list_automations"},
@@ -322,6 +339,10 @@ def whole(home: Home) -> tuple:
 def assert_in_bounds(home: Home) -> None:
     for slot, value in zip(home.plan.slots, home.values, strict=True):
         assert repr(slot.type.check(value)) == repr(value), f"{slot} holds {value!r}"
+        if slot.type.range is not None:
+            low, high = slot.type.range
+            assert low <= (value if isinstance(value, (int, float)) else len(value)) <= high, f"{slot} holds {value!r}"
+        assert slot.type.options is None or value in slot.type.options
 
 
 def journeys(seeds: range, deeds: int = 6) -> Iterator[str]:

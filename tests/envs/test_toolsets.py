@@ -126,6 +126,16 @@ def test_what_an_edit_leaves_out_stays():
     assert (nightly.cron, nightly.when, nightly.hold, nightly.enabled) == ("0 0 22 * * ? *", made.when, 0, False)
 
 
+def test_an_edit_does_not_let_a_rule_act_twice_in_a_second():
+    env, off = world(), [{"did": "1001", "locator": "turn_off"}]
+    ask(env, "create_automation", conditions=['device("1003").state == "on"'], actions=off)
+    assert "1001.state" in ask(env, "control_device", did="1003", locator="turn_on")[1]["changed"]
+    ask(env, "edit_automation", id="1", title="again")
+    for did, way in (("1001", "turn_on"), ("1003", "turn_off"), ("1003", "turn_on")):
+        ask(env, "control_device", did=did, locator=way)
+    assert env.engine.home.get("1001", "state") == "on"
+
+
 def test_arguments_that_no_message_could_hold_are_refused():
     env, nest = world(), []
     for _ in range(900):
