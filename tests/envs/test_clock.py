@@ -170,7 +170,7 @@ def test_rules_see_what_rules_do_and_come_to_rest():
     rule(home, ['device("1001").state == "on"'], service="turn_off")
     home.call("1001", "turn_off")
     assert [f.rule for f in settle(home)] == ["1", "2"], "each once a second, however they undo each other"
-    assert home.fork().advance(0) == [] and home.get("1001", "state") == "off"
+    assert home.fork().advance(0) == [] == home.fork().advance(3600) and home.get("1001", "state") == "off"
 
 
 def test_a_refused_action_is_told_and_ends_the_rule():
