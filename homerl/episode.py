@@ -1,6 +1,6 @@
 """An episode: one blueprint being played, which can be forked at any message.
 
-Invariants: the home decides when it is over (all of Φ holds, or a limit is reached), never a speaker;
+Invariants: it is over when all of Φ is met, or a limit is reached, never because a speaker says so;
 `fork` is independent; an agent sees `dialogue` alone, never Φ, the plan or the open intents.
 """
 
@@ -13,12 +13,14 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from envs.homeenv.conditions import Condition
 from envs.homeenv.env import HomeEnv, changes
 from envs.homeenv.home import Home
 from envs.homeenv.home_file import home_from_json
 from envs.world import StepFacts
 from homerl.blueprints.blueprint import Blueprint, Intent
-from homerl.chat import briefing, direct_answer, tool_call
+from homerl.blueprints.goals import Goal, Heard, goals, keeps
+from homerl.chat import briefing, direct_answer, tool_call, words_of
 from homerl.trajectory import Message, Outcome, Step, Trajectory
 
 Result = tuple[str, Mapping[str, Any], str | None]  # observation, the world's info, code that ran
@@ -61,6 +63,9 @@ class Episode:
     start: Home
     limits: EpisodeLimits
     messages: list[Message]
+    goals: tuple[Goal, ...]
+    keeps: tuple[Condition, ...] = ()
+    heard: Heard = field(default_factory=Heard)
     steps: list[Step] = field(default_factory=list)
     outcome: Outcome | None = None
     speaking_of: int | None = None
@@ -74,13 +79,13 @@ class Episode:
         told = briefing(home, blueprint.prompt, blueprint.toolset, blueprint.memory)
         past = [{"role": message.role, "content": message.content} for message in blueprint.history]
         messages = [{"role": "system", "content": told}, *past]
-        return cls(blueprint, world, home, limits, messages)
+        return cls(blueprint, world, home, limits, messages, goals(blueprint, home), keeps(blueprint, home))
 
     def fork(self) -> Episode:
         """An independent copy; messages and steps are shared, since they never change."""
         return Episode(
-            self.blueprint, self.world.fork(), self.start, self.limits, self.messages.copy(), self.steps.copy(),
-            self.outcome, self.speaking_of, self.turn,
+            self.blueprint, self.world.fork(), self.start, self.limits, self.messages.copy(), self.goals,
+            self.keeps, self.heard, self.steps.copy(), self.outcome, self.speaking_of, self.turn,
         )  # fmt: skip
 
     @property
@@ -93,18 +98,28 @@ class Episode:
 
     @property
     def progress(self) -> float:
-        return self.world.engine.task.progress
+        """m: the share of Φ that is met."""
+        return sum(goal.met(self.home, self.heard) for goal in self.goals) / len(self.goals)
 
     def open_intents(self) -> list[Intent]:
-        """Intents of which some condition does not hold now, in the blueprint's order."""
-        tasks = iter(self.world.engine.task.tasks)
-        return [intent for intent in self.blueprint.intents if not all([next(tasks).finished for _ in intent.conditions])]  # noqa: C419 - takes every task
+        """Intents of which some goal is not met now, in the blueprint's order."""
+        unmet = {goal.intent for goal in self.goals if not goal.met(self.home, self.heard)}
+        return [intent for intent in self.blueprint.intents if intent.id in unmet]
 
     def strayed(self) -> int:
-        """How many devices that no intent concerns differ from the start."""
-        concerned = self.blueprint.devices
-        owners = {self.home.plan.slots[change.slot].owner for change in self.start.diff(self.home)}
-        return len(owners - concerned)
+        """How much differs from the start that no intent asked for: devices, what was to be kept, automations."""
+        slots = (self.home.plan.slots[change.slot] for change in self.start.diff(self.home))
+        moved = {slot.owner for slot in slots if not getattr(slot.type, "read_only", True)}  # what devices measure may move
+        broken = sum(not keep.holds(self.home) for keep in self.keeps)
+        return len(moved - self.blueprint.devices) + broken + self._stray_rules()
+
+    def _stray_rules(self) -> int:
+        """Automations that were changed, removed, or made beyond those wanted."""
+        before = {rule.id: rule.describe() for rule in self.start.rules}
+        now = {rule.id: rule.describe() for rule in self.home.rules}
+        wanted = sum(intent.automation is not None for intent in self.blueprint.intents)
+        touched = sum(now.get(id) != rule for id, rule in before.items())
+        return touched + max(0, len(now.keys() - before.keys()) - wanted)
 
     def hear(self, utterance: str, intent_id: int | None = None) -> None:
         """The user speaks: a new turn begins."""
@@ -122,6 +137,7 @@ class Episode:
         self.messages.append(reply.message)
         if not direct:
             self.messages += [_tool_message(i, reply, text) for i, (text, _, _) in enumerate(results)]
+        self._listen(reply.message, spoke=direct or not results)
         self.home.advance(self.limits.seconds_per_step)
         self.outcome = self._verdict(spoke=direct or not results)
         codes = [code for _, _, code in results if code]
@@ -139,10 +155,19 @@ class Episode:
             strayed_before=strayed,
             strayed_after=self.strayed(),
             last=self.outcome is not None,
+            intent=self.speaking_of,
         )
         step = Step(reply.message, tuple(text for text, _, _ in results), facts, self.home.state_key(), decision)
         self.steps.append(step)
         return step
+
+    def _listen(self, message: Message, spoke: bool) -> None:
+        """What the agent said may answer a question, or be one that it had to ask."""
+        intent = next((i for i in self.blueprint.intents if i.id == self.speaking_of), None)
+        if spoke and intent is not None:
+            said = words_of(message, self.blueprint.toolset)
+            untouched = self.home.values == self.start.values and self.home.rules == self.start.rules
+            self.heard = self.heard.after(intent, said.text, said.question, untouched)
 
     def _calls(self, reply: Reply) -> list[Result]:
         """The message's tool calls take effect."""

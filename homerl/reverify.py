@@ -60,7 +60,9 @@ def differences(stored: Trajectory) -> Iterator[str]:
     steps = iter(stored.steps)
     for message in stored.messages[len(episode.messages) :]:
         if message["role"] == "user":
-            episode.hear(message["content"])
+            upcoming = len(episode.steps)
+            spoken_of = stored.steps[upcoming].facts.intent if upcoming < len(stored.steps) else None
+            episode.hear(message["content"], spoken_of)
         elif message["role"] == "assistant":
             number = len(episode.steps) + 1
             if episode.outcome is not None:
