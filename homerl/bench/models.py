@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from homerl.bench.runner import run_suite
+from homerl.bench.runner import Heldout, Pace, Players, run_suite
 from homerl.progress import progress_bar
 from homerl.recipe import BenchRecipe
 
@@ -26,13 +26,11 @@ def run_bench(recipe: BenchRecipe) -> dict[str, Any]:
         with progress_bar() as bar:
             task = bar.add_task(f"bench {suite.name}", total=suite.count, note=Path(recipe.model.name).parent.name)
             scores[suite.name] = run_suite(
-                suite,
-                lambda: PolicyAgent(engine, tokenizer),
-                settings.limits,
+                Heldout(suite, settings.limits),
+                Players(lambda: PolicyAgent(engine, tokenizer), identity=identity(recipe)),
                 recipe.out / "bench" / suite.name,
+                Pace(begin=lambda first: torch.manual_seed(recipe.seed + first)),
                 lambda done, total, bar=bar, task=task: bar.update(task, completed=done, total=total),
-                identity(recipe),
-                lambda first: torch.manual_seed(recipe.seed + first),
             )
     return scores
 

@@ -18,7 +18,7 @@ from homerl.trajectory import Outcome, Trajectory
 RESAMPLES = 10_000
 
 
-def result_row(trajectory: Trajectory, tokens: int) -> dict[str, Any]:
+def result_row(trajectory: Trajectory, tokens: int, prompt_tokens: int = 0) -> dict[str, Any]:
     """What a suite keeps of one episode beside the trajectory itself."""
     return {
         "id": trajectory.blueprint["id"],
@@ -31,6 +31,7 @@ def result_row(trajectory: Trajectory, tokens: int) -> dict[str, Any]:
         "progress": trajectory.progress,
         "tool_calls": trajectory.tool_calls,
         "tokens": tokens,
+        "prompt_tokens": prompt_tokens,
     }
 
 

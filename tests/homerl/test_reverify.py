@@ -146,7 +146,7 @@ def test_phi_with_a_stray_device_is_a_failure_and_verifies(task, tmp_path):
     assert episode.outcome is Outcome.AGENT_FAILURE and episode.progress == 1.0
     row = to_row(episode.trajectory("expert", "scripted"))
     check(tmp_path, row)
-    with pytest.raises(InputError, match="outcome agent_failure, stored success"):
+    with pytest.raises(InputError, match="outcome step_limit, stored success"):
         check(tmp_path, row | {"outcome": "success"})
 
 
@@ -238,7 +238,7 @@ EDITS: dict[str, tuple[str, Edit, str]] = {
     "home": ("success", lambda r: r["blueprint"]["home"].update(clock=1), "step 1: "),
     "clock": ("false claim", lambda r: r["blueprint"]["home"].update(clock=1), "step 1: the home is in another state"),
     "blueprint key": ("success", lambda r: r["blueprint"].update(luck=1), "not a trajectory that can be replayed"),
-    "outcome won": ("step limit", lambda r: r.update(outcome="success"), "outcome agent_failure, stored success"),
+    "outcome won": ("step limit", lambda r: r.update(outcome="success"), "outcome step_limit, stored success"),
     "outcome lost": ("success", lambda r: r.update(outcome="step_limit"), "outcome success, stored step_limit"),
     "limit of turns, with the agent at work": (
         "step limit",
