@@ -90,11 +90,8 @@ def run_suite(
     """Play what is not played yet; write `results.jsonl`, `trajectories.jsonl` and `score.json`; return the score."""
     digest = hashlib.blake2b(f"{tasks.identity}{players.identity}".encode(), digest_size=8).hexdigest()
     journal = Journal(out / "journal" / f"{digest}.jsonl")
-    asyncio.run(
-        _play_waves(tasks, players, journal, pace, progress)
-        if pace.waves
-        else _play_all(tasks, players, journal, pace, progress)
-    )
+    way = _play_waves if pace.waves else _play_all
+    asyncio.run(way(tasks, players, journal, pace, progress))
     return write_results(journal, len(tasks), out)
 
 
@@ -121,8 +118,8 @@ async def _play_waves(tasks: Tasks, players: Players, journal: Journal, pace: Pa
 
 
 async def _play_all(tasks: Tasks, players: Players, journal: Journal, pace: Pace, progress: Callable) -> None:
-    todo = iter([index for index in range(len(tasks)) if not journal.done(index)])
-    played = len(tasks) - sum(not journal.done(index) for index in range(len(tasks)))
+    missing = [index for index in range(len(tasks)) if not journal.done(index)]
+    todo, played = iter(missing), len(tasks) - len(missing)
 
     async def worker() -> None:
         nonlocal played

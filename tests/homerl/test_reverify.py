@@ -146,8 +146,16 @@ def test_phi_with_a_stray_device_is_a_failure_and_verifies(task, tmp_path):
     assert episode.outcome is Outcome.AGENT_FAILURE and episode.progress == 1.0
     row = to_row(episode.trajectory("expert", "scripted"))
     check(tmp_path, row)
-    with pytest.raises(InputError, match="outcome step_limit, stored success"):
+    with pytest.raises(InputError, match="outcome agent_failure, stored success"):
         check(tmp_path, row | {"outcome": "success"})
+
+
+def test_episodes_in_which_time_passes_verify(task, tmp_path):
+    limits = EpisodeLimits(seconds_per_step=600)
+    play_of = lambda seed: play(
+        Episode.begin(make_blueprint(task, "heldout", seed), limits), Expert(seed), ScriptedUser(seed)
+    )
+    check(tmp_path, *(to_row(rewarded(asyncio.run(play_of(seed)), WEIGHTS)) for seed in range(4)))
 
 
 # Edits. Each takes a row with its JSON columns opened; the second value is what the message must say.
