@@ -152,9 +152,10 @@ def test_phi_with_a_stray_device_is_a_failure_and_verifies(task, tmp_path):
 
 def test_episodes_in_which_time_passes_verify(task, tmp_path):
     limits = EpisodeLimits(seconds_per_step=600)
-    play_of = lambda seed: play(
-        Episode.begin(make_blueprint(task, "heldout", seed), limits), Expert(seed), ScriptedUser(seed)
-    )
+
+    def play_of(seed):
+        return play(Episode.begin(make_blueprint(task, "heldout", seed), limits), Expert(seed), ScriptedUser(seed))
+
     check(tmp_path, *(to_row(rewarded(asyncio.run(play_of(seed)), WEIGHTS)) for seed in range(4)))
 
 
