@@ -74,10 +74,10 @@ class Endpoint:
         self, urls: Sequence[str], model: str, patience: Patience = Patience(), key: str = "OPENAI_API_KEY", seed: int = 0,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:  # fmt: skip
-        secret = os.environ.get(key, "none")
         self.model, self.patience, self.clock = model, patience, clock
         self.replicas = [
-            Replica(url, AsyncOpenAI(base_url=url, api_key=secret, timeout=patience.timeout, max_retries=0)) for url in urls
+            Replica(url, AsyncOpenAI(base_url=url, api_key=secret(key), timeout=patience.timeout, max_retries=0))
+            for url in urls
         ]
         self.usage = Usage()
         self._rng = random.Random(seed)  # of waits, which change no result
@@ -142,6 +142,11 @@ class Endpoint:
         """Let connections go."""
         for replica in self.replicas:
             await replica.client.close()
+
+
+def secret(key: str = "OPENAI_API_KEY") -> str:
+    """The key of endpoints that want one."""
+    return os.environ.get(key, "none")
 
 
 def is_passing(error: BaseException) -> bool:

@@ -12,6 +12,7 @@ from homerl.blueprints.blueprint import Blueprint
 from homerl.episode import EpisodeLimits
 
 Setting = Literal["eia", "dr"]
+Toolset = Literal["homeflow", "smh"]
 Size = Literal["simple", "medium", "complex"]
 SPARE_CALLS = 10  # tool calls beyond those that the reference needs (SMH-Bench gives 10 in all)
 
@@ -23,7 +24,7 @@ class Instance(Model):
     category: str
     subcategory: str
     size: Size
-    toolset: Literal["homeflow", "smh"]
+    toolset: Toolset
     blueprint: Blueprint
 
     def blueprint_for(self, setting: Setting) -> Blueprint:

@@ -37,7 +37,12 @@ def run_bench(recipe: BenchRecipe) -> dict[str, Any]:
 
 def identity(recipe: BenchRecipe) -> str:
     """What the results depend on besides suite and limits: the model, its files as they stand, and how it samples."""
-    files = sorted(Path(recipe.model.name).glob("*.safetensors"))  # none for a model on the hub: its name will do
-    stamps = [(file.name, file.stat().st_size, file.stat().st_mtime_ns) for file in files]
+    stamps = file_stamps(recipe.model.name)
     sampling = recipe.bench.model_dump(mode="json", include={"temperature", "max_tokens"})
     return json.dumps([recipe.model.model_dump(mode="json"), stamps, sampling, recipe.seed])
+
+
+def file_stamps(model: str) -> list[tuple[str, int, int]]:
+    """A local model's files as they stand; nothing for one on the hub, whose name will do."""
+    files = sorted(Path(model).glob("*.safetensors"))
+    return [(file.name, file.stat().st_size, file.stat().st_mtime_ns) for file in files]
