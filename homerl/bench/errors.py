@@ -40,11 +40,10 @@ def failure_of(trajectory: Trajectory) -> Failure | None:
         return None
     blueprint = Blueprint.model_validate(trajectory.blueprint)
     intent = _open_intent(trajectory, blueprint)
-    found = (
+    return (
         _format(trajectory) or _efficiency(trajectory) or _validity(trajectory, blueprint)
         or _mode(trajectory, blueprint, intent) or _automation(trajectory, intent) or _result(trajectory, blueprint, intent)
     )  # fmt: skip
-    return found
 
 
 def _open_intent(trajectory: Trajectory, blueprint: Blueprint) -> Intent:

@@ -62,18 +62,18 @@ def score(rows: Sequence[Mapping[str, Any]], seed: int = 0) -> dict[str, Any]:
         "by_family": {
             family: float(np.mean([row["success"] for row in counted if family in row["families"]])) for family in families
         },
-        **{f"by_{label}": _by(label, counted, seed) for label in LABELS if all(label in row for row in counted)},
+        **{f"by_{label}": _by(label, counted) for label in LABELS if all(label in row for row in counted)},
         **({"pass_hat": pass_hat(counted)} if any(row.get("run") for row in counted) else {}),
         "errors": dict(Counter(": ".join(row["error"]) for row in counted if row.get("error")).most_common()),
     }
 
 
-def _by(label: str, rows: Sequence[Mapping[str, Any]], seed: int) -> dict[str, dict[str, Any]]:
+def _by(label: str, rows: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
     """Success with its interval for each value of a label, in the suite's order."""
     found = {}
     for value in dict.fromkeys(row[label] for row in rows):
         part = np.array([row["success"] for row in rows if row[label] == value], dtype=float)
-        found[value] = {"n": len(part), "success": float(part.mean()), "interval": mean_interval(part, seed)}
+        found[value] = {"n": len(part), "success": float(part.mean()), "interval": share_interval(part)}
     return found
 
 
@@ -102,6 +102,14 @@ def mean_interval(values: np.ndarray, seed: int = 0) -> tuple[float, float]:
     draws = np.random.default_rng(seed).integers(0, len(values), (RESAMPLES, len(values)))
     low, high = np.percentile(values[draws].mean(axis=1), [2.5, 97.5])
     return float(low), float(high)
+
+
+def share_interval(successes: np.ndarray) -> tuple[float, float]:
+    """Wilson's 95 % interval of a share, which says something of few instances too, and of none or all."""
+    from scipy.stats import binomtest
+
+    found = binomtest(int(successes.sum()), len(successes)).proportion_ci(0.95, method="wilson")
+    return float(found.low), float(found.high)
 
 
 def paired_difference(
