@@ -85,9 +85,9 @@ class Endpoint:
     async def chat(self, messages: Sequence[Message], **options: Any) -> ChatCompletion:
         """A completion with at least one choice, or `InfraError` once patience ends."""
         end = self.clock() + self.patience.deadline
-        fault = "no replica works"
+        fault, replica = "no replica works", None
         for attempt in range(self.patience.tries):
-            replica = await self._replica(end)
+            replica = await self._replica(end, avoid=replica)
             if replica is None:
                 break
             try:
@@ -120,13 +120,14 @@ class Endpoint:
             self.usage.completion_tokens += answer.usage.completion_tokens or 0
         return answer
 
-    async def _replica(self, end: float) -> Replica | None:
-        """The least busy one that works; when all rest, the first that may be tried again, if that is in time."""
+    async def _replica(self, end: float, avoid: Replica | None) -> Replica | None:
+        """The least busy one that works, another than before if there is one; when all rest, the first that may be
+        tried again, if that is in time."""
         while True:
             now = self.clock()
             ready = [r for r in self.replicas if r.since <= now and not (r.faults >= TRIPS and r.busy)]
             if ready:
-                return min(ready, key=lambda r: r.busy)
+                return min(ready, key=lambda r: (r is avoid, r.busy, r.faults))
             until = max(min(r.since for r in self.replicas), now + 0.05)
             if until >= end:
                 return None
