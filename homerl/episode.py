@@ -160,6 +160,7 @@ class Episode:
             strayed_after=self.strayed(),
             last=self.outcome is not None,
             intent=self.speaking_of,
+            met=tuple(i for i, goal in enumerate(self.goals) if goal.met(self.home, self.heard)),
         )
         step = Step(reply.message, tuple(text for text, _, _ in results), facts, self.home.state_key(), decision)
         self.steps.append(step)

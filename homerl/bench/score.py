@@ -58,6 +58,7 @@ def score(rows: Sequence[Mapping[str, Any]], seed: int = 0) -> dict[str, Any]:
         "progress": float(np.mean([row["progress"] for row in counted])),
         "tool_calls": float(np.mean([row["tool_calls"] for row in counted])),
         "tokens": float(np.mean([row["tokens"] for row in counted])),
+        "prompt_tokens": float(np.mean([row.get("prompt_tokens", 0) for row in counted])),
         "outcomes": dict(sorted(Counter(row["outcome"] for row in rows).items())),
         "by_family": {
             family: float(np.mean([row["success"] for row in counted if family in row["families"]])) for family in families

@@ -103,7 +103,7 @@ def test_the_least_busy_replica_is_asked():
     with ScriptedServer() as one, ScriptedServer() as two:
 
         async def talk():
-            endpoint = Endpoint([one.url, two.url], "scripted", QUICK)
+            endpoint = Endpoint([one.url, two.url], "scripted", Patience(timeout=30))
             await asyncio.gather(*(endpoint.chat(ASK) for _ in range(40)))
             await endpoint.close()
 
