@@ -82,8 +82,8 @@ def players_of(settings: BenchRun) -> tuple[Players, Pace]:
     """Who plays, and how many episodes at once."""
     user, spoken = user_of(settings)
     sampling = f"{settings.temperature} {settings.max_tokens} {settings.seed} {spoken}"
-    if settings.model in BASELINES:
-        return Players(BASELINES[settings.model], user, f"{settings.model} {sampling}"), Pace(settings.at_once, waves=False)
+    if (baseline := baseline_named(settings.model)) is not None:
+        return Players(baseline, user, f"{settings.model} {sampling}"), Pace(settings.at_once, waves=False)
     if settings.model.startswith(("http://", "https://")):
         from homerl.agents.llm import LLMAgent
 
@@ -92,6 +92,15 @@ def players_of(settings: BenchRun) -> tuple[Players, Pace]:
         agent: Callable[[], Agent] = lambda: LLMAgent(endpoint, settings.temperature, settings.max_tokens)  # noqa: E731
         return Players(agent, user, f"{name} {sampling}"), Pace(settings.at_once, waves=False)
     return local_players(settings, user, sampling)
+
+
+def baseline_named(name: str) -> Callable[[], Agent] | None:
+    """A baseline's maker, if that is what a model's name means."""
+    if name == "hassil":
+        from homerl.bench.hassil_agent import HomeAssistant
+
+        return HomeAssistant
+    return BASELINES.get(name)
 
 
 def user_of(settings: BenchRun) -> tuple[Callable[[int], User], str]:
