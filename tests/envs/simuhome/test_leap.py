@@ -14,7 +14,7 @@ from envs.simuhome.config import TIME_FORMAT
 from envs.simuhome.home import Home
 from envs.simuhome.results import Failure
 from envs.simuhome.spec import device_types
-from tests.envs.simuhome.conftest import BASE_TIME, each_sample
+from tests.envs.simuhome.conftest import BASE_TIME, build, each_sample
 from tests.envs.simuhome.oracle import Ticking
 
 TOLERANCE = 1e-6
@@ -193,6 +193,53 @@ def test_samples_for_some_minutes(path):
         assert_alike(fast, ticking.home)
 
 
+CLIMATE = {name: kinds for name, kinds in air.WATCHED.items() if name != "illuminance"}
+NEAR = {
+    "temperature": [2399.99, 2400.0, 2400.03, 2599.98, 2600.0, 2700.0],
+    "pm10": [0.0, 1.0, 69.9, 70.1, 200.0],
+    "humidity": [500.0, 1000.0, 1899.0, 1901.0, 5000.0, 8099.0, 8101.0, 8999.0, 9001.0, 9800.0],
+}
+STATES = st.fixed_dictionaries({
+    "OnOff.OnOff": st.sampled_from([True, True, False]),
+    "FanControl.PercentCurrent": st.sampled_from([0, 7, 50, 100]),
+    "Thermostat.SystemMode": st.sampled_from([3, 4]),
+    "Thermostat.OccupiedCoolingSetpoint": st.sampled_from([2399, 2400, 2590, 2700]),
+    "Thermostat.OccupiedHeatingSetpoint": st.sampled_from([2400, 2410, 2600, 2800]),
+})  # fmt: skip
+
+
+@st.composite
+def climates(draw):
+    """A variable, its value, the baseline and devices that act on it."""
+    name = draw(st.sampled_from(sorted(CLIMATE)))
+    kinds = draw(st.lists(st.sampled_from(CLIMATE[name]), min_size=1, max_size=4))
+    given = []
+    for kind in kinds:
+        state, keys = draw(STATES), device_types()[kind].initial
+        given.append((kind, {key: state[key.split(".", 1)[1]] for key in keys if key.split(".", 1)[1] in state}))
+    return name, draw(st.sampled_from(NEAR[name])), draw(st.sampled_from(NEAR[name])), given
+
+
+@settings(max_examples=300, deadline=None, suppress_health_check=RELAXED)
+@given(climates(), st.integers(1, 20000))
+def test_air_leaps_as_it_ticks(climate, passes):
+    """Rates that follow the air, over up to half an hour; the effects are the oracle's, formula by formula."""
+    name, value, baseline, given = climate
+    home = build(*given)
+    ticking, lines = Ticking(home), []
+    for device in home.plan.devices.values():
+        state = tuple(home.values[device.base + device.offsets[key]] for key in air.SIGNATURE[device.type.name])
+        own = air.EFFECTS[device.type.name](state, baseline, 0.1)
+        *_, base, slope = air.piece(own, value)
+        assert base + slope * value == pytest.approx(ticking._effect(device, name, value, baseline), abs=1e-12)
+        lines += own
+    law, slow = air.LAWS[name], value
+    for _ in range(passes):
+        *_, base, slope = air.piece(lines, slow)
+        slow = air.one_pass(slow, baseline, law.pull * 0.1, base, slope, law)
+    assert air.leap(value, baseline, law, 0.1, lines, passes) == pytest.approx(slow, abs=TOLERANCE, rel=0)
+
+
 @pytest.mark.parametrize("baseline", [8940.0, 8960.0, 8985.0, 8999.0, 9020.0])
 def test_humidity_that_chatters_at_an_edge(baseline):
     """Above 9000 a humidifier rests: the air goes to and fro over the edge, by ever the same doubles."""
@@ -201,7 +248,7 @@ def test_humidity_that_chatters_at_an_edge(baseline):
     for _ in range(passes):
         *_, base, slope = air.piece(lines, value)
         value = air.one_pass(value, baseline, 0.001, base, slope, law)
-    assert air.leap(8990.0, baseline, law, 0.1, list(lines), passes) == pytest.approx(value, abs=0.06)
+    assert air.leap(8990.0, baseline, law, 0.1, list(lines), passes) == pytest.approx(value, abs=TOLERANCE)
     assert abs(value - 9000) < 0.06 or baseline in (8940.0, 9020.0)
 
 
