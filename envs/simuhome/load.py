@@ -55,7 +55,7 @@ def _room(name: str, base: int, given: RoomConfig, strict: bool) -> Room:
     """Strict, what is loaded is also the baseline, and lights that are on count twice from the first pass."""
     loaded = list(given.variables())
     if not strict:
-        loaded[LIGHT] -= sum(_shine(one.device_type, one.attributes) for one in given.devices)
+        loaded[LIGHT] = max(0.0, loaded[LIGHT] - sum(_shine(one.device_type, one.attributes) for one in given.devices))
         loaded = [given.baseline.get(variable, value) for variable, value in zip(VARIABLES, loaded)]
     return Room(name, base, tuple(loaded))
 

@@ -19,6 +19,14 @@ from tests.envs.simuhome.oracle import Ticking
 
 TOLERANCE = 1e-6
 KINDS = sorted(device_types())
+FAMILIES = {
+    "all": KINDS,
+    "dimmers": ["dimmable_light"],
+    "appliances": ["dishwasher", "laundry_washer", "laundry_dryer"],
+    "vacuums": ["rvc"],
+    "climate": ["air_conditioner", "heat_pump", "fan", "humidifier", "dehumidifier", "air_purifier"],
+    "others": ["window_covering_controller", "tv", "air_purifier", "on_off_light"],
+}
 LEVELS = [0, 1, 2, 60, 127, 253, 254, 255, 50.5]
 TIMES = [None, 0, 1, 7, 30, 400]
 ARGUMENTS = {
@@ -39,7 +47,7 @@ LOADED = {
     "RVCOperationalState.OperationalState": [0, 1, 2], "RVCOperationalState.CountdownTime": [None, 5, 10],
     "RVCOperationalState.PhaseList": [None, ["Cleaning", "SeekingCharger", "Docked"]],
     "RVCOperationalState.CurrentPhase": [0],
-    "LevelControl.OnOffTransitionTime": [0, 0, 25], "LevelControl.OnLevel": [None, 90],
+    "Identify.IdentifyTime": [0, 3, 20], "LevelControl.OnOffTransitionTime": [0, 0, 25], "LevelControl.OnLevel": [None, 90],
 }  # fmt: skip
 STATE = {
     "temperature": [1500, 2399.5, 2600, 2600.03, 2805],
@@ -50,20 +58,20 @@ STATE = {
 
 
 @st.composite
-def devices(draw, number: int):
-    kind = draw(st.sampled_from(KINDS))
+def devices(draw, number: int, kinds: list[str]):
+    kind = draw(st.sampled_from(kinds))
     keys = [key for key in device_types()[kind].initial if key.split(".", 1)[1] in LOADED]
-    attributes = {key: draw(st.sampled_from(LOADED[key.split(".", 1)[1]])) for key in keys if draw(st.booleans())}
+    attributes = {key: draw(st.sampled_from(LOADED[key.split(".", 1)[1]])) for key in keys if draw(st.integers(0, 3))}
     return {"device_id": f"d{number}", "device_type": kind, "attributes": attributes}
 
 
 @st.composite
-def homes(draw):
+def homes(draw, kinds: list[str]):
     rooms, count = {}, 0
     for name in ("kitchen", "study")[: draw(st.integers(1, 2))]:
-        size = draw(st.integers(0, 6))
+        size = draw(st.integers(1, 5))
         state = {key: draw(st.sampled_from(values)) for key, values in STATE.items()}
-        rooms[name] = {"state": state, "devices": [draw(devices(count + i)) for i in range(size)]}
+        rooms[name] = {"state": state, "devices": [draw(devices(count + i, kinds)) for i in range(size)]}
         count += size
     return {"base_time": BASE_TIME, "rooms": rooms}, count
 
@@ -85,9 +93,9 @@ def calls(draw, config, count):
 
 
 @st.composite
-def lives(draw, longest: int):
+def lives(draw, longest: int, kinds: list[str] = KINDS):
     """A home, and what happens in it: calls, workflows, devices that come and go, and leaps between them."""
-    config, count = draw(homes())
+    config, count = draw(homes(kinds))
     deeds = []
     for _ in range(draw(st.integers(1, 6))):
         happening = draw(st.integers(0, 9))
@@ -97,11 +105,11 @@ def lives(draw, longest: int):
             steps = [draw(calls(config, count)) for _ in range(draw(st.integers(1, 2)))]
             deeds.append(("schedule", (draw(st.integers(1, longest // 8)), steps)))
         elif happening == 8:
-            deeds.append(("add", (draw(st.sampled_from(["kitchen", "hall"])), draw(st.sampled_from(KINDS)))))
+            deeds.append(("add", (draw(st.sampled_from(["kitchen", "hall"])), draw(st.sampled_from(kinds)))))
         elif count:
             deeds.append(("remove", f"d{draw(st.integers(0, count - 1))}"))
         if draw(st.booleans()):
-            deeds.append(("leap", draw(st.integers(1, longest))))
+            deeds.append(("leap", draw(st.one_of(st.integers(1, 15), st.integers(1, longest)))))
     return config, [*deeds, ("leap", draw(st.integers(1, longest)))], draw(st.booleans())
 
 
@@ -157,18 +165,99 @@ def live(config, deeds, strict) -> None:
 RELAXED = [HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much]
 
 
+@pytest.mark.parametrize("family", FAMILIES)
 @settings(max_examples=60, deadline=None, suppress_health_check=RELAXED)
-@given(lives(longest=200))
-def test_a_leap_is_its_ticks(life):
-    live(*life)
+@given(data=st.data())
+def test_a_leap_is_its_ticks(family, data):
+    live(*data.draw(lives(300, FAMILIES[family])))
 
 
 @pytest.mark.long
 @pytest.mark.timeout(1800)
-@settings(max_examples=2500, deadline=None, suppress_health_check=RELAXED)
-@given(lives(longest=700))
-def test_a_leap_is_its_ticks_in_many_lives(life):
-    live(*life)
+@pytest.mark.parametrize("family", FAMILIES)
+@settings(max_examples=600, deadline=None, suppress_health_check=RELAXED)
+@given(data=st.data())
+def test_a_leap_is_its_ticks_in_many_lives(family, data):
+    live(*data.draw(lives(900, FAMILIES[family])))
+
+
+def command(cluster, name, **args):
+    return "d0", 1, cluster, name, args
+
+
+ON = {"1.OnOff.OnOff": True}
+LIT = ON | {"1.LevelControl.CurrentLevel": 10}
+DAMP = ON | {"1.FanControl.PercentCurrent": 80}
+STATE_OF = "1.OperationalState"
+PROGRAMME = ON | {f"{STATE_OF}.OperationalState": 1, f"{STATE_OF}.CountdownTime": 45, f"{STATE_OF}.CurrentPhase": 0}
+ROBOT = {
+    "RVCRunMode.CurrentMode": 2,
+    "RVCOperationalState.OperationalState": 1,
+    "RVCOperationalState.CountdownTime": 4,
+    "RVCOperationalState.CurrentPhase": 0,
+    "RVCOperationalState.PhaseList": ["Cleaning", "SeekingCharger", "Docked"],
+}
+COURSES = {
+    "transition": ("dimmable_light", LIT, [command("LevelControl", "MoveToLevel", Level=201, TransitionTime=137)]),
+    "transition to off": (
+        "dimmable_light", LIT, [command("LevelControl", "MoveToLevelWithOnOff", Level=1, TransitionTime=77)],
+    ),
+    "move": ("dimmable_light", LIT, [command("LevelControl", "Move", MoveMode=0, Rate=7.3)]),
+    "move and transition": (
+        "dimmable_light", LIT,
+        [command("LevelControl", "Move", MoveMode=0, Rate=3),
+         command("LevelControl", "MoveToLevel", Level=90, TransitionTime=60)],
+    ),
+    "loaded dishwasher": ("dishwasher", PROGRAMME, []),
+    "loaded washer": ("laundry_washer", PROGRAMME, []),
+    "paused dryer": (
+        "laundry_dryer", PROGRAMME, [command("OperationalState", "Pause"), command("OperationalState", "Resume")],
+    ),
+    "quick wash": (
+        "laundry_washer", ON,
+        [command("LaundryWasherMode", "ChangeToMode", new_mode=4), command("OperationalState", "Start")],
+    ),
+    "vacuum": ("rvc", {f"1.{key}": value for key, value in ROBOT.items()}, []),
+    "identify": ("air_purifier", DAMP, [command("Identify", "Identify", IdentifyTime=12)]),
+    "blind": ("window_covering_controller", {}, [command("WindowCovering", "DownOrClose")]),
+    "humidifier": ("humidifier", DAMP, []),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("strict", [True, False])
+@pytest.mark.parametrize("course", COURSES)
+def test_every_length_of_leap(course, strict):
+    """From one start, each leap of 1 to n passes against n ticks; a start within a second, and one on it."""
+    kind, attributes, calls = COURSES[course]
+    for begin in (0, 7):
+        start = build((kind, attributes), strict=strict, humidity=5000.5, temperature=2600.5)
+        ticking = Ticking(start.fork())
+        passage.advance(start, begin)
+        ticking.advance(begin)
+        for home in (start, ticking.home):
+            for call in calls:
+                service.execute(home, *call)
+        for n in range(1, 9100 if course == "quick wash" else 500, 37 if course == "quick wash" else 1):
+            fast = start.fork()
+            passage.advance(fast, begin + n)
+            ticking.advance(begin + n)
+            assert_alike(fast, ticking.home)
+
+
+@pytest.mark.parametrize("kind", ["humidifier", "air_purifier", "air_conditioner", "on_off_light"])
+@pytest.mark.parametrize("strict", [True, False])
+def test_what_a_removed_device_leaves_behind(kind, strict):
+    """Strict, its last effect goes on; else none, and the air returns to its baseline."""
+    more = {"on_off_light": {}, "air_conditioner": DAMP | {"1.Thermostat.SystemMode": 3}}
+    fast = build((kind, ON | more.get(kind, DAMP)), strict=strict, illuminance=700)
+    ticking = Ticking(fast.fork())
+    for ticks in (200, 3000, 20000):
+        passage.advance(fast, ticks)
+        ticking.advance(ticks)
+        assert_alike(fast, ticking.home)
+        if ticks == 200:
+            load.remove_device(fast, "d0")
+            load.remove_device(ticking.home, "d0")
 
 
 @settings(max_examples=100, deadline=None, suppress_health_check=RELAXED)

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from envs.simuhome import passage, workflows
+from envs.simuhome import load, passage, workflows
 from tests.envs.simuhome.conftest import ON, Hand, build, go, start
 
 PASSES = (1, 2, 10, 100, 600, 6000, 36000)
@@ -328,3 +328,24 @@ def test_malformed_workflows():
     assert [(record["status"], record["error"]) for record in records] == [
         ("failed", "Endpoint not found"), ("running", None),
     ]  # fmt: skip
+
+
+def test_a_removed_light_shines_on_only_if_strict():
+    for strict, before, after in ((True, 1200.0, 1200.0), (False, 700.0, 200.0)):
+        home = start(("on_off_light", ON), strict=strict, illuminance=700)
+        assert home.room_state("room")["illuminance"] == before
+        load.remove_device(home, "d0")
+        go(home, 10)
+        assert home.room_state("room")["illuminance"] == after
+
+
+def test_mended_rates_follow_the_air():
+    """A room cools to the setpoint and no further; strict, it goes on."""
+    for strict, stays in ((True, False), (False, True)):
+        home = start(ac(100, Cooling=2599), strict=strict)
+        go(home, 36000)
+        assert (abs(home.room_state("room")["temperature"] - 2599) < 0.1) is stays
+    for strict, lowest in ((True, 0.5), (False, 25.0)):
+        home = start(blowing("air_purifier", 100), strict=strict)
+        go(home, 36000)
+        assert home.room_state("room")["pm10"] == pytest.approx(lowest, abs=1.0)
