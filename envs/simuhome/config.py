@@ -39,6 +39,14 @@ class RoomConfig(BaseModel):
     def _absent(cls, value: Any, info: Any) -> Any:
         return ({} if info.field_name == "state" else ()) if value is None else value
 
+    @field_validator("state")
+    @classmethod
+    def _are_numbers(cls, state: dict[str, Any]) -> dict[str, Any]:
+        for name in VARIABLES:
+            if name in state and not isinstance(state[name], (int, float)):
+                raise ValueError(f"{name} is a number, not {state[name]!r}")
+        return state
+
     def variables(self) -> tuple[float, ...]:
         return tuple(float(self.state.get(name, default)) for name, default in VARIABLES.items())
 

@@ -11,6 +11,8 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
+from pydantic import ValidationError
+
 from envs.documents import InputError
 from envs.simuhome import air, passage
 from envs.simuhome.config import TIME_FORMAT, VARIABLES, HomeConfig, RoomConfig
@@ -31,7 +33,7 @@ def start(config: HomeConfig | Mapping[str, Any], strict: bool = True) -> Home:
 
 def build(config: HomeConfig | Mapping[str, Any], strict: bool = True) -> Home:
     """A home before its first pass, or `InputError`."""
-    config = config if isinstance(config, HomeConfig) else HomeConfig.model_validate(config)
+    config = config if isinstance(config, HomeConfig) else _checked(config)
     rooms: dict[str, Room] = {}
     devices: dict[str, Device] = {}
     values: list[Any] = []
@@ -49,6 +51,15 @@ def build(config: HomeConfig | Mapping[str, Any], strict: bool = True) -> Home:
     base_time = datetime.strptime(config.base_time, TIME_FORMAT)
     plan = Plan(strict, base_time, rooms, devices, config.enable_aggregators, config.max_ticks)
     return Home(plan, values, config.tick_interval)
+
+
+def _checked(config: Mapping[str, Any]) -> HomeConfig:
+    try:
+        return HomeConfig.model_validate(config)
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(map(str, first["loc"]))
+        raise InputError(f"not a home: {first['msg']}", where, "see docs/simuhome.md for the format") from None
 
 
 def _room(name: str, base: int, given: RoomConfig, strict: bool) -> Room:

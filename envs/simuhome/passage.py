@@ -11,7 +11,7 @@ from functools import lru_cache
 
 from envs.simuhome import air, workflows
 from envs.simuhome.clusters import PASSES
-from envs.simuhome.home import Home, View
+from envs.simuhome.home import Device, Home, View
 from envs.simuhome.spec import DeviceType
 
 
@@ -42,7 +42,12 @@ def leap(home: Home, n: int, rooms: Iterable[str]) -> None:
         if name not in home.plan.rooms:
             continue
         for device in home.plan.by_room[name]:
-            for endpoint, cluster in timed(device.type):
-                PASSES[cluster](View(home, device, endpoint, cluster), n)
+            pass_device(home, device, n)
         if home.plan.aggregators:
             air.pass_on(home, home.plan.rooms[name], n)
+
+
+def pass_device(home: Home, device: Device, n: int) -> None:
+    """n passes of what a device does by itself."""
+    for endpoint, cluster in timed(device.type):
+        PASSES[cluster](View(home, device, endpoint, cluster), n)

@@ -14,7 +14,7 @@ from urllib.parse import quote, urlencode
 from envs.simuhome import load, queries, service, workflows
 from envs.simuhome.documents import DocumentsError, search
 from envs.simuhome.home import Home
-from envs.simuhome.results import Failure, http_refusal, plain_refusal, refusal, success
+from envs.simuhome.results import Failure, http_refusal, need, plain_refusal, refusal, success
 
 BASE_URL = "http://127.0.0.1:8000/api"
 Arguments = Mapping[str, Any]
@@ -74,6 +74,8 @@ def call(home: Home, name: str, arguments: Arguments, base_url: str = BASE_URL) 
     if not tool.checked and "device_id" not in arguments:
         return {"error": "'device_id'"}
     try:
+        limit = home.plan.max_ticks
+        need(limit is None or home.tick < limit, "CONNECTION_ERROR", "the home's time is up")
         return success(tool.act(home, arguments))
     except DocumentsError as error:
         return refusal(500, "INTERNAL_ERROR", "INTERNAL_ERROR", str(error))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import random
 
 import pytest
 
@@ -147,3 +148,40 @@ def test_a_broken_file_is_refused_by_name(tmp_path):
     path.write_text(json.dumps({"meta": {"query_type": "qt9", "case": "feasible"}}))
     with pytest.raises(ValueError, match=r"broken\.json.*not an episode"):
         read_episode(path)
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_looking_at_events_is_looking_at_every_tick(seed, monkeypatch):
+    """Workflows at odd seconds, a vacuum that changes by itself, overlapping windows."""
+    rng = random.Random(seed)
+    robot = {"1.RVCOperationalState.OperationalState": 1, "1.RVCOperationalState.CountdownTime": rng.randint(5, 120)}
+    vacuum = {"device_id": "rvc", "device_type": "rvc", "attributes": robot}
+    docked = {
+        **lamp_at(rng.randint(100, 900), 300),
+        "targets": [{"room_id": "room", "device_id": "rvc", "asserts": [
+            {"attribute": "1.RVCOperationalState.OperationalState", "value": 0},
+        ]}],
+    }  # fmt: skip
+    goals = [lamp_at(rng.randint(100, 1500), rng.choice((0, 300)), rng.random() < 0.5) for _ in range(3)]
+    episode = episode_of("qt4-1", [*goals, docked], [LAMP, vacuum])
+    home = load.start(episode.initial_home_config)
+    for _ in range(4):
+        flip(home, rng.randint(1, 170), rng.choice(("On", "Off")))
+    quick = evaluate.goals_hold(episode, home)
+    monkeypatch.setattr(evaluate, "_restless", lambda *_: True)
+    assert evaluate.goals_hold(episode, home) == quick
+
+
+def test_a_home_whose_time_is_up_answers_nothing():
+    config = {"base_time": BASE_TIME, "max_ticks": 50, "rooms": {"room": {"devices": [LAMP]}}}
+    home = load.start(config)
+    passage.advance(home, 1000)
+    assert home.tick == 50 and "503" in tools.call(home, "get_rooms", {})["error"]["detail"]
+
+
+@pytest.mark.parametrize(
+    "change", [{"base_time": "noon"}, {"rooms": {"room": {"state": {"humidity": "wet"}}}}, {"tick_interval": 0}]
+)
+def test_a_malformed_home_is_refused(change):
+    with pytest.raises(ValueError, match="not a home"):
+        load.start({"base_time": BASE_TIME, "rooms": {}} | change)
