@@ -127,8 +127,6 @@ def _blocked(refusal: Mapping[str, Any] | None) -> dict[str, str] | None:
     if refusal is None:
         return None
     error = refusal["error"]
-    return (
-        {"rule": "unknown_tool" if error.startswith("Unknown") else "invalid_call", "message": error}
-        if isinstance(error, str)
-        else {"rule": error["type"], "message": error["detail"]}
-    )
+    if isinstance(error, Mapping):
+        return {"rule": error["type"], "message": error["detail"]}
+    return {"rule": "unknown_tool" if error.startswith("Unknown tool") else "invalid_call", "message": error}

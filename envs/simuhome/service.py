@@ -37,7 +37,7 @@ def conformed(args: dict[str, Any]) -> dict[str, Any]:
     """The arguments of a call after the service's schema."""
     for key in ("cluster_id", "command_id", "attribute_id"):
         need(isinstance(args.get(key, ""), str), "SCHEMA_ERROR", f"{key} is a text")
-    need(isinstance(args.get("args") or {}, dict), "SCHEMA_ERROR", "args is an object")
+    need(isinstance(args.get("args"), (dict, type(None))), "SCHEMA_ERROR", "args is an object")
     return args | {"endpoint_id": integer(args["endpoint_id"])}
 
 
@@ -65,7 +65,8 @@ def execute(home: Home, device_id: Any, endpoint_id: Any, cluster_id: Any, comma
     need(isinstance(cluster_id, str), "CLUSTER_NOT_FOUND")
     need(isinstance(args or {}, dict), "COMMAND_INVALID_ARGS", "args is an object")
     power = device.type.power
-    if cluster_id in power.commands and command_id not in tuple(power.without) and power.at in (None, endpoint_id):
+    needs_power = cluster_id in power.commands and command_id not in tuple(power.without)  # a step may name anything
+    if needs_power and power.at in (None, endpoint_id):
         need(_powered(home, device), "DEPENDENCY_VIOLATION", f"{device_id} is off")
         endpoint_id = endpoint_id if power.at else 1
     cluster = _place(device, endpoint_id, cluster_id)
