@@ -143,7 +143,7 @@ class Home:
         for slot, before in self._stale.items():
             self._key ^= _slot_hash(slot, before) ^ _slot_hash(slot, self.values[slot])
         self._stale.clear()
-        rest = text_hash(repr((self.tick, self.interval, self.offset, self.workflows)))
+        rest = text_hash(repr((self.tick, self.interval, self.offset)) + "".join(flow.text for flow in self.workflows))
         return f"{self._key ^ self.plan.digest ^ rest:032x}"
 
     def set(self, slot: int, value: Any) -> None:

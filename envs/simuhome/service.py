@@ -27,6 +27,8 @@ _INTEGER = TypeAdapter(int)
 
 def integer(value: Any) -> int:
     """An integer as the service's schema reads it: "1" and 1.0 are 1."""
+    if type(value) is int:
+        return value
     try:
         return _INTEGER.validate_python(value)
     except ValidationError:

@@ -11,6 +11,7 @@ import math
 import uuid
 from dataclasses import dataclass, replace
 from datetime import datetime
+from functools import cached_property
 from typing import Any
 
 from envs.simuhome import service
@@ -39,6 +40,11 @@ class Workflow:
     status: str = "pending"
     current_step: int = 0
     error: str | None = None
+
+    @cached_property
+    def text(self) -> str:
+        """All of it, for a home's key."""
+        return repr(self)
 
     def record(self) -> dict[str, Any]:
         return {
