@@ -25,7 +25,8 @@ class StepFacts:
     `progress_*` is m before and after (0..1); `blocked` are the auditor's rules that were applied;
     `changed` the slots that differ after the step, as text; `strayed` is the number of devices that no
     intent concerns and that differ from the start, before and after; `turn` counts from 1, `opens_turn` marks
-    its first step, `last` the last step of the episode.
+    its first step, `last` the last step of the episode; `intent` is the one that the user last spoke of; `met` are the
+    goals of Φ that are met after the step, by index.
     """
 
     turn: int
@@ -40,6 +41,8 @@ class StepFacts:
     strayed_after: int = 0
     opens_turn: bool = True
     last: bool = False
+    intent: int | None = None
+    met: tuple[int, ...] = ()
 
 
 class World(gym.Env):

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import lru_cache
 from pathlib import Path
@@ -75,6 +76,24 @@ def direct_answer(text: str) -> tuple[dict[str, Any] | None, str | None]:
     except (ValueError, RecursionError) as error:
         return None, f"the answer is not JSON ({_why(error)})"
     return (found, None) if isinstance(found, dict) else (None, "the answer is not a JSON object")
+
+
+@dataclass(frozen=True)
+class Words:
+    """What a message says to the user, and whether it asks something."""
+
+    text: str
+    question: bool
+
+
+def words_of(message: Message, toolset: str = "homeflow") -> Words:
+    """The words of an agent's message; a `direct` agent's stand in its JSON, where its mode says if it asks."""
+    content = message.get("content") or ""
+    if toolset != "direct":
+        return Words(content, content.rstrip().endswith(("?", "？")))
+    answer, _ = direct_answer(content)
+    text = (answer or {}).get("response")
+    return Words(text if isinstance(text, str) else "", (answer or {}).get("mode") == "clarify")
 
 
 def label(device: Device) -> str:

@@ -1,6 +1,6 @@
 """An episode: one blueprint being played, which can be forked at any message.
 
-Invariants: the home decides when it is over (all of Φ holds, or a limit is reached), never a speaker;
+Invariants: it is over when all of Φ is met, or a limit is reached, never because a speaker says so;
 `fork` is independent; an agent sees `dialogue` alone, never Φ, the plan or the open intents.
 """
 
@@ -10,15 +10,17 @@ import hashlib
 import json
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
+from envs.homeenv.conditions import Condition
 from envs.homeenv.env import HomeEnv, changes
 from envs.homeenv.home import Home
 from envs.homeenv.home_file import home_from_json
 from envs.world import StepFacts
 from homerl.blueprints.blueprint import Blueprint, Intent
-from homerl.chat import briefing, direct_answer, tool_call
+from homerl.blueprints.goals import Goal, Heard, goals, keeps
+from homerl.chat import briefing, direct_answer, tool_call, words_of
 from homerl.trajectory import Message, Outcome, Step, Trajectory
 
 Result = tuple[str, Mapping[str, Any], str | None]  # observation, the world's info, code that ran
@@ -26,22 +28,26 @@ Result = tuple[str, Mapping[str, Any], str | None]  # observation, the world's i
 
 @dataclass(frozen=True)
 class EpisodeLimits:
-    """How long an episode may go on: user turns, agent steps in all, agent steps in a turn; what a step takes."""
+    """How long an episode may go on: user turns, agent steps in all, agent steps in a turn; what a step takes; tool
+    calls in all (None: any number)."""
 
     turns: int = 5
     steps: int = 12
     steps_per_turn: int = 6
     seconds_per_step: int = 0
+    calls: int | None = None
 
 
 @dataclass(frozen=True)
 class Reply:
-    """An agent's message. `malformed` says why it could not be read as a tool call, if so; `tokens` its length."""
+    """An agent's message. `malformed` says why it could not be read as a tool call, if so; `tokens` its length, and
+    `prompt_tokens` that of what it was made from."""
 
     message: Message
     malformed: str | None = None
     tokens: int = 0
     code_tokens: Callable[[str], int] | None = None
+    prompt_tokens: int = 0
 
 
 @dataclass(frozen=True)
@@ -61,6 +67,9 @@ class Episode:
     start: Home
     limits: EpisodeLimits
     messages: list[Message]
+    goals: tuple[Goal, ...]
+    keeps: tuple[Condition, ...] = ()
+    heard: Heard = field(default_factory=Heard)
     steps: list[Step] = field(default_factory=list)
     outcome: Outcome | None = None
     speaking_of: int | None = None
@@ -74,13 +83,13 @@ class Episode:
         told = briefing(home, blueprint.prompt, blueprint.toolset, blueprint.memory)
         past = [{"role": message.role, "content": message.content} for message in blueprint.history]
         messages = [{"role": "system", "content": told}, *past]
-        return cls(blueprint, world, home, limits, messages)
+        return cls(blueprint, world, home, limits, messages, goals(blueprint, home), keeps(blueprint, home))
 
     def fork(self) -> Episode:
         """An independent copy; messages and steps are shared, since they never change."""
         return Episode(
-            self.blueprint, self.world.fork(), self.start, self.limits, self.messages.copy(), self.steps.copy(),
-            self.outcome, self.speaking_of, self.turn,
+            self.blueprint, self.world.fork(), self.start, self.limits, self.messages.copy(), self.goals,
+            self.keeps, self.heard, self.steps.copy(), self.outcome, self.speaking_of, self.turn,
         )  # fmt: skip
 
     @property
@@ -93,18 +102,28 @@ class Episode:
 
     @property
     def progress(self) -> float:
-        return self.world.engine.task.progress
+        """m: the share of Φ that is met."""
+        return sum(goal.met(self.home, self.heard) for goal in self.goals) / len(self.goals)
 
     def open_intents(self) -> list[Intent]:
-        """Intents of which some condition does not hold now, in the blueprint's order."""
-        tasks = iter(self.world.engine.task.tasks)
-        return [intent for intent in self.blueprint.intents if not all([next(tasks).finished for _ in intent.conditions])]  # noqa: C419 - takes every task
+        """Intents of which some goal is not met now, in the blueprint's order."""
+        unmet = {goal.intent for goal in self.goals if not goal.met(self.home, self.heard)}
+        return [intent for intent in self.blueprint.intents if intent.id in unmet]
 
     def strayed(self) -> int:
-        """How many devices that no intent concerns differ from the start."""
-        concerned = self.blueprint.devices
-        owners = {self.home.plan.slots[change.slot].owner for change in self.start.diff(self.home)}
-        return len(owners - concerned)
+        """How much differs from the start that no intent asked for: devices, what was to be kept, automations."""
+        slots = (self.home.plan.slots[change.slot] for change in self.start.diff(self.home))
+        moved = {slot.owner for slot in slots if not getattr(slot.type, "read_only", True)}  # what devices measure may move
+        broken = sum(not keep.holds(self.home) for keep in self.keeps)
+        return len(moved - self.blueprint.devices) + broken + self._stray_rules()
+
+    def _stray_rules(self) -> int:
+        """Automations that were changed, removed, or made beyond those wanted."""
+        before = {rule.id: rule.describe() for rule in self.start.rules}
+        now = {rule.id: rule.describe() for rule in self.home.rules}
+        wanted = sum(intent.automation is not None for intent in self.blueprint.intents)
+        touched = sum(now.get(id) != rule for id, rule in before.items())
+        return touched + max(0, len(now.keys() - before.keys()) - wanted)
 
     def hear(self, utterance: str, intent_id: int | None = None) -> None:
         """The user speaks: a new turn begins."""
@@ -122,6 +141,7 @@ class Episode:
         self.messages.append(reply.message)
         if not direct:
             self.messages += [_tool_message(i, reply, text) for i, (text, _, _) in enumerate(results)]
+        self._listen(reply.message, spoke=direct or not results)
         self.home.advance(self.limits.seconds_per_step)
         self.outcome = self._verdict(spoke=direct or not results)
         codes = [code for _, _, code in results if code]
@@ -139,16 +159,32 @@ class Episode:
             strayed_before=strayed,
             strayed_after=self.strayed(),
             last=self.outcome is not None,
+            intent=self.speaking_of,
+            met=tuple(i for i, goal in enumerate(self.goals) if goal.met(self.home, self.heard)),
         )
         step = Step(reply.message, tuple(text for text, _, _ in results), facts, self.home.state_key(), decision)
         self.steps.append(step)
         return step
 
+    def _listen(self, message: Message, spoke: bool) -> None:
+        """What the agent said may answer a question, or be one that it had to ask."""
+        intent = next((i for i in self.blueprint.intents if i.id == self.speaking_of), None)
+        if spoke and intent is not None:
+            said = words_of(message, self.blueprint.toolset)
+            untouched = self.home.values == self.start.values and self.home.rules == self.start.rules
+            self.heard = self.heard.after(intent, said.text, said.question, untouched)
+
     def _calls(self, reply: Reply) -> list[Result]:
         """The message's tool calls take effect."""
         if reply.malformed:
             return [_malformed(reply.malformed)]
-        return [self._call(call) for call in reply.message.get("tool_calls") or []]
+        calls = reply.message.get("tool_calls") or []
+        left = len(calls) if self.limits.calls is None else max(0, self.limits.calls - self._called())
+        return [self._call(call) for call in calls[:left]] + [_over_budget(self.limits.calls) for _ in calls[left:]]
+
+    def _called(self) -> int:
+        """Tool calls so far."""
+        return sum(len(message.get("tool_calls") or ()) for message in self.messages)
 
     def _answer(self, reply: Reply) -> list[Result]:
         """A `direct` agent's one answer is replayed; it sees nothing of what came of it."""
@@ -174,6 +210,8 @@ class Episode:
         if spoke and self.turn >= self.limits.turns:
             return Outcome.TURN_LIMIT
         in_turn = 1 + sum(step.facts.turn == self.turn for step in self.steps)
+        if self.limits.calls is not None and not spoke and self._called() >= self.limits.calls:
+            return Outcome.STEP_LIMIT
         if len(self.steps) + 1 >= self.limits.steps or (not spoke and in_turn >= self.limits.steps_per_turn):
             return Outcome.STEP_LIMIT
         return None
@@ -206,11 +244,17 @@ class Episode:
             agent=agent,
             user=user,
             seed=seed,
+            limits=asdict(self.limits),
         )
 
 
 def _malformed(what: str) -> Result:
     return f"refused: syntax: {what}", {"blocked": {"rule": "syntax"}, "error": None}, None
+
+
+def _over_budget(calls: int | None) -> Result:
+    rule = {"rule": "call_limit", "message": f"only {calls} tool calls are allowed"}
+    return f"refused: call_limit: {rule['message']}", {"blocked": rule, "error": None}, None
 
 
 def _tool_message(index: int, reply: Reply, text: str) -> Message:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from envs.world import WorldError
-from homerl.chat import direct_answer
+from homerl.chat import direct_answer, words_of
 from homerl.episode import Episode, Reply
 from homerl.trajectory import Outcome, Trajectory
 
@@ -91,8 +91,7 @@ def waits_for_user(episode: Episode) -> bool:
 
 def claimed_done(episode: Episode) -> bool:
     """Whether the agent answered the last utterance with words that ask nothing: a claim that all is done."""
-    last = episode.messages[-1]
-    if episode.blueprint.toolset == "direct" and last["role"] == "assistant":
-        answer, _ = direct_answer(last["content"] or "")
-        return answer is not None and answer.get("mode") == "execute"
-    return last["role"] == "assistant" and not (last["content"] or "").rstrip().endswith("?")
+    last, toolset = episode.messages[-1], episode.blueprint.toolset
+    if last["role"] != "assistant" or (toolset == "direct" and direct_answer(last["content"] or "")[0] is None):
+        return False
+    return not words_of(last, toolset).question

@@ -14,13 +14,15 @@ from typing import Any
 from pydantic import TypeAdapter
 
 from envs.documents import write_atomic
-from envs.homeenv.home_file import FORMAT, HomeRecord
+from envs.homeenv.home_file import FORMAT as HOME
+from envs.homeenv.home_file import HomeRecord
 from envs.homeenv.spec import DeviceSpec
+from homerl.blueprints.blueprint import FORMAT as BLUEPRINT
 from homerl.blueprints.blueprint import Blueprint
 from homerl.trajectory import Trajectory
 
 DRAFT = "https://json-schema.org/draft/2020-12/schema"
-VERSIONS = {"home": FORMAT, "device": 1, "blueprint": 1, "trajectory": 1}
+VERSIONS = {"home": HOME, "device": 1, "blueprint": BLUEPRINT, "trajectory": 2}
 
 
 def schemas() -> dict[str, dict[str, Any]]:

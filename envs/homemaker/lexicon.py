@@ -16,11 +16,13 @@ from typing import Literal
 
 from pydantic import Field, model_validator
 
-from envs.documents import read_yaml, validate
+from envs.documents import InputError, read_yaml, validate
 from envs.homeenv.spec import DeviceSpec
 from envs.homeenv.types import Model
 
 Half = Literal["train", "heldout"]
+NAMES = Path(__file__).parent / "names"
+LANGUAGES = tuple(sorted(path.stem for path in NAMES.glob("*.yaml")))
 NAME = re.compile(r"[a-z][a-z-]*( [a-z-]+)?")
 
 
@@ -74,7 +76,9 @@ def _draw(pool: Collection[str], used: Collection[str], rng: random.Random) -> s
     raise AssertionError("numbers do not end")
 
 
-@lru_cache(maxsize=1)
-def shipped_lexicon() -> Lexicon:
-    """The lexicon that comes with homerl."""
-    return validate(Lexicon, read_yaml(Path(__file__).parent / "lexicon.yaml"))
+@lru_cache
+def shipped_lexicon(language: str = "en") -> Lexicon:
+    """The lexicon of a language that comes with homerl."""
+    if language not in LANGUAGES:
+        raise InputError(f"there are no names in '{language}'", "HomeRecipe.language", f"known: {', '.join(LANGUAGES)}")
+    return validate(Lexicon, read_yaml(NAMES / f"{language}.yaml"))

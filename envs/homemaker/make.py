@@ -47,7 +47,8 @@ class HomeRecipe(Model):
     devices: Range = (2, 6)
     rooms: Range | None = Field(None, description="from the number of devices if left out")
     entrance: bool = Field(False, description="always with a device to speak to; else as it comes")
-    lexicon: Half = "train"
+    language: str = Field("en", description="of the names of rooms and devices")
+    lexicon: Half = Field("train", description="which half of the names")
     categories: tuple[str, ...] | None = Field(None, description="only these categories; all if left out")
     products: tuple[str, ...] | None = Field(None, description="only these products, by spid; all if left out")
     weather: tuple[str, ...] = Field((), description="EPW files and folders of them; empty: the bundled typical years")
@@ -98,7 +99,7 @@ DEFAULT = HomeRecipe()
 def make_home(seed: int, recipe: HomeRecipe = DEFAULT) -> Home:
     """The home of this seed, or `InputError` where the recipe cannot be met."""
     rng = random.Random(f"home {seed}")  # text seeds are hashed whole, so -1 and 1 differ
-    lexicon, stock = shipped_lexicon(), _stock(recipe.catalogue, recipe.categories, recipe.products)
+    lexicon, stock = shipped_lexicon(recipe.language), _stock(recipe.catalogue, recipe.categories, recipe.products)
     year, minute = Weather.load(recipe.weather, recipe.hemisphere).draw(rng)
     sky = year.at(minute)
     devices, rooms = recipe.draw_size(rng)

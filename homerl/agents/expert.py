@@ -1,8 +1,8 @@
 """The scripted expert: an oracle that holds the plan. It makes data and upper bounds; it is never a policy.
 
 Invariants: candidates are a pure function of seed and dialogue, and distinct; with `mistakes` 0 every first
-candidate leads to success without a refusal. Mistakes are the ones that models make, so that search has
-something to prune.
+candidate leads to success without a refusal; it reads what one must know before acting or answering, so that its
+dialogues can be learned from. Mistakes are the ones that models make, so that search has something to prune.
 """
 
 from __future__ import annotations
@@ -11,14 +11,13 @@ import hashlib
 import json
 import random
 from collections.abc import Callable, Sequence
-from itertools import groupby, takewhile
+from itertools import takewhile
 
+from homerl.agents.tongues import Tongue, tongue_of
 from homerl.blueprints.blueprint import Call, Intent
-from homerl.chat import label, pyexec_message, tool_call
 from homerl.episode import Episode, Reply
+from homerl.language.grammar import grammar
 from homerl.trajectory import Message
-
-DONE = ("Done.", "All set.", "It is done.")
 
 
 class Expert:
@@ -53,24 +52,41 @@ class Expert:
 
     def _candidate(self, episode: Episode, rng: random.Random) -> Message:
         intent = next(i for i in episode.blueprint.intents if i.id == episode.speaking_of)
+        tongue = tongue_of(episode)
         if intent not in episode.open_intents():
-            return {"role": "assistant", "content": rng.choice(DONE)}
+            return tongue.say(intent.reply or done(episode, rng))
         if rng.random() < self.mistakes:
             return rng.choice(MISTAKES)(intent, episode, rng)
         style = rng.choices(list(self.styles), list(self.styles.values()))[0]
+        if intent.clarify and intent.id not in episode.heard.asked:
+            return tongue.ask(intent.question or grammar(episode.blueprint.language).plain("question"))
+        if (unread := intent.reads and not tongue.has_read(turn_of(episode))) and tongue.reads:
+            return tongue.read(intent.reads)
+        if intent.automation is not None:
+            return tongue.automate(intent.automation)
+        if intent.answer is not None and not intent.conditions:
+            return tongue.say(intent.reply or "")
         todo = remaining(intent, episode)
         todo = needed(todo, episode) if self.minimal else todo
-        if style == "query_first" and episode.messages[-1]["role"] == "user":
-            call = tool_call("query_status", {"did": todo[0].did})
-            return {"role": "assistant", "content": "", "tool_calls": [call]}
-        return _run(todo[:1] if style == "stepwise" else todo, episode)
+        if style == "query_first" and not unread and episode.messages[-1]["role"] == "user" and tongue.reads:
+            return tongue.look(todo[0].did)
+        return tongue.act(todo[:1] if style == "stepwise" and tongue.reads else todo, intent.reply)
+
+
+def done(episode: Episode, rng: random.Random) -> str:
+    """That it is done."""
+    return rng.choice(grammar(episode.blueprint.language).plain_all("done"))
+
+
+def turn_of(episode: Episode) -> list[Message]:
+    """The messages since the user last spoke."""
+    return list(takewhile(lambda message: message["role"] != "user", reversed(episode.messages)))
 
 
 def remaining(intent: Intent, episode: Episode) -> list[Call]:
     """The calls of the plan that were not made since the user last spoke; all of them after a refusal."""
-    turn = list(takewhile(lambda m: m["role"] != "user", reversed(episode.messages)))
-    made = "".join(json.loads(c["function"]["arguments"]).get("code", "") for m in turn for c in m.get("tool_calls", ()))
-    return [call for call in intent.plan if call.code not in made] or list(intent.plan)
+    made = tongue_of(episode).made(turn_of(episode))
+    return [call for call in intent.plan if not made(call)] or list(intent.plan)
 
 
 def needed(calls: list[Call], episode: Episode) -> list[Call]:
@@ -83,42 +99,42 @@ def needed(calls: list[Call], episode: Episode) -> list[Call]:
     return kept or calls
 
 
-def _run(calls: Sequence[Call], episode: Episode) -> Message:
-    """A snippet that writes down which device it means, as the prompt lists it, where its id does not say so."""
-    lines: list[str] = []
-    for device, group in groupby(calls, key=lambda call: episode.home.plan.by_did.get(call.did)):
-        lines += [f"# {label(device)}"] if device and label(device) != device.did else []
-        lines += [call.code for call in group]
-    return pyexec_message("\n".join(lines))
-
-
 def _wrong_device(intent: Intent, episode: Episode, rng: random.Random) -> Message:
     others = [d.did for d in episode.home.plan.devices if d.did not in intent.devices] or ["0000"]
     other = rng.choice(others)
-    return _run([call.model_copy(update={"did": other}) for call in intent.plan], episode)
+    plan = [call.model_copy(update={"did": other}) for call in _calls(intent)]
+    return tongue_of(episode).act(plan) if plan else _false_claim(intent, episode, rng)
 
 
 def _wrong_value(intent: Intent, episode: Episode, rng: random.Random) -> Message:
-    last = intent.plan[-1]
-    if last.args and isinstance(last.args[0], (int, float)) and not isinstance(last.args[0], bool):
-        return _run(
-            [*intent.plan[:-1], last.model_copy(update={"args": (last.args[0] + rng.choice((-10, 7, 500)),)})], episode
-        )
+    plan = _calls(intent)
+    last = plan[-1] if plan else None
+    if last and last.args and isinstance(last.args[0], (int, float)) and not isinstance(last.args[0], bool):
+        wrong = last.model_copy(update={"args": (last.args[0] + rng.choice((-10, 7, 500)),)})
+        return tongue_of(episode).act([*plan[:-1], wrong])
     return _wrong_device(intent, episode, rng)
 
 
 def _half(intent: Intent, episode: Episode, rng: random.Random) -> Message:
-    return _run(intent.plan[-1:], episode)
+    plan = _calls(intent)
+    return tongue_of(episode).act(plan[-1:]) if plan else _false_claim(intent, episode, rng)
 
 
 def _false_claim(intent: Intent, episode: Episode, rng: random.Random) -> Message:
-    return {"role": "assistant", "content": rng.choice(DONE)}
+    return tongue_of(episode).say(done(episode, rng))
 
 
 def _unparsable(intent: Intent, episode: Episode, rng: random.Random) -> Message:
-    return pyexec_message(intent.plan[0].code.rstrip(")"))
+    plan = _calls(intent)
+    return tongue_of(episode).garble(plan[0]) if plan else _false_claim(intent, episode, rng)
+
+
+def _calls(intent: Intent) -> list[Call]:
+    return list(intent.automation.actions if intent.automation else intent.plan)
 
 
 MISTAKES: tuple[Callable[[Intent, Episode, random.Random], Message], ...] = (
     _wrong_device, _wrong_value, _half, _false_claim, _unparsable,
 )  # fmt: skip
+
+__all__ = ["Expert", "Tongue", "needed", "remaining"]

@@ -1,7 +1,7 @@
-"""What can be asked of a home: single changes, each with its reference calls and its condition.
+"""What can be done in a home: single changes, each with its reference calls and its condition.
 
-Invariants: every action is executable in the home it was found in, does not hold yet, and its condition
-holds after its calls; values are ones that people say.
+Invariants: every action is executable in the home it was found in, changes something, and its condition holds after
+its calls; values are ones that people say.
 """
 
 from __future__ import annotations
@@ -18,19 +18,40 @@ from envs.homeenv.home import Device, Home
 from envs.homeenv.spec import CompiledService
 from envs.homeenv.types import ValueType
 from homerl.blueprints.blueprint import Call
+from homerl.language.meaning import Act, Target
 
 SPOKEN_TYPES = ("str", "enum", "bool", "int", "float")
 
 
 @dataclass(frozen=True)
 class Action:
-    """One change of one device: the service, the value said (None for services without arguments)."""
+    """One change of one device by one service (`path`), with the value said (None for services without arguments)."""
 
     device: Device
-    service: str
+    path: str
     value: Any
     plan: tuple[Call, ...]
     condition: str
+
+    @property
+    def service(self) -> str:
+        """The last word of the path."""
+        return self.path.rpartition(".")[2]
+
+    @property
+    def part(self) -> str:
+        """The component, or ""."""
+        return self.path.rpartition(".")[0]
+
+    @property
+    def type(self) -> ValueType | None:
+        """The argument's."""
+        arguments = self.device.spec.service_index[self.path].service.arguments
+        return arguments[0] if arguments else None
+
+    def act(self, target: Target | None = None) -> Act:
+        """As somebody asks for it: of the device by its name, or of a target that holds it."""
+        return Act(self.service, target or Target.of(self.device, self.part), self.value, self.type)
 
 
 def actions(home: Home, rng: random.Random) -> Iterator[Action]:
@@ -43,13 +64,17 @@ def actions(home: Home, rng: random.Random) -> Iterator[Action]:
 
 
 def propose(home: Home, device: Device, path: str, rng: random.Random) -> Action | None:
-    """The action of calling `path`, if it can be said and would change something the user asked for."""
-    compiled = device.spec.service_index[path]
-    arguments = compiled.service.arguments
+    """The action of calling `path` with some value, if it can be said and would change something."""
+    arguments = device.spec.service_index[path].service.arguments
     if len(arguments) > 1 or not all(map(_can_be_said, arguments)):
         return None
-    value = spoken_value(arguments[0], rng) if arguments else None
-    call = Call(did=device.did, service=path, args=(value,) if arguments else ())
+    return enact(home, device, path, spoken_value(arguments[0], rng) if arguments else None)
+
+
+def enact(home: Home, device: Device, path: str, value: Any = None) -> Action | None:
+    """The action of calling `path` with this value, if the home allows it and it would change something."""
+    compiled = device.spec.service_index[path]
+    call = Call(did=device.did, service=path, args=(value,) if compiled.service.arguments else ())
     plan = (*_enabling(device, path, compiled), call)
     after = home.fork()
     try:
@@ -61,7 +86,7 @@ def propose(home: Home, device: Device, path: str, rng: random.Random) -> Action
     written = sorted({base + offset for c in plan for offset, *_ in device.spec.service_index[c.service].writes})
     if all(home.values[slot] == after.values[slot] for slot in written):
         return None
-    clauses = [f'device("{device.did}").{home.plan.slots[slot].path} == {_literal(after.values[slot])}' for slot in written]
+    clauses = [f'device("{device.did}").{home.plan.slots[slot].path} == {literal(after.values[slot])}' for slot in written]
     return Action(device, path, value, plan, " and ".join(clauses))
 
 
@@ -90,5 +115,6 @@ def spoken_value(kind: ValueType, rng: random.Random) -> Any:
     return kind.check(float(value) if kind.type == "float" else int(value))
 
 
-def _literal(value: Any) -> str:
-    return json.dumps(value) if isinstance(value, str) else repr(value)
+def literal(value: Any) -> str:
+    """A value as conditions and code write it."""
+    return json.dumps(value, ensure_ascii=False) if isinstance(value, str) else repr(value)

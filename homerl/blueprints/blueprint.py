@@ -1,7 +1,11 @@
 """What a blueprint is: B = <U, s0, I, Φ> (HomeFlow 3.3.1).
 
-Invariants: a blueprint is plain data, complete in itself (its home included) and immutable; Φ is the
-concatenation of its intents' conditions, in order; nothing of `plan` ever reaches a policy.
+Φ is what its intents ask for, in order. Most goals are conditions on the home; an intent may also want an automation
+to be made, a question to be answered, or a question to be asked back before anything is done (`goals.py` says when
+each is met). `keeps` are conditions that hold at the start and must at the end.
+
+Invariants: a blueprint is plain data, complete in itself (its home included) and immutable; nothing of `plan`, nor
+any goal, ever reaches a policy.
 """
 
 from __future__ import annotations
@@ -9,9 +13,11 @@ from __future__ import annotations
 import json
 from typing import Any, Literal
 
+from pydantic import Field, model_validator
+
 from envs.homeenv.types import Model
 
-Wording = Literal["clear", "colloquial", "noisy"]
+FORMAT = 2
 
 
 class Profile(Model):
@@ -37,7 +43,7 @@ class Call(Model):
     @property
     def code(self) -> str:
         """As agents write it: `device("1001").light.set_brightness(80)`."""
-        args = ", ".join(json.dumps(a) if isinstance(a, str) else repr(a) for a in self.args)
+        args = ", ".join(json.dumps(a, ensure_ascii=False) if isinstance(a, str) else repr(a) for a in self.args)
         return f'device("{self.did}").{self.service}({args})'
 
 
@@ -50,18 +56,57 @@ class Factors(Model):
     dependency: Literal["independent", "dependent"] = "independent"
 
 
+class Automation(Model):
+    """A rule to be made: what sets it off, in the terms of `create_automation`, and what it does.
+
+    `effects` are conditions that hold once it has acted (and not before).
+    """
+
+    conditions: tuple[str, ...] = ()
+    delay_seconds: int | None = None
+    hold_seconds: int = 0
+    actions: tuple[Call, ...] = Field(min_length=1)
+    effects: tuple[str, ...] = Field(min_length=1)
+
+
+class Answer(Model):
+    """What a question's answer is. `text`: any of `accepted`; `names`: all of them and no other of `distractors`."""
+
+    type: Literal["number", "boolean", "text", "names"]
+    value: int | float | bool | str | tuple[str, ...]
+    tolerance: float = 0.0
+    accepted: tuple[tuple[str, ...], ...] = Field((), description="for each expected word or name, the ways to say it")
+    distractors: tuple[str, ...] = Field((), description="what a wrong answer might name")
+
+
 class Intent(Model):
-    """One thing the user wants. `queries` are ways to say it, `clarification` the plain answer when asked."""
+    """One thing the user wants. `queries` are ways to say it, `clarification` the plain answer when asked.
+
+    `devices` are those that may change; `reply` is what the expert says to the user at the end.
+    """
 
     id: int
     family: str
     subcategory: str
     factors: Factors
-    queries: tuple[str, ...]
+    queries: tuple[str, ...] = Field(min_length=1)
     clarification: str
-    conditions: tuple[str, ...]
-    devices: tuple[str, ...]
-    plan: tuple[Call, ...]
+    conditions: tuple[str, ...] = ()
+    automation: Automation | None = None
+    answer: Answer | None = None
+    clarify: bool = Field(False, description="the agent must ask before it acts")
+    keeps: tuple[str, ...] = ()
+    devices: tuple[str, ...] = ()
+    plan: tuple[Call, ...] = ()
+    reads: tuple[tuple[str, str], ...] = Field((), description="(did, attribute path) that one must know before acting")
+    reply: str | None = None
+    question: str | None = Field(None, description="what the expert asks back, if the intent is to be clarified")
+
+    @model_validator(mode="after")
+    def _wants_something(self) -> Intent:
+        if not (self.conditions or self.automation or self.answer):
+            raise ValueError("an intent needs conditions, an automation or an answer")
+        return self
 
 
 class Past(Model):
@@ -78,23 +123,24 @@ class Blueprint(Model):
     the agent with its instructions.
     """
 
-    format: int = 1
+    format: Literal[2] = FORMAT
     id: str
     seed: int
     split: Literal["train", "heldout"]
+    language: str = "en"
     profile: Profile
     scene: str
     home: dict[str, Any]
-    intents: tuple[Intent, ...]
+    intents: tuple[Intent, ...] = Field(min_length=1)
     memory: tuple[str, ...] = ()
     history: tuple[Past, ...] = ()
     preserve: bool = True
-    toolset: str = "homeflow"
+    toolset: Literal["homeflow", "smh", "direct"] = "homeflow"
     prompt: Literal["brief", "full"] = "brief"
 
     @property
     def conditions(self) -> tuple[str, ...]:
-        """Φ."""
+        """The conditions of Φ."""
         return tuple(condition for intent in self.intents for condition in intent.conditions)
 
     @property

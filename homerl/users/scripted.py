@@ -6,12 +6,10 @@ condition or the plan; it is asked to speak only while some intent is open, so i
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from homerl.blueprints.blueprint import Intent
+from homerl.chat import words_of
 from homerl.episode import Episode
 from homerl.play import Utterance
-from homerl.trajectory import Message
 
 
 class ScriptedUser:
@@ -27,16 +25,10 @@ class ScriptedUser:
         if not open_intents:
             return Utterance("")
         intent = next((i for i in open_intents if i.id == episode.speaking_of), open_intents[0])
-        if intent.id == episode.speaking_of and asked(episode.messages):
+        if intent.id == episode.speaking_of and words_of(episode.messages[-1], episode.blueprint.toolset).question:
             return Utterance(intent.clarification, intent.id)
         return Utterance(intent.queries[self._wording(intent, episode)], intent.id)
 
     def _wording(self, intent: Intent, episode: Episode) -> int:
         times = sum(m["role"] == "user" and m["content"] in intent.queries for m in episode.messages)
         return (self.seed + times) % len(intent.queries)
-
-
-def asked(messages: Sequence[Message]) -> bool:
-    """Whether the agent's last message is a question."""
-    last = messages[-1]
-    return last["role"] == "assistant" and (last["content"] or "").rstrip().endswith("?")

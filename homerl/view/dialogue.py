@@ -6,15 +6,16 @@ Invariants: nothing is added or shortened; what a step earned is shown as it was
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from homerl.trajectory import Message, Step, Trajectory
 
 
 @dataclass(frozen=True)
 class ShownStep:
-    """One agent message: what it said, what it called, what came back, what it earned."""
+    """One agent message: what it said and called, what came back and changed, which goals were met, what it earned."""
 
     said: str
     calls: tuple[str, ...]
@@ -23,6 +24,8 @@ class ShownStep:
     before: float
     after: float
     rewards: tuple[tuple[str, float], ...]
+    changed: tuple[str, ...]
+    met: tuple[int, ...]
 
 
 @dataclass(frozen=True)
@@ -35,7 +38,8 @@ class Dialogue:
     success: bool
     progress: float
     strayed: bool
-    conditions: tuple[str, ...]
+    goals: tuple[str, ...]
+    past: tuple[tuple[str, str], ...]
     prompt: str
     turns: tuple[tuple[str, tuple[ShownStep, ...]], ...]
 
@@ -53,7 +57,8 @@ def dialogue(trajectory: Trajectory) -> Dialogue:
         success=trajectory.success,
         progress=trajectory.progress,
         strayed=not trajectory.clean,
-        conditions=tuple(condition for intent in blueprint["intents"] for condition in intent["conditions"]),
+        goals=tuple(goal for intent in blueprint["intents"] for goal in goal_texts(intent)),
+        past=tuple((said["role"], said["content"]) for said in blueprint.get("history", ())),
         prompt=trajectory.messages[0]["content"] if trajectory.messages[0]["role"] == "system" else "",
         turns=turns,
     )
@@ -69,7 +74,23 @@ def _shown(step: Step, rewards: Mapping[str, float]) -> ShownStep:
         before=facts.progress_before,
         after=facts.progress_after,
         rewards=tuple((name, value) for name, value in rewards.items() if value),
+        changed=facts.changed,
+        met=facts.met,
     )
+
+
+def goal_texts(intent: Mapping[str, Any]) -> Iterator[str]:
+    """An intent's goals in the order of Φ (`homerl.blueprints.goals`)."""
+    if intent.get("clarify"):
+        yield "asks before it acts"
+    yield from intent["conditions"]
+    if rule := intent.get("automation"):
+        after = f"after {rule['delay_seconds']} s" if rule["delay_seconds"] else ""
+        held = f"held {rule['hold_seconds']} s" if rule["hold_seconds"] else ""
+        when = " and ".join([*rule["conditions"], *filter(None, (after, held))])
+        yield f"a rule: when {when}, then {' and '.join(rule['effects'])}"
+    if answer := intent.get("answer"):
+        yield f"answers: {json.dumps(answer['value'], ensure_ascii=False)}"
 
 
 def call_text(call: Message) -> str:

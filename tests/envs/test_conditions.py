@@ -1,13 +1,13 @@
 """Conditions: a closed grammar, compiled once, that says where it was left; never an eval."""
 
 import pytest
+from draws import few
 from hypothesis import given
 from hypothesis import strategies as st
 
 from envs.documents import InputError
 from envs.homeenv.conditions import ConditionError, compile_condition
 from envs.homemaker.make import HomeSampler
-from tests.envs.draws import few
 
 HOME = HomeSampler.sample_test()
 LIGHT = 'device("1001")'  # on, brightness 40, hs_color (30, 20)

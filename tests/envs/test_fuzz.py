@@ -3,6 +3,7 @@
 import warnings
 
 import pytest
+from draws import few
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -11,7 +12,6 @@ from envs.homeenv.conditions import ConditionError, compile_condition
 from envs.homeenv.env import HomeEnv
 from envs.homeenv.sandbox import Limits, RunResult, run_code
 from envs.homemaker.make import HomeSampler
-from tests.envs.draws import few
 
 pytestmark = pytest.mark.timeout(1800)
 HOME = HomeSampler.sample_test()

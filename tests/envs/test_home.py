@@ -3,6 +3,7 @@
 import json
 
 import pytest
+from draws import HALL, OWN, own_home
 
 from envs.documents import InputError
 from envs.homeenv.audit import Refused
@@ -10,7 +11,6 @@ from envs.homeenv.home import OUTDOORS, Device, Home, Room
 from envs.homeenv.home_file import home_from_json, home_to_json, load_home, save_home
 from envs.homeenv.spec import Catalogue, Entity
 from envs.homemaker.make import HomeSampler
-from tests.envs.draws import HALL, OWN, own_home
 
 
 def test_equal_keys_by_different_ways_behave_alike():

@@ -14,39 +14,30 @@ from itertools import count
 from pathlib import Path
 
 import pytest
+from draws import (
+    DAY,
+    RANDOM,
+    few,
+    home_of,
+    some_arguments,
+    some_order,
+    some_rule,
+    whole,
+)
 from hypothesis import given
 from hypothesis import strategies as st
+from mutations import WORDS, mutated, spoilt
+from right_files import DEVICE_FILES, NUMBERS, assert_coherent, right_home, right_text
 
 from envs.documents import Document, InputError, read_yaml, refuse_unwritable
 from envs.homeenv.audit import RULES, Refused
 from envs.homeenv.automation import make_rule, next_time
 from envs.homeenv.env import HomeEnv
-from envs.homeenv.home import Home, Room
+from envs.homeenv.home import Room
 from envs.homeenv.home_file import home_from_json, home_to_json, load_home, save_home
 from envs.homeenv.lint import check_folder
-from envs.homeenv.spec import SHIPPED, DeviceSpec, load_specs
+from envs.homeenv.spec import DeviceSpec, load_specs
 from envs.homemaker.make import HomeRecipe, make_home
-from envs.world import check_world
-from tests.envs.draws import (
-    DAY,
-    ODD,
-    OWN,
-    RANDOM,
-    assert_in_bounds,
-    few,
-    furnished,
-    home_of,
-    lived,
-    own_home,
-    showroom,
-    some_action,
-    some_arguments,
-    some_order,
-    some_rule,
-    whole,
-    with_rules,
-)
-from tests.envs.mutations import WORDS, mutated, spoilt
 
 pytestmark = pytest.mark.timeout(1800)
 PATIENCE = 20  # seconds for one reading, on a machine that has much else to do
@@ -72,36 +63,6 @@ def folder(tmp_path_factory) -> Path:
 # Homes
 
 
-@lru_cache(maxsize=16)
-def right_home(number: int) -> Home:
-    """A home with rules in it and air that moves, or one as it was made."""
-    rng = random.Random(number)
-    home = (own_home(number), showroom(number), furnished("simple", number))[number % 3].fork()
-    return home if number % 4 == 0 else lived(with_rules(home, rng, 3), rng, 6)
-
-
-@lru_cache(maxsize=32)
-def right_text(number: int, complete: bool) -> str:
-    return json.dumps(home_to_json(right_home(number), complete), indent=1)
-
-
-def assert_coherent(home: Home, rng: random.Random) -> None:
-    """It keeps what all homes promise: it is its own file, stays within bounds, is a world."""
-    assert_in_bounds(home)
-    for complete in (False, True):
-        back = home_from_json(json.loads(json.dumps(home_to_json(home, complete))))
-        assert back.state_key() == home.state_key() and whole(back) == whole(home)
-    later = home.fork()
-    assert back.advance(DAY // 2) == later.advance(DAY // 2) and whole(back) == whole(later)
-    assert_in_bounds(later)
-    if home.plan.devices and home.plan.rooms:
-        actions = [some_action(home, rng) for _ in range(3)]
-        check_world(HomeEnv(home, toolset="smh"), [action for action in actions if isinstance(action, dict)])
-
-
-NUMBERS = st.integers(0, 11)
-
-
 @few(100)
 @given(NUMBERS, RANDOM, st.booleans())
 def test_a_home_with_wrong_parts_is_refused_or_coherent(number, rng, complete):
@@ -123,8 +84,6 @@ def test_a_damaged_home_file_is_refused_or_coherent(folder, number, rng, complet
 
 
 # Devices
-
-DEVICE_FILES = (*(path.read_text(encoding="utf-8") for path in sorted(SHIPPED.glob("*.yaml"))), OWN, ODD)
 
 
 def assert_executable(specs: list[DeviceSpec], rng: random.Random) -> None:

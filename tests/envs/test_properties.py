@@ -15,20 +15,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import draws
 import pytest
-from hypothesis import assume, given, settings
-from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule, run_state_machine_as_test
-
-from envs.homeenv.audit import RULES, Refused
-from envs.homeenv.automation import make_rule
-from envs.homeenv.clock import Fired
-from envs.homeenv.env import HomeEnv, changes
-from envs.homeenv.home import Home
-from envs.homeenv.home_file import home_from_json, home_to_json, load_home, save_home
-from envs.world import check_world
-from tests.envs import draws
-from tests.envs.draws import (
+from draws import (
     DAY,
     HOMES,
     LIVED,
@@ -48,7 +37,18 @@ from tests.envs.draws import (
     whole,
     with_rules,
 )
-from tests.envs.mutations import mutated
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule, run_state_machine_as_test
+from mutations import mutated
+
+from envs.homeenv.audit import RULES, Refused
+from envs.homeenv.automation import make_rule
+from envs.homeenv.clock import Fired
+from envs.homeenv.env import HomeEnv, changes
+from envs.homeenv.home import Home
+from envs.homeenv.home_file import home_from_json, home_to_json, load_home, save_home
+from envs.world import check_world
 
 ROOT = Path(__file__).parents[2]
 pytestmark = pytest.mark.timeout(1800)
@@ -206,7 +206,7 @@ def slightly_other(home: Home, rng: random.Random) -> Iterator[Home]:
         yield other
 
 
-JOURNEYS = "from tests.envs.draws import journeys; print(*journeys(range({})))"
+JOURNEYS = "from draws import journeys; print(*journeys(range({})))"
 
 
 @pytest.mark.parametrize(
@@ -218,7 +218,7 @@ def test_keys_are_the_same_in_every_process(homes, hash_seeds):
     for seed in hash_seeds:
         done = subprocess.run(
             [sys.executable, "-c", JOURNEYS.format(homes)], cwd=ROOT, capture_output=True, text=True, check=True,
-            env={**os.environ, "PYTHONHASHSEED": seed, "PYTHONPATH": str(ROOT)},
+            env={**os.environ, "PYTHONHASHSEED": seed, "PYTHONPATH": f"{ROOT}{os.pathsep}{ROOT / 'tests/helpers'}"},
         )  # fmt: skip
         assert done.stdout.split() == here
 

@@ -3,13 +3,13 @@
 import json
 
 import pytest
+from draws import few
 from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from envs.homeenv.audit import Refused
 from envs.homeenv.types import SHOWN, ValueType, shown
-from tests.envs.draws import few
 
 BOUNDS = st.tuples(st.integers(-50, 50), st.integers(1, 60)).map(lambda pair: (pair[0], pair[0] + pair[1]))
 LEAVES = st.one_of(

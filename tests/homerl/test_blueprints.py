@@ -17,7 +17,7 @@ from homerl.blueprints.author import BlueprintRecipe, make_blueprint
 from homerl.blueprints.blueprint import Blueprint, Call
 from homerl.blueprints.filters import FILTERS, first_failure
 from homerl.blueprints.profile import NAMES, sample_profile
-from homerl.blueprints.verbalise import split_of
+from homerl.language.speaker import split_of
 
 ROOT = Path(__file__).parents[2]
 RECIPE = BlueprintRecipe()
@@ -111,9 +111,9 @@ def test_the_factors_of_table_6():
         for intent in blueprint.intents:
             assert intent.factors.clarity == "clear" and intent.factors.dependency == "independent"
             assert intent.factors.scope == ("single_device" if len(intent.devices) == 1 else "multi_device")
-            assert (intent.factors.noise == "noisy") == (intent.subcategory == "noisy") or intent.family == "multi_device"
+            assert (intent.factors.noise == "noisy") == (intent.subcategory == "noisy") or intent.family == "compositional"
     seen = Counter((i.family, i.factors.noise) for b in everything() for i in b.intents)
-    assert set(seen) == {(family, noise) for family in ("atomic", "multi_device") for noise in ("clean", "noisy")}
+    assert set(seen) == {(family, noise) for family in ("atomic", "compositional") for noise in ("clean", "noisy")}
     assert {i.subcategory for b in everything() for i in b.intents} == {
         "clear",
         "colloquial",
@@ -201,7 +201,7 @@ def test_what_is_dropped_is_counted():
 
 def test_a_recipe_that_cannot_be_met_says_so():
     sensors = BlueprintRecipe(home=HomeRecipe(devices=(2, 2), categories=("motion_sensor",)))
-    pairs = BlueprintRecipe(home=HomeRecipe(devices=(2, 2)), families={"multi_device": 1})
+    pairs = BlueprintRecipe(home=HomeRecipe(devices=(2, 2)), families={"compositional/explicit": 1})
     for recipe in (sensors, pairs):
         with pytest.raises(ValueError, match="home offers too little.*ask less of smaller homes"):
             make_blueprint(recipe, "train", 0)
@@ -221,7 +221,7 @@ def test_profiles_agree_with_themselves():
 
 def test_a_recipe_says_how_many_devices_an_intent_names():
     recipe = BlueprintRecipe(
-        families={"multi_device": 1.0}, devices=(4, 4), intents=(1, 1), home=HomeRecipe(devices=(12, 12))
+        families={"compositional/explicit": 1.0}, devices=(4, 4), intents=(1, 1), home=HomeRecipe(devices=(12, 12))
     )
     assert {len(make_blueprint(recipe, "train", s).intents[0].devices) for s in range(10)} == {4}
 

@@ -8,9 +8,12 @@ from pathlib import Path
 from unittest import mock
 
 import pytest
+from draws import RANDOM, few
 from hypothesis import given
 from hypothesis import strategies as st
+from mutations import mutated, spoilt
 from pydantic import ValidationError
+from right_files import DEVICE_FILES, NUMBERS, assert_coherent, right_text
 
 from envs.documents import InputError
 from homerl import cli
@@ -18,9 +21,6 @@ from homerl.blueprints.blueprint import Blueprint
 from homerl.episode import Episode
 from homerl.reverify import reverify_file
 from homerl.trajectory import JSON_COLUMNS
-from tests.envs.draws import RANDOM, few
-from tests.envs.mutations import mutated, spoilt
-from tests.envs.test_malformed import DEVICE_FILES, NUMBERS, assert_coherent, right_text
 
 pytestmark = pytest.mark.timeout(1800)
 

@@ -58,7 +58,7 @@ def recipe(wild, task, tmp_path) -> Callable[..., RLVERecipe]:
                 "homerl": 1,
                 "run": "rlve",
                 "cpu": True,
-                "seed": 3,
+                "seed": 5,
                 "out": tmp_path / out,
                 "parallel": "none",
                 "model": {"name": str(wild), "dtype": "float32"},

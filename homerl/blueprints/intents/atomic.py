@@ -1,19 +1,30 @@
-"""Atomic control, QT1: one controllable device, one supported change (HomeFlow Table 10, TC1)."""
+"""Atomic control, QT1 and TC1: one controllable device, one supported change (HomeFlow Table 10).
+
+The three subcategories differ in wording alone.
+"""
 
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 
 from envs.homeenv.home import Home
 from homerl.blueprints.actions import actions
 from homerl.blueprints.blueprint import Factors
-from homerl.blueprints.intents.draft import Ask, Draft
+from homerl.blueprints.intents.draft import Ask, Draft, Propose, control
+from homerl.language.speaker import Wording
 
 
-def propose(home: Home, rng: random.Random, ask: Ask) -> Draft | None:
-    """A change of a device that no other intent of the blueprint has taken."""
-    for action in actions(home, rng):
-        if action.device.did not in ask.taken:
-            noise = "noisy" if ask.wording == "noisy" else "clean"
-            return Draft("atomic", ask.wording, (action,), Factors(noise=noise))
-    return None
+def _in_wording(wording: Wording) -> Propose:
+    def propose(home: Home, rng: random.Random, ask: Ask) -> Draft | None:
+        """A change of a device that no other intent of the blueprint has taken."""
+        for action in actions(home, rng):
+            if action.device.did not in ask.taken:
+                factors = Factors(noise="noisy" if wording == "noisy" else "clean")
+                return replace(control(wording, (action,), factors), wording=wording)
+        return None
+
+    return propose
+
+
+SUBCATEGORIES = {wording: _in_wording(wording) for wording in ("clear", "colloquial", "noisy")}

@@ -1,4 +1,4 @@
-"""Explicit multi-device control, QT2: several devices named in one request (HomeFlow Table 10, TC2)."""
+"""Compositional control, QT2 and TC2: several operations, or a set of devices (HomeFlow Table 10)."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ import random
 from envs.homeenv.home import Home
 from homerl.blueprints.actions import Action, actions
 from homerl.blueprints.blueprint import Factors
-from homerl.blueprints.intents.draft import Ask, Draft
+from homerl.blueprints.intents.draft import Ask, Draft, control
 
 
-def propose(home: Home, rng: random.Random, ask: Ask) -> Draft | None:
+def explicit(home: Home, rng: random.Random, ask: Ask) -> Draft | None:
     """Changes of several devices, one each; of fewer than wanted where the home offers no more, of two at least."""
     wanted = rng.randint(*ask.devices)
     found: dict[str, Action] = {}
@@ -22,4 +22,7 @@ def propose(home: Home, rng: random.Random, ask: Ask) -> Draft | None:
     if len(found) < 2:
         return None
     factors = Factors(noise="noisy" if ask.wording == "noisy" else "clean", scope="multi_device")
-    return Draft("multi_device", "explicit", tuple(found.values()), factors)
+    return control("explicit", tuple(found.values()), factors)
+
+
+SUBCATEGORIES = {"explicit": explicit}

@@ -15,6 +15,7 @@ from typing import Any
 
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
+from mutations import JUNK, mutated
 
 from envs.homeenv.audit import RULES, Refused
 from envs.homeenv.clock import settle
@@ -24,7 +25,6 @@ from envs.homeenv.sandbox import Limits
 from envs.homeenv.spec import Catalogue, CompiledService, DeviceSpec, Entity
 from envs.homeenv.toolsets import TOOLSETS
 from envs.homemaker.make import HomeRecipe, make_home
-from tests.envs.mutations import JUNK, mutated
 
 MANY = 2000  # cases of every property under `scripts/test --all`
 DAY = 86400

@@ -1,0 +1,309 @@
+"""The air of a room: temperature, PM10, illuminance and humidity, and what devices do to them (aggregators).
+
+Every pass takes S to (S + Σe)(1 − k) + kB, clamped. Invariants:
+- an effect e is piecewise linear in S (`Line`), so that between two edges the passes are one affine map, and n of them
+  have a closed form: S_n = F + (S − F)·(1 − rest)^n; `leap` takes as many passes as it is asked for, edge by edge;
+- strict, temperature and PM10 keep the effects of the last time a device changed (the reference's stale rates): their
+  lines are constants. Humidity follows S in either mode, since its sensor's noise renews it in every pass.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable
+from typing import Any, NamedTuple
+
+from envs.simuhome.config import VARIABLES
+from envs.simuhome.home import Device, Home, Room
+from envs.simuhome.results import is_number
+
+INF = math.inf
+TICKS_AT_AN_EDGE = 8  # that are taken one by one, so that rounding cannot miss the pass that crosses it
+
+
+class Line(NamedTuple):
+    """An effect base + slope·S, where low <= S < high."""
+
+    low: float
+    high: float
+    base: float
+    slope: float
+
+
+class Influence(NamedTuple):
+    """What acts on one variable: the devices' states when it was worked out, and each device's lines."""
+
+    signature: dict[str, tuple]
+    effects: dict[str, tuple[Line, ...]]
+
+    def lines(self) -> list[Line]:
+        return [line for lines in self.effects.values() for line in lines]
+
+
+class Law(NamedTuple):
+    """How a variable returns to its baseline: k for each second, and its bounds."""
+
+    pull: float
+    low: float
+    high: float
+
+
+LAWS = {"temperature": Law(0.0002, -INF, INF), "pm10": Law(0.1, 0.0, INF), "humidity": Law(0.01, 0.0, 10000.0)}
+WATCHED = {
+    "temperature": ("air_conditioner", "heat_pump", "fan"),
+    "pm10": ("air_purifier",),
+    "illuminance": ("on_off_light", "dimmable_light"),
+    "humidity": ("humidifier", "dehumidifier"),
+}
+SIGNATURE = {
+    "air_conditioner": (
+        "1.OnOff.OnOff", "1.Thermostat.SystemMode", "1.Thermostat.OccupiedCoolingSetpoint",
+        "1.Thermostat.OccupiedHeatingSetpoint", "1.FanControl.PercentCurrent",
+    ),
+    "heat_pump": (
+        "4.Thermostat.SystemMode", "4.Thermostat.OccupiedCoolingSetpoint", "4.Thermostat.OccupiedHeatingSetpoint",
+        "2.ElectricalPowerMeasurement.ActivePower",
+    ),
+    "fan": ("1.OnOff.OnOff", "1.FanControl.PercentCurrent"),
+    "air_purifier": ("1.OnOff.OnOff", "1.FanControl.PercentCurrent"),
+    "on_off_light": ("1.OnOff.OnOff",),
+    "dimmable_light": ("1.OnOff.OnOff", "1.LevelControl.CurrentLevel"),
+    "humidifier": ("1.OnOff.OnOff", "1.FanControl.PercentCurrent"),
+    "dehumidifier": ("1.OnOff.OnOff", "1.FanControl.PercentCurrent"),
+}  # fmt: skip
+SENSORS = {
+    "air_conditioner": "1.Thermostat.LocalTemperature",
+    "heat_pump": "4.Thermostat.LocalTemperature",
+    "humidifier": "2.RelativeHumidityMeasurement.MeasuredValue",
+    "dehumidifier": "2.RelativeHumidityMeasurement.MeasuredValue",
+}
+
+
+VARIABLES_AT = tuple(VARIABLES)
+
+
+# What devices do: lines from the state that is their signature, the baseline and the length of a pass
+
+
+def _share(percent: Any) -> float:
+    return max(0.0, min(percent, 100)) / 100 if is_number(percent) else 0.5
+
+
+def _cooling(above: float, full: float, width: float) -> tuple[Line, ...]:
+    """Nothing up to `above`, then growing over `width` to -full."""
+    slope = -full / width
+    return Line(above, above + width, -slope * above, slope), Line(above + width, INF, -full, 0.0)
+
+
+def _heating(below: float, full: float, width: float) -> tuple[Line, ...]:
+    slope = -full / width
+    return Line(-INF, below - width, full, 0.0), Line(below - width, below, -slope * below, slope)
+
+
+def _air_conditioner(state: tuple, baseline: float, dt: float) -> tuple[Line, ...]:
+    on, mode, cooling, heating, percent = state
+    full = 0.05 * _share(percent) * dt
+    if on is True and mode == 3 and is_number(cooling):
+        return _cooling(cooling, full, 0.05)
+    return _heating(heating, full, 0.05) if on is True and mode == 4 and is_number(heating) else ()
+
+
+def _heat_pump(state: tuple, baseline: float, dt: float) -> tuple[Line, ...]:
+    return _heating(state[2], 0.05 * dt, 0.05) if state[0] == 4 and is_number(state[2]) else ()
+
+
+def _fan(state: tuple, baseline: float, dt: float) -> tuple[Line, ...]:
+    return _cooling(baseline - 200, 0.02 * _share(state[1]) * dt, 0.04) if state[0] is True else ()
+
+
+def _air_purifier(state: tuple, baseline: float, dt: float) -> tuple[Line, ...]:
+    on, percent = state
+    if on is False or not is_number(percent) or percent <= 0:
+        return ()
+    full = 5 * (percent / 100) ** 0.8 * dt
+    if baseline <= 0:
+        return (Line(-INF, INF, -full, 0.0),)
+    edge = math.nextafter(2 * baseline, INF)
+    return Line(-INF, edge, 0.0, -full / baseline), Line(edge, INF, 0.0, -0.8 * full / baseline)
+
+
+def _light(state: tuple, baseline: float, dt: float) -> tuple[Line, ...]:
+    return (Line(-INF, INF, 500.0, 0.0),) if state[0] is True else ()
+
+
+def _dimmer(state: tuple, baseline: float, dt: float) -> tuple[Line, ...]:
+    on, level = state
+    return (Line(-INF, INF, (level if is_number(level) else 0) / 254 * 500, 0.0),) if on is True else ()
+
+
+def _humidifier(state: tuple, baseline: float, dt: float) -> tuple[Line, ...]:
+    on, percent = state
+    if on is not True or not is_number(percent) or percent <= 0:
+        return ()
+    full = 5 * (percent / 100) * dt
+    return Line(-INF, 8100.0, full, -full / 9000), Line(8100.0, 9000.0, 0.1 * full, 0.0)
+
+
+def _dehumidifier(state: tuple, baseline: float, dt: float) -> tuple[Line, ...]:
+    on, percent = state
+    if on is not True or not is_number(percent) or percent <= 0:
+        return ()
+    full = 5 * (percent / 100) * dt
+    return (
+        Line(math.nextafter(1000.0, INF), 1900.0, -0.1 * full, 0.0),
+        Line(1900.0, INF, full / 9, -full / 9000),
+    )
+
+
+EFFECTS: dict[str, Callable[[tuple, float, float], tuple[Line, ...]]] = {
+    "air_conditioner": _air_conditioner,
+    "heat_pump": _heat_pump,
+    "fan": _fan,
+    "air_purifier": _air_purifier,
+    "on_off_light": _light,
+    "dimmable_light": _dimmer,
+    "humidifier": _humidifier,
+    "dehumidifier": _dehumidifier,
+}
+
+
+# Passes
+
+
+def piece(lines: Iterable[Line], value: float) -> tuple[float, float, float, float]:
+    """The edges around a value, and base and slope of all effects between them."""
+    low, high, base, slope = -INF, INF, 0.0, 0.0
+    for line in lines:
+        if value < line.low:
+            high = min(high, line.low)
+        elif value >= line.high:
+            low = max(low, line.high)
+        else:
+            low, high = max(low, line.low), min(high, line.high)
+            base, slope = base + line.base, slope + line.slope
+    return low, high, base, slope
+
+
+def one_pass(value: float, baseline: float, pull: float, base: float, slope: float, law: Law) -> float:
+    value += base + slope * value
+    value += (baseline - value) * pull
+    return max(law.low, min(value, law.high))
+
+
+def leap(value: float, baseline: float, law: Law, dt: float, lines: list[Line], n: int) -> float:
+    """The value after n passes."""
+    pull = law.pull * dt
+    low, high, base, slope = piece(lines, value)
+    while n > 0:
+        rest = pull - slope + pull * slope
+        if law.low <= value <= law.high and 0 < rest < 1:
+            fixed = ((1 - pull) * base + pull * baseline) / rest
+            inside = low <= fixed <= high
+            whole = n if inside else min(n, _passes_to(high if fixed > high else low, value, fixed, rest) - 2)
+            if whole > 0:
+                value = max(law.low, min(_approach(value, fixed, rest, whole), law.high))
+                n -= whole
+        for _ in range(min(n, TICKS_AT_AN_EDGE)):
+            value = one_pass(value, baseline, pull, base, slope, law)
+            n -= 1
+            if not low <= value < high:
+                low, high, base, slope = piece(lines, value)
+    return value
+
+
+def _passes_to(edge: float, value: float, fixed: float, rest: float) -> int:
+    """About how many passes take a value over an edge before its fixed point."""
+    return int(math.log((edge - fixed) / (value - fixed)) / math.log1p(-rest)) if value != edge else 0
+
+
+def _approach(value: float, fixed: float, rest: float, n: int) -> float:
+    """n passes towards a fixed point, or to where a pass is too small for a double: a sensor that truncates shows it."""
+    gap = value - fixed
+    stall = min(abs(gap), math.ulp(fixed) / 2 / rest)
+    return fixed + math.copysign(max(abs(gap) * math.exp(n * math.log1p(-rest)), stall), gap)
+
+
+# A room's passes
+
+
+def pass_on(home: Home, room: Room, n: int) -> None:
+    """Bring a room's four variables n passes further."""
+    devices = home.plan.by_room[room.name]
+    for index, name in enumerate(VARIABLES):
+        slot = room.base + index
+        watched = [device for device in devices if device.type.name in WATCHED[name]]
+        influence, renewed = _influence(home, watched, slot, room.baseline[index], name)
+        value = home.values[slot]
+        if name != "illuminance":
+            home.set(slot, leap(value, room.baseline[index], LAWS[name], home.interval, influence.lines(), n))
+        elif renewed or not home.plan.strict:
+            home.set(slot, room.baseline[index] + sum(line.base for line in influence.lines()))
+        _sense(home, watched, name, home.values[slot])
+
+
+def _influence(home: Home, devices: list[Device], slot: int, baseline: float, name: str) -> tuple[Influence, bool]:
+    """What acts on a variable now; worked out anew, for all its devices, if one of them has changed."""
+    values, kept = home.values, home.values[slot + len(VARIABLES)]
+    signature = {d.id: tuple(values[d.base + d.offsets[key]] for key in SIGNATURE[d.type.name]) for d in devices}
+    if kept is not None and all(kept.signature.get(did) == state for did, state in signature.items()):
+        return kept, False
+    effects = dict(kept.effects) if kept is not None else {}
+    for device in devices:
+        lines = EFFECTS[device.type.name](signature[device.id], baseline, home.interval)
+        frozen = home.plan.strict and name in ("temperature", "pm10")
+        effects[device.id] = _frozen(lines, values[slot]) if frozen else lines
+    influence = Influence(signature, effects)
+    home.set(slot + len(VARIABLES), influence)
+    return influence, bool(devices)
+
+
+def _frozen(lines: tuple[Line, ...], value: float) -> tuple[Line, ...]:
+    """Effects as they are at a value, wherever the value goes."""
+    _, _, base, slope = piece(lines, value)
+    effect = base + slope * value
+    return (Line(-INF, INF, effect, 0.0),) if effect else ()
+
+
+def _sense(home: Home, devices: list[Device], name: str, value: float) -> None:
+    if name not in ("temperature", "humidity"):
+        return
+    for device in devices:
+        if (path := SENSORS.get(device.type.name)) and math.isfinite(value):
+            shown = int(value)
+            if name == "humidity":
+                prefix = "2.RelativeHumidityMeasurement."
+                least, most = (
+                    home.values[device.base + device.offsets[prefix + bound]]
+                    for bound in ("MinMeasuredValue", "MaxMeasuredValue")
+                )
+                shown = max(least, min(shown, most))
+            slot = device.base + device.offsets[path]
+            if home.values[slot] != shown:
+                home.set(slot, shown)
+
+
+def _before(value: float, baseline: float, law: Law | None, dt: float, lines: list[Line]) -> float:
+    """The value that the last pass began with, at which it worked out its effects."""
+    if law is None:
+        return value
+    _, _, base, slope = piece(lines, value)
+    pull = law.pull * dt
+    return ((value - pull * baseline) / (1 - pull) - base) / (1 + slope)
+
+
+def forget(home: Home, device: Device) -> None:
+    """A device leaves. Strict, its last effect stays; otherwise it leaves with it."""
+    room = home.plan.rooms[device.room]
+    for index in range(len(VARIABLES)):
+        slot = room.base + index
+        kept: Influence | None = home.values[slot + len(VARIABLES)]
+        if kept is None or device.id not in kept.effects:
+            continue
+        effects = dict(kept.effects)
+        lines = effects.pop(device.id)
+        if home.plan.strict:
+            before = _before(
+                home.values[slot], room.baseline[index], LAWS.get(VARIABLES_AT[index]), home.interval, kept.lines()
+            )
+            effects[device.id] = _frozen(lines, before)
+        home.set(slot + len(VARIABLES), Influence(kept.signature, effects))

@@ -1,0 +1,113 @@
+"""WindowCovering: blinds. A motion is (start, target, passes it takes, passes so far)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from envs.simuhome.clusters.registry import command, passes, store, write
+from envs.simuhome.home import View
+from envs.simuhome.results import is_integer, need
+
+OPEN, CLOSED = 0, 10000
+CURRENT, TARGET = "CurrentPositionLiftPercent100ths", "TargetPositionLiftPercent100ths"
+FULL_WAY = 30  # tenths of a second
+NOTE = "The blind is at that position"
+
+
+def _go(view: View, target: Any) -> dict[str, Any]:
+    need(is_integer(target), "VALIDATION_ERROR", "a position is an integer")
+    need(view["SafetyStatus"] == 0, "COMMAND_EXECUTION_ERROR", "the blind's safety status forbids motion")
+    need(OPEN <= target <= CLOSED, "VALIDATION_ERROR", "a position is in 0..10000")
+    here = view[CURRENT]
+    if target == here:
+        status = "Already at target position"
+        return {"status": status, "current_position": here, "current_percentage": here / 100, "message": NOTE}
+    interrupted = view["#motion"] is not None
+    tenths = max(1, int(FULL_WAY * abs(target - here) / CLOSED))
+    view["#motion"] = (here, target, 1 if view.strict else tenths, 0)  # strict: one pass, whatever the estimate
+    view[TARGET] = target
+    view["NumberOfActuationsLift"] += 1
+    view["OperationalStatus"] = 1 if target < here else 2
+    return {
+        "status": "Movement started",
+        "direction": "opening" if target < here else "closing",
+        "direction_detail": "up/open" if target < here else "down/close",
+        "start_position": here,
+        "start_percentage": here / 100,
+        "target_position": target,
+        "target_percentage": target / 100,
+        "estimated_duration_sec": tenths / 10,
+        "travel_distance_percent": abs(target - here) / 100,
+        "interrupted_existing_motion": interrupted,
+        "actuation_count": view["NumberOfActuationsLift"],
+    }
+
+
+@command("WindowCovering", "GoToLiftPercentage")
+def go_to_lift_percentage(view: View, lift_percent_100ths: Any) -> dict[str, Any]:
+    return _go(view, lift_percent_100ths)
+
+
+@command("WindowCovering", "UpOrOpen", "DownOrClose")
+def travel(view: View, name: str) -> dict[str, Any]:
+    """All the way."""
+    need(view["SafetyStatus"] == 0, "COMMAND_EXECUTION_ERROR", "the blind's safety status forbids motion")
+    end, word = (OPEN, "open") if name == "UpOrOpen" else (CLOSED, "closed")
+    here = view[CURRENT]
+    if here == end:
+        status = f"Already fully {word}"
+        return {"status": status, "current_position": end, "current_percentage": end / 100, "message": NOTE}
+    before = {"command": name, "command_description": f"Move until fully {word}"}
+    return _go(view, end) | before | {"previous_position": here, "previous_percentage": here / 100}
+
+
+@command("WindowCovering", "StopMotion")
+def stop_motion(view: View) -> dict[str, Any]:
+    here, status, motion = view[CURRENT], view["OperationalStatus"], view["#motion"]
+    if motion is None:
+        return {
+            "status": "No motion to stop",
+            "current_position": here,
+            "current_percentage": here / 100,
+            "operational_status": status,
+            "message": NOTE,
+        }
+    start, target = motion[:2]
+    view[TARGET], view["OperationalStatus"], view["#motion"] = here, 0, None
+    return {
+        "status": "Motion stopped",
+        "stopped_at": here,
+        "stopped_percentage": here / 100,
+        "was_moving_from": start,
+        "was_moving_from_percentage": start / 100,
+        "was_moving_to": target,
+        "was_moving_to_percentage": target / 100,
+        "motion_completion_percent": round(100 * abs(here - start) / abs(target - start), 1),
+        "operational_status": "stopped",
+        "message": "The blind stopped",
+    }
+
+
+@write("WindowCovering", TARGET)
+def write_target(view: View, attribute: str, value: Any) -> dict[str, Any]:
+    return _go(view, value)
+
+
+@write("WindowCovering", CURRENT)
+def write_current(view: View, attribute: str, value: Any) -> dict[str, Any]:
+    need(view.strict or (is_integer(value) and OPEN <= value <= CLOSED), "VALIDATION_ERROR", "a position is in 0..10000")
+    return store(view, CURRENT, value)
+
+
+@passes("WindowCovering")
+def pass_on(view: View, n: int) -> None:
+    if view["#motion"] is None:
+        return
+    start, target, ticks, gone = view["#motion"]
+    gone += n
+    if gone >= ticks:
+        view[CURRENT] = view[TARGET] = target
+        view["OperationalStatus"], view["#motion"] = 0, None
+    else:
+        view[CURRENT] = round(start + gone * (target - start) / ticks)
+        view["#motion"] = (start, target, ticks, gone)

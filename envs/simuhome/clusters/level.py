@@ -1,0 +1,206 @@
+"""LevelControl: brightness or volume, at once, over a transition, or moving until stopped.
+
+Invariants: a transition is (start, target, ticks, passes so far, coupled), a move (direction, rate, accumulator,
+coupled); "coupled" is what the commands WithOnOff do: OnOff follows the level. Only a device that dims has a timer;
+not `strict`, every one has.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from envs.simuhome.clusters.registry import command, done, passes
+from envs.simuhome.home import View
+from envs.simuhome.results import Failure, is_integer, is_number, need
+
+SUFFIX = "WithOnOff"
+REASON = "The device is off and the options do not ask to act all the same"
+
+
+def current(view: View) -> float:
+    return view["MinLevel"] if view["CurrentLevel"] is None else view["CurrentLevel"]
+
+
+def timed(view: View) -> bool:
+    return view.device.type.dims or not view.strict
+
+
+@command("LevelControl", "MoveToLevel", "MoveToLevelWithOnOff")
+def move_to_level(
+    view: View, name: str, Level: Any, TransitionTime: Any, OptionsMask: Any, OptionsOverride: Any
+) -> dict[str, Any]:
+    _not_in_transition(view)
+    _whole(view, Level, TransitionTime)
+    need(1 <= Level <= 254, "COMMAND_INVALID_ARGS", f"Level {Level} is not in 1..254")
+    if idle := _suppressed(view, name, OptionsMask, OptionsOverride):
+        return idle
+    time = TransitionTime if TransitionTime is not None else view["OnOffTransitionTime"] or 0
+    target = max(view["MinLevel"], min(Level, view["MaxLevel"]))
+    duration = _glide_to(view, target, time, name.endswith(SUFFIX))
+    return done(view, name, target_level=target, duration=duration)
+
+
+@command("LevelControl", "Move", "MoveWithOnOff")
+def move(view: View, name: str, MoveMode: Any, Rate: Any, OptionsMask: Any, OptionsOverride: Any) -> dict[str, Any]:
+    _not_in_transition(view)
+    need(MoveMode in (0, 1), "COMMAND_INVALID_ARGS", "MoveMode is neither 0 (up) nor 1 (down)")
+    need(Rate != 0, "COMMAND_INVALID_ARGS", "Rate is 0")
+    need(Rate is None or is_number(Rate), "COMMAND_INVALID_ARGS", "Rate is not a number")
+    if idle := _suppressed(view, name, OptionsMask, OptionsOverride):
+        return idle
+    usual = 1 if view["DefaultMoveRate"] is None else view["DefaultMoveRate"]
+    rate, coupled = usual if Rate is None else Rate, name.endswith(SUFFIX)
+    if timed(view):
+        view["#move"] = (1 - 2 * int(MoveMode), rate, 0.0, coupled)
+        view["#coupled"] = coupled
+    if coupled and MoveMode == 0:
+        _set_power(view, True)
+    return done(view, name, direction="down" if MoveMode else "up", rate=rate)
+
+
+@command("LevelControl", "Step", "StepWithOnOff")
+def step(
+    view: View, name: str, StepMode: Any, StepSize: Any, TransitionTime: Any, OptionsMask: Any, OptionsOverride: Any
+) -> dict[str, Any]:
+    _not_in_transition(view)
+    need(StepMode in (0, 1), "COMMAND_INVALID_ARGS", "StepMode is neither 0 (up) nor 1 (down)")
+    need(StepSize != 0, "COMMAND_INVALID_ARGS", "StepSize is 0")
+    _whole(view, StepSize, TransitionTime)
+    if idle := _suppressed(view, name, OptionsMask, OptionsOverride):
+        return idle
+    wanted = current(view) + (StepSize if StepMode == 0 else -StepSize)
+    target = max(view["MinLevel"], min(wanted, view["MaxLevel"]))
+    time = TransitionTime or 0
+    if target != wanted and time > 0:
+        way = abs(target - current(view))
+        time = max(1, int(time * way / StepSize)) if way else 0
+    _glide_to(view, target, time, name.endswith(SUFFIX))
+    direction = "down" if StepMode else "up"
+    return done(view, name, direction=direction, step_size=StepSize, new_level=target, duration=time)
+
+
+@command("LevelControl", "Stop", "StopWithOnOff")
+def stop(view: View, name: str, OptionsMask: Any, OptionsOverride: Any) -> dict[str, Any]:
+    if idle := _suppressed(view, name, OptionsMask, OptionsOverride):
+        return idle
+    view["#transition"], view["#move"], view["RemainingTime"] = None, None, 0
+    if view["#coupled"]:
+        _follow(view)
+    return done(view, name, stopped=True)
+
+
+@command("LevelControl", "MoveToClosestFrequency")
+def move_to_closest_frequency(view: View, Frequency: Any) -> dict[str, Any]:
+    low, high = view["MinFrequency"], view["MaxFrequency"]
+    need(not (low > 0 and high > 0) or low <= Frequency <= high, "CONSTRAINT_ERROR", f"Frequency is not in {low}..{high}")
+    view["CurrentFrequency"] = Frequency
+    return done(view, "MoveToClosestFrequency", frequency=Frequency)
+
+
+def powered(view: View, on: bool) -> None:
+    """The level after the device was switched on or off."""
+    low, level = view["MinLevel"], view["CurrentLevel"]
+    view["#move"] = None
+    if on:
+        kept = (view["OnLevel"], *(x for x in (view["#remembered"], level) if x is not None and x > low), view["MaxLevel"])
+        target, time = next(x for x in kept if x is not None), view["OnTransitionTime"]
+    else:
+        if level is not None and level > low:
+            view["#remembered"] = level
+        target, time = low, view["OffTransitionTime"]
+    _glide_to(view, target, (view["OnOffTransitionTime"] or 0) if time is None else time, False)
+
+
+def _not_in_transition(view: View) -> None:
+    need(view["#transition"] is None, "INVALID_STATE", "A transition is running")
+
+
+def _whole(view: View, *numbers: Any) -> None:
+    if not view.strict:
+        wrong = [x for x in numbers if x is not None and (not is_integer(x) or isinstance(x, bool))]
+        need(not wrong, "COMMAND_INVALID_ARGS", f"{wrong} must be integers")
+
+
+def _suppressed(view: View, name: str, mask: Any, override: Any) -> dict[str, Any] | None:
+    """The answer to a command that a device that is off takes and does not follow."""
+    if name.endswith(SUFFIX) or view.powered:
+        return None
+    try:
+        options = (view["Options"] & ~mask) | (override & mask)
+    except TypeError:
+        raise Failure("COMMAND_INVALID_ARGS", "the options are no bit masks") from None
+    return None if options & 1 else done(view, name, suppressed=True, reason=REASON)
+
+
+def _set_power(view: View, on: bool) -> None:
+    if timed(view) or on:  # a TV follows upwards alone
+        view.beside("OnOff")["OnOff"] = on
+
+
+def _follow(view: View) -> None:
+    view.beside("OnOff")["OnOff"] = current(view) > view["MinLevel"]
+
+
+def _glide_to(view: View, target: float, ticks: Any, coupled: bool) -> Any:
+    """Go to a level, and say in how many ticks."""
+    at_once = not ticks > 0 or not timed(view)
+    if not view.strict:
+        view["#move"] = None
+    if timed(view):
+        view["#coupled"] = coupled
+    if at_once:
+        view["CurrentLevel"], view["RemainingTime"], view["#transition"] = target, 0, None
+        if coupled and timed(view):
+            _follow(view)
+        return 0
+    view["#transition"] = (current(view), target, ticks, 0, coupled)
+    view["RemainingTime"] = ticks
+    if coupled and target > view["MinLevel"]:
+        _set_power(view, True)
+    return ticks
+
+
+@passes("LevelControl")
+def pass_on(view: View, n: int) -> None:
+    while n and view["#move"] is not None:
+        if view["#transition"] is None:
+            n -= _creep(view, n)
+        else:  # strict: a move goes on during a transition
+            _glide(view, 1)
+            n -= _creep(view, 1)
+    if n and view["#transition"] is not None:
+        _glide(view, n)
+
+
+def _glide(view: View, n: int) -> None:
+    start, target, ticks, gone, coupled = view["#transition"]
+    gone += n
+    if gone >= ticks:
+        view["CurrentLevel"], view["RemainingTime"], view["#transition"] = target, 0, None
+        if coupled:
+            _follow(view)
+        return
+    level = round(start + gone * ((target - start) / ticks))
+    view["CurrentLevel"] = min(level, target) if target > start else max(level, target)
+    view["RemainingTime"] = ticks - gone
+    view["#transition"] = (start, target, ticks, gone, coupled)
+
+
+def _creep(view: View, most: int) -> int:
+    """Move for `most` passes or until a bound; how many it took. The accumulator is summed as the ticks sum it."""
+    direction, rate, sum, coupled = view["#move"]
+    level, low, high, step = current(view), view["MinLevel"], view["MaxLevel"], rate * 0.1
+    moved, used, ended = False, 0, False
+    while used < most and not ended:
+        used += 1
+        sum += step
+        if whole := int(sum):
+            sum, moved = sum - whole, True
+            level = max(low, min(level + direction * whole, high))
+            ended = level in (low, high)
+    view["#move"] = None if ended else (direction, rate, sum, coupled)
+    if moved:
+        view["CurrentLevel"] = level
+        if coupled:
+            _follow(view)
+    return used

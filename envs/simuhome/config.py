@@ -1,0 +1,70 @@
+"""What a home is made from: the `initial_home_config` of an episode, checked at the border.
+
+Invariants: a configuration that passes makes a home or fails with `InputError` naming the device; unknown keys of a
+room's state are ignored, as the released files' reader does.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, Field, field_validator
+
+TIME_FORMAT = "%Y-%m-%d %H:%M:%S"
+VARIABLES: dict[str, float] = {"temperature": 2500.0, "pm10": 35.0, "illuminance": 1000.0, "humidity": 5000.0}
+
+
+class DeviceConfig(BaseModel):
+    """A device: the attributes given, by flat key, replace the built-in ones."""
+
+    model_config = ConfigDict(frozen=True)
+
+    device_id: str
+    device_type: str
+    attributes: dict[str, Any] = Field(default_factory=dict)
+
+
+class RoomConfig(BaseModel):
+    """A room. `baseline` is ours: where its air returns to, if that is not `state` (not `strict`)."""
+
+    model_config = ConfigDict(frozen=True)
+
+    state: dict[str, Any] = Field(default_factory=dict)
+    baseline: dict[str, float] = Field(default_factory=dict)
+    devices: tuple[DeviceConfig, ...] = ()
+
+    @field_validator("state", "devices", mode="before")
+    @classmethod
+    def _absent(cls, value: Any, info: Any) -> Any:
+        return ({} if info.field_name == "state" else ()) if value is None else value
+
+    @field_validator("state")
+    @classmethod
+    def _are_numbers(cls, state: dict[str, Any]) -> dict[str, Any]:
+        for name in VARIABLES:
+            if name in state and not isinstance(state[name], (int, float)):
+                raise ValueError(f"{name} is a number, not {state[name]!r}")
+        return state
+
+    def variables(self) -> tuple[float, ...]:
+        return tuple(float(self.state.get(name, default)) for name, default in VARIABLES.items())
+
+
+class HomeConfig(BaseModel):
+    """A home at tick 0."""
+
+    model_config = ConfigDict(frozen=True)
+
+    tick_interval: float = Field(default=0.1, gt=0)
+    base_time: str
+    rooms: dict[str, RoomConfig]
+    enable_aggregators: bool = True
+    max_ticks: int | None = None
+    fast_forward: bool = False
+
+    @field_validator("base_time")
+    @classmethod
+    def _is_a_time(cls, text: str) -> str:
+        datetime.strptime(text, TIME_FORMAT)
+        return text

@@ -1,0 +1,78 @@
+"""What is written about clusters, and a search in it (BM25).
+
+Invariants: passages are ASCII and at most 1000 characters; the same query finds the same passages in every process.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+from envs.documents import read_yaml
+from envs.simuhome.spec import CATALOGUE, REQUIRED, Cluster, clusters
+
+if TYPE_CHECKING:
+    from rank_bm25 import BM25Plus
+
+LONGEST = 1000
+_WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])|[0-9]+")
+
+
+class DocumentsError(Exception):
+    """The search cannot be done."""
+
+
+def words(text: str) -> list[str]:
+    """Words in lower case; those written together in a name also one by one."""
+    joined = re.findall(r"[A-Za-z0-9]+", text)
+    return [word.lower() for name in joined for word in dict.fromkeys((name, *_WORD.findall(name)))]
+
+
+@lru_cache(maxsize=1)
+def passages() -> tuple[str, ...]:
+    written = read_yaml(CATALOGUE / "documents.yaml").data
+    return tuple(text for name, cluster in clusters().items() for text in _about(cluster, written[name]))
+
+
+def _about(cluster: Cluster, summary: str) -> list[str]:
+    """The summary, then attributes and commands as the catalogue has them."""
+    attributes = [f"{name}{' (writable)' if name in cluster.writable else ''}" for name in cluster.attributes]
+    lines = [f"{cluster.name} attributes: {', '.join(attributes)}."]
+    commands = [
+        f"{name}({', '.join(_parameter(*one) for one in given.items())})" for name, given in cluster.commands.items()
+    ]
+    if commands:
+        lines.append(f"{cluster.name} commands: {', '.join(commands)}.")
+    texts = [f"{cluster.name} cluster. {' '.join(summary.split())}"]
+    for line in lines:
+        if len(texts[-1]) + len(line) < LONGEST:
+            texts[-1] += "\n" + line
+        else:
+            texts.append(line[:LONGEST])
+    return texts
+
+
+def _parameter(name: str, default: Any) -> str:
+    return name if default == REQUIRED else f"{name} optional"
+
+
+@lru_cache(maxsize=1)
+def _index() -> BM25Plus:
+    from rank_bm25 import BM25Plus  # not before the first search: few agents ask
+
+    return BM25Plus([words(text) for text in passages()])
+
+
+def search(query: Any, top_k: Any) -> str:
+    """The best passages, best first, an empty line between them; empty if no word of the query is known."""
+    if not isinstance(query, str) or not isinstance(top_k, int) or isinstance(top_k, bool) or top_k < 1:
+        raise DocumentsError("query is a text and top_k an integer from 1")
+    asked = words(query)
+    known = {word for word in asked if word in _index().idf}
+    if not known:
+        return ""
+    scores = _index().get_scores(asked)
+    holding = [number for number, counts in enumerate(_index().doc_freqs) if known & counts.keys()]
+    best = sorted(holding, key=lambda number: (-scores[number], number))[:top_k]
+    return "\n\n".join(passages()[number] for number in best)

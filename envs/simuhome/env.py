@@ -1,0 +1,132 @@
+"""SimuHome as a Gymnasium environment: tool calls act on a home in virtual time.
+
+Invariants: `step` never raises on an agent's action; a refused call changes nothing, not even the clock; progress is the
+share of goals and required actions that hold if the agent stops now (0 where only a judge can tell); the episode
+terminates when the agent finishes; a home without an episode never terminates.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any, Self
+
+from envs.simuhome import evaluate, load, passage, tools
+from envs.simuhome.config import HomeConfig
+from envs.simuhome.episodes import Episode
+from envs.simuhome.evaluate import Call
+from envs.simuhome.home import Home, text_hash
+from envs.spaces import AnyText, ToolCalls
+from envs.world import World
+
+
+class Engine:
+    """What is inside the environment: the home, and which required actions were made."""
+
+    def __init__(self, home: Home, met: frozenset[int] = frozenset()) -> None:
+        self.home, self.met = home, met
+
+    def fork(self) -> Engine:
+        return Engine(self.home.fork(), self.met)
+
+
+class SimuHome(World):
+    """A world made from an episode, or from a home's configuration alone.
+
+    `ticks_per_step` is the virtual time (tenths of a second) that every accepted call takes.
+    """
+
+    def __init__(
+        self,
+        episode: Episode | HomeConfig | Mapping[str, Any],
+        strict: bool = True,
+        toolset: str = "released",
+        ticks_per_step: int = 0,
+    ) -> None:
+        if toolset not in tools.TOOLSETS:
+            raise ValueError(f"toolset '{toolset}' is not one of {', '.join(tools.TOOLSETS)}")
+        if isinstance(episode, Mapping):
+            episode = (Episode if "initial_home_config" in episode else HomeConfig).model_validate(episode)
+        self.episode = episode if isinstance(episode, Episode) else None
+        config = self.episode.initial_home_config if self.episode else episode
+        self._start = Engine(load.start(config, strict))
+        self._toolset = {name: tools.TOOLS[name] for name in tools.TOOLSETS[toolset]}
+        self._ticks = ticks_per_step
+        self.engine = self._start.fork()
+        self._progress = self._measure()
+        self.observation_space = AnyText()
+        self.action_space = ToolCalls(self.tools)
+
+    @property
+    def tools(self) -> list[dict[str, Any]]:
+        return [tool.schema() for tool in self._toolset.values()]
+
+    def reset(self, *, seed: int | None = None, options: dict | None = None) -> tuple[str, dict[str, Any]]:
+        """Back to the start; the observation is the user's request."""
+        super().reset(seed=seed)
+        self.engine = self._start.fork()
+        self._progress = self._measure()
+        return self.episode.query if self.episode else "", self._info(None, ())
+
+    def step(self, action: Mapping[str, Any]) -> tuple[str, float, bool, bool, dict[str, Any]]:
+        before, earlier = self.engine.fork(), self._progress
+        name, result = self._act(action)
+        refused = tools.failed(result)
+        if refused:
+            self.engine = before
+        else:
+            self._note(Call(name, {key: value for key, value in action.items() if key != "name"}))
+            passage.advance(self.engine.home, self.engine.home.tick + self._ticks)
+        changed = self.engine.home.changes(before.home) + tuple(
+            f"required.{number}" for number in sorted(self.engine.met - before.met)
+        )
+        if changed:
+            self._progress = self._measure()
+        finished = name == "finish" and not refused
+        text = json.dumps(result, ensure_ascii=False, default=str).encode(errors="replace").decode()
+        return text, self._progress - earlier, finished, False, self._info(result if refused else None, changed)
+
+    def _act(self, action: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
+        name = action.get("name") if isinstance(action, Mapping) else None
+        if not isinstance(name, str) or name not in self._toolset:
+            return "", {"error": f"Unknown tool '{str(name)[:80]}'"}
+        arguments = {key: value for key, value in action.items() if key != "name"}
+        return name, tools.call(self.engine.home, name, arguments)
+
+    def _note(self, call: Call) -> None:
+        """Mark the required actions that a call is."""
+        actions = self.episode.eval.required_actions if self.episode else ()
+        met = {number for number, action in enumerate(actions) if evaluate.met(action, [call])}
+        self.engine.met = self.engine.met | met
+
+    def _measure(self) -> float:
+        """m: the share of goals and required actions that holds, had the agent just finished."""
+        if self.episode is None or not self.episode.ruled:
+            return 0.0
+        verdict = evaluate.evaluate(self.episode, evaluate.final_state(self.engine.home), ())
+        actions = self.episode.eval.required_actions
+        total = len(self.episode.eval.goals) + len(actions)
+        return (sum(verdict.goals) + len(self.engine.met)) / total if total else 0.0
+
+    def _info(self, refusal: Mapping[str, Any] | None, changed: tuple[str, ...]) -> dict[str, Any]:
+        return {"progress": self._progress, "blocked": _blocked(refusal), "error": None, "changed": changed}
+
+    def fork(self) -> Self:
+        twin = type(self).__new__(type(self))
+        twin.__dict__.update(self.__dict__)
+        twin.engine = self.engine.fork()
+        return twin
+
+    def state_key(self) -> str:
+        """Of the home, and of the required actions that were made."""
+        return f"{text_hash(f'{self.engine.home.state_key()} {sorted(self.engine.met)}'):032x}"
+
+
+def _blocked(refusal: Mapping[str, Any] | None) -> dict[str, str] | None:
+    """Rule and message of a refused call."""
+    if refusal is None:
+        return None
+    error = refusal["error"]
+    if isinstance(error, Mapping):
+        return {"rule": error["type"], "message": error["detail"]}
+    return {"rule": "unknown_tool" if error.startswith("Unknown tool") else "invalid_call", "message": error}

@@ -1,0 +1,106 @@
+"""Episodes: a home, a request and what must hold afterwards (SimuHome 4.2), as the released files have them.
+
+Invariant: a released file loads as it is, and what is not read here is kept.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from envs.documents import InputError, read_json
+from envs.simuhome.config import HomeConfig
+
+RULED = {"qt2", "qt3", "qt4-1", "qt4-2", "qt4-3"}  # whose feasible episodes a rule decides; judges decide the others
+
+
+class _Part(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="allow")
+
+
+class RequiredAction(_Part):
+    """A call that the agent must have made."""
+
+    tool: str
+    params: dict[str, Any] = Field(default_factory=dict)
+
+
+class Assert(_Part):
+    """A flat attribute and the value that it must have."""
+
+    attribute: str
+    value: Any
+
+
+class Target(_Part):
+    device_id: str
+    room_id: str = ""
+    device_type: str = ""
+    asserts: tuple[Assert, ...] = ()
+
+
+class When(_Part):
+    at_tick: int
+    tolerance_ticks: int = 0
+
+    @property
+    def window(self) -> range:
+        return range(max(0, self.at_tick - self.tolerance_ticks), self.at_tick + self.tolerance_ticks + 1)
+
+
+class Goal(_Part):
+    """A goal of any query type: a room variable's direction, a device's asserts, or targets at a time."""
+
+    room_id: str = ""
+    room_state: str = ""
+    direction: Literal["increase", "decrease", ""] = ""
+    device_id: str = ""
+    device_type: str = ""
+    asserts: tuple[Assert, ...] = ()
+    when: When | None = None
+    anchor: dict[str, Any] = Field(default_factory=dict)
+    targets: tuple[Target, ...] = ()
+
+    @property
+    def rooms(self) -> set[str]:
+        return {self.anchor.get("room_id", ""), *(target.room_id for target in self.targets)} - {""}
+
+
+class Evaluation(_Part):
+    required_actions: tuple[RequiredAction, ...] = ()
+    goals: tuple[Goal, ...] = ()
+
+
+class Meta(_Part):
+    query_type: Literal["qt1", "qt2", "qt3", "qt4-1", "qt4-2", "qt4-3"]
+    case: Literal["feasible", "infeasible"]
+    seed: int = 0
+
+
+class Episode(_Part):
+    """One benchmark file."""
+
+    meta: Meta
+    query: str
+    user_location: str = ""
+    temporal_conflict: dict[str, Any] | None = None
+    eval: Evaluation
+    initial_home_config: HomeConfig
+
+    @property
+    def ruled(self) -> bool:
+        """A rule over end states decides, not a judge."""
+        return self.meta.case == "feasible" and self.meta.query_type in RULED
+
+
+def read_episode(path: str | Path) -> Episode:
+    """An episode from its file, or `InputError`."""
+    document = read_json(path)
+    try:
+        return Episode.model_validate(document.data)
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = document.where(tuple(first["loc"]))
+        raise InputError(f"not an episode: {first['msg']}", where, "see docs/simuhome.md for the format") from None

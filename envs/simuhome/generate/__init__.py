@@ -1,0 +1,5 @@
+"""Episodes made anew: homes, goals and wording for the 12 query types (SimuHome 4.2), from a seed."""
+
+from envs.simuhome.generate.episode import generate
+
+__all__ = ["generate"]

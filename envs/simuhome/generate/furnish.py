@@ -1,0 +1,113 @@
+"""Homes for episodes: five rooms, 19 to 33 devices, some of them at work (SimuHome 4.2, step 1).
+
+Invariants: the same seed gives the same home; its state was reached by calls from an all-off home, so it is one that the
+simulator can be in.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from random import Random
+from typing import Any
+
+from envs.simuhome import load, passage, service
+from envs.simuhome.config import HomeConfig
+from envs.simuhome.home import Home
+from envs.simuhome.reference import Worker
+
+FIXED_ROOMS = ("bathroom", "kitchen", "living_room", "utility_room")
+OTHER_ROOMS = ("bedroom", "dining_room", "study_room", "kids_room", "office")
+LIGHTS = ("on_off_light", "dimmable_light")
+AIR = ("air_purifier", "humidifier", "dehumidifier", "fan")
+LIVING = (*LIGHTS, *AIR, "air_conditioner", "heat_pump", "tv", "window_covering_controller", "rvc")
+KINDS: dict[str, Sequence[str]] = {
+    "bathroom": (*LIGHTS, *AIR, "laundry_washer", "laundry_dryer", "window_covering_controller"),
+    "kitchen": (*LIGHTS, *AIR, "dishwasher", "refrigerator", "freezer", "rvc", "heat_pump"),
+    "utility_room": (*LIGHTS, *AIR, "laundry_washer", "laundry_dryer", "dishwasher", "freezer", "heat_pump"),
+    "living_room": LIVING,
+}
+SURE = {
+    "bathroom": ("laundry_washer",),
+    "kitchen": ("dishwasher", "refrigerator"),
+    "utility_room": ("laundry_dryer", "laundry_washer"),
+}
+MOST_OF_A_KIND = 2
+DEVICES = (19, 33)
+
+
+def furnished(rng: Random) -> HomeConfig:
+    """A home whose devices have been used a little."""
+    rooms = [*FIXED_ROOMS, rng.choice(OTHER_ROOMS)]
+    chosen = {room: list(SURE.get(room, ())) for room in rooms}
+    for _ in range(rng.randint(*DEVICES) - sum(map(len, chosen.values()))):
+        room = rng.choice(rooms)
+        free = [kind for kind in KINDS.get(room, LIVING) if chosen[room].count(kind) < MOST_OF_A_KIND]
+        chosen[room].append(rng.choice(free))
+    base_time = f"2025-08-23 {rng.randint(7, 19):02}:{rng.randint(0, 59):02}:{rng.randint(0, 59):02}"
+    home = load.start({"base_time": base_time, "rooms": {room: _room(rng, room, chosen[room]) for room in rooms}})
+    for device in home.plan.devices.values():
+        _use(rng, Worker(home, device), home)
+    passage.advance(home, 10 * rng.randint(2, 300))
+    return config_of(home)
+
+
+def _room(rng: Random, room: str, kinds: list[str]) -> dict[str, Any]:
+    state = {
+        "temperature": float(rng.randint(2000, 2900)),
+        "humidity": float(rng.randint(3200, 6800)),
+        "illuminance": float(rng.randint(150, 700)),
+        "pm10": float(rng.randint(15, 60)),
+    }
+    seen: dict[str, int] = {}
+    devices = []
+    for kind in sorted(kinds):
+        seen[kind] = seen.get(kind, 0) + 1
+        devices.append({"device_id": f"{room}_{kind}_{seen[kind]}", "device_type": kind})
+    return {"state": state, "devices": devices}
+
+
+def _use(rng: Random, worker: Worker, home: Home) -> None:
+    """What someone may have done with a device before the episode."""
+    kind = worker.device.type.name
+    if kind == "air_conditioner":
+        acts = [*worker.on(), worker.write("Thermostat", "SystemMode", 3)]
+    elif kind == "heat_pump":
+        acts = [worker.write("Thermostat", "SystemMode", rng.choice((0, 4)))]
+    elif kind in AIR and rng.random() < 0.4:
+        acts = [*worker.on(), worker.write("FanControl", "PercentSetting", rng.randint(5, 80))]
+    elif kind == "dimmable_light" and rng.random() < 0.5:
+        acts = [*worker.on(), worker.do("LevelControl", "MoveToLevel", Level=rng.randint(1, 254))]
+    elif worker.device.type.cycle:
+        acts = [*worker.on(), *([worker.do("OperationalState", "Start")] if rng.random() < 0.5 else [])]
+    elif kind == "window_covering_controller":
+        acts = [worker.do("WindowCovering", "GoToLiftPercentage", lift_percent_100ths=rng.choice((0, 5000, 7525, 10000)))]
+    else:
+        acts = []
+    perform(home, acts)
+
+
+def perform(home: Home, acts: list[dict[str, Any]]) -> None:
+    """Commands and writes, whose refusal is a slip of the caller."""
+    for act in acts:
+        arguments = {key: value for key, value in act.items() if key != "name"}
+        (service.execute if act["name"] == "execute_command" else service.write)(home, **arguments)
+
+
+def config_of(home: Home) -> HomeConfig:
+    """A home as the configuration of a new one: every attribute as plain JSON, its air as the air to begin with."""
+    rooms = {
+        name: {
+            "state": home.room_state(name),
+            "devices": [
+                {
+                    "device_id": device.id,
+                    "device_type": device.type.name,
+                    "attributes": json.loads(json.dumps(home.attributes(device))),
+                }
+                for device in home.plan.by_room[name]
+            ],
+        }
+        for name in home.plan.rooms
+    }
+    return HomeConfig(base_time=home.now, rooms=rooms)

@@ -1,0 +1,98 @@
+"""Times of episodes: when goals are due, when programmes end, and clock times that contradict them."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from random import Random
+from typing import Any
+
+from envs.simuhome.config import TIME_FORMAT
+from envs.simuhome.generate.wants import PROGRAMMES
+from envs.simuhome.home import Device, Home
+
+MINUTE = 600  # ticks
+TOLERANCE = 300
+RUNNING, PAUSED, STOPPED = 1, 2, 0
+STATES = {RUNNING: "Running state", PAUSED: "Paused state", STOPPED: "Stopped state"}
+SCENARIOS = {  # the state a minute before the time, and at it
+    "pause_at_anchor_end": (RUNNING, PAUSED),
+    "align_end_with_anchor": (RUNNING, STOPPED),
+    "delayed_start": (STOPPED, RUNNING),
+}
+ASKED = {
+    "pause_at_anchor_end": "start the {target} in good time and pause it when the {anchor} finishes",
+    "align_end_with_anchor": "let the {target} run so that it ends together with the {anchor}",
+    "delayed_start": "start the {target} {delay} minutes after the {anchor} finishes",
+}
+
+
+def when(reference: int, relation: str, minutes: int, tolerance: int = TOLERANCE) -> dict[str, Any]:
+    """A time so many minutes before or after a tick."""
+    at = reference + (MINUTE * minutes if relation == "after" else -MINUTE * minutes)
+    return {
+        "reference_tick": reference,
+        "reference_minutes": reference // MINUTE,
+        "relation": relation,
+        "offset_ticks": MINUTE * minutes,
+        "offset_minutes": minutes,
+        "at_tick": at,
+        "at_minutes": at // MINUTE,
+        "tolerance_ticks": tolerance,
+    }
+
+
+class NoAnchor(Exception):
+    """No programme runs in this home."""
+
+
+def _programmes(home: Home, state: int) -> list[Device]:
+    devices = [device for device in home.plan.devices.values() if device.type.name in PROGRAMMES]
+    return [device for device in devices if home.view(device.id, "OperationalState")["OperationalState"] == state]
+
+
+def anchor(rng: Random, home: Home) -> tuple[Device, int]:
+    """A running programme and the tick at which it ends."""
+    running = _programmes(home, RUNNING)
+    if not running:
+        raise NoAnchor
+    device = rng.choice(running)
+    return device, 10 * home.view(device.id, "OperationalState")["CountdownTime"]
+
+
+def idle_programme(rng: Random, home: Home, other: Device) -> Device:
+    stopped = [device for device in _programmes(home, STOPPED) if device.id != other.id]
+    if not stopped:
+        raise NoAnchor
+    return rng.choice(stopped)
+
+
+def _at(name: str, base: datetime, minutes: int) -> dict[str, Any]:
+    return {f"{name}_at": minutes, f"{name}_time": (base + timedelta(minutes=minutes)).strftime("%H:%M:%S")}
+
+
+def ends(home: Home, end: int) -> dict[str, Any]:
+    return _at("anchor_end", home.plan.base_time, end // MINUTE)
+
+
+def mismatch(rng: Random, base: datetime, expected: int, kind: str, least: int = 10, most: int = 20) -> dict[str, Any]:
+    """A clock time that is not when a relative time says."""
+    conflict = expected + rng.choice((-1, 1)) * rng.randint(least, most)
+    times = _at("expected", base, expected) | _at("conflict", base, conflict)
+    return {"type": kind, "base_time": base.strftime(TIME_FORMAT), **times}
+
+
+def contradiction(rng: Random, home: Home, scenario: str, end: int, delay: int) -> tuple[dict[str, Any], str]:
+    """What makes a request for two programmes impossible, and the words that do."""
+    base, minutes = home.plan.base_time, end // MINUTE
+    known = {"base_time": base.strftime(TIME_FORMAT), **ends(home, end)}
+    if scenario == "delayed_start":
+        conflict = mismatch(rng, base, minutes + delay, "delay_time_mismatch", 5, 15) | known | {"delay_minutes": delay}
+        return conflict, f", which is at {conflict['conflict_time'][:5]}"
+    if scenario == "pause_at_anchor_end" and rng.random() < 0.5:
+        words = ", and have it complete its whole programme at that very moment"
+        return {"type": "completion_vs_pause", **known, "requested_action": "completion"}, words
+    if scenario == "pause_at_anchor_end":
+        late = _at("conflict", base, minutes + rng.randint(10, 30))
+        return {"type": "absolute_time_mismatch", **known, **late}, f", but start it only at {late['conflict_time'][:5]}"
+    early = _at("conflict", base, minutes - rng.randint(5, 20))
+    return {"type": "impossible_early_end", **known, **early}, f", and both must be done by {early['conflict_time'][:5]}"

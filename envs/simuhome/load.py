@@ -1,0 +1,169 @@
+"""Homes from their configuration, and devices that come and go.
+
+Invariants: loading runs no side effects and checks no values (but a washer's), as the released reader does; the home
+that `start` returns has done pass 0, as any home has that an agent sees.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from datetime import datetime
+from typing import Any
+
+from pydantic import ValidationError
+
+from envs.documents import InputError
+from envs.simuhome import air, passage
+from envs.simuhome.config import TIME_FORMAT, VARIABLES, HomeConfig, RoomConfig
+from envs.simuhome.home import Device, Home, Plan, Room
+from envs.simuhome.results import Failure, need
+from envs.simuhome.service import found_device
+from envs.simuhome.spec import DeviceType, device_types, member
+
+LIGHT = tuple(VARIABLES).index("illuminance")
+
+
+def start(config: HomeConfig | Mapping[str, Any], strict: bool = True) -> Home:
+    """A home at tick 0."""
+    home = build(config, strict)
+    passage.advance(home, 0)
+    return home
+
+
+def build(config: HomeConfig | Mapping[str, Any], strict: bool = True) -> Home:
+    """A home before its first pass, or `InputError`."""
+    config = config if isinstance(config, HomeConfig) else _checked(config)
+    rooms: dict[str, Room] = {}
+    devices: dict[str, Device] = {}
+    values: list[Any] = []
+    for name, given in config.rooms.items():
+        rooms[name] = _room(name, len(values), given, strict)
+        values += [*given.variables(), *[None] * len(VARIABLES)]
+        for one in given.devices:
+            if one.device_id in devices:
+                raise InputError(f"the device id '{one.device_id}' is given twice", remedy="device ids are unique in a home")
+            kind = device_types().get(one.device_type)
+            if kind is None:
+                raise InputError(f"device {one.device_id}: the type '{one.device_type}' is unknown")
+            devices[one.device_id], own = _device(one.device_id, kind, name, len(values), one.attributes, strict)
+            values += own
+    base_time = datetime.strptime(config.base_time, TIME_FORMAT)
+    plan = Plan(strict, base_time, rooms, devices, config.enable_aggregators, config.max_ticks)
+    return Home(plan, values, config.tick_interval)
+
+
+def _checked(config: Mapping[str, Any]) -> HomeConfig:
+    try:
+        return HomeConfig.model_validate(config)
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(map(str, first["loc"]))
+        raise InputError(f"not a home: {first['msg']}", where, "see docs/simuhome.md for the format") from None
+
+
+def _room(name: str, base: int, given: RoomConfig, strict: bool) -> Room:
+    """Strict, what is loaded is also the baseline, and lights that are on count twice from the first pass."""
+    loaded = list(given.variables())
+    if not strict:
+        loaded[LIGHT] = max(0.0, loaded[LIGHT] - sum(_shine(one.device_type, one.attributes) for one in given.devices))
+        loaded = [given.baseline.get(variable, value) for variable, value in zip(VARIABLES, loaded)]
+    return Room(name, base, tuple(loaded))
+
+
+def _shine(kind: str, attributes: Mapping[str, Any]) -> float:
+    if kind not in air.WATCHED["illuminance"]:
+        return 0.0
+    state = {**device_types()[kind].initial, **attributes}
+    lines = air.EFFECTS[kind](tuple(state[key] for key in air.SIGNATURE[kind]), 0.0, 0.1)
+    return sum(line.base for line in lines)
+
+
+def _device(
+    device_id: str, kind: DeviceType, room: str, base: int, attributes: Mapping[str, Any], strict: bool
+) -> tuple[Device, list[Any]]:
+    if kind.rows:
+        _check_washer(device_id, attributes)
+    values, offsets = list(kind.initial.values()), kind.offsets
+    for key, value in attributes.items():
+        endpoint, cluster = _place(device_id, kind, key)
+        attribute = key.rsplit(".", 1)[1]
+        if not strict and attribute in kind.endpoints[endpoint][cluster].enums:
+            value = member(kind.endpoints[endpoint][cluster].enums[attribute], value)
+        if key in offsets:
+            values[offsets[key]] = value
+        else:
+            offsets = {**offsets, key: len(values)}
+            values.append(value)
+    return Device(device_id, kind, room, base, offsets), values
+
+
+def _place(device_id: str, kind: DeviceType, key: str) -> tuple[int, str]:
+    parts = key.split(".")
+    endpoint = int(parts[0]) if len(parts) == 3 and parts[0].isdigit() else None
+    if endpoint is None or parts[1] not in kind.endpoints.get(endpoint, ()) or parts[2].startswith("#"):
+        raise InputError(
+            f"device {device_id}: a {kind.name} has no place for '{key}'", remedy="keys are endpoint.Cluster.Attribute"
+        )
+    return endpoint, parts[1]
+
+
+def _check_washer(device_id: str, attributes: Mapping[str, Any]) -> None:
+    """What the released reader checks of a washer, and of no other device."""
+    for key in ("1.OperationalState.OperationalState", "1.LaundryWasherMode.CurrentMode"):
+        if type(attributes.get(key, 0)) is not int:
+            raise InputError(f"device {device_id}: {key} is not an integer")
+    modes = attributes.get("1.LaundryWasherMode.SupportedModes")
+    if "1.LaundryWasherMode.SupportedModes" in attributes and not (
+        isinstance(modes, list) and modes and all(map(_is_mode, modes))
+    ):
+        raise InputError(f"device {device_id}: SupportedModes is no list of modes with a number and tags")
+
+
+def _is_mode(entry: Any) -> bool:
+    if not isinstance(entry, dict) or type(entry.get("mode")) is not int:
+        return False
+    tags, label = entry.get("ModeTags"), entry.get("label")
+    return isinstance(tags, list) and all(type(tag) is int for tag in tags) and (label is None or isinstance(label, str))
+
+
+# While a home runs
+
+
+def add_device(home: Home, room_id: Any, device_type: Any, device_id: Any) -> dict[str, Any]:
+    """A new device, and its room if that is new."""
+    need(all(isinstance(text, str) for text in (room_id, device_type, device_id)), "SCHEMA_ERROR", "names are texts")
+    kind = device_types().get(device_type)
+    need(kind, "VALIDATION_ERROR", f"the type {device_type!r} is unknown")
+    need(device_id not in home.plan.devices, "DEVICE_ALREADY_EXISTS", f"there is a device {device_id!r}")
+    rooms, values, base = dict(home.plan.rooms), [], len(home.values)
+    if room_id not in rooms:
+        given = RoomConfig()
+        rooms[room_id] = _room(room_id, base, given, home.plan.strict)
+        values += [*given.variables(), *[None] * len(VARIABLES)]
+    device, own = _device(device_id, kind, room_id, base + len(values), {}, home.plan.strict)
+    plan = replace(home.plan, rooms=rooms, devices={**home.plan.devices, device_id: device})
+    home.append(plan, [*values, *own])
+    return {"room_id": room_id, "device_id": device_id}
+
+
+def remove_device(home: Home, device_id: Any) -> dict[str, Any]:
+    device = found_device(home, device_id)
+    air.forget(home, device)
+    home.remove(device)
+    return {"device_id": device_id}
+
+
+def set_tick_interval(home: Home, tick_interval: Any) -> dict[str, Any]:
+    """Change how long a pass is; virtual time does not jump, and countdowns keep their fraction of a second."""
+    number = isinstance(tick_interval, (int, float)) and not isinstance(tick_interval, bool)
+    if not number or not 0 < tick_interval < float("inf"):
+        raise Failure("SCHEMA_ERROR", "tick_interval is a number above 0")
+    seconds, old, new = home.seconds, home.interval, float(tick_interval)
+    for device in home.plan.devices.values():
+        for key, offset in device.offsets.items():
+            if key.endswith(".#passes") and home.values[device.base + offset]:
+                home.set(device.base + offset, round(home.values[device.base + offset] * old / new))
+    home.interval, home.offset = new, seconds - home.tick * new if new != old else home.offset
+    counts = {"device_count": len(home.plan.devices), "aggregator_count": len(VARIABLES) * len(home.plan.rooms)}
+    return {"tick_interval": tick_interval} | counts

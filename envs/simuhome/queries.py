@@ -1,0 +1,129 @@
+"""What the agent's reading tools answer. Nothing here changes a home.
+
+Invariant: enumeration members are numbers everywhere but in a device's structure, where they are names.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from enum import IntEnum
+from functools import lru_cache
+from typing import Any
+
+from envs.documents import read_yaml
+from envs.simuhome.config import TIME_FORMAT
+from envs.simuhome.home import Home
+from envs.simuhome.results import Failure, need
+from envs.simuhome.service import found_device, integer
+from envs.simuhome.spec import CATALOGUE, Struct
+
+AIR_QUALITY = {"pm10": "air_quality"}  # the rules' own word for it
+
+
+def rooms(home: Home) -> dict[str, Any]:
+    return {"rooms": [{"room_id": name, "display_name": name.replace("_", " ").title()} for name in sorted(home.plan.rooms)]}
+
+
+def _known_room(home: Home, room_id: Any) -> str:
+    need(isinstance(room_id, str) and room_id in home.plan.rooms, "ROOM_NOT_FOUND", f"there is no room {room_id!r}")
+    return room_id
+
+
+def room_devices(home: Home, room_id: Any) -> dict[str, Any]:
+    return {device.id: {"device_type": device.type.name} for device in home.plan.by_room[_known_room(home, room_id)]}
+
+
+def room_states(home: Home, room_id: Any) -> dict[str, float]:
+    return home.room_state(_known_room(home, room_id))
+
+
+def home_state(home: Home) -> dict[str, Any]:
+    """Everything, as an operator or an evaluator sees it."""
+    return {
+        "tick_interval": home.interval,
+        "current_tick": home.tick,
+        "current_time": home.now,
+        "base_time": home.plan.base_time.strftime(TIME_FORMAT),
+        "rooms": {name: _room_with_devices(home, name) for name in home.plan.rooms},
+    }
+
+
+def _room_with_devices(home: Home, name: str) -> dict[str, Any]:
+    devices = [
+        {"device_id": device.id, "device_type": device.type.name, "attributes": home.attributes(device)}
+        for device in home.plan.by_room[name]
+    ]
+    return {"state": home.room_state(name)} | ({"devices": devices} if devices else {})
+
+
+def all_attributes(home: Home, device_id: Any) -> dict[str, Any]:
+    return home.attributes(found_device(home, device_id))
+
+
+def attribute(home: Home, device_id: Any, endpoint_id: Any, cluster_id: Any, attribute_id: Any) -> Any:
+    """A bare value; strict, one that does not exist reads as null."""
+    device = found_device(home, device_id)
+    key = f"{integer(endpoint_id)}.{cluster_id}.{attribute_id}"
+    if key not in device.offsets or ".#" in key:
+        need(home.plan.strict, "ATTRIBUTE_NOT_FOUND", f"{device_id} has no attribute {key}")
+        return None
+    value = home.values[device.base + device.offsets[key]]
+    if home.plan.strict and (cluster_id, attribute_id) == ("OperationalState", "CurrentPhase"):
+        return _phase_name(home.view(device_id, cluster_id)["PhaseList"], value)
+    return value
+
+
+def _phase_name(phases: Any, index: Any) -> Any:
+    return phases[index] if phases and isinstance(index, int) and 0 <= index < len(phases) else index
+
+
+def structure(home: Home, device_id: Any) -> dict[str, Any]:
+    """Endpoints, clusters, typed attributes and commands."""
+    device, endpoints = found_device(home, device_id), {}
+    for endpoint, clusters in device.type.endpoints.items():
+        endpoints[str(endpoint)] = {"clusters": {}}
+        for name, cluster in clusters.items():
+            prefix, attributes = f"{endpoint}.{name}.", {}
+            for key, slot in device.flat():
+                if key.startswith(prefix):
+                    read_only = device.type.read_only(endpoint, cluster, key[len(prefix) :])
+                    attributes[key[len(prefix) :]] = _typed(home.values[slot]) | {"readonly": read_only}
+            part = {"cluster_id": name, "attributes": attributes, "commands": list(cluster.commands)}
+            endpoints[str(endpoint)]["clusters"][name] = part
+    return {"device_id": device.id, "device_type": device.type.name, "endpoints": endpoints}
+
+
+def _typed(value: Any) -> dict[str, Any]:
+    if isinstance(value, IntEnum):
+        kind = type(value)
+        return {
+            "value": value.name,
+            "type": "enum",
+            "enum_name": kind.__name__,
+            "enum_values": {one.name: int(one) for one in kind},
+        }
+    kind = value.kind if isinstance(value, Struct) else type(value).__name__
+    return {"value": _named(value), "type": kind}
+
+
+def _named(value: Any) -> Any:
+    """Enumeration members by name, however deep."""
+    if isinstance(value, IntEnum):
+        return value.name
+    if isinstance(value, Mapping):
+        return {key: _named(part) for key, part in value.items()}
+    return [_named(part) for part in value] if isinstance(value, (list, tuple)) else value
+
+
+@lru_cache(maxsize=1)
+def _rules() -> dict[str, list[dict[str, Any]]]:
+    return read_yaml(CATALOGUE / "rules.yaml").data
+
+
+def control_rules(home: Home, state: Any) -> dict[str, Any]:
+    """Which devices move a room variable, and how. Strict, PM10 goes by the name of air quality alone."""
+    known = state if home.plan.strict else AIR_QUALITY.get(state, state)
+    if not isinstance(state, str) or known not in _rules():
+        raise Failure("VALIDATION_ERROR", f"state is one of {', '.join(_rules())}")
+    return {"state": state, "control_rules": json.dumps(_rules()[known])}

@@ -1,0 +1,208 @@
+"""The agent's tools: schemas, checks of parameter names, and the envelope around each result.
+
+Invariants: `call` never raises on an agent's arguments; a call whose envelope has a code other than 200 changed
+nothing. Strict, a refusal is what an HTTP client makes of it: class and URL, no reason.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+from urllib.parse import quote, urlencode
+
+from envs.simuhome import load, queries, service, workflows
+from envs.simuhome.documents import DocumentsError, search
+from envs.simuhome.home import Home
+from envs.simuhome.results import Failure, http_refusal, need, plain_refusal, refusal, success
+
+BASE_URL = "http://127.0.0.1:8000/api"
+Arguments = Mapping[str, Any]
+ANY = ("boolean", "integer", "number", "string", "array", "object", "null")
+
+
+@dataclass(frozen=True)
+class Tool:
+    """A tool. `route` is its path in the service; `query` says that arguments go into the URL as well."""
+
+    name: str
+    description: str
+    act: Callable[[Home, Arguments], Any]
+    route: str
+    parameters: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    optional: tuple[str, ...] = ()
+    query: bool = False
+    checked: bool = True  # parameter names are looked at
+
+    @property
+    def required(self) -> tuple[str, ...]:
+        return tuple(name for name in self.parameters if name not in self.optional)
+
+    def schema(self) -> dict[str, Any]:
+        """As an OpenAI function."""
+        properties = {name: dict(schema) for name, schema in self.parameters.items()}
+        parameters = {"type": "object", "properties": properties, "required": list(self.required)}
+        function = {"name": self.name, "description": self.description, "parameters": parameters}
+        return {"type": "function", "function": function}
+
+    def url(self, arguments: Arguments, base: str) -> str:
+        path = self.route.format_map({key: quote(str(value), safe="") for key, value in arguments.items()})
+        given = {name: arguments[name] for name in self.parameters if name in arguments}
+        return f"{base}{path}" + (f"?{urlencode(given)}" if self.query and given else "")
+
+    def refused(self, arguments: Arguments) -> dict[str, Any] | None:
+        """Why the names of the parameters are wrong."""
+        if not self.checked:
+            return None
+        if missing := [name for name in self.required if name not in arguments]:
+            detail = f"Missing required arguments: {', '.join(missing)}"
+            return refusal(400, "VALIDATION_ERROR", "MISSING_PARAMETERS", detail)
+        foreign = [str(name) for name in arguments if name not in self.parameters]
+        if self.required and foreign:
+            detail = f"Invalid parameters: {', '.join(foreign)}. Allowed: {sorted(self.parameters)}"
+            return refusal(400, "VALIDATION_ERROR", "INVALID_PARAMETERS", detail)
+        return None
+
+
+def call(home: Home, name: str, arguments: Arguments, base_url: str = BASE_URL) -> dict[str, Any]:
+    """Call a tool by name; the result as the agent's program gets it."""
+    tool = TOOLS.get(name)
+    if tool is None:
+        return {"error": f"Unknown tool '{name}'"}
+    if refused := tool.refused(arguments):
+        return refused
+    if not tool.checked and "device_id" not in arguments:
+        return {"error": "'device_id'"}
+    try:
+        limit = home.plan.max_ticks
+        need(limit is None or home.tick < limit, "CONNECTION_ERROR", "the home's time is up")
+        return success(tool.act(home, arguments))
+    except DocumentsError as error:
+        return refusal(500, "INTERNAL_ERROR", "INTERNAL_ERROR", str(error))
+    except Failure as failure:
+        return http_refusal(failure, tool.url(arguments, base_url)) if home.plan.strict else plain_refusal(failure)
+
+
+def failed(result: Mapping[str, Any]) -> bool:
+    return "error" in result and result["error"] is not None
+
+
+def _read(function: Callable[..., Any], *names: str) -> Callable[[Home, Arguments], Any]:
+    return lambda home, arguments: function(home, *(arguments[name] for name in names))
+
+
+def _execute(home: Home, arguments: Arguments) -> Any:
+    return service.execute(home, **service.conformed(dict(arguments)))
+
+
+def _write(home: Home, arguments: Arguments) -> Any:
+    return service.write(home, **service.conformed(dict(arguments)))
+
+
+def _list(home: Home, arguments: Arguments) -> Any:
+    return workflows.listed(home, *(arguments.get(name) for name in ("status", "from_time", "to_time")))
+
+
+TEXT = {"type": "string"}
+DEVICE = {"type": "string", "description": "the device's id"}
+ENDPOINT = {"type": "integer", "description": "the endpoint that holds the cluster"}
+CLUSTER = {"type": "string", "description": "the cluster's name"}
+TIME = {"type": "string", "description": "YYYY-MM-DD HH:MM:SS"}
+ROOM = {"type": "string", "description": "the room's id"}
+FLOW = {"type": "string", "description": "the workflow's id"}
+STEP = {
+    "type": "object",
+    "properties": {
+        "tool": {"type": "string", "enum": ["execute_command", "write_attribute"]},
+        "args": {"type": "object", "description": "the tool's arguments"},
+    },
+    "required": ["tool", "args"],
+}
+PLACE = {"device_id": DEVICE, "endpoint_id": ENDPOINT, "cluster_id": CLUSTER}
+
+ALL = (
+    Tool("get_rooms", "List the rooms of the home.", _read(queries.rooms), "/rooms"),
+    Tool(
+        "get_room_devices", "List the devices of a room with their types.",
+        _read(queries.room_devices, "room_id"), "/rooms/{room_id}/devices", {"room_id": ROOM},
+    ),
+    Tool(
+        "get_room_states", "Read a room's temperature, humidity (both in hundredths), illuminance (lux) and PM10.",
+        _read(queries.room_states, "room_id"), "/rooms/{room_id}/states", {"room_id": ROOM},
+    ),
+    Tool("get_home_state", "Read the whole home: time, rooms, devices.", _read(queries.home_state), "/home/state"),
+    Tool(
+        "get_device_structure", "Read a device's endpoints, clusters, typed attributes and commands.",
+        _read(queries.structure, "device_id"), "/devices/{device_id}/structure", {"device_id": DEVICE}, checked=False,
+    ),
+    Tool(
+        "get_all_attributes", "Read all attributes of a device.",
+        _read(queries.all_attributes, "device_id"), "/devices/{device_id}/attributes", {"device_id": DEVICE},
+    ),
+    Tool(
+        "get_attribute", "Read one attribute of a device.",
+        _read(queries.attribute, "device_id", "endpoint_id", "cluster_id", "attribute_id"),
+        "/devices/{device_id}/attributes/{endpoint_id}/{cluster_id}/{attribute_id}", {**PLACE, "attribute_id": TEXT},
+    ),
+    Tool(
+        "execute_command", "Run a command of a cluster of a device.", _execute, "/devices/{device_id}/commands",
+        {**PLACE, "command_id": TEXT, "args": {"type": "object", "description": "the command's arguments, {} for none"}},
+    ),
+    Tool(
+        "write_attribute", "Set an attribute of a device.", _write, "/devices/{device_id}/attributes/write",
+        {**PLACE, "attribute_id": TEXT, "value": {"type": list(ANY), "description": "the new value"}},
+    ),
+    Tool(
+        "schedule_workflow", "Register steps to be done in order at a virtual time to come. They are not checked.",
+        _read(workflows.schedule, "start_time", "steps"), "/schedule/workflow",
+        {"start_time": TIME, "steps": {"type": "array", "items": STEP, "minItems": 1}},
+    ),
+    Tool(
+        "get_workflow_status", "Read how far a workflow has come.",
+        _read(workflows.status, "workflow_id"), "/schedule/workflow/{workflow_id}/status", {"workflow_id": FLOW},
+    ),
+    Tool(
+        "get_workflow_list", "List workflows, all or some.", _list, "/schedule/workflows",
+        {"status": {"type": "string", "enum": list(workflows.STATUSES)}, "from_time": TIME, "to_time": TIME},
+        optional=("status", "from_time", "to_time"), query=True,
+    ),
+    Tool(
+        "cancel_workflow", "Cancel a workflow that is still to come.",
+        _read(workflows.cancel, "workflow_id"), "/schedule/workflow/{workflow_id}/cancel", {"workflow_id": FLOW},
+    ),
+    Tool("get_current_time", "Read the virtual time.", lambda home, _: {"now": home.now}, "/time"),
+    Tool(
+        "get_environment_control_rules", "Read which devices move a room variable, and how.",
+        _read(queries.control_rules, "state"), "/environment/control_rules/{state}",
+        {"state": {"type": "string", "enum": ["temperature", "humidity", "air_quality", "illuminance"]}}, query=True,
+    ),
+    Tool(
+        "get_cluster_doc", "Search what is written about clusters, their attributes and commands.",
+        lambda home, arguments: {"text": search(arguments["query"], arguments["top_k"])}, "",
+        {"query": TEXT, "top_k": {"type": "integer", "minimum": 1, "description": "how many passages"}},
+    ),
+    Tool(
+        "add_device", "Put a new device in a room.",
+        _read(load.add_device, "room_id", "device_type", "device_id"), "/devices/add",
+        {"room_id": ROOM, "device_type": TEXT, "device_id": DEVICE},
+    ),
+    Tool(
+        "remove_device", "Take a device out of the home.",
+        _read(load.remove_device, "device_id"), "/devices/{device_id}", {"device_id": DEVICE},
+    ),
+    Tool(
+        "set_tick_interval", "Set how many virtual seconds a tick takes.",
+        _read(load.set_tick_interval, "tick_interval"), "/simulation/tick_interval",
+        {"tick_interval": {"type": "number", "description": "above 0"}},
+    ),
+    Tool("finish", "End the task with an answer to the user.", lambda home, _: None, "", {"answer": TEXT}),
+)  # fmt: skip
+TOOLS = {tool.name: tool for tool in ALL}
+TOOLSETS = {
+    "released": tuple(TOOLS),
+    "paper": (
+        "finish", "execute_command", "write_attribute", "get_all_attributes", "get_attribute", "get_device_structure",
+        "get_rooms", "get_room_devices", "get_room_states", "get_cluster_doc", "schedule_workflow", "get_current_time",
+        "get_workflow_list",
+    ),
+}  # fmt: skip

@@ -1,0 +1,176 @@
+"""Workflows: steps that act at a virtual time, in order, the first that fails ending them.
+
+Invariants: a record is immutable, a change replaces it; ids are UUIDs made from the home and the number of the
+registration, so that equal homes name alike; a step acts wholly or not at all.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import uuid
+from dataclasses import dataclass, replace
+from datetime import datetime
+from functools import cached_property
+from typing import Any
+
+from envs.simuhome import service
+from envs.simuhome.config import TIME_FORMAT
+from envs.simuhome.home import Home, text_hash
+from envs.simuhome.results import Failure, need
+
+STATUSES = ("pending", "running", "completed", "failed", "cancelled")
+MOST = 1000
+KEYS = {
+    "execute_command": {"device_id", "endpoint_id", "cluster_id", "command_id", "args"},
+    "write_attribute": {"device_id", "endpoint_id", "cluster_id", "attribute_id", "value"},
+}
+
+
+@dataclass(frozen=True)
+class Workflow:
+    """A registration. `steps` is JSON text: it is never changed, and hashes by its content."""
+
+    id: str
+    due: int
+    start_time: str
+    steps: str
+    total: int
+    description: str | None = None
+    status: str = "pending"
+    current_step: int = 0
+    error: str | None = None
+
+    @cached_property
+    def text(self) -> str:
+        """All of it, for a home's key."""
+        return repr(self)
+
+    def record(self) -> dict[str, Any]:
+        return {
+            "workflow_id": self.id,
+            "description": self.description,
+            "start_time": self.start_time,
+            "status": self.status,
+            "current_step": self.current_step,
+            "total_steps": self.total,
+            "error": self.error,
+        }
+
+
+def parse_time(text: Any) -> datetime:
+    try:
+        return datetime.strptime(text, TIME_FORMAT)
+    except (TypeError, ValueError):
+        raise Failure("VALIDATION_ERROR", f"{text!r} is no time like 2025-01-31 18:00:00") from None
+
+
+def schedule(home: Home, start_time: Any, steps: Any, description: Any = None) -> dict[str, Any]:
+    """Register a workflow; what its steps name is not looked at until they act."""
+    _check_steps(start_time, steps)
+    for step in steps:
+        need(step["tool"] in KEYS, "VALIDATION_ERROR", f"a workflow cannot call {step['tool']!r}")
+    seconds = (parse_time(start_time) - home.plan.base_time).total_seconds()
+    need(seconds > home.seconds, "VALIDATION_ERROR", "start_time is not in the future")
+    pending = sum(flow.status == "pending" for flow in home.workflows)
+    need(pending < MOST, "VALIDATION_ERROR", f"{MOST} workflows are waiting already")
+    number = text_hash(f"{home.plan.digest} {len(home.workflows)}")
+    text = json.dumps([{"tool": step["tool"], "args": step["args"]} for step in steps])
+    due = round(10 * (seconds - home.offset)) if home.interval == 0.1 else math.ceil((seconds - home.offset) / home.interval)
+    flow = Workflow(str(uuid.UUID(int=number, version=4)), due, start_time, text, len(steps), description)
+    home.workflows = (*home.workflows, flow)
+    return {"workflow_id": flow.id}
+
+
+def _check_steps(start_time: Any, steps: Any) -> None:
+    need(isinstance(start_time, str), "SCHEMA_ERROR", "start_time is a text")
+    need(isinstance(steps, list) and steps, "SCHEMA_ERROR", "steps is a list that is not empty")
+    for step in steps:
+        whole = isinstance(step, dict) and isinstance(step.get("tool"), str) and isinstance(step.get("args"), dict)
+        need(whole, "SCHEMA_ERROR", "a step has a tool (text) and args (an object)")
+
+
+def _find(home: Home, workflow_id: Any) -> Workflow:
+    flow = next((flow for flow in home.workflows if flow.id == workflow_id), None)
+    need(flow, "VALIDATION_ERROR", f"there is no workflow {workflow_id!r}")
+    return flow
+
+
+def status(home: Home, workflow_id: Any) -> dict[str, Any]:
+    return _find(home, workflow_id).record()
+
+
+def listed(home: Home, status: Any = None, from_time: Any = None, to_time: Any = None) -> list[dict[str, Any]]:
+    need(status is None or status in STATUSES, "VALIDATION_ERROR", f"status is one of {', '.join(STATUSES)}")
+    start = None if from_time is None else parse_time(from_time)
+    end = None if to_time is None else parse_time(to_time)
+    need(start is None or end is None or start <= end, "VALIDATION_ERROR", "from_time is later than to_time")
+    records = []
+    for flow in home.workflows:
+        at = parse_time(flow.start_time)
+        if (status is None or flow.status == status) and (start is None or at >= start) and (end is None or at <= end):
+            records.append({key: value for key, value in flow.record().items() if key != "error"})
+    return records
+
+
+def cancel(home: Home, workflow_id: Any) -> dict[str, Any]:
+    flow = _find(home, workflow_id)
+    data = {"workflow_id": flow.id, "status": "cancelled"}
+    if flow.status == "cancelled":
+        return data | {"message": "It was cancelled before"}
+    need(flow.status == "pending", "VALIDATION_ERROR", f"the workflow is {flow.status}")
+    _put(home, replace(flow, status="cancelled"))
+    return data
+
+
+def _put(home: Home, flow: Workflow) -> None:
+    home.workflows = tuple(flow if flow.id == old.id else old for old in home.workflows)
+
+
+def next_due(home: Home) -> int | None:
+    return min((flow.due for flow in home.workflows if flow.status == "pending"), default=None)
+
+
+def run_due(home: Home, live: bool) -> None:
+    """Run what is due, by time and then in order of registration."""
+    due = [flow for flow in home.workflows if flow.status == "pending" and flow.due <= home.tick]
+    for flow in sorted(due, key=lambda flow: flow.due):
+        _run(home, flow, live)
+
+
+class Malformed(Exception):
+    """A step that the reference's scheduler chokes on."""
+
+
+def _run(home: Home, flow: Workflow, live: bool) -> None:
+    for number, step in enumerate(json.loads(flow.steps)):
+        try:
+            home.attempt(lambda step=step: _act(home, step["tool"], step["args"]))
+        except Failure as failure:
+            return _put(home, replace(flow, status="failed", error=failure.label))
+        except Malformed as wrong:
+            if not home.plan.strict:
+                return _put(home, replace(flow, status="failed", error=str(wrong)))
+            _put(home, replace(flow, status="running"))  # its own slip: for ever
+            if not live:
+                raise Failure("INTERNAL_ERROR", str(wrong)) from None
+            return None
+        flow = replace(flow, current_step=number)
+    return _put(home, replace(flow, status="completed"))
+
+
+def _act(home: Home, tool: str, args: dict[str, Any]) -> None:
+    optional = {"args"}
+    if set(args) - KEYS[tool] or KEYS[tool] - optional - set(args):
+        raise Malformed(f"{tool} takes {', '.join(sorted(KEYS[tool]))}")
+    if not home.plan.strict:
+        args = service.conformed(args)
+    if tool == "execute_command":
+        service.execute(home, **({"args": {}} | args))
+        return
+    try:
+        service.write(home, **args)
+    except Failure as failure:
+        if failure.type == "INTERNAL_ERROR":
+            raise Malformed(failure.label) from None
+        raise

@@ -1,0 +1,162 @@
+"""What a run of a suite says, for people: a terminal table, CSV, and one HTML page (`homerl.view.bench`).
+
+Invariants: every figure is the score's or follows from the results; the papers' own figures stand beside ours, marked
+as printed, and are never mixed with them.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from rich.console import Group
+from rich.table import Table
+
+from envs.documents import InputError, read_yaml, write_atomic
+from homerl.trajectory import read_rows
+
+Row = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class BenchReport:
+    """A run's folder, read. `run` is what was asked for, `score` what came of it."""
+
+    folder: Path
+    run: Row
+    score: Row
+    results: tuple[Row, ...]
+
+    @classmethod
+    def read(cls, folder: Path) -> BenchReport:
+        """The run in a folder, or `InputError` where there is none."""
+        if not (folder / "score.json").is_file():
+            raise InputError("there are no results", str(folder), "run the suite first: homerl bench run")
+        run, score = (json.loads((folder / name).read_text()) for name in ("run.json", "score.json"))
+        return cls(folder, run, score, tuple(read_rows(folder / "results.jsonl")))
+
+    @property
+    def suite(self) -> str:
+        """The suite that the instances say they are of, or else the name of their file."""
+        first = self.results[0]["id"] if self.results else ""
+        named = next((name for name in printed() if first.startswith(name)), None)
+        return named or Path(self.run["suite"]).name.removesuffix(".xz").removesuffix(".jsonl")
+
+    @property
+    def model(self) -> str:
+        return self.run.get("served") or self.run["model"]
+
+    @property
+    def setting(self) -> str:
+        return self.run["setting"]
+
+    @property
+    def left_out(self) -> int:
+        """Episodes that say nothing of the agent."""
+        return len(self.results) - self.score["n"]
+
+    @property
+    def cost(self) -> float | None:
+        """What the tokens cost, if prices were given."""
+        if not self.run.get("prices"):
+            return None
+        paid = zip(self.run["prices"], ("prompt_tokens", "tokens"))
+        return sum(price * sum(row.get(key, 0) for row in self.results) / 1e6 for price, key in paid)
+
+    def printed(self) -> tuple[list[str], list[Row]]:
+        """The paper's categories and rows for this suite and setting."""
+        known = printed().get(self.suite)
+        if known is None:
+            return [], []
+        return known["categories"], [row for row in known["rows"] if row["setting"] == self.setting]
+
+
+@lru_cache
+def printed() -> dict[str, Any]:
+    """The papers' figures."""
+    return read_yaml(Path(__file__).parent / "printed.yaml").data
+
+
+def write_report(folder: Path) -> Group:
+    """Write `report.csv` and `report.html` beside the results; return tables for the terminal."""
+    from homerl.view.bench import render
+
+    report = BenchReport.read(folder)
+    write_atomic(folder / "report.csv", as_csv(report))
+    write_atomic(folder / "report.html", render(report).encode("utf-8", "replace"))
+    return tables(report)
+
+
+def as_csv(report: BenchReport) -> str:
+    """One row a group: overall, each category, subcategory and size."""
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(["suite", "model", "setting", "group", "value", "n", "success", "low", "high"])
+    for group, value, row in groups(report.score):
+        fixed = [report.suite, report.model, report.setting, group, value, row["n"]]
+        writer.writerow([*fixed, *(f"{share:.6f}" for share in (row["success"], *row["interval"]))])
+    return text.getvalue()
+
+
+def groups(score: Row) -> list[tuple[str, str, Row]]:
+    """(group, value, n with success and interval) of the whole and of its parts."""
+    found = [("overall", "", score)] if "success" in score else []
+    for label in ("category", "subcategory", "size"):
+        found += [(label, value, row) for value, row in score.get(f"by_{label}", {}).items()]
+    return found
+
+
+def tables(report: BenchReport) -> Group:
+    """For the terminal: success by group, what went wrong, and the paper's rows."""
+    found = [_success(report)]
+    if report.score.get("errors"):
+        found.append(_errors(report))
+    categories, rows = report.printed()
+    if rows:
+        found.append(_printed(report, categories, rows))
+    return Group(*found, f"{report.folder / 'report.html'}")
+
+
+def _success(report: BenchReport) -> Table:
+    score = report.score
+    table = Table("", "n", "success %", "95 %", title=f"{report.suite}, {report.setting}: {report.model}")
+    group = None
+    for label, value, row in groups(score):
+        if group not in (None, label):
+            table.add_section()
+        group = label
+        low, high = row["interval"]
+        name = value.replace("_", " ") or "overall"
+        table.add_row(name, str(row["n"]), f"{100 * row['success']:.1f}", f"{100 * low:.1f} to {100 * high:.1f}")
+    notes = [f"{score.get('tool_calls', 0):.2f} tool calls", f"{score.get('tokens', 0):.0f} tokens a task"]
+    notes += [f"{report.left_out} left out: nobody's failure"] if report.left_out else []
+    notes += [f"cost {report.cost:.2f}"] if report.cost is not None else []
+    notes += [f"pass^{k} {100 * share:.1f} %" for k, share in score.get("pass_hat", {}).items()]
+    table.caption = ", ".join(notes)
+    return table
+
+
+def _errors(report: BenchReport) -> Table:
+    failed = sum(report.score["errors"].values())
+    table = Table("error", "", "n", "%", title="why instances failed")
+    for name, count in report.score["errors"].items():
+        dimension, _, kind = name.partition(": ")
+        table.add_row(dimension, kind, str(count), f"{100 * count / failed:.1f}")
+    return table
+
+
+def _printed(report: BenchReport, categories: Sequence[str], rows: Sequence[Row]) -> Table:
+    table = Table("success %", *categories, "overall", title="beside the paper's figures, as printed")
+    by = report.score.get("by_category", {})
+    ours = [f"{100 * by[name]['success']:.1f}" if name in by else "" for name in categories]
+    table.add_row(f"[bold]{report.model}[/]", *ours, f"{100 * report.score.get('success', 0):.1f}")
+    table.add_section()
+    for row in sorted(rows, key=lambda row: -row["overall"]):
+        table.add_row(f"{row['model']} (printed)", *(f"{value:.1f}" for value in row["categories"]), f"{row['overall']:.1f}")
+    return table

@@ -1,0 +1,66 @@
+"""Φ: what a blueprint asks for, and when each goal is met.
+
+Goals on the home (conditions, automations) are functions of its state, and may be undone. Goals on the dialogue
+(answers, questions asked back) are met by an agent's words, and stay met.
+
+Invariants: pure; nothing here draws on chance or on a model's opinion.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+
+from envs.homeenv.conditions import Condition, compile_condition
+from envs.homeenv.home import Home
+from homerl.blueprints.answers import answers
+from homerl.blueprints.blueprint import Blueprint, Intent
+from homerl.blueprints.rules import fulfils
+
+
+@dataclass(frozen=True)
+class Heard:
+    """What agents have said so far: the intents that were answered, and those that were asked about in time."""
+
+    answered: frozenset[int] = frozenset()
+    asked: frozenset[int] = frozenset()
+
+    def after(self, intent: Intent, text: str, question: bool, untouched: bool) -> Heard:
+        """With one more message, said while the user spoke of `intent`; `untouched` says that nothing was done yet."""
+        answered, asked = self.answered, self.asked
+        if question and intent.clarify and untouched:
+            asked |= {intent.id}
+        if not question and intent.answer is not None and answers(intent.answer, text):
+            answered |= {intent.id}
+        return Heard(answered, asked)
+
+
+@dataclass(frozen=True)
+class Goal:
+    """One item of Φ."""
+
+    intent: int
+    met: Callable[[Home, Heard], bool] = field(compare=False)
+
+
+def goals(blueprint: Blueprint, start: Home) -> tuple[Goal, ...]:
+    """All goals in the order of the intents, or `InputError` where one does not fit the home."""
+    return tuple(goal for intent in blueprint.intents for goal in _goals_of(intent, start))
+
+
+def keeps(blueprint: Blueprint, start: Home) -> tuple[Condition, ...]:
+    """What must hold all the while."""
+    return tuple(compile_condition(text, start.plan) for intent in blueprint.intents for text in intent.keeps)
+
+
+def _goals_of(intent: Intent, start: Home) -> Iterator[Goal]:
+    id = intent.id
+    if intent.clarify:
+        yield Goal(id, lambda home, heard: id in heard.asked)
+    for text in intent.conditions:
+        condition = compile_condition(text, start.plan)
+        yield Goal(id, lambda home, heard, condition=condition: condition.holds(home))
+    if (wanted := intent.automation) is not None:
+        yield Goal(id, lambda home, heard: fulfils(home, start, wanted))
+    if intent.answer is not None:
+        yield Goal(id, lambda home, heard: id in heard.answered)

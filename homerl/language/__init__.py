@@ -1,0 +1,1 @@
+"""What is meant, put into words: meanings know no language, grammars know no home."""

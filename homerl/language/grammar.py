@@ -1,0 +1,177 @@
+"""Grammars: frames in hassil's template language, drawn at random.
+
+`(one|other)` is a choice, `[this]` may be left out, `{slot}` is filled in, `<rule>` is one of a rule's templates. A
+frame belongs to a key (`turn_on`, `complaint.dark`) and to one or both styles. The most usual comes first: at
+temperature 1 the k-th has the weight 1/k (Zipf), at 0 the first alone is said.
+
+Invariants: a draw is a pure function of its generator; a language is one folder of YAML files, in which no key stands
+twice; every frame is in one half, by a hash of its text, unless a key has too few to hold one out.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import random
+from collections.abc import Iterator, Mapping, Sequence
+from functools import lru_cache
+from pathlib import Path
+from typing import Literal
+
+from hassil.expression import Alternative, ListReference, Permutation, RuleReference, TextChunk
+from hassil.expression import Sequence as Parts
+from hassil.parse_expression import parse_sentence
+from hassil.parser import ParseError
+
+from envs.documents import Document, InputError, read_yaml, validate
+from envs.homeenv.types import Model
+
+Style = Literal["clear", "colloquial"]
+Half = Literal["train", "heldout", "any"]  # which frames may be used
+SHIPPED = Path(__file__).parent
+HELD_OUT = 4  # one frame of so many is kept for evaluation
+FEWEST = 3  # frames of a key of which one can be held out
+SAID = 0.5  # chance that what may be left out is said, at temperature 1
+
+
+class Styles(Model):
+    """The frames of a key by style; what stands under `any` serves both."""
+
+    clear: tuple[str, ...] = ()
+    colloquial: tuple[str, ...] = ()
+    any: tuple[str, ...] = ()
+
+
+class GrammarFile(Model):
+    """One file of a language: rules for all of its files, and frames by key."""
+
+    rules: dict[str, tuple[str, ...]] = {}
+    frames: dict[str, tuple[str, ...] | Styles] = {}
+
+
+class Grammar:
+    """A language's frames, parsed."""
+
+    def __init__(self, language: str, documents: Sequence[Document]) -> None:
+        self.language = language
+        self.rules: dict[str, tuple[Parts, ...]] = {}
+        self._frames: dict[tuple[str, str], tuple[tuple[str, Parts], ...]] = {}
+        for document in documents:
+            self._add(validate(GrammarFile, document), document)
+        self._refuse_unknown_rules()
+
+    def _add(self, file: GrammarFile, document: Document) -> None:
+        for name, texts in file.rules.items():
+            if name in self.rules:
+                raise InputError(f"rule '{name}' is given twice", document.where(("rules", name)), "rename one of them")
+            self.rules[name] = tuple(_parse(text, document, ("rules", name)) for text in texts)
+        for key, given in file.frames.items():
+            if (key, "clear") in self._frames:
+                raise InputError(f"'{key}' is given twice", document.where(("frames", key)), "put its frames in one place")
+            styles = given if isinstance(given, Styles) else Styles(any=given)
+            for style in ("clear", "colloquial"):
+                texts = (*getattr(styles, style), *styles.any)
+                self._frames[key, style] = tuple((text, _parse(text, document, ("frames", key))) for text in texts)
+
+    def _refuse_unknown_rules(self) -> None:
+        parsed = [parts for frames in self._frames.values() for _, parts in frames]
+        for parts in (*parsed, *(rule for rules in self.rules.values() for rule in rules)):
+            if unknown := [name for name in _rule_names(parts) if name not in self.rules]:
+                raise InputError(
+                    f"there is no rule <{unknown[0]}>", f"the grammar of '{self.language}'", "write it under `rules`"
+                )
+
+    def __contains__(self, key: str) -> bool:
+        return bool(self._frames.get((key, "clear")) or self._frames.get((key, "colloquial")))
+
+    def keys(self) -> list[str]:
+        """Every key that has frames."""
+        return sorted({key for key, _ in self._frames})
+
+    def frames(self, key: str, style: Style, half: Half = "any") -> list[tuple[str, Parts]]:
+        """The frames of a key, most usual first; those of the other style where it has none."""
+        found = self._frames.get((key, style)) or self._frames.get((key, "colloquial")) or self._frames.get((key, "clear"))
+        if not found:
+            raise KeyError(f"the grammar of '{self.language}' has no frame for '{key}'")
+        return [frame for frame in found if half == "any" or half in halves_of(frame[0], [f[0] for f in found])]
+
+    def plain(self, key: str) -> str:
+        """The most usual frame of a key without slots."""
+        return self.draw(key, {}, random.Random(0), "clear", "any", 0.0)
+
+    def plain_all(self, key: str) -> list[str]:
+        """All frames of a key without choices and slots."""
+        return [text for text, _ in self.frames(key, "clear")]
+
+    def draw(
+        self, key: str, slots: Mapping[str, str], rng: random.Random, style: Style, half: Half, temperature: float
+    ) -> str:
+        """A frame of the key, its choices made and its slots filled."""
+        frames = self.frames(key, style, half)
+        parts = frames[pick(len(frames), rng, temperature)][1]
+        try:
+            return " ".join("".join(self._words(parts, slots, rng, temperature)).split())
+        except KeyError as missing:
+            raise KeyError(f"a frame of '{key}' ({self.language}) has the slot {missing}, which is not given") from None
+
+    def _words(self, item: object, slots: Mapping[str, str], rng: random.Random, temperature: float) -> Iterator[str]:
+        match item:
+            case TextChunk(text=text):
+                yield text
+            case ListReference(list_name=name):
+                yield slots[name]
+            case RuleReference(rule_name=name):
+                rule = self.rules[name]
+                yield from self._words(rule[pick(len(rule), rng, temperature)], slots, rng, temperature)
+            case Alternative(is_optional=True, items=items):
+                if rng.random() < SAID * temperature:
+                    yield from self._words(items[pick(len(items) - 1, rng, temperature)], slots, rng, temperature)
+            case Alternative(items=items):
+                yield from self._words(items[pick(len(items), rng, temperature)], slots, rng, temperature)
+            case Parts(items=items) | Permutation(items=items):
+                for part in items:
+                    yield from self._words(part, slots, rng, temperature)
+
+
+def pick(count: int, rng: random.Random, temperature: float) -> int:
+    """An index below `count`, small ones more often: Zipf's law, sharpened by the temperature."""
+    if count == 1 or temperature == 0:
+        return 0
+    return rng.choices(range(count), [(1 / rank) ** (1 / temperature) for rank in range(1, count + 1)])[0]
+
+
+def halves_of(text: str, texts: Sequence[str]) -> tuple[str, ...]:
+    """The halves that a frame is in, given all frames of its key."""
+    if len(texts) < FEWEST:
+        return ("train", "heldout")
+    held_out = sorted(texts, key=_hash)[: max(1, len(texts) // HELD_OUT)]
+    return ("heldout",) if text in held_out else ("train",)
+
+
+def _hash(text: str) -> bytes:
+    return hashlib.blake2b(text.encode(), digest_size=8).digest()
+
+
+def _parse(text: str, document: Document, key: tuple) -> Parts:
+    try:
+        return parse_sentence(text).expression
+    except ParseError as error:
+        raise InputError(
+            f"'{text}' is no template: {error}", document.where(key), "see hassil's template language"
+        ) from None
+
+
+def _rule_names(item: object) -> Iterator[str]:
+    if isinstance(item, RuleReference):
+        yield item.rule_name
+    for part in getattr(item, "items", ()):
+        yield from _rule_names(part)
+
+
+@lru_cache
+def grammar(language: str) -> Grammar:
+    """The grammar that comes with homerl."""
+    files = sorted((SHIPPED / language).glob("*.yaml"))
+    if not files:
+        known = sorted(path.name for path in SHIPPED.iterdir() if any(path.glob("*.yaml")))
+        raise InputError(f"there is no grammar for '{language}'", "language", f"known: {', '.join(known)}")
+    return Grammar(language, [read_yaml(path) for path in files])

@@ -1,0 +1,102 @@
+"""What is meant, before it is put into words: the same in every language.
+
+A `Meaning` says itself through a `Speaker`, which knows the language. The parts that all families share are here
+(devices referred to, acts, comparisons); what one family alone means stands in its own file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal, Protocol
+
+from envs.homeenv.home import Device, Room
+from envs.homeenv.types import ValueType
+
+if TYPE_CHECKING:
+    from homerl.language.speaker import Speaker
+
+Operator = Literal["==", "!=", "<", "<=", ">", ">="]
+
+
+class Meaning(Protocol):
+    """Something to say."""
+
+    def words(self, speaker: Speaker) -> str: ...
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """`attribute` is the last word of a dotted path; `type` gives the unit."""
+
+    attribute: str
+    operator: Operator
+    value: Any
+    type: ValueType
+
+
+@dataclass(frozen=True)
+class Rank:
+    """The first `count` by an attribute, from the highest or the lowest."""
+
+    count: int
+    attribute: str
+    highest: bool
+
+
+@dataclass(frozen=True)
+class Target:
+    """Devices as a person refers to them, and which they are.
+
+    By name (one device, `kind` None): "the kitchen wall light". By kind: "all lights in the kitchen", narrowed by
+    rooms, a floor, exceptions, a comparison (`where`), a comparison that some device of the room meets (`rooms_where`,
+    with that device's kind), or a rank. `pronoun`: "it", "them". `part` is the component meant ("light", or "").
+    """
+
+    devices: tuple[Device, ...]
+    kind: str | None = None
+    rooms: tuple[Room, ...] = ()
+    floor: int | None = None
+    excluding: tuple[Room, ...] = ()
+    where: Comparison | None = None
+    rooms_where: tuple[str, Comparison] | None = None
+    rank: Rank | None = None
+    pronoun: bool = False
+    part: str = ""
+
+    @property
+    def many(self) -> bool:
+        return len(self.devices) > 1 or (self.kind is not None and (self.rank is None or self.rank.count > 1))
+
+    @classmethod
+    def of(cls, device: Device, part: str = "") -> Target:
+        """One device, by its room and name."""
+        return cls((device,), part=part)
+
+
+@dataclass(frozen=True)
+class Act:
+    """A service called on a target. `service` is the last word of its path; `value` what is said of its argument."""
+
+    service: str
+    target: Target
+    value: Any = None
+    type: ValueType | None = None
+
+    def words(self, speaker: Speaker) -> str:
+        return speaker.act(self)
+
+
+@dataclass(frozen=True)
+class Command:
+    """Acts asked for in one request."""
+
+    acts: tuple[Act, ...]
+
+    def words(self, speaker: Speaker) -> str:
+        return speaker.join([speaker.act(act) for act in self.acts])
+
+
+def named(devices: Sequence[Device]) -> list[Target]:
+    """Each by its name."""
+    return [Target.of(device) for device in devices]

@@ -1,0 +1,99 @@
+"""SimuHome's speed, the ticking oracle's beside it. Run with: scripts/benchmark -k simuhome"""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+
+from envs.simuhome import load, passage, tools, workflows
+from envs.simuhome.config import TIME_FORMAT
+from envs.simuhome.home import Home
+from envs.simuhome.spec import device_types
+from tests.envs.simuhome.oracle import Ticking
+
+ON = {"1.OnOff.OnOff": True}
+RUNNING = ON | {"1.OperationalState.OperationalState": 1, "1.OperationalState.CurrentPhase": 0}
+STATES = {
+    "air_conditioner": ON | {"1.Thermostat.SystemMode": 3, "1.FanControl.PercentCurrent": 60},
+    "heat_pump": {"4.Thermostat.SystemMode": 4},
+    **{kind: ON | {"1.FanControl.PercentCurrent": 50} for kind in ("fan", "air_purifier", "humidifier", "dehumidifier")},
+    "dimmable_light": ON | {"1.LevelControl.CurrentLevel": 100},
+    **{
+        kind: RUNNING | {"1.OperationalState.CountdownTime": 2700}
+        for kind in ("dishwasher", "laundry_washer", "laundry_dryer")
+    },
+}
+HOUR = 36000
+each_mode = pytest.mark.parametrize("strict", [True, False], ids=["strict", "mended"])
+
+
+def home_of_30(strict: bool = True, flows: int = 20) -> Home:
+    """Five rooms, 30 devices of all types, most of them at work, and workflows through the day."""
+    rooms = {f"room_{i}": {"devices": [], "state": {"temperature": 2600 + 10 * i}} for i in range(5)}
+    kinds = [kind for kind in device_types() if kind != "electrical_sensor"]
+    for number in range(30):
+        kind = kinds[number % len(kinds)]
+        device = {"device_id": f"{kind}_{number}", "device_type": kind, "attributes": STATES.get(kind, {})}
+        rooms[f"room_{number % 5}"]["devices"].append(device)
+    home = load.start({"base_time": "2025-08-23 00:00:00", "rooms": rooms}, strict)
+    lamps = [device.id for device in home.plan.devices.values() if device.type.name == "on_off_light"]
+    for number in range(flows):
+        place = {"device_id": lamps[number % len(lamps)], "endpoint_id": 1, "cluster_id": "OnOff"}
+        step = {"tool": "execute_command", "args": {**place, "command_id": "Toggle", "args": {}}}
+        at = home.plan.base_time + timedelta(minutes=7 + 70 * number)
+        workflows.schedule(home, at.strftime(TIME_FORMAT), [step])
+    home.state_key()
+    return home
+
+
+@each_mode
+@pytest.mark.parametrize("hours", [1, 24])
+def test_simuhome_leap(benchmark, hours: int, strict: bool) -> None:
+    home = home_of_30(strict)
+    benchmark(lambda: passage.advance(home.fork(), hours * HOUR))
+
+
+def test_simuhome_ticking_oracle_for_a_minute(benchmark) -> None:
+    """An hour is 60 times this."""
+    home = home_of_30()
+    benchmark.pedantic(lambda: Ticking(home.fork()).advance(600), rounds=3)
+
+
+def test_simuhome_commands(benchmark) -> None:
+    """100 commands and writes, each through the tool layer and its envelope, on a fork."""
+    home = home_of_30()
+    calls = []
+    for device in home.plan.devices.values():
+        if "OnOff" in device.type.where:
+            place = {"device_id": device.id, "endpoint_id": 1, "cluster_id": "OnOff"}
+            calls.append(("execute_command", {**place, "command_id": "On", "args": {}}))
+        if "FanControl" in device.type.where:
+            place = {"device_id": device.id, "endpoint_id": 1, "cluster_id": "FanControl"}
+            calls.append(("write_attribute", {**place, "attribute_id": "PercentSetting", "value": 40}))
+    calls = (calls * 4)[:100]
+    assert len(calls) == 100
+
+    def run() -> None:
+        twin = home.fork()
+        for name, arguments in calls:
+            assert tools.call(twin, name, arguments)["error"] is None
+
+    benchmark.extra_info["operations"] = len(calls)
+    benchmark(run)
+
+
+def test_simuhome_fork(benchmark) -> None:
+    home = home_of_30()
+    benchmark(home.fork)
+
+
+def test_simuhome_state_key_after_a_call(benchmark) -> None:
+    home = home_of_30()
+    hand = home.view("on_off_light_1", "OnOff")
+
+    def run() -> None:
+        hand["OnOff"] = not hand["OnOff"]
+        home.state_key()
+
+    benchmark(run)

@@ -1,0 +1,76 @@
+"""Homes for the tests, and the released samples where they are at hand."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from envs.simuhome import load, passage, service
+from envs.simuhome.home import Home
+from envs.simuhome.results import Failure
+
+ROOT = Path(__file__).parents[3]
+SAMPLES = Path(os.environ.get("HOMERL_SIMUHOME_SAMPLES", ROOT / "../shared/samples/simuhome"))
+BASE_TIME = "2025-08-23 10:00:00"
+
+
+def samples() -> list[Path]:
+    return sorted(SAMPLES.glob("qt*.json"))
+
+
+each_sample = pytest.mark.parametrize(
+    "path",
+    samples() or [pytest.param(None, marks=pytest.mark.skip("no samples"))],
+    ids=lambda path: getattr(path, "stem", "-"),
+)
+
+
+def build(*devices: tuple[str, dict[str, Any]], strict: bool = True, **state: float) -> Home:
+    """One room before its first pass; devices are d0, d1, ..."""
+    state = {"temperature": 2600, "humidity": 5000, "illuminance": 200, "pm10": 50} | state
+    given = [
+        {"device_id": f"d{i}", "device_type": kind, "attributes": attributes} for i, (kind, attributes) in enumerate(devices)
+    ]
+    return load.build({"base_time": BASE_TIME, "rooms": {"room": {"state": state, "devices": given}}}, strict)
+
+
+def start(*devices: tuple[str, dict[str, Any]], strict: bool = True, **state: float) -> Home:
+    home = build(*devices, strict=strict, **state)
+    passage.advance(home, 0)
+    return home
+
+
+def go(home: Home, passes: int) -> None:
+    passage.advance(home, home.tick + passes)
+
+
+class Hand:
+    """Works one device: calls return data, or the HTTP status of the refusal."""
+
+    def __init__(self, home: Home, device: str = "d0", endpoint: int = 1) -> None:
+        self.home, self.device, self.endpoint = home, device, endpoint
+
+    def do(self, cluster: str, command: str, endpoint: Any = None, **args: Any) -> Any:
+        place = self.endpoint if endpoint is None else endpoint
+        return self._try(service.execute, self.device, place, cluster, command, args)
+
+    def write(self, cluster: str, attribute: str, value: Any, endpoint: Any = None) -> Any:
+        place = self.endpoint if endpoint is None else endpoint
+        return self._try(service.write, self.device, place, cluster, attribute, value)
+
+    def _try(self, act: Any, *args: Any) -> Any:
+        key = self.home.state_key()
+        try:
+            return act(self.home, *args)
+        except Failure as failure:
+            assert self.home.state_key() == key, "a refused call changed something"
+            return failure.status
+
+    def get(self, cluster: str, attribute: str) -> Any:
+        return self.home.view(self.device, cluster)[attribute]
+
+
+ON = {"1.OnOff.OnOff": True}

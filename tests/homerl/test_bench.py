@@ -1,0 +1,170 @@
+"""Suites and their runner: valid instances, real endpoints, faults that are nobody's failure, scores to trust."""
+
+import asyncio
+import json
+from collections import Counter
+from functools import cache
+from pathlib import Path
+
+import pytest
+from scripted_server import Faults, ScriptedServer, key_of
+
+from envs.documents import InputError
+from homerl.agents.expert import Expert
+from homerl.agents.llm import as_sent
+from homerl.bench.command import BenchRun, Instances, run
+from homerl.bench.instance import Instance
+from homerl.bench.rescore import rescore
+from homerl.bench.score import pass_hat
+from homerl.bench.suites import SUITES, build, make_instance, places, read_suite, split, write_suite
+from homerl.bench.validity import flaws
+from homerl.episode import Episode
+from homerl.play import play
+from homerl.trajectory import Outcome, read_rows
+from homerl.users.scripted import ScriptedUser
+
+EVERY = 41  # a sample of the places, over all subcategories and sizes
+
+
+@cache
+def sample(suite: str) -> tuple[Instance, ...]:
+    made = SUITES[suite]
+    return tuple(make_instance(made, place, 7) for place in list(places(made))[::EVERY])
+
+
+@pytest.fixture(scope="module")
+def suite_file(tmp_path_factory) -> Path:
+    path = tmp_path_factory.mktemp("suite") / "smh-bench.jsonl"
+    write_suite(iter(sample("smh-bench")), path)
+    return path
+
+
+# Suites
+
+
+def test_the_papers_counts():
+    smart, smh = (list(places(SUITES[name])) for name in ("smarthome-bench", "smh-bench"))
+    assert Counter(place.category.name for place in smart) == {"QT1": 379, "QT2": 540, "QT3": 279, "QT4": 385, "QT5": 95}
+    assert len({(p.category.name, p.subcategory) for p in smart}) == 18
+    each = Counter((p.category.name, p.subcategory, p.size) for p in smh)
+    assert len({key[:2] for key in each}) == 22
+    assert all(each[key] == {"simple": 25, "medium": 15, "complex": 10}[key[2]] for key in each)
+
+
+def test_shares_are_whole_and_sum_up():
+    for count in range(60):
+        assert sum(split(count, SUITES["smh-bench"].shares).values()) == count
+
+
+@pytest.mark.parametrize("suite", SUITES)
+def test_instances_are_valid_and_reproducible(suite):
+    made = SUITES[suite]
+    for place, instance in zip(list(places(made))[::EVERY], sample(suite), strict=True):
+        assert not list(flaws(instance))
+        assert instance.id == place.id(made) and instance.blueprint.split == "heldout"
+    again = make_instance(made, list(places(made))[EVERY], 7)
+    assert again == sample(suite)[1] and make_instance(made, list(places(made))[EVERY], 8) != again
+
+
+def test_complex_instances_of_smh_bench_share_one_home():
+    homes = [i.blueprint.home for i in sample("smh-bench") if i.size == "complex"]
+    assert len(homes) > 2 and {(len(h["rooms"]), len(h["devices"])) for h in homes} == {(31, 135)}
+    assert len({json.dumps(h["rooms"]) for h in homes}) == 1
+
+
+def test_a_file_is_its_suite_and_an_edited_one_is_refused(suite_file, tmp_path):
+    assert tuple(read_suite(str(suite_file))) == sample("smh-bench")
+    copy = tmp_path / suite_file.name
+    copy.write_text(suite_file.read_text().replace("clear", "cleer", 1))
+    (tmp_path / f"{copy.name}.sha256").write_text((suite_file.parent / f"{copy.name}.sha256").read_text())
+    with pytest.raises(InputError, match="not the one that was built"):
+        read_suite(str(copy))
+
+
+# Agents
+
+
+@pytest.mark.parametrize(("model", "setting"), [("expert", "eia"), ("expert", "dr"), ("nothing", "eia"), ("nothing", "dr")])
+def test_the_expert_solves_all_and_nobody_nothing(suite_file, tmp_path, model, setting):
+    score = run(BenchRun(str(suite_file), model, tmp_path / "out", setting))
+    assert score["n"] == len(sample("smh-bench")) and score["success"] == (1.0 if model == "expert" else 0.0)
+    assert "the same results" in rescore(tmp_path / "out")
+
+
+def test_keywords_and_chance_do_not_game_the_suites(suite_file, tmp_path):
+    assert run(BenchRun(str(suite_file), "random", tmp_path / "random"))["success"] < 0.1
+    assert run(BenchRun(str(suite_file), "keywords", tmp_path / "keywords"))["success"] < 0.5
+
+
+def script(instances: Instances) -> dict:
+    """What the expert says to every dialogue that it leads to, as a server would look it up."""
+    answers = {}
+
+    class Teacher(Expert):
+        async def propose(self, episode, n=1):
+            (reply,) = await super().propose(episode, n)
+            calls = [{"id": f"call_{i}"} | call for i, call in enumerate(reply.message.get("tool_calls", ()))]
+            message = reply.message | ({"tool_calls": calls} if calls else {})
+            answers[key_of([as_sent(m) for m in episode.messages])] = message
+            return [type(reply)(message)]
+
+    for index in range(len(instances)):
+        task = instances[index]
+        seed = task.blueprint.seed
+        asyncio.run(play(Episode.begin(task.blueprint, task.limits), Teacher(), ScriptedUser(seed), seed))
+    return answers
+
+
+@pytest.mark.parametrize("setting", ["eia", "dr"])
+def test_an_endpoint_is_scored_as_what_it_says(suite_file, tmp_path, setting):
+    instances = Instances(sample("smh-bench"), setting, 1)
+    with ScriptedServer(answers=script(instances)) as server:
+        score = run(BenchRun(str(suite_file), server.url, tmp_path / "llm", setting))
+    assert score["success"] == 1.0 and score["tokens"] >= 10 and score["prompt_tokens"] >= 100
+    sent = server.requests[0]
+    assert ("tools" in sent) == (setting == "eia") and sent["temperature"] == 0.0
+    local = run(BenchRun(str(suite_file), "expert", tmp_path / "expert", setting))
+    assert local["tool_calls"] == score["tool_calls"]
+
+
+def test_a_server_in_trouble_costs_no_score_and_resume_finishes(suite_file, tmp_path, monkeypatch):
+    monkeypatch.setattr("homerl.endpoint.FIRST_WAIT", 0.01)
+    instances = Instances(sample("smh-bench"), "eia", 1)
+    out = tmp_path / "out"
+    server = ScriptedServer(answers=script(instances), faults=Faults(errors=0.5, garbage=0.25, halves=0.25))
+    with server:  # nothing but faults: every instance is left out
+        score = run(BenchRun(str(suite_file), server.url, out, "eia"))
+        assert score == {"n": 0, "outcomes": {"infra_error": len(instances)}}
+        with pytest.raises(InputError, match="--resume"):
+            run(BenchRun(str(suite_file), server.url, out, "eia"))
+        server.faults = Faults(errors=0.2, garbage=0.1, halves=0.1)
+        score = run(BenchRun(str(suite_file), server.url, out, "eia", resume=True))
+        assert score["n"] == len(instances) and score["success"] == 1.0
+        asked = len(server.requests)
+        assert run(BenchRun(str(suite_file), server.url, out, "eia", resume=True)) == score
+        assert len(server.requests) == asked, "what was played is not played again"
+    assert {Outcome(row["outcome"]) for row in read_rows(out / "results.jsonl")} == {Outcome.SUCCESS}
+    assert "the same results" in rescore(out)
+
+
+def test_an_edited_result_is_found_out(suite_file, tmp_path):
+    run(BenchRun(str(suite_file), "nothing", tmp_path, limit=3))
+    path = tmp_path / "results.jsonl"
+    path.write_text(path.read_text().replace('"success":false', '"success":true', 1))
+    with pytest.raises(InputError, match="success is True, rescored False"):
+        rescore(tmp_path)
+
+
+def test_runs_of_an_instance_are_counted_as_pass_hat_k(suite_file, tmp_path):
+    score = run(BenchRun(str(suite_file), "expert", tmp_path, runs=3, limit=4))
+    assert score["n"] == 12 and score["pass_hat"] == {"1": 1.0, "2": 1.0, "3": 1.0}
+    rows = [{"id": id, "success": i < wins} for id, wins in (("a", 4), ("b", 2)) for i in range(4)]
+    assert pass_hat(rows) == pytest.approx({"1": 0.75, "2": (1 + 1 / 6) / 2, "3": 0.5, "4": 0.5})
+
+
+def test_a_build_says_how_far_it_is(monkeypatch):
+    made = SUITES["smh-bench"]
+    seen = []
+    instances = build(made, 7, progress=lambda done, total: seen.append((done, total)))
+    next(instances), next(instances)
+    assert seen == [(1, 1100)]
