@@ -90,8 +90,8 @@ def run_code(code: str, home: Home, limits: Limits = Limits()) -> RunResult:
             raise WorldError(f"the sandbox crashed: {error}") from error
         refusal = run.refusal or _flood(printed, limits, str(error)) or _limit_refusal(error)
         refusal = refusal and _kept(refusal)
-        text = None if refusal else f"{_line(error, run.above)}{error.display(format='type-msg')}"
-        return RunResult(_clip(printed.output, limits.output), refusal, text and _clip(text, limits.output))
+        text = None if refusal else _clip(_error(error, run.above), limits.output)
+        return RunResult(_clip(printed.output, limits.output), refusal, text)
     return RunResult(_clip(printed.output, limits.output), run.refusal or _flood(printed, limits))
 
 
@@ -289,11 +289,12 @@ def _limit_refusal(error: MontyError) -> Refused | None:
     return None
 
 
-def _line(error: MontyError, above: int) -> str:
-    """The innermost line of the snippet itself; `above` is how many lines of ours come first."""
+def _error(error: MontyError, above: int) -> str:
+    """An error of the snippet's, with the innermost of its own lines; `above` is how many lines of ours come first."""
     frames = error.traceback() if isinstance(error, MontyRuntimeError) else []
     lines = [frame.line - above for frame in frames if frame.line > above]
-    return f"line {lines[-1]}: " if lines else ""
+    text = error.display(format="type-msg").replace(border.ASK, "device")
+    return f"line {lines[-1]}: {text}" if lines else text
 
 
 def _clip(text: str, limit: int) -> str:
