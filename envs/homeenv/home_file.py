@@ -16,7 +16,6 @@ from typing import Any
 from envs.documents import Document, InputError, read_json, validate, write_atomic
 from envs.homeenv.audit import Refused
 from envs.homeenv.automation import Rule, checked_action
-from envs.homeenv.clock import breathe
 from envs.homeenv.conditions import compile_condition
 from envs.homeenv.home import OUTDOORS, Device, Home, Room
 from envs.homeenv.physics import Air, Moment, Outdoors
@@ -95,8 +94,6 @@ class HomeRecord(Model):
 
 def home_to_json(home: Home) -> dict[str, Any]:
     """The home as plain data."""
-    if home.air is not None:
-        breathe(home)  # calls made since the clock last moved count from now, as they would anyway
     shipped = Catalogue.shipped()
     specs: dict[str, str | dict] = {}
     for device in home.plan.devices:
@@ -191,10 +188,11 @@ def _resume(home: Home, record: HomeRecord) -> None:
         home.rules = (*home.rules, Rule(**data, actions=actions, condition=condition))
     airs = [room.air for room in record.rooms]
     if airs and None not in airs:
-        home.air = tuple(
+        home.air = [
             Air(a.since, *a.start, Outdoors(*a.goal), room.inputs(home.values), bias, room.shell)
             for a, room, bias in zip(airs, home.plan.wiring.rooms, home.plan.bias)
-        )
+        ]
+        home.stirred = True  # calls made since the clock last moved
 
 
 def _resolve(spid: str, spec: str | dict[str, Any], source: str) -> DeviceSpec:
