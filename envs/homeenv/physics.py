@@ -172,7 +172,7 @@ def steady(shell: Shell, outdoors: Outdoors, devices: Inputs, drift: float = 0.0
         gap = target - humidity
         if way == "both" or (gap > 0) == (way == "up"):
             humidity += gap * part
-    return Outdoors(temperature, humidity, min(daylight * shell.daylight + devices.lux, 120_000))
+    return Outdoors(temperature, humidity, min(daylight * shell.daylight + devices.lux, 120_000.0))
 
 
 def saturation(temperature: float) -> float:
@@ -238,7 +238,7 @@ class Air(NamedTuple):
 def aim(shell: Shell, bias: tuple[float, float], outdoors: Outdoors, devices: Inputs) -> Outdoors:
     """What the air of a room tends to, with what it has of its own."""
     warm, humid, light = steady(shell, outdoors, devices)
-    return Outdoors(_bounded(warm + bias[0], -40, 60), _bounded(humid + bias[1], 0, 100), light)
+    return Outdoors(_bounded(warm + bias[0], -40.0, 60.0), _bounded(humid + bias[1], 0.0, 100.0), light)
 
 
 def _bounded(value: float, low: float, high: float) -> float:
