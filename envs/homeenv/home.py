@@ -174,7 +174,7 @@ class Home:
         if len(values) != len(plan.slots):
             raise ValueError(f"a home with {len(plan.slots)} slots got {len(values)} values")
         self.plan, self.values, self.clock = plan, list(values), clock
-        self.air: tuple[Air, ...] | None = None
+        self.air: list[Air] | None = None
         self.rules: tuple[Rule, ...] = ()
         self.stirred = False
         self._key = 0
@@ -213,7 +213,8 @@ class Home:
         """An independent copy: one list copy, the plan is shared."""
         twin = Home.__new__(Home)
         twin.plan, twin.values, twin.clock, twin._key = self.plan, self.values.copy(), self.clock, self._key
-        twin.air, twin.rules, twin.stirred = self.air, self.rules, self.stirred
+        twin.air = None if self.air is None else self.air.copy()
+        twin.rules, twin.stirred = self.rules, self.stirred
         return twin
 
     def state_key(self) -> str:
@@ -224,11 +225,7 @@ class Home:
         """Rules and air as text; empty for a home that has none and whose clock never moved."""
         if self.air is None:
             return repr(self.rules) if self.rules else ""
-        if self.stirred:
-            from envs.homeenv.clock import breathe  # which builds on homes
-
-            breathe(self)
-        return repr((self.rules, [air[:5] for air in self.air]))
+        return repr((self.rules, [air[:4] for air in self.air]))
 
     def advance(self, seconds: int) -> list[Fired]:
         """Let time pass: weather, air, counters and rules take their course. What the rules did, in order."""

@@ -21,7 +21,6 @@ from pydantic import Discriminator, Field, Tag, model_validator
 from envs.documents import Document, InputError, read_json, validate, write_atomic
 from envs.homeenv.audit import Refused
 from envs.homeenv.automation import Rule, checked_action
-from envs.homeenv.clock import breathe
 from envs.homeenv.conditions import compile_condition
 from envs.homeenv.home import OUTDOORS, Device, Home, Room
 from envs.homeenv.physics import Air, Moment, Outdoors
@@ -173,8 +172,6 @@ class HomeRecord(Model):
 
 def home_to_json(home: Home, whole: bool = False) -> dict[str, Any]:
     """The home as plain data; its devices `whole`, or by their products."""
-    if home.air is not None:
-        breathe(home)  # calls made since the clock last moved count from now, as they would anyway
     return {
         "format": FORMAT,
         "clock": home.clock,
@@ -296,10 +293,11 @@ def _resume(home: Home, record: HomeRecord) -> None:
         home.rules = (*home.rules, Rule(**data, actions=actions, condition=condition))
     airs = [record.air.get(room.id) for room in home.plan.rooms]
     if airs and all(air is not None and air.since is not None for air in airs):
-        home.air = tuple(
+        home.air = [
             Air(a.since, *a.start, Outdoors(*a.goal), room.inputs(home.values), bias, room.shell)
             for a, room, bias in zip(airs, home.plan.wiring.rooms, home.plan.bias)
-        )
+        ]
+        home.stirred = True  # calls made since the clock last moved
 
 
 def _resolve(spid: str, spec: str | dict[str, Any], source: str) -> DeviceSpec:
