@@ -253,8 +253,12 @@ class View:
     type: ValueType
 
     def at(self, air: Sequence[Air], clock: int) -> Any:
-        """What it shows at a moment: the quantity, rounded, within what the slot can hold."""
-        value = round(QUANTITIES[self.quantity](air[self.room], clock), 1) + 0.0
+        """What it shows at a moment."""
+        return self.shows(QUANTITIES[self.quantity](air[self.room], clock))
+
+    def shows(self, quantity: float) -> Any:
+        """The quantity, rounded, within what the slot can hold."""
+        value = round(quantity, 1) + 0.0
         if self.type.range is not None:
             value = min(max(value, self.type.range[0]), self.type.range[1])
         if self.type.type == "int":
