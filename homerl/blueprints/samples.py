@@ -73,7 +73,7 @@ def _groups(home: Home, conditions: Sequence[Condition]) -> list[list[int]]:
 def _counted(home: Home, counter: int) -> list[int]:
     """The slots of its device that a counter looks at."""
     place = home.plan.slots[counter]
-    prefix, _, name = place.path.rpartition(".")
+    prefix = place.path.rpartition(".")[0]
     prefix += "." if prefix else ""
     attributes = {path: attribute for path, (_, attribute) in home.plan.by_did[place.owner].spec.attribute_index.items()}
     paths = [prefix + found for found in SELF.findall(attributes[place.path].counts or "")]
