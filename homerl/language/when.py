@@ -119,7 +119,7 @@ class Once:
 
     def _day(self, speaker: Speaker) -> str:
         ahead = (self.day - self.now.date()).days
-        part = {"midday": "afternoon", "night": "evening"}.get(self.clock.part, self.clock.part)
+        part = "evening" if self.clock.part == "night" else self.clock.part
         if ahead > 6 or (ahead > 0 and speaker.chance(0.15)):
             return "date"
         return {0: f"today.{part}", 1: f"tomorrow.{part}", 2: "overmorrow"}.get(ahead, "weekday")
