@@ -140,7 +140,9 @@ class Every:
             return speaker.say("when.every.first" if self.monthday == 1 else "when.every.month", **slots)
         if self.weekdays:
             known = {WORKDAYS: "workdays", WEEKEND: "weekend"}.get(self.weekdays, "days")
-            listed = {key: _listed([f"when.{key}.{day}" for day in self.weekdays], speaker) for key in ("weekday", "weekdays")}
+            listed = {
+                key: _listed([f"when.{key}.{day}" for day in self.weekdays], speaker) for key in ("weekday", "weekdays")
+            }
             return speaker.say(f"when.every.{known}", **slots, **listed)
         part = f"when.every.{self.clock.part}"
         return speaker.say(part if part in speaker.grammar and speaker.chance(0.4) else "when.every.day", **slots)

@@ -22,7 +22,19 @@ from homerl.blueprints.intents.draft import Ask, Draft, Propose
 from homerl.language.meaning import Act, Operator
 from homerl.language.speaker import Speaker
 from homerl.language.when import (
-    WEEKEND, WORKDAYS, After, Aspect, Circumstance, Clock, Every, Measured, Once, Stands, Time, duration, plain,
+    WEEKEND,
+    WORKDAYS,
+    After,
+    Aspect,
+    Circumstance,
+    Clock,
+    Every,
+    Measured,
+    Once,
+    Stands,
+    Time,
+    duration,
+    plain,
 )  # fmt: skip
 
 DEVICES = (0.55, 0.3, 0.15)  # how likely one, two, three devices are acted on
@@ -250,7 +262,7 @@ def _mixed(found: Iterable[Watch], rng: random.Random) -> list[Watch]:
 
 def _apart(one: Watch, other: Watch) -> bool:
     """Whether two circumstances are of different things, so that neither implies the other."""
-    return one.owner != other.owner and _room_of(one) != _room_of(other) or type(one.meaning) is not type(other.meaning)
+    return (one.owner != other.owner and _room_of(one) != _room_of(other)) or type(one.meaning) is not type(other.meaning)
 
 
 def _room_of(watch: Watch) -> Room | None:
