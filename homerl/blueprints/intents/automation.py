@@ -216,8 +216,9 @@ def _once(home: Home, rng: random.Random) -> Once:
 
 
 def _every(rng: random.Random) -> Every:
-    hour = rng.randint(0, 4) if rng.random() < 0.05 else rng.randint(5, 23)
-    clock = Clock(hour, rng.choice(MINUTES))
+    if rng.random() < 0.02:
+        return Every(Clock(0))  # of no other hour after midnight, for whose day it is nobody agrees
+    clock = Clock(rng.randint(1, 4) if rng.random() < 0.05 else rng.randint(5, 23), rng.choice(MINUTES))
     named = tuple(sorted(rng.sample(range(7), rng.choice((1, 1, 1, 2, 2, 3)))))
     weekdays: tuple[int, ...] = rng.choices(((), WORKDAYS, WEEKEND, named), (4, 2, 2, 3))[0]
     if rng.random() < 0.12:
