@@ -4,7 +4,7 @@ import asyncio
 import json
 import random
 import re
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 from functools import cache
 
 import pytest
@@ -22,12 +22,14 @@ from homerl.blueprints.rules import flaw, fulfils, serving
 from homerl.chat import tool_call
 from homerl.episode import Episode, EpisodeLimits, Reply
 from homerl.language.grammar import grammar
+from homerl.language.speaker import Speaker, Voice
+from homerl.language.when import After, Clock, Every, Once
 from homerl.play import play
 from homerl.trajectory import Outcome
 from homerl.users.scripted import ScriptedUser
 
 SUBCATEGORIES = ("time_specific", "state_driven", "time_and_state")
-COUNT = 24
+COUNT = 16
 CRON = re.compile(r"time_cron = (\S+) (\S+) (\S+) (\S+) (\S+) (\S+) (\S+)$")
 THRESHOLD = re.compile(r"^(.*) (>|<|>=|<=) (-?\d+)$")
 FLIPPED = {">": "<", "<": ">", ">=": "<=", "<=": ">="}
@@ -378,6 +380,40 @@ def test_no_odd_rule_makes_it_raise():
     ]
     for rule in odd:
         assert judged(start, wanted, rule | {"actions": does}) is False
+
+
+NOW = datetime(2025, 6, 16, 9, 0)  # a Monday
+
+
+@pytest.mark.parametrize(
+    ("time", "english", "chinese"),
+    [
+        (After(5400), "in an hour and a half", "一个半小时后"),
+        (After(1200), "in 20 minutes", "20分钟后"),
+        (Once(date(2025, 6, 16), Clock(22), NOW), "tonight at 10", "今晚10点"),
+        (Once(date(2025, 6, 17), Clock(7, 30), NOW), "tomorrow morning at half past seven", "明天早上7点半"),
+        (Once(date(2025, 6, 20), Clock(18, 45), NOW), "on friday at 6:45 pm", "6月20号晚上6点45"),
+        (Once(date(2025, 8, 1), Clock(12), NOW), "on august 1 at noon", "8月1号中午12点"),
+        (Every(Clock(7, 5)), "every day at 7:05 am", "每天早上7点05"),
+        (Every(Clock(14), (0, 1, 2, 3, 4)), "on weekdays at 2 pm", "工作日下午2点"),
+        (Every(Clock(6, 15), (0, 2, 6)), "every monday, wednesday and sunday at 6:15 am", "每周一、周三和周日早上6点15"),
+        (Every(Clock(9), monthday=1), "on the first of every month at 9 am", "每月1号早上9点"),
+        (Every(Clock(0)), "every day at midnight", "每天零点"),
+    ],
+)
+def test_times_in_their_most_usual_words(time, english, chinese):
+    home = home_from_json(blueprints("time_specific")[0].home)
+    for language, words in (("en", english), ("zh", chinese)):
+        assert time.words(Speaker(home, Voice(language, 0.0), "clear", random.Random(0))).replace(" ", "") == words.replace(
+            " ", ""
+        )
+
+
+def test_no_time_that_is_asked_for_is_past_and_none_is_far():
+    for blueprint in blueprints("time_specific"):
+        start, wanted = wanted_of(blueprint)
+        due = make_rule(start, wanted.conditions, plain(start, wanted)["actions"], delay=wanted.delay_seconds).due
+        assert start.clock + 600 <= due <= start.clock + 92 * 86400
 
 
 def test_both_languages_have_the_same_frames_to_choose_from():
