@@ -55,13 +55,17 @@ def system_prompt(devices: Iterable[Device], style: str = "brief", toolset: str 
 def briefing(home: Home, style: str = "brief", toolset: str = "homeflow", memory: Iterable[str] = ()) -> str:
     """All that an agent is told at the start: instruction, devices, and (in full) hour, rooms, entrance; its memory.
 
+    An agent that can make automations is told the hour in any case.
+
     The `direct` toolset cannot ask, so it is shown the whole home.
     """
     parts = [system_prompt(home.plan.devices, style, toolset)]
+    moment = f"It is {datetime.fromtimestamp(home.clock, UTC):%A, %Y-%m-%d, %H:%M}."
     if style == "full":
-        moment = datetime.fromtimestamp(home.clock, UTC)
-        parts.append(f"It is {moment:%A, %Y-%m-%d, %H:%M}. Rooms: {', '.join(room.name for room in home.plan.rooms)}.")
+        parts.append(f"{moment} Rooms: {', '.join(room.name for room in home.plan.rooms)}.")
         parts += [f"The person speaks to device {home.plan.entrance}."] if home.plan.entrance else []
+    elif toolset != "homeflow":  # which can be asked for what is to happen at a time
+        parts.append(moment)
     if known := [f"- {fact}" for fact in memory]:
         parts.append("\n".join(["What you know of the person:", *known]))
     if toolset == "direct":

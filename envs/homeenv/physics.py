@@ -275,8 +275,12 @@ class View:
         self.half = max(type.precision or (1 if self.whole else 0.1), 0.1) / 2
 
     def at(self, air: Sequence[Air], clock: int) -> Any:
-        """What it shows at a moment: the quantity, rounded, within what the slot can hold."""
-        value = round(air[self.room].at(self.quantity, clock), 1) + 0.0  # one zero, not two
+        """What it shows at a moment."""
+        return self.shows(air[self.room].at(self.quantity, clock))
+
+    def shows(self, quantity: float) -> Any:
+        """The quantity, rounded, within what the slot can hold."""
+        value = round(quantity, 1) + 0.0  # one zero, not two
         value = self.low if value < self.low else self.high if value > self.high else value
         if self.whole:
             value = round(value)

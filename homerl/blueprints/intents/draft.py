@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -11,6 +12,8 @@ from homerl.blueprints.actions import Action
 from homerl.blueprints.blueprint import Answer, Automation, Call, Factors
 from homerl.language.meaning import Command, Meaning
 from homerl.language.speaker import Wording
+
+DEVICE = re.compile(r'device\("([^"]+)"\)')
 
 
 @dataclass(frozen=True)
@@ -59,6 +62,16 @@ class Draft:
     memory: tuple[Meaning, ...] = ()
     then: tuple[Draft, ...] = ()
     wording: Wording | None = None
+
+    @property
+    def concerned(self) -> frozenset[str]:
+        """Devices that no other intent of the blueprint may have: those that may change, now or by its automation, and
+        those that set it off."""
+        later = self.automation
+        if later is None:
+            return frozenset(self.devices)
+        watched = (did for condition in later.conditions for did in DEVICE.findall(condition))
+        return frozenset((*self.devices, *(call.did for call in later.actions), *watched))
 
 
 Propose = Callable[[Home, random.Random, Ask], Draft | None]
