@@ -14,6 +14,7 @@ from homerl.blueprints.actions import SPOKEN_TYPES, literal
 from homerl.blueprints.blueprint import Call
 
 LONGEST = 3  # calls
+RUNS = ("start_", "brew", "cook", "feed", "sound", "arm")  # services that set something going, which undoes nothing
 
 
 def after(home: Home, calls: Sequence[Call]) -> Home:
@@ -73,7 +74,7 @@ def _candidates(earlier: Home, now: Home, device: Device) -> Iterator[Call]:
         part, _, name = path.rpartition(".")
         prefix = f"{part}." if part else ""
         written = [prefix + attribute.name for _, attribute, _ in compiled.writes]
-        if part not in parts or not (set(written) & set(paths) or name in ("turn_on", "turn_off")):
+        if part not in parts or name.startswith(RUNS) or not (set(written) & set(paths) or name in ("turn_on", "turn_off")):
             continue
         if not compiled.service.arguments:
             yield Call(did=device.did, service=path)

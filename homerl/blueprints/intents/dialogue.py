@@ -40,6 +40,8 @@ class Phrased:
         return speaker.say(self.frame, text=self.clause(speaker))
 
     def clause(self, speaker: Speaker) -> str:
+        if self.phrase is IT and (key := f"multi_turn.it.{self.act.service}") in speaker.grammar:
+            return speaker.say(key)
         pointing, phrase = copy.copy(speaker), self.phrase(speaker)
         pointing.target = lambda target: phrase
         return pointing.act(self.act)
@@ -62,6 +64,9 @@ def framed(frame: str, **slots: Callable[[Speaker], str]) -> Framed:
 
 def words_of(key: str, **slots: str) -> Callable[[Speaker], str]:
     return lambda speaker: speaker.say(key, **slots)
+
+
+IT = words_of("it")
 
 
 def device_said(device: Device, part: str = "") -> Callable[[Speaker], str]:
@@ -130,8 +135,15 @@ def undoing(earlier: Home, now: Home, device: Device) -> Undoing | None:
 
 
 def past_actions(home: Home, rng: random.Random, ask: Ask) -> Iterator[Action]:
-    """What may have been done before, to devices that are free."""
-    return islice((action for action in actions(home, rng) if action.device.did not in ask.taken), TRIED)
+    """What may have been done before, to devices that are free; what was asked for was not so already."""
+    free = (action for action in actions(home, rng) if action.device.did not in ask.taken)
+    return islice((action for action in free if _tells(home, action)), TRIED)
+
+
+def _tells(home: Home, action: Action) -> bool:
+    """Whether the last call alone changes something (and not only what was switched on for it)."""
+    enabled = after(home, action.plan[:-1])
+    return enabled.values != after(enabled, action.plan[-1:]).values
 
 
 def kind_of(device: Device, part: str = "") -> str:

@@ -15,6 +15,7 @@ from envs.homeenv.home import Device, Home
 from homerl.blueprints.actions import Action, actions, enact, propose
 from homerl.blueprints.intents.dialogue import (
     DEPENDENT,
+    IT,
     SEVERAL,
     Phrased,
     act_said,
@@ -147,7 +148,6 @@ def _loosened(draft: Draft, action: Action, start: float, end: float) -> Draft:
     exact = f'device("{action.device.did}").{path} == {action.value!r}'
     slot = f'device("{action.device.did}").{path}'
     loose = f"{start!r} < {slot} <= {end!r}" if end > start else f"{end!r} <= {slot} < {start!r}"
-    assert exact in draft.conditions[0], (exact, draft.conditions)
     return replace(draft, conditions=(draft.conditions[0].replace(exact, loose),))
 
 
@@ -184,7 +184,7 @@ def _it(home: Home, now: Home, past: Action, rng: random.Random, ask: Ask) -> Fo
     """ "Turn it off again", "set that one to 40"."""
     for action in on_the_same(now, past, rng):
         back = action.value is None and past.value is None
-        words = rng.choice((words_of("it"), words_of("multi_turn.that", device=past.device.name)))
+        words = rng.choice((IT, words_of("multi_turn.that", device=past.device.name)))
         meaning = Phrased(action.act(), words, "multi_turn.again" if back else "multi_turn.now")
         return told(ask, rng, home, (past,), _request(action, meaning))
     return None
@@ -248,7 +248,7 @@ def _other_act(home: Home, now: Home, past: Action, rng: random.Random, ask: Ask
     """ "No, turn it off": the opposite of what was done, or another thing with the same device."""
     for action in on_the_same(now, past, rng, valued=False):
         if past.value is None:
-            meaning = Phrased(action.act(), words_of("it"), "multi_turn.no")
+            meaning = Phrased(action.act(), IT, "multi_turn.no")
             return _past_only(past, _request(action, meaning))
     return None
 
