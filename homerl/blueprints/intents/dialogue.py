@@ -134,16 +134,19 @@ def undoing(earlier: Home, now: Home, device: Device) -> Undoing | None:
     return Undoing(device, calls, as_it_was(earlier, device, paths), WasBefore(told))
 
 
-def past_actions(home: Home, rng: random.Random, ask: Ask) -> Iterator[Action]:
-    """What may have been done before, to devices that are free; what was asked for was not so already."""
-    free = (action for action in actions(home, rng) if action.device.did not in ask.taken)
-    return islice((action for action in free if _tells(home, action)), TRIED)
+def telling(home: Home, rng: random.Random, devices: Sequence[Device] | None = None) -> Iterator[Action]:
+    """Actions whose last call alone changes something, and not only what is switched on for it."""
+    return (action for action in actions(home, rng, devices) if tells(home, action))
 
 
-def _tells(home: Home, action: Action) -> bool:
-    """Whether the last call alone changes something (and not only what was switched on for it)."""
+def tells(home: Home, action: Action) -> bool:
     enabled = after(home, action.plan[:-1])
     return enabled.values != after(enabled, action.plan[-1:]).values
+
+
+def past_actions(home: Home, rng: random.Random, ask: Ask) -> Iterator[Action]:
+    """What may have been done before, to devices that are free."""
+    return islice((action for action in telling(home, rng) if action.device.did not in ask.taken), TRIED)
 
 
 def kind_of(device: Device, part: str = "") -> str:
@@ -172,15 +175,13 @@ def repeated(home: Home, action: Action, device: Device, part: str) -> Action | 
     arguments = device.spec.service_index[path].service.arguments
     if len(arguments) != (action.value is not None):
         return None
-    try:
-        return enact(home, device, path, action.value)
-    except ValueError:
-        return None
+    again = enact(home, device, path, action.value)
+    return again if again is not None and tells(home, again) else None
 
 
 def on_the_same(home: Home, action: Action, rng: random.Random, valued: bool | None = None) -> Iterator[Action]:
     """Other actions on the same device and part, in random order; with a value, without, or either."""
-    for other in actions(home, rng, (action.device,)):
+    for other in telling(home, rng, (action.device,)):
         fits = valued is None or valued == (other.value is not None)
         if other.part == action.part and fits and (other.path, other.value) != (action.path, action.value):
             yield other

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from envs.homeenv.home import Device, Home
-from homerl.blueprints.actions import Action, actions, enact, propose
+from homerl.blueprints.actions import Action, enact, propose
 from homerl.blueprints.blueprint import Call
 from homerl.blueprints.intents.dialogue import (
     DEPENDENT,
@@ -26,6 +26,8 @@ from homerl.blueprints.intents.dialogue import (
     on_the_same,
     past_actions,
     repeated,
+    telling,
+    tells,
     undoing,
     words_of,
 )
@@ -86,7 +88,7 @@ def _as_at_first(home: Home, rng: random.Random, ask: Ask) -> Draft | None:
     for first in past_actions(home, rng, ask):
         now = after(home, first.plan)
         second = propose(now, first.device, first.path, rng) if first.value is not None else None
-        if second is None or second.value == first.value:
+        if second is None or second.value == first.value or not tells(now, second):
             continue
         later = after(now, second.plan)
         for action in _likewise(later, first, rng, ask):
@@ -125,7 +127,7 @@ def _other(home: Home, action: Action, rng: random.Random, ask: Ask, besides: Se
     taken = {action.device.did, *ask.taken, *besides}
     others = [device for device in home.plan.devices if device.did not in taken]
     alike = [device for device in others if kind_of(device) == kind_of(action.device)]
-    for found in (*actions(home, rng, alike), *actions(home, rng, others)):
+    for found in (*telling(home, rng, alike), *telling(home, rng, others)):
         if found.value != action.value or found.value is None:
             return found
     return None
@@ -272,7 +274,7 @@ def _wishable(home: Home, rng: random.Random, cue: str) -> list[Device]:
 
 def _wish(home: Home, device: Device, rng: random.Random) -> Wish | None:
     """One or two settings, with a value if the device has any."""
-    found = list(actions(home, rng, (device,)))
+    found = list(telling(home, rng, (device,)))
     valued = [action for action in found if action.value is not None]
     first = next(iter(valued or found), None)
     if first is None:

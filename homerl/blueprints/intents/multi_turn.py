@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from envs.homeenv.home import Device, Home
-from homerl.blueprints.actions import Action, actions, enact, propose
+from homerl.blueprints.actions import Action, enact, propose
 from homerl.blueprints.intents.dialogue import (
     DEPENDENT,
     IT,
@@ -28,6 +28,8 @@ from homerl.blueprints.intents.dialogue import (
     past_actions,
     repeated,
     room_said,
+    telling,
+    tells,
     told,
     undoing,
     value_said,
@@ -160,21 +162,23 @@ def _past_only(past: Action, now: Draft) -> Draft:
 
 def _elsewhere(home: Home, now: Home, past: Action, rng: random.Random, ask: Ask) -> Follow:
     """Something else altogether: of another kind, in full, with nothing of the past in it."""
-    for action in actions(now, rng, _free(now, past, ask, rng)):
-        if kind_of(action.device, action.part) != kind_of(past.device, past.part):
+    for action in telling(now, rng, _free(now, past, ask, rng)):
+        other = (action.service, action.value) != (past.service, past.value)
+        if other and kind_of(action.device, action.part) != kind_of(past.device, past.part):
             meaning = framed("multi_turn.shift", text=act_said(action.act()))
             return told(ask, rng, home, (past,), _request(action, meaning))
     return None
 
 
 def _tempting(home: Home, now: Home, past: Action, rng: random.Random, ask: Ask) -> Follow:
-    """Something else of which the past could be taken over: the same room, or the same setting at another value."""
-    for action in actions(now, rng, _free(now, past, ask, rng)):
-        near = action.device.room == past.device.room or action.service == past.service
-        if near and action.value != past.value:
-            meaning = framed("multi_turn.shift", text=act_said(action.act()))
-            return told(ask, rng, home, (past,), _request(action, meaning))
-    return None
+    """Something else of which the past could be taken over: the same setting at another value, or the same room."""
+    found = [action for action in telling(now, rng, _free(now, past, ask, rng)) if action.value != past.value]
+    same = [action for action in found if action.service == past.service]
+    near = same or [action for action in found if action.device.room == past.device.room]
+    if not near:
+        return None
+    action = near[0]
+    return told(ask, rng, home, (past,), _request(action, framed("multi_turn.shift", text=act_said(action.act()))))
 
 
 # coreference
@@ -198,7 +202,7 @@ def _other_one(home: Home, now: Home, past: Action, rng: random.Random, ask: Ask
         return None
     device, part = others[0]
     again = [found for found in (repeated(now, past, device, part),) if found]
-    found = [*again, *(action for action in actions(now, rng, (device,)) if action.part == part)]
+    found = [*again, *(action for action in telling(now, rng, (device,)) if action.part == part)]
     if not found:
         return None
     action = rng.choice(found[:2])
@@ -210,7 +214,7 @@ def _other_one(home: Home, now: Home, past: Action, rng: random.Random, ask: Ask
 def _there(home: Home, now: Home, past: Action, rng: random.Random, ask: Ask) -> Follow:
     """ "The fan there"."""
     here = [device for device in _free(now, past, ask, rng) if device.room == past.device.room]
-    for action in actions(now, rng, here):
+    for action in telling(now, rng, here):
         if len({path.rpartition(".")[0] for path in action.device.spec.service_index}) > 1:
             continue
         meaning = Phrased(action.act(), words_of("multi_turn.there", device=action.device.name), "multi_turn.now")
@@ -220,7 +224,7 @@ def _there(home: Home, now: Home, past: Action, rng: random.Random, ask: Ask) ->
 
 def _first_one(home: Home, now: Home, past: Action, rng: random.Random, ask: Ask) -> Follow:
     """ "The first one", of two that were spoken of."""
-    for second in actions(now, rng, _free(now, past, ask, rng)):
+    for second in telling(now, rng, _free(now, past, ask, rng)):
         later = after(now, second.plan)
         word, meant = rng.choice((("multi_turn.first", past), ("multi_turn.last", second)))
         for action in on_the_same(later, meant, rng):
@@ -238,7 +242,7 @@ def _other_value(home: Home, now: Home, past: Action, rng: random.Random, ask: A
         return None
     for _ in range(4):
         action = propose(now, past.device, past.path, rng)
-        if action is not None and action.value != past.value:
+        if action is not None and action.value != past.value and tells(now, action):
             slots = {"value": value_said(action), "wrong": value_said(past)}
             return _past_only(past, _request(action, framed("multi_turn.make_it", **slots)))
     return None
@@ -277,7 +281,7 @@ def _other_device(home: Home, now: Home, past: Action, rng: random.Random, ask: 
 
 def _other_thing(home: Home, now: Home, past: Action, rng: random.Random, ask: Ask) -> Follow:
     """ "Leave the fan as it was, turn on the lamp instead"."""
-    for action in actions(now, rng, _free(now, past, ask, rng)):
+    for action in telling(now, rng, _free(now, past, ask, rng)):
         slots = {"wrong": device_said(past.device, past.part), "text": act_said(action.act())}
         return _instead(home, now, past, action, framed("multi_turn.instead", **slots))
     return None
@@ -332,7 +336,7 @@ def _undo_last(home: Home, now: Home, past: Action, rng: random.Random, ask: Ask
 
 def _undo_one_of_two(home: Home, now: Home, past: Action, rng: random.Random, ask: Ask) -> Follow:
     """Of two things that were done, one is put back, or both."""
-    for second in actions(now, rng, _free(now, past, ask, rng)):
+    for second in telling(now, rng, _free(now, past, ask, rng)):
         later = after(now, second.plan)
         undos = [undoing(home, later, action.device) for action in (past, second)]
         if not all(undos):
