@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from envs.homeenv.home import Device, Home, Room
-from homerl.blueprints.intents.dialogue import members
 
 Read = tuple[str, str]  # did, attribute path
+ALIKE = {"ceiling_fan": "fan", "range_hood": "fan", "ac_gateway": "air_conditioner", "thermostat": "heater"}
 
 
 @dataclass(frozen=True)
@@ -66,6 +66,24 @@ NARROW = {"curtain": ("curtain",), "tv": ("tv",)}  # kinds that fewer products g
 
 def above(attribute: str, bound: float) -> Trait:
     return Trait(f"above.{attribute}", (attribute,), lambda now: now > bound, bound)
+
+
+def kind_of(device: Device, part: str = "") -> str:
+    """What a device, or its part, is called for short."""
+    kind = dict(device.spec.kinds).get(f"{part}." if part else "", device.spec.category)
+    kind = part if part in ("fan", "light") and kind == device.spec.category else kind
+    return ALIKE.get(kind, kind)
+
+
+def members(home: Home, kind: str, room: Room | None = None) -> list[tuple[Device, str]]:
+    """(device, part) of everything that goes by this kind."""
+    return [
+        (device, prefix[:-1])
+        for device in home.plan.devices
+        if room in (None, device.room)
+        for prefix, _ in device.spec.kinds
+        if kind_of(device, prefix[:-1]) == kind
+    ]
 
 
 @dataclass(frozen=True)

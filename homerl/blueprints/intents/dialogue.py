@@ -25,7 +25,6 @@ from homerl.language.state import Standing, Standings
 DEPENDENT = Factors(dependency="dependent")
 SEVERAL = Factors(dependency="dependent", scope="multi_device")
 TRIED = 25  # past actions tried before a home is given up
-ALIKE = {"ceiling_fan": "fan", "range_hood": "fan", "ac_gateway": "air_conditioner", "thermostat": "heater"}
 
 
 @dataclass(frozen=True)
@@ -147,24 +146,6 @@ def tells(home: Home, action: Action) -> bool:
 def past_actions(home: Home, rng: random.Random, ask: Ask) -> Iterator[Action]:
     """What may have been done before, to devices that are free."""
     return islice((action for action in telling(home, rng) if action.device.did not in ask.taken), TRIED)
-
-
-def kind_of(device: Device, part: str = "") -> str:
-    """What a device, or its part, is called for short."""
-    kind = dict(device.spec.kinds).get(f"{part}." if part else "", device.spec.category)
-    kind = part if part in ("fan", "light") and kind == device.spec.category else kind
-    return ALIKE.get(kind, kind)
-
-
-def members(home: Home, kind: str, room: Room | None = None) -> list[tuple[Device, str]]:
-    """(device, part) of everything that goes by this kind."""
-    return [
-        (device, prefix[:-1])
-        for device in home.plan.devices
-        if room in (None, device.room)
-        for prefix, _ in device.spec.kinds
-        if kind_of(device, prefix[:-1]) == kind
-    ]
 
 
 def repeated(home: Home, action: Action, device: Device, part: str) -> Action | None:

@@ -22,7 +22,6 @@ from homerl.blueprints.intents.dialogue import (
     asked,
     device_said,
     framed,
-    kind_of,
     on_the_same,
     past_actions,
     repeated,
@@ -32,6 +31,7 @@ from homerl.blueprints.intents.dialogue import (
     words_of,
 )
 from homerl.blueprints.intents.draft import Ask, Draft, Propose, Said, control
+from homerl.blueprints.survey import kind_of
 from homerl.blueprints.undo import after, as_it_was
 from homerl.language.meaning import Command
 from homerl.language.speaker import Speaker

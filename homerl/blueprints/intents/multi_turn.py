@@ -22,8 +22,6 @@ from homerl.blueprints.intents.dialogue import (
     asked,
     device_said,
     framed,
-    kind_of,
-    members,
     on_the_same,
     past_actions,
     repeated,
@@ -36,6 +34,7 @@ from homerl.blueprints.intents.dialogue import (
     words_of,
 )
 from homerl.blueprints.intents.draft import Ask, Draft, Propose, control
+from homerl.blueprints.survey import kind_of, members
 from homerl.blueprints.undo import after
 from homerl.language.meaning import Command, Meaning
 

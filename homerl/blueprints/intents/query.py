@@ -6,94 +6,25 @@ The answer is worked out from the home, and unambiguous; nothing may change. `re
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable
+from dataclasses import replace
 
 from envs.homeenv.home import Device, Home, Room
 from envs.homeenv.types import ValueType
-from homerl.blueprints.blueprint import Answer, Factors
+from homerl.blueprints.blueprint import Answer
 from homerl.blueprints.intents.dialogue import device_said, framed, room_said, words_of
 from homerl.blueprints.intents.draft import Ask, Draft, Propose
-from homerl.blueprints.intents.ways import numbered, ways_of_device, ways_of_option, ways_of_trait
-from homerl.blueprints.survey import LEVELS, OPPOSITES, TRAITS, Read, Survey, Trait, above, anyhow, survey, thermometers
-from homerl.language.meaning import Meaning, Target
+from homerl.blueprints.intents.questions import Named, RoomsNamed, Said, YesNo, names, number, question
+from homerl.blueprints.intents.ways import ways_of_option, ways_of_trait
+from homerl.blueprints.survey import LEVELS, OPPOSITES, TRAITS, Survey, Trait, above, anyhow, survey, thermometers
+from homerl.language.meaning import Meaning
 from homerl.language.speaker import Speaker
 from homerl.language.state import Standing, Standings, listed
 
-MOST_READS = 25
 ROUNDED = 1000  # integers from here on may be said in round figures
 RARELY = 0.15  # how often a question is asked whose answer is none, or of a single device
 SENSES = {"motion": True, "human_detected": "yes", "contact": "open", "leak": True, "smoke": True, "gas": True}
-SEVERAL = Factors(scope="multi_device")
 UNASKED = ("countdown", "fed_today", "no_move_duration", "lamp_hours", "open_zones")  # numbers that nobody asks for
-
-
-def _draft(meaning: Meaning, answer: Answer, reads: Sequence[Read], reply: Meaning) -> Draft | None:
-    """A question, unless too much would have to be read for it."""
-    if len(reads) > MOST_READS:
-        return None
-    factors = SEVERAL if len({did for did, _ in reads}) > 1 else Factors()
-    return Draft("", meaning, factors, answer=answer, reads=tuple(reads), reply=reply)
-
-
-@dataclass(frozen=True)
-class YesNo:
-    """Yes or no, and how it stands."""
-
-    value: bool
-    rest: Meaning | None = None
-
-    def words(self, speaker: Speaker) -> str:
-        word = speaker.say("query.yes" if self.value else "query.no")
-        if self.rest is None:
-            return speaker.say("query.reply.alone", text=word)
-        return speaker.say("query.reply.yes_no", word=word, text=self.rest.words(speaker))
-
-
-@dataclass(frozen=True)
-class Said:
-    """A meaning as a sentence of its own."""
-
-    of: Meaning
-
-    def words(self, speaker: Speaker) -> str:
-        text = speaker.say("query.reply.alone", text=self.of.words(speaker))
-        return text[0].upper() + text[1:]
-
-
-@dataclass(frozen=True)
-class Named:
-    """Devices by their names, or that there are none."""
-
-    devices: tuple[Device, ...]
-    counted: bool = False
-
-    def words(self, speaker: Speaker) -> str:
-        names = [speaker.target(Target.of(device)) for device in self.devices]
-        if not names:
-            return speaker.say("query.reply.none")
-        if not self.counted:
-            text = speaker.say("query.reply.alone", text=listed(speaker, names))
-            return text[0].upper() + text[1:]
-        count = str(len(names))
-        if len(names) > 4:
-            return speaker.say("query.reply.alone", text=count)
-        return speaker.say("query.reply.count", count=count, names=listed(speaker, names))
-
-
-def _number(value: float, unit: str | None, tolerance: float = 0.0, names: Sequence[Device] = ()) -> Answer:
-    whole = int(value) if float(value).is_integer() else round(value, 2)
-    return Answer(type="number", value=whole, tolerance=tolerance, unit=unit, distractors=numbered(names))
-
-
-def _names(met: Sequence[Device], candidates: Sequence[Device]) -> Answer:
-    others = [device for device in candidates if device not in met]
-    return Answer(
-        type="names",
-        value=tuple(f"{device.room.name} {device.name}" for device in met),
-        accepted=tuple(ways_of_device(device) for device in met),
-        distractors=tuple(dict.fromkeys(way for device in others for way in ways_of_device(device))),
-    )
 
 
 # status
@@ -109,7 +40,7 @@ def _is_on(home: Home, rng: random.Random) -> Draft | None:
         answer = Answer(type="boolean", value=holds, accepted=(same,) if same else (), distractors=other)
         meaning = framed("query.is", target=device_said(device, part), trait=words_of(f"query.trait.{trait.name}"))
         reply = YesNo(holds, Standings((Standing.of(home, device, path),)))
-        return _draft(meaning, answer, ((device.did, path),), reply)
+        return question(meaning, answer, ((device.did, path),), reply)
     return None
 
 
@@ -138,7 +69,7 @@ def _both(home: Home, rng: random.Random) -> Draft | None:
         slots = {"first": device_said(*pair[0]), "second": device_said(*pair[1])}
         meaning = framed("query.both", trait=words_of(f"query.trait.{trait.name}"), **slots)
         standings = tuple(Standing.of(home, one, path) for (one, _), (_, path) in zip(pair, reads))
-        return _draft(meaning, Answer(type="boolean", value=both), reads, YesNo(both, Standings(standings)))
+        return question(meaning, Answer(type="boolean", value=both), reads, YesNo(both, Standings(standings)))
     return None
 
 
@@ -147,8 +78,8 @@ def _value(home: Home, rng: random.Random) -> Draft | None:
     for device, path, kind in _attributes(home, rng, ("int", "float")):
         value = home.get(device.did, path)
         tolerance = 0.05 if isinstance(value, float) else abs(value) * 0.005 if abs(value) >= ROUNDED else 0.0
-        answer = _number(value, kind.unit, tolerance, (device,))
-        return _draft(_asked(device, path, "query.value"), answer, ((device.did, path),), _as_it_is(home, device, path))
+        answer = number(value, kind.unit, tolerance, (device,))
+        return question(_asked(device, path, "query.value"), answer, ((device.did, path),), _as_it_is(home, device, path))
     return None
 
 
@@ -164,7 +95,7 @@ def _mode(home: Home, rng: random.Random) -> Draft | None:
         if not here or isinstance(value, (int, float)) or set(here) & set(others):
             continue
         answer = Answer(type="text", value=str(value), accepted=(here,), distractors=tuple(dict.fromkeys(others)))
-        return _draft(_asked(device, path, "query.mode"), answer, ((device.did, path),), _as_it_is(home, device, path))
+        return question(_asked(device, path, "query.mode"), answer, ((device.did, path),), _as_it_is(home, device, path))
     return None
 
 
@@ -199,7 +130,7 @@ def _where(home: Home, rng: random.Random) -> Draft | None:
             others = tuple(name for name in rooms if name != device.room.name)
             answer = Answer(type="text", value=device.room.name, accepted=((device.room.name,),), distractors=others)
             reply = framed("query.reply.where", room=room_said(device.room))
-            return _draft(framed("query.where", device=_literally(device.name)), answer, (), reply)
+            return question(framed("query.where", device=_literally(device.name)), answer, (), reply)
     return None
 
 
@@ -212,7 +143,7 @@ def _which(home: Home, rng: random.Random) -> Draft | None:
     for found in _surveys(home, rng):
         candidates = anyhow(home, found.kind)
         if len(found.met) <= 5 and (found.met or rng.random() < RARELY):
-            return _draft(_about(found, "query.which"), _names(found.met, candidates), found.reads, Named(found.met))
+            return question(_about(found, "query.which"), names(found.met, candidates), found.reads, Named(found.met))
     return None
 
 
@@ -223,7 +154,7 @@ def _senses(home: Home, rng: random.Random) -> Draft | None:
             if name in device.spec.attribute_index:
                 holds = home.get(device.did, name) == value
                 meaning = framed(f"query.sense.{name}", target=device_said(device))
-                return _draft(meaning, Answer(type="boolean", value=holds), ((device.did, name),), YesNo(holds))
+                return question(meaning, Answer(type="boolean", value=holds), ((device.did, name),), YesNo(holds))
     return None
 
 
@@ -237,8 +168,8 @@ def _how_warm(home: Home, rng: random.Random) -> Draft | None:
     value = home.get(*known[room])
     kind = home.plan.by_did[known[room][0]].spec.attribute_index[known[room][1]][1]
     reply = framed(f"query.reply.{quantity}", room=room_said(room), value=_of_type(value, kind))
-    answer = _number(value, unit, 0.3 if unit == "celsius" else 1.0, ())
-    return _draft(framed(f"query.how.{quantity}", room=room_said(room)), answer, (known[room],), reply)
+    answer = number(value, unit, 0.3 if unit == "celsius" else 1.0, ())
+    return question(framed(f"query.how.{quantity}", room=room_said(room)), answer, (known[room],), reply)
 
 
 def _of_type(value: float, kind: ValueType | None) -> Callable[[Speaker], str]:
@@ -308,8 +239,8 @@ def _count(home: Home, rng: random.Random, joined: bool = False) -> Draft | None
         if joined and len(found.traits) < 2:
             continue
         if found.met or rng.random() < RARELY:
-            answer = _number(len(found.met), "count", names=home.plan.devices)
-            return _draft(_about(found, "query.count"), answer, found.reads, Named(found.met, counted=True))
+            answer = number(len(found.met), "count", names=home.plan.devices)
+            return question(_about(found, "query.count"), answer, found.reads, Named(found.met, counted=True))
     return None
 
 
@@ -326,8 +257,8 @@ def _count_parts(home: Home, rng: random.Random) -> Draft | None:
     states = rng.choice((("on", "on"), ("on", "off"), ("off", "on")))
     reads = tuple((device.did, f"{part}.state") for device in fans for part in ("light", "fan"))
     met = [d for d in fans if (home.get(d.did, "light.state"), home.get(d.did, "fan.state")) == states]
-    answer = _number(len(met), "count", names=home.plan.devices)
-    return _draft(framed(f"query.parts.{states[0]}_{states[1]}"), answer, reads, Named(tuple(met), counted=True))
+    answer = number(len(met), "count", names=home.plan.devices)
+    return question(framed(f"query.parts.{states[0]}_{states[1]}"), answer, reads, Named(tuple(met), counted=True))
 
 
 def _count_all(home: Home, rng: random.Random) -> Draft | None:
@@ -338,8 +269,8 @@ def _count_all(home: Home, rng: random.Random) -> Draft | None:
         strict = survey(home, kind, (), room)
         if strict is not None and len(strict.met) == len(devices) and (devices or rng.random() < 0.1):
             slots = {"many": words_of(f"query.kind.{kind}.many"), "place": _place(room)}
-            answer = _number(len(devices), "count", names=home.plan.devices)
-            return _draft(framed("query.count_all", **slots), answer, (), Named(tuple(devices), counted=True))
+            answer = number(len(devices), "count", names=home.plan.devices)
+            return question(framed("query.count_all", **slots), answer, (), Named(tuple(devices), counted=True))
     return None
 
 
@@ -353,22 +284,9 @@ def _rooms_with(home: Home, rng: random.Random) -> Draft | None:
                 "traits": lambda speaker, found=found: _traits_said(speaker, found),
             }
             reply = RoomsNamed(tuple(rooms))
-            answer = _number(len(rooms), "count", names=home.plan.devices)
-            return _draft(framed("query.rooms", **slots), answer, found.reads, reply)
+            answer = number(len(rooms), "count", names=home.plan.devices)
+            return question(framed("query.rooms", **slots), answer, found.reads, reply)
     return None
-
-
-@dataclass(frozen=True)
-class RoomsNamed:
-    """How many rooms, and which."""
-
-    rooms: tuple[Room, ...]
-
-    def words(self, speaker: Speaker) -> str:
-        if not self.rooms:
-            return speaker.say("query.reply.none")
-        names = listed(speaker, [speaker.room(room) for room in self.rooms])
-        return speaker.say("query.reply.count", count=str(len(self.rooms)), names=names)
 
 
 def _most(home: Home, rng: random.Random) -> Draft | None:
@@ -383,7 +301,7 @@ def _most(home: Home, rng: random.Random) -> Draft | None:
         slots = {"one": words_of(f"query.kind.{kind}.one"), "name": _level_name(kind)}
         meaning = framed(f"query.most.{'high' if highest else 'low'}", **slots)
         reads = tuple((device.did, path) for device, path, _ in levels)
-        return _draft(meaning, _names((device,), anyhow(home, kind)), reads, Named((device,)))
+        return question(meaning, names((device,), anyhow(home, kind)), reads, Named((device,)))
     return None
 
 
@@ -400,9 +318,9 @@ def _average(home: Home, rng: random.Random) -> Draft | None:
         reads = tuple((device.did, path) for device, path, _ in levels)
         shown = round(value, 1)
         shown = int(shown) if float(shown).is_integer() else shown
-        answer = _number(value, type.unit, 0.3 if name == "average" else 0.0, home.plan.devices)
+        answer = number(value, type.unit, 0.3 if name == "average" else 0.0, home.plan.devices)
         reply = framed("query.reply.level", value=_of_type(shown, type))
-        return _draft(framed(f"query.{name}", **slots), answer, reads, reply)
+        return question(framed(f"query.{name}", **slots), answer, reads, reply)
     return None
 
 
@@ -432,16 +350,16 @@ def _warmer(home: Home, rng: random.Random) -> Draft | None:
     match rng.choice(("is", "which", "by")):
         case "is":
             answer = Answer(type="boolean", value=one > other)
-            return _draft(framed("query.warmer", **slots), answer, reads, YesNo(one > other))
+            return question(framed("query.warmer", **slots), answer, reads, YesNo(one > other))
         case "which":
             answer = Answer(type="text", value=warm.name, accepted=((warm.name,),), distractors=(cold.name,))
             reply = framed("query.reply.room", room=room_said(warm))
-            return _draft(framed("query.which_warmer", **slots), answer, reads, reply)
+            return question(framed("query.which_warmer", **slots), answer, reads, reply)
     difference = round(abs(one - other), 1)
     slots = {"first": room_said(warm), "second": room_said(cold)}
     type = home.plan.by_did[known[first][0]].spec.attribute_index[known[first][1]][1]
     reply = framed("query.reply.level", value=_of_type(difference, type))
-    return _draft(framed("query.how_much_warmer", **slots), _number(difference, "celsius", 0.15), reads, reply)
+    return question(framed("query.how_much_warmer", **slots), number(difference, "celsius", 0.15), reads, reply)
 
 
 def _warmest(home: Home, rng: random.Random) -> Draft | None:
@@ -458,7 +376,7 @@ def _warmest(home: Home, rng: random.Random) -> Draft | None:
     others = tuple(room.name for room in rooms[1:])
     answer = Answer(type="text", value=rooms[0].name, accepted=((rooms[0].name,),), distractors=others)
     reply = framed("query.reply.room", room=room_said(rooms[0]))
-    return _draft(framed("query.warmest" if warm else "query.coldest"), answer, tuple(known.values()), reply)
+    return question(framed("query.warmest" if warm else "query.coldest"), answer, tuple(known.values()), reply)
 
 
 def _one_of(subcategory: str, *ways: Callable[[Home, random.Random], Draft | None]) -> Propose:
