@@ -19,7 +19,7 @@ from typing import Literal
 
 from homerl.blueprints.blueprint import Answer
 from homerl.language import signs
-from homerl.language.numbers import Number, blank, numbers
+from homerl.language.numbers import Number, blank, numbers, spelt_out
 
 Verdict = Literal["right", "wrong", "undecided"]
 Reading = Literal["right", "wrong", "undecided", "silent"]  # silent: it claims nothing that could be the answer
@@ -39,7 +39,7 @@ def judge(expected: Answer, text: str) -> Verdict:
 def read(expected: Answer, text: str) -> Reading:
     """As `judge`, but tells a wrong claim from none."""
     text = " ".join(text.replace("’", "'").replace("*", "").split(" ")).strip().lower()
-    return READERS[expected.type](expected, text) if text else "silent"
+    return READERS[expected.type](expected, spelt_out(text)) if text else "silent"
 
 
 # numbers
@@ -96,9 +96,8 @@ def _first_claim(expected: Answer, found: Sequence[Claim]) -> Reading:
 def _claims(expected: Answer, text: str) -> list[Claim]:
     """The numbers that claim something, in the unit wanted or in none."""
     found, clauses = [], list(_clauses(text))
-    for number in numbers(text):
-        foreign = number.unit not in (None, expected.unit) and (expected.unit or number.unit == "fahrenheit")
-        if not foreign and not _framing(text, number):
+    for number in filter(None, (number.within(expected.unit) for number in numbers(text))):
+        if not _framing(text, number):
             start, end = next((start, end) for start, end in clauses if start <= number.start < end)
             found.append(Claim(number, text[start : number.start] + "#" + text[number.end : end]))
     return found

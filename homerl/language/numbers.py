@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 ONES = "zero one two three four five six seven eight nine".split()
 TEENS = "ten eleven twelve thirteen fourteen fifteen sixteen seventeen eighteen nineteen".split()
@@ -58,6 +58,24 @@ UNITS = {
 UNIT = re.compile(r"[\s-]*(?:" + "|".join(f"(?P<u{i}>{pattern})" for i, pattern in enumerate(UNITS.values())) + ")", re.I)
 
 
+SECONDS = {"second": 1, "minute": 60, "hour": 3600}
+SPANS = {  # what is said of time in place of a number
+    r"\b(?:a |one )?half (?:an|a) (hour|minute)\b|\b(?:a|one) half (hour|minute)\b": r"0.5 \1\2",
+    r"\b(?:a |one )?quarter (?:of )?(?:an )?hour\b|一刻钟": "0.25 hour",
+    r"\b(?:an|one) hour and a half\b|一个半小时": "1.5 hour",
+    r"\b(?:a|an|one)(?: single)? (hour|minute|second)\b": r"1 \1",
+    r"半个?小时": "0.5 hour",
+    r"半分钟": "0.5 minute",
+}
+
+
+def spelt_out(text: str) -> str:
+    """The text with its spans of time as numbers: "half an hour" is "0.5 hour"."""
+    for pattern, number in SPANS.items():
+        text = re.sub(pattern, number, text)
+    return text
+
+
 @dataclass(frozen=True)
 class Number:
     """A number and where it stands; `unit` is None where none is said."""
@@ -66,6 +84,15 @@ class Number:
     start: int
     end: int
     unit: str | None = None
+
+    def within(self, unit: str | None) -> Number | None:
+        """The number in this unit (None is any); None where it is one of another."""
+        unit = "celsius" if unit == "degree" else unit  # both are said as degrees
+        if self.unit in (None, unit) or (unit is None and self.unit != "fahrenheit"):
+            return self
+        if unit in SECONDS and self.unit in SECONDS:
+            return replace(self, value=self.value * SECONDS[self.unit] / SECONDS[unit])
+        return None
 
 
 def blank(text: str, pattern: re.Pattern[str]) -> str:

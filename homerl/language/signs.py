@@ -29,7 +29,7 @@ BOUND = re.compile(
     r"|(?<!total )(?<!sum )(?<!average )(?<!count )\bof(?: all| the| these)?)\s*$"
     r"|(?:高于|低于|超过|大于|小于|不到|至少|最多|多于|少于)\s*$"
 )
-SHARE = re.compile(rf"^\s*{MEASURE}?[^，。；,.;]{{0,6}}(?:之?中|里)(?:有|的|,|，)|^\s*%?\s*(?:以上|以下)")
+SHARE = re.compile(rf"^\s*{MEASURE}?[^，。；：,.;:]{{0,4}}(?:之?中|里)(?:有|,|，)|^\s*%?\s*(?:以上|以下)")
 LINK = re.compile(r"^\s*(?:[-–~,、/]|to|or|and|or maybe|maybe|或者?|到|至|和)?\s*$")
 GUESS = either(
     "or|maybe|perhaps|possibly|might|could be|either|actually|sorry|i mean|no wait|correction|alternatively|if not",

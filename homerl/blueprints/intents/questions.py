@@ -10,7 +10,7 @@ from homerl.blueprints.blueprint import Answer, Factors
 from homerl.blueprints.intents.draft import Draft
 from homerl.blueprints.intents.ways import numbered, ways_of_device
 from homerl.blueprints.survey import Read
-from homerl.language.meaning import Meaning, Target
+from homerl.language.meaning import Meaning
 from homerl.language.speaker import Speaker
 from homerl.language.state import listed
 
@@ -59,7 +59,7 @@ class Named:
     counted: bool = False
 
     def words(self, speaker: Speaker) -> str:
-        names = [speaker.target(Target.of(device)) for device in self.devices]
+        names = [speaker.say("query.device", room=device.room.name, device=device.name) for device in self.devices]
         if not names:
             return speaker.say("query.reply.none")
         if not self.counted:

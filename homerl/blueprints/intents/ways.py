@@ -1,6 +1,6 @@
 """The ways to say an answer, in every language that there is a grammar for.
 
-Invariants: no way stands in the words that the question itself uses, so that restating it answers nothing.
+Invariants: a way that stands in the words of the question itself says nothing (`free_of`).
 """
 
 from __future__ import annotations
@@ -37,11 +37,15 @@ def _ways(room: str, name: str) -> Ways:
     return tuple(dict.fromkeys(texts))
 
 
-def ways_of_option(option: str, path: str, taken: str) -> Ways:
-    """An option's name and its words, without those that the question's own words hold."""
+def ways_of_option(option: str, path: str) -> Ways:
+    """An option's name and its words."""
     attribute = path.rpartition(".")[2]
     keys = (f"option.{attribute}.{option}", f"option.{option}", f"query.option.{option}")
-    ways = dict.fromkeys([option.replace("_", " "), *(way for key in keys for way in _frames(key))])
+    return tuple(dict.fromkeys([option.replace("_", " "), *(way for key in keys for way in _frames(key))]))
+
+
+def free_of(ways: Ways, taken: str) -> Ways:
+    """The ways that these words do not hold."""
     return tuple(way for way in ways if not re.search(rf"(?<![a-z]){re.escape(way)}(?![a-z])", taken))
 
 
