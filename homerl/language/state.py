@@ -45,9 +45,14 @@ class Standing:
             key,
             target=target,
             name=speaker.name(self.attribute),
-            value=speaker.value(self.value, self.device.spec.attribute_index[self.path][1]),
+            value=self._value(speaker),
             doing=speaker.say(doing) if doing in speaker.grammar else "",
         )
+
+    def _value(self, speaker: Speaker) -> str:
+        if isinstance(self.value, bool):
+            return speaker.say("state.value.true" if self.value else "state.value.false")
+        return speaker.value(self.value, self.device.spec.attribute_index[self.path][1])
 
     def _manner(self, speaker: Speaker) -> str:
         if self.attribute in WHOLE:

@@ -81,6 +81,12 @@ def _free(home: Home, past: Action, ask: Ask, rng: random.Random) -> list[Device
     return rng.sample(devices := [d for d in home.plan.devices if d.did not in taken], len(devices))
 
 
+def _alike(past: Action, device: Device, part: str) -> bool:
+    """Whether a device is of the very kind of the past one, so that "the same" can mean it without its name."""
+    kinds = dict(device.spec.kinds), dict(past.device.spec.kinds)
+    return kinds[0].get(f"{part}." if part else "") == kinds[1].get(f"{past.part}." if past.part else "")
+
+
 # continuation
 
 
@@ -91,7 +97,7 @@ def _same_in_room(home: Home, now: Home, past: Action, rng: random.Random, ask: 
         there = members(now, kind, room)
         if room == past.device.room or len(there) != 1 or there[0][0].did in ask.taken:
             continue
-        if action := repeated(now, past, *there[0]):
+        if _alike(past, *there[0]) and (action := repeated(now, past, *there[0])):
             meaning = framed("multi_turn.same_room", room=room_said(room))
             return told(ask, rng, home, (past,), _request(action, meaning))
     return None
@@ -110,11 +116,16 @@ def _same_on_device(home: Home, now: Home, past: Action, rng: random.Random, ask
 def _further(home: Home, now: Home, past: Action, rng: random.Random, ask: Ask) -> Follow:
     """ "And the speed at 3": another setting of the same device."""
     for action in on_the_same(now, past, rng, valued=True):
-        if action.service.startswith("set_") and action.path != past.path:
+        if action.service.startswith("set_") and not _written(action) & _written(past):
             slots = {"name": _name_said(action), "value": value_said(action)}
             frame = "multi_turn.further_switch" if isinstance(action.value, bool) else "multi_turn.further"
             return told(ask, rng, home, (past,), _request(action, framed(frame, **slots)))
     return None
+
+
+def _written(action: Action) -> set[str]:
+    """The attributes that its last call writes."""
+    return {attribute.name for _, attribute, _ in action.device.spec.service_index[action.path].writes}
 
 
 def _name_said(action: Action):
@@ -261,7 +272,8 @@ def _other_room(home: Home, now: Home, past: Action, rng: random.Random, ask: As
     kind = kind_of(past.device, past.part)
     for device, part in members(now, kind):
         alone = len(members(now, kind, device.room)) == 1 and device.room != past.device.room
-        if alone and device.did not in ask.taken and (action := repeated(now, past, device, part)):
+        free = alone and device.did not in ask.taken and _alike(past, device, part)
+        if free and (action := repeated(now, past, device, part)):
             slots = {"right": room_said(device.room), "wrong": room_said(past.device.room)}
             return _instead(home, now, past, action, framed("multi_turn.not_room", **slots))
     return None

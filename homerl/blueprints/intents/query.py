@@ -15,7 +15,7 @@ from homerl.blueprints.blueprint import Answer
 from homerl.blueprints.intents.dialogue import device_said, framed, room_said, words_of
 from homerl.blueprints.intents.draft import Ask, Draft, Propose
 from homerl.blueprints.intents.questions import Named, RoomsNamed, Said, YesNo, names, number, question
-from homerl.blueprints.intents.ways import ways_of_option, ways_of_trait
+from homerl.blueprints.intents.ways import free_of, ways_of_option, ways_of_trait
 from homerl.blueprints.survey import LEVELS, OPPOSITES, TRAITS, Survey, Trait, above, anyhow, survey, thermometers
 from homerl.language.meaning import Meaning
 from homerl.language.speaker import Speaker
@@ -88,15 +88,18 @@ def _mode(home: Home, rng: random.Random) -> Draft | None:
     for device, path, kind in _attributes(home, rng, ("enum",)):
         value = home.get(device.did, path)
         taken = f"{device.room.name} {device.name} {path}".replace("_", " ")
-        here = ways_of_option(str(value), path, taken)
-        others = [
-            way for option in kind.options or () if option != value for way in ways_of_option(str(option), path, taken)
-        ]
-        if not here or isinstance(value, (int, float)) or set(here) & set(others):
+        here, others = ways_of_option(str(value), path), _other_options(kind, value, path, taken)
+        if here != free_of(here, taken) or isinstance(value, (int, float)) or set(here) & set(others):
             continue
-        answer = Answer(type="text", value=str(value), accepted=(here,), distractors=tuple(dict.fromkeys(others)))
+        answer = Answer(type="text", value=str(value), accepted=(here,), distractors=others)
         return question(_asked(device, path, "query.mode"), answer, ((device.did, path),), _as_it_is(home, device, path))
     return None
+
+
+def _other_options(kind: ValueType, value: str, path: str, taken: str) -> tuple[str, ...]:
+    """The ways of all options but this."""
+    ways = (way for option in kind.options if option != value for way in ways_of_option(str(option), path))
+    return free_of(tuple(dict.fromkeys(ways)), taken)
 
 
 def _attributes(home: Home, rng: random.Random, types: tuple[str, ...]):
