@@ -25,8 +25,8 @@ NEGATION = either(
 DENIED = re.compile(r"(?:\bnot|n't|不是|并非|没有)\s*(?:exactly |quite )?$")
 # "more than 5", "of the 5", "5 of which": numbers that bound or frame what is claimed
 BOUND = re.compile(
-    r"(?:\b(?:than|above|below|over|under|exceed\w*|at least|at most|past|between)"
-    r"|(?<!total )(?<!sum )(?<!average )(?<!count )\bof(?: all| the| these)?)\s*$"
+    r"\b(?:than|above|below|over|under|exceed\w*|at least|at most|past|between|out of|none of)\s*$"
+    r"|\b(?:of (?:all|these|the)(?: the)?|\d of|(?:two|three|four|five|one) of)\s*$|(?:^|[,.;:] ?)of\s*$"
     r"|(?:高于|低于|超过|大于|小于|不到|至少|最多|多于|少于)\s*$"
 )
 SHARE = re.compile(rf"^\s*{MEASURE}?[^，。；：,.;:]{{0,4}}(?:之?中|里)(?:有|,|，)|^\s*%?\s*(?:以上|以下)")
@@ -56,7 +56,7 @@ UNSURE = re.compile(
     r"\b(?:do not|don't|cannot|can't|could not|couldn't|unable to|no idea|not sure|unsure)\b.{0,12}"
     r"\b(?:know|tell|find|say|see|determine|check|sure|idea|read|access)?\b|不知道|不清楚|无法|不确定|查不到"
 )
-YES = re.compile(r"^\W*(?:yes|yeah|yep|yup|correct|right|indeed|true|affirmative|是的?|对|没错|嗯|有的|在的)(?!\w)")
+YES = re.compile(r"^\W*(?:yes|yeah|yep|yup|correct|right|indeed|true|affirmative|是的?|对|没错|嗯|有的?|在的)(?!\w)")
 NO = re.compile(r"^\W*(?:no|nope|nah|false|negative|not|不是|不对|没有|没|不|否)(?!\w)")
 YES_AND_NO = re.compile(r"^\W*(?:yes|no)[\s,/]*(?:and|or|/)[\s,]*(?:yes|no)\b")
 IT_IS = re.compile(

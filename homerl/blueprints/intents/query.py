@@ -143,9 +143,10 @@ def _literally(text: str) -> Callable[[Speaker], str]:
 
 def _which(home: Home, rng: random.Random) -> Draft | None:
     """ "Which lights are on in the study?" """
+    perhaps_none = rng.random() < RARELY
     for found in _surveys(home, rng):
         candidates = anyhow(home, found.kind)
-        if len(found.met) <= 5 and (found.met or rng.random() < RARELY):
+        if len(found.met) <= 5 and (found.met or perhaps_none):
             return question(_about(found, "query.which"), names(found.met, candidates), found.reads, Named(found.met))
     return None
 
@@ -238,10 +239,11 @@ def _place(room: Room | None) -> Callable[[Speaker], str]:
 
 def _count(home: Home, rng: random.Random, joined: bool = False) -> Draft | None:
     """ "How many lights are on?" """
+    perhaps_none = rng.random() < RARELY
     for found in _surveys(home, rng, joined):
         if joined and len(found.traits) < 2:
             continue
-        if found.met or rng.random() < RARELY:
+        if found.met or perhaps_none:
             answer = number(len(found.met), "count", names=home.plan.devices)
             return question(_about(found, "query.count"), answer, found.reads, Named(found.met, counted=True))
     return None
@@ -253,9 +255,9 @@ def _count_joined(home: Home, rng: random.Random) -> Draft | None:
 
 
 def _count_parts(home: Home, rng: random.Random) -> Draft | None:
-    """ "How many ceiling fans have both light and fan on?" """
+    """ "How many fans with a light have both on?" """
     fans = list(home.devices(category="ceiling_fan"))
-    if not fans:
+    if not fans or any(home.devices(category="range_hood")):  # which some would count
         return None
     states = rng.choice((("on", "on"), ("on", "off"), ("off", "on")))
     reads = tuple((device.did, f"{part}.state") for device in fans for part in ("light", "fan"))
@@ -266,11 +268,12 @@ def _count_parts(home: Home, rng: random.Random) -> Draft | None:
 
 def _count_all(home: Home, rng: random.Random) -> Draft | None:
     """ "How many lights are there in the study?" """
-    for kind in rng.sample(list(TRAITS), len(TRAITS)):
-        room = rng.choice((None, *home.plan.rooms))
+    scopes = [(kind, room) for kind in TRAITS for room in (None, *home.plan.rooms)]
+    perhaps_none = rng.random() < RARELY
+    for kind, room in rng.sample(scopes, len(scopes)):
         devices = [device for device in anyhow(home, kind) if room in (None, device.room)]
         strict = survey(home, kind, (), room)
-        if strict is not None and len(strict.met) == len(devices) and (devices or rng.random() < 0.1):
+        if strict is not None and len(strict.met) == len(devices) and (len(devices) > 1 or perhaps_none):
             slots = {"many": words_of(f"query.kind.{kind}.many"), "place": _place(room)}
             answer = number(len(devices), "count", names=home.plan.devices)
             return question(framed("query.count_all", **slots), answer, (), Named(tuple(devices), counted=True))
@@ -279,8 +282,9 @@ def _count_all(home: Home, rng: random.Random) -> Draft | None:
 
 def _rooms_with(home: Home, rng: random.Random) -> Draft | None:
     """ "How many rooms have a light on?" """
+    perhaps_none = rng.random() < RARELY
     for found in _surveys(home, rng):
-        if found.room is None and len(found.traits) == 1 and (found.met or rng.random() < RARELY):
+        if found.room is None and len(found.traits) == 1 and (found.met or perhaps_none):
             rooms = list(dict.fromkeys(device.room for device in found.met))
             slots = {
                 "a": words_of(f"query.kind.{found.kind}.a"),
@@ -353,7 +357,8 @@ def _warmer(home: Home, rng: random.Random) -> Draft | None:
     match rng.choice(("is", "which", "by")):
         case "is":
             answer = Answer(type="boolean", value=one > other)
-            return question(framed("query.warmer", **slots), answer, reads, YesNo(one > other))
+            rest = framed("query.reply.warmer", first=room_said(warm), second=room_said(cold))
+            return question(framed("query.warmer", **slots), answer, reads, YesNo(one > other, rest))
         case "which":
             answer = Answer(type="text", value=warm.name, accepted=((warm.name,),), distractors=(cold.name,))
             reply = framed("query.reply.room", room=room_said(warm))

@@ -23,7 +23,7 @@ def question(meaning: Meaning, answer: Answer, reads: Sequence[Read], reply: Mea
     if len(reads) > MOST_READS:
         return None
     factors = SEVERAL if len({did for did, _ in reads}) > 1 else Factors()
-    return Draft("", meaning, factors, answer=answer, reads=tuple(reads), reply=reply)
+    return Draft("", meaning, factors, answer=answer, reads=tuple(reads), reply=Sentence(reply))
 
 
 @dataclass(frozen=True)
@@ -34,9 +34,9 @@ class YesNo:
     rest: Meaning | None = None
 
     def words(self, speaker: Speaker) -> str:
-        word = speaker.say("query.yes" if self.value else "query.no")
         if self.rest is None:
-            return speaker.say("query.reply.alone", text=word)
+            return speaker.say("query.reply.alone", text=speaker.say("query.some" if self.value else "query.none"))
+        word = speaker.say("query.yes" if self.value else "query.no")
         return speaker.say("query.reply.yes_no", word=word, text=self.rest.words(speaker))
 
 
@@ -47,7 +47,17 @@ class Said:
     of: Meaning
 
     def words(self, speaker: Speaker) -> str:
-        text = speaker.say("query.reply.alone", text=self.of.words(speaker))
+        return speaker.say("query.reply.alone", text=self.of.words(speaker))
+
+
+@dataclass(frozen=True)
+class Sentence:
+    """A meaning with a capital letter at its beginning."""
+
+    of: Meaning
+
+    def words(self, speaker: Speaker) -> str:
+        text = self.of.words(speaker)
         return text[0].upper() + text[1:]
 
 
@@ -63,8 +73,7 @@ class Named:
         if not names:
             return speaker.say("query.reply.none")
         if not self.counted:
-            text = speaker.say("query.reply.alone", text=listed(speaker, names))
-            return text[0].upper() + text[1:]
+            return speaker.say("query.reply.alone", text=listed(speaker, names))
         count = str(len(names))
         if len(names) > 4:
             return speaker.say("query.reply.alone", text=count)
