@@ -17,7 +17,7 @@ SENTENCE = re.compile(
     r"|,(?= ?(?:and )?not\b)|，(?=不|没|而不)|但|而(?!是)"
 )
 BRACKET = re.compile(r"\([^()]*\)|（[^（）]*）|\[[^\[\]]*\]")
-EXCEPT = either("except(?: for)?|other than|apart from|besides", "除了?")
+EXCEPT = either("except(?: for)?|other than|apart from|besides", "除了|除[^湿霜尘菌]")
 NEGATION = either(
     r"not|no|none|never|neither|nor|cannot|without|rather than|instead of|\w+n't",
     "没|不|未|非|并无",
@@ -48,7 +48,7 @@ NONE_OF = re.compile(r"[^，。；]{0,6}(?:也|都)(?:没|不|未)")
 NOUGHT = either(
     r"none|nothing|zero|nobody|no (?!(?:longer|idea|information|data|problem|way|access|one|wait|doubt)\b)[a-z]+"
     r"|not (?:any|a single|one)|\w+n't (?:any|a single|one)",
-    rf"没有|一{MEASURE}?[^，。；]{{0,4}}(?:也|都)(?:没|不)|都没|都不|均未|全都?关|无",
+    rf"没有|一{MEASURE}?[^，。；]{{0,4}}(?:也|都)(?:没|不)|都没|都不|均未|全都?关|无(?!线)",
 )
 SOME = either("all|both|every|each|a|an|single|couple|pair", "都|全|每")
 ALL = either("all|both|every|each", "全部|都|所有")

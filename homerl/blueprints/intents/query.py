@@ -8,6 +8,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 
 from envs.homeenv.home import Device, Home, Room
 from envs.homeenv.types import ValueType
@@ -238,7 +239,7 @@ def _place(room: Room | None) -> Callable[[Speaker], str]:
 
 
 def _count(home: Home, rng: random.Random, joined: bool = False) -> Draft | None:
-    """ "How many lights are on?" """
+    """ "How many lights are on?", or `joined`, "on and above 50 percent?" """
     perhaps_none = rng.random() < RARELY
     for found in _surveys(home, rng, joined):
         if joined and len(found.traits) < 2:
@@ -247,11 +248,6 @@ def _count(home: Home, rng: random.Random, joined: bool = False) -> Draft | None
             answer = number(len(found.met), "count", names=home.plan.devices)
             return question(_about(found, "query.count"), answer, found.reads, Named(found.met, counted=True))
     return None
-
-
-def _count_joined(home: Home, rng: random.Random) -> Draft | None:
-    """ "How many lights are on and above 50 percent?" """
-    return _count(home, rng, joined=True)
 
 
 def _count_parts(home: Home, rng: random.Random) -> Draft | None:
@@ -401,6 +397,16 @@ def _one_of(subcategory: str, *ways: Callable[[Home, random.Random], Draft | Non
 SUBCATEGORIES: dict[str, Propose] = {
     "status": _one_of("status", _is_on, _both, _value, _mode, _where, _which, _senses, _how_warm),
     "quantity": _one_of(
-        "quantity", _count, _count, _count_joined, _count_parts, _count_all, _rooms_with, _most, _average, _warmer, _warmest
+        "quantity",
+        _count,
+        _count,
+        partial(_count, joined=True),
+        _count_parts,
+        _count_all,
+        _rooms_with,
+        _most,
+        _average,
+        _warmer,
+        _warmest,
     ),
 }
