@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import math
 import random
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -54,9 +54,10 @@ class Action:
         return Act(self.service, target or Target.of(self.device, self.part), self.value, self.type)
 
 
-def actions(home: Home, rng: random.Random) -> Iterator[Action]:
-    """Actions in random order, one for each service of each device at most."""
-    pairs = [(device, path) for device in home.plan.devices for path in device.spec.service_index]
+def actions(home: Home, rng: random.Random, devices: Sequence[Device] | None = None) -> Iterator[Action]:
+    """Actions in random order, one for each service of each device (of these alone, if given) at most."""
+    among = home.plan.devices if devices is None else devices
+    pairs = [(device, path) for device in among for path in device.spec.service_index]
     rng.shuffle(pairs)
     for device, path in pairs:
         if action := propose(home, device, path, rng):
