@@ -17,6 +17,7 @@ from envs.homeenv.home import Home, Room
 from envs.homeenv.types import ValueType
 from homerl.language.grammar import Grammar, Half, Style, grammar
 from homerl.language.meaning import Act, Comparison, Meaning, Target
+from homerl.language.noun import is_heavy, phrase
 
 Wording = Literal["clear", "colloquial", "noisy"]
 Split = Literal["train", "heldout"]
@@ -56,12 +57,14 @@ class Speaker:
         """A coin, which never falls at temperature 0."""
         return self.rng.random() < probability * min(self.voice.temperature, 1.0)
 
-    def act(self, act: Act) -> str:
-        """One clause: "turn off the kitchen light"."""
-        slots = {"target": self.target(act.target), "name": self.name(act.service.removeprefix("set_"))}
+    def act(self, act: Act, target: str | None = None) -> str:
+        """One clause: "turn off the kitchen light"; `target` says the noun phrase in place of the act's own."""
+        target = target or self.target(act.target)
+        slots = {"target": target, "name": self.name(act.service.removeprefix("set_"))}
         if act.value is not None:
             slots["value"] = self.value(act.value, act.type)
-        return self.say(self.first(f"act.{act.service}", _fallback(act)), **slots)
+        heavy = (f"act.{act.service}.heavy",) if is_heavy(act.target) else ()  # where long noun phrases stand well
+        return self.say(self.first(*heavy, f"act.{act.service}", _fallback(act)), **slots)
 
     def join(self, clauses: Sequence[str]) -> str:
         """Clauses as one request."""
@@ -75,7 +78,7 @@ class Speaker:
         if target.pronoun:
             return self.say("them" if target.many else "it")
         if target.kind is not None:
-            raise NotImplementedError  # see `homerl.language.noun`
+            return phrase(target, self)
         (device,) = target.devices
         name = f"{device.name} {self.name(target.part)}" if target.part else device.name
         return self.say("device", room=device.room.name, device=name)
