@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from envs.homeenv.home import Device, Home, Room
+from envs.homeenv.home import Device, Home
 from envs.homeenv.toolsets.direct import serialise
 from homerl.trajectory import Message
 
@@ -60,20 +60,13 @@ def briefing(home: Home, style: str = "brief", toolset: str = "homeflow", memory
     parts = [system_prompt(home.plan.devices, style, toolset)]
     if style == "full":
         moment = datetime.fromtimestamp(home.clock, UTC)
-        parts.append(f"It is {moment:%A, %Y-%m-%d, %H:%M}. Rooms: {', '.join(map(_placed(home), home.plan.rooms))}.")
+        parts.append(f"It is {moment:%A, %Y-%m-%d, %H:%M}. Rooms: {', '.join(room.name for room in home.plan.rooms)}.")
         parts += [f"The person speaks to device {home.plan.entrance}."] if home.plan.entrance else []
     if known := [f"- {fact}" for fact in memory]:
         parts.append("\n".join(["What you know of the person:", *known]))
     if toolset == "direct":
         parts.append(json.dumps(serialise(home), ensure_ascii=False))
     return "\n".join(parts)
-
-
-def _placed(home: Home) -> Callable[[Room], str]:
-    """Room names, with their floor (0 is the lowest) where the home has several."""
-    if len({room.floor for room in home.plan.rooms}) == 1:
-        return lambda room: room.name
-    return lambda room: f"{room.name} (floor {room.floor})"
 
 
 def direct_answer(text: str) -> tuple[dict[str, Any] | None, str | None]:

@@ -50,7 +50,8 @@ class Target:
 
     By name (one device, `kind` None): "the kitchen wall light". By kind: "all lights in the kitchen", narrowed by
     rooms, a floor, exceptions, a comparison (`where`), a comparison that some device of the room meets (`rooms_where`,
-    with that device's kind; with `elsewhere`, all other rooms), or a rank. `pronoun`: "it", "them". `part` is the component meant ("light", or "").
+    with that device's kind; with `elsewhere`, in all other rooms), or a rank. `pronoun`: "it", "them". `part` is the
+    component meant ("light", or "").
     """
 
     devices: tuple[Device, ...]

@@ -97,7 +97,7 @@ def _first(devices: Sequence[Device], kind: str, rank: Rank, home: Home) -> Iter
 def is_heavy(target: Target) -> bool:
     """Whether its noun phrase is long, so that verbs do not go around it."""
     narrowed = target.where or target.rooms_where or target.rank or target.excluding
-    return not target.pronoun and (narrowed is not None and narrowed != () or len(target.rooms) > 1)
+    return not target.pronoun and ((narrowed is not None and narrowed != ()) or len(target.rooms) > 1)
 
 
 def phrase(target: Target, speaker: Speaker, placed: bool = True) -> str:
@@ -108,15 +108,19 @@ def phrase(target: Target, speaker: Speaker, placed: bool = True) -> str:
     if target.rank is not None:
         return speaker.say(_rank_key(target, speaker), **slots, **_ranked(target, speaker))
     if target.where is None:
-        return speaker.say("noun.all_but" if placed and target.elsewhere or target.excluding else "noun.all", **slots)
+        return speaker.say("noun.all_but" if (placed and target.elsewhere) or target.excluding else "noun.all", **slots)
     return speaker.say("noun.those_but" if target.excluding else "noun.those", **slots, **_predicates(target, speaker))
 
 
 def noun(kind: str, number: str, speaker: Speaker) -> str:
     """What people call the kind in this home: `number` is "one", "many" or "count" (a measure word's place)."""
-    products = {device.spec.name for device in of_kind(speaker.home, kind)}
-    wide = any(product in products for product in WIDER.get(kind, ()))
-    return speaker.say(speaker.first(*([f"kind.{kind}.wide.{number}"] if wide else ()), f"kind.{kind}.{number}"))
+    wide = (f"kind.{kind}.wide.{number}",) if is_wide(speaker.home, kind) else ()
+    return speaker.say(speaker.first(*wide, f"kind.{kind}.{number}"))
+
+
+def is_wide(home: Home, kind: str) -> bool:
+    """Whether the home has products for which the kind's usual word is too narrow."""
+    return any(device.spec.name in WIDER.get(kind, ()) for device in of_kind(home, kind))
 
 
 def listed(items: Sequence[str], speaker: Speaker) -> str:

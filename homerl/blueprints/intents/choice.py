@@ -37,6 +37,23 @@ ROOM_SIGNS: tuple[tuple[str, str, Any], ...] = (
 NEAR = {"fan": ("range_hood", "bath_heater"), "heater": ("water_heater", "thermostat"), "light": ("wall_switch",),
         "speaker": ("smart_screen", "tv"), "air_conditioner": ("thermostat",)}  # fmt: skip
 TRIVIAL = ("none", "idle", "")  # values that nobody tells devices by
+OBSCURE = (
+    "channel",
+    "hold_time",
+    "tilt",
+    "page",
+    "breathing_light_enabled",
+    "countdown",
+    "angle",
+    "off_delay",
+    "effect",
+    "hs_color",
+    "color",
+    "auto_lock_delay",
+    "exit_volume",
+)  # attributes that nobody tells devices by
+RANKED = ("brightness", "position", "volume", "volume_level", "speed", "target_temperature", "target_humidity",
+          "screen_brightness", "color_temperature")  # fmt: skip
 
 
 def resolved(target: Target, home: Home) -> Target:
@@ -58,7 +75,10 @@ def scope(home: Home, kind: str, rng: random.Random, floors: bool) -> Target:
     whole = Target((), kind)
     found = [whole, *(replace(whole, rooms=(room,)) for room in rng.sample(rooms, min(len(rooms), 2)))]
     if len(few) > 1:
-        found += [replace(whole, rooms=tuple(few)), *(replace(whole, rooms=alike) for alike in [_alike(home, few[0])] if alike)]
+        found += [
+            replace(whole, rooms=tuple(few)),
+            *(replace(whole, rooms=alike) for alike in [_alike(home, few[0])] if alike),
+        ]
     if len(rooms) > 2:
         found += [replace(whole, excluding=(few[0],)), replace(whole, excluding=tuple(few[:2]))]
     if floors and len(floors_of(home)) > 1:
@@ -92,7 +112,8 @@ def comparisons(home: Home, within: Target, rng: random.Random) -> Iterator[Comp
     rng.shuffle(known)
     known.sort(key=lambda item: item[0] != "state" or rng.random() < 0.6)  # on and off are what people go by most
     for name, alike in known:
-        if any(a.read_only or a.type not in SPOKEN_TYPES for a in alike) or not _commensurable(alike):
+        untold = name in OBSCURE or any(a.read_only or a.type not in SPOKEN_TYPES for a in alike)
+        if untold or not _commensurable(alike):
             continue
         for comparison in _compared(name, alike, rng):
             met = [device for device in devices if meets(home, device, within.kind, comparison)]
@@ -104,7 +125,9 @@ def _compared(name: str, alike: Sequence[Attribute], rng: random.Random) -> list
     type = rng.choice(alike)
     if type.type in NUMBERS and not type.options:
         threshold = spoken_value(type, rng)
-        found = [Comparison(name, rng.choice((">", "<")), threshold, type) for threshold in (threshold, spoken_value(type, rng))]
+        found = [
+            Comparison(name, rng.choice((">", "<")), threshold, type) for threshold in (threshold, spoken_value(type, rng))
+        ]
         if name == "position":
             found += [Comparison(name, ">", 0, type), Comparison(name, "==", 0, type)]
     elif type.type == "bool":
@@ -118,7 +141,9 @@ def _compared(name: str, alike: Sequence[Attribute], rng: random.Random) -> list
 def _commensurable(alike: Sequence[Attribute]) -> bool:
     """Whether numbers mean the same in all of them: a speed of 3 is fast for one fan and slow for another."""
     first = alike[0]
-    same = all(a.type == first.type and a.unit == first.unit for a in alike) or all(a.unit and a.unit == first.unit for a in alike)
+    same = all(a.type == first.type and a.unit == first.unit for a in alike) or all(
+        a.unit and a.unit == first.unit for a in alike
+    )
     return same and (bool(first.unit) or all(a.range == first.range for a in alike))
 
 
@@ -151,7 +176,7 @@ def ranks(home: Home, within: Target, rng: random.Random) -> Iterator[Target]:
     """The first few of a scope by some number, of those that are on if others are off."""
     devices = denotes(within, home)
     for name, alike in rng.sample(list(known := attributes(home, devices, within.kind).items()), len(known)):
-        numeric = all(a.type in NUMBERS and not a.options and (not a.read_only or name in MEASURED) for a in alike)
+        numeric = name in (*RANKED, *MEASURED) and all(a.type in NUMBERS and not a.options for a in alike)
         if numeric and len(alike) == len(devices) - _lacking(home, devices, within.kind, name) and _commensurable(alike):
             for highest in rng.sample((True, False), 2):
                 target = _ranked(home, within, devices, name, highest, rng)

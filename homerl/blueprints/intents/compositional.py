@@ -9,35 +9,31 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Any
 
 from envs.homeenv.home import Device, Home
-from envs.homeenv.types import ValueType
-from homerl.blueprints.actions import Action, actions, attempt, literal, propose
+from homerl.blueprints.actions import Action, actions, literal, propose
 from homerl.blueprints.blueprint import Factors
 from homerl.blueprints.intents.choice import KINDS, comparisons, is_muddled, ranks, resolved, room_signs, scope
 from homerl.blueprints.intents.draft import Ask, Draft, control
+from homerl.blueprints.intents.operation import Operation, carry
 from homerl.language.meaning import Act, Command, Comparison, Target
 from homerl.language.noun import OPERATORS, denotes, of_kind, parts_of, phrase, place
 from homerl.language.speaker import Speaker
 
 MOST = 24  # devices of one request
-TRIES = 40  # descriptions tried in a home
+TRIES = 60  # descriptions tried in a home
 ENDING = ("turn_off", "close", "pause", "stop")  # what is asked of devices whatever they are set to
-UNTOLD = ("set_alias", "hush", "unhush")  # what nobody asks of several devices
+# What nobody asks of several devices.
+UNTOLD = (
+    "set_alias",
+    "set_channel",
+    "set_hold_time",
+    "set_page",
+    "set_breathing_light_enabled",
+    "set_countdown",
+    "set_tilt",
+)
 OPPOSITES = {"on": None, "off": "turn_on", "locked": "unlock", "unlocked": "lock"}
-
-
-@dataclass(frozen=True)
-class Operation:
-    """One service, with the value said."""
-
-    service: str
-    value: Any
-    type: ValueType | None
-
-    def on(self, target: Target) -> Act:
-        return Act(self.service, target, self.value, self.type)
 
 
 @dataclass(frozen=True)
@@ -113,7 +109,7 @@ def room_dependent(home: Home, rng: random.Random, ask: Ask) -> Draft | None:
     """Something of all devices of a kind in the rooms where another kind of device shows something, or in the others."""
     for kind in _kinds(home, rng):
         for sign, comparison in room_signs(home, rng):
-            elsewhere = rng.random() < 0.35
+            elsewhere = rng.random() < 0.35 and comparison.value not in (False, "no")
             target = resolved(Target((), kind, rooms_where=(sign, comparison), elsewhere=elsewhere), home)
             signs, alike = of_kind(home, sign), of_kind(home, kind)
             if sign == kind or not 0 < len(target.devices) < len(alike) or _taken((*signs, *target.devices), ask):
@@ -161,7 +157,8 @@ def operation(home: Home, target: Target, rng: random.Random) -> Operation | Non
     device = rng.choice(target.devices)
     paths = [path for path in device.spec.service_index if _of_kind(device, path, target.kind)]
     for path in rng.sample(paths, len(paths)):
-        if (action := propose(home, device, path, rng)) and action.service not in UNTOLD:
+        flicker = target.kind == "light" and path.endswith("set_speed")  # the speed of an effect
+        if (action := propose(home, device, path, rng)) and action.service not in UNTOLD and not flicker:
             return Operation(action.service, action.value, action.type)
     return None
 
@@ -193,7 +190,9 @@ def _fits_rank(target: Target, wanted: Operation, home: Home) -> bool:
     rest = denotes(replace(target, rank=None), home)
     others = [device for device in rest if device not in target.devices]
     path = target.rank.attribute
-    bound = [home.get(d.did, p + path) for d in others for p in parts_of(d, target.kind) if p + path in d.spec.attribute_index]
+    bound = [
+        home.get(d.did, p + path) for d in others for p in parts_of(d, target.kind) if p + path in d.spec.attribute_index
+    ]
     return all(wanted.value < value for value in bound) if target.rank.highest else all(wanted.value > v for v in bound)
 
 
@@ -203,7 +202,7 @@ def asked(
     """The draft that asks these operations of a target, if all of its devices can do them and some would change."""
     if not 0 < len(target.devices) <= MOST or is_muddled(home, target):
         return None
-    carried = [found for device in target.devices for found in _carry(home, device, target.kind, wanted)]
+    carried = [found for device in target.devices for found in carry(home, device, target.kind, wanted)]
     if not all(found is not None for found in carried) or not any(changes for _, changes in carried):
         return None
     changed = tuple(action for action, changes in carried if changes)
@@ -213,26 +212,6 @@ def asked(
     draft = control(subcategory, changed, _factors(ask, reads), Command(acts))
     beside = [text for action in changed for text in _beside(home, action.device, target.kind)]
     return replace(draft, keeps=tuple(dict.fromkeys((*kept, *beside))), reads=reads)
-
-
-def _carry(home: Home, device: Device, kind: str, wanted: tuple[Operation, ...]) -> list[tuple[Action, bool] | None]:
-    """What the operations do to each part of the kind that knows them, and whether it changes; None where one is refused."""
-    prefixes = [p for p in parts_of(device, kind) if all(p + one.service in device.spec.service_index for one in wanted)]
-    return [_carry_part(home, device, prefix, wanted) for prefix in prefixes] or [None]
-
-
-def _carry_part(home: Home, device: Device, prefix: str, wanted: tuple[Operation, ...]) -> tuple[Action, bool] | None:
-    after, done = home.fork(), []
-    for one in wanted:
-        action, changes = attempt(after, device, prefix + one.service, one.value)
-        if action is None:
-            return None
-        for call in action.plan:
-            after.call(call.did, call.service, call.args)
-        done.append((action, changes))
-    last, plan = done[-1][0], tuple(dict.fromkeys(call for action, _ in done for call in action.plan))
-    condition = " and ".join(dict.fromkeys(text for action, _ in done for text in action.condition.split(" and ")))
-    return replace(last, plan=plan, condition=condition), any(changes for _, changes in done)
 
 
 def _beside(home: Home, device: Device, kind: str) -> Iterator[str]:
