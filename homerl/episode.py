@@ -80,7 +80,7 @@ class Episode:
         """A fresh world and an empty dialogue."""
         home = home_from_json(blueprint.home, f"home of blueprint {blueprint.id}")
         world = HomeEnv(home, blueprint.conditions, blueprint.toolset)
-        told = briefing(home, blueprint.prompt, blueprint.toolset, blueprint.memory)
+        told = briefing(home, blueprint.prompt, blueprint.toolset, blueprint.memory, blueprint.language)
         past = [{"role": message.role, "content": message.content} for message in blueprint.history]
         messages = [{"role": "system", "content": told}, *past]
         return cls(blueprint, world, home, limits, messages, goals(blueprint, home), keeps(blueprint, home))

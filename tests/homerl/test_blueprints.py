@@ -134,7 +134,10 @@ def planted() -> Blueprint:
     return next(
         b
         for b in blueprints("train")
-        if len(b.intents) == 1 and (call := b.intents[0].plan[-1]).args and type(call.args[0]) is int and len(b.devices) == 1
+        if len(b.intents) == 1
+        and (call := b.intents[0].plan[-1]).args
+        and type(call.args[0]) is int
+        and len(b.devices) == 1
         and b.intents[0].conditions[0].endswith(f" == {call.args[0]}")
     )
 
