@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import lru_cache
@@ -38,6 +38,7 @@ class Prompts(Model):
     hour: str
     days: tuple[str, ...]
     between: str
+    floor: str
     entrance: str
     memory: str
 
@@ -69,7 +70,7 @@ def briefing(
     parts = [system_prompt(home.plan.devices, style, toolset, language)]
     if style == "full":
         moment = datetime.fromtimestamp(home.clock, UTC)
-        rooms = told.between.join(room.name for room in home.plan.rooms)
+        rooms = told.between.join(_placed(home, told))
         day = told.days[moment.weekday()]
         parts.append(told.hour.format(day=day, date=f"{moment:%Y-%m-%d}", time=f"{moment:%H:%M}", rooms=rooms))
         parts += [told.entrance.format(did=home.plan.entrance)] if home.plan.entrance else []
@@ -78,6 +79,13 @@ def briefing(
     if toolset == "direct":
         parts.append(json.dumps(serialise(home), ensure_ascii=False))
     return "\n".join(parts)
+
+
+def _placed(home: Home, told: Prompts) -> Iterator[str]:
+    """Room names, with their floor (0 is the lowest) where the home has several."""
+    storeys = len({room.floor for room in home.plan.rooms})
+    for room in home.plan.rooms:
+        yield room.name if storeys == 1 else told.floor.format(room=room.name, floor=room.floor)
 
 
 def direct_answer(text: str) -> tuple[dict[str, Any] | None, str | None]:

@@ -87,13 +87,13 @@ class Speaker:
         same = groupby(acts, key=lambda act: (act.service, act.value))
         return self.say("request", act=self.join([self._clause(list(group)) for _, group in same]))
 
-    def act(self, act: Act) -> str:
-        """One clause: "turn off the kitchen light"."""
-        return self._clause([act])
+    def act(self, act: Act, target: str | None = None) -> str:
+        """One clause: "turn off the kitchen light"; `target` says the noun phrase in place of the act's own."""
+        return self._clause([act], target)
 
-    def _clause(self, acts: Sequence[Act]) -> str:
+    def _clause(self, acts: Sequence[Act], said: str | None = None) -> str:
         """The same done to one target or to several."""
-        act, slots = acts[0], self._slots(acts[0])
+        act, slots = acts[0], self._slots(acts[0], said)
         for other in acts[1:]:
             slots["target"] = self.say("and", first=slots["target"], second=self.target(other.target))
         kinds = {_kind(target.devices[0], target.part) for target in (a.target for a in acts) if target.devices}
@@ -104,9 +104,9 @@ class Speaker:
             return self.say(self.rng.choice(known), **slots)
         return self.say(self.first(f"act.{act.service}", _fallback(act)), **slots)
 
-    def _slots(self, act: Act) -> dict[str, str]:
+    def _slots(self, act: Act, said: str | None = None) -> dict[str, str]:
         device = act.target.devices[0] if act.target.devices else None
-        slots = {"target": self.target(act.target), "name": self.name(act.service.removeprefix("set_"), device)}
+        slots = {"target": said or self.target(act.target), "name": self.name(act.service.removeprefix("set_"), device)}
         if act.value is not None:
             slots["value"] = self.value(act.value, act.type)
         return slots
