@@ -13,7 +13,7 @@ import json
 import os
 import re
 import threading
-from collections.abc import Callable, Hashable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -335,15 +335,19 @@ def _input_error(document: Document, problem: explain.Problem) -> InputError:
 # Writing
 
 
-def write_atomic(path: str | Path, content: str | bytes) -> None:
-    """Replaces the file at `path`; readers, and runs after a crash, see the old content or the new."""
+def write_atomic(path: str | Path, content: str | bytes | Iterable[str]) -> None:
+    """Replaces the file at `path`; readers, and runs after a crash, see the old content or the new.
+
+    Content that comes in parts is written as it comes.
+    """
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
     writer = f"{os.getpid()}.{threading.get_ident()}"  # two writers must not share a temporary file
     temporary = path.with_name(f".{path.name}.{writer}.tmp")
     try:
         with temporary.open("wb") as file:
-            file.write(content.encode() if isinstance(content, str) else content)
+            parts = [content] if isinstance(content, (str, bytes)) else content
+            file.writelines(part.encode() if isinstance(part, str) else part for part in parts)
             file.flush()
             os.fsync(file.fileno())
         temporary.replace(path)

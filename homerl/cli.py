@@ -22,6 +22,8 @@ from envs.explain import did_you_mean
 app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
 view_app = typer.Typer(no_args_is_help=True)
 app.add_typer(view_app, name="view", help="Write pages to look at.")
+bench_app = typer.Typer(no_args_is_help=True)
+app.add_typer(bench_app, name="bench", help="SmartHome-Bench and SMH-Bench: build, run, score again.")
 OVERRIDES = {"allow_extra_args": True, "ignore_unknown_options": True}
 console = Console()
 
@@ -148,6 +150,30 @@ def make_home_command(
     console.print(f"{out}: {len(home.plan.rooms)} rooms, {len(home.plan.devices)} devices")
 
 
+@app.command(context_settings=OVERRIDES)
+def diversity(
+    context: typer.Context,
+    recipe: Annotated[str | None, typer.Argument(help="the families, homes and wordings of its blueprints")] = None,
+    homes: Annotated[int, typer.Option(help="how many homes people speak in")] = 1000,
+    each: Annotated[int, typer.Option(help="utterances in each home")] = 400,
+    language: Annotated[str, typer.Option(help="en or zh, where no recipe is given")] = "en",
+    temperature: Annotated[float, typer.Option(help="where no recipe is given")] = 1.0,
+    seed: int = 0,
+    out: Annotated[Path | None, typer.Option(help="a JSON file for the figures")] = None,
+) -> None:
+    """Measure how diverse the language is: distinct utterances and n-grams, self-BLEU, over homes and families."""
+    from homerl.language.diversity import recipe_of, survey, table
+    from homerl.progress import progress_bar
+
+    made = recipe_of(recipe, context.args, language, temperature)
+    with progress_bar() as bar:
+        task = bar.add_task("diversity", total=homes, note=made.home.language)
+        found = survey(made, homes, each, seed, lambda done, _: bar.update(task, completed=done))
+    console.print(table(found))
+    if out:
+        out.write_text(json.dumps(found.json(), indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+
+
 @app.command("serve-env")
 def serve_env(
     mcp: Annotated[bool, typer.Option("--mcp", help="speak the Model Context Protocol")] = False,
@@ -201,6 +227,79 @@ def view_home(
     page = out or files[0].with_suffix(".html")
     for view in write_homes(files, page):
         console.print(f"{page}: {view.name}, {len(view.rooms)} rooms, {len(view.home.plan.devices)} devices")
+
+
+@bench_app.command("build")
+def bench_build(
+    suite: str,
+    out: Annotated[Path, typer.Option(help="a folder")],
+    seed: Annotated[int | None, typer.Option(help="the shipped suite's if left out")] = None,
+    language: str = "en",
+) -> None:
+    """Make a suite as JSON Lines, with its checksum; every instance passes the validity checks."""
+    from collections import Counter
+
+    from homerl.bench.suites import SEED, build, suite_named, write_suite
+    from homerl.progress import progress_bar
+
+    made, dropped = suite_named(suite), Counter()
+    path = out / f"{suite}.jsonl"
+    with progress_bar() as bar:
+        task = bar.add_task(f"build {suite}", total=made.count, note=str(path))
+        instances = build(
+            made, SEED if seed is None else seed, language, dropped, lambda n, _: bar.update(task, completed=n)
+        )
+        digest = write_suite(instances, path)
+    console.print(f"{path}: {made.count} instances, sha256 {digest}")
+    for reason, count in dropped.most_common():
+        console.print(f"  dropped {count}: {reason}", highlight=False)
+
+
+@bench_app.command("run")
+def bench_run(
+    suite: Annotated[str, typer.Argument(help="smarthome-bench, smh-bench, or a file that `bench build` made")],
+    model: Annotated[str, typer.Option(help="http://host/v1 (several, by commas), a folder, a hub id, or a baseline")],
+    out: Annotated[Path, typer.Option(help="a folder for the results")],
+    setting: Annotated[str, typer.Option(help="eia (tools) or dr (one answer from the whole home)")] = "eia",
+    served: Annotated[str | None, typer.Option(help="the model's name on the server, if it has several")] = None,
+    user: Annotated[str | None, typer.Option(help="URL of an LLM user; the scripted one if left out")] = None,
+    at_once: Annotated[int, typer.Option(help="episodes played side by side")] = 16,
+    runs: Annotated[int, typer.Option(help="times that each instance is played, for pass^k")] = 1,
+    limit: Annotated[int | None, typer.Option(help="only the first so many instances")] = None,
+    temperature: float = 0.0,
+    max_tokens: int = 2048,
+    price: Annotated[str | None, typer.Option(help="of a million tokens in and out, as 0.5,1.5")] = None,
+    seed: int = 0,
+    cpu: Annotated[bool, typer.Option(help="load a local model on the CPU, in float32")] = False,
+    resume: Annotated[bool, typer.Option(help="go on with the results in the folder")] = False,
+) -> None:
+    """Play a suite and write results, trajectories and a report."""
+    from homerl.bench.command import BenchRun
+    from homerl.bench.command import run as play
+    from homerl.bench.report import write_report
+
+    _one_of("--setting", setting, ("eia", "dr"))
+    settings = BenchRun(
+        suite, model, out, setting, served, user, at_once, runs, limit, temperature, max_tokens, _prices(price), resume,
+        seed, cpu,
+    )  # fmt: skip
+    play(settings)
+    console.print(write_report(out))
+
+
+def _prices(text: str | None) -> tuple[float, float] | None:
+    try:
+        return None if text is None else tuple(map(float, text.split(",", 1)))
+    except ValueError:
+        raise InputError(f"'{text}' is not two prices", where="--price", remedy="write for example 0.5,1.5") from None
+
+
+@bench_app.command("rescore")
+def bench_rescore(run: Annotated[Path, typer.Argument(help="a folder of `bench run`, or its trajectories.jsonl")]) -> None:
+    """Replay stored trajectories, score them again, and say where the results differ."""
+    from homerl.bench.rescore import rescore
+
+    console.print(rescore(run))
 
 
 def main() -> None:

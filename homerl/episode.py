@@ -10,7 +10,7 @@ import hashlib
 import json
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from envs.homeenv.conditions import Condition
@@ -28,22 +28,26 @@ Result = tuple[str, Mapping[str, Any], str | None]  # observation, the world's i
 
 @dataclass(frozen=True)
 class EpisodeLimits:
-    """How long an episode may go on: user turns, agent steps in all, agent steps in a turn; what a step takes."""
+    """How long an episode may go on: user turns, agent steps in all, agent steps in a turn; what a step takes; tool
+    calls in all (None: any number)."""
 
     turns: int = 5
     steps: int = 12
     steps_per_turn: int = 6
     seconds_per_step: int = 0
+    calls: int | None = None
 
 
 @dataclass(frozen=True)
 class Reply:
-    """An agent's message. `malformed` says why it could not be read as a tool call, if so; `tokens` its length."""
+    """An agent's message. `malformed` says why it could not be read as a tool call, if so; `tokens` its length, and
+    `prompt_tokens` that of what it was made from."""
 
     message: Message
     malformed: str | None = None
     tokens: int = 0
     code_tokens: Callable[[str], int] | None = None
+    prompt_tokens: int = 0
 
 
 @dataclass(frozen=True)
@@ -76,7 +80,7 @@ class Episode:
         """A fresh world and an empty dialogue."""
         home = home_from_json(blueprint.home, f"home of blueprint {blueprint.id}")
         world = HomeEnv(home, blueprint.conditions, blueprint.toolset)
-        told = briefing(home, blueprint.prompt, blueprint.toolset, blueprint.memory)
+        told = briefing(home, blueprint.prompt, blueprint.toolset, blueprint.memory, blueprint.language)
         past = [{"role": message.role, "content": message.content} for message in blueprint.history]
         messages = [{"role": "system", "content": told}, *past]
         return cls(blueprint, world, home, limits, messages, goals(blueprint, home), keeps(blueprint, home))
@@ -177,7 +181,13 @@ class Episode:
         """The message's tool calls take effect."""
         if reply.malformed:
             return [_malformed(reply.malformed)]
-        return [self._call(call) for call in reply.message.get("tool_calls") or []]
+        calls = reply.message.get("tool_calls") or []
+        left = len(calls) if self.limits.calls is None else max(0, self.limits.calls - self._called())
+        return [self._call(call) for call in calls[:left]] + [_over_budget(self.limits.calls) for _ in calls[left:]]
+
+    def _called(self) -> int:
+        """Tool calls so far."""
+        return sum(len(message.get("tool_calls") or ()) for message in self.messages)
 
     def _answer(self, reply: Reply) -> list[Result]:
         """A `direct` agent's one answer is replayed; it sees nothing of what came of it."""
@@ -203,6 +213,8 @@ class Episode:
         if spoke and self.turn >= self.limits.turns:
             return Outcome.TURN_LIMIT
         in_turn = 1 + sum(step.facts.turn == self.turn for step in self.steps)
+        if self.limits.calls is not None and not spoke and self._called() >= self.limits.calls:
+            return Outcome.STEP_LIMIT
         if len(self.steps) + 1 >= self.limits.steps or (not spoke and in_turn >= self.limits.steps_per_turn):
             return Outcome.STEP_LIMIT
         return None
@@ -235,11 +247,17 @@ class Episode:
             agent=agent,
             user=user,
             seed=seed,
+            limits=asdict(self.limits),
         )
 
 
 def _malformed(what: str) -> Result:
     return f"refused: syntax: {what}", {"blocked": {"rule": "syntax"}, "error": None}, None
+
+
+def _over_budget(calls: int | None) -> Result:
+    rule = {"rule": "call_limit", "message": f"only {calls} tool calls are allowed"}
+    return f"refused: call_limit: {rule['message']}", {"blocked": rule, "error": None}, None
 
 
 def _tool_message(index: int, reply: Reply, text: str) -> Message:

@@ -21,7 +21,6 @@ from filelock import FileLock, Timeout
 from rich.console import Console
 
 from envs.documents import InputError, write_atomic
-from homerl.bench.runner import CHUNK
 from homerl.lifetime import PARENT
 from homerl.progress import progress_bar
 from homerl.recipe import FlywheelRecipe, resolved
@@ -98,8 +97,8 @@ def benchmark(recipe: FlywheelRecipe, todo: Sequence[dict[str, Any]], console: C
 
 
 def played(out: Path) -> int:
-    """How many episodes of a benchmark are on disk (its last chunks may be short)."""
-    return CHUNK * len(list(out.glob("bench/*/chunks/*/*.jsonl")))
+    """How many episodes of a benchmark are on disk."""
+    return sum(file.read_bytes().count(b"\n") for file in out.glob("bench/*/journal/*.jsonl"))
 
 
 def stages(recipe: FlywheelRecipe) -> Iterator[tuple[dict[str, Any], Path]]:

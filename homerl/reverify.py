@@ -2,8 +2,8 @@
 
 Invariants: a replay starts from the stored blueprint alone; messages, observations, facts, state keys, decisions,
 outcome and rewards must all agree to the letter; the first difference is named with file, line and step.
-Two things can only be checked for sense: the length of code in a policy's own tokens, and which limit or fault
-ended an episode before all of Φ held.
+Two things can only be checked for sense: the length of code in a policy's own tokens, and whose fault ended an episode
+that the home had not ended.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from homerl.trajectory import Outcome, Step, Trajectory, from_row, read_rows, to
 from rewards.composite import RewardWeights, step_rewards
 
 OWN_TOKENS = ("policy",)  # agents that count code in their own tokenizer's tokens
-ENDLESS = EpisodeLimits(turns=10_000, steps=10_000, steps_per_turn=10_000)  # a replay follows the record
+SPEAKERS = (Outcome.USER_ERROR, Outcome.WORLD_ERROR, Outcome.INFRA_ERROR, Outcome.AGENT_FAILURE)  # who may end an episode
 
 
 def reverify_file(path: Path) -> str:
@@ -56,7 +56,7 @@ def first_difference(stored: Trajectory) -> str | None:
 
 def differences(stored: Trajectory) -> Iterator[str]:
     """All that a replay gives otherwise; each says what, and at which step."""
-    episode = Episode.begin(Blueprint.model_validate(stored.blueprint), ENDLESS)
+    episode = Episode.begin(Blueprint.model_validate(stored.blueprint), EpisodeLimits(**stored.limits))
     steps = iter(stored.steps)
     for message in stored.messages[len(episode.messages) :]:
         if message["role"] == "user":
@@ -122,16 +122,10 @@ def end_differences(stored: Trajectory, episode: Episode) -> Iterator[str]:
 
 
 def possible_outcome(stored: Trajectory, episode: Episode) -> Outcome:
-    """What the home says of the end or, where it says nothing, the stored outcome if it makes sense."""
+    """What home and limits say of the end or, where they say nothing, the stored outcome if it makes sense."""
     if episode.outcome is not None:
         return episode.outcome
-    if stored.outcome is Outcome.SUCCESS:
-        return Outcome.AGENT_FAILURE
-    if stored.outcome is Outcome.TURN_LIMIT and stored.messages[-1]["role"] != "assistant":
-        return Outcome.STEP_LIMIT  # the limit on turns is reached when the agent gives the turn back
-    if stored.outcome is Outcome.STEP_LIMIT and stored.messages[-1]["role"] not in ("assistant", "tool"):
-        return Outcome.USER_ERROR  # the user spoke last, so nobody had reached a limit
-    return stored.outcome
+    return stored.outcome if stored.outcome in SPEAKERS else Outcome.AGENT_FAILURE
 
 
 def reward_differences(stored: Trajectory) -> Iterator[str]:

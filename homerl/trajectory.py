@@ -71,6 +71,7 @@ class Trajectory:
     rewards: tuple[Mapping[str, float], ...] = ()
     weights: Mapping[str, float] = field(default_factory=dict)
     seed: int = 0
+    limits: Mapping[str, int | None] = field(default_factory=dict)
 
     @property
     def success(self) -> bool:
@@ -95,7 +96,7 @@ class Trajectory:
         ]
 
 
-JSON_COLUMNS = ("blueprint", "tools", "steps", "rewards", "weights")
+JSON_COLUMNS = ("blueprint", "tools", "steps", "rewards", "weights", "limits")
 
 
 def to_row(trajectory: Trajectory) -> dict[str, Any]:
@@ -114,6 +115,7 @@ def to_row(trajectory: Trajectory) -> dict[str, Any]:
         "steps": _dump([asdict(step) for step in trajectory.steps]),
         "rewards": _dump(trajectory.rewards),
         "weights": _dump(trajectory.weights),
+        "limits": _dump(trajectory.limits),
         "blueprint": _dump(blueprint),
     }
 
@@ -133,13 +135,14 @@ def from_row(row: Mapping[str, Any]) -> Trajectory:
         user=row["user"],
         rewards=tuple(nested["rewards"]),
         weights=nested["weights"],
+        limits=nested["limits"],
         seed=row["seed"],
     )
 
 
 def write_rows(path: str | Path, rows: Iterable[Mapping[str, Any]]) -> None:
     """Write JSON Lines, atomically."""
-    write_atomic(path, "".join(_dump(row) + "\n" for row in rows))
+    write_atomic(path, (_dump(row) + "\n" for row in rows))
 
 
 def read_rows(path: str | Path) -> Iterator[dict[str, Any]]:

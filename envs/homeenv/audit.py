@@ -26,7 +26,7 @@ RULES: dict[str, str] = {
     "syntax": "the code or the call cannot be parsed",
     "time_limit": "the code ran longer than it may",
     "memory_limit": "the code used more memory than it may",
-    "call_limit": "the code called the home more often than it may",
+    "call_limit": "the code, or the agent, made more calls than it may",
     "output_limit": "the code printed more than it may",
     "code_limit": "the code is longer than it may be",
 }

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from homerl.bench.runner import run_suite
+from homerl.bench.runner import Heldout, Pace, Players, run_suite
 from homerl.progress import progress_bar
 from homerl.recipe import BenchRecipe
 
@@ -26,20 +26,23 @@ def run_bench(recipe: BenchRecipe) -> dict[str, Any]:
         with progress_bar() as bar:
             task = bar.add_task(f"bench {suite.name}", total=suite.count, note=Path(recipe.model.name).parent.name)
             scores[suite.name] = run_suite(
-                suite,
-                lambda: PolicyAgent(engine, tokenizer),
-                settings.limits,
+                Heldout(suite, settings.limits),
+                Players(lambda: PolicyAgent(engine, tokenizer), identity=identity(recipe)),
                 recipe.out / "bench" / suite.name,
+                Pace(begin=lambda first: torch.manual_seed(recipe.seed + first)),
                 lambda done, total, bar=bar, task=task: bar.update(task, completed=done, total=total),
-                identity(recipe),
-                lambda first: torch.manual_seed(recipe.seed + first),
             )
     return scores
 
 
 def identity(recipe: BenchRecipe) -> str:
     """What the results depend on besides suite and limits: the model, its files as they stand, and how it samples."""
-    files = sorted(Path(recipe.model.name).glob("*.safetensors"))  # none for a model on the hub: its name will do
-    stamps = [(file.name, file.stat().st_size, file.stat().st_mtime_ns) for file in files]
+    stamps = file_stamps(recipe.model.name)
     sampling = recipe.bench.model_dump(mode="json", include={"temperature", "max_tokens"})
     return json.dumps([recipe.model.model_dump(mode="json"), stamps, sampling, recipe.seed])
+
+
+def file_stamps(model: str) -> list[tuple[str, int, int]]:
+    """A local model's files as they stand; nothing for one on the hub, whose name will do."""
+    files = sorted(Path(model).glob("*.safetensors"))
+    return [(file.name, file.stat().st_size, file.stat().st_mtime_ns) for file in files]

@@ -1,8 +1,8 @@
 """Plays a suite with an agent, many episodes at a time, resumable.
 
-Invariants: an instance is a pure function of (suite, index) and comes from the held-out split; a finished chunk
-is never played again, nor taken for one of another suite, limits or agent (`identity`); faults of servers, users or
-worlds are retried in a fresh world, then left out and counted.
+Invariants: what was played is never played again, nor taken for another suite's, setting's or agent's (`identity`);
+faults of servers, users or worlds are retried in a fresh world, then marked, left out of the score and played again
+by the next run; memory does not grow with the number of instances.
 """
 
 from __future__ import annotations
@@ -10,93 +10,148 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import json
-from collections.abc import Callable, Iterator
-from dataclasses import asdict
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from envs.documents import write_atomic
-from homerl.bench.score import result_row, score
+from homerl.bench.journal import Journal
+from homerl.bench.score import counts, result_row, score
 from homerl.blueprints.author import make_blueprint
 from homerl.blueprints.blueprint import Blueprint
 from homerl.episode import Episode, EpisodeLimits
-from homerl.play import Agent, play
+from homerl.play import Agent, User, play
 from homerl.recipe import SuiteSettings
-from homerl.trajectory import Trajectory, read_rows, to_row, write_rows
+from homerl.trajectory import to_row, write_rows
 from homerl.users.scripted import ScriptedUser
 
-CHUNK = 100
 RETRIES = 2
-AgentFactory = Callable[[], Agent]
+WAVE = 100  # episodes that a local model plays side by side
 
 
-def instances(suite: SuiteSettings, indices: range) -> Iterator[Blueprint]:
-    """Blueprints of a suite, all of the held-out split."""
-    for index in indices:
-        yield make_blueprint(suite.recipe, "heldout", suite.first_seed + index)
+@dataclass(frozen=True)
+class Task:
+    """One episode to play; `labels` go into its result."""
+
+    blueprint: Blueprint
+    limits: EpisodeLimits
+    labels: dict[str, Any] = field(default_factory=dict)
+
+
+class Tasks(Protocol):
+    """A suite's episodes by index; `identity` says all that they depend on."""
+
+    identity: str
+
+    def __len__(self) -> int: ...
+    def __getitem__(self, index: int) -> Task: ...
+
+
+class Heldout:
+    """A suite by recipe: blueprints of the held-out split."""
+
+    def __init__(self, suite: SuiteSettings, limits: EpisodeLimits) -> None:
+        self.suite, self.limits = suite, limits
+        self.identity = json.dumps([suite.model_dump(mode="json", exclude={"count"}), asdict(limits)])
+
+    def __len__(self) -> int:
+        return self.suite.count
+
+    def __getitem__(self, index: int) -> Task:
+        return Task(make_blueprint(self.suite.recipe, "heldout", self.suite.first_seed + index), self.limits)
+
+
+@dataclass(frozen=True)
+class Players:
+    """Who plays: an agent made for each episode, and its user. `identity` says what the agent's answers depend on."""
+
+    agent: Callable[[], Agent]
+    user: Callable[[int], User] = ScriptedUser
+    identity: str = ""
+
+
+@dataclass(frozen=True)
+class Pace:
+    """How many episodes at once. In waves (all begin together, `begin` is told the first index), or each as one ends."""
+
+    at_once: int = WAVE
+    waves: bool = True
+    begin: Callable[[int], None] = lambda first: None
 
 
 def run_suite(
-    suite: SuiteSettings,
-    make_agent: AgentFactory,
-    limits: EpisodeLimits,
+    tasks: Tasks,
+    players: Players,
     out: Path,
+    pace: Pace = Pace(),
     progress: Callable[[int, int], None] = lambda done, total: None,
-    identity: str = "",
-    begin: Callable[[int], None] = lambda first: None,
 ) -> dict[str, Any]:
-    """Play the suite and write `results.jsonl`, `trajectories.jsonl` and `score.json` to `out`; return the score.
+    """Play what is not played yet; write `results.jsonl`, `trajectories.jsonl` and `score.json`; return the score."""
+    digest = hashlib.blake2b(f"{tasks.identity}{players.identity}".encode(), digest_size=8).hexdigest()
+    journal = Journal(out / "journal" / f"{digest}.jsonl")
+    way = _play_waves if pace.waves else _play_all
+    asyncio.run(way(tasks, players, journal, pace, progress))
+    return write_results(journal, len(tasks), out)
 
-    `begin` is called before each chunk with its first index: what is random may be seeded there.
-    """
-    folder = out / "chunks" / _digest(suite, limits, identity)
-    chunks = [range(i, min(i + CHUNK, suite.count)) for i in range(0, suite.count, CHUNK)]
-    for chunk in chunks:
-        if not _path(folder, chunk).exists():
-            begin(chunk.start)
-            write_rows(_path(folder, chunk), asyncio.run(_play_chunk(suite, chunk, make_agent, limits)))
-        progress(chunk.stop, suite.count)
-    rows = [row for chunk in chunks for row in read_rows(_path(folder, chunk))]
-    write_rows(out / "results.jsonl", (row["result"] for row in rows))
-    write_rows(out / "trajectories.jsonl", (row["trajectory"] for row in rows))
-    scored = score([row["result"] for row in rows])
+
+def write_results(journal: Journal, count: int, out: Path) -> dict[str, Any]:
+    """The journal's rows in the suite's order, as files, and their score."""
+    write_rows(out / "results.jsonl", (row["result"] for row in _first(journal, count)))
+    write_rows(out / "trajectories.jsonl", (row["trajectory"] for row in _first(journal, count)))
+    scored = score([row["result"] for row in _first(journal, count)])
     write_atomic(out / "score.json", json.dumps(scored, indent=1) + "\n")
     return scored
 
 
-async def _play_chunk(suite: SuiteSettings, chunk: range, make_agent: AgentFactory, limits: EpisodeLimits) -> list[dict]:
-    played = [_play_one(blueprint, make_agent, limits) for blueprint in instances(suite, chunk)]
-    return [
-        {"result": result_row(trajectory, tokens), "trajectory": to_row(trajectory)}
-        for trajectory, tokens in await asyncio.gather(*played)
-    ]
+def _first(journal: Journal, count: int) -> Iterator[dict[str, Any]]:
+    return (row for row in journal.rows() if row["index"] < count)
 
 
-async def _play_one(blueprint: Blueprint, make_agent: AgentFactory, limits: EpisodeLimits) -> tuple[Trajectory, int]:
+async def _play_waves(tasks: Tasks, players: Players, journal: Journal, pace: Pace, progress: Callable) -> None:
+    for start in range(0, len(tasks), pace.at_once):
+        wave = range(start, min(start + pace.at_once, len(tasks)))
+        if not all(map(journal.done, wave)):
+            pace.begin(start)
+            journal.add(await asyncio.gather(*(_play_one(tasks, index, players) for index in wave)))
+        progress(wave.stop, len(tasks))
+
+
+async def _play_all(tasks: Tasks, players: Players, journal: Journal, pace: Pace, progress: Callable) -> None:
+    missing = [index for index in range(len(tasks)) if not journal.done(index)]
+    todo, played = iter(missing), len(tasks) - len(missing)
+
+    async def worker() -> None:
+        nonlocal played
+        for index in todo:
+            journal.add([await _play_one(tasks, index, players)])
+            played += 1
+            progress(played, len(tasks))
+
+    async with asyncio.TaskGroup() as group:
+        for _ in range(pace.at_once):
+            group.create_task(worker())
+
+
+async def _play_one(tasks: Tasks, index: int, players: Players) -> dict[str, Any]:
+    task = tasks[index]
     for _ in range(RETRIES + 1):
-        agent = _Counted(make_agent())
-        trajectory = await play(Episode.begin(blueprint, limits), agent, ScriptedUser(blueprint.seed), blueprint.seed)
+        agent, seed = _Counted(players.agent()), task.blueprint.seed
+        trajectory = await play(Episode.begin(task.blueprint, task.limits), agent, players.user(seed), seed)
         if trajectory.outcome.counts:
             break
-    return trajectory, agent.tokens
+    result = result_row(trajectory, agent.tokens, agent.prompt_tokens) | task.labels
+    return {"index": index, "counts": counts(result), "result": result, "trajectory": to_row(trajectory)}
 
 
 class _Counted:
-    """An agent whose sampled tokens are counted."""
+    """An agent whose tokens are counted."""
 
     def __init__(self, agent: Agent) -> None:
-        self.agent, self.name, self.tokens = agent, agent.name, 0
+        self.agent, self.name, self.tokens, self.prompt_tokens = agent, agent.name, 0, 0
 
-    async def propose(self, episode: Episode, n: int = 1):
+    async def propose(self, episode: Episode, n: int = 1) -> Sequence[Any]:
         replies = await self.agent.propose(episode, n)
         self.tokens += sum(reply.tokens for reply in replies)
+        self.prompt_tokens += sum(reply.prompt_tokens for reply in replies)
         return replies
-
-
-def _digest(suite: SuiteSettings, limits: EpisodeLimits, identity: str) -> str:
-    text = json.dumps([suite.model_dump(mode="json", exclude={"count"}), asdict(limits), identity])
-    return hashlib.blake2b(text.encode(), digest_size=8).hexdigest()
-
-
-def _path(folder: Path, chunk: range) -> Path:
-    return folder / f"{chunk.start:06d}-{chunk.stop:06d}.jsonl"

@@ -6,6 +6,7 @@ bootstraps, so the same results give the same figures.
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -13,13 +14,16 @@ from typing import Any
 import numpy as np
 
 from envs.documents import InputError
+from homerl.bench.errors import failure_of
 from homerl.trajectory import Outcome, Trajectory
 
 RESAMPLES = 10_000
+LABELS = ("category", "subcategory", "size")
 
 
-def result_row(trajectory: Trajectory, tokens: int) -> dict[str, Any]:
+def result_row(trajectory: Trajectory, tokens: int, prompt_tokens: int = 0) -> dict[str, Any]:
     """What a suite keeps of one episode beside the trajectory itself."""
+    failure = failure_of(trajectory)
     return {
         "id": trajectory.blueprint["id"],
         "subcategories": [intent["subcategory"] for intent in trajectory.blueprint["intents"]],
@@ -31,6 +35,8 @@ def result_row(trajectory: Trajectory, tokens: int) -> dict[str, Any]:
         "progress": trajectory.progress,
         "tool_calls": trajectory.tool_calls,
         "tokens": tokens,
+        "prompt_tokens": prompt_tokens,
+        "error": [failure.dimension, failure.type] if failure else None,
     }
 
 
@@ -56,6 +62,33 @@ def score(rows: Sequence[Mapping[str, Any]], seed: int = 0) -> dict[str, Any]:
         "by_family": {
             family: float(np.mean([row["success"] for row in counted if family in row["families"]])) for family in families
         },
+        **{f"by_{label}": _by(label, counted) for label in LABELS if all(label in row for row in counted)},
+        **({"pass_hat": pass_hat(counted)} if any(row.get("run") for row in counted) else {}),
+        "errors": dict(Counter(": ".join(row["error"]) for row in counted if row.get("error")).most_common()),
+    }
+
+
+def _by(label: str, rows: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
+    """Success with its interval for each value of a label, in the suite's order."""
+    found = {}
+    for value in dict.fromkeys(row[label] for row in rows):
+        part = np.array([row["success"] for row in rows if row[label] == value], dtype=float)
+        found[value] = {"n": len(part), "success": float(part.mean()), "interval": share_interval(part)}
+    return found
+
+
+def pass_hat(rows: Sequence[Mapping[str, Any]]) -> dict[str, float]:
+    """pass^k for each k: the chance that k runs of an instance all succeed, estimated without bias.
+
+    An instance with c successes in n runs gives C(c, k) / C(n, k) (Yao et al., tau-bench).
+    """
+    runs: dict[str, list[bool]] = {}
+    for row in rows:
+        runs.setdefault(row["id"], []).append(row["success"])
+    most = min(map(len, runs.values()))
+    return {
+        str(k): float(np.mean([math.comb(sum(of), k) / math.comb(len(of), k) for of in runs.values()]))
+        for k in range(1, most + 1)
     }
 
 
@@ -69,6 +102,14 @@ def mean_interval(values: np.ndarray, seed: int = 0) -> tuple[float, float]:
     draws = np.random.default_rng(seed).integers(0, len(values), (RESAMPLES, len(values)))
     low, high = np.percentile(values[draws].mean(axis=1), [2.5, 97.5])
     return float(low), float(high)
+
+
+def share_interval(successes: np.ndarray) -> tuple[float, float]:
+    """Wilson's 95 % interval of a share, which says something of few instances too, and of none or all."""
+    from scipy.stats import binomtest
+
+    found = binomtest(int(successes.sum()), len(successes)).proportion_ci(0.95, method="wilson")
+    return float(found.low), float(found.high)
 
 
 def paired_difference(

@@ -96,7 +96,7 @@ class Command:
     acts: tuple[Act, ...]
 
     def words(self, speaker: Speaker) -> str:
-        return speaker.join([speaker.act(act) for act in self.acts])
+        return speaker.request(self.acts)
 
 
 def named(devices: Sequence[Device]) -> list[Target]:

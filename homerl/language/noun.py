@@ -201,8 +201,8 @@ def _compared(key: str, kind: str, comparison: Comparison, speaker: Speaker) -> 
 
 
 def _value(comparison: Comparison, speaker: Speaker) -> str:
-    """The bare value: frames give the unit."""
-    return speaker.value(comparison.value)
+    """The value, with its unit."""
+    return speaker.value(comparison.value, comparison.type)
 
 
 def _rank_key(target: Target, speaker: Speaker) -> str:

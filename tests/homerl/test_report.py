@@ -19,7 +19,7 @@ import yaml
 from rich.console import Console
 
 from homerl.agents.expert import Expert
-from homerl.bench.runner import run_suite
+from homerl.bench.runner import Heldout, Players, run_suite
 from homerl.bench.score import paired_difference
 from homerl.blueprints.author import BlueprintRecipe
 from homerl.episode import EpisodeLimits, Reply
@@ -72,7 +72,7 @@ def make_run(out: Path, tasks: int) -> Path:
     for model, agent in agents.items():
         for i, suite in enumerate(SUITES):
             settings = SuiteSettings(name=suite, recipe=BlueprintRecipe(), count=tasks, first_seed=1000 * i)
-            run_suite(settings, agent, LIMITS, out / model / "bench" / suite)
+            run_suite(Heldout(settings, LIMITS), Players(agent), out / model / "bench" / suite)
     _rollouts(out)
     return out
 

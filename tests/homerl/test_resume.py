@@ -17,7 +17,7 @@ from safetensors.torch import load_file
 
 from envs.documents import InputError
 from homerl.agents.expert import Expert
-from homerl.bench.runner import run_suite
+from homerl.bench.runner import Heldout, Pace, Players, run_suite
 from homerl.bench.score import paired_difference
 from homerl.blueprints.author import BlueprintRecipe
 from homerl.episode import EpisodeLimits
@@ -243,30 +243,27 @@ def test_rlve_in_real_processes(rlve, tmp_path, launcher, settings):
 
 def play_suite(out: Path, count: int, begun: list[int], steps: int = 12, identity: str = "a") -> dict[str, Any]:
     suite = SuiteSettings(count=count, recipe=BlueprintRecipe(intents=(1, 1)))
-    return run_suite(
-        suite, lambda: Expert(mistakes=0.6), EpisodeLimits(steps=steps), out, identity=identity, begin=begun.append
-    )
+    players = Players(lambda: Expert(mistakes=0.6), identity=identity)
+    return run_suite(Heldout(suite, EpisodeLimits(steps=steps)), players, out, Pace(at_once=3, begin=begun.append))
 
 
-def test_a_benchmark_goes_on_where_it_was_killed(tmp_path, monkeypatch):
-    monkeypatch.setattr("homerl.bench.runner.CHUNK", 3)
+def test_a_benchmark_goes_on_where_it_was_killed(tmp_path):
     begun: list[int] = []
-    first = play_suite(tmp_path / "whole", 8, begun)
+    first = play_suite(tmp_path, 8, begun)
     assert begun == [0, 3, 6] and first["n"] == 8
-    kept = sorted((tmp_path / "whole/chunks").glob("*/*.jsonl"))
-    kept[1].unlink()
-    assert play_suite(tmp_path / "whole", 8, begun) == first and begun[3:] == [3]
+    (journal,) = (tmp_path / "journal").iterdir()
+    journal.write_bytes(journal.read_bytes()[:-100])
+    assert play_suite(tmp_path, 8, begun) == first and begun[3:] == [6], "a torn line is no line"
 
 
-def test_a_benchmark_takes_no_chunk_of_another_one(tmp_path):
+def test_a_benchmark_takes_no_result_of_another_one(tmp_path):
     begun: list[int] = []
-    assert play_suite(tmp_path, 4, begun)["n"] == 4
-    assert play_suite(tmp_path, 6, begun)["n"] == 6, "a chunk that was once the last is no whole one"
+    assert play_suite(tmp_path, 4, begun)["n"] == 4 and begun == [0, 3]
+    assert play_suite(tmp_path, 6, begun)["n"] == 6 and begun[2:] == [3], "what was played stands"
     assert play_suite(tmp_path, 6, begun, steps=1)["outcomes"].get("step_limit")
     play_suite(tmp_path, 6, begun, identity="another model")
-    assert begun == [0] * 4
-    play_suite(tmp_path, 4, begun)
-    assert len(begun) == 4
+    assert begun[3:] == [0, 3, 0, 3]
+    assert play_suite(tmp_path, 4, begun)["n"] == 4 and len(begun) == 7
 
 
 def test_only_outcomes_that_count_are_compared():

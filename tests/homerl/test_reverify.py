@@ -150,6 +150,15 @@ def test_phi_with_a_stray_device_is_a_failure_and_verifies(task, tmp_path):
         check(tmp_path, row | {"outcome": "success"})
 
 
+def test_episodes_in_which_time_passes_verify(task, tmp_path):
+    limits = EpisodeLimits(seconds_per_step=600)
+
+    def play_of(seed):
+        return play(Episode.begin(make_blueprint(task, "heldout", seed), limits), Expert(seed), ScriptedUser(seed))
+
+    check(tmp_path, *(to_row(rewarded(asyncio.run(play_of(seed)), WEIGHTS)) for seed in range(4)))
+
+
 # Edits. Each takes a row with its JSON columns opened; the second value is what the message must say.
 
 Edit = Callable[[dict[str, Any]], None]
@@ -238,7 +247,7 @@ EDITS: dict[str, tuple[str, Edit, str]] = {
     "home": ("success", lambda r: r["blueprint"]["home"].update(clock=1), "step 1: "),
     "clock": ("false claim", lambda r: r["blueprint"]["home"].update(clock=1), "step 1: the home is in another state"),
     "blueprint key": ("success", lambda r: r["blueprint"].update(luck=1), "not a trajectory that can be replayed"),
-    "outcome won": ("step limit", lambda r: r.update(outcome="success"), "outcome agent_failure, stored success"),
+    "outcome won": ("step limit", lambda r: r.update(outcome="success"), "outcome step_limit, stored success"),
     "outcome lost": ("success", lambda r: r.update(outcome="step_limit"), "outcome success, stored step_limit"),
     "limit of turns, with the agent at work": (
         "step limit",

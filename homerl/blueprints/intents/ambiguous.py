@@ -36,8 +36,10 @@ class OneOf:
     def words(self, speaker: Speaker) -> str:
         one = noun(self.kind, "one", speaker)
         if self.room is None:
-            return speaker.act(self.act, speaker.say("ambiguous.some", one=one))
-        return speaker.act(self.act, speaker.say("ambiguous.some_in", one=one, room=speaker.room(self.room)))
+            said = speaker.say("ambiguous.some", one=one)
+        else:
+            said = speaker.say("ambiguous.some_in", one=one, room=speaker.room(self.room))
+        return speaker.say("request", act=speaker.act(self.act, said))
 
 
 @dataclass(frozen=True)
@@ -65,7 +67,8 @@ class Unvalued:
         slots = {"target": speaker.target(self.act.target), "name": speaker.name(self.act.service.removeprefix("set_"))}
         if self.asked:
             return speaker.say(f"ambiguous.ask_{self._slot}", **slots)
-        return speaker.say(speaker.first(f"ambiguous.open.{self.act.service}", f"ambiguous.open_{self._slot}"), **slots)
+        key = speaker.first(f"ambiguous.open.{self.act.service}", f"ambiguous.open_{self._slot}")
+        return speaker.say("request", act=speaker.say(key, **slots))
 
     @property
     def _slot(self) -> str:

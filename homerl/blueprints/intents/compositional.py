@@ -48,9 +48,9 @@ class InRooms:
 
     def words(self, speaker: Speaker) -> str:
         if not speaker.chance(0.5):
-            return speaker.act(self.act)
+            return speaker.request(self.acts)
         bare = replace(self.act, target=replace(self.act.target, rooms_where=None))
-        clause = speaker.act(bare, phrase(bare.target, speaker, placed=False))
+        clause = speaker.say("request", act=speaker.act(bare, phrase(bare.target, speaker, placed=False)))
         return speaker.say("compositional.fronted", where=place(self.act.target, speaker), clause=clause)
 
 

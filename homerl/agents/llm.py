@@ -1,0 +1,61 @@
+"""Any OpenAI-compatible endpoint as an agent.
+
+Invariants: it is sent the dialogue and the tools, and nothing else; what it answers is taken as it is, malformed calls
+included (the world says what is wrong with them); a server's faults are `InfraError`s, never the model's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from openai.types.chat import ChatCompletionMessage
+
+from homerl.chat import parse_reply
+from homerl.endpoint import Endpoint
+from homerl.episode import Episode, Reply
+from homerl.trajectory import Message
+
+
+class LLMAgent:
+    """Asks an endpoint for the next message; n candidates in one request."""
+
+    def __init__(self, endpoint: Endpoint, temperature: float = 0.0, max_tokens: int = 2048, **options: Any) -> None:
+        self.name, self.endpoint = f"llm:{endpoint.model}", endpoint
+        self.options = {"temperature": temperature, "max_tokens": max_tokens} | options
+
+    async def propose(self, episode: Episode, n: int = 1) -> Sequence[Reply]:
+        dialogue = episode.dialogue
+        direct = episode.blueprint.toolset == "direct"
+        tools = {} if direct else {"tools": list(dialogue.tools)}
+        answer = await self.endpoint.chat([as_sent(m) for m in dialogue.messages], n=n, **tools, **self.options)
+        prompt, completion = (answer.usage.prompt_tokens, answer.usage.completion_tokens) if answer.usage else (0, 0)
+        count = len(answer.choices)
+        return [reply_of(choice.message, completion // count, prompt, direct) for choice in answer.choices]
+
+
+def as_sent(message: Message) -> Message:
+    """A message as the chat API wants it: nothing empty but its content."""
+    return {key: value for key, value in message.items() if value not in ([], None)}
+
+
+def reply_of(message: ChatCompletionMessage, tokens: int = 0, prompt_tokens: int = 0, direct: bool = False) -> Reply:
+    """What an endpoint's message says; calls that it wrote into its text are read from there."""
+    text = message.content or ""
+    calls = [call for call in message.tool_calls or () if call.type == "function"]
+    if not calls and not direct:
+        parsed, malformed = parse_reply(text)
+        for i, call in enumerate(parsed.get("tool_calls", ())):
+            call["id"] = f"call_{i}"  # what answers a call names it
+        return Reply(parsed, malformed, tokens, prompt_tokens=prompt_tokens)
+    found: Message = {"role": "assistant", "content": text}
+    if calls:
+        found["tool_calls"] = [
+            {
+                "id": call.id,
+                "type": "function",
+                "function": {"name": call.function.name, "arguments": call.function.arguments},
+            }
+            for call in calls
+        ]
+    return Reply(found, None, tokens, prompt_tokens=prompt_tokens)

@@ -1,0 +1,46 @@
+"""Scores again from stored trajectories alone.
+
+Invariant: a row is what the replay gives; nothing of the stored result is believed but its labels and its token counts,
+which no replay can know. Equal inputs give equal digits.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from envs.documents import InputError
+from homerl.bench.score import result_row, score
+from homerl.reverify import first_difference
+from homerl.trajectory import from_row, read_rows
+
+UNSEEN = ("tokens", "prompt_tokens", "category", "subcategory", "size", "run")
+
+
+def rescore(run: Path) -> str:
+    """One line that says the score agrees, or `InputError` at the first row that does not."""
+    folder = run if run.is_dir() else run.parent
+    results = list(read_rows(folder / "results.jsonl"))
+    again = list(rescored(run if run.is_file() else folder / "trajectories.jsonl", results))
+    for number, (row, stored) in enumerate(zip(again, results, strict=True), 1):
+        if row != stored:
+            key = next(key for key in row | stored if row.get(key) != stored.get(key))
+            where = f"{folder / 'results.jsonl'}:{number}"
+            raise InputError(f"{row['id']}: {key} is {stored.get(key)}, rescored {row.get(key)}", where, "it was edited")
+    scored = score(again)
+    if json.loads(json.dumps(scored)) != json.loads((folder / "score.json").read_text()):
+        raise InputError(
+            "the score is not that of the results", str(folder / "score.json"), "score again with bench run --resume"
+        )
+    return f"{folder}: {len(again)} trajectories replayed, the same results; success {100 * scored.get('success', 0):.1f} %"
+
+
+def rescored(trajectories: Path, results: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+    """The result of every stored trajectory, in order."""
+    for number, (row, stored) in enumerate(zip(read_rows(trajectories), results, strict=True), 1):
+        trajectory = from_row(row)
+        if difference := first_difference(trajectory):
+            raise InputError(f"{row['id']}: {difference}", f"{trajectories}:{number}", "the file was edited")
+        yield result_row(trajectory, 0) | {key: stored[key] for key in UNSEEN if key in stored}

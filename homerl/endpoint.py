@@ -1,0 +1,175 @@
+"""A chat model behind OpenAI-compatible URLs: several replicas, deadlines, retries, a breaker for each.
+
+Invariants: every request ends, in an answer or an `InfraError`, within `deadline`; keys come from the environment and
+stand in no message; a replica that keeps failing is left alone for a while, then tried with one request; what a
+server garbles is as passing a fault as its silence.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import random
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from openai import APIConnectionError, APIResponseValidationError, APIStatusError, AsyncOpenAI, OpenAIError
+from openai.types.chat import ChatCompletion
+
+from homerl.play import InfraError
+from homerl.trajectory import Message
+
+PASSING = (408, 409, 425, 429)
+TRIPS = 5  # faults in a row after which a replica is left alone
+REST, LONGEST_REST = 2.0, 60.0  # seconds it is left alone, doubled each time
+FIRST_WAIT, LONGEST_WAIT = 0.5, 20.0  # seconds between tries
+
+
+@dataclass(frozen=True)
+class Patience:
+    """Seconds for one request, seconds for all of its tries, and how many."""
+
+    timeout: float = 60.0
+    deadline: float = 300.0
+    tries: int = 5
+
+
+@dataclass
+class Replica:
+    """One server. `since` is when it may be tried again, if it is left alone."""
+
+    url: str
+    client: AsyncOpenAI
+    busy: int = 0
+    faults: int = 0
+    since: float = 0.0
+    rest: float = REST
+
+    def fine(self) -> None:
+        self.faults, self.since, self.rest = 0, 0.0, REST
+
+    def failed(self, now: float) -> None:
+        self.faults += 1
+        if self.faults >= TRIPS:
+            self.since, self.rest = now + self.rest, min(2 * self.rest, LONGEST_REST)
+
+
+@dataclass
+class Usage:
+    """What an endpoint was asked for."""
+
+    requests: int = 0
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+    retries: int = 0
+    faults: dict[str, int] = field(default_factory=dict)
+
+
+class Endpoint:
+    """Asks the least busy replica that works."""
+
+    def __init__(
+        self, urls: Sequence[str], model: str, patience: Patience = Patience(), key: str = "OPENAI_API_KEY", seed: int = 0,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:  # fmt: skip
+        self.model, self.patience, self.clock = model, patience, clock
+        self.replicas = [
+            Replica(url, AsyncOpenAI(base_url=url, api_key=secret(key), timeout=patience.timeout, max_retries=0))
+            for url in urls
+        ]
+        self.usage = Usage()
+        self._rng = random.Random(seed)  # of waits, which change no result
+
+    async def chat(self, messages: Sequence[Message], **options: Any) -> ChatCompletion:
+        """A completion with at least one choice, or `InfraError` once patience ends."""
+        end = self.clock() + self.patience.deadline
+        fault, replica = "no replica works", None
+        for attempt in range(self.patience.tries):
+            replica = await self._replica(end, avoid=replica)
+            if replica is None:
+                break
+            try:
+                return await self._ask(replica, messages, options, end)
+            except (OpenAIError, TimeoutError, ValueError) as error:
+                fault = _in_words(error)
+                if not is_passing(error):
+                    replica.fine()
+                    raise InfraError(f"{replica.url} refused the request: {fault}") from error
+                replica.failed(self.clock())
+                self.usage.retries += 1
+                self.usage.faults[fault] = self.usage.faults.get(fault, 0) + 1
+                await self._wait(attempt, error, end)
+        raise InfraError(f"{self.model} did not answer ({fault})")
+
+    async def _ask(self, replica: Replica, messages: Sequence[Message], options: Mapping, end: float) -> ChatCompletion:
+        replica.busy += 1
+        try:
+            left = max(0.01, min(self.patience.timeout, end - self.clock()))
+            async with asyncio.timeout(left):
+                answer = await replica.client.chat.completions.create(model=self.model, messages=list(messages), **options)
+        finally:
+            replica.busy -= 1
+        if not isinstance(answer, ChatCompletion) or not answer.choices or answer.choices[0].message is None:
+            raise ValueError("the answer is no completion")
+        replica.fine()
+        self.usage.requests += 1
+        if answer.usage:
+            self.usage.prompt_tokens += answer.usage.prompt_tokens or 0
+            self.usage.completion_tokens += answer.usage.completion_tokens or 0
+        return answer
+
+    async def _replica(self, end: float, avoid: Replica | None) -> Replica | None:
+        """The least busy one that works, another than before if there is one; when all rest, the first that may be
+        tried again, if that is in time."""
+        while True:
+            now = self.clock()
+            ready = [r for r in self.replicas if r.since <= now and not (r.faults >= TRIPS and r.busy)]
+            if ready:
+                return min(ready, key=lambda r: (r is avoid, r.busy, r.faults))
+            until = max(min(r.since for r in self.replicas), now + 0.05)
+            if until >= end:
+                return None
+            await asyncio.sleep(until - now)
+
+    async def _wait(self, attempt: int, error: Exception, end: float) -> None:
+        wait = retry_after(error)
+        if wait is None:
+            wait = min(LONGEST_WAIT, FIRST_WAIT * 2**attempt) * self._rng.uniform(0.5, 1.0)
+        await asyncio.sleep(max(0.0, min(wait, end - self.clock())))
+
+    async def close(self) -> None:
+        """Let connections go."""
+        for replica in self.replicas:
+            await replica.client.close()
+
+
+def secret(key: str = "OPENAI_API_KEY") -> str:
+    """The key of endpoints that want one."""
+    return os.environ.get(key, "none")
+
+
+def is_passing(error: BaseException) -> bool:
+    """Faults worth another try: no connection, time-outs, garbled answers, 408, 409, 425, 429 and 5xx."""
+    if isinstance(error, APIStatusError):
+        return error.status_code in PASSING or error.status_code >= 500
+    return isinstance(error, (APIConnectionError, APIResponseValidationError, TimeoutError, ValueError))
+
+
+def retry_after(error: Exception) -> float | None:
+    """Seconds that the server asks to wait, if it does."""
+    if not isinstance(error, APIStatusError):
+        return None
+    try:
+        return max(0.0, float(error.response.headers.get("retry-after", "")))
+    except ValueError:
+        return None
+
+
+def _in_words(error: BaseException) -> str:
+    if isinstance(error, APIStatusError):
+        return f"status {error.status_code}"
+    return {"APITimeoutError": "no answer in time", "TimeoutError": "no answer in time"}.get(
+        type(error).__name__, f"{type(error).__name__}: {str(error)[:120]}"
+    )

@@ -1,0 +1,138 @@
+"""A small OpenAI-compatible server that says what a test has written, and fails as it is told to.
+
+It knows its answers by the dialogue that they answer; whatever else it is asked, it says "Done.". It runs in a thread
+of the test's process, on a port of its own that it keeps when it dies and comes back.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+import random
+import socket
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import uvicorn
+
+MODEL = "scripted"
+
+
+@dataclass
+class Faults:
+    """Shares of requests that end in a 500, in silence, in garbage, in half of an answer, in a 400."""
+
+    errors: float = 0.0
+    stalls: float = 0.0
+    garbage: float = 0.0
+    halves: float = 0.0
+    refusals: float = 0.0
+    stall_seconds: float = 3600.0
+
+    def draw(self, rng: random.Random) -> str | None:
+        at = rng.random()
+        for name in ("errors", "stalls", "garbage", "halves", "refusals"):
+            at -= getattr(self, name)
+            if at < 0:
+                return name
+        return None
+
+
+def key_of(messages: Sequence[Mapping[str, Any]]) -> str:
+    """What a dialogue is known by: its words and calls."""
+    plain = [[m["role"], m.get("content") or "", [c["function"] for c in m.get("tool_calls") or ()]] for m in messages]
+    return hashlib.blake2b(json.dumps(plain, sort_keys=True).encode(), digest_size=16).hexdigest()
+
+
+@dataclass
+class ScriptedServer:
+    """`answers` by `key_of`; `requests` are the bodies seen, `served` counts what became of them."""
+
+    answers: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    faults: Faults = field(default_factory=Faults)
+    answer: Callable[[Mapping[str, Any]], Mapping[str, Any]] | None = None
+    headers: Mapping[str, str] = field(default_factory=dict)
+    seed: int = 0
+    keep: bool = True
+
+    def __post_init__(self) -> None:
+        self.rng, self.requests, self.served = random.Random(self.seed), [], Counter()
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            self.port = probe.getsockname()[1]
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.port}/v1"
+
+    def __enter__(self) -> ScriptedServer:
+        self.start()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.die()
+
+    def start(self) -> None:
+        quiet = {"log_level": "critical", "access_log": False, "lifespan": "off", "interface": "asgi3"}
+        self.server = uvicorn.Server(uvicorn.Config(self._app, host="127.0.0.1", port=self.port, **quiet))
+        self.thread = threading.Thread(target=self.server.run, daemon=True)
+        self.thread.start()
+        while not self.server.started:
+            time.sleep(0.005)
+
+    def die(self) -> None:
+        """All connections are cut."""
+        self.server.should_exit = self.server.force_exit = True
+        self.thread.join()
+
+    async def _app(self, scope: Mapping[str, Any], receive: Callable, send: Callable) -> None:
+        body = b""
+        while True:
+            message = await receive()
+            body += message.get("body", b"")
+            if not message.get("more_body"):
+                break
+        if scope["path"].endswith("/models"):
+            await self._send(send, 200, json.dumps({"object": "list", "data": [{"id": MODEL, "object": "model"}]}))
+            return
+        request = json.loads(body)
+        if self.keep:
+            self.requests.append(request)
+        fault = self.faults.draw(self.rng)
+        self.served[fault or "answers"] += 1
+        text = json.dumps(self._completion(request))
+        match fault:
+            case "errors":
+                await self._send(send, 500, '{"error": {"message": "out of order"}}')
+            case "refusals":
+                await self._send(send, 400, '{"error": {"message": "no such model"}}')
+            case "stalls":
+                await asyncio.sleep(self.faults.stall_seconds)
+            case "garbage":
+                await self._send(send, 200, "<html>bad gateway</html>")
+            case "halves":
+                await self._send(send, 200, text[: len(text) // 2], length=len(text.encode()))
+            case _:
+                await self._send(send, 200, text)
+
+    async def _send(self, send: Callable, status: int, text: str, length: int | None = None) -> None:
+        data = text.encode()
+        headers = {"content-type": "application/json", "content-length": str(length or len(data))} | dict(self.headers)
+        pairs = [(name.encode(), value.encode()) for name, value in headers.items()]
+        await send({"type": "http.response.start", "status": status, "headers": pairs})
+        await send({"type": "http.response.body", "body": data})
+
+    def _completion(self, request: Mapping[str, Any]) -> dict[str, Any]:
+        message = (
+            self.answer(request) if self.answer else self.answers.get(key_of(request["messages"]), {"content": "Done."})
+        )
+        calls = [{"id": f"call_{i}"} | dict(call) for i, call in enumerate(message.get("tool_calls") or ())]
+        said = {"role": "assistant", "content": message.get("content") or None, "tool_calls": calls or None}
+        choices = [{"index": i, "finish_reason": "stop", "message": said} for i in range(request.get("n") or 1)]
+        usage = {"prompt_tokens": 100, "completion_tokens": 10, "total_tokens": 110}
+        return {"id": "1", "object": "chat.completion", "created": 0, "model": MODEL, "choices": choices, "usage": usage}

@@ -1,0 +1,118 @@
+"""Endpoints: real HTTP, every kind of fault, an end to every wait."""
+
+import asyncio
+import time
+
+import pytest
+from scripted_server import Faults, ScriptedServer
+
+from homerl.endpoint import TRIPS, Endpoint, Patience
+from homerl.play import InfraError
+
+ASK = [{"role": "user", "content": "hello"}]
+QUICK = Patience(timeout=0.3, deadline=3.0, tries=4)
+
+
+@pytest.fixture(autouse=True)
+def short_waits(monkeypatch):
+    monkeypatch.setattr("homerl.endpoint.FIRST_WAIT", 0.01)
+
+
+def ask(*servers: ScriptedServer | str, patience: Patience = QUICK, times: int = 1):
+    """What `times` requests, one after another, gave: texts and errors; and the endpoint."""
+
+    async def talk():
+        endpoint = Endpoint([s if isinstance(s, str) else s.url for s in servers], "scripted", patience)
+        found = []
+        for _ in range(times):
+            try:
+                found.append((await endpoint.chat(ASK)).choices[0].message.content)
+            except InfraError as error:
+                found.append(error)
+        await endpoint.close()
+        return found, endpoint
+
+    return asyncio.run(talk())
+
+
+def test_an_answer_is_counted():
+    with ScriptedServer() as server:
+        (text,), endpoint = ask(server)
+    assert text == "Done." and endpoint.usage.requests == 1 and endpoint.usage.prompt_tokens == 100
+
+
+@pytest.mark.parametrize("fault", ["errors", "garbage", "halves", "stalls"])
+def test_a_server_that_only_fails_ends_in_an_infra_error_in_time(fault):
+    with ScriptedServer(faults=Faults(**{fault: 1.0})) as server:
+        begin = time.monotonic()
+        (error,), endpoint = ask(server)
+        assert isinstance(error, InfraError) and time.monotonic() - begin < QUICK.deadline + 1
+        assert endpoint.usage.retries >= 2 and server.served[fault] == endpoint.usage.retries
+
+
+def test_passing_faults_are_outlived():
+    with ScriptedServer(faults=Faults(errors=0.2, garbage=0.1, halves=0.1, stalls=0.1), seed=3) as server:
+        found, endpoint = ask(server, patience=Patience(timeout=0.2, deadline=20, tries=12), times=30)
+    assert found == ["Done."] * 30 and endpoint.usage.retries > 5
+
+
+def test_a_refusal_is_not_tried_again():
+    with ScriptedServer(faults=Faults(refusals=1.0)) as server:
+        (error,), endpoint = ask(server)
+    assert isinstance(error, InfraError) and "status 400" in str(error)
+    assert endpoint.usage.retries == 0 and server.served["refusals"] == 1
+
+
+def test_nobody_at_the_address_is_an_infra_error():
+    (error,), endpoint = ask("http://127.0.0.1:9/v1")
+    assert isinstance(error, InfraError) and endpoint.usage.requests == 0
+
+
+def test_the_server_says_how_long_to_wait():
+    with ScriptedServer(faults=Faults(errors=1.0), headers={"retry-after": "0.2"}) as server:
+        begin = time.monotonic()
+        ask(server, patience=Patience(timeout=1, deadline=30, tries=3))
+        assert time.monotonic() - begin >= 0.4
+
+
+def test_a_dead_replica_is_left_alone_and_the_other_does_the_work():
+    with ScriptedServer() as alive:
+        dead = ScriptedServer()
+        found, endpoint = ask(dead, alive, times=40)
+        assert found == ["Done."] * 40
+        assert endpoint.replicas[0].faults <= TRIPS and 1 <= endpoint.usage.retries <= TRIPS
+
+
+def test_a_server_that_comes_back_is_found_again():
+    server = ScriptedServer()
+
+    async def talk():
+        endpoint = Endpoint([server.url], "scripted", Patience(timeout=1, deadline=20, tries=50))
+        asking = asyncio.create_task(endpoint.chat(ASK))
+        await asyncio.sleep(0.3)
+        await asyncio.to_thread(server.start)
+        answer = await asking
+        await endpoint.close()
+        return answer.choices[0].message.content
+
+    assert asyncio.run(talk()) == "Done."
+    server.die()
+
+
+def test_the_least_busy_replica_is_asked():
+    with ScriptedServer() as one, ScriptedServer() as two:
+
+        async def talk():
+            endpoint = Endpoint([one.url, two.url], "scripted", QUICK)
+            await asyncio.gather(*(endpoint.chat(ASK) for _ in range(40)))
+            await endpoint.close()
+
+        asyncio.run(talk())
+        assert min(len(one.requests), len(two.requests)) >= 10
+
+
+def test_the_key_is_the_environments_and_stands_in_no_message(monkeypatch):
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-very-secret")
+    with ScriptedServer(faults=Faults(errors=1.0)) as server:
+        (error,), endpoint = ask(server)
+    assert endpoint.replicas[0].client.api_key == "sk-very-secret" and "secret" not in str(error)
