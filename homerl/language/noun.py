@@ -108,7 +108,8 @@ def phrase(target: Target, speaker: Speaker, placed: bool = True) -> str:
     if target.rank is not None:
         return speaker.say(_rank_key(target, speaker), **slots, **_ranked(target, speaker))
     if target.where is None:
-        return speaker.say("noun.all_but" if (placed and target.elsewhere) or target.excluding else "noun.all", **slots)
+        but = "_but" if target.elsewhere or target.excluding else ""
+        return speaker.say(f"noun.all{but}" if slots["place"] else "noun.bare", **slots)
     return speaker.say("noun.those_but" if target.excluding else "noun.those", **slots, **_predicates(target, speaker))
 
 
@@ -135,7 +136,9 @@ def rooms_said(rooms: Sequence[Room], speaker: Speaker) -> str:
     """Rooms by their names, or as "the bedrooms" where these are all that are called so."""
     if type := plural_type(rooms, speaker):
         return speaker.say(f"noun.rooms.{type}")
-    return listed([speaker.room(room) for room in rooms], speaker)
+    if len(rooms) == 1:
+        return speaker.room(rooms[0])
+    return listed([speaker.say("noun.room", room=room.name) for room in rooms], speaker)
 
 
 def plural_type(rooms: Sequence[Room], speaker: Speaker) -> str | None:

@@ -50,10 +50,10 @@ class WhichOne:
     room: Room | None
 
     def words(self, speaker: Speaker) -> str:
-        one = noun(self.kind, "one", speaker)
+        slots = {"one": noun(self.kind, "one", speaker), "each": speaker.say(f"kind.{self.kind}.count", number="")}
         if self.room is None:
-            return speaker.say("ambiguous.ask_room", one=one)
-        return speaker.say("ambiguous.ask_device", one=one, room=speaker.room(self.room))
+            return speaker.say("ambiguous.ask_room", **slots)
+        return speaker.say("ambiguous.ask_device", **slots, room=speaker.room(self.room))
 
 
 @dataclass(frozen=True)
