@@ -51,13 +51,7 @@ class Action:
 
     def act(self, target: Target | None = None) -> Act:
         """As somebody asks for it: of the device by its name, or of a target that holds it."""
-        return Act(self.service, target or Target.of(self.device, self._said_part), self.value, self.type)
-
-    @property
-    def _said_part(self) -> str:
-        """The component, if others know the service too."""
-        knowing = [path for path in self.device.spec.service_index if path.rpartition(".")[2] == self.service]
-        return self.part if len(knowing) > 1 else ""
+        return Act(self.service, target or Target.of(self.device, self.part), self.value, self.type)
 
 
 def actions(home: Home, rng: random.Random) -> Iterator[Action]:

@@ -132,11 +132,11 @@ def listed(items: Sequence[str], speaker: Speaker) -> str:
     return text
 
 
-def rooms_said(rooms: Sequence[Room], speaker: Speaker) -> str:
+def rooms_said(rooms: Sequence[Room], speaker: Speaker, bare: bool = False) -> str:
     """Rooms by their names, or as "the bedrooms" where these are all that are called so."""
     if type := plural_type(rooms, speaker):
         return speaker.say(f"noun.rooms.{type}")
-    if len(rooms) == 1:
+    if len(rooms) == 1 and not bare:
         return speaker.room(rooms[0])
     return listed([speaker.say("noun.room", room=room.name) for room in rooms], speaker)
 
@@ -170,7 +170,7 @@ def place(target: Target, speaker: Speaker) -> str:
         key = "noun.rooms_except" if target.elsewhere else "noun.rooms_where"
         text = speaker.say("noun.within", place=text, rooms=speaker.say(key, holds=condition(*target.rooms_where, speaker)))
     if target.excluding:
-        text = speaker.say("noun.without", place=text, rooms=rooms_said(target.excluding, speaker))
+        text = speaker.say("noun.without", place=text, rooms=rooms_said(target.excluding, speaker, bare=True))
     return text
 
 

@@ -22,6 +22,7 @@ from homerl.blueprints.intents.scenes import scenes
 from homerl.chat import pyexec_message, words_of
 from homerl.episode import Episode, EpisodeLimits, Reply
 from homerl.language.grammar import grammar
+from homerl.language.noun import of_kind
 from homerl.language.speaker import Speaker, Voice
 from homerl.play import play
 from homerl.trajectory import Outcome
@@ -211,7 +212,7 @@ def test_slots_are_truly_open():
             assert meaning.act.value is not None and device.name in said("meaning", draft, home)
             continue
         assert isinstance(meaning, OneOf) and meaning.room in (None, device.room)
-        others = [d for d in home.plan.devices if d.did != did and meaning.kind in {kind for _, kind in d.spec.kinds}]
+        others = [d for d in of_kind(home, meaning.kind) if d.did != did]
         others = [d for d in others if meaning.room in (None, d.room)]
         assert others, "nobody else could be meant"
         entrance = home.plan.by_did[home.plan.entrance]

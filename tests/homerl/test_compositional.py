@@ -225,7 +225,7 @@ def test_a_device_of_several_parts_keeps_what_nobody_spoke_of():
     for _, draft in (pair for name in SETS for pair in drafts(name, FEW)):
         kinds = dict.fromkeys(draft.devices)
         for text in draft.keeps:
-            if (did := text.split('"')[1]) in kinds and ".state ==" in text:
+            if text.split('"')[1] in kinds and ".state ==" in text:
                 written = {path.strip() for clause in draft.conditions for path in clause.replace(" and ", "\n").split("\n")}
                 assert text not in written
                 cases += 1
@@ -277,7 +277,7 @@ def test_long_phrases_stand_where_verbs_do_not_go_around_them():
 
 def test_both_languages_have_the_same_keys_and_say_every_draft():
     own = ("noun.", "kind.", "number.", "ambiguous.", "compositional.")
-    keys = [[key for key in grammar(language).keys() if key.startswith(own)] for language in ("en", "zh")]
+    keys = [[key for key in list(grammar(language).keys()) if key.startswith(own)] for language in ("en", "zh")]
     assert keys[0] == keys[1]
     for name in SETS:
         for number, (home, draft) in enumerate(drafts(name, FEW)[:30]):

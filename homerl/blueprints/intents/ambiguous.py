@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from envs.homeenv.home import Device, Home, Room
 from homerl.blueprints.actions import Action, actions, enact
 from homerl.blueprints.blueprint import Factors
-from homerl.blueprints.intents.choice import KINDS, is_muddled, resolved
+from homerl.blueprints.intents.choice import KINDS, TRIVIAL, is_muddled, resolved
 from homerl.blueprints.intents.complaints import state_level
 from homerl.blueprints.intents.draft import Ask, Draft, control
 from homerl.blueprints.intents.scenes import scene_level
@@ -87,7 +87,7 @@ def slot_missing(home: Home, rng: random.Random, ask: Ask) -> Draft | None:
 
 def _value_missing(home: Home, rng: random.Random, ask: Ask) -> Draft | None:
     for action in actions(home, rng):
-        telling = action.value is not None and not isinstance(action.value, bool) and action.service not in UNSAID
+        telling = action.value is not None and not isinstance(action.value, bool) and _can_be_left_out(action)
         if action.device.did in ask.taken or not telling:
             continue
         act = action.act()
@@ -110,9 +110,13 @@ def _of_kinds(home: Home, rng: random.Random) -> Iterator[tuple[Action, str]]:
     for action in actions(home, rng):
         prefix = action.part + "." if action.part else ""
         for kind in KINDS:
-            if prefix in parts_of(action.device, kind) and action.service not in UNSAID and not is_wide(home, kind):
+            if prefix in parts_of(action.device, kind) and _can_be_left_out(action) and not is_wide(home, kind):
                 yield action, kind
                 break
+
+
+def _can_be_left_out(action: Action) -> bool:
+    return action.service not in UNSAID and action.value not in TRIVIAL
 
 
 def _is_open(home: Home, scope: Target, action: Action, room: Room | None) -> bool:

@@ -5,6 +5,7 @@ Invariants: what is bound compiles against the home, and compares with values th
 
 from __future__ import annotations
 
+import math
 import re
 from typing import Any
 
@@ -20,12 +21,15 @@ SELF, ROOM = re.compile(r"\bself\."), re.compile(r"\broom\.")
 
 
 class Step(Model):
-    """A service, with a value, or what is added to the attribute as it is (`now`) or to the room's temperature (`room`)."""
+    """A service, with a value, or what is added to the attribute as it is (`now`) or to the room's temperature (`room`);
+    a sum is kept from `least` to `most`."""
 
     service: str
     value: str | int | bool | None = None
     now: int | None = None
     room: int | None = None
+    least: float = -math.inf
+    most: float = math.inf
 
 
 def of_part(text: str, home: Home, device: Device, prefix: str) -> Condition | None:
@@ -88,6 +92,7 @@ def _value(step: Step, now: _Now, type: Any) -> Any:
     if type is None or (step.now is None and step.room is None):
         return None if type is None else type.check(step.value)
     base = now["room"] + step.room if step.room is not None else now[step.service.removeprefix("set_")] + step.now
+    base = min(max(base, step.least), step.most)
     low, high = type.range or (base, base)
     whole = 5 * round(base / 5) if high - low > 50 else base  # as people would say it
     value = min(max(whole, low), high)

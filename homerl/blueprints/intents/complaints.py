@@ -21,7 +21,7 @@ from homerl.blueprints.actions import Action
 from homerl.blueprints.blueprint import Factors
 from homerl.blueprints.intents.binding import Step, done, of_part, of_room
 from homerl.blueprints.intents.draft import Ask, Draft
-from homerl.blueprints.intents.operation import Operation, named
+from homerl.blueprints.intents.operation import Operation
 from homerl.language.meaning import Command, Target
 from homerl.language.noun import parts_of
 from homerl.language.speaker import Speaker
@@ -83,7 +83,7 @@ class Help:
         """The wish for it."""
         first, *others = self.how[1]
         it = Target((self.device,), pronoun=True)
-        return Command((first.on(named(self.device, self.prefix, first.service)), *(one.on(it) for one in others)))
+        return Command((first.on(Target.of(self.device, self.prefix[:-1])), *(one.on(it) for one in others)))
 
 
 def state_level(home: Home, rng: random.Random, ask: Ask) -> Draft | None:

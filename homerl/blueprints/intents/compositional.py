@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from envs.homeenv.home import Device, Home
 from homerl.blueprints.actions import Action, actions, literal, propose
 from homerl.blueprints.blueprint import Factors
-from homerl.blueprints.intents.choice import KINDS, comparisons, is_muddled, ranks, resolved, room_signs, scope
+from homerl.blueprints.intents.choice import KINDS, TRIVIAL, comparisons, is_muddled, ranks, resolved, room_signs, scope
 from homerl.blueprints.intents.draft import Ask, Draft, control
 from homerl.blueprints.intents.operation import Operation, carry
 from homerl.language.meaning import Act, Command, Comparison, Target
@@ -78,8 +78,8 @@ def batch(home: Home, rng: random.Random, ask: Ask) -> Draft | None:
         first = operation(home, target, rng)
         if first is None:
             continue
-        second = operation(home, target, rng) if rng.random() < 0.2 else None
-        pair = second is not None and second.service != first.service and {first.service, second.service}.isdisjoint(ENDING)
+        second = operation(home, target, rng) if first.service.startswith("set_") and rng.random() < 0.3 else None
+        pair = second is not None and second.service.startswith("set_") and second.service != first.service
         wanted = (first, second) if pair else (first,)
         if draft := asked("batch", home, target, wanted, ask):
             return draft
@@ -158,7 +158,8 @@ def operation(home: Home, target: Target, rng: random.Random) -> Operation | Non
     paths = [path for path in device.spec.service_index if _of_kind(device, path, target.kind)]
     for path in rng.sample(paths, len(paths)):
         flicker = target.kind == "light" and path.endswith("set_speed")  # the speed of an effect
-        if (action := propose(home, device, path, rng)) and action.service not in UNTOLD and not flicker:
+        action = None if flicker else propose(home, device, path, rng)
+        if action and action.service not in UNTOLD and action.value not in TRIVIAL:
             return Operation(action.service, action.value, action.type)
     return None
 

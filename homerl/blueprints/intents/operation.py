@@ -43,9 +43,3 @@ def carry_part(home: Home, device: Device, prefix: str, wanted: Sequence[Operati
     last, plan = done[-1][0], tuple(dict.fromkeys(call for action, _ in done for call in action.plan))
     condition = " and ".join(dict.fromkeys(text for action, _ in done for text in action.condition.split(" and ")))
     return replace(last, plan=plan, condition=condition), any(changes for _, changes in done)
-
-
-def named(device: Device, prefix: str, service: str) -> Target:
-    """A part of a device by its name, or the device's where no other part knows the service."""
-    knowing = [path for path in device.spec.service_index if path.rpartition(".")[2] == service]
-    return Target.of(device, prefix[:-1] if len(knowing) > 1 else "")

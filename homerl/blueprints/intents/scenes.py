@@ -22,7 +22,7 @@ from homerl.blueprints.blueprint import Factors
 from homerl.blueprints.intents.binding import Step, of_part, of_room, operations
 from homerl.blueprints.intents.choice import is_muddled, resolved
 from homerl.blueprints.intents.draft import Ask, Draft
-from homerl.blueprints.intents.operation import Operation, carry_part, named
+from homerl.blueprints.intents.operation import Operation, carry_part
 from homerl.language.meaning import Act, Command, Target
 from homerl.language.noun import of_kind, parts_of
 from homerl.language.speaker import Speaker
@@ -185,7 +185,7 @@ def _acts_on(device: Device, kind: str, group: Sequence[Granted]) -> list[Act]:
     todo = [one for one in group if one.device == device and not one.already]
     if len(todo) > 1 and len(todo) == len(parts_of(device, kind)) and len({one.operation for one in todo}) == 1:
         return [todo[0].operation.on(Target.of(device))]
-    return [one.operation.on(named(device, one.prefix, one.operation.service)) for one in todo]
+    return [one.operation.on(Target.of(device, one.prefix[:-1])) for one in todo]
 
 
 def _goes_without_saying(home: Home, room: Room, scene: Scene, ask: Ask) -> bool:
