@@ -30,7 +30,7 @@ from homerl.users.scripted import ScriptedUser
 
 NAMES = ("state_level", "scene_level", "slot_missing")
 TOOLSETS = ("homeflow", "smh", "direct")
-FEW, MANY = 20, 300
+FEW, MANY = 12, 300
 LIMITS = EpisodeLimits(turns=5, steps=12)
 
 
@@ -61,7 +61,7 @@ def blueprints(name: str, intents: int = 1) -> tuple[Blueprint, ...]:
             "prompt": "full",
         }
     )
-    return tuple(make_blueprint(recipe, "train", seed) for seed in range(8 // intents))
+    return tuple(make_blueprint(recipe, "train", seed) for seed in range(6 // intents))
 
 
 def after(home: Home, calls) -> Home:
@@ -118,7 +118,7 @@ def test_complaints_are_true_and_concern_one_room():
             assert home.plan.by_did[home.plan.entrance].room == room
         seen[draft.meaning.name] += 1
         seen["here"] += draft.meaning.room is None
-    assert len(seen) > 8 and seen["here"] > 2
+    assert len(seen) > 6 and seen["here"] > 2
 
 
 def test_without_a_briefing_the_room_is_named():
@@ -186,7 +186,7 @@ def test_scenes_fit_their_room_and_spell_all_wishes():
         spelled = {device.did for act in draft.plainly.acts for device in act.target.devices}
         assert set(draft.devices) <= spelled
         seen[meaning.name] += 1
-    assert len(seen) > 10
+    assert len(seen) > 7
 
 
 def test_part_of_a_scene_is_not_enough():
@@ -196,7 +196,7 @@ def test_part_of_a_scene_is_not_enough():
             last = draft.plan[-1]
             assert not holds(draft, after(home, [c for c in draft.plan if c.did != last.did]))
             tried_ += 1
-    assert tried_ > 30
+    assert tried_ > 15
 
 
 # Missing slots
@@ -219,7 +219,7 @@ def test_slots_are_truly_open():
         if meaning.room is None:
             near = [d for d in (device, *others) if d.room == entrance.room]
             assert len(near) != 1, "where the person is tells which"
-    assert min(seen.values()) > 10
+    assert min(seen.values()) > 5
 
 
 def test_the_question_is_about_what_is_missing_and_the_answer_tells_it():

@@ -26,7 +26,7 @@ from homerl.users.scripted import ScriptedUser
 
 SETS = ("batch", "state_dependent", "room_dependent", "top_n")
 TOOLSETS = ("homeflow", "smh", "direct")
-FEW, MANY = 16, 250  # homes
+FEW, MANY = 12, 250  # homes
 LIMITS = EpisodeLimits(turns=5, steps=12)
 
 
@@ -52,7 +52,7 @@ def blueprints(name: str) -> tuple[Blueprint, ...]:
     recipe = BlueprintRecipe.model_validate(
         {"home": {"devices": (16, 34)}, "families": {f"compositional/{name}": 1}, "intents": (1, 1), "phrasings": 1}
     )
-    return tuple(make_blueprint(recipe, "train", seed) for seed in range(6))
+    return tuple(make_blueprint(recipe, "train", seed) for seed in range(5))
 
 
 def target_of(draft: Draft) -> Target:
@@ -148,7 +148,7 @@ def test_ranks_have_no_ties_at_the_cut():
         assert len(inside) == target.rank.count and outside
         assert min(inside) > max(outside) if target.rank.highest else max(inside) < min(outside)
         seen[target.rank.highest] += 1
-    assert min(seen.values()) > 10
+    assert min(seen.values()) > 5
 
 
 def test_equal_ranks_denote_nothing():
@@ -194,7 +194,7 @@ def test_too_little_and_too_much_fail(name):
         for call in one_more(blueprint):
             assert outcome(blueprint, [*call, *intent.plan]) is Outcome.AGENT_FAILURE
             widened += 1
-    assert widened > 2
+    assert widened > 1
 
 
 def one_more(blueprint: Blueprint) -> list[list[Call]]:

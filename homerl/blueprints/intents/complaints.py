@@ -91,7 +91,9 @@ def state_level(home: Home, rng: random.Random, ask: Ask) -> Draft | None:
     rooms = sorted({device.room.id for device in home.plan.devices})
     pairs = [(name, home.plan.by_room[room]) for name in complaints() for room in rooms]
     by_name = {name: rng.random() for name in complaints()}  # each as often as the others, not by its rooms
-    for name, room in sorted(rng.sample(pairs, len(pairs)), key=lambda pair: by_name[pair[0]]):
+    here = _here(home, ask) if rng.random() < HERE else None
+    order = sorted(rng.sample(pairs, len(pairs)), key=lambda pair: (pair[1] != here, by_name[pair[0]]))
+    for name, room in order:
         helps = remedies(home, room, complaints()[name]) if is_true(home, room, complaints()[name]) else []
         feasible = [help for help in helps if help.how is not None]
         if feasible and not any(help.device.did in ask.taken for help in helps):
@@ -135,9 +137,13 @@ def _helps(home: Home, action: Action, better: Condition) -> bool:
 
 def _named(home: Home, room: Room, ask: Ask, rng: random.Random) -> Room | None:
     """The room to name: None where the agent knows that the person is there."""
+    return None if room == _here(home, ask) and rng.random() < HERE else room
+
+
+def _here(home: Home, ask: Ask) -> Room | None:
+    """Where the person is, if the agent knows."""
     entrance = home.plan.by_did.get(home.plan.entrance)
-    here = ask.briefed and entrance is not None and entrance.room == room
-    return None if here and rng.random() < HERE else room
+    return entrance.room if ask.briefed and entrance is not None else None
 
 
 def _drafted(home: Home, meaning: Complaining, helps: list[Help], chosen: Help, ask: Ask) -> Draft:
