@@ -81,7 +81,7 @@ class Episode:
         """A fresh world and an empty dialogue."""
         home = home_from_json(blueprint.home, f"home of blueprint {blueprint.id}")
         world = HomeEnv(home, blueprint.conditions, blueprint.toolset)
-        told = briefing(home, blueprint.prompt, blueprint.toolset, blueprint.memory)
+        told = briefing(home, blueprint.prompt, blueprint.toolset, blueprint.memory, blueprint.language)
         past = [{"role": message.role, "content": message.content} for message in blueprint.history]
         messages = [{"role": "system", "content": told}, *past]
         return cls(blueprint, world, home, limits, messages, goals(blueprint, home), keeps(blueprint, home))
@@ -182,8 +182,12 @@ class Episode:
         intent = next((i for i in self.blueprint.intents if i.id == self.speaking_of), None)
         if spoke and intent is not None:
             said = words_of(message, self.blueprint.toolset)
-            untouched = self.home.values == self.start.values and self.home.rules == self.start.rules
-            self.heard = self.heard.after(intent, said.text, said.question, untouched)
+            self.heard = self.heard.after(intent, said.text, said.question, self._untouched(intent))
+
+    def _untouched(self, intent: Intent) -> bool:
+        """Whether nothing was done yet of what an intent asks; other intents may have been seen to."""
+        changed = {self.home.plan.slots[change.slot].owner for change in self.start.diff(self.home)}
+        return changed.isdisjoint(intent.devices) and (intent.automation is None or self.home.rules == self.start.rules)
 
     def _calls(self, reply: Reply) -> list[Result]:
         """The message's tool calls take effect."""

@@ -74,6 +74,12 @@ def propose(home: Home, device: Device, path: str, rng: random.Random) -> Action
 
 def enact(home: Home, device: Device, path: str, value: Any = None) -> Action | None:
     """The action of calling `path` with this value, if the home allows it and it would change something."""
+    action, changes = attempt(home, device, path, value)
+    return action if changes else None
+
+
+def attempt(home: Home, device: Device, path: str, value: Any = None) -> tuple[Action | None, bool]:
+    """The action of calling `path` with this value, if the home allows it, and whether it would change something."""
     compiled = device.spec.service_index[path]
     call = Call(did=device.did, service=path, args=(value,) if compiled.service.arguments else ())
     plan = (*_enabling(device, path, compiled), call)
@@ -82,13 +88,12 @@ def enact(home: Home, device: Device, path: str, value: Any = None) -> Action | 
         for step in plan:
             after.call(step.did, step.service, step.args)
     except Refused:
-        return None
+        return None, False
     base = home.plan.base[device.did]
     written = sorted({base + offset for c in plan for offset, *_ in device.spec.service_index[c.service].writes})
-    if all(home.values[slot] == after.values[slot] for slot in written):
-        return None
     clauses = [f'device("{device.did}").{home.plan.slots[slot].path} == {literal(after.values[slot])}' for slot in written]
-    return Action(device, path, value, plan, " and ".join(clauses))
+    changes = any(home.values[slot] != after.values[slot] for slot in written)
+    return Action(device, path, value, plan, " and ".join(clauses)), changes
 
 
 def _can_be_said(kind: ValueType) -> bool:

@@ -19,12 +19,14 @@ DEVICE = re.compile(r'device\("([^"]+)"\)')
 @dataclass(frozen=True)
 class Ask:
     """How to word an intent, the devices that it may not touch, how many it names if it names several, and whether it
-    is the blueprint's first (only then may it have a past)."""
+    is the blueprint's first (only then may it have a past). An agent that is `briefed` knows on which floor rooms lie,
+    and where the person is."""
 
     wording: Wording
     taken: frozenset[str] = frozenset()
     devices: tuple[int, int] = (2, 3)
     first: bool = True
+    briefed: bool = False
 
 
 @dataclass(frozen=True)
