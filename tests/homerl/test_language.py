@@ -174,6 +174,18 @@ def test_every_service_attribute_component_and_option_has_its_words(language):
                 assert attribute.unit is None or f"unit.{attribute.unit}" in known, attribute.unit
 
 
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_the_options_of_a_choice_share_no_word(language):
+    known = grammar(language)
+    for spec in Catalogue.shipped().values():
+        for attribute in (a for _, part in spec.parts() for a in part.attributes if a.type == "enum"):
+            said = []
+            for option in attribute.options:
+                keys = (f"option.{attribute.name}.{option}", f"option.{option}")
+                said += known.plain_all(next(key for key in keys if key in known))
+            assert len(set(said)) == len(said), (spec.name, attribute.name, said)
+
+
 def test_a_file_with_a_bad_frame_is_refused(tmp_path: Path):
     path = tmp_path / "x.yaml"
     for text, message in (
