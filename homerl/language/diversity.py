@@ -67,7 +67,12 @@ def recipe_of(recipe: str | None, overrides: Sequence[str], language: str, tempe
 
 
 def survey(
-    recipe: BlueprintRecipe, homes: int, each: int, seed: int = 0, progress: Callable[[int, int], None] = lambda *_: None
+    recipe: BlueprintRecipe,
+    homes: int,
+    each: int,
+    seed: int = 0,
+    progress: Callable[[int, int], None] = lambda *_: None,
+    sample: int = SAMPLE,
 ) -> Survey:
     """`each` utterances in each of so many homes, as people of the recipe would say them."""
     found = Survey(homes, recipe.home.language, recipe.temperature)
@@ -76,7 +81,7 @@ def survey(
     totals, lengths = [0, 0, 0], 0
     seen: dict[str, set[int]] = {}
     said: Counter[str] = Counter()
-    sample: list[str] = []
+    kept: list[str] = []
     for number in range(homes):
         for name, text in utterances(recipe, rng, each):
             said[name] += 1
@@ -86,14 +91,14 @@ def survey(
             for n, known in enumerate(grams, 1):
                 known.update(map(hash, zip(*(tokens[i:] for i in range(n)))))
                 totals[n - 1] += max(0, len(tokens) - n + 1)
-            _keep(sample, text, said.total(), rng)
+            _keep(kept, sample, text, said.total(), rng)
         progress(number + 1, homes)
     shares = [len(known) / max(1, total) for known, total in zip(grams, totals)]
     found.distinct_1, found.distinct_2, found.distinct_3 = shares
     found.utterances, found.distinct, found.words = said.total(), len(set().union(*seen.values())), len(grams[0])
     found.mean_length = lengths / max(1, found.utterances)
     found.by_family = {name: {"utterances": said[name], "distinct": len(seen[name])} for name in sorted(said)}
-    found.self_bleu = self_bleu(sample)
+    found.self_bleu = self_bleu(kept)
     return found
 
 
@@ -128,12 +133,12 @@ def _subcategories(recipe: BlueprintRecipe) -> dict[str, float]:
     return found
 
 
-def _keep(sample: list[str], text: str, seen: int, rng: random.Random) -> None:
+def _keep(kept: list[str], most: int, text: str, seen: int, rng: random.Random) -> None:
     """A fair sample of a stream (Vitter's algorithm R)."""
-    if len(sample) < SAMPLE:
-        sample.append(text)
-    elif (at := rng.randrange(seen)) < SAMPLE:
-        sample[at] = text
+    if len(kept) < most:
+        kept.append(text)
+    elif (at := rng.randrange(seen)) < most:
+        kept[at] = text
 
 
 def self_bleu(texts: Sequence[str]) -> float:

@@ -99,12 +99,13 @@ class Grammar:
             if (key, "clear") in self._frames:
                 raise InputError(f"'{key}' is given twice", document.where(("frames", key)), "put its frames in one place")
             styles = given if isinstance(given, Styles) else Styles(any=given)
-            for style in ("clear", "colloquial"):
-                groups = (getattr(styles, style), styles.any)  # each holds out its own, so that a frame is in one half
+            groups = [styles.clear, styles.colloquial, styles.any]  # each holds out its own
+            halves: dict[str, tuple[str, ...]] = {}
+            for group in groups:
+                halves |= {text: halves_of(text, group) for text in group if text not in halves}
+            for style, own in (("clear", styles.clear), ("colloquial", styles.colloquial)):
                 self._frames[key, style] = tuple(
-                    Frame(text, _parse(text, document, ("frames", key)), halves_of(text, group))
-                    for group in groups
-                    for text in group
+                    Frame(text, _parse(text, document, ("frames", key)), halves[text]) for text in (*own, *styles.any)
                 )
 
     def _refuse_unknown_rules(self) -> None:
@@ -118,9 +119,9 @@ class Grammar:
     def __contains__(self, key: str) -> bool:
         return bool(self._frames.get((key, "clear")) or self._frames.get((key, "colloquial")))
 
-    def keys(self) -> list[str]:
-        """Every key that has frames."""
-        return sorted({key for key, _ in self._frames})
+    def keys(self, prefix: str = "") -> list[str]:
+        """Every key that has frames, or those that begin so."""
+        return sorted({key for key, _ in self._frames if key.startswith(prefix)})
 
     def frames(self, key: str, style: Style, half: Half = "any") -> tuple[Frame, ...]:
         """The frames of a key, most usual first; those of the other style where it has none."""

@@ -32,7 +32,7 @@ TRIES = 60
 SPELLED = 0.15  # chances at temperature 1: a number in words,
 BRANDED = 0.08  # a device with its brand,
 SPECIFIC = 0.5  # a frame for this kind of device or this value, where there is one,
-SYMBOL = re.compile(r"[%°℃µ]|\b[A-Za-z]{1,3}$")  # units that are written beside digits alone
+SYMBOL = re.compile(r"[%°℃µ]|(?<![A-Za-z])[A-Za-z]{1,3}$")  # units that are written beside digits alone
 WISHED = {"clear": 0.15, "colloquial": 0.4}  # a wish for how things should be, in place of a request to act
 
 
