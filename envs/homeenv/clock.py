@@ -64,15 +64,16 @@ def settle(home: Home) -> list[Fired]:
 class Agenda:
     """The rules of a home while they act: how far each has come, and when its time comes next.
 
-    `times` holds for each rule when it next acts or passes a time, `NEVER` if no time is set; `seen` is the state that
-    conditions were last asked about, by its hash.
+    `times` holds for each rule when it next acts or passes a time, `NEVER` if no time is set; `seen` are the values of
+    the slots that conditions read (`slots`) when they were last asked.
     """
 
     def __init__(self, home: Home) -> None:
         self.home, self.rules = home, list(home.rules)
         self.times = [rule.time for rule in self.rules]
         self.readers = [index for index, rule in enumerate(self.rules) if rule.enabled and rule.condition is not None]
-        self.seen: int | None = None
+        self.slots = sorted({slot for index in self.readers for slot in self.rules[index].condition.slots})
+        self.seen: list[Any] | None = None
 
     def left(self) -> tuple[Rule, ...]:
         """The rules that are not gone."""
@@ -91,9 +92,10 @@ class Agenda:
     def _first_due(self) -> int | None:
         """The index of the first rule that should act now, once all know whether their conditions hold."""
         _count(self.home, 0)
-        if self.seen != self.home._key:
+        values = self.home.values
+        if (now := [values[slot] for slot in self.slots]) != self.seen:
             self._observe()
-            self.seen = self.home._key
+            self.seen = now
         return next((index for index in self._come() if self.rules[index].is_due(self.home.clock)), None)
 
     def _come(self) -> list[int]:
