@@ -24,7 +24,7 @@ from envs.homeenv.home import Home
 from envs.homeenv.physics import LIGHT, Air, Counter, Outdoors, View, aim
 
 LONGEST = 366 * 86400
-Numbers = frozenset | None  # what a slot is compared with; None where more than that is made of it
+Numbers = frozenset | None  # at which comparisons of a slot change; None where more than that is made of it
 
 
 @dataclass(frozen=True)
@@ -64,15 +64,16 @@ def settle(home: Home) -> list[Fired]:
 class Agenda:
     """The rules of a home while they act: how far each has come, and when its time comes next.
 
-    `times` holds for each rule when it next acts or passes a time, `NEVER` if no time is set; `seen` is the state that
-    conditions were last asked about, by its hash.
+    `times` holds for each rule when it next acts or passes a time, `NEVER` if no time is set; `seen` are the values of
+    the slots that conditions read (`slots`) when they were last asked.
     """
 
     def __init__(self, home: Home) -> None:
         self.home, self.rules = home, list(home.rules)
         self.times = [rule.time for rule in self.rules]
         self.readers = [index for index, rule in enumerate(self.rules) if rule.enabled and rule.condition is not None]
-        self.seen: int | None = None
+        self.slots = sorted({slot for index in self.readers for slot in self.rules[index].condition.slots})
+        self.seen: list[Any] | None = None
 
     def left(self) -> tuple[Rule, ...]:
         """The rules that are not gone."""
@@ -91,9 +92,10 @@ class Agenda:
     def _first_due(self) -> int | None:
         """The index of the first rule that should act now, once all know whether their conditions hold."""
         _count(self.home, 0)
-        if self.seen != self.home._key:
+        values = self.home.values
+        if (now := [values[slot] for slot in self.slots]) != self.seen:
             self._observe()
-            self.seen = self.home._key
+            self.seen = now
         return next((index for index in self._come() if self.rules[index].is_due(self.home.clock)), None)
 
     def _come(self) -> list[int]:
@@ -168,7 +170,7 @@ def _move(home: Home, to: int, end: int, watches: Watches) -> None:
     if to == end:
         _show(home, range(len(home.air)), home.plan.wiring.views)
     else:
-        turned = {watch.view.room for watch in watches.views} if weather else ()
+        turned = {watch.room for watch in watches.views} if weather else ()
         seen = [w.view for w in watches.views if w.at == to or (weather and w.view.quantity == LIGHT)]
         _show(home, turned, seen)
 
@@ -201,21 +203,22 @@ class Watch:
     with, as long as its room has this air and it shows this value; `NEVER` if not before the weather changes.
     """
 
-    __slots__ = ("air", "at", "high", "low", "numbers", "value", "view")
+    __slots__ = ("air", "at", "high", "low", "numbers", "room", "slot", "value", "view")
 
     def __init__(self, view: View, numbers: Numbers) -> None:
-        self.view, self.numbers = view, numbers
+        self.view, self.numbers, self.slot, self.room = view, numbers, view.slot, view.room
         self.air: Air | None = None
         self.value: Any = None
         self.at = 0
 
     def look(self, home: Home, end: int) -> None:
         """See what it shows now; `end` is when the weather changes, or the leap is over."""
-        value, air = home.values[self.view.slot], home.air
+        value, air = home.values[self.slot], home.air
+        # Light follows at once, and a call may have written what is not so; all else stands as it stood.
         jumps = value is not self.value or self.at <= home.clock or self.view.quantity == LIGHT
         if value is not self.value:
             self.value, (self.low, self.high) = value, _around(value, self.numbers)
-        self.air = air[self.view.room]
+        self.air = air[self.room]
         if jumps and not self._stands(air, home.clock + 1):
             self.at = home.clock + 1
         elif self._stands(air, end):
@@ -234,7 +237,7 @@ class Watch:
         """
         up = self.view.at(air, end) > self.value
         edge, half = (self.high, self.view.half) if up else (self.low, -self.view.half)
-        near, far = (self.air.when(self.view.quantity, value) for value in (edge - half, edge + half))
+        near, far = (self.air.when(self.view.quantity, number) for number in (edge - half, edge + half))
         tries = [far, far - 1, near, near - 1]
         while end - now > 1:
             middle = min(max(tries.pop(), now + 1), end - 1) if tries else (now + end) // 2
@@ -270,11 +273,12 @@ def _next_event(home: Home, end: int, watches: Watches, agenda: Agenda) -> int:
     index = bisect_right(moments, now)
     weather = min(end, moments[index]) if index < len(moments) else end
     at = max(min(agenda.times, default=end), now + 1)
+    air, values = home.air, home.values
     for watch in watches.views:
-        known = watch.at > now and home.values[watch.view.slot] is watch.value
-        if not known or home.air[watch.view.room] is not watch.air:
+        if watch.at <= now or values[watch.slot] is not watch.value or air[watch.room] is not watch.air:
             watch.look(home, weather)
-        at = min(at, watch.at)
+        if watch.at < at:
+            at = watch.at
     for counter, numbers in watches.counters:
         at = min(at, _counted(home, counter, numbers))
     return min(at, weather)
@@ -290,7 +294,7 @@ def _counted(home: Home, counter: Counter, numbers: Numbers) -> int:
 
 
 def _around(value: Any, numbers: Numbers) -> tuple[Any, Any]:
-    """The nearest numbers below and above a value: what is between them stands as it does. Itself, if it is one."""
+    """The nearest numbers below and above a value, between which all stands as it does; itself twice if it is one."""
     if numbers is None or value in numbers:
         return value, value
     return max((n for n in numbers if n < value), default=-inf), min((n for n in numbers if n > value), default=inf)
