@@ -16,8 +16,9 @@ from homerl.blueprints.blueprint import Answer
 from homerl.blueprints.intents.dialogue import device_said, framed, room_said, words_of
 from homerl.blueprints.intents.draft import Ask, Draft, Propose
 from homerl.blueprints.intents.questions import Named, RoomsNamed, Said, YesNo, names, number, question
+from homerl.blueprints.intents.warmth import how_warm, of_type, warmer, warmest
 from homerl.blueprints.intents.ways import free_of, ways_of_option, ways_of_trait
-from homerl.blueprints.survey import LEVELS, OPPOSITES, TRAITS, Survey, Trait, above, anyhow, survey, thermometers
+from homerl.blueprints.survey import LEVELS, OPPOSITES, TRAITS, Survey, Trait, above, anyhow, survey
 from homerl.language.meaning import Meaning
 from homerl.language.speaker import Speaker
 from homerl.language.state import Standing, Standings, listed
@@ -163,24 +164,6 @@ def _senses(home: Home, rng: random.Random) -> Draft | None:
     return None
 
 
-def _how_warm(home: Home, rng: random.Random) -> Draft | None:
-    """ "How warm is it in the study?" """
-    quantity, unit = rng.choice((("temperature", "celsius"), ("humidity", "percentage")))
-    known = thermometers(home, quantity)
-    if not known:
-        return None
-    room = rng.choice(list(known))
-    value = home.get(*known[room])
-    kind = home.plan.by_did[known[room][0]].spec.attribute_index[known[room][1]][1]
-    reply = framed(f"query.reply.{quantity}", room=room_said(room), value=_of_type(value, kind))
-    answer = number(value, unit, 0.3 if unit == "celsius" else 1.0, ())
-    return question(framed(f"query.how.{quantity}", room=room_said(room)), answer, (known[room],), reply)
-
-
-def _of_type(value: float, kind: ValueType | None) -> Callable[[Speaker], str]:
-    return lambda speaker: speaker.value(value, kind)
-
-
 # quantity
 
 
@@ -322,7 +305,7 @@ def _average(home: Home, rng: random.Random) -> Draft | None:
         shown = round(value, 1)
         shown = int(shown) if float(shown).is_integer() else shown
         answer = number(value, type.unit, 0.3 if name == "average" else 0.0, home.plan.devices)
-        reply = framed("query.reply.level", value=_of_type(shown, type))
+        reply = framed("query.reply.level", value=of_type(shown, type))
         return question(framed(f"query.{name}", **slots), answer, reads, reply)
     return None
 
@@ -339,50 +322,6 @@ def _level_name(kind: str) -> Callable[[Speaker], str]:
     return lambda speaker: speaker.name(LEVELS[kind][0])
 
 
-def _warmer(home: Home, rng: random.Random) -> Draft | None:
-    """ "Is the study warmer than the kitchen?", "which of the two is warmer?", "by how much?" """
-    known = thermometers(home)
-    if len(known) < 2:
-        return None
-    first, second = rng.sample(list(known), 2)
-    one, other = home.get(*known[first]), home.get(*known[second])
-    reads, slots = (known[first], known[second]), {"first": room_said(first), "second": room_said(second)}
-    if abs(one - other) < 0.3:
-        return None
-    warm, cold = (first, second) if one > other else (second, first)
-    match rng.choice(("is", "which", "by")):
-        case "is":
-            answer = Answer(type="boolean", value=one > other)
-            rest = framed("query.reply.warmer", first=room_said(warm), second=room_said(cold))
-            return question(framed("query.warmer", **slots), answer, reads, YesNo(one > other, rest))
-        case "which":
-            answer = Answer(type="text", value=warm.name, accepted=((warm.name,),), distractors=(cold.name,))
-            reply = framed("query.reply.room", room=room_said(warm))
-            return question(framed("query.which_warmer", **slots), answer, reads, reply)
-    difference = round(abs(one - other), 1)
-    slots = {"first": room_said(warm), "second": room_said(cold)}
-    type = home.plan.by_did[known[first][0]].spec.attribute_index[known[first][1]][1]
-    reply = framed("query.reply.level", value=_of_type(difference, type))
-    return question(framed("query.how_much_warmer", **slots), number(difference, "celsius", 0.15), reads, reply)
-
-
-def _warmest(home: Home, rng: random.Random) -> Draft | None:
-    """ "Which room is the warmest?", where the sensors know and no other room is warmer."""
-    known = thermometers(home)
-    warm = rng.random() < 0.5
-    rooms = sorted(home.plan.rooms, key=lambda room: home.get(room.id, "temperature"), reverse=warm)
-    if (
-        len(known) < 2
-        or rooms[0] not in known
-        or home.get(rooms[0].id, "temperature") == home.get(rooms[1].id, "temperature")
-    ):
-        return None
-    others = tuple(room.name for room in rooms[1:])
-    answer = Answer(type="text", value=rooms[0].name, accepted=((rooms[0].name,),), distractors=others)
-    reply = framed("query.reply.room", room=room_said(rooms[0]))
-    return question(framed("query.warmest" if warm else "query.coldest"), answer, tuple(known.values()), reply)
-
-
 def _one_of(subcategory: str, *ways: Callable[[Home, random.Random], Draft | None]) -> Propose:
     def propose(home: Home, rng: random.Random, ask: Ask) -> Draft | None:
         """The first of the ways, in random order, that the home offers."""
@@ -395,7 +334,7 @@ def _one_of(subcategory: str, *ways: Callable[[Home, random.Random], Draft | Non
 
 
 SUBCATEGORIES: dict[str, Propose] = {
-    "status": _one_of("status", _is_on, _both, _value, _mode, _where, _which, _senses, _how_warm),
+    "status": _one_of("status", _is_on, _both, _value, _mode, _where, _which, _senses, how_warm),
     "quantity": _one_of(
         "quantity",
         _count,
@@ -406,7 +345,7 @@ SUBCATEGORIES: dict[str, Propose] = {
         _rooms_with,
         _most,
         _average,
-        _warmer,
-        _warmest,
+        warmer,
+        warmest,
     ),
 }
