@@ -8,15 +8,18 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+from envs.documents import InputError, read_yaml, validate
 from envs.homeenv.home import Device, Home
 from envs.homeenv.toolsets.direct import serialise
+from envs.homeenv.types import Model
+from homerl.language.grammar import tight
 from homerl.trajectory import Message
 
 IM_START, IM_END = "<|im_start|>", "<|im_end|>"
@@ -24,49 +27,69 @@ CALL = re.compile(r"<tool_call>\s*(.*?)\s*(?:</tool_call>|$)", re.S)
 
 FENCE = re.compile(r"^```(?:json)?\s*(.*?)\s*```$", re.S)
 
-BRIEF = "You run a smart home through tools."
-FULL = {
-    "homeflow": """You run a smart home through tools, for the person who speaks to you.
-Act on devices with pyexec, for example: device("1001").turn_on()
-Many settings are refused while a device is off, so turn it on first. Read a device's specification with
-query_spec and its state with query_status when you are unsure. Change only what was asked for. Ask when a
-request fits several devices. When a request is done, say so in a few words.""",
-    "smh": """You run a smart home through tools, for the person who speaks to you.
-Find devices, what they can do and their state with query_device; act with control_device, naming the service by its
-locator, such as light.set_brightness. Many settings are refused while a device is off, so turn it on first. What is
-to happen later or when something changes is an automation. Change only what was asked for. Ask when a request fits
-several devices. Answer questions from what you have read. When a request is done, say so in a few words.""",
-    "direct": """You run a smart home for the person who speaks to you. The whole home is written below.
-Answer with one JSON object and nothing else. To act: {"mode": "execute", "response": what to say, "actions":
-[{"did", "locator", "arguments"}], "automations": [{"conditions", "actions", "delay_seconds", "hold_seconds"}]}; leave
-out what is not needed. To answer a question: the same with a response alone. To ask back: {"mode": "clarify",
-"response": your question}. Many settings are refused while a device is off, so turn it on first. Conditions of
-automations read device("<did>").attribute, room("<name>").temperature or home.temperature; a time is
-time_cron = sec min hour day month weekday year. Change only what was asked for.""",
-}
+PROMPTS = Path(__file__).parent / "prompts"
 
 
-def system_prompt(devices: Iterable[Device], style: str = "brief", toolset: str = "homeflow") -> str:
+class Prompts(Model):
+    """What agents are told, in one language (prompts/en.yaml)."""
+
+    brief: str
+    full: dict[str, str]
+    hour: str
+    rooms: str
+    days: tuple[str, ...]
+    between: str
+    floor: str
+    entrance: str
+    memory: str
+
+
+@lru_cache
+def prompts(language: str) -> Prompts:
+    """The texts of a language."""
+    known = sorted(path.stem for path in PROMPTS.glob("*.yaml"))
+    if language not in known:
+        raise InputError(f"there are no prompts in '{language}'", "language", f"known: {', '.join(known)}")
+    return validate(Prompts, read_yaml(PROMPTS / f"{language}.yaml"))
+
+
+def system_prompt(devices: Iterable[Device], style: str = "brief", toolset: str = "homeflow", language: str = "en") -> str:
     """The instruction and the home's devices, one a line: `- kitchen ceiling light=1001`."""
     listed = "\n".join(f"- {label(device)}" for device in devices)
-    return f"{BRIEF if style == 'brief' else FULL[toolset]}\n{listed}"
+    told = prompts(language)
+    return f"{told.brief if style == 'brief' else told.full[toolset]}\n{listed}"
 
 
-def briefing(home: Home, style: str = "brief", toolset: str = "homeflow", memory: Iterable[str] = ()) -> str:
+def briefing(
+    home: Home, style: str = "brief", toolset: str = "homeflow", memory: Iterable[str] = (), language: str = "en"
+) -> str:
     """All that an agent is told at the start: instruction, devices, and (in full) hour, rooms, entrance; its memory.
+
+    An agent that can make automations is told the hour in any case.
 
     The `direct` toolset cannot ask, so it is shown the whole home.
     """
-    parts = [system_prompt(home.plan.devices, style, toolset)]
-    if style == "full":
+    told = prompts(language)
+    parts = [system_prompt(home.plan.devices, style, toolset, language)]
+    if style == "full" or toolset != "homeflow":  # who makes automations must know the hour
         moment = datetime.fromtimestamp(home.clock, UTC)
-        parts.append(f"It is {moment:%A, %Y-%m-%d, %H:%M}. Rooms: {', '.join(room.name for room in home.plan.rooms)}.")
-        parts += [f"The person speaks to device {home.plan.entrance}."] if home.plan.entrance else []
+        day = told.days[moment.weekday()]
+        parts.append(told.hour.format(day=day, date=f"{moment:%Y-%m-%d}", time=f"{moment:%H:%M}"))
+    if style == "full":
+        parts.append(told.rooms.format(rooms=told.between.join(_placed(home, told))))
+        parts += [told.entrance.format(did=home.plan.entrance)] if home.plan.entrance else []
     if known := [f"- {fact}" for fact in memory]:
-        parts.append("\n".join(["What you know of the person:", *known]))
+        parts.append("\n".join([told.memory, *known]))
     if toolset == "direct":
         parts.append(json.dumps(serialise(home), ensure_ascii=False))
     return "\n".join(parts)
+
+
+def _placed(home: Home, told: Prompts) -> Iterator[str]:
+    """Room names, with their floor (0 is the lowest) where the home has several."""
+    storeys = len({room.floor for room in home.plan.rooms})
+    for room in home.plan.rooms:
+        yield room.name if storeys == 1 else told.floor.format(room=room.name, floor=room.floor)
 
 
 def direct_answer(text: str) -> tuple[dict[str, Any] | None, str | None]:
@@ -98,7 +121,7 @@ def words_of(message: Message, toolset: str = "homeflow") -> Words:
 
 def label(device: Device) -> str:
     """How a device is listed: `kitchen wall light=1001`, or the id alone where it says as much."""
-    return device.did if device.did == device.slug else f"{device.room.name} {device.name}={device.did}"
+    return device.did if device.did == device.slug else tight(f"{device.room.name} {device.name}") + f"={device.did}"
 
 
 @lru_cache

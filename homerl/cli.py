@@ -150,6 +150,30 @@ def make_home_command(
     console.print(f"{out}: {len(home.plan.rooms)} rooms, {len(home.plan.devices)} devices")
 
 
+@app.command(context_settings=OVERRIDES)
+def diversity(
+    context: typer.Context,
+    recipe: Annotated[str | None, typer.Argument(help="the families, homes and wordings of its blueprints")] = None,
+    homes: Annotated[int, typer.Option(help="how many homes people speak in")] = 1000,
+    each: Annotated[int, typer.Option(help="utterances in each home")] = 400,
+    language: Annotated[str, typer.Option(help="en or zh, where no recipe is given")] = "en",
+    temperature: Annotated[float, typer.Option(help="where no recipe is given")] = 1.0,
+    seed: int = 0,
+    out: Annotated[Path | None, typer.Option(help="a JSON file for the figures")] = None,
+) -> None:
+    """Measure how diverse the language is: distinct utterances and n-grams, self-BLEU, over homes and families."""
+    from homerl.language.diversity import recipe_of, survey, table
+    from homerl.progress import progress_bar
+
+    made = recipe_of(recipe, context.args, language, temperature)
+    with progress_bar() as bar:
+        task = bar.add_task("diversity", total=homes, note=made.home.language)
+        found = survey(made, homes, each, seed, lambda done, _: bar.update(task, completed=done))
+    console.print(table(found))
+    if out:
+        out.write_text(json.dumps(found.json(), indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+
+
 @app.command("serve-env")
 def serve_env(
     mcp: Annotated[bool, typer.Option("--mcp", help="speak the Model Context Protocol")] = False,

@@ -20,6 +20,7 @@ from envs.homeenv.home_file import home_from_json
 from envs.world import StepFacts
 from homerl.blueprints.blueprint import Blueprint, Intent
 from homerl.blueprints.goals import Goal, Heard, goals, keeps
+from homerl.blueprints.rules import serving
 from homerl.chat import briefing, direct_answer, tool_call, words_of
 from homerl.trajectory import Message, Outcome, Step, Trajectory
 
@@ -80,7 +81,7 @@ class Episode:
         """A fresh world and an empty dialogue."""
         home = home_from_json(blueprint.home, f"home of blueprint {blueprint.id}")
         world = HomeEnv(home, blueprint.conditions, blueprint.toolset)
-        told = briefing(home, blueprint.prompt, blueprint.toolset, blueprint.memory)
+        told = briefing(home, blueprint.prompt, blueprint.toolset, blueprint.memory, blueprint.language)
         past = [{"role": message.role, "content": message.content} for message in blueprint.history]
         messages = [{"role": "system", "content": told}, *past]
         return cls(blueprint, world, home, limits, messages, goals(blueprint, home), keeps(blueprint, home))
@@ -115,15 +116,25 @@ class Episode:
         slots = (self.home.plan.slots[change.slot] for change in self.start.diff(self.home))
         moved = {slot.owner for slot in slots if not getattr(slot.type, "read_only", True)}  # what devices measure may move
         broken = sum(not keep.holds(self.home) for keep in self.keeps)
-        return len(moved - self.blueprint.devices) + broken + self._stray_rules()
+        return len(moved - self.blueprint.devices - self._moved_by_rules()) + broken + self._stray_rules()
+
+    def _moved_by_rules(self) -> set[str]:
+        """Devices on which a rule has acted by itself: nobody strayed who let the home do what it was told to."""
+        since = self.start.clock
+        acted = (rule for rule in self.home.rules if rule.fired is not None and rule.fired >= since)
+        return {action.did for rule in acted for action in rule.actions}
 
     def _stray_rules(self) -> int:
-        """Automations that were changed, removed, or made beyond those wanted."""
+        """Automations that were changed, removed, or made beyond those wanted (of which several may do one)."""
+        if not self.home.rules and not self.start.rules:
+            return 0
         before = {rule.id: rule.describe() for rule in self.start.rules}
         now = {rule.id: rule.describe() for rule in self.home.rules}
-        wanted = sum(intent.automation is not None for intent in self.blueprint.intents)
+        wanted = [intent.automation for intent in self.blueprint.intents if intent.automation]
+        serving_each = [serving(self.home, self.start, automation) for automation in wanted]
         touched = sum(now.get(id) != rule for id, rule in before.items())
-        return touched + max(0, len(now.keys() - before.keys()) - wanted)
+        idle = now.keys() - before.keys() - frozenset().union(*serving_each)
+        return touched + max(0, len(idle) - sum(not serving for serving in serving_each))
 
     def hear(self, utterance: str, intent_id: int | None = None) -> None:
         """The user speaks: a new turn begins."""
@@ -171,8 +182,12 @@ class Episode:
         intent = next((i for i in self.blueprint.intents if i.id == self.speaking_of), None)
         if spoke and intent is not None:
             said = words_of(message, self.blueprint.toolset)
-            untouched = self.home.values == self.start.values and self.home.rules == self.start.rules
-            self.heard = self.heard.after(intent, said.text, said.question, untouched)
+            self.heard = self.heard.after(intent, said.text, said.question, self._untouched(intent))
+
+    def _untouched(self, intent: Intent) -> bool:
+        """Whether nothing was done yet of what an intent asks; other intents may have been seen to."""
+        changed = {self.home.plan.slots[change.slot].owner for change in self.start.diff(self.home)}
+        return changed.isdisjoint(intent.devices) and (intent.automation is None or self.home.rules == self.start.rules)
 
     def _calls(self, reply: Reply) -> list[Result]:
         """The message's tool calls take effect."""

@@ -7,6 +7,7 @@ named is listed in `RULES`; the static check of code reads the syntax tree and n
 from __future__ import annotations
 
 import ast
+import warnings
 from collections.abc import Iterable
 
 RULES: dict[str, str] = {
@@ -43,6 +44,8 @@ ASYNC = (ast.Await, ast.AsyncFunctionDef, ast.AsyncFor, ast.AsyncWith)
 HARMLESS = (ast.expr_context, ast.Constant, ast.Call, ast.Expr)  # most of a tree: they name nothing
 ALLOWED_IMPORTS = frozenset({"math", "json", "re", "datetime"})
 
+warnings.filterwarnings("ignore", module="<unknown>")  # what Python finds odd in agents' literals would flood the log
+
 
 class Refused(Exception):
     """A call that the firewall blocked: `rule` is a key of `RULES`, `message` is for the agent."""
@@ -52,6 +55,9 @@ class Refused(Exception):
             raise KeyError(f"{rule} is not a rule of the auditor")
         self.rule, self.message = rule, message
         super().__init__(f"{rule}: {message}")
+
+    def __reduce__(self) -> tuple:
+        return type(self), (self.rule, self.message)  # between processes
 
 
 def restricted_uses(tree: ast.AST) -> list[str]:
@@ -114,11 +120,12 @@ def parse_code(code: str) -> ast.Module:
         raise Refused("syntax", f"the code does not parse{f' (line {line})' if line else ''}: {error}") from None
 
 
-def audit_code(code: str) -> None:
-    """Refuse a snippet that writes attributes (`read_only`) or uses restricted Python (`restricted_code`)."""
+def audit_code(code: str) -> list[ast.AST]:
+    """A snippet's nodes; refused if it writes attributes (`read_only`) or uses restricted Python (`restricted_code`)."""
     nodes = list(ast.walk(parse_code(code)))
     for node in nodes:
         if isinstance(node, ast.Attribute) and isinstance(node.ctx, (ast.Store, ast.Del)):
             raise Refused("read_only", f"line {node.lineno}: '{node.attr}' cannot be assigned; call a service instead")
     if uses := _restricted(nodes):
         raise Refused("restricted_code", f"{uses[0]} is not allowed in agent code")
+    return nodes

@@ -12,11 +12,14 @@ second at most, so rules that undo each other come to rest; times are a function
 from __future__ import annotations
 
 import re
+from array import array
+from bisect import bisect_right
 from collections.abc import Iterable, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import lru_cache
+from itertools import product
 from typing import Any
 
 from croniter import CroniterBadCronError, CroniterBadDateError, croniter
@@ -27,6 +30,8 @@ from envs.homeenv.home import LATEST, Home, Plan
 from envs.homeenv.types import SHOWN, clip, shown, whole_characters
 
 TIME_CRON = re.compile(r"time_cron\s*={1,2}(.+)$")
+DAY = 86400
+NEVER = 1 << 62  # seconds
 QUARTZ_DAY = re.compile(r"(?<![#\w])([1-7])(?!\w)")
 ANY_TIME = re.compile(r"(?i)(?<![a-z])[hr](?![a-z])")  # a time that croniter draws, another in every process
 LONGEST_WAIT = 10 * 366 * 86400  # seconds: nobody waits longer
@@ -70,6 +75,31 @@ class Rule:
     def timed(self) -> bool:
         """Whether it acts at times of the clock rather than at the beginning of a condition."""
         return self.cron is not None or self.at is not None
+
+    @property
+    def time(self) -> int:
+        """When it next acts, or passes a time, by the clock alone."""
+        if self.timed:
+            return NEVER if self.due is None else self.due
+        return self.since + self.hold if self.enabled and self.since is not None else NEVER
+
+    def is_due(self, clock: int) -> bool:
+        """Whether it should act now: its time has come and its condition holds, or has held for long enough."""
+        if not self.enabled or self.fired == clock:
+            return False
+        return self.due == clock and (self.condition is None or self.held) if self.timed else self.time <= clock
+
+    def further(self, **progress: Any) -> Rule:
+        """The rule when it has come further: `replace` for what needs no check."""
+        rule = object.__new__(Rule)
+        vars(rule).update(vars(self), **progress)
+        return rule
+
+    def over(self, clock: int, **progress: Any) -> Rule | None:
+        """The rule after its time has come; None if that was its only one."""
+        if self.at is not None:
+            return None
+        return self.further(since=None, due=next_time(self.cron, clock) if self.cron else None, **progress)
 
     def describe(self) -> dict[str, Any]:
         """As agents see it."""
@@ -178,10 +208,29 @@ def checked_action(plan: Plan, action: Mapping[str, Any]) -> Action:
 
 def next_time(cron: str, after: int) -> int | None:
     """The first time of a cron line after a moment (seconds since the epoch), or None where it has none left."""
+    day, first = after - after % DAY, _first_time(cron, after - after % DAY)
+    if first is None or first > after:
+        return first
+    times = _times_of_day(cron)
+    index = bisect_right(times, after - day)
+    return day + times[index] if index < len(times) else _first_time(cron, day + DAY)
+
+
+@lru_cache(maxsize=1 << 12)
+def _first_time(cron: str, day: int) -> int | None:
+    """The first time from the beginning of a day on: which days a line means is croniter's business."""
     try:
-        return int(copy(_cron(cron)).get_next(float, start_time=after))
+        return int(copy(_cron(cron)).get_next(float, start_time=day - 1))
     except (CroniterBadDateError, OverflowError, ValueError):  # none within croniter's 50 years, or none on the calendar
         return None
+
+
+@lru_cache(maxsize=64)
+def _times_of_day(cron: str) -> array[int]:
+    """The seconds of a day that a line names, where it names the day."""
+    minutes, hours, _, _, _, seconds, *_ = *_cron(cron).expanded, [0]
+    fields = [range(n) if field == ["*"] else field for field, n in ((hours, 24), (minutes, 60), (seconds, 60))]
+    return array("i", (3600 * hour + 60 * minute + second for hour, minute, second in product(*fields)))
 
 
 @lru_cache(maxsize=4096)

@@ -2,27 +2,29 @@
 
 Events are: a change of the weather, a time of a rule, the end of a rule's `hold`, and every moment at which a
 quantity that some rule watches passes a number the rule compares it with. Between events the air of a room is a
-closed form (`physics.py`) and a counter grows by the second, so nothing is ever ticked.
+closed form (`physics.py`) and a counter grows by the second, so nothing is ever ticked; air that no rule watches
+and no device stirs is carried through the weather at the end alone.
 
 Invariants: `advance(a); advance(b)` leaves what `advance(a + b)` leaves, and the rules have acted at the same
 seconds in the same order; rules act in the order in which the home lists them, and what one does the next one
-sees; a home whose clock never moves pays nothing.
+sees; between leaps the air of every room has come through all weather; a home whose clock never moves pays nothing.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
-from typing import Any
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from math import ceil, inf
+from typing import Any, NamedTuple
 
 from envs.homeenv.audit import Refused
-from envs.homeenv.automation import Rule, next_time, put_rule
+from envs.homeenv.automation import NEVER, Rule
 from envs.homeenv.home import LATEST, Home
-from envs.homeenv.physics import Air, Inputs, Outdoors
+from envs.homeenv.physics import LIGHT, Air, Counter, Outdoors, View, aim
 
 LONGEST = 366 * 86400
-Watched = dict[int, frozenset | None]
+Numbers = frozenset | None  # at which comparisons of a slot change; None where more than that is made of it
 
 
 @dataclass(frozen=True)
@@ -40,200 +42,261 @@ def advance(home: Home, seconds: int) -> list[Fired]:
         raise ValueError(f"the clock moves forward by 0 to {LONGEST} seconds, not by {seconds!r}")
     if home.clock + seconds > LATEST:
         raise ValueError(f"the clock ends at {LATEST}")
-    fired, end = settle(home), home.clock + seconds
-    watched = _watched(home)
-    while home.clock < end:
+    agenda, end = Agenda(home), home.clock + seconds
+    fired = agenda.settle()
+    if home.clock < end:
         breathe(home)
-        _move(home, _next_event(home, end, watched), end, watched)
-        fired += settle(home)
+        watches = _watches(home)
+        while home.clock < end:
+            _move(home, _next_event(home, end, watches, agenda), end, watches)
+            fired += agenda.settle()
+        home.stirred = False  # rules have told the air what they did
+    home.rules = agenda.left()
     return fired
 
 
 def settle(home: Home) -> list[Fired]:
-    """Let the rules see the present state and act on it: after calls, and at every event."""
-    fired: list[Fired] = []
-    if home.rules:
-        _count(home, 0)
-        while (index := _first_due(home)) is not None:
-            fired.append(_act(home, index))
-        _pass_times(home)
+    """Let the rules see the present state and act on it, after calls."""
+    agenda = Agenda(home)
+    fired = agenda.settle()
+    home.rules = agenda.left()
     return fired
 
 
-# Rules
+class Agenda:
+    """The rules of a home while they act: how far each has come, and when its time comes next.
 
+    `times` holds for each rule when it next acts or passes a time, `NEVER` if no time is set; `seen` are the values of
+    the slots that conditions read (`slots`) when they were last asked.
+    """
 
-def _first_due(home: Home) -> int | None:
-    """The index of the first rule that should act now."""
-    _observe(home)
-    for index, rule in enumerate(home.rules):
-        if not rule.enabled or rule.fired == home.clock:
-            continue
-        if rule.timed and rule.due == home.clock and (rule.condition is None or rule.held):
-            return index
-        if not rule.timed and rule.since is not None and home.clock >= rule.since + rule.hold:
-            return index
-    return None
+    def __init__(self, home: Home) -> None:
+        self.home, self.rules = home, list(home.rules)
+        self.times = [rule.time for rule in self.rules]
+        self.readers = [index for index, rule in enumerate(self.rules) if rule.enabled and rule.condition is not None]
+        self.slots = sorted({slot for index in self.readers for slot in self.rules[index].condition.slots})
+        self.seen: list[Any] | None = None
 
+    def left(self) -> tuple[Rule, ...]:
+        """The rules that are not gone."""
+        return tuple([rule for rule in self.rules if rule is not None])
 
-def _observe(home: Home) -> None:
-    """Tell every rule whether its condition holds now, all of them before any acts."""
-    for index, rule in enumerate(home.rules):
-        if rule.enabled and rule.condition is not None and (holds := rule.condition.holds(home)) != rule.held:
-            since = home.clock if holds and not rule.timed and rule.fired != home.clock else None
-            put_rule(home, index, replace(rule, held=holds, since=since))
+    def settle(self) -> list[Fired]:
+        """Let the rules see the present state and act on it."""
+        fired: list[Fired] = []
+        if self.rules:
+            while (index := self._first_due()) is not None:
+                fired.append(self._act(index))
+            for index in self._come():  # its condition did not hold
+                self._put(index, self.rules[index].over(self.home.clock))
+        return fired
 
+    def _first_due(self) -> int | None:
+        """The index of the first rule that should act now, once all know whether their conditions hold."""
+        _count(self.home, 0)
+        values = self.home.values
+        if (now := [values[slot] for slot in self.slots]) != self.seen:
+            self._observe()
+            self.seen = now
+        return next((index for index in self._come() if self.rules[index].is_due(self.home.clock)), None)
 
-def _pass_times(home: Home) -> None:
-    """A time that came while its condition did not hold is over; a moment that comes once is gone."""
-    for rule in [rule for rule in home.rules if rule.due is not None and rule.due <= home.clock]:
-        index = home.rules.index(rule)
-        if rule.at is not None:
-            put_rule(home, index, None)
-        else:
-            put_rule(home, index, _rearmed(rule, home.clock))
+    def _come(self) -> list[int]:
+        """The rules whose time has come."""
+        clock = self.home.clock
+        return [index for index, time in enumerate(self.times) if time <= clock] if min(self.times) <= clock else []
 
+    def _observe(self) -> None:
+        """Tell every rule whether its condition holds now, all of them before any acts."""
+        clock = self.home.clock
+        for index in self.readers:
+            rule = self.rules[index]
+            if (holds := rule.condition.holds(self.home)) != rule.held:
+                begins = holds and not rule.timed and rule.fired != clock
+                self._put(index, rule.further(held=holds, since=clock if begins else None))
 
-def _rearmed(rule: Rule, clock: int) -> Rule:
-    """The rule after its time has come: `at` has no other."""
-    return replace(rule, due=next_time(rule.cron, clock) if rule.cron else None)
+    def _put(self, index: int, rule: Rule | None) -> None:
+        self.rules[index], self.times[index] = rule, NEVER if rule is None else rule.time
+        if rule is None and index in self.readers:
+            self.readers.remove(index)
 
-
-def _act(home: Home, index: int) -> Fired:
-    """Make a rule's calls, up to the first that is refused."""
-    rule, refused = home.rules[index], None
-    if rule.at is not None:
-        put_rule(home, index, None)
-    else:
-        after = _rearmed(rule, home.clock) if rule.timed else replace(rule, since=None)
-        put_rule(home, index, replace(after, fired=home.clock))
-    for action in rule.actions:
-        try:
-            home.call(action.did, action.service, (), dict(action.arguments))
-        except Refused as error:
-            refused = str(error)
-            break
-    return Fired(rule.id, home.clock, refused)
+    def _act(self, index: int) -> Fired:
+        """Make a rule's calls, up to the first that is refused."""
+        home, rule, refused = self.home, self.rules[index], None
+        wiring, dids = home.plan.wiring, {action.did for action in rule.actions}
+        rooms = {wiring.room_of[did] for did in dids}
+        self._put(index, rule.over(home.clock, fired=home.clock))
+        if home.air is not None:
+            _show(home, rooms, [view for did in dids for view in wiring.views_of[did]])  # services may read them
+        for action in rule.actions:
+            try:
+                home.call(action.did, action.service, (), dict(action.arguments))
+            except Refused as error:
+                refused = str(error)
+                break
+        if home.air is not None:
+            breathe(home, rooms)
+        return Fired(rule.id, home.clock, refused)
 
 
 # Air, sensors, counters
 
 
-def breathe(home: Home) -> None:
-    """Give every room whose devices have changed the air that they now make, just before the clock moves on.
-
-    Not sooner: what is undone within the same second leaves no trace, and whoever looks at a home changes nothing.
-    """
-    wiring, outdoors = home.plan.wiring, Outdoors(*home.values[:3])
+def breathe(home: Home, rooms: Iterable[int] | None = None) -> None:
+    """Give every room whose devices have changed the air that they now make; `rooms` says where to look."""
+    wiring, clock, outdoors = home.plan.wiring, home.clock, Outdoors(*home.values[:3])
     if home.air is None:
-        home.air = tuple(
-            Air(home.clock, *home.values[room.slot : room.slot + 2], outdoors, Inputs(), bias, room.shell).changed(
-                home.clock, outdoors, room.inputs(home.values)
-            )
-            for room, bias in zip(wiring.rooms, home.plan.bias)
-        )
+        states = [(room, room.inputs(home.values), home.values[room.slot : room.slot + 2]) for room in wiring.rooms]
+        home.air = [
+            Air(clock, *start, aim(room.shell, bias, outdoors, devices), devices, bias, room.shell)
+            for (room, devices, start), bias in zip(states, home.plan.bias)
+        ]
     elif home.stirred:
-        new = list(home.air)
-        for index, (room, air) in enumerate(zip(wiring.rooms, home.air)):
-            if (devices := room.inputs(home.values)) != air.devices:
-                changed = air.changed(home.clock, outdoors, devices)
-                new[index] = changed if changed.goal != air.goal else air._replace(devices=devices)
-        home.air = tuple(new)
-    home.stirred = False
+        for index in range(len(home.air)) if rooms is None else rooms:
+            home.air[index] = _carried(home, index).under(wiring.rooms[index].inputs(home.values), clock, outdoors)
 
 
-def _move(home: Home, to: int, end: int, watched: Watched) -> None:
+def _carried(home: Home, room: int) -> Air:
+    """The air of a room through the weather that came since it was last looked at."""
+    air, moments = home.air[room], home.plan.wiring.moments
+    first, last = bisect_right(moments, air.since), bisect_right(moments, home.clock)
+    return air.through(home.plan.forecast[first:last]) if first < last else air
+
+
+def _move(home: Home, to: int, end: int, watches: Watches) -> None:
     """Bring clock, weather, air, sensors and counters to a moment; what no rule watches, at the end alone."""
     _count(home, to - home.clock)
     home.clock = to
-    if (weather := _weather_at(home, to)) is not None:
+    if weather := _weather_at(home, to):
         for slot, value in enumerate(weather):
             home.set(slot, value + 0.0)  # one zero, not two
-        home.air = tuple([air.changed(to, weather, air.devices) for air in home.air])
-    _show(home, None if to == end else watched)
-    home.stirred = False
+    if to == end:
+        _show(home, range(len(home.air)), home.plan.wiring.views)
+    else:
+        turned = {watch.room for watch in watches.views} if weather else ()
+        seen = [w.view for w in watches.views if w.at == to or (weather and w.view.quantity == LIGHT)]
+        _show(home, turned, seen)
+
+
+def _show(home: Home, rooms: Iterable[int], views: Iterable[View]) -> None:
+    """Write what sensors and rooms show now, once the air of these rooms is as it is now."""
+    for room in rooms:
+        home.air[room] = _carried(home, room)
+    for view in views:
+        home.set(view.slot, view.at(home.air, home.clock))
 
 
 def _weather_at(home: Home, clock: int) -> Outdoors | None:
     """The weather that begins at this very moment, if any does."""
-    forecast = home.plan.forecast
-    index = bisect_right(forecast, clock, key=lambda moment: moment.clock) - 1
-    return forecast[index].outdoors if index >= 0 and forecast[index].clock == clock else None
+    index = bisect_right(home.plan.wiring.moments, clock) - 1
+    return home.plan.forecast[index].outdoors if index >= 0 and home.plan.forecast[index].clock == clock else None
 
 
 def _count(home: Home, seconds: int) -> None:
-    """Counters grow while what they count holds, and are 0 while it does not. They are nothing to the air."""
-    stirred = home.stirred
+    """Counters grow while what they count holds, and are 0 while it does not."""
     for counter in home.plan.wiring.counters:
         home.set(counter.slot, counter.after(home.values, seconds))
-    home.stirred = stirred
-
-
-def _show(home: Home, only: Watched | None) -> None:
-    """Write what rooms and sensors show now: all of it, or the slots that are watched."""
-    wiring = home.plan.wiring
-    views = wiring.views if only is None else [wiring.view_of[slot] for slot in only if slot in wiring.view_of]
-    for view in views:
-        home.set(view.slot, view.at(home.air, home.clock))
 
 
 # What comes next
 
 
-def _next_event(home: Home, end: int, watched: Watched) -> int:
-    """The next moment, `end` at most, at which anything may change that a rule could see."""
-    at, now = end, home.clock
-    forecast = home.plan.forecast
-    index = bisect_right(forecast, now, key=lambda moment: moment.clock)
-    if index < len(forecast):
-        at = min(at, forecast[index].clock)
-    for rule in home.rules:
-        if rule.enabled and rule.due is not None and rule.due > now:
-            at = min(at, rule.due)
-        if rule.enabled and rule.since is not None and rule.since + rule.hold > now:
-            at = min(at, rule.since + rule.hold)
-    for slot, show in _moving(home, watched):
-        at = _crossing(show, watched[slot], home.values[slot], now, at)
-    return at
-
-
-def _watched(home: Home) -> Watched:
-    """Slots that conditions of rules read -> the numbers they are compared with; None where it is not so simple.
-    What counters look at is watched as well."""
-    watched: Watched = dict.fromkeys(home.plan.wiring.counted_views)
-    for rule in home.rules:
-        if rule.enabled and rule.condition is not None:
-            for slot, numbers in rule.condition.thresholds.items():
-                known = watched.get(slot, frozenset())
-                watched[slot] = None if known is None or numbers is None else known | numbers
-    return watched
-
-
-def _moving(home: Home, watched: Watched) -> Iterator[tuple[int, Callable[[int], Any]]]:
-    """What each watched slot that moves by itself will show, as a function of time."""
-    wiring = home.plan.wiring
-    for slot in watched:
-        if slot in wiring.view_of:
-            yield slot, lambda clock, view=wiring.view_of[slot], air=home.air: view.at(air, clock)
-        elif slot in wiring.counter_of:
-            counter, now = wiring.counter_of[slot], home.clock
-            yield slot, lambda clock, c=counter, now=now: c.after(home.values, clock - now)
-
-
-def _crossing(show: Callable[[int], Any], numbers: frozenset | None, shown: Any, now: int, end: int) -> int:
-    """The first second after `now`, `end` at most, at which a quantity that moves one way stands otherwise to some
-    number than what is shown, which light leaves at once.
+class Watch:
+    """A slot that rules read and that the air moves: `at` is when it next stands otherwise to a number it is compared
+    with, as long as its room has this air and it shows this value; `NEVER` if not before the weather changes.
     """
 
-    def stands(value: Any) -> Any:
-        return value if numbers is None else [(value > n) - (value < n) for n in numbers]
+    __slots__ = ("air", "at", "high", "low", "numbers", "room", "slot", "value", "view")
 
-    before, low, high = stands(shown), now + 1, end
-    if stands(show(low)) != before:
-        return low
-    if stands(show(end)) == before:
+    def __init__(self, view: View, numbers: Numbers) -> None:
+        self.view, self.numbers, self.slot, self.room = view, numbers, view.slot, view.room
+        self.air: Air | None = None
+        self.value: Any = None
+        self.at = 0
+
+    def look(self, home: Home, end: int) -> None:
+        """See what it shows now; `end` is when the weather changes, or the leap is over."""
+        value, air = home.values[self.slot], home.air
+        # Light follows at once, and a call may have written what is not so; all else stands as it stood.
+        jumps = value is not self.value or self.at <= home.clock or self.view.quantity == LIGHT
+        if value is not self.value:
+            self.value, (self.low, self.high) = value, _around(value, self.numbers)
+        self.air = air[self.room]
+        if jumps and not self._stands(air, home.clock + 1):
+            self.at = home.clock + 1
+        elif self._stands(air, end):
+            self.at = NEVER
+        else:
+            self.at = self._passes(air, home.clock, end)
+
+    def _stands(self, air: Sequence[Air], clock: int) -> bool:
+        """Whether it then stands to all numbers as it does now."""
+        value = self.view.at(air, clock)
+        return value == self.value or self.low < value < self.high
+
+    def _passes(self, air: Sequence[Air], now: int, end: int) -> int:
+        """The first second at which it stands otherwise, as it does at `end`: where the closed form says that it rounds
+        to the number or past it, or else by halving.
+        """
+        up = self.view.at(air, end) > self.value
+        edge, half = (self.high, self.view.half) if up else (self.low, -self.view.half)
+        near, far = (self.air.when(self.view.quantity, number) for number in (edge - half, edge + half))
+        tries = [far, far - 1, near, near - 1]
+        while end - now > 1:
+            middle = min(max(tries.pop(), now + 1), end - 1) if tries else (now + end) // 2
+            now, end = (middle, end) if self._stands(air, middle) else (now, middle)
         return end
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (middle, high) if stands(show(middle)) == before else (low, middle)
-    return high
+
+
+class Watches(NamedTuple):
+    """What moves by itself and is read by rules."""
+
+    views: list[Watch]
+    counters: list[tuple[Counter, Numbers]]
+
+
+def _watches(home: Home) -> Watches:
+    """What moves by itself of the slots that conditions read, with the numbers they are compared with, and counters."""
+    numbers: dict[int, Numbers] = {slot: None for counter in home.plan.wiring.counters for slot in counter.reads}
+    for rule in home.rules:
+        if rule.enabled and rule.condition is not None:
+            for slot, found in rule.condition.thresholds.items():
+                known = numbers.get(slot, frozenset())
+                numbers[slot] = None if known is None or found is None else known | found
+    views, counters = home.plan.wiring.view_of, home.plan.wiring.counter_of
+    return Watches(
+        [Watch(views[slot], found) for slot, found in numbers.items() if slot in views],
+        [(counters[slot], found) for slot, found in numbers.items() if slot in counters],
+    )
+
+
+def _next_event(home: Home, end: int, watches: Watches, agenda: Agenda) -> int:
+    """The next moment, `end` at most, at which anything may change that a rule could see."""
+    now, moments = home.clock, home.plan.wiring.moments
+    index = bisect_right(moments, now)
+    weather = min(end, moments[index]) if index < len(moments) else end
+    at = max(min(agenda.times, default=end), now + 1)
+    air, values = home.air, home.values
+    for watch in watches.views:
+        if watch.at <= now or values[watch.slot] is not watch.value or air[watch.room] is not watch.air:
+            watch.look(home, weather)
+        if watch.at < at:
+            at = watch.at
+    for counter, numbers in watches.counters:
+        at = min(at, _counted(home, counter, numbers))
+    return min(at, weather)
+
+
+def _counted(home: Home, counter: Counter, numbers: Numbers) -> int:
+    """When a counter next stands otherwise to a number."""
+    value = home.values[counter.slot]
+    high = _around(value, numbers)[1]
+    next_one = value + 1 if high == value else high
+    passes = next_one <= counter.most and counter.counts(home.values)
+    return home.clock + ceil(next_one) - value if passes else NEVER
+
+
+def _around(value: Any, numbers: Numbers) -> tuple[Any, Any]:
+    """The nearest numbers below and above a value, between which all stands as it does; itself twice if it is one."""
+    if numbers is None or value in numbers:
+        return value, value
+    return max((n for n in numbers if n < value), default=-inf), min((n for n in numbers if n > value), default=inf)

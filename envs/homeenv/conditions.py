@@ -11,6 +11,7 @@ import ast
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
+from math import inf, nextafter
 from typing import Any
 
 from envs.documents import InputError
@@ -20,6 +21,7 @@ from envs.homeenv.expressions import Closure, ExpressionError, compile_expressio
 from envs.homeenv.home import OUTDOORS, Home, Plan
 
 KNOWN_SHOWN = 20  # names listed where one is wrong
+EXACT = 1 << 50  # below it a float has no neighbour that could be a value
 
 
 class ConditionError(InputError):
@@ -39,7 +41,7 @@ class Condition:
 
     @cached_property
     def thresholds(self) -> Mapping[int, frozenset | None]:
-        """Each slot -> the numbers it is compared with, or None where more than that is made of it."""
+        """Each slot -> the numbers at which a comparison may change, or None where more than that is made of it."""
         return _thresholds(self.tree, self.plan, self.slots)
 
     def holds(self, home: Home) -> bool:
@@ -118,7 +120,7 @@ def _comparisons(tree: ast.expr, plan: Plan) -> Iterator[tuple[int, Any]]:
 
 
 def _thresholds(tree: ast.expr, plan: Plan, slots: frozenset[int]) -> dict[int, frozenset | None]:
-    """What each slot is compared with: numbers alone, in plain comparisons, or None."""
+    """Where comparisons of each slot change: numbers alone, in plain comparisons, or None."""
     numbers: dict[int, set | None] = {slot: set() for slot in slots}
 
     def walk(node: ast.AST) -> None:
@@ -149,14 +151,28 @@ def _plain_comparison(node: ast.Compare, plan: Plan) -> list[tuple[int, list]] |
         if slot is not None and not all(constants[n] for n in near):
             return None
         if slot is not None:
-            pairs.append((slot, [number for n in near for value in constants[n] for number in _numbers(value)]))
+            found = [(_side(node.ops[min(at, n)], n > at), value) for n in near for value in constants[n]]
+            pairs.append((slot, [_edge(number, side) for side, value in found for number in _numbers(value)]))
     return pairs
+
+
+def _side(op: ast.cmpop, slot_first: bool) -> float:
+    """On which side of a number a comparison with it changes: just above (inf), just below (-inf), or both (0)."""
+    above, below = (ast.Gt, ast.LtE), (ast.Lt, ast.GtE)
+    if isinstance(op, above + below):
+        return inf if isinstance(op, above) == slot_first else -inf
+    return 0
+
+
+def _edge(number: float, side: float) -> float:
+    """A number that no value is and that stands for one side of another; itself for both, or if it is too large."""
+    return nextafter(number, side) if side and abs(number) < EXACT else number
 
 
 def _numbers(value: Any) -> Iterator[float]:
     """The numbers in a constant; a list of them stands for its members."""
     for part in value if isinstance(value, (tuple, list)) else (value,):
-        if isinstance(part, (int, float)) and not isinstance(part, bool):
+        if isinstance(part, (int, float)):
             yield part
 
 

@@ -178,7 +178,7 @@ class Home:
         if not 0 <= clock <= LATEST:
             raise ValueError(f"the clock counts the seconds since 1970, from 0 to {LATEST}, and is {shown(clock)}")
         self.plan, self.values, self.clock = plan, list(values), clock
-        self.air: tuple[Air, ...] | None = None
+        self.air: list[Air] | None = None
         self.rules: tuple[Rule, ...] = ()
         self.stirred = False
         self._key = 0
@@ -217,7 +217,8 @@ class Home:
         """An independent copy: one list copy, the plan is shared."""
         twin = Home.__new__(Home)
         twin.plan, twin.values, twin.clock, twin._key = self.plan, self.values.copy(), self.clock, self._key
-        twin.air, twin.rules, twin.stirred = self.air, self.rules, self.stirred
+        twin.air = None if self.air is None else self.air.copy()
+        twin.rules, twin.stirred = self.rules, self.stirred
         return twin
 
     def state_key(self) -> str:

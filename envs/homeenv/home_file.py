@@ -297,11 +297,11 @@ def _resume(home: Home, record: HomeRecord) -> None:
     if moving and len(moving) < len(home.plan.rooms):
         raise ValueError("the air of some rooms moves, and that of others does not")
     if moving:
-        home.air = tuple(
-            restored_air(a.since, a.start, a.goal, bias, room.shell, home.clock)
+        home.air = [
+            restored_air(a.since, a.start, a.goal, room.inputs(home.values), bias, room.shell, home.clock)
             for a, room, bias in zip(moving, home.plan.wiring.rooms, home.plan.bias)
-        )
-        home.stirred = True  # whether devices have changed since, the goals tell
+        ]
+        home.stirred = True  # calls made since the clock last moved
 
 
 def _resolve(spid: str, spec: str | dict[str, Any], source: str) -> DeviceSpec:

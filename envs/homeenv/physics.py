@@ -10,15 +10,16 @@ The physics is stated in full here:
 - light follows at once, temperature and humidity by an exponential of a room's time constant.
 
 Invariants: between two changes of weather or devices every quantity moves one way only and is a closed form of
-the time since (so a leap gives what any number of smaller ones give); pure functions of their arguments.
+the time since, which can be solved for the time (so a leap gives what any number of smaller ones give, and nothing
+is searched for by trying); pure functions of their arguments.
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from math import ceil, exp, inf, log
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from envs.homeenv.spec import DeviceSpec, Scope
@@ -49,8 +50,14 @@ class Outdoors(NamedTuple):
 BOUNDS = ((-40.0, 60.0), (0.0, 100.0), (0.0, 120_000.0))  # of these three, indoors and out
 
 
-@dataclass(frozen=True)
-class Shell:
+class Moment(NamedTuple):
+    """The weather from `clock` (s) on."""
+
+    clock: int
+    outdoors: Outdoors
+
+
+class Shell(NamedTuple):
     """A room kind and the weather: shares of outdoor temperature and light, vapour added (hPa), inertia (s)."""
 
     outdoors: float = 0.35
@@ -175,62 +182,86 @@ def steady(shell: Shell, outdoors: Outdoors, devices: Inputs, drift: float = 0.0
     return Outdoors(temperature, _bounded(humidity, *BOUNDS[1]), _bounded(light, *BOUNDS[2]))
 
 
-@lru_cache(maxsize=1 << 12)
 def saturation(temperature: float) -> float:
     """Vapour pressure of saturated air in hPa (Magnus)."""
-    return 6.112 * math.exp(17.62 * temperature / (243.12 + temperature))
+    return 6.112 * exp(17.62 * temperature / (243.12 + temperature))
+
+
+TEMPERATURE, HUMIDITY, LIGHT = range(3)  # a room's quantities, in the order of its slots
 
 
 class Air(NamedTuple):
     """A room's air from `since` (s) until something changes: where it is then, and what it tends to.
 
-    `devices` is what the goal was worked out from, None where that is not known; `bias` is what the room's temperature
-    and humidity have of their own, which weather and devices do not explain.
+    `bias` is what the room's temperature and humidity have of their own, which weather and devices do not explain.
     """
 
     since: int
     temperature: float
     humidity: float
     goal: Outdoors
-    devices: Inputs | None
+    devices: Inputs
     bias: tuple[float, float]
     shell: Shell
 
-    def temperature_at(self, clock: int) -> float:
-        """Exact; a room's state shows tenths."""
-        return self.goal[0] + (self.temperature - self.goal[0]) * _left((clock - self.since) / self.shell.seconds)
+    def at(self, quantity: int, clock: int) -> float:
+        """A quantity at a moment, exact: a room's state shows tenths."""
+        if quantity == LIGHT:
+            return self.goal[LIGHT]
+        start, goal, seconds = self._way(quantity)
+        return goal + (start - goal) * exp((self.since - clock) / seconds) if clock > self.since else start
 
-    def humidity_at(self, clock: int) -> float:
-        return self.goal[1] + (self.humidity - self.goal[1]) * _left((clock - self.since) / HUMIDITY_SECONDS)
+    def when(self, quantity: int, value: float) -> int:
+        """The second at which temperature or humidity has come by a value, give or take one; `since` if it never does."""
+        start, goal, seconds = self._way(quantity)
+        way, rest = start - goal, value - goal
+        return self.since + (ceil(seconds * log(way / rest)) if way * rest > 0 else 0)
 
-    def brightness_at(self, clock: int) -> float:
-        return self.goal[2]
+    def _way(self, quantity: int) -> tuple[float, float, float]:
+        """Start, goal and time constant of temperature or humidity."""
+        if quantity == TEMPERATURE:
+            return self.temperature, self.goal[TEMPERATURE], self.shell.seconds
+        return self.humidity, self.goal[HUMIDITY], HUMIDITY_SECONDS
 
-    def changed(self, clock: int, outdoors: Outdoors, devices: Inputs) -> Air:
-        """The air from `clock` on, under other weather or devices."""
-        warm, humid, light = steady(self.shell, outdoors, devices)
-        warm, humid = _bounded(warm + self.bias[0], *BOUNDS[0]), _bounded(humid + self.bias[1], *BOUNDS[1])
-        goal = Outdoors(warm, humid, light)
-        return Air(clock, self.temperature_at(clock), self.humidity_at(clock), goal, devices, self.bias, self.shell)
+    def through(self, weather: Iterable[Moment]) -> Air:
+        """The air after changes of the weather."""
+        since, warm, humid, goal, devices, bias, shell = self
+        for clock, outdoors in weather:
+            warm = goal[0] + (warm - goal[0]) * exp((since - clock) / shell.seconds)
+            humid = goal[1] + (humid - goal[1]) * exp((since - clock) / HUMIDITY_SECONDS)
+            since, goal = clock, aim(shell, bias, outdoors, devices)
+        return Air(since, warm, humid, goal, devices, bias, shell)
+
+    def under(self, devices: Inputs, clock: int, outdoors: Outdoors) -> Air:
+        """The air from `clock` on under these devices; what makes no difference to it is no change."""
+        goal = aim(self.shell, self.bias, outdoors, devices)
+        if goal == self.goal:
+            return self if devices == self.devices else self._replace(devices=devices)
+        start = self.at(TEMPERATURE, clock), self.at(HUMIDITY, clock)
+        return Air(clock, *start, goal, devices, self.bias, self.shell)
+
+
+@lru_cache(maxsize=1 << 14)
+def aim(shell: Shell, bias: tuple[float, float], outdoors: Outdoors, devices: Inputs) -> Outdoors:
+    """What the air of a room tends to, with what it has of its own."""
+    warm, humid, light = steady(shell, outdoors, devices)
+    return Outdoors(_bounded(warm + bias[0], *BOUNDS[0]), _bounded(humid + bias[1], *BOUNDS[1]), light)
 
 
 def restored_air(
-    since: int, start: Sequence[float], goal: Sequence[float], bias: tuple[float, float], shell: Shell, clock: int
+    since: int,
+    start: Sequence[float],
+    goal: Sequence[float],
+    devices: Inputs,
+    bias: tuple[float, float],
+    shell: Shell,
+    clock: int,
 ) -> Air:
     """The air of a room as a file tells it, or `ValueError` where none could have come to be."""
     within = [low <= value <= high for values in (start, goal) for value, (low, high) in zip(values, BOUNDS)]
     if not 0 <= since <= clock or not all(within):
         raise ValueError(f"a room's air since {since}, from {list(start)} to {list(goal)}, cannot be at {clock}")
-    return Air(since, *start, Outdoors(*goal), None, bias, shell)
-
-
-QUANTITIES = (Air.temperature_at, Air.humidity_at, Air.brightness_at)  # in the order of a room's slots
-
-
-@lru_cache(maxsize=1 << 12)
-def _left(times: float) -> float:
-    """The share of a difference that is left after so many time constants."""
-    return math.exp(-times)
+    return Air(since, *start, Outdoors(*goal), devices, bias, shell)
 
 
 def _bounded(value: float, low: float, high: float) -> float:
@@ -240,96 +271,101 @@ def _bounded(value: float, low: float, high: float) -> float:
 # How a plan is wired to its air
 
 
-@dataclass(frozen=True)
-class Moment:
-    """The weather from `clock` (s) on."""
-
-    clock: int
-    outdoors: Outdoors
-
-
-@dataclass(frozen=True)
 class RoomWiring:
     """A room: its shell, the first slot of its state, and the devices that its air depends on with their slots."""
 
-    index: int
-    shell: Shell
-    slot: int
-    devices: tuple[tuple[DeviceSpec, tuple[tuple[str, int], ...]], ...]
+    def __init__(self, shell: Shell, slot: int, devices: Sequence[tuple[DeviceSpec, Mapping[str, int]]]) -> None:
+        self.shell, self.slot, self.devices = shell, slot, devices
+        self.slots = [slot for _, slots in devices for slot in slots.values()]
+        self._known = lru_cache(maxsize=256)(self._inputs)
 
     def inputs(self, values: Sequence[Any]) -> Inputs:
         """What its devices do now."""
-        return inputs([(spec, {path: values[slot] for path, slot in slots}) for spec, slots in self.devices])
+        return self._known(tuple([values[slot] for slot in self.slots]))
+
+    def _inputs(self, state: tuple) -> Inputs:
+        values = iter(state)
+        return inputs([(spec, dict(zip(slots, values))) for spec, slots in self.devices])
 
 
-@dataclass(frozen=True)
 class View:
-    """A slot that shows a quantity of a room: the room's own, or a sensor's."""
+    """A slot that shows a quantity of a room: the room's own, or a sensor's. `half` is half a step of what it shows."""
 
-    slot: int
-    room: int
-    quantity: int
-    type: ValueType
+    def __init__(self, slot: int, room: int, quantity: int, type: ValueType) -> None:
+        self.slot, self.room, self.quantity, self.type = slot, room, quantity, type
+        self.low, self.high = type.range or (-inf, inf)
+        self.whole, self.plain = type.type == "int", type.precision in (None, 0.1)
+        self.half = max(type.precision or (1 if self.whole else 0.1), 0.1) / 2
 
     def at(self, air: Sequence[Air], clock: int) -> Any:
-        """What it shows at a moment: the quantity, rounded, within what the slot can hold."""
-        value = round(QUANTITIES[self.quantity](air[self.room], clock), 1) + 0.0
-        if self.type.range is not None:
-            value = min(max(value, self.type.range[0]), self.type.range[1])
-        if self.type.type == "int":
+        """What it shows at a moment."""
+        return self.shows(air[self.room].at(self.quantity, clock))
+
+    def shows(self, quantity: float) -> Any:
+        """The quantity, rounded, within what the slot can hold."""
+        value = round(quantity, 1) + 0.0  # one zero, not two
+        value = self.low if value < self.low else self.high if value > self.high else value
+        if self.whole:
             value = round(value)
-        return value if self.type.precision in (None, 0.1) else self.type.check(value)
+        return value if self.plain else self.type.check(value)
 
 
 @dataclass(frozen=True)
 class Counter:
-    """A slot that counts the seconds for which something has held."""
+    """A slot that counts the seconds for which something has held; `reads` are the slots of it that the air moves."""
 
     slot: int
     base: int
     type: ValueType
     holds: Callable[[Scope], Any]
+    reads: tuple[int, ...]
+
+    @property
+    def most(self) -> int:
+        """Where it stops."""
+        return int(self.type.range[1]) if self.type.range else LARGEST
+
+    def counts(self, values: Sequence[Any]) -> bool:
+        """Whether it grows now."""
+        return bool(self.holds(Scope(values, self.base, {})))
 
     def after(self, values: Sequence[Any], seconds: int) -> int:
         """Its value in `seconds`, nothing else changing."""
-        if not self.holds(Scope(values, self.base, {})):
-            return 0
-        return min(values[self.slot] + seconds, int(self.type.range[1]) if self.type.range else LARGEST)
+        return min(values[self.slot] + seconds, self.most) if self.counts(values) else 0
 
 
 class Wiring:
     """Everything of a plan that moves by itself. Made once a plan, when its clock first moves."""
 
     def __init__(self, plan: Plan) -> None:
+        self.moments = [moment.clock for moment in plan.forecast]
         rooms = {room.id: index for index, room in enumerate(plan.rooms)}
         inside: list[list] = [[] for _ in plan.rooms]
         self.views: list[View] = []
+        self.views_of: dict[str, list[View]] = {}
         self.counters: list[Counter] = []
-        counted: set[int] = set()
         for room, index in rooms.items():
             base = plan.base[room]
             self.views += [View(base + i, index, i, plan.slots[base + i].type) for i in range(3)]
         for device in plan.devices:
-            base, spec = plan.base[device.did], device.spec
+            base, spec, room = plan.base[device.did], device.spec, rooms[device.room.id]
             slots = {path: base + offset for path, (offset, a) in spec.attribute_index.items() if a.counts is None}
             if any(kind in CLIMATE or kind == "light" or prefix + "brightness" in slots for prefix, kind in spec.kinds):
-                inside[rooms[device.room.id]].append((spec, tuple(slots.items())))
-            self.views += [
-                View(slots[path], rooms[device.room.id], quantity, spec.attribute_index[path][1])
-                for path, quantity in reports(spec)
-            ]
-            self.counters += [
-                Counter(base + counter.offset, base, spec.attribute_index[path][1], counter.holds)
-                for path, counter in spec.counter_index.items()
-            ]
-            counted |= {base + at for counter in spec.counter_index.values() for at in counter.reads}
+                inside[room].append((spec, slots))
+            views = {path: View(slots[path], room, at, spec.attribute_index[path][1]) for path, at in reports(spec)}
+            self.views += views.values()
+            self.views_of[device.did] = list(views.values())
+            shown = {view.slot for view in views.values()}
+            for path, counter in spec.counter_index.items():
+                reads = tuple(slot for offset in counter.reads if (slot := base + offset) in shown)
+                attribute = spec.attribute_index[path][1]
+                self.counters.append(Counter(base + counter.offset, base, attribute, counter.holds, reads))
         self.rooms = [
-            RoomWiring(index, SHELLS.get(room.type, PLAIN_SHELL), plan.base[room.id], tuple(inside[index]))
+            RoomWiring(SHELLS.get(room.type, PLAIN_SHELL), plan.base[room.id], inside[index])
             for index, room in enumerate(plan.rooms)
         ]
         self.room_of = {device.did: rooms[device.room.id] for device in plan.devices}
         self.view_of = {view.slot: view for view in self.views}
-        self.counted_views = sorted(counted & self.view_of.keys())
         self.counter_of = {counter.slot: counter for counter in self.counters}
 
 

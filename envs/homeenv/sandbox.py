@@ -2,24 +2,29 @@
 
 Invariants: nothing of the host is reachable but `device(did)`; its attributes are readable, its services
 alone are callable; a snippet that was refused is left where it next asks for the home, so it cannot catch a
-refusal and go on; calls before it stand. One pool a process, for all its threads, made on first use; none after a fork.
-Known gap: arguments are copied to the host before they can be checked, and no limit bounds that: a dict or set whose
-keys are tuples that share their parts, or whose hashes collide, takes the host as long as hashing it does.
+refusal and go on; calls before it stand. Of what code makes, the host reads nothing that could take it without end: no
+results, no arguments but those that `border.py` lets through, texts of errors and printed text up to a length. One pool
+a process, for all its threads, made on first use; none after a fork.
 """
 
 from __future__ import annotations
 
+import ast
 import atexit
 import os
 import threading
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
+from uuid import UUID
 
 from pydantic_monty import (
     ClassInstance,
     ClassType,
     CollectString,
+    ExternalResult,
+    FunctionSnapshot,
     Monty,
     MontyComplete,
     MontyCrashedError,
@@ -31,6 +36,7 @@ from pydantic_monty import (
     MontySyntaxError,
 )
 
+from envs.homeenv import border
 from envs.homeenv.audit import Refused, audit_code
 from envs.homeenv.home import Home
 from envs.homeenv.types import shown
@@ -62,10 +68,10 @@ def run_code(code: str, home: Home, limits: Limits = Limits()) -> RunResult:
     try:
         if len(code) > limits.code:  # before the host parses it
             raise Refused("code_limit", f"the code has {len(code)} characters, more than {limits.code}")
-        audit_code(code)
+        nodes = audit_code(code)
     except Refused as refusal:
-        return RunResult("", refusal.with_traceback(None))
-    bridge = _Bridge(home)
+        return RunResult("", _kept(refusal))
+    run = _Run(code, home, nodes)
     printed = CollectString(max_bytes=_most_bytes(limits))
     try:
         with _pool().checkout(
@@ -76,54 +82,115 @@ def run_code(code: str, home: Home, limits: Limits = Limits()) -> RunResult:
             },
             os_policy=_deterministic(home),
         ) as session:
-            _drive(session, code, bridge, printed)
+            run.drive(session, printed)
     except (MontyDisconnectError, MontyShutdown, OSError, RuntimeError) as error:
         raise WorldError(f"the sandbox is gone: {error}") from error
     except MontyError as error:
         if isinstance(error, MontyCrashedError) and not error.timed_out:
             raise WorldError(f"the sandbox crashed: {error}") from error
-        refusal = bridge.refusal or _flood(printed, limits, str(error)) or _limit_refusal(error)
-        text = None if refusal else f"{_line(error)}{error.display(format='type-msg')}"
-        return RunResult(_clip(printed.output, limits.output), refusal, text and _clip(text, limits.output))
-    return RunResult(_clip(printed.output, limits.output), bridge.refusal or _flood(printed, limits))
+        refusal = run.refusal or _flood(printed, limits, str(error)) or _limit_refusal(error)
+        refusal = refusal and _kept(refusal)
+        text = None if refusal else _clip(_error(error, run.above), limits.output)
+        return RunResult(_clip(printed.output, limits.output), refusal, text)
+    return RunResult(_clip(printed.output, limits.output), run.refusal or _flood(printed, limits))
 
 
-def _drive(session: MontySession, code: str, bridge: _Bridge, printed: CollectString) -> None:
-    """Run a snippet from one host call to the next, until its end or the first refusal.
+class _Run:
+    """One run of a snippet: answers what it asks of the home, and remembers the first refusal."""
 
-    The last line keeps its value in the sandbox: as a result it would be copied to the host, however large.
-    """
-    lookup = {"device": lambda *args, **kwargs: bridge.device(args, kwargs)}  # no name of ours to collide with
-    snapshot = session.feed_start(f"{code}\nNone", external_lookup=lookup, print_callback=printed)
-    while bridge.refusal is None and not isinstance(snapshot, MontyComplete):
-        snapshot = snapshot.resume_auto()
-
-
-class _Bridge:
-    """Hands devices to the sandbox and remembers the first refusal."""
-
-    def __init__(self, home: Home) -> None:
+    def __init__(self, code: str, home: Home, nodes: list[ast.AST]) -> None:
         self.home = home
         self.refusal: Refused | None = None
+        self._flattened = border.flattened(nodes, home.plan)
+        prelude = "" if self._flattened is None else border.PRELUDE
+        self._source = f"{prelude}{code}\nNone".encode()  # a value in the last line would be copied, however large
+        self._name = border.ASK if prelude else "device"  # of the host's one function
+        self._ours, self.above = len(prelude), prelude.count("\n")  # what of the source is not the snippet's
+        self._paths: dict[UUID, tuple[str, str]] = {}  # of all parts handed out: device, prefix
 
-    def device(self, args: tuple, kwargs: dict[str, Any]) -> _Part:
+    def drive(self, session: MontySession, printed: CollectString) -> None:
+        """From one question of the snippet to the next, until its end or the first refusal."""
+        lookup = {self._name: _unread}
+        snapshot = session.feed_start(self._source.decode(), external_lookup=lookup, print_callback=printed)
+        while self.refusal is None and not isinstance(snapshot, MontyComplete):
+            if not isinstance(snapshot, FunctionSnapshot):
+                snapshot = snapshot.resume_auto()  # the value of a name
+            elif snapshot.is_os_function:
+                snapshot = snapshot.resume_not_handled()
+            else:
+                snapshot = snapshot.resume(self._answer(snapshot))
+
+    def _answer(self, call: FunctionSnapshot) -> ExternalResult:
+        """The answer to a call. Its arguments are read last, if they may be read at all."""
+        try:
+            if call.object_id is not None:
+                return {"return_value": self._service(call, *self._paths[call.object_id])}
+            if call.function_name != self._name:
+                return {"exc_type": "NameError", "message": f"name '{call.function_name}' is not defined"}
+            return {"return_value": self._asked(call) if self._ours else self.part(self._did(*self._literals(call)))}
+        except Refused as refusal:
+            return {"exception": self.refuse(refusal)}
+
+    def _service(self, call: FunctionSnapshot, did: str, prefix: str) -> None:
+        path = prefix + call.function_name
+        if path in self.home.plan.by_did[did].spec.service_index:
+            return self.home.call(did, path, *self._literals(call))
+        return self.home.call(did, path)  # which refuses it
+
+    def _asked(self, call: FunctionSnapshot) -> tuple | None:
+        """The prelude's question for a device, or its call of a service."""
+        if call.position.end > self._ours:
+            raise Refused("restricted_code", "the home is reached by device(did) alone")
+        did, path, text = call.args
+        if did:
+            return self.home.call(did, path, *border.arguments(text))
+        if len(text) > border.LONGEST:
+            raise Refused("unknown_device", "there is no device of so long an id")
+        return self._whole(self._did(*border.arguments(text)))
+
+    def _literals(self, call: FunctionSnapshot) -> tuple[tuple, dict[str, Any]]:
+        """The arguments of a call that has none but literals, which its own text must show."""
+        text = self._source[call.position.start : call.position.end].decode()
+        if len(text) > border.SPAN or not border.of_literals(text, call.function_name):
+            raise Refused("restricted_code", f"{shown(call.function_name)} must be called shortly and by its own name")
+        return call.args, call.kwargs
+
+    def _did(self, args: Sequence, kwargs: dict[str, Any]) -> str:
         if len(args) + len(kwargs) > 1 or kwargs.keys() - {"did"}:
-            raise self.refuse(Refused("unknown_argument", "device(did) takes a device id and nothing else"))
+            raise Refused("unknown_argument", "device(did) takes a device id and nothing else")
         did = next(iter((*args, *kwargs.values())), None)
         if not isinstance(did, str) or did not in self.home.plan.by_did:
-            raise self.refuse(Refused("unknown_device", f"there is no device {shown(did)}"))
-        return _Part(self, did)
+            raise Refused("unknown_device", f"there is no device {shown(did)}")
+        return did
 
-    def call(self, did: str, path: str, args: tuple, kwargs: dict) -> None:
-        try:
-            self.home.call(did, path, args, kwargs)
-        except Refused as refusal:
-            raise self.refuse(refusal) from None
+    def _whole(self, did: str) -> tuple[str, _Part, list]:
+        """A device, as the prelude wants it: and those of its services, by component, that it has to stand in for."""
+        found: dict[str, list[tuple[str, str]]] = {}
+        for path in self.home.plan.by_did[did].spec.service_index:
+            component, _, name = path.rpartition(".")
+            if name in self._flattened:
+                found.setdefault(component, []).append((path, name))
+        parts = [(name, self.part(did, f"{name}.") if name else None, services) for name, services in found.items()]
+        return did, self.part(did), parts
+
+    def part(self, did: str, prefix: str = "") -> _Part:
+        part = _Part(self, did, prefix)
+        self._paths[part.id] = did, prefix
+        return part
 
     def refuse(self, refusal: Refused) -> Refused:
-        """The refusal to raise. What is kept is never raised: its traceback would hold the session and all arguments."""
-        self.refusal = Refused(refusal.rule, refusal.message)
+        """The refusal to raise."""
+        self.refusal = _kept(refusal)
         return refusal
+
+
+def _unread() -> None:
+    """Stands for the host's function where its name is looked up; `_Run` answers the calls."""
+
+
+def _kept(refusal: Refused) -> Refused:
+    """A refusal to keep: short, and never raised, since its traceback would hold the session and all arguments."""
+    return Refused(refusal.rule, _clip(refusal.message, 900))
 
 
 class device:  # the name that agents see in error messages
@@ -137,25 +204,22 @@ _CLASS = ClassType(device)
 
 
 class _Part(ClassInstance):
-    """A device, or one of its components, as the sandbox sees it."""
+    """A device, or one of its components, as the sandbox sees it; its calls come to `_Run`."""
 
-    def __init__(self, bridge: _Bridge, did: str, prefix: str = "") -> None:
+    def __init__(self, run: _Run, did: str, prefix: str) -> None:
         super().__init__(_VALUE, class_type=_CLASS)
-        self._bridge, self._did, self._prefix = bridge, did, prefix
+        self._run, self._did, self._prefix = run, did, prefix
 
     def lookup_lazy_attrs(self, name: str) -> Any:
-        home, path = self._bridge.home, self._prefix + name
+        home, path = self._run.home, self._prefix + name
         spec = home.plan.by_did[self._did].spec
         if any(component.name == path for component in spec.components):
-            return _Part(self._bridge, self._did, path + ".")
+            return self._run.part(self._did, f"{path}.")
         try:
             return home.get(self._did, path)
         except Refused as unknown:
             uncalled = Refused("unknown_attribute", f"{path} is a service of {self._did}: call it")
-            raise self._bridge.refuse(uncalled if path in spec.service_index else unknown) from None
-
-    def call_method(self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        self._bridge.call(self._did, self._prefix + name, args, kwargs)
+            raise self._run.refuse(uncalled if path in spec.service_index else unknown) from None
 
 
 _POOL: Monty | None = None
@@ -225,9 +289,12 @@ def _limit_refusal(error: MontyError) -> Refused | None:
     return None
 
 
-def _line(error: MontyError) -> str:
+def _error(error: MontyError, above: int) -> str:
+    """An error of the snippet's, with the innermost of its own lines; `above` is how many lines of ours come first."""
     frames = error.traceback() if isinstance(error, MontyRuntimeError) else []
-    return f"line {frames[-1].line}: " if frames else ""
+    lines = [frame.line - above for frame in frames if frame.line > above]
+    text = error.display(format="type-msg").replace(border.ASK, "device")
+    return f"line {lines[-1]}: {text}" if lines else text
 
 
 def _clip(text: str, limit: int) -> str:

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal, TextIO
+from typing import Any, Literal, NamedTuple, TextIO
 
 from pydantic import Field, ValidationError, model_validator
 
@@ -203,8 +203,7 @@ class DeviceSpec(Component):
         return lone_device(self, seed)
 
 
-@dataclass(frozen=True)
-class Scope:
+class Scope(NamedTuple):
     """What service code sees: the flat values, where the device's part begins, the bound arguments."""
 
     values: list

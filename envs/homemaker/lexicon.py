@@ -1,7 +1,7 @@
 """What people call rooms and devices, in two halves that share no name.
 
-Invariants: a name stands once in the whole lexicon, so it is in one half and means one type; names are
-lower case ASCII of one or two words.
+Invariants: a name stands once in the whole lexicon, so it is in one half and means one type; names are one or two words
+of lower case ASCII letters, or a few Chinese characters.
 """
 
 from __future__ import annotations
@@ -10,9 +10,9 @@ import itertools
 import random
 import re
 from collections.abc import Collection
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from pathlib import Path
-from typing import Literal
+from typing import Literal, get_args
 
 from pydantic import Field, model_validator
 
@@ -23,7 +23,9 @@ from envs.homeenv.types import Model
 Half = Literal["train", "heldout"]
 NAMES = Path(__file__).parent / "names"
 LANGUAGES = tuple(sorted(path.stem for path in NAMES.glob("*.yaml")))
-NAME = re.compile(r"[a-z][a-z-]*( [a-z-]+)?")
+NAME = re.compile(r"[a-z][a-z-]*( [a-z-]+)?|[\u4e00-\u9fff]{1,8}")
+
+NUMBER = re.compile(r" ?\d+$")
 
 
 class Names(Model):
@@ -34,11 +36,15 @@ class Names(Model):
 
 
 class Lexicon(Model):
-    """Names by room type and by product or category; `fits` limits a name to some room kinds."""
+    """Names by room type and by product or category; `fits` limits a name to some room kinds.
+
+    `brands` are the makers that people of a half know, each by the catalogue's word and in theirs.
+    """
 
     rooms: dict[str, Names]
     devices: dict[str, Names]
     fits: dict[str, tuple[str, ...]] = Field(default_factory=dict)
+    brands: dict[Half, dict[str, str]] = Field(default_factory=dict)
 
     @model_validator(mode="after")
     def _each_name_once(self) -> Lexicon:
@@ -48,7 +54,7 @@ class Lexicon(Model):
                 if name in seen:
                     raise ValueError(f"the name '{name}' is given twice")
                 if not NAME.fullmatch(name):
-                    raise ValueError(f"the name '{name}' is not one or two words of lower case letters")
+                    raise ValueError(f"the name '{name}' is not one or two words of lower case letters (or Chinese)")
                 seen.add(name)
         if unknown := [name for name in self.fits if name not in seen]:
             raise ValueError(f"fits names '{unknown[0]}', which no type has")
@@ -57,6 +63,16 @@ class Lexicon(Model):
     def room_name(self, room_type: str, half: Half, used: Collection[str], rng: random.Random) -> str:
         """A name for a room that no other room has."""
         return _draw(getattr(self.rooms[room_type], half), used, rng)
+
+    def brand_name(self, brand: str, room_name: str) -> str | None:
+        """A brand in words, where people whose room is called so know it."""
+        half = self._half_of.get(NUMBER.sub("", room_name))
+        return self.brands.get(half, {}).get(brand) if half else None
+
+    @cached_property
+    def _half_of(self) -> dict[str, Half]:
+        rooms = self.rooms.values()
+        return {name: half for half in get_args(Half) for names in rooms for name in getattr(names, half)}
 
     def device_name(self, spec: DeviceSpec, kind: str, half: Half, used: Collection[str], rng: random.Random) -> str:
         """A name for a device that fits its room and that no other device there has."""
@@ -70,10 +86,15 @@ class Lexicon(Model):
 def _draw(pool: Collection[str], used: Collection[str], rng: random.Random) -> str:
     """A name that is not used yet, numbered once all are."""
     for number in itertools.count(1):
-        numbered = pool if number == 1 else [f"{name} {number}" for name in pool]
+        numbered = pool if number == 1 else [numbered_name(name, number) for name in pool]
         if free := [name for name in numbered if name not in used]:
             return rng.choice(free)
     raise AssertionError("numbers do not end")
+
+
+def numbered_name(name: str, number: int) -> str:
+    """`kitchen 2`, and in Chinese without the space."""
+    return f"{name} {number}" if name.isascii() else f"{name}{number}"
 
 
 @lru_cache

@@ -9,6 +9,7 @@ from __future__ import annotations
 import calendar
 import math
 import random
+from collections import Counter
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 from datetime import datetime
@@ -55,7 +56,10 @@ class HomeRecipe(Model):
     forecast: int = Field(24, ge=0, description="hours of weather to come, for homes in which time passes")
     hemisphere: Hemisphere = Field("any", description="where the bundled years are told: southern ones half a year later")
     did_range: Range = (1001, 9999)
-    ids: Literal["number", "slug"] = Field("number", description="slug: room and name, as Home Assistant makes ids")
+    ids: Literal["number", "slug"] = Field(
+        "number",
+        description="slug: room and name, as Home Assistant makes ids (room and category, where names are not ASCII)",
+    )
     catalogue: tuple[str, ...] = Field((), description="folders of device files, added to the shipped ones")
 
     @model_validator(mode="after")
@@ -116,8 +120,19 @@ def make_home(seed: int, recipe: HomeRecipe = DEFAULT) -> Home:
     dids = range(recipe.did_range[0], recipe.did_range[1] + 1)
     furniture = furnish(layout, min(wanted, room_for), stock, dids, lexicon, recipe.lexicon, rng, recipe.entrance)
     if recipe.ids == "slug":
-        furniture = tuple(replace(device, did=device.slug) for device in furniture)
+        furniture = _slugged(furniture)
     return _build(layout, furniture, sky, rng, forecast=tuple(year.ahead(minute, recipe.forecast)))
+
+
+def _slugged(furniture: Sequence[Device]) -> tuple[Device, ...]:
+    """With ids in ASCII that say where and what: by names, or else by the room's id and the product's category."""
+    used: Counter[str] = Counter()
+    found = []
+    for device in furniture:
+        slug = device.slug if device.slug.isascii() else f"{device.room.id}_{device.spec.category}"
+        used[slug] += 1
+        found.append(replace(device, did=slug if used[slug] == 1 else f"{slug}_{used[slug]}"))
+    return tuple(found)
 
 
 def _build(

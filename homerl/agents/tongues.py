@@ -11,6 +11,7 @@ from envs.homeenv.home import Home
 from homerl.blueprints.blueprint import Automation, Call
 from homerl.chat import label, pyexec_message, tool_call
 from homerl.episode import Episode
+from homerl.language.grammar import grammar
 from homerl.trajectory import Message
 
 Reads = Sequence[tuple[str, str]]
@@ -34,7 +35,8 @@ class Tongue(Protocol):
 
 def tongue_of(episode: Episode) -> Tongue:
     """The tongue of an episode's toolset."""
-    return TONGUES[episode.blueprint.toolset](episode.home)
+    done = grammar(episode.blueprint.language).plain("done")
+    return TONGUES[episode.blueprint.toolset](episode.home, done)
 
 
 class Spoken:
@@ -42,8 +44,8 @@ class Spoken:
 
     reads = True
 
-    def __init__(self, home: Home) -> None:
-        self.home = home
+    def __init__(self, home: Home, done: str = "Done.") -> None:
+        self.home, self.done = home, done
 
     def say(self, text: str) -> Message:
         return {"role": "assistant", "content": text}
@@ -113,11 +115,11 @@ class Direct:
 
     reads = False
 
-    def __init__(self, home: Home) -> None:
-        self.home = home
+    def __init__(self, home: Home, done: str = "Done.") -> None:
+        self.home, self.done = home, done
 
     def act(self, calls: Sequence[Call], reply: str | None = None) -> Message:
-        return self._answer(mode="execute", response=reply or "Done.", actions=[action(self.home, call) for call in calls])
+        return self._answer(mode="execute", response=reply or self.done, actions=[action(self.home, call) for call in calls])
 
     def look(self, did: str) -> Message:
         raise ValueError("the toolset 'direct' has nothing to read with")
@@ -129,7 +131,7 @@ class Direct:
         return True
 
     def automate(self, wanted: Automation) -> Message:
-        return self._answer(mode="execute", response="Done.", automations=[automation(self.home, wanted)])
+        return self._answer(mode="execute", response=self.done, automations=[automation(self.home, wanted)])
 
     def say(self, text: str) -> Message:
         return self._answer(mode="execute", response=text)
@@ -148,7 +150,7 @@ class Direct:
         return {"role": "assistant", "content": json.dumps(parts, ensure_ascii=False)}
 
 
-TONGUES: dict[str, Callable[[Home], Tongue]] = {"homeflow": HomeFlow, "smh": SMH, "direct": Direct}
+TONGUES: dict[str, Callable[[Home, str], Tongue]] = {"homeflow": HomeFlow, "smh": SMH, "direct": Direct}
 
 
 def action(home: Home, call: Call) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import math
 import random
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -54,9 +54,10 @@ class Action:
         return Act(self.service, target or Target.of(self.device, self.part), self.value, self.type)
 
 
-def actions(home: Home, rng: random.Random) -> Iterator[Action]:
-    """Actions in random order, one for each service of each device at most."""
-    pairs = [(device, path) for device in home.plan.devices for path in device.spec.service_index]
+def actions(home: Home, rng: random.Random, devices: Sequence[Device] | None = None) -> Iterator[Action]:
+    """Actions in random order, one for each service of each device (of these alone, if given) at most."""
+    among = home.plan.devices if devices is None else devices
+    pairs = [(device, path) for device in among for path in device.spec.service_index]
     rng.shuffle(pairs)
     for device, path in pairs:
         if action := propose(home, device, path, rng):
@@ -73,6 +74,12 @@ def propose(home: Home, device: Device, path: str, rng: random.Random) -> Action
 
 def enact(home: Home, device: Device, path: str, value: Any = None) -> Action | None:
     """The action of calling `path` with this value, if the home allows it and it would change something."""
+    action, changes = attempt(home, device, path, value)
+    return action if changes else None
+
+
+def attempt(home: Home, device: Device, path: str, value: Any = None) -> tuple[Action | None, bool]:
+    """The action of calling `path` with this value, if the home allows it, and whether it would change something."""
     compiled = device.spec.service_index[path]
     call = Call(did=device.did, service=path, args=(value,) if compiled.service.arguments else ())
     plan = (*_enabling(device, path, compiled), call)
@@ -81,13 +88,12 @@ def enact(home: Home, device: Device, path: str, value: Any = None) -> Action | 
         for step in plan:
             after.call(step.did, step.service, step.args)
     except Refused:
-        return None
+        return None, False
     base = home.plan.base[device.did]
     written = sorted({base + offset for c in plan for offset, *_ in device.spec.service_index[c.service].writes})
-    if all(home.values[slot] == after.values[slot] for slot in written):
-        return None
     clauses = [f'device("{device.did}").{home.plan.slots[slot].path} == {literal(after.values[slot])}' for slot in written]
-    return Action(device, path, value, plan, " and ".join(clauses))
+    changes = any(home.values[slot] != after.values[slot] for slot in written)
+    return Action(device, path, value, plan, " and ".join(clauses)), changes
 
 
 def _can_be_said(kind: ValueType) -> bool:

@@ -115,10 +115,10 @@ def _draw(recipe: BlueprintRecipe, split: Split, seed: int, home: Home, rng: ran
     families_of: list[str] = []
     worded: list[Wording] = []
     for number in range(rng.randint(*recipe.intents)):
-        taken = frozenset((spared, *(did for draft in drafts for did in draft.devices)))
+        taken = frozenset((spared, *(did for draft in drafts for did in draft.concerned)))
         wording = _weighted(recipe.wordings, rng)
         family, propose = _family(recipe, rng)
-        draft = propose(home, rng, Ask(wording, taken, recipe.devices, first=number == 0))
+        draft = propose(home, rng, Ask(wording, taken, recipe.devices, number == 0, recipe.prompt == "full"))
         if draft is None:
             break
         for part in (draft, *draft.then):

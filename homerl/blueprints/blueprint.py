@@ -70,13 +70,19 @@ class Automation(Model):
 
 
 class Answer(Model):
-    """What a question's answer is. `text`: any of `accepted`; `names`: all of them and no other of `distractors`."""
+    """What a question's answer is, see `answers.py`.
+
+    `text`: any way of the one word in `accepted`; `names`: all of those there (none, if it is empty); in both, none of
+    `distractors`. `boolean`: the ways of `accepted` say that it is as it is, `distractors` that it is not; both may be
+    empty. `number`: in `unit` where one is said; `distractors` are names whose digits are not meant.
+    """
 
     type: Literal["number", "boolean", "text", "names"]
     value: int | float | bool | str | tuple[str, ...]
     tolerance: float = 0.0
     accepted: tuple[tuple[str, ...], ...] = Field((), description="for each expected word or name, the ways to say it")
     distractors: tuple[str, ...] = Field((), description="what a wrong answer might name")
+    unit: str | None = Field(None, description="of a number; `count` for how many")
 
 
 class Intent(Model):

@@ -16,6 +16,7 @@ from envs.homeenv.home_file import home_from_json
 from envs.homeenv.sandbox import run_code
 from homerl.blueprints.blueprint import Blueprint, Intent
 from homerl.blueprints.goals import Heard, goals, keeps
+from homerl.blueprints.rules import flaw
 
 Verdict = str | None  # why it was dropped, or None
 
@@ -50,6 +51,9 @@ def consistent(blueprint: Blueprint, home: Home) -> Verdict:
     """No goal is met at the start, all conditions hold after the plan, conditions read what their intent concerns."""
     if any(goal.met(home, Heard()) for goal in goals(blueprint, home)):
         return "a condition holds already"
+    for wanted in (intent.automation for intent in blueprint.intents if intent.automation):
+        if reason := flaw(home, wanted):
+            return reason
     conditions = [compile_condition(text, home.plan) for text in blueprint.conditions]
     kept = keeps(blueprint, home)
     after = home.fork()

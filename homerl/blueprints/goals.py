@@ -13,26 +13,30 @@ from dataclasses import dataclass, field
 
 from envs.homeenv.conditions import Condition, compile_condition
 from envs.homeenv.home import Home
-from homerl.blueprints.answers import answers
+from homerl.blueprints.answers import read
 from homerl.blueprints.blueprint import Blueprint, Intent
 from homerl.blueprints.rules import fulfils
 
 
 @dataclass(frozen=True)
 class Heard:
-    """What agents have said so far: the intents that were answered, and those that were asked about in time."""
+    """What agents have said so far: the intents that were answered, those that were asked about in time, and those that
+    were answered wrongly (which stands: nobody may try one answer after the other)."""
 
     answered: frozenset[int] = frozenset()
     asked: frozenset[int] = frozenset()
+    misled: frozenset[int] = frozenset()
 
     def after(self, intent: Intent, text: str, question: bool, untouched: bool) -> Heard:
         """With one more message, said while the user spoke of `intent`; `untouched` says that nothing was done yet."""
-        answered, asked = self.answered, self.asked
+        answered, asked, misled = self.answered, self.asked, self.misled
         if question and intent.clarify and untouched:
             asked |= {intent.id}
-        if not question and intent.answer is not None and answers(intent.answer, text):
-            answered |= {intent.id}
-        return Heard(answered, asked)
+        if not question and intent.answer is not None and intent.id not in misled:
+            reading = read(intent.answer, text)
+            answered |= {intent.id} if reading == "right" else set()
+            misled |= {intent.id} - answered if reading == "wrong" else set()
+        return Heard(answered, asked, misled)
 
 
 @dataclass(frozen=True)

@@ -1,8 +1,8 @@
 """Synthesis: blueprints in, verified trajectories out, over processes, resumable.
 
-Invariants: a shard is a pure function of the recipe and its range of seeds; shards are written atomically and
-never rewritten, each recipe's in a folder of its own; the dataset is the shards in order, so its bytes depend
-neither on the number of processes nor on where a run was killed; workers do not outlive the run.
+Invariants: a shard is a pure function of the recipe and its range of seeds (unless an LLM paraphrases); shards are
+written atomically and never rewritten, each recipe's in a folder of its own; the dataset is the shards in order, so its
+bytes depend neither on the number of processes nor on where a run was killed; workers do not outlive the run.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from homerl.agents.expert import Expert
 from homerl.blueprints.author import BlueprintRecipe, Split, make_blueprint
 from homerl.episode import EpisodeLimits
 from homerl.flow.mcts import SearchConfig, search, stats_row
+from homerl.language.paraphrase import ParaphraseSettings, reworded
 from homerl.lifetime import die_with
 from homerl.trajectory import read_rows, to_row, write_rows
 from homerl.users.scripted import ScriptedUser
@@ -52,6 +53,7 @@ class SynthesisConfig(Model):
     limits: EpisodeLimits = EpisodeLimits()
     per_blueprint: int = Field(2, ge=1, description="trajectories kept of one blueprint, shortest first")
     shard: int = Field(50, ge=1)
+    paraphrase: ParaphraseSettings | None = Field(None, description="an LLM that rewords queries, each one checked")
 
     def recipe_of(self, index: int) -> BlueprintRecipe:
         """The blueprint recipe for the index-th blueprint."""
@@ -92,6 +94,8 @@ def make_shard(config: SynthesisConfig, shard: range, folder: Path) -> None:
 def _one(config: SynthesisConfig, index: int, dropped: Counter) -> tuple[list[dict], dict[str, Any]]:
     seed = config.first_seed + index
     blueprint = make_blueprint(config.recipe_of(index), config.split, seed, dropped)
+    if config.paraphrase:
+        blueprint = asyncio.run(reworded(blueprint, config.paraphrase, dropped))
     expert = Expert(seed, config.expert.mistakes, config.expert.styles, config.expert.minimal)
     users = [ScriptedUser(seed + i) for i in range(config.search.k_user)]
     found, stats = asyncio.run(search(blueprint, expert, users, config.search, config.limits))

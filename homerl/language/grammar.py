@@ -5,15 +5,19 @@ frame belongs to a key (`turn_on`, `complaint.dark`) and to one or both styles. 
 temperature 1 the k-th has the weight 1/k (Zipf), at 0 the first alone is said.
 
 Invariants: a draw is a pure function of its generator; a language is one folder of YAML files, in which no key stands
-twice; every frame is in one half, by a hash of its text, unless a key has too few to hold one out.
+twice; every frame is in one half, by a hash of its text, unless too few stand together to hold one out; no space stands
+beside a Chinese character.
 """
 
 from __future__ import annotations
 
 import hashlib
 import random
+import re
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
+from itertools import accumulate
 from pathlib import Path
 from typing import Literal
 
@@ -30,6 +34,8 @@ Half = Literal["train", "heldout", "any"]  # which frames may be used
 SHIPPED = Path(__file__).parent
 HELD_OUT = 4  # one frame of so many is kept for evaluation
 FEWEST = 3  # frames of a key of which one can be held out
+HALVES: tuple[Half, ...] = ("train", "heldout", "any")
+LOOSE = re.compile(r"(?<=[\u3000-\u303f\u4e00-\u9fff\uff00-\uffef]) +| +(?=[\u3000-\u303f\u4e00-\u9fff\uff00-\uffef])")
 SAID = 0.5  # chance that what may be left out is said, at temperature 1
 
 
@@ -41,11 +47,29 @@ class Styles(Model):
     any: tuple[str, ...] = ()
 
 
+class Noise(Model):
+    """What speech and its recognition do to words: the same word misheard, words lost, pauses filled."""
+
+    sounds: dict[str, tuple[str, ...]] = {}
+    dropped: tuple[str, ...] = ()
+    fillers: tuple[str, ...] = ()
+
+
 class GrammarFile(Model):
-    """One file of a language: rules for all of its files, and frames by key."""
+    """One file of a language: rules for all of its files, frames by key, and (once a language) its noise."""
 
     rules: dict[str, tuple[str, ...]] = {}
     frames: dict[str, tuple[str, ...] | Styles] = {}
+    noise: Noise | None = None
+
+
+@dataclass(frozen=True)
+class Frame:
+    """A template, parsed, and the halves that it is in."""
+
+    text: str
+    parts: Parts
+    halves: tuple[str, ...]
 
 
 class Grammar:
@@ -53,13 +77,20 @@ class Grammar:
 
     def __init__(self, language: str, documents: Sequence[Document]) -> None:
         self.language = language
+        self.noise = Noise()
         self.rules: dict[str, tuple[Parts, ...]] = {}
-        self._frames: dict[tuple[str, str], tuple[tuple[str, Parts], ...]] = {}
+        self._frames: dict[tuple[str, str], tuple[Frame, ...]] = {}
         for document in documents:
             self._add(validate(GrammarFile, document), document)
         self._refuse_unknown_rules()
+        self._by_half = {
+            (*at, half): tuple(frame for frame in frames if half == "any" or half in frame.halves)
+            for at, frames in self._frames.items()
+            for half in HALVES
+        }
 
     def _add(self, file: GrammarFile, document: Document) -> None:
+        self.noise = file.noise or self.noise
         for name, texts in file.rules.items():
             if name in self.rules:
                 raise InputError(f"rule '{name}' is given twice", document.where(("rules", name)), "rename one of them")
@@ -68,12 +99,17 @@ class Grammar:
             if (key, "clear") in self._frames:
                 raise InputError(f"'{key}' is given twice", document.where(("frames", key)), "put its frames in one place")
             styles = given if isinstance(given, Styles) else Styles(any=given)
-            for style in ("clear", "colloquial"):
-                texts = (*getattr(styles, style), *styles.any)
-                self._frames[key, style] = tuple((text, _parse(text, document, ("frames", key))) for text in texts)
+            groups = [styles.clear, styles.colloquial, styles.any]  # each holds out its own
+            halves: dict[str, tuple[str, ...]] = {}
+            for group in groups:
+                halves |= {text: halves_of(text, group) for text in group if text not in halves}
+            for style, own in (("clear", styles.clear), ("colloquial", styles.colloquial)):
+                self._frames[key, style] = tuple(
+                    Frame(text, _parse(text, document, ("frames", key)), halves[text]) for text in (*own, *styles.any)
+                )
 
     def _refuse_unknown_rules(self) -> None:
-        parsed = [parts for frames in self._frames.values() for _, parts in frames]
+        parsed = [frame.parts for frames in self._frames.values() for frame in frames]
         for parts in (*parsed, *(rule for rules in self.rules.values() for rule in rules)):
             if unknown := [name for name in _rule_names(parts) if name not in self.rules]:
                 raise InputError(
@@ -83,16 +119,16 @@ class Grammar:
     def __contains__(self, key: str) -> bool:
         return bool(self._frames.get((key, "clear")) or self._frames.get((key, "colloquial")))
 
-    def keys(self) -> list[str]:
-        """Every key that has frames."""
-        return sorted({key for key, _ in self._frames})
+    def keys(self, prefix: str = "") -> list[str]:
+        """Every key that has frames, or those that begin so."""
+        return sorted({key for key, _ in self._frames if key.startswith(prefix)})
 
-    def frames(self, key: str, style: Style, half: Half = "any") -> list[tuple[str, Parts]]:
+    def frames(self, key: str, style: Style, half: Half = "any") -> tuple[Frame, ...]:
         """The frames of a key, most usual first; those of the other style where it has none."""
-        found = self._frames.get((key, style)) or self._frames.get((key, "colloquial")) or self._frames.get((key, "clear"))
-        if not found:
-            raise KeyError(f"the grammar of '{self.language}' has no frame for '{key}'")
-        return [frame for frame in found if half == "any" or half in halves_of(frame[0], [f[0] for f in found])]
+        for known in (style, "colloquial", "clear"):
+            if found := self._by_half.get((key, known, half)):
+                return found
+        raise KeyError(f"the grammar of '{self.language}' has no frame for '{key}'")
 
     def plain(self, key: str) -> str:
         """The most usual frame of a key without slots."""
@@ -100,16 +136,16 @@ class Grammar:
 
     def plain_all(self, key: str) -> list[str]:
         """All frames of a key without choices and slots."""
-        return [text for text, _ in self.frames(key, "clear")]
+        return [frame.text for frame in self.frames(key, "clear")]
 
     def draw(
         self, key: str, slots: Mapping[str, str], rng: random.Random, style: Style, half: Half, temperature: float
     ) -> str:
         """A frame of the key, its choices made and its slots filled."""
         frames = self.frames(key, style, half)
-        parts = frames[pick(len(frames), rng, temperature)][1]
+        parts = frames[pick(len(frames), rng, temperature)].parts
         try:
-            return " ".join("".join(self._words(parts, slots, rng, temperature)).split())
+            return tight("".join(self._words(parts, slots, rng, temperature)))
         except KeyError as missing:
             raise KeyError(f"a frame of '{key}' ({self.language}) has the slot {missing}, which is not given") from None
 
@@ -132,15 +168,25 @@ class Grammar:
                     yield from self._words(part, slots, rng, temperature)
 
 
+def tight(text: str) -> str:
+    """Words with one space between them, and none beside Chinese characters."""
+    return LOOSE.sub("", " ".join(text.split()))
+
+
 def pick(count: int, rng: random.Random, temperature: float) -> int:
     """An index below `count`, small ones more often: Zipf's law, sharpened by the temperature."""
     if count == 1 or temperature == 0:
         return 0
-    return rng.choices(range(count), [(1 / rank) ** (1 / temperature) for rank in range(1, count + 1)])[0]
+    return rng.choices(range(count), cum_weights=_zipf(count, temperature))[0]
+
+
+@lru_cache(maxsize=1024)
+def _zipf(count: int, temperature: float) -> tuple[float, ...]:
+    return tuple(accumulate((1 / rank) ** (1 / temperature) for rank in range(1, count + 1)))
 
 
 def halves_of(text: str, texts: Sequence[str]) -> tuple[str, ...]:
-    """The halves that a frame is in, given all frames of its key."""
+    """The halves that a frame is in, given all that stand with it."""
     if len(texts) < FEWEST:
         return ("train", "heldout")
     held_out = sorted(texts, key=_hash)[: max(1, len(texts) // HELD_OUT)]

@@ -50,7 +50,8 @@ class Target:
 
     By name (one device, `kind` None): "the kitchen wall light". By kind: "all lights in the kitchen", narrowed by
     rooms, a floor, exceptions, a comparison (`where`), a comparison that some device of the room meets (`rooms_where`,
-    with that device's kind), or a rank. `pronoun`: "it", "them". `part` is the component meant ("light", or "").
+    with that device's kind; with `elsewhere`, in all other rooms), or a rank. `pronoun`: "it", "them". `part` is the
+    component meant ("light", or "").
     """
 
     devices: tuple[Device, ...]
@@ -60,6 +61,7 @@ class Target:
     excluding: tuple[Room, ...] = ()
     where: Comparison | None = None
     rooms_where: tuple[str, Comparison] | None = None
+    elsewhere: bool = False
     rank: Rank | None = None
     pronoun: bool = False
     part: str = ""
@@ -94,7 +96,7 @@ class Command:
     acts: tuple[Act, ...]
 
     def words(self, speaker: Speaker) -> str:
-        return speaker.join([speaker.act(act) for act in self.acts])
+        return speaker.request(self.acts)
 
 
 def named(devices: Sequence[Device]) -> list[Target]:

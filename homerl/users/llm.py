@@ -14,6 +14,7 @@ from tenacity import retry, retry_if_exception, stop_after_attempt, wait_exponen
 
 from homerl.blueprints.blueprint import Blueprint, Intent
 from homerl.episode import Episode
+from homerl.language.paraphrase import LANGUAGES
 from homerl.play import InfraError, UserError, Utterance
 from homerl.recipe import UserSettings
 from homerl.trajectory import Message
@@ -76,6 +77,8 @@ def prompt(blueprint: Blueprint, intents: list[Intent], messages: list[Message])
     """The role, what is still wanted, and the dialogue so far from the user's side."""
     profile = blueprint.profile
     role = ROLE.format(name=profile.name, age=profile.age, health=profile.health, scene=blueprint.scene, stop=STOP)
+    if blueprint.language != "en":
+        role += f"\nSpeak {LANGUAGES.get(blueprint.language, blueprint.language)}."
     wanted = "\n".join(f"- {intent.clarification}" for intent in intents)
     said = [(m["role"], m["content"]) for m in messages if m["role"] in ("user", "assistant") and m["content"]]
     dialogue = "\n".join(f"{'You' if role == 'user' else 'Assistant'}: {text}" for role, text in said) or "(nothing yet)"

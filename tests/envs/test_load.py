@@ -29,8 +29,11 @@ HOSTILE = {
     f"{SHARED}repr(x)": {"memory_limit", "time_limit"},  # the worker ends itself, or is ended
     "while True:\n  print('x' * 1000)": {"output_limit"},
     "while True:\n  device('1001').state": {"call_limit"},
-    "while True:\n  try:\n    device('1001').set_hs_color([1] * 10 ** 5)\n  except Exception:\n    pass": {"wrong_type"},
-    f"{SHARED}device(x)": {"unknown_device"},
+    "while True:\n  try:\n    device('1001').set_hs_color([1] * 10 ** 5)\n  except Exception:\n    pass": {"out_of_range"},
+    f"{SHARED}device(x)": {"time_limit", "memory_limit"},
+    "x = ('a',)\nfor i in range(60):\n  x = (x, x)\ndevice('1001').set_hs_color({x: 1})": {"wrong_type"},
+    "device({i * (2 ** 61 - 1) for i in range(1, 5000)})": {"unknown_device"},
+    "x = 'a' * 10 ** 7\ndevice('1001').explode(x)": {"unknown_service"},
     "def f():\n  f()\nf()": {"RecursionError"},
     "raise SystemExit": {"RuntimeError", "SystemExit"},
 }

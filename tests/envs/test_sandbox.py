@@ -1,7 +1,10 @@
 """Agents' code: nothing of the host is reachable, limits hold, refusals have rules and cannot be swallowed."""
 
 import os
+import pickle
 import signal
+import subprocess
+import sys
 import threading
 from pathlib import Path
 
@@ -10,8 +13,8 @@ from pydantic_monty import Monty
 
 from envs.homeenv import sandbox
 from envs.homeenv.audit import RULES
-from envs.homeenv.sandbox import Limits, run_code
-from envs.homemaker.make import HomeSampler
+from envs.homeenv.sandbox import Limits, RunResult, run_code
+from envs.homemaker.make import HomeRecipe, HomeSampler, make_home
 from envs.world import WorldError
 
 HOME = HomeSampler.sample_test()
@@ -202,6 +205,60 @@ def is_worker(entry: Path) -> bool:
         return parent == os.getpid() and "monty" in (entry / "cmdline").read_text()
     except (OSError, IndexError):
         return False
+
+
+ALIKE = [
+    "device({}).turn_off()", "device(did={}).turn_off()", "device({}).nothing()", "device({}).brightness", "device({}).x",
+    "device('1001').set_brightness({})", "device('1001').set_brightness(brightness={})", "device('1001').turn_on({})",
+    "device('1001').set_brightness(5, {})", "device('1001').set_brightness(5, level={})", "device('1001').set_hs_color({})",
+    "device('1001').set_hs_color(({}, 5))", "device('1001').set_hs_color([5, {}])", "device('1002').set_ac_mode({})",
+    "print(f\"\"\"{{device('1001').set_brightness({})}}\"\"\")", "print(f\"\"\"{{device({}).state}}\"\"\")",
+]  # fmt: skip
+VALUES = [
+    "'1001'", "'9'", "1001", "5", "5.5", "-5", "0", "-0.0", "101", "1e400", "True", "None", "...", "1j", "'5'", "b'5'", "''",
+    "'é\\n\\'\\\\'", "'🏠'", "()", "[]", "(1, 2)", "[1, 2.5]", "(1, (2,))", "['x', None]", "'cool'", "'COOL'", "0x10",
+    "99999999999999999999", "'x' 'y'",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("call", ALIKE)
+def test_a_value_by_name_does_what_its_literal_does(call):
+    """However arguments cross. Only what a message shows of them may differ: a sequence is a list by then."""
+    for value in VALUES if '"""' not in call else [value for value in VALUES if "\\" not in value]:  # Python 3.11
+        literal, changed = run(call.format(value))
+        named, changed_too = run(f"x = {value}\n{call.format('x')}")
+        assert changed == changed_too and literal.output == named.output, value
+        assert (literal.refusal and literal.refusal.rule) == (named.refusal and named.refusal.rule), value
+        assert (literal.error or "").replace("line 1", "line 2") == (named.error or ""), value
+
+
+def test_services_of_components_take_values_by_name():
+    home = make_home(1, HomeRecipe(devices=(1, 1), categories=("ac_gateway",)))
+    did = home.plan.devices[0].did
+    code = f"d = device('{did}')\nd.ac.turn_on()\nfor mode in ('cool', 'heat'):\n  d.ac.set_ac_mode(mode)\n"
+    result = run_code(code + "print(d.ac.ac_mode, d.ac.state)", home)
+    assert result == RunResult("heat on\n") and home.get(did, "ac.ac_mode") == "heat"
+    refused = run_code(code + "d.ac.set_ac_mode(mode + '!')", home)
+    assert refused.refusal.rule == "out_of_range"
+    assert run_code(code + "d.set_ac_mode(mode)", home).refusal.rule == "unknown_service"
+
+
+def test_lines_are_those_of_the_snippet():
+    for code in ("device('1001')", "x = '1001'; device(x)", "x = 5; device('1001').set_brightness(x)"):
+        assert run(f"\n{code}\n\n1 / 0")[0].error == "line 4: ZeroDivisionError: division by zero"
+        within = run(f"def f():\n  {code}; 1 / 0\n\nf()")[0].error
+        assert within == "line 2: ZeroDivisionError: division by zero"
+
+
+def test_what_python_finds_odd_is_not_logged():
+    code = "from envs.homeenv.audit import audit_code; audit_code('x = (1or 2)\\n' * 900)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0 and done.stdout + done.stderr == ""
+
+
+def test_a_refusal_crosses_to_other_processes():
+    refusal = pickle.loads(pickle.dumps(run("device('9')")[0])).refusal
+    assert refusal.rule == "unknown_device" and str(refusal) == "unknown_device: there is no device '9'"
 
 
 def test_what_code_may_do():

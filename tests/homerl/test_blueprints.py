@@ -134,7 +134,11 @@ def planted() -> Blueprint:
     return next(
         b
         for b in blueprints("train")
-        if len(b.intents) == 1 and (call := b.intents[0].plan[-1]).args and type(call.args[0]) is int and len(b.devices) == 1
+        if len(b.intents) == 1
+        and (call := b.intents[0].plan[-1]).args
+        and type(call.args[0]) is int
+        and len(b.devices) == 1
+        and b.intents[0].conditions[0].endswith(f" == {call.args[0]}")
     )
 
 
@@ -193,8 +197,9 @@ def test_members_of_a_list_are_each_within_bounds():
 
 def test_what_is_dropped_is_counted():
     dropped = Counter()
-    for seed in range(60):
-        make_blueprint(RECIPE, "heldout", seed, dropped)
+    narrow = BlueprintRecipe(temperature=0, families={"atomic/clear": 1})  # one way to say a thing, often the other split's
+    for seed in range(30):
+        make_blueprint(narrow, "heldout", seed, dropped)
     assert dropped["author: no sentence of this split"] > 0
     assert all(key.split(": ")[0] in ("author", *FILTERS) for key in dropped)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -12,16 +13,20 @@ from homerl.blueprints.blueprint import Answer, Automation, Call, Factors
 from homerl.language.meaning import Command, Meaning
 from homerl.language.speaker import Wording
 
+DEVICE = re.compile(r'device\("([^"]+)"\)')
+
 
 @dataclass(frozen=True)
 class Ask:
     """How to word an intent, the devices that it may not touch, how many it names if it names several, and whether it
-    is the blueprint's first (only then may it have a past)."""
+    is the blueprint's first (only then may it have a past). An agent that is `briefed` knows on which floor rooms lie,
+    and where the person is."""
 
     wording: Wording
     taken: frozenset[str] = frozenset()
     devices: tuple[int, int] = (2, 3)
     first: bool = True
+    briefed: bool = False
 
 
 @dataclass(frozen=True)
@@ -59,6 +64,16 @@ class Draft:
     memory: tuple[Meaning, ...] = ()
     then: tuple[Draft, ...] = ()
     wording: Wording | None = None
+
+    @property
+    def concerned(self) -> frozenset[str]:
+        """Devices that no other intent of the blueprint may have: those that may change, now or by its automation, and
+        those that set it off."""
+        later = self.automation
+        if later is None:
+            return frozenset(self.devices)
+        watched = (did for condition in later.conditions for did in DEVICE.findall(condition))
+        return frozenset((*self.devices, *(call.did for call in later.actions), *watched))
 
 
 Propose = Callable[[Home, random.Random, Ask], Draft | None]

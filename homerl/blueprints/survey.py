@@ -1,0 +1,148 @@
+"""What can be asked of a home: kinds of devices, what may be true of them, and what sensors measure of rooms.
+
+Invariants: a survey is unambiguous, or there is none: what counts as a light (a ceiling fan's light? a lamp's two
+halves?) makes no difference to what it finds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from envs.homeenv.home import Device, Home, Room
+
+Read = tuple[str, str]  # did, attribute path
+ALIKE = {"ceiling_fan": "fan", "range_hood": "fan", "ac_gateway": "air_conditioner", "thermostat": "heater"}
+
+
+@dataclass(frozen=True)
+class Trait:
+    """Something that may be true of a device or a part: of the first of `attributes` that it has."""
+
+    name: str
+    attributes: tuple[str, ...]
+    test: Callable[[Any], bool]
+    value: Any = None  # the bound or option that is said
+
+    def path(self, device: Device, part: str) -> str | None:
+        paths = (f"{part}.{name}" if part else name for name in self.attributes)
+        return next((path for path in paths if path in device.spec.attribute_index), None)
+
+
+def _is(name: str, attribute: str, value: Any) -> Trait:
+    return Trait(name, (attribute,), lambda now: now == value)
+
+
+ON, OFF = _is("on", "state", "on"), _is("off", "state", "off")
+LOCKED, UNLOCKED = _is("locked", "state", "locked"), _is("unlocked", "state", "unlocked")
+OPEN = Trait("open", ("position",), lambda now: now > 0)
+CLOSED = Trait("closed", ("position",), lambda now: now == 0)
+PLAYING = Trait("playing", ("playing", "work_state"), lambda now: now in (True, "playing"))
+TRAITS: dict[str, tuple[Trait, ...]] = {
+    "light": (ON, OFF),
+    "fan": (ON, OFF),
+    "air_conditioner": (ON, OFF),
+    "heater": (ON, OFF),
+    "tv": (ON, OFF),
+    "plug": (ON, OFF),
+    "humidifier": (ON, OFF),
+    "dehumidifier": (ON, OFF),
+    "air_purifier": (ON, OFF),
+    "camera": (ON, OFF),
+    "curtain": (OPEN, CLOSED),
+    "speaker": (PLAYING,),
+    "lock": (LOCKED, UNLOCKED),
+}
+OPPOSITES = {"on": "off", "off": "on", "open": "closed", "closed": "open", "locked": "unlocked", "unlocked": "locked"}
+LEVELS = {  # numbers that people compare, and the bounds that they name
+    "light": ("brightness", (20, 30, 50, 70, 80)),
+    "air_conditioner": ("target_temperature", (20, 22, 24, 26)),
+    "heater": ("target_temperature", (18, 20, 22, 24)),
+    "curtain": ("position", (20, 50, 80)),
+}
+NARROW = {"curtain": ("curtain",), "tv": ("tv",)}  # kinds that fewer products go by than the category has
+
+
+def above(attribute: str, bound: float) -> Trait:
+    return Trait(f"above.{attribute}", (attribute,), lambda now: now > bound, bound)
+
+
+def kind_of(device: Device, part: str = "") -> str:
+    """What a device, or its part, is called for short."""
+    kind = dict(device.spec.kinds).get(f"{part}." if part else "", device.spec.category)
+    kind = part if part in ("fan", "light") and kind == device.spec.category else kind
+    return ALIKE.get(kind, kind)
+
+
+def members(home: Home, kind: str, room: Room | None = None) -> list[tuple[Device, str]]:
+    """(device, part) of everything that goes by this kind."""
+    return [
+        (device, prefix[:-1])
+        for device in home.plan.devices
+        if room in (None, device.room)
+        for prefix, _ in device.spec.kinds
+        if kind_of(device, prefix[:-1]) == kind
+    ]
+
+
+@dataclass(frozen=True)
+class Survey:
+    """The devices of a kind in a room or the home that meet all traits, and what one must read to know."""
+
+    kind: str
+    traits: tuple[Trait, ...]
+    room: Room | None
+    met: tuple[Device, ...]
+    reads: tuple[Read, ...]
+
+
+def survey(home: Home, kind: str, traits: tuple[Trait, ...], room: Room | None = None) -> Survey | None:
+    """What is found, if it is the same however the kind is understood."""
+    strict = [device for device in home.plan.devices if _goes_by(device, kind) and room in (None, device.room)]
+    reads: dict[Read, None] = {}
+    holding: list[Device] = []
+    lacking: set[str] = set()
+    for device, part in _anyhow(home, kind, strict, room):
+        paths = [trait.path(device, part) for trait in traits]
+        if all(paths):
+            reads |= {(device.did, path): None for path in paths}
+            holds = all(trait.test(home.get(device.did, path)) for trait, path in zip(traits, paths, strict=True))
+            holding += [device] if holds else []
+            lacking |= set() if holds else {device.did}
+    met = tuple(device for device in strict if device in holding)
+    mixed = any(device.did in lacking for device in met)
+    return None if mixed or len(holding) != len(met) else Survey(kind, traits, room, met, tuple(reads))
+
+
+def _anyhow(home: Home, kind: str, strict: list[Device], room: Room | None) -> list[tuple[Device, str]]:
+    """(device, part) of everything that somebody might count as the kind."""
+    wide = [device for device in home.devices(category=kind) if room in (None, device.room)]
+    parts = [(device, prefix[:-1]) for device in dict.fromkeys([*strict, *wide]) for prefix, _ in device.spec.kinds]
+    return list(dict.fromkeys([*members(home, kind, room), *parts]))
+
+
+def anyhow(home: Home, kind: str) -> list[Device]:
+    """Every device of the home that somebody might count as the kind."""
+    return list(dict.fromkeys(device for device, _ in _anyhow(home, kind, [], None)))
+
+
+def _goes_by(device: Device, kind: str) -> bool:
+    """Whether anybody would call the device so."""
+    subcategory = device.spec.userdata.subcategory or device.spec.category
+    return device.spec.category == kind and (kind not in NARROW or subcategory in NARROW[kind])
+
+
+def thermometers(home: Home, quantity: str = "temperature") -> dict[Room, Read]:
+    """For each room in which something measures its temperature (or humidity), what to read."""
+    found: dict[Room, Read] = {}
+    for device in home.plan.devices:
+        for name in (quantity, f"current_{quantity}"):
+            _, attribute = device.spec.attribute_index.get(name, (None, None))
+            if attribute is not None and attribute.read_only and _agrees(home, device, name, quantity):
+                found.setdefault(device.room, (device.did, name))
+    return found
+
+
+def _agrees(home: Home, device: Device, name: str, quantity: str) -> bool:
+    return home.get(device.did, name) == home.get(device.room.id, quantity)

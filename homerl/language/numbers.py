@@ -1,0 +1,175 @@
+"""Numbers in a text: digits and words, English and Chinese, each with its unit.
+
+Invariants: ordinals, clock times, list markers and the ids of devices are no numbers here; "one" and 一 are numbers
+only where they count something; a number that is no single one ("two or three" in one word, 两三) is NaN.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+ONES = "zero one two three four five six seven eight nine".split()
+TEENS = "ten eleven twelve thirteen fourteen fifteen sixteen seventeen eighteen nineteen".split()
+TENS = "twenty thirty forty fifty sixty seventy eighty ninety".split()
+VALUES = {word: n for n, word in enumerate(ONES + TEENS)} | {word: 10 * n for n, word in enumerate(TENS, 2)}
+SMALL = rf"(?:(?:{'|'.join(TENS)})(?:[- ](?:{'|'.join(ONES[1:])}))?|{'|'.join(sorted(ONES + TEENS, key=len, reverse=True))})"
+SPELT = (
+    rf"(?:minus |negative )?(?:(?:{SMALL}|a) thousand(?: and)?(?: {SMALL} hundred(?: and)?)?(?: {SMALL})?"
+    rf"|(?:{SMALL}|a) hundred(?: (?:and )?{SMALL})?|{SMALL})(?: point(?: (?:{'|'.join(ONES)}))+| and a half)?"
+)
+PLAIN = r"\d+(?:,\d{3})*(?:\.\d+)?"
+SIGN = r"(?:零下|负|minus |negative |(?:(?<=\s)|(?<=[(:=：，、。\u4e00-\u9fff])|^)[-\u2212])"
+DIGITS = rf"{SIGN}{PLAIN}|{PLAIN}"
+BELOW = re.compile("零下|负|minus |negative |\u2212")
+HANZI = r"(?:零下|负)?[零〇一二两三四五六七八九十百千]+(?:点[零〇一二三四五六七八九]+)?"
+NUMBER = re.compile(
+    rf"(?P<digits>(?<![A-Za-z0-9_.])(?:{DIGITS})(?![A-Za-z0-9_]*\w*\d)(?!(?:st|nd|rd|th)\b))"
+    rf"|\b(?P<spelt>{SPELT})\b|(?P<hanzi>{HANZI})",
+    re.I,
+)
+CLOCK = re.compile(
+    r"\b\d{1,2}:\d{2}(?::\d{2})?\b|\b\d{1,2} ?(?:am|pm|o'clock)\b|\d{1,2}点(?:\d{1,2}分|钟|整)|\b\d{4}-\d\d-\d\d\b", re.I
+)
+ID = re.compile(r"(?:\b(?:device|did)|#|编号|设备)[ :=#]*\d+|\bid[ :=#]*\d{2,}|=\d{3,}|\(\d{3,}\)|（\d{3,}）", re.I)
+MARKER = re.compile(r"^[ \t]*\d{1,2}[.)、](?=[ \t]*[^\s\d])", re.M)
+PRONOUN = re.compile(
+    r"\b(?:the|which|this|that|each|every|any|other|another|no|some|last|first|right|wrong|same|single) one\b", re.I
+)
+MEASURE = "个盏台间只把扇处部套户种档级条张座路度颗支"
+UNITS = {
+    "percentage": r"%|％|percent\b|per cent\b|pct\b",
+    "fahrenheit": r"(?:°|degrees?|deg)?\s*(?:f\b|fahrenheit)|℉|华氏",
+    "celsius": r"°\s*c?|℃|c\b|(?:degrees?|deg)\b|摄氏|度",
+    "kelvin": r"k\b|kelvins?\b|开尔文|开",
+    "watt": r"w\b|watts?\b|瓦",
+    "lux": r"lux\b|lx\b|勒克斯",
+    "ppm": r"ppm\b",
+    "ug/m3": r"(?:µg|ug|μg)/m|micrograms?\b|微克",
+    "minute": r"min\b|minutes?\b|分钟",
+    "hour": r"h\b|hours?\b|(?:个)?小时",
+    "second": r"s\b|sec\b|seconds?\b|秒",
+    "litre": r"l\b|lit(?:re|er)s?\b|升",
+    "rpm": r"rpm\b|转",
+    "count": rf"[{MEASURE}]",
+}
+UNIT = re.compile(r"[\s-]*(?:" + "|".join(f"(?P<u{i}>{pattern})" for i, pattern in enumerate(UNITS.values())) + ")", re.I)
+
+
+SECONDS = {"second": 1, "minute": 60, "hour": 3600}
+SPANS = {  # what is said of time in place of a number
+    r"\b(?:a |one )?half (?:an|a) (hour|minute)\b|\b(?:a|one) half (hour|minute)\b": r"0.5 \1\2",
+    r"\b(?:a |one )?quarter (?:of )?(?:an )?hour\b|一刻钟": "0.25 hour",
+    r"\b(?:an|one) hour and a half\b|一个半小时": "1.5 hour",
+    r"\b(?:a|an|one)(?: single)? (hour|minute|second)\b": r"1 \1",
+    r"半个?小时": "0.5 hour",
+    r"半分钟": "0.5 minute",
+}
+
+
+def spelt_out(text: str) -> str:
+    """The text with its spans of time as numbers: "half an hour" is "0.5 hour"."""
+    for pattern, number in SPANS.items():
+        text = re.sub(pattern, number, text)
+    return text
+
+
+@dataclass(frozen=True)
+class Number:
+    """A number and where it stands; `unit` is None where none is said."""
+
+    value: float
+    start: int
+    end: int
+    unit: str | None = None
+
+    def within(self, unit: str | None) -> Number | None:
+        """The number in this unit (None is any); None where it is one of another."""
+        unit = "celsius" if unit == "degree" else unit  # both are said as degrees
+        if self.unit in (None, unit) or (unit is None and self.unit != "fahrenheit"):
+            return self
+        if unit in SECONDS and self.unit in SECONDS:
+            return replace(self, value=self.value * SECONDS[self.unit] / SECONDS[unit])
+        return None
+
+
+def blank(text: str, pattern: re.Pattern[str]) -> str:
+    """The text with what matches made blank, every other character in its place."""
+    return pattern.sub(lambda found: " " * len(found[0]), text)
+
+
+def numbers(text: str) -> list[Number]:
+    """All numbers, in order."""
+    listed = (MARKER,) if len(MARKER.findall(text)) > 1 else ()
+    for pattern in (CLOCK, ID, PRONOUN, *listed):
+        text = blank(text, pattern)
+    return list(_found(text))
+
+
+def _found(text: str) -> Iterator[Number]:
+    for found in NUMBER.finditer(text):
+        unit = _unit(text, found)
+        if found["hanzi"] and not _counts(text, found, unit):
+            continue
+        yield Number(_value(found), found.start(), found.end(), unit)
+
+
+def _unit(text: str, found: re.Match[str]) -> str | None:
+    if text[: found.start()].endswith("百分之"):
+        return "percentage"
+    if text[: found.start()].rstrip().endswith("华氏"):
+        return "fahrenheit"
+    after = UNIT.match(text, found.end())
+    return list(UNITS)[int(after.lastgroup[1:])] if after and after.lastgroup else None
+
+
+def _counts(text: str, found: re.Match[str], unit: str | None) -> bool:
+    """Whether a Chinese numeral is a number: not part of a word (一起, 统一), an ordinal (第一) or a floor (二楼)."""
+    before, after = text[: found.start()], text[found.end() :]
+    if before.endswith(("第", "星期", "周", "统", "唯", "万", "单")) or after.startswith(("楼", "层", "月", "号")):
+        return False
+    return unit is not None or len(found[0]) > 1 or not after[:1].strip() or not after[0].isalnum()
+
+
+def _value(found: re.Match[str]) -> float:
+    if found["digits"]:
+        digits = BELOW.sub("-", found["digits"].lower())
+        return float(digits.replace(",", ""))
+    return _spelt(found["spelt"].lower()) if found["spelt"] else _hanzi(found["hanzi"])
+
+
+def _spelt(text: str) -> float:
+    """ "minus twenty-one point five"."""
+    whole, _, fraction = text.replace("-", " ").partition(" point ")
+    value = 0.0
+    for word in whole.replace(" and a half", " half").split():
+        match word:
+            case "hundred" | "thousand":
+                value = max(value, 1) * (100 if word == "hundred" else 1000)
+            case "half":
+                value += 0.5
+            case _:
+                value += VALUES.get(word, 0)
+    value += float("0." + "".join(str(VALUES[word]) for word in fraction.split())) if fraction else 0
+    return -value if text.startswith(("minus", "negative")) else value
+
+
+def _hanzi(text: str) -> float:
+    """零下二十一点五; NaN where two digits stand side by side (两三)."""
+    below = BELOW.match(text)
+    whole, _, fraction = BELOW.sub("", text).partition("点")
+    digits = {sign: n for n, sign in enumerate("零一二三四五六七八九")} | {"〇": 0, "两": 2}
+    total, last, scale = 0, None, 1
+    for sign in whole:
+        if sign in digits:
+            if last is not None and last != 0:
+                return math.nan
+            last = digits[sign]
+        else:
+            scale = {"十": 10, "百": 100, "千": 1000}[sign]
+            total, last = total + (1 if last is None else last) * scale, None
+    value = total + (last or 0) * (scale // 10 if scale > 10 and "零" not in whole else 1)
+    value += float("0." + "".join(str(digits[sign]) for sign in fraction)) if fraction else 0
+    return -value if below else value

@@ -1,0 +1,243 @@
+"""An LLM's own words for a query, kept only where they certainly mean the same.
+
+A paraphrase must pass, in this order: it is one sentence of words and no copy; it is in the split of its blueprint; it
+names no id; it names the rooms and devices that the original names, and no others; it says every value that the
+original says; and a second request, which sees the home's devices and the paraphrase alone, recovers the calls of the
+plan. Whatever fails leaves the original as it is, and is counted by reason.
+
+Invariants: a blueprint's goals, plan and clarifications never change; an endpoint that fails leaves originals too.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from pydantic import Field
+
+from envs.homeenv.home import Home
+from envs.homeenv.home_file import home_from_json
+from envs.homeenv.types import Model
+from homerl.blueprints.blueprint import Blueprint, Call, Intent
+from homerl.chat import FENCE, label
+from homerl.endpoint import Endpoint, Patience
+from homerl.language.grammar import grammar
+from homerl.language.speaker import in_words, split_of
+from homerl.play import InfraError
+from homerl.trajectory import Message
+
+LONGEST = 400  # characters of a query
+AT_ONCE = 8  # queries that are being reworded at a time
+NUMBER = re.compile(r"\d+(?:\.\d+)?")
+NUMERALS = "零一二三四五六七八九十百千点"
+LANGUAGES = {"en": "English", "zh": "Chinese (simplified)"}
+REWORD = """You reword what a person says to the voice assistant of a smart home. Answer with one JSON object:
+{{"paraphrase": "..."}}. Speak {language}, as people speak at home. Keep every room name, device name, number, unit and
+setting exactly as it is written; add nothing and leave nothing out. Use another sentence structure and other words for
+the rest."""
+RECOVER = """You turn what a person says to the voice assistant of a smart home into service calls. Answer with one JSON
+object: {"calls": [{"did": "...", "service": "...", "args": [...]}]}. Use the devices and services below, and call only
+what was asked for, in the order in which it was said."""
+SCHEMA = {
+    "type": "object",
+    "properties": {
+        "calls": {
+            "type": "array",
+            "items": {
+                "type": "object",
+                "properties": {"did": {"type": "string"}, "service": {"type": "string"}, "args": {"type": "array"}},
+                "required": ["did", "service", "args"],
+            },
+        }
+    },
+    "required": ["calls"],
+}
+
+
+class ParaphraseSettings(Model):
+    """An OpenAI-compatible endpoint that rewords; several URLs are replicas. Its key stands in OPENAI_API_KEY."""
+
+    url: tuple[str, ...] = Field(min_length=1)
+    model: str
+    temperature: float = Field(1.0, ge=0)
+    max_tokens: int = Field(400, ge=1)
+    timeout: float = Field(60.0, gt=0)
+    deadline: float = Field(300.0, gt=0, description="seconds for all tries of one request")
+
+
+class Rejected(Exception):
+    """Why a paraphrase is not used."""
+
+
+class Paraphraser:
+    """Rewords the queries of blueprints; `dropped` counts by reason what was not used, `kept` what was."""
+
+    def __init__(self, endpoint: Endpoint, temperature: float = 1.0, max_tokens: int = 400) -> None:
+        self.endpoint, self.temperature, self.max_tokens = endpoint, temperature, max_tokens
+        self.dropped: Counter[str] = Counter()
+        self.kept = 0
+        self._gate = asyncio.Semaphore(AT_ONCE)
+
+    async def reword(self, blueprint: Blueprint) -> Blueprint:
+        """The blueprint with paraphrases in place of the queries that have one."""
+        home = home_from_json(blueprint.home, f"home of blueprint {blueprint.id}")
+        intents = [await self._intent(intent, blueprint, home) for intent in blueprint.intents]
+        return blueprint.model_copy(update={"intents": tuple(intents)})
+
+    async def _intent(self, intent: Intent, blueprint: Blueprint, home: Home) -> Intent:
+        found = await asyncio.gather(*(self._query(query, intent, blueprint, home) for query in intent.queries))
+        return intent.model_copy(update={"queries": tuple(dict.fromkeys(found))})
+
+    async def _query(self, query: str, intent: Intent, blueprint: Blueprint, home: Home) -> str:
+        try:
+            async with self._gate:
+                paraphrase = await self._paraphrased(query, intent, blueprint, home)
+        except Rejected as reason:
+            self.dropped[str(reason)] += 1
+            return query
+        except InfraError:
+            self.dropped["the endpoint failed"] += 1
+            return query
+        self.kept += 1
+        return paraphrase
+
+    async def _paraphrased(self, query: str, intent: Intent, blueprint: Blueprint, home: Home) -> str:
+        if intent.clarify or blueprint.history or not intent.plan:
+            raise Rejected("nothing to check it by")  # what is meant is not in the sentence alone
+        system = REWORD.format(language=LANGUAGES.get(blueprint.language, blueprint.language))
+        answer = await self._ask(system, json.dumps({"says": query}, ensure_ascii=False), None)
+        paraphrase = answer.get("paraphrase")
+        if not isinstance(paraphrase, str):
+            raise Rejected("garbled")
+        paraphrase = " ".join(paraphrase.split())
+        check_words(query, paraphrase, intent, blueprint, home)
+        found = await self._ask(RECOVER, f"{inventory(home)}\n\nThe person says: {paraphrase}", SCHEMA)
+        if not same_calls(found.get("calls"), intent.plan):
+            raise Rejected("another meaning")
+        return paraphrase
+
+    async def _ask(self, system: str, user: str, schema: dict[str, Any] | None) -> dict[str, Any]:
+        messages: list[Message] = [{"role": "system", "content": system}, {"role": "user", "content": user}]
+        form: dict[str, Any] = {"type": "json_object"}
+        if schema:
+            form = {"type": "json_schema", "json_schema": {"name": "calls", "schema": schema}}
+        temperature = 0.0 if schema else self.temperature
+        answer = await self.endpoint.chat(
+            messages, temperature=temperature, max_tokens=self.max_tokens, response_format=form
+        )
+        try:
+            found = json.loads(FENCE.sub(r"\1", (answer.choices[0].message.content or "").strip()))
+        except (ValueError, RecursionError):
+            raise Rejected("garbled") from None
+        if not isinstance(found, dict):
+            raise Rejected("garbled")
+        return found
+
+
+async def reworded(blueprint: Blueprint, settings: ParaphraseSettings, dropped: Counter[str]) -> Blueprint:
+    """The blueprint with paraphrases; what was not used is counted as `paraphrase: reason`."""
+    patience = Patience(settings.timeout, settings.deadline)
+    paraphraser = Paraphraser(Endpoint(settings.url, settings.model, patience), settings.temperature, settings.max_tokens)
+    try:
+        found = await paraphraser.reword(blueprint)
+    finally:
+        await paraphraser.endpoint.close()
+    dropped.update({f"paraphrase: {reason}": count for reason, count in paraphraser.dropped.items()})
+    return found
+
+
+def check_words(query: str, paraphrase: str, intent: Intent, blueprint: Blueprint, home: Home) -> None:
+    """Whether a paraphrase passes the rules, or `Rejected` with the first that it breaks."""
+    said, new = query.lower(), paraphrase.lower()
+    if not new or len(new) > LONGEST or "\n" in paraphrase or any(mark in new for mark in ("device(", "{", "```")):
+        raise Rejected("garbled")
+    if re.sub(r"\W+", "", said) == re.sub(r"\W+", "", new):
+        raise Rejected("a copy")
+    if any(_holds(new, device.did.lower()) for device in home.plan.devices if not _holds(said, device.did.lower())):
+        raise Rejected("names an id")
+    if names_in(said, home) != names_in(new, home):
+        raise Rejected("other names")
+    values = [value for call in intent.plan for value in call.args] + [float(number) for number in NUMBER.findall(said)]
+    if not all(_says(new, value, blueprint.language) for value in values if _says(said, value, blueprint.language)):
+        raise Rejected("other values")
+    if split_of(paraphrase) != blueprint.split:
+        raise Rejected("the other split")
+
+
+def names_in(text: str, home: Home) -> Counter[str]:
+    """Names of rooms and devices, the longest first, so that `attic bedroom` is no `attic`."""
+    names = {device.name for device in home.plan.devices} | {room.name for room in home.plan.rooms}
+    found: Counter[str] = Counter()
+    for name in sorted(names, key=len, reverse=True):
+        pattern = _pattern(name.lower())
+        found[name] = len(pattern.findall(text))
+        text = pattern.sub(" \x00 ", text)
+    return +found
+
+
+def _says(text: str, value: Any, language: str) -> bool:
+    """Whether a text says a value in one of its ways."""
+    return any(_holds(text, way.lower()) for way in ways(value, language))
+
+
+def ways(value: Any, language: str) -> Iterable[str]:
+    """How a value may be said: digits or words, an option by any of its names."""
+    if isinstance(value, bool):
+        return grammar(language).plain_all("value.true" if value else "value.false")
+    if isinstance(value, (int, float)):
+        number = int(value) if float(value).is_integer() else value
+        return (str(number), in_words(number, language))
+    known = grammar(language)
+    options = [key for key in known.keys("option.") if key.rpartition(".")[2] == value]
+    return [str(value).replace("_", " "), *(text for key in options for text in known.plain_all(key))]
+
+
+def _holds(text: str, phrase: str) -> bool:
+    return bool(_pattern(phrase).search(text))
+
+
+def _pattern(phrase: str) -> re.Pattern[str]:
+    """The phrase as whole words and numbers (Chinese knows numbers alone)."""
+    before, after = (f"(?<![{NUMERALS}])", f"(?![{NUMERALS}])") if set(phrase) <= set(NUMERALS) else ("", "")
+    return re.compile(rf"{before}(?<![a-z0-9_.]){re.escape(phrase)}(?![a-z0-9_]|\.\d){after}")
+
+
+def inventory(home: Home) -> str:
+    """Devices and what they can be told, for the second request."""
+    lines = []
+    for device in home.plan.devices:
+        services = (
+            f"{path}({', '.join(argument.describe() for argument in compiled.service.arguments)})"
+            for path, compiled in device.spec.service_index.items()
+        )
+        lines.append(f"- {label(device)}: {'; '.join(services) or 'a sensor'}")
+    return "\n".join(lines)
+
+
+def same_calls(found: Any, plan: Sequence[Call]) -> bool:
+    """Whether calls as an LLM writes them are those of the plan; switching on what is set anyway may be left out."""
+    try:
+        calls = [(str(call["did"]), str(call["service"]), tuple(call.get("args") or ())) for call in found]
+    except (TypeError, KeyError, AttributeError):
+        return False
+    return _core(calls) == _core([(call.did, call.service, call.args) for call in plan])
+
+
+def _core(calls: Sequence[tuple[str, str, tuple]]) -> Counter[tuple[str, str, str]]:
+    """Calls without those that only switch on what another call sets."""
+    switched = [(did, service.removesuffix("turn_on")) for did, service, _ in calls if service.endswith("turn_on")]
+    set_too = {
+        (did, part)
+        for did, part in switched
+        if any(d == did and s.startswith(part) and s != part + "turn_on" and "." not in s[len(part) :] for d, s, _ in calls)
+    }
+    kept = (c for c in calls if not (c[1].endswith("turn_on") and (c[0], c[1].removesuffix("turn_on")) in set_too))
+    return Counter((did, service, json.dumps([_plain(a) for a in args])) for did, service, args in kept)
+
+
+def _plain(value: Any) -> Any:
+    return int(value) if isinstance(value, float) and value.is_integer() else value

@@ -1,0 +1,66 @@
+"""The words by which a text claims, denies, guesses or concludes: patterns over lower-case text, English and Chinese."""
+
+from __future__ import annotations
+
+import re
+
+
+def either(english: str, chinese: str) -> re.Pattern[str]:
+    """English in whole words, or Chinese anywhere."""
+    return re.compile(rf"\b(?:{english})\b|{chinese}")
+
+
+MEASURE = "[个盏台间只把扇处部套]"
+CLAUSE = re.compile(r"[;:!?\n—–…，。；：！？、]|,(?!\d{3})|\.(?!\d)|\b(?:and|but|while|whereas)\b|而|但")
+SENTENCE = re.compile(
+    r"[;!?\n—。；！？]|\.(?!\d)|\b(?:but|while|whereas|however|although)\b"
+    r"|,(?= ?(?:and )?not\b)|，(?=不|没|而不)|但|而(?!是)"
+)
+BRACKET = re.compile(r"\([^()]*\)|（[^（）]*）|\[[^\[\]]*\]")
+EXCEPT = either("except(?: for)?|other than|apart from|besides", "除了|除[^湿霜尘菌]")
+NEGATION = either(
+    r"not|no|none|never|neither|nor|cannot|without|rather than|instead of|\w+n't",
+    "没|不|未|非|并无",
+)
+DENIED = re.compile(r"(?:\bnot|n't|不是|并非|没有)\s*(?:exactly |quite )?$")
+# "more than 5", "of the 5", "5 of which": numbers that bound or frame what is claimed
+BOUND = re.compile(
+    r"\b(?:than|above|below|over|under|exceed\w*|at least|at most|past|between|out of|none of)\s*$"
+    r"|\b(?:of (?:all|these|the)(?: the)?|\d of|(?:two|three|four|five|one) of)\s*$|(?:^|[,.;:] ?)of\s*$"
+    r"|(?:高于|低于|超过|大于|小于|不到|至少|最多|多于|少于)\s*$"
+)
+SHARE = re.compile(rf"^\s*{MEASURE}?[^，。；：,.;:]{{0,4}}(?:之?中|里)(?:有|,|，)|^\s*%?\s*(?:以上|以下)")
+LINK = re.compile(r"^\s*(?:[-–~,、/]|to|or|and|or maybe|maybe|或者?|到|至|和)?\s*$")
+GUESS = either(
+    "or|maybe|perhaps|possibly|might|could be|either|actually|sorry|i mean|no wait|correction|alternatively|if not",
+    "可能|或者?|也许|大概是|不对|应该是|要么|不然",
+)
+DOUBT = either("or|maybe|perhaps|either", "或|也许|可能")
+ENDING = either(
+    "total|altogether|in all|makes|overall|therefore|average|sum|equals",
+    "=|一共|总共|共有?|合计|所以|平均|总计",
+)
+OTHERS = either(
+    "off|not|other|others|rest|remaining|closed|unlocked|target|set",
+    "关|其余|其他|另外|剩|没|不|目标|设",
+)
+NONE_OF = re.compile(r"[^，。；]{0,6}(?:也|都)(?:没|不|未)")
+NOUGHT = either(
+    r"none|nothing|zero|nobody|no (?!(?:longer|idea|information|data|problem|way|access|one|wait|doubt)\b)[a-z]+"
+    r"|not (?:any|a single|one)|\w+n't (?:any|a single|one)",
+    rf"没有|一{MEASURE}?[^，。；]{{0,4}}(?:也|都)(?:没|不)|都没|都不|均未|全都?关|无(?!线)",
+)
+SOME = either("all|both|every|each|a|an|single|couple|pair", "都|全|每")
+ALL = either("all|both|every|each", "全部|都|所有")
+UNSURE = re.compile(
+    r"\b(?:do not|don't|cannot|can't|could not|couldn't|unable to|no idea|not sure|unsure)\b.{0,12}"
+    r"\b(?:know|tell|find|say|see|determine|check|sure|idea|read|access)?\b|不知道|不清楚|无法|不确定|查不到"
+)
+YES = re.compile(r"^\W*(?:yes|yeah|yep|yup|correct|right|indeed|true|affirmative|是的?|对|没错|嗯|有的?|在的)(?!\w)")
+NO = re.compile(r"^\W*(?:no|nope|nah|false|negative|not|不是|不对|没有|没|不|否)(?!\w)")
+YES_AND_NO = re.compile(r"^\W*(?:yes|no)[\s,/]*(?:and|or|/)[\s,]*(?:yes|no)\b")
+IT_IS = re.compile(
+    r"^\W*(?:(?:it|they|that|this|he|she)\b\s*(?:is|are|'s|'re|was)|(?:它|它们|都|现在|目前|已经)+(?:是|在)?)"
+)
+ONLY = either("only|just|but", "只|仅")
+STATUS = either("on|off|open|closed|locked|unlocked|playing|paused|stopped|running|idle", "开|关|锁|亮|灭")

@@ -1,0 +1,72 @@
+"""What the tests of intent families share: blueprints of a family, agents that err in a known way."""
+
+import asyncio
+import random
+from collections.abc import Iterator, Sequence
+from functools import cache
+
+from envs.homeenv.conditions import compile_condition
+from envs.homeenv.home import Home
+from envs.homemaker.make import HomeRecipe, make_home
+from homerl.agents.expert import Expert
+from homerl.agents.tongues import tongue_of
+from homerl.blueprints.author import BlueprintRecipe, make_blueprint
+from homerl.blueprints.blueprint import Blueprint, Call
+from homerl.blueprints.intents import Ask, Draft, families
+from homerl.blueprints.undo import after
+from homerl.episode import Episode, EpisodeLimits, Reply
+from homerl.play import play
+from homerl.trajectory import Outcome
+from homerl.users.scripted import ScriptedUser
+
+TOOLSETS = ("homeflow", "smh", "direct")
+HOME = HomeRecipe(devices=(5, 14))
+PATIENT = EpisodeLimits(turns=8)
+
+
+def recipe(family: str, subcategory: str, toolset: str = "homeflow") -> BlueprintRecipe:
+    return BlueprintRecipe(families={f"{family}/{subcategory}": 1}, intents=(1, 1), home=HOME, toolset=toolset)
+
+
+@cache
+def blueprints(family: str, subcategory: str, toolset: str = "homeflow", count: int = 12) -> tuple[Blueprint, ...]:
+    return tuple(make_blueprint(recipe(family, subcategory, toolset), "train", seed) for seed in range(count))
+
+
+@cache
+def drafts(family: str, subcategory: str, count: int = 50) -> tuple[tuple[Home, Draft], ...]:
+    """(home, draft) as the family proposes them, before they are put into words."""
+    return tuple(_drafts(family, subcategory, count))
+
+
+def _drafts(family: str, subcategory: str, count: int) -> Iterator[tuple[Home, Draft]]:
+    for seed in range(count):
+        home = make_home(seed, HOME)
+        if draft := families()[family][subcategory](home, random.Random(seed), Ask("clear")):
+            yield home, draft
+
+
+def solves(home: Home, draft: Draft, calls: Sequence[Call]) -> bool:
+    """Whether these calls meet the draft's conditions, given what was done before."""
+    end = after(home, (*draft.before, *calls))
+    return all(compile_condition(text, home.plan).holds(end) for text in draft.conditions)
+
+
+def expert_plays(blueprint: Blueprint) -> Outcome:
+    return asyncio.run(play(Episode.begin(blueprint, PATIENT), Expert(0), ScriptedUser(0))).outcome
+
+
+class Idle:
+    """Says that all is done, and does nothing."""
+
+    name = "idle"
+
+    def __init__(self, text: str = "Done.") -> None:
+        self.text = text
+
+    async def propose(self, episode: Episode, n: int = 1) -> Sequence[Reply]:
+        return [Reply(tongue_of(episode).say(self.text))]
+
+
+def idle_plays(blueprint: Blueprint, text: str = "Done.") -> Outcome:
+    return asyncio.run(play(Episode.begin(blueprint, PATIENT), Idle(text), ScriptedUser(0))).outcome
