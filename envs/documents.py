@@ -3,7 +3,8 @@
 Invariants:
 - whatever is wrong with a file raises `InputError`: what, where and the remedy, in three lines at most;
 - YAML is read by the YAML 1.2 core schema: `on`, `off`, `yes`, `no`, `22:30` and `2026-01-01` stay strings
-  and `1e-6` is a number; a key given twice is refused, in YAML and in JSON;
+  and `1e-6` is a number; a key given twice is refused, in YAML and in JSON, and so is half a character;
+- reading costs what the text is long, not what its aliases multiply to;
 - `Document.lines` knows the line of every key and list item, by its path of keys: `("rooms", 0, "name")`;
 - a file is replaced whole or not at all (`write_atomic`).
 """
@@ -59,29 +60,65 @@ class Document:
 # Reading YAML
 
 
-class _Loader(yaml.SafeLoader):
-    """PyYAML's safe loader with the scalars of YAML 1.2's core schema."""
-
-    yaml_implicit_resolvers: ClassVar[dict] = {}  # the inherited ones read `on` as true and `22:30` as 1350
-
-    def __init__(self, stream: Any) -> None:
-        super().__init__(stream)
-        self.flattened: set[yaml.Node] = set()
-
-
+_CORE = "tag:yaml.org,2002:"
 _DIGITS = "0123456789"
 _FLOAT = r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?|[-+]?\.(inf|Inf|INF)|\.(nan|NaN|NAN)"
-for _tag, _pattern, _starts in (
-    ("null", r"~|null|Null|NULL|", [*"~nN", ""]),
-    ("bool", r"true|True|TRUE|false|False|FALSE", [*"tTfF"]),
-    ("int", r"[-+]?[0-9]+|0o[0-7]+|0x[0-9a-fA-F]+", [*"-+", *_DIGITS]),
-    ("float", _FLOAT, [*"-+.", *_DIGITS]),
-    ("merge", r"<<", ["<"]),
-):
-    _Loader.add_implicit_resolver(f"tag:yaml.org,2002:{_tag}", re.compile(rf"^(?:{_pattern})$"), _starts)
-
-
+_BASES = {"0o": 8, "0x": 16}
+# Kind of scalar: its pattern, the characters it may start with, its value.
+_SCALARS: dict[str, tuple[str, list[str], Callable[[str], Any]]] = {
+    "null": (r"~|null|Null|NULL|", [*"~nN", ""], lambda text: None),
+    "bool": (r"true|True|TRUE|false|False|FALSE", [*"tTfF"], lambda text: text.lower() == "true"),
+    "int": (r"[-+]?[0-9]+|0o[0-7]+|0x[0-9a-fA-F]+", [*"-+", *_DIGITS], lambda text: int(text, _BASES.get(text[:2], 10))),
+    "float": (_FLOAT, [*"-+.", *_DIGITS], lambda text: float(re.sub(r"\.(inf|nan)", r"\1", text.lower()))),
+}
+MOST_DIGITS = 1000  # of a whole number: Python writes none of more than 4,300
 MOST_MARKS = 5000  # opening marks of a document: libyaml, nested deeper than the stack, would take the process with it
+MOST_NODES = 100_000  # values that aliases may make of a short text
+
+
+class _Loader(yaml.SafeLoader):
+    """PyYAML's safe loader with the scalars of YAML 1.2's core schema; it knows no other tags."""
+
+    yaml_implicit_resolvers: ClassVar[dict] = {}  # the inherited ones read `on` as true and `22:30` as 1350
+    yaml_constructors: ClassVar[dict] = {
+        None: yaml.SafeLoader.construct_undefined,
+        _CORE + "str": yaml.SafeLoader.construct_yaml_str,
+    }
+
+    def __init__(self, name: str, text: str | bytes) -> None:
+        super().__init__(text)
+        self.source = name
+        self.nodes_left = max(MOST_NODES, len(text))
+        self.flattened: set[yaml.Node] = set()
+
+    def flatten_mapping(self, node: yaml.MappingNode) -> None:
+        """Put what `<<` brings in in its place, once a mapping; what is overridden goes, or it would multiply."""
+        if node not in self.flattened:
+            self.flattened.add(node)
+            _refuse_duplicates(self, node)
+            super().flatten_mapping(node)
+            node.value = list({(key.tag, key.value): (key, value) for key, value in node.value}.values())
+
+
+def _constructor(kind: str) -> Callable[[_Loader, yaml.Node], Any]:
+    """What makes a value of a scalar; a tag that somebody wrote may not fit it."""
+    pattern, _, value = _SCALARS[kind]
+    whole = re.compile(pattern)
+
+    def construct(loader: _Loader, node: yaml.Node) -> Any:
+        text = loader.construct_scalar(node)
+        if whole.fullmatch(text) is None or (kind == "int" and len(text) > MOST_DIGITS):
+            short = text if len(text) < 40 else f"{text[:40]}..."
+            raise yaml.constructor.ConstructorError(None, None, f"{short!r} is no {kind}", node.start_mark)
+        return value(text)
+
+    return construct
+
+
+for _kind, (_pattern, _starts, _) in _SCALARS.items():
+    _Loader.add_implicit_resolver(_CORE + _kind, re.compile(rf"^(?:{_pattern})$"), _starts)
+    _Loader.add_constructor(_CORE + _kind, _constructor(_kind))
+_Loader.add_implicit_resolver(_CORE + "merge", re.compile(r"^(?:<<)$"), ["<"])
 
 
 class _FastLoader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):
@@ -97,21 +134,8 @@ def _fast_node(text: str | bytes) -> yaml.Node | None:
         return None
     try:
         return _FastLoader(text).get_single_node()
-    except (yaml.YAMLError, UnicodeError, RecursionError):
+    except (yaml.YAMLError, UnicodeError):
         return None
-
-
-def _construct_int(loader: _Loader, node: yaml.ScalarNode) -> int:
-    text = loader.construct_scalar(node)
-    return int(text, 0) if text[:2] in ("0o", "0x") else int(text)
-
-
-def _construct_float(loader: _Loader, node: yaml.ScalarNode) -> float:
-    return float(re.sub(r"\.(inf|nan)", r"\1", loader.construct_scalar(node).lower()))
-
-
-_Loader.add_constructor("tag:yaml.org,2002:int", _construct_int)
-_Loader.add_constructor("tag:yaml.org,2002:float", _construct_float)
 
 
 def read_yaml(source: str | Path | TextIO) -> Document:
@@ -119,9 +143,10 @@ def read_yaml(source: str | Path | TextIO) -> Document:
     name, text = _read(source)
     lines: dict[KeyPath, int] = {}
     try:
-        loader = _Loader(text)
+        loader = _Loader(name, text)
         node = _fast_node(text) or loader.get_single_node()
-        data = None if node is None else _build(loader, node, (), lines, name, ())
+        data = None if node is None else _build(loader, node, (), lines, ())
+        _refuse_half_characters(data, name, text)
     except yaml.MarkedYAMLError as error:
         raise _yaml_error(name, error) from None
     except yaml.YAMLError as error:
@@ -168,45 +193,43 @@ def _yaml_error(name: str, error: yaml.MarkedYAMLError) -> InputError:
     return InputError(what, where, "correct the line or the one above it")
 
 
-def _build(loader: _Loader, node: yaml.Node, key: KeyPath, lines: dict[KeyPath, int], name: str, above: tuple) -> Any:
+def _build(loader: _Loader, node: yaml.Node, key: KeyPath, lines: dict[KeyPath, int], above: tuple) -> Any:
     """The value of a node; notes the line of everything in it. `above` are the nodes that hold this one."""
     lines.setdefault(key, node.start_mark.line + 1)
-    if node in above:
-        where = f"{name}:{node.start_mark.line + 1}"
-        raise InputError("an anchor holds an alias of itself", where, "write the value out")
+    loader.nodes_left -= 1
+    if node in above or loader.nodes_left < 0:
+        what = "an anchor holds an alias of itself" if node in above else "the aliases multiply beyond measure"
+        raise InputError(what, f"{loader.source}:{node.start_mark.line + 1}", "write the value out")
     above = (*above, node)
-    if node.tag == loader.DEFAULT_SEQUENCE_TAG:
-        return [_build(loader, item, (*key, i), lines, name, above) for i, item in enumerate(node.value)]
-    if node.tag != loader.DEFAULT_MAPPING_TAG:
+    if isinstance(node, yaml.SequenceNode) and node.tag == loader.DEFAULT_SEQUENCE_TAG:
+        return [_build(loader, item, (*key, i), lines, above) for i, item in enumerate(node.value)]
+    if not isinstance(node, yaml.MappingNode) or node.tag != loader.DEFAULT_MAPPING_TAG:
         return loader.construct_object(node, deep=True)  # refuses the tags that it does not know
-    if node not in loader.flattened:  # an alias leads here again, with the merged keys already in
-        _refuse_duplicates(loader, node, name)
-        loader.flatten_mapping(node)
-        loader.flattened.add(node)
+    loader.flatten_mapping(node)
     data = {}
     for key_node, value_node in node.value:
-        part = _key(loader, key_node, name)
+        part = _key(loader, key_node)
         lines[(*key, part)] = key_node.start_mark.line + 1
-        data[part] = _build(loader, value_node, (*key, part), lines, name, above)
+        data[part] = _build(loader, value_node, (*key, part), lines, above)
     return data
 
 
-def _key(loader: _Loader, node: yaml.Node, name: str) -> Hashable:
+def _key(loader: _Loader, node: yaml.Node) -> Hashable:
     if not isinstance(node, yaml.ScalarNode):
-        where = f"{name}:{node.start_mark.line + 1}"
+        where = f"{loader.source}:{node.start_mark.line + 1}"
         raise InputError("a key must be a word or a number", where, "put quotes around the key")
     return loader.construct_object(node)
 
 
-def _refuse_duplicates(loader: _Loader, node: yaml.MappingNode, name: str) -> None:
+def _refuse_duplicates(loader: _Loader, node: yaml.MappingNode) -> None:
     seen: dict[Hashable, int] = {}
     for key_node, _ in node.value:
         if key_node.tag.endswith(":merge"):
             continue  # what `<<` brings in may be overridden: that is its use
-        key, line = _key(loader, key_node, name), key_node.start_mark.line + 1
+        key, line = _key(loader, key_node), key_node.start_mark.line + 1
         if key in seen:
             remedy = f"keep one: the other is on line {seen[key]}"
-            raise InputError(f"the key {key!r} is given twice", f"{name}:{line}", remedy)
+            raise InputError(f"the key {key!r} is given twice", f"{loader.source}:{line}", remedy)
         seen[key] = line
 
 
@@ -219,13 +242,37 @@ def read_json(path: str | Path) -> Document:
     try:
         text = content.decode("utf-8-sig")
         data = json.loads(text, object_pairs_hook=lambda pairs: _unique(pairs, name))
+        _refuse_half_characters(data, name, text)
     except UnicodeDecodeError as error:
         raise InputError(f"cannot be read as text: {error}", name, "save the file as UTF-8 text") from None
     except json.JSONDecodeError as error:
         raise _json_error(name, text, error) from None
+    except InputError:
+        raise
+    except ValueError:
+        raise InputError("holds a number of too many digits", name, "write it with fewer") from None
     except RecursionError:
         raise InputError("is nested too deeply", name, "write it with fewer levels") from None
     return Document(name, data, _LazyLines(lambda: json_lines(text)))
+
+
+_HALF_ESCAPED = re.compile(r"\\[uU]0*[dD][89a-fA-F]")
+
+
+def _refuse_half_characters(data: Any, name: str, text: str | bytes) -> None:
+    """An escape may say half of a surrogate pair."""
+    if _HALF_ESCAPED.search(text if isinstance(text, str) else text.decode("latin-1")):
+        refuse_unwritable(data, name)
+
+
+def refuse_unwritable(data: Any, name: str) -> None:
+    """Refuse JSON data that could not be written down again, wherever it is from."""
+    try:
+        json.dumps(data, ensure_ascii=False, default=str).encode()
+    except UnicodeEncodeError:
+        raise InputError("holds half a character (one surrogate of a pair)", name, "write the character itself") from None
+    except (ValueError, RecursionError):
+        raise InputError("holds a number of too many digits, or is nested too deeply", name, "write less") from None
 
 
 def _unique(pairs: list[tuple[str, Any]], name: str) -> dict[str, Any]:

@@ -118,13 +118,16 @@ def _in_words(model_type: Any, raw: Mapping[str, Any], key: tuple[Hashable, ...]
 
 def did_you_mean(word: Hashable, known: Sequence[str]) -> str:
     """A remedy for a name that is not among those known."""
-    near = difflib.get_close_matches(str(word), known, n=1, cutoff=0.5)
+    near = difflib.get_close_matches(word if isinstance(word, str) else _short(word), known, n=1, cutoff=0.5)
     listing = f"known: {', '.join(known)}" if known else "nothing may stand here"
     return f"did you mean {near[0]}? ({listing})" if near else listing
 
 
 def _short(value: Any) -> str:
-    text = "empty" if value is None else repr(value)
+    try:
+        text = "empty" if value is None else repr(value)
+    except (ValueError, RecursionError):  # a number of too many digits, a nest of too many levels
+        return "too large to show"
     return text if len(text) <= SHOWN else f"{text[: SHOWN - 3]}..."
 
 

@@ -97,7 +97,7 @@ def direct_answer(text: str) -> tuple[dict[str, Any] | None, str | None]:
     try:
         found = json.loads(FENCE.sub(r"\1", text.strip()))
     except (ValueError, RecursionError) as error:
-        return None, f"the answer is not JSON ({error})"
+        return None, f"the answer is not JSON ({_why(error)})"
     return (found, None) if isinstance(found, dict) else (None, "the answer is not a JSON object")
 
 
@@ -157,9 +157,14 @@ def parse_reply(text: str) -> tuple[Message, str | None]:
             json.dumps(call, ensure_ascii=False).encode()  # half a character (a lone surrogate) cannot be stored
             calls.append(call)
         except (ValueError, KeyError, TypeError, RecursionError) as error:
-            return {"role": "assistant", "content": text}, f"the tool call is not the JSON asked for ({error})"
+            return {"role": "assistant", "content": text}, f"the tool call is not the JSON asked for ({_why(error)})"
     message = {"role": "assistant", "content": CALL.sub("", text).strip(), "tool_calls": calls}
     return (message, None) if calls else ({"role": "assistant", "content": text}, "the tool call has no end")
+
+
+def _why(error: Exception) -> str:
+    """What is wrong; where Python's stack ended says nothing, and is another place in a replay."""
+    return "nested too deeply" if isinstance(error, RecursionError) else str(error)
 
 
 def _word(name: Any) -> str:

@@ -25,7 +25,7 @@ app.add_typer(view_app, name="view", help="Write pages to look at.")
 bench_app = typer.Typer(no_args_is_help=True)
 app.add_typer(bench_app, name="bench", help="SmartHome-Bench and SMH-Bench: build, run, score again.")
 OVERRIDES = {"allow_extra_args": True, "ignore_unknown_options": True}
-console = Console()
+console = Console(markup=False)  # paths may hold brackets
 
 
 @app.command(context_settings=OVERRIDES)

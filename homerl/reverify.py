@@ -35,11 +35,11 @@ def reverify_file(path: Path) -> str:
         try:
             trajectory = from_row(row)
             difference = first_difference(trajectory)
-        except (LookupError, TypeError, ValueError) as error:
+        except (LookupError, TypeError, ValueError, AttributeError, RecursionError, OverflowError) as error:
             text = f"{error.where}: {error.what}" if isinstance(error, InputError) else f"{type(error).__name__}: {error}"
             raise InputError(f"not a trajectory that can be replayed ({text})", where, REMEDY) from None
-        if row["id"] != trajectory.blueprint["id"]:
-            difference = f"the row is named {row['id']}"
+        if row.get("id") != trajectory.blueprint["id"]:
+            difference = f"the row is named {row.get('id')}"
         if difference:
             raise InputError(f"{trajectory.blueprint['id']}: {difference}", where, REMEDY)
         rows, steps = rows + 1, steps + len(trajectory.steps)

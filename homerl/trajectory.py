@@ -150,15 +150,18 @@ def read_rows(path: str | Path) -> Iterator[dict[str, Any]]:
     path = Path(path)
     if not path.is_file():
         raise InputError("there is no such file", where=str(path), remedy="check the path")
-    with path.open(encoding="utf-8") as lines:
+    with path.open("rb") as lines:
         for number, line in enumerate(lines, 1):
             try:
-                yield json.loads(line)
-            except json.JSONDecodeError as error:
+                row = json.loads(line.decode())
+            except (ValueError, RecursionError) as error:  # no text, no JSON, endless numbers or nests
                 raise InputError(
-                    f"not a JSON line: {error.msg}", where=f"{path}:{number}",
+                    f"not a JSON line: {getattr(error, 'msg', error)}", where=f"{path}:{number}",
                     remedy="the file was cut or edited; make it again, or remove the line",
                 ) from None  # fmt: skip
+            if not isinstance(row, dict):
+                raise InputError("not a JSON object", where=f"{path}:{number}", remedy="a row is one object with its keys")
+            yield row
 
 
 def _message_row(message: Message) -> dict[str, Any]:

@@ -6,7 +6,7 @@ holds then. A condition that holds when the rule is made is not a beginning.
 
 Invariants: rules are immutable, their progress included; a rule that was made is executable (its devices,
 services and arguments exist, its condition compiles, its cron line has a next time or says so); a rule acts once a
-second at most, so rules that undo each other come to rest.
+second at most, so rules that undo each other come to rest; times are a function of the cron line and the clock.
 """
 
 from __future__ import annotations
@@ -26,13 +26,15 @@ from croniter import CroniterBadCronError, CroniterBadDateError, croniter
 
 from envs.homeenv.audit import Refused
 from envs.homeenv.conditions import Condition, ConditionError, compile_condition
-from envs.homeenv.home import Home, Plan
-from envs.homeenv.types import shown
+from envs.homeenv.home import LATEST, Home, Plan
+from envs.homeenv.types import SHOWN, clip, shown, whole_characters
 
-TIME_CRON = re.compile(r"\s*time_cron\s*={1,2}\s*(.+?)\s*$")
+TIME_CRON = re.compile(r"time_cron\s*={1,2}(.+)$")
 DAY = 86400
 NEVER = 1 << 62  # seconds
 QUARTZ_DAY = re.compile(r"(?<![#\w])([1-7])(?!\w)")
+ANY_TIME = re.compile(r"(?i)(?<![a-z])[hr](?![a-z])")  # a time that croniter draws, another in every process
+LONGEST_WAIT = 10 * 366 * 86400  # seconds: nobody waits longer
 
 
 @dataclass(frozen=True)
@@ -125,29 +127,49 @@ def make_rule(
     `conditions`: expressions over the home and at most one `time_cron = ...`; `delay`: act once, so many seconds
     from now; `actions`: `{did, locator, arguments}`.
     """
-    crons = [found[1] for text in conditions if (found := TIME_CRON.match(_text(text)))]
-    states = [_text(text) for text in conditions if not TIME_CRON.match(_text(text))]
+    texts = [_text(text) for text in conditions]
+    crons = [found[1].strip() for text in texts if (found := TIME_CRON.match(text))]
+    states = [text for text in texts if not TIME_CRON.match(text)]
     if len(crons) > 1 or (crons and delay is not None):
         raise Refused("wrong_type", "an automation has one time at most: give each time an automation of its own")
     if not crons and delay is None and not states:
         raise Refused("missing_argument", "an automation needs a condition, a time_cron or a delay")
     if hold and (crons or delay is not None):
         raise Refused("wrong_type", "hold_seconds goes with a condition alone, not with a time")
+    delay = None if delay is None else _seconds("delay_seconds", delay)
     when = " and ".join(f"({text})" for text in states) if len(states) > 1 else (states or [None])[0]
     condition = _compiled(when, home.plan) if when else None
     rule = Rule(
         id=id or next_id(home),
         actions=tuple(checked_action(home.plan, action) for action in actions),
-        title=title,
+        title=whole_characters(title),
         cron=crons[0] if crons else None,
         at=home.clock + delay if delay is not None else None,
         when=when,
-        hold=hold,
+        hold=_seconds("hold_seconds", hold),
         condition=condition,
     )
     if not rule.actions:
         raise Refused("missing_argument", "an automation needs an action")
     return armed(rule, home)
+
+
+def restored_rule(plan: Plan, clock: int, told: Mapping[str, Any], actions: Iterable[Mapping[str, Any]]) -> Rule:
+    """A rule and how far it had come by `clock`, as a file tells it, or `Refused`: executable like any other."""
+    condition = _compiled(_text(told["when"]), plan) if told["when"] is not None else None
+    rule = Rule(**told, actions=tuple(checked_action(plan, action) for action in actions), condition=condition)
+    if rule.cron is not None:
+        _cron(rule.cron)
+    if not rule.actions or not rule.id or (not rule.timed and condition is None):
+        raise Refused("missing_argument", f"automation {shown(rule.id)} needs an id, an action, and a condition or a time")
+    if (rule.cron is not None and rule.at is not None) or (rule.timed and rule.hold):
+        raise Refused("wrong_type", f"automation {shown(rule.id)} has one time, or a condition that must have held")
+    _seconds("hold_seconds", rule.hold)
+    whole_characters(rule.title)
+    over, ahead = (rule.since, rule.fired), (rule.at, rule.due)
+    if not all(0 <= (at or 0) <= clock for at in over) or not all(0 <= (at or 0) <= LATEST for at in ahead):
+        raise Refused("out_of_range", f"automation {shown(rule.id)} has seen a time that the clock ({clock}) has not")
+    return rule
 
 
 def armed(rule: Rule, home: Home) -> Rule:
@@ -199,7 +221,7 @@ def _first_time(cron: str, day: int) -> int | None:
     """The first time from the beginning of a day on: which days a line means is croniter's business."""
     try:
         return int(copy(_cron(cron)).get_next(float, start_time=day - 1))
-    except CroniterBadDateError:
+    except (CroniterBadDateError, OverflowError, ValueError):  # none within croniter's 50 years, or none on the calendar
         return None
 
 
@@ -219,9 +241,12 @@ def _cron(text: str) -> croniter:
         fields[5] = QUARTZ_DAY.sub(lambda day: str(int(day[1]) - 1), fields[5])
     line = " ".join(fields)
     try:
+        if ANY_TIME.search(line):
+            raise CroniterBadCronError("a time must not be left to chance")
         return croniter(line, second_at_beginning=True)
-    except (CroniterBadCronError, ValueError, KeyError, AttributeError) as error:
-        raise Refused("wrong_type", f"'{text}' is no cron line of 5, 6 or 7 fields: {error}") from None
+    except (CroniterBadCronError, ValueError, LookupError, AttributeError, TypeError) as error:
+        reason = clip(str(error), SHOWN)
+        raise Refused("wrong_type", f"{shown(text)} is no cron line of 5, 6 or 7 fields: {reason}") from None
 
 
 def _compiled(text: str, plan: Plan) -> Condition:
@@ -234,4 +259,11 @@ def _compiled(text: str, plan: Plan) -> Condition:
 def _text(condition: Any) -> str:
     if not isinstance(condition, str) or not condition.strip():
         raise Refused("wrong_type", 'a condition is text, such as device("1001").state == "on"')
-    return condition.strip()
+    return whole_characters(condition.strip())
+
+
+def _seconds(name: str, value: float) -> int:
+    """A number of seconds, which JSON may have written as 5.0."""
+    if not 0 <= value <= LONGEST_WAIT:
+        raise Refused("out_of_range", f"{name} is {shown(value)}; nothing waits longer than {LONGEST_WAIT} seconds")
+    return int(value)

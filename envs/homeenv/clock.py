@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 
 from envs.homeenv.audit import Refused
 from envs.homeenv.automation import NEVER, Rule
-from envs.homeenv.home import Home
+from envs.homeenv.home import LATEST, Home
 from envs.homeenv.physics import LIGHT, Air, Counter, Outdoors, View, aim
 
 LONGEST = 366 * 86400
@@ -40,6 +40,8 @@ def advance(home: Home, seconds: int) -> list[Fired]:
     """Let `seconds` pass; what the rules did, in order."""
     if not isinstance(seconds, int) or not 0 <= seconds <= LONGEST:
         raise ValueError(f"the clock moves forward by 0 to {LONGEST} seconds, not by {seconds!r}")
+    if home.clock + seconds > LATEST:
+        raise ValueError(f"the clock ends at {LATEST}")
     agenda, end = Agenda(home), home.clock + seconds
     fired = agenda.settle()
     if home.clock < end:

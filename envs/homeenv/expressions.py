@@ -130,6 +130,11 @@ def _comparison(node: ast.Compare, resolve: Resolver) -> Closure:
     return chained
 
 
+def attributes_in(tree: ast.AST) -> list[str]:
+    """The names that come after a dot, each once, in alphabetical order."""
+    return sorted({node.attr for node in ast.walk(tree) if isinstance(node, ast.Attribute)})
+
+
 def path_of(node: ast.expr) -> tuple[ast.expr, tuple[str, ...]]:
     """Split `root.a.b` into its root node and the names ("a", "b")."""
     names: list[str] = []

@@ -16,7 +16,7 @@ from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Any
 
 from envs.homeenv.audit import Refused
-from envs.homeenv.physics import Air, Moment, Wiring, bias_of
+from envs.homeenv.physics import Air, Moment, Outdoors, Wiring, bias_of
 from envs.homeenv.spec import CompiledService, DeviceSpec
 from envs.homeenv.types import ValueType, shown
 
@@ -30,6 +30,7 @@ ROOM_STATE: dict[str, ValueType] = {
     "brightness": ValueType(type="float", range=(0, 120000), precision=0.1, unit="lux"),
 }
 OUTDOORS = "outdoors"
+LATEST = 253_402_300_799  # the last second of the year 9999: no calendar goes further
 
 
 @dataclass(frozen=True)
@@ -95,6 +96,7 @@ class Plan:
         _refuse_incoherent(self.rooms, self.devices)
         if self.entrance is not None and all(device.did != self.entrance for device in self.devices):
             raise ValueError(f"the entrance is device '{self.entrance}', which does not exist")
+        object.__setattr__(self, "forecast", _checked_forecast(self.forecast))
         slots = [Slot(OUTDOORS, path, kind) for path, kind in ROOM_STATE.items()]
         base = {OUTDOORS: 0}
         for room in self.rooms:
@@ -165,7 +167,7 @@ class Home:
     """A plan, the values of its slots, a clock in seconds since the epoch (local time), and what is pending.
 
     `rules` are its automations, in the order in which they act. `air` is None until the clock first moves; `stirred`
-    says that a value has changed since the air last took notice.
+    says that a value may have changed since the air last took notice, which it does when the clock moves on.
     """
 
     __slots__ = ("_key", "air", "clock", "plan", "rules", "stirred", "values")
@@ -173,6 +175,8 @@ class Home:
     def __init__(self, plan: Plan, values: Sequence[Any], clock: int = 0) -> None:
         if len(values) != len(plan.slots):
             raise ValueError(f"a home with {len(plan.slots)} slots got {len(values)} values")
+        if not 0 <= clock <= LATEST:
+            raise ValueError(f"the clock counts the seconds since 1970, from 0 to {LATEST}, and is {shown(clock)}")
         self.plan, self.values, self.clock = plan, list(values), clock
         self.air: list[Air] | None = None
         self.rules: tuple[Rule, ...] = ()
@@ -223,7 +227,7 @@ class Home:
 
     def _pending(self) -> str:
         """Rules and air as text; empty for a home that has none and whose clock never moved."""
-        if self.air is None:
+        if not self.air:
             return repr(self.rules) if self.rules else ""
         return repr((self.rules, [air[:4] for air in self.air]))
 
@@ -335,6 +339,22 @@ def _refuse_incoherent(rooms: Sequence[Room], devices: Sequence[Device]) -> None
             raise ValueError(f"device {device.did} is in room '{device.room.id}', which does not exist")
         if specs.setdefault(device.spec.spid, device.spec).digest != device.spec.digest:
             raise ValueError(f"device {device.did}: the spid {device.spec.spid} stands for two specifications in this home")
+
+
+def _checked_forecast(forecast: Sequence[Moment]) -> tuple[Moment, ...]:
+    """The weather to come, as slots can show it, or `ValueError` if it is not in order."""
+    kinds, found, before = ROOM_STATE.items(), [], -1
+    for moment in forecast:
+        if not before < moment.clock <= LATEST:
+            raise ValueError(f"the forecast's moments follow each other, and {shown(moment.clock)} is not after {before}")
+        try:
+            sky = Outdoors(
+                *(kind.check(value, f"the forecast's {path}") for (path, kind), value in zip(kinds, moment.outdoors))
+            )
+        except Refused as error:
+            raise ValueError(error.message) from None
+        found.append(Moment(before := moment.clock, sky))
+    return tuple(found)
 
 
 def _hash(text: str) -> int:

@@ -18,12 +18,11 @@ from typing import Annotated, Any
 
 from pydantic import Discriminator, Field, Tag, model_validator
 
-from envs.documents import Document, InputError, read_json, validate, write_atomic
+from envs.documents import Document, InputError, read_json, refuse_unwritable, validate, write_atomic
 from envs.homeenv.audit import Refused
-from envs.homeenv.automation import Rule, checked_action
-from envs.homeenv.conditions import compile_condition
+from envs.homeenv.automation import Rule, restored_rule
 from envs.homeenv.home import OUTDOORS, Device, Home, Room
-from envs.homeenv.physics import Air, Moment, Outdoors
+from envs.homeenv.physics import Moment, Outdoors, restored_air
 from envs.homeenv.spec import Attribute, Catalogue, Component, DeviceSpec, UserData, spec_from_json
 from envs.homeenv.types import Model
 
@@ -86,7 +85,8 @@ class DeviceRecord(DeviceSpec):
             for attribute in part.get("attributes", ()):
                 attribute.pop("value", None)
         del known["did"], known["room"]
-        data["name"] = known.pop("product", None) or self.userdata.subcategory or self.category
+        named = known.pop("product", None)
+        data["name"] = (self.userdata.subcategory or self.category) if named is None else named
         spec = spec_from_json(data)
         shipped = Catalogue.shipped().get(spec.spid)
         return shipped if shipped is not None and shipped.digest == spec.digest else spec
@@ -233,6 +233,7 @@ def _rule_record(rule: Rule) -> dict[str, Any]:
 
 def home_from_json(data: Mapping[str, Any], source: str = "home") -> Home:
     """The home that `data` describes, or `InputError` naming `source` and the place."""
+    refuse_unwritable(data, source)
     return _build(validate(HomeRecord, Document(source, data, {})), source)
 
 
@@ -287,17 +288,20 @@ def _device(record: DeviceRecord | PlacedRecord, rooms: Mapping[str, Room], spec
 def _resume(home: Home, record: HomeRecord) -> None:
     """What was under way when the home was saved: its rules, and its air if time had passed."""
     for rule in record.rules:
-        data = rule.model_dump(exclude={"actions"})
-        actions = tuple(checked_action(home.plan, action.model_dump()) for action in rule.actions)
-        condition = compile_condition(rule.when, home.plan) if rule.when else None
-        home.rules = (*home.rules, Rule(**data, actions=actions, condition=condition))
-    airs = [record.air.get(room.id) for room in home.plan.rooms]
-    if airs and all(air is not None and air.since is not None for air in airs):
+        actions = [action.model_dump() for action in rule.actions]
+        home.rules = (*home.rules, restored_rule(home.plan, home.clock, rule.model_dump(exclude={"actions"}), actions))
+    if len({rule.id for rule in home.rules}) < len(home.rules):
+        raise ValueError("two automations have the same id")
+    airs = [record.air[room.id] for room in home.plan.rooms if room.id in record.air]
+    moving = [air for air in airs if air.since is not None]
+    if moving and len(moving) < len(home.plan.rooms):
+        raise ValueError("the air of some rooms moves, and that of others does not")
+    if moving:
         home.air = [
-            Air(a.since, *a.start, Outdoors(*a.goal), room.inputs(home.values), bias, room.shell)
-            for a, room, bias in zip(airs, home.plan.wiring.rooms, home.plan.bias)
+            restored_air(a.since, a.start, a.goal, bias, room.shell, home.clock)
+            for a, room, bias in zip(moving, home.plan.wiring.rooms, home.plan.bias)
         ]
-        home.stirred = True  # calls made since the clock last moved
+        home.stirred = True  # whether devices have changed since, the goals tell
 
 
 def _resolve(spid: str, spec: str | dict[str, Any], source: str) -> DeviceSpec:

@@ -23,7 +23,7 @@ from math import ceil, exp, inf, log
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from envs.homeenv.spec import DeviceSpec, Scope
-from envs.homeenv.types import LARGEST, ValueType
+from envs.homeenv.types import LARGEST, NUMBERS, ValueType
 
 if TYPE_CHECKING:
     from envs.homeenv.home import Plan
@@ -45,6 +45,9 @@ class Outdoors(NamedTuple):
     temperature: float
     humidity: float
     brightness: float
+
+
+BOUNDS = ((-40.0, 60.0), (0.0, 100.0), (0.0, 120_000.0))  # of these three, indoors and out
 
 
 class Moment(NamedTuple):
@@ -121,7 +124,9 @@ REPORTS = {"temperature": 0, "current_temperature": 0, "humidity": 1, "current_h
 def reports(spec: DeviceSpec) -> Iterator[tuple[str, int]]:
     """The attributes of a device that say what its room's state says, with the index of the quantity."""
     if spec.category.endswith("_sensor") or spec.category == "thermostat":
-        yield from ((path, REPORTS[path]) for path in spec.attribute_index if path in REPORTS)
+        for path, (_, attribute) in spec.attribute_index.items():
+            if path in REPORTS and attribute.type in NUMBERS and not attribute.options and not attribute.counts:
+                yield path, REPORTS[path]
 
 
 def lamp(values: Mapping[str, Any], prefix: str, kind: str) -> float:
@@ -166,13 +171,15 @@ def steady(shell: Shell, outdoors: Outdoors, devices: Inputs, drift: float = 0.0
         gap = target - temperature
         if mode == "auto" or (gap > 0) == (mode == "heat"):
             temperature += gap * part
+    temperature = _bounded(temperature, *BOUNDS[0])  # a device of one's own may aim anywhere
     vapour = saturation(outdoors.temperature) * outdoors.humidity / 100 + shell.vapour
     humidity = (1 - BUFFER) * min(100 * vapour / saturation(temperature), 100) + BUFFER * MIDDLE
     for way, target, part in devices.moistening:
         gap = target - humidity
         if way == "both" or (gap > 0) == (way == "up"):
             humidity += gap * part
-    return Outdoors(temperature, humidity, min(daylight * shell.daylight + devices.lux, 120_000.0))
+    light = daylight * shell.daylight + devices.lux
+    return Outdoors(temperature, _bounded(humidity, *BOUNDS[1]), _bounded(light, *BOUNDS[2]))
 
 
 def saturation(temperature: float) -> float:
@@ -186,14 +193,15 @@ TEMPERATURE, HUMIDITY, LIGHT = range(3)  # a room's quantities, in the order of 
 class Air(NamedTuple):
     """A room's air from `since` (s) until something changes: where it is then, and what it tends to.
 
-    `bias` is what the room's temperature and humidity have of their own, which weather and devices do not explain.
+    `devices` is what the goal was worked out from, None where that is not known; `bias` is what the room's temperature
+    and humidity have of their own, which weather and devices do not explain.
     """
 
     since: int
     temperature: float
     humidity: float
     goal: Outdoors
-    devices: Inputs
+    devices: Inputs | None
     bias: tuple[float, float]
     shell: Shell
 
@@ -238,7 +246,17 @@ class Air(NamedTuple):
 def aim(shell: Shell, bias: tuple[float, float], outdoors: Outdoors, devices: Inputs) -> Outdoors:
     """What the air of a room tends to, with what it has of its own."""
     warm, humid, light = steady(shell, outdoors, devices)
-    return Outdoors(_bounded(warm + bias[0], -40.0, 60.0), _bounded(humid + bias[1], 0.0, 100.0), light)
+    return Outdoors(_bounded(warm + bias[0], *BOUNDS[0]), _bounded(humid + bias[1], *BOUNDS[1]), light)
+
+
+def restored_air(
+    since: int, start: Sequence[float], goal: Sequence[float], bias: tuple[float, float], shell: Shell, clock: int
+) -> Air:
+    """The air of a room as a file tells it, or `ValueError` where none could have come to be."""
+    within = [low <= value <= high for values in (start, goal) for value, (low, high) in zip(values, BOUNDS)]
+    if not 0 <= since <= clock or not all(within):
+        raise ValueError(f"a room's air since {since}, from {list(start)} to {list(goal)}, cannot be at {clock}")
+    return Air(since, *start, Outdoors(*goal), None, bias, shell)
 
 
 def _bounded(value: float, low: float, high: float) -> float:
@@ -326,16 +344,19 @@ class Wiring:
             self.views += [View(base + i, index, i, plan.slots[base + i].type) for i in range(3)]
         for device in plan.devices:
             base, spec, room = plan.base[device.did], device.spec, rooms[device.room.id]
-            slots = {path: base + offset for path, (offset, _) in spec.attribute_index.items()}
+            index = {path: base + offset for path, (offset, _) in spec.attribute_index.items()}
+            slots = {path: slot for path, slot in index.items() if spec.attribute_index[path][1].counts is None}
             if any(kind in CLIMATE or kind == "light" or prefix + "brightness" in slots for prefix, kind in spec.kinds):
                 inside[room].append((spec, slots))
             views = {path: View(slots[path], room, at, spec.attribute_index[path][1]) for path, at in reports(spec)}
             self.views += views.values()
             self.views_of[device.did] = list(views.values())
-            for path, (offset, holds) in spec.counter_index.items():
-                attribute = spec.attribute_index[path][1]
-                reads = tuple(view.slot for name, view in views.items() if name in attribute.counts)
-                self.counters.append(Counter(base + offset, base, attribute, holds, reads))
+            shown = {view.slot for view in views.values()}
+            for path, counter in spec.counter_index.items():
+                reads = tuple(sorted({base + at for at in counter.reads} & shown))
+                self.counters.append(
+                    Counter(base + counter.offset, base, spec.attribute_index[path][1], counter.holds, reads)
+                )
         self.rooms = [
             RoomWiring(SHELLS.get(room.type, PLAIN_SHELL), plan.base[room.id], inside[index])
             for index, room in enumerate(plan.rooms)

@@ -23,7 +23,7 @@ from pydantic import Field, ValidationError, model_validator
 from envs.documents import Document, InputError, read_yaml, validate
 from envs.explain import Problems
 from envs.homeenv.audit import Refused
-from envs.homeenv.expressions import Closure, ExpressionError, compile_expression, parse, path_of
+from envs.homeenv.expressions import Closure, ExpressionError, attributes_in, compile_expression, parse, path_of
 from envs.homeenv.types import Model, ValueType, shown
 
 PART_KINDS = {"light": "light", "heater": "heater", "ac": "air_conditioner", "floor_heating": "heater", "dryer": "dryer"}
@@ -47,6 +47,8 @@ class Attribute(ValueType):
     def _countable(self) -> Attribute:
         if self.counts is not None and self.type != "int":
             raise ValueError(f"attribute '{self.name}' counts seconds, so its type is int")
+        if self.counts is not None and (self.options or self.precision or (self.range and self.range[0] > 0)):
+            raise ValueError(f"attribute '{self.name}' counts seconds from 0: no options, no precision, no range above 0")
         return self
 
 
@@ -178,14 +180,14 @@ class DeviceSpec(Component):
         return index
 
     @cached_property
-    def counter_index(self) -> dict[str, tuple[int, Closure]]:
-        """Dotted path of each counting attribute -> (offset, what must hold for it to grow)."""
-        index: dict[str, tuple[int, Closure]] = {}
+    def counter_index(self) -> dict[str, CompiledCounter]:
+        """Dotted path of each counting attribute -> the compiled counter."""
+        index: dict[str, CompiledCounter] = {}
         offset = 0
         for prefix, part in self.parts():
             for at, attribute in enumerate(part.attributes):
                 if (counted := _compile_counter(attribute, part.attributes, offset)) is not None:
-                    index[prefix + attribute.name] = (offset + at, counted)
+                    index[prefix + attribute.name] = CompiledCounter(offset + at, *counted)
             offset += len(part.attributes)
         return index
 
@@ -207,6 +209,15 @@ class Scope(NamedTuple):
     values: list
     base: int
     arguments: Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class CompiledCounter:
+    """An attribute that counts, at its offset: what must hold for it to grow, and the offsets that this looks at."""
+
+    offset: int
+    holds: Closure
+    reads: tuple[int, ...]
 
 
 @dataclass(frozen=True)
@@ -283,12 +294,19 @@ class ServiceError(ValueError):
         super().__init__(str(error))
 
 
-def _compile_counter(attribute: Attribute, attributes: tuple[Attribute, ...], offset: int = 0) -> Closure | None:
-    """Compile what an attribute counts, if it counts, or raise `ExpressionError`."""
+def _compile_counter(
+    attribute: Attribute, attributes: tuple[Attribute, ...], offset: int = 0
+) -> tuple[Closure, tuple[int, ...]] | None:
+    """What an attribute counts, if it counts, and the offsets that it reads; or `ExpressionError`."""
     if attribute.counts is None:
         return None
     offsets = {a.name: (offset + i, a) for i, a in enumerate(attributes)}
-    return compile_expression(parse(attribute.counts).body, _resolver(offsets, frozenset()))
+    tree = parse(attribute.counts).body
+    counted = compile_expression(tree, _resolver(offsets, frozenset()))
+    reads = [offsets[name] for name in attributes_in(tree)]
+    if any(read.counts is not None for _, read in reads):
+        raise ExpressionError("what is counted must not count itself", tree)
+    return counted, tuple(at for at, _ in reads)
 
 
 def _resolver(offsets: Mapping[str, tuple[int, Attribute]], arguments: frozenset[str]) -> Callable:
@@ -321,8 +339,8 @@ def _compile_service(service: Service, attributes: tuple[Attribute, ...], offset
         requires = compile_expression(condition.body, resolve)
     except ExpressionError as error:
         raise ServiceError(key, error) from None
-    names = sorted({node.attr for node in ast.walk(condition) if isinstance(node, ast.Attribute)})
-    return CompiledService(service, writes, requires, tuple((name, offsets[name][0]) for name in names))
+    reads = tuple((name, offsets[name][0]) for name in attributes_in(condition))
+    return CompiledService(service, writes, requires, reads)
 
 
 def _write(statement: ast.stmt, offsets: Mapping, resolve: Callable) -> tuple[int, Attribute, Closure]:

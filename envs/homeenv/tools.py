@@ -17,6 +17,7 @@ from jsonschema import Draft202012Validator
 from envs.homeenv.audit import Refused
 from envs.homeenv.home import Home
 from envs.homeenv.sandbox import Limits, RunResult
+from envs.homeenv.types import clip
 
 # What a broken keyword of a schema is to the auditor; any other is a wrong type.
 RULE_OF = {
@@ -53,21 +54,24 @@ class Tool:
     def run(self, home: Home, arguments: Mapping[str, Any], limits: Limits) -> RunResult:
         """Act on `home`; refusals are part of the result."""
         try:
-            if wrong := next(self._validator.iter_errors(arguments), None):
-                place = "".join(f" '{part}'" for part in wrong.absolute_path)
-                raise Refused(RULE_OF.get(wrong.validator, "wrong_type"), f"{self.name}{place}: {clip(wrong.message)}")
+            self._check(arguments)
             return self.act(home, arguments, limits)
         except Refused as refusal:
             return RunResult("", refusal)
+
+    def _check(self, arguments: Mapping[str, Any]) -> None:
+        try:
+            wrong = next(self._validator.iter_errors(arguments), None)
+        except (ValueError, RecursionError):  # a number or a nest too large to be written into the message
+            raise Refused("wrong_type", f"{self.name}: an argument is too large") from None
+        if wrong:
+            place = "".join(f" '{part}'" for part in wrong.absolute_path)
+            raise Refused(RULE_OF.get(wrong.validator, "wrong_type"), f"{self.name}{place}: {clip(wrong.message)}")
 
 
 def as_schema(given: str | Mapping[str, Any]) -> dict[str, Any]:
     """The JSON schema of a parameter."""
     return {"type": "string", "description": given} if isinstance(given, str) else dict(given)
-
-
-def clip(text: str, longest: int = 200) -> str:
-    return text if len(text) <= longest else text[: longest - 4] + " ..."
 
 
 def render(value: Any) -> str:

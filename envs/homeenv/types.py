@@ -21,6 +21,7 @@ TypeName = Literal["str", "bool", "int", "float", "hex", "enum", "list", "tuple"
 HEX = re.compile(r"#[0-9a-f]{6}")
 NUMBERS = ("int", "float")
 LARGEST = 1 << 63  # no device knows larger numbers, and floats cannot hold them all
+FINEST = 1 << 52  # up to here every whole number is a float
 SHOWN = 80  # characters of a refused value
 LONGEST = 10_000  # no device knows longer texts and lists
 
@@ -28,7 +29,7 @@ LONGEST = 10_000  # no device knows longer texts and lists
 class Model(BaseModel):
     """Base of everything read from a file: unknown keys are refused, instances never change."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
 
 # A number, written without a fraction where it has none.
@@ -43,33 +44,54 @@ class ValueType(Model):
     options: tuple[str | int | float | bool, ...] | None = None
     items: tuple[ValueType, ...] | None = Field(None, description="tuple: one a place; list: one; dict: named")
     name: str | None = None
-    precision: float | None = Field(None, gt=0, description="numbers are rounded to a multiple of this")
+    precision: float | None = Field(None, ge=1e-9, le=1e9, description="numbers are rounded to a multiple of this")
     unit: str | None = None
 
     @model_validator(mode="after")
     def _coherent(self) -> ValueType:
-        if self.range and not (self.range[0] < self.range[1]):
-            raise ValueError(f"range {list(self.range)}: the lower bound must be below the upper one")
-        if self.range and self.type not in (*NUMBERS, "str", "list"):
-            raise ValueError(f"a {self.type} takes no range")
         if self.type == "enum" and not self.options:
             raise ValueError("an enum needs options")
         if self.options is not None and not self.options:
             raise ValueError("options must not be empty")
-        if self.precision and any(self._rounded(bound) != bound for bound in self.range or ()):
-            raise ValueError(f"range {list(self.range)}: the bounds must be multiples of the precision {self.precision}")
+        if self.precision and self.type == "int" and self.precision % 1:
+            raise ValueError(f"precision {self.precision}: an int is rounded to whole numbers")
+        if self.range:
+            self._check_range(*self.range)
+        self._check_items()
+        for option in self.options or ():
+            try:
+                self.check(option, "option")
+            except Refused as refused:
+                raise ValueError(f"options: {refused.message}") from None
+        if len(set(self.options or ())) < len(self.options or ()):
+            raise ValueError(f"options {list(self.options)}: one is given twice")
+        return self
+
+    def _check_range(self, low: float, high: float) -> None:
+        """Whether there are values within the bounds, and both bounds among them."""
+        if self.type not in (*NUMBERS, "str", "list"):
+            raise ValueError(f"a {self.type} takes no range")
+        if not low < high:
+            raise ValueError(f"range {[low, high]}: the lower bound must be below the upper one")
+        least, most = (-LARGEST, LARGEST) if self.type in NUMBERS else (0, LONGEST)
+        if not least <= low or not high <= most:
+            raise ValueError(f"range {[low, high]}: the bounds of a {self.type} lie in {least}..{most}")
+        if self.type != "float" and (low % 1 or high % 1):
+            raise ValueError(f"range {[low, high]}: the bounds of a {self.type} are whole numbers")
+        if self.precision and any(self._rounded(bound) != bound for bound in (low, high)):
+            raise ValueError(f"range {[low, high]}: the bounds must be multiples of the precision {self.precision}")
+
+    def _check_items(self) -> None:
         if self.type in ("tuple", "list", "dict") and not self.items:
             raise ValueError(f"a {self.type} needs items")
         if self.type == "list" and len(self.items) != 1:
             raise ValueError("a list has one item type")
-        if self.type == "dict" and not all(item.name for item in self.items):
-            raise ValueError("every item of a dict needs a name")
-        for option in self.options or ():
-            try:
-                self._typed(option, "option")
-            except Refused as refused:
-                raise ValueError(f"options: {refused.message}") from None
-        return self
+        if self.type == "dict":
+            names = [item.name for item in self.items]
+            if not all(names):
+                raise ValueError("every item of a dict needs a name")
+            if len(set(names)) < len(names):
+                raise ValueError(f"items {names}: a name is used twice")
 
     def describe(self) -> str:
         """The type in a few words, for messages and specifications shown to agents."""
@@ -93,7 +115,7 @@ class ValueType(Model):
 
     def _typed(self, value: Any, what: str) -> Any:
         kind = self.type
-        if kind in NUMBERS and isinstance(value, int) and abs(value) > LARGEST:
+        if kind in NUMBERS and isinstance(value, (int, float)) and LARGEST < abs(value) < math.inf:
             raise Refused("out_of_range", f"{what} = {shown(value)} is too large")
         if kind in ("str", "list", "dict") and isinstance(value, (str, list, tuple, dict)) and len(value) > LONGEST:
             raise Refused("out_of_range", f"{what} = {shown(value)} is too long")
@@ -105,7 +127,7 @@ class ValueType(Model):
         if kind == "float" and number and math.isfinite(value):
             return self._rounded(float(value)) + 0.0  # one zero, not two: equal values have equal hashes
         if kind in ("str", "enum") and isinstance(value, str):
-            return value
+            return whole_characters(value)
         if kind == "enum" and any(type(option) is type(value) and option == value for option in self.options):
             return value
         if kind == "hex" and isinstance(value, str) and HEX.fullmatch(value.lower()):
@@ -128,7 +150,8 @@ class ValueType(Model):
     def _rounded(self, value: float) -> float:
         if self.precision is None:
             return value
-        rounded = round(round(value / self.precision) * self.precision, 10)
+        steps = value / self.precision
+        rounded = round(round(steps) * self.precision, 10) if abs(steps) < FINEST else value  # floats are coarser there
         return int(rounded) if self.type == "int" else rounded
 
     def sample(self, rng: random.Random) -> Any:
@@ -155,6 +178,20 @@ class ValueType(Model):
             case "dict":
                 return tuple((item.name, item.sample(rng)) for item in self.items)
         raise AssertionError(self.type)
+
+
+def whole_characters(text: str) -> str:
+    """The text, or `Refused` if it holds half a character (one surrogate of a pair), which no file can."""
+    if not text.isascii():
+        try:
+            text.encode()
+        except UnicodeEncodeError:
+            raise Refused("wrong_type", f"{shown(text)} holds half a character") from None
+    return text
+
+
+def clip(text: str, longest: int = 200) -> str:
+    return text if len(text) <= longest else text[: longest - 4] + " ..."
 
 
 def shown(value: Any) -> str:

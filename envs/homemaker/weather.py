@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 import numpy as np
 
 from envs.documents import InputError
+from envs.homeenv.home import ROOM_STATE
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -47,6 +48,7 @@ class Column(NamedTuple):
     missing: float
 
 
+PLACE = ((-90, 90), (-180, 180), (-12, 14), (-1000, 9999))  # latitude, longitude, hours from Greenwich, elevation
 EPW_COLUMNS = (
     Column(6, "temp_air", -70, 70, 99.9),
     Column(8, "relative_humidity", 0, 110, 999),
@@ -209,9 +211,12 @@ def _epw_year(path: str) -> Year:
     text = _checked_epw(path)
     try:
         data, meta = read_epw(io.StringIO(text), coerce_year=YEAR)
+        columns = [_filled(data[column.pvlib].to_numpy(float), column.missing) for column in EPW_COLUMNS]
     except Exception as error:  # pandas raises whatever it likes over a malformed row
         raise InputError(f"the weather cannot be read: {error}", path, EPW_REMEDY) from None
-    columns = (_filled(data[column.pvlib].to_numpy(float), column.missing) for column in EPW_COLUMNS)
+    if len(data) != HOURS:
+        what = f"the weather cannot be read: {len(data)} of {HOURS} hours are left, a quotation mark may have swallowed some"
+        raise InputError(what, path, EPW_REMEDY)
     return _year(", ".join(part for part in (meta["city"], meta["country"]) if part), meta, *columns)
 
 
@@ -219,11 +224,12 @@ def _checked_epw(path: str) -> str:
     """The text of an EPW file whose coordinates and needed columns are sound; a 29 February is left out."""
     try:
         text = Path(path).read_bytes().decode("latin-1")
-    except OSError as error:
-        raise InputError(f"the weather file cannot be read: {error.strerror}", path, EPW_REMEDY) from None
+    except (OSError, ValueError) as error:  # a path may hold what no path can
+        reason = getattr(error, "strerror", None) or error
+        raise InputError(f"the weather file cannot be read: {reason}", path, EPW_REMEDY) from None
     lines = text.replace("\r\n", "\n").rstrip().split("\n")  # splitlines would also split inside foreign letters
     head = lines[0].split(",")
-    if len(head) < 10 or head[0].upper() != "LOCATION" or None in map(_number, head[6:10]):
+    if len(head) < 10 or head[0].upper() != "LOCATION" or not all(map(_within, head[6:10], PLACE)):
         what = "not an EPW file: its first line gives no LOCATION with coordinates"
         raise InputError(what, f"{path}:1", EPW_REMEDY)
     rows = []
@@ -251,6 +257,11 @@ def _row_problem(fields: list[str]) -> str | None:
     return None
 
 
+def _within(text: str, bounds: tuple[float, float]) -> bool:
+    number = _number(text)
+    return number is not None and bounds[0] <= number <= bounds[1]
+
+
 def _number(text: str) -> float | None:
     try:
         number = float(text)
@@ -274,7 +285,7 @@ def _year(place: str, meta: dict, temperature: Any, humidity: Any, irradiance: A
     daylight = np.asarray(irradiance, float)[:, None] * share * LUX_PER_WATT
     return Year(
         place, latitude, longitude,
-        temperature=np.asarray(temperature, float),
+        temperature=np.clip(np.asarray(temperature, float), *ROOM_STATE["temperature"].range),
         humidity=np.clip(np.asarray(humidity, float), 0, 100),
         wind=np.asarray(wind, float),
         daylight=np.rint(np.clip(daylight, 0, 120_000)).ravel(),

@@ -1,15 +1,11 @@
 """Time: what a leap leaves is what its parts leave; rules act once, in order, at their second."""
 
-import io
-import random
 from dataclasses import replace
 from datetime import UTC, datetime
 
 import pytest
-from hypothesis import example, given, settings
-from hypothesis import strategies as st
 
-from envs.documents import read_yaml
+from envs.documents import InputError, read_yaml
 from envs.homeenv.audit import Refused
 from envs.homeenv.automation import make_rule, next_time
 from envs.homeenv.clock import advance, settle
@@ -18,7 +14,7 @@ from envs.homeenv.home import Device, Home, Room
 from envs.homeenv.home_file import home_from_json, home_to_json
 from envs.homeenv.physics import HUMIDITY_SECONDS, Inputs, Moment, Outdoors
 from envs.homeenv.spec import Catalogue, load_specs
-from envs.homemaker.make import HomeRecipe, HomeSampler, make_home
+from envs.homemaker.make import HomeSampler
 
 DAY = 86400
 KITCHEN = Room("kitchen", "kitchen", "kitchen")
@@ -29,86 +25,6 @@ PRESENCE = """
     - {name: motion, type: bool}
     - {name: no_move_duration, type: int, range: [0, 100000], unit: second, counts: self.motion == False}
 """
-
-
-def weather(clock: int, rng: random.Random, hours: int = 30) -> tuple[Moment, ...]:
-    first = (clock // 3600 + 1) * 3600
-    skies = [[round(rng.uniform(*span), 1) for span in ((-5, 35), (20, 95), (0, 60000))] for _ in range(hours)]
-    return tuple(Moment(first + 3600 * hour, Outdoors(*sky)) for hour, sky in enumerate(skies))
-
-
-def living(seed: int, devices: int = 6) -> Home:
-    """A home with a day of restless weather before it."""
-    home, rng = make_home(seed, HomeRecipe(devices=(devices, devices))), random.Random(seed)
-    plan = replace(home.plan, forecast=weather(home.clock, rng))
-    return Home(plan, home.values, home.clock)
-
-
-def some_rules(home: Home, rng: random.Random, count: int) -> None:
-    """Rules of every kind, on whatever the home has."""
-    switches = [
-        (d.did, path) for d in home.plan.devices for path, s in d.spec.service_index.items() if not s.service.arguments
-    ]
-    for _ in range(count if switches else 0):
-        room, (did, path) = rng.choice(home.plan.rooms).name, rng.choice(switches)
-        owner = rng.choice(list(dict.fromkeys(did for did, _ in switches)))
-        attribute = rng.choice(list(home.plan.by_did[owner].spec.attribute_index))
-        conditions, more = rng.choice(
-            [
-                ([f'room("{room}").temperature > {rng.randint(10, 30)}'], {}),
-                ([f'room("{room}").humidity < {rng.randint(30, 70)}.5'], {"hold": rng.randrange(0, 4000)}),
-                ([f'room("{room}").temperature - home.temperature > {rng.randint(-5, 5)}'], {}),
-                ([f'{rng.randint(15, 20)} <= room("{room}").temperature < {rng.randint(20, 25)}'], {}),
-                ([f"home.brightness > {rng.randrange(0, 60000, 5000)}"], {"hold": rng.choice((0, 900))}),
-                ([f'device("{owner}").{attribute} != {home.get(owner, attribute)!r}'], {}),
-                ([f"time_cron = 0 {rng.randrange(60)} */{rng.randint(1, 6)} * * ? *"], {}),
-                ([f"time_cron = {rng.randrange(60)} 30 * * * ? *", f'room("{room}").temperature > 20'], {}),
-                ([], {"delay": rng.randrange(1, DAY)}),
-            ]
-        )
-        home.rules = (*home.rules, make_rule(home, conditions, [{"did": did, "locator": path}], **more))
-
-
-@settings(max_examples=60, deadline=None)
-@given(seed=st.integers(0, 10**6), cuts=st.lists(st.integers(1, DAY - 1), max_size=12))
-def test_a_leap_leaves_what_its_parts_leave(seed, cuts):
-    leap, rng = living(seed), random.Random(seed)
-    some_rules(leap, rng, 5)
-    parts, fired = leap.fork(), []
-    expected = leap.advance(DAY)
-    for start, end in zip([0, *sorted(cuts)], [*sorted(cuts), DAY]):
-        fired += parts.advance(end - start)
-    assert fired == expected and not leap.diff(parts)
-    assert parts.state_key() == leap.state_key() and parts.rules == leap.rules
-
-
-@settings(max_examples=40, deadline=None)
-@example(seed=440, before=840, after=0)  # weather of minus zero
-@given(seed=st.integers(0, 10**6), before=st.integers(0, DAY), after=st.integers(0, DAY))
-def test_a_home_saved_on_the_way_goes_on_as_if_it_were_not(seed, before, after):
-    home, rng = living(seed), random.Random(seed)
-    some_rules(home, rng, 5)
-    home.advance(before)
-    for device in home.plan.devices:  # calls that the air has not noticed yet
-        for path, compiled in device.spec.service_index.items():
-            if not compiled.service.arguments and rng.random() < 0.3 and not compiled.service.requires:
-                home.call(device.did, path)
-    loaded = home_from_json(home_to_json(home))
-    assert loaded.state_key() == home.state_key()
-    assert loaded.advance(after) == home.advance(after) and loaded.state_key() == home.state_key()
-
-
-@settings(max_examples=25, deadline=None)
-@given(seed=st.integers(0, 10**6), seconds=st.integers(1, 7200))
-def test_the_leap_is_what_ticking_gives(seed, seconds):
-    """The oracle: every second is an event of its own."""
-    leap, rng = living(seed, devices=4), random.Random(seed)
-    some_rules(leap, rng, 4)
-    ticking, fired = leap.fork(), []
-    expected = leap.advance(seconds)
-    for _ in range(seconds):
-        fired += ticking.advance(1)
-    assert fired == expected and ticking.state_key() == leap.state_key()
 
 
 def test_air_follows_what_devices_do():
@@ -190,7 +106,7 @@ def test_a_condition_must_hold_without_a_break():
 
 
 def test_a_counter_counts_and_a_rule_sees_it_pass():
-    (spec,) = load_specs(read_yaml(io.StringIO(PRESENCE)))
+    (spec,) = load_specs(read_yaml(PRESENCE))
     room = {"temperature": 20.0, "humidity": 50.0, "brightness": 0.0}
     states = {"outdoors": room, "kitchen": room, "1": {"motion": True, "no_move_duration": 0}}
     home = Home.build([KITCHEN], [Device("1", "sensor", KITCHEN, spec)], states, 1000)
@@ -254,7 +170,7 @@ def test_rules_see_what_rules_do_and_come_to_rest():
     rule(home, ['device("1001").state == "on"'], service="turn_off")
     home.call("1001", "turn_off")
     assert [f.rule for f in settle(home)] == ["1", "2"], "each once a second, however they undo each other"
-    assert home.fork().advance(0) == [] and home.get("1001", "state") == "off"
+    assert home.fork().advance(0) == [] == home.fork().advance(3600) and home.get("1001", "state") == "off"
 
 
 def test_a_refused_action_is_told_and_ends_the_rule():
@@ -350,3 +266,69 @@ def test_the_light_that_a_rule_makes_is_seen_a_second_later(leaps):
     rule(home, ['room("living_room").brightness < 100'], did="1003", service="turn_on")
     start = home.clock
     assert [(f.rule, f.clock - start) for seconds in leaps for f in home.advance(seconds)] == [("1", 5), ("2", 6)]
+
+
+def test_a_lamp_is_seen_a_second_later_however_far_the_clock_leaps():
+    home = HomeSampler.sample_test()
+    home.call("1001", "turn_off")
+    home.advance(60)
+    dark = home.get("living_room", "brightness")
+    rule(home, [f'room("living_room").brightness > {dark + 50}'], did="1003", service="turn_on")
+    home.call("1001", "turn_on")
+    home.call("1001", "set_brightness", (100,))
+    start = home.clock
+    assert [fired.clock for fired in home.advance(DAY)] == [start + 1]
+
+
+def test_looking_changes_nothing_and_what_is_undone_at_once_leaves_no_trace():
+    home = HomeSampler.sample_test()
+    home.advance(100)
+    key, twin = home.state_key(), home.fork()
+    home.call("1002", "turn_off")
+    assert home.state_key() != key and home_to_json(home)["air"] == home_to_json(twin)["air"]
+    home.call("1002", "turn_on")
+    assert home.state_key() == key
+    home.advance(5000), twin.advance(5000)
+    assert home.state_key() == twin.state_key()
+
+
+WARMTH = """
+- name: warmth_sensor
+  userdata: {category: climate_sensor, spid: "w1"}
+  attributes:
+    - {name: temperature, type: float, range: [-40, 60], precision: 0.1}
+    - {name: warm_for, type: int, range: [0, 100000], counts: self.temperature > 19}
+"""
+
+
+def test_a_counter_of_what_the_room_does_stops_at_its_second_however_far_the_clock_leaps():
+    (spec,) = load_specs(read_yaml(WARMTH))
+    air = {"temperature": 21.0, "humidity": 50.0, "brightness": 0.0}
+    states = {"outdoors": air, "kitchen": air, "1": {"temperature": 21.0, "warm_for": 0}}
+    home = Home.build(
+        [KITCHEN], [Device("1", "sensor", KITCHEN, spec)], states, 1000, None, [Moment(4600, Outdoors(0, 50, 0))]
+    )
+    ticking = home.fork()
+    for _ in range(10_000):
+        ticking.advance(1)
+        if ticking.get("1", "warm_for") > 0:
+            warm = ticking.get("1", "warm_for")
+    home.advance(3600 + 600)
+    assert 3600 < warm < 10_000 and home.get("1", "warm_for") == 4200
+    home.advance(10_000 - 4200)
+    assert home.get("1", "warm_for") == 0 and home.state_key() == ticking.state_key()
+    with pytest.raises(InputError, match="must not count itself"):
+        load_specs(read_yaml(WARMTH.replace("self.temperature > 19", "self.warm_for < 5")))
+
+
+def test_nobody_waits_for_ever_and_no_time_is_left_to_chance():
+    home = HomeSampler.sample_test()
+    for conditions, more in (([], {"delay": 10**18}), (["home.temperature > 5"], {"hold": 10**18})):
+        with pytest.raises(Refused, match="out_of_range"):
+            rule(home, conditions, **more)
+    for cron in ("R * * * *", "0 h(0-5) * * *", "a" + " " * 50_000 + "b"):
+        with pytest.raises(Refused, match="no cron line"):
+            rule(home, [f"time_cron = {cron}"])
+    rule(home, ["time_cron = 0 8 * MAR THU"])
+    soon = rule(home, delay=5.0)
+    assert type(soon.at) is int and home_from_json(home_to_json(home)).state_key() == home.state_key()

@@ -1,7 +1,8 @@
 """Conditions: a closed grammar, compiled once, that says where it was left; never an eval."""
 
 import pytest
-from hypothesis import given, settings
+from draws import few
+from hypothesis import given
 from hypothesis import strategies as st
 
 from envs.documents import InputError
@@ -171,7 +172,7 @@ ANYTHING = st.recursive(
 )
 
 
-@settings(max_examples=100, deadline=None)
+@few(100)
 @given(booleans(NUMBERS))
 def test_it_means_what_python_means(text):
     expected = text
@@ -184,7 +185,7 @@ def test_it_means_what_python_means(text):
     assert holds(f"{LIGHT}.state == 'on' and {text}") == truth
 
 
-@settings(max_examples=100, deadline=None)
+@few(100)
 @given(ANYTHING)
 def test_checking_never_raises_and_changes_nothing(text):
     before = HOME.state_key()

@@ -107,11 +107,33 @@ def test_anchors_and_merges() -> None:
         ("? [1]\n: 2", "<text>:1", "a key must be"),
         ("a: \x01", "<text>", "cannot be read as text"),
         ("[" * 5000, "<text>", "nested too deeply"),
+        ("a: " + "9" * 5000, "<text>:1:4", "is no int"),
+        ("a: 0x" + "f" * 5000, "<text>:1:4", "is no int"),
+        ("a: !!int abc", "<text>:1:4", "'abc' is no int"),
+        ("a: !!bool perhaps", "<text>:1:4", "'perhaps' is no bool"),
+        ("a: !!timestamp 2001-99-99", "<text>:1:4", "not valid YAML"),
+        ("a: !!seq {x: 1}", "<text>:1:4", "not valid YAML"),
+        ("a: !!map [1]", "<text>:1:4", "not valid YAML"),
+        ("a: !!map b", "<text>:1:4", "not valid YAML"),
+        ('a: "\\ud800"', "<text>", "half a character"),
     ],
 )
 def test_bad_yaml(text: str, where: str, words: str) -> None:
     error = refused(text)
     assert error.where == where and words in error.what and error.remedy
+
+
+def doubling(first: str, more: str, times: int = 40) -> str:
+    """A text whose every line says the line above it ten times over."""
+    lines = [f"a0: &a0 {first}"]
+    lines += [f"a{i}: &a{i} {more.format(', '.join([f'*a{i - 1}'] * 10))}" for i in range(1, times)]
+    return "\n".join(lines)
+
+
+def test_aliases_that_multiply_are_refused_and_merges_do_not_multiply() -> None:
+    assert "multiply beyond measure" in refused(doubling("[x, x]", "[{}]")).what
+    merged = read_yaml(doubling("{x: 1, y: 2}", "{{<<: [{}], x: 3}}"))
+    assert merged.data["a39"] == {"x": 3, "y": 2}
 
 
 def test_missing_and_unreadable_files(tmp_path: Path) -> None:
@@ -166,7 +188,10 @@ def test_json_cut_in_half(tmp_path: Path) -> None:
         assert caught.value.where.startswith(str(file)) and caught.value.remedy
 
 
-@pytest.mark.parametrize("text", ['{"a": 1,}', '{"a" 1}', "{'a': 1}", '{"a": 1, "a": 2}', "[" * 200000])
+@pytest.mark.parametrize(
+    "text",
+    ['{"a": 1,}', '{"a" 1}', "{'a': 1}", '{"a": 1, "a": 2}', "[" * 200000, '{"a": ' + "9" * 5000 + "}", '{"a": "\\uDC00"}'],
+)
 def test_bad_json(tmp_path: Path, text: str) -> None:
     (tmp_path / "x.json").write_text(f"{text}\n \n")
     with pytest.raises(InputError):

@@ -3,7 +3,8 @@
 import warnings
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from draws import few
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from envs.homeenv.audit import RULES
@@ -12,9 +13,10 @@ from envs.homeenv.env import HomeEnv
 from envs.homeenv.sandbox import Limits, RunResult, run_code
 from envs.homemaker.make import HomeSampler
 
+pytestmark = pytest.mark.timeout(1800)
 HOME = HomeSampler.sample_test()
 LIMITS = Limits(seconds=0.1, memory=16 << 20, calls=30, output=500)
-fuzz = settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+fuzz = few(200)
 of = st.sampled_from
 
 

@@ -104,6 +104,49 @@ def test_automations_are_made_listed_changed_and_removed():
     assert env.engine.home.advance(3600) == [], "what is disabled does not act"
 
 
+def test_what_an_edit_leaves_out_stays():
+    env, off = world(), [{"did": "1001", "locator": "turn_off"}]
+    conditions = ['device("1003").state == "on"']
+    ask(env, "create_automation", conditions=conditions, delay_seconds=600, actions=off)
+    (made,) = env.engine.home.rules
+    ask(env, "edit_automation", id="1", title="soon", actions=[{"did": "1003", "locator": "turn_off"}])
+    (soon,) = env.engine.home.rules
+    assert (soon.at, soon.when, soon.title, soon.actions != made.actions) == (made.at, made.when, "soon", True)
+    ask(env, "edit_automation", id="1", delay_seconds=900)
+    (later,) = env.engine.home.rules
+    assert (later.at, later.when) == (made.at + 300, made.when)
+    assert ask(env, "edit_automation", id="1", hold_seconds=5)[1]["blocked"]["rule"] == "wrong_type"
+    ask(env, "edit_automation", id="1", conditions=conditions)
+    ask(env, "edit_automation", id="1", hold_seconds=5)
+    (held,) = env.engine.home.rules
+    assert (held.at, held.when, held.hold) == (None, made.when, 5)
+    ask(env, "edit_automation", id="1", conditions=["time_cron = 0 0 22 * * ? *", *conditions])
+    ask(env, "edit_automation", id="1", enabled=False)
+    (nightly,) = env.engine.home.rules
+    assert (nightly.cron, nightly.when, nightly.hold, nightly.enabled) == ("0 0 22 * * ? *", made.when, 0, False)
+
+
+def test_an_edit_does_not_let_a_rule_act_twice_in_a_second():
+    env, off = world(), [{"did": "1001", "locator": "turn_off"}]
+    ask(env, "create_automation", conditions=['device("1003").state == "on"'], actions=off)
+    assert "1001.state" in ask(env, "control_device", did="1003", locator="turn_on")[1]["changed"]
+    ask(env, "edit_automation", id="1", title="again")
+    for did, way in (("1001", "turn_on"), ("1003", "turn_off"), ("1003", "turn_on")):
+        ask(env, "control_device", did=did, locator=way)
+    assert env.engine.home.get("1001", "state") == "on"
+
+
+def test_arguments_that_no_message_could_hold_are_refused():
+    env, nest = world(), []
+    for _ in range(900):
+        nest = [nest]
+    for wrong in (10**5000, nest, "\ud800"):
+        _, info = ask(env, "control_device", did=wrong, locator=wrong, arguments={"x": wrong})
+        assert info["blocked"] and not info["changed"]
+    off = [{"did": "1001", "locator": "turn_off"}]
+    assert ask(env, "create_automation", delay_seconds=5, actions=off, title="\ud800")[1]["blocked"]["rule"] == "wrong_type"
+
+
 def test_a_rule_acts_on_what_the_agent_does_in_the_same_step():
     env = world()
     ask(

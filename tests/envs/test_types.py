@@ -3,14 +3,14 @@
 import json
 
 import pytest
-from hypothesis import given, settings
+from draws import few
+from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from envs.homeenv.audit import Refused
 from envs.homeenv.types import SHOWN, ValueType, shown
 
-MANY = settings(max_examples=120, deadline=None)
 BOUNDS = st.tuples(st.integers(-50, 50), st.integers(1, 60)).map(lambda pair: (pair[0], pair[0] + pair[1]))
 LEAVES = st.one_of(
     st.builds(ValueType, type=st.just("int"), range=st.none() | BOUNDS, precision=st.sampled_from([None, 1])),
@@ -39,7 +39,7 @@ TYPES = LEAVES | st.one_of(
     st.lists(LEAVES, min_size=1, max_size=3).map(lambda items: ValueType(type="dict", items=named(items))),
 )
 SCALARS = st.one_of(
-    st.none(), st.booleans(), st.integers(-120, 120), st.just(10**400), st.floats(-120, 120),
+    st.none(), st.booleans(), st.integers(-120, 120), st.just(10**400), st.floats(-120, 120), st.floats(),
     st.just(float("nan")), st.just(float("inf")), st.just(-0.0), st.sampled_from(["on", "off", "a", "#A0b1C2", "x" * 300]),
     st.binary(max_size=3), st.just(object()),
 )  # fmt: skip
@@ -54,7 +54,7 @@ VALUES = st.recursive(
 )
 
 
-@MANY
+@few(120)
 @given(TYPES, st.randoms(use_true_random=False))
 def test_samples_are_canonical(kind, rng):
     for _ in range(5):
@@ -63,7 +63,7 @@ def test_samples_are_canonical(kind, rng):
         hash(value)
 
 
-@MANY
+@few(120)
 @given(TYPES, VALUES)
 def test_what_passes_is_canonical_and_what_does_not_is_refused_by_rule(kind, value):
     try:
@@ -78,14 +78,14 @@ def test_what_passes_is_canonical_and_what_does_not_is_refused_by_rule(kind, val
         assert kind.range[0] <= canonical <= kind.range[1]
 
 
-@MANY
+@few(120)
 @given(TYPES, st.randoms(use_true_random=False))
 def test_values_survive_json(kind, rng):
     value = kind.sample(rng)
     assert repr(kind.check(json.loads(json.dumps(value)))) == repr(value)
 
 
-@MANY
+@few(120)
 @given(TYPES, VALUES, VALUES)
 def test_equal_values_look_alike(kind, one, other):
     """A state key hashes what values look like: no two looks for one value (-0.0 and 0.0, 1 and True)."""
@@ -112,6 +112,9 @@ def test_precision_rounds_and_units_are_told():
         (ValueType(type="int", range=(1, 100)), "50", "wrong_type"),
         (ValueType(type="int"), -(10**400), "out_of_range"),
         (ValueType(type="float", range=(0, 1)), 10**400, "out_of_range"),
+        (ValueType(type="float", precision=0.1), 1e308, "out_of_range"),
+        (ValueType(type="float"), float("inf"), "wrong_type"),
+        (ValueType(type="str"), "\ud800", "wrong_type"),
         (ValueType(type="str", options=("on", "off")), "of", "out_of_range"),
         (ValueType(type="str", range=(1, 3)), "long", "out_of_range"),
         (ValueType(type="enum", options=(1, 2)), True, "wrong_type"),
@@ -149,6 +152,17 @@ def test_nested_refusals_name_the_part():
         {"type": "list", "items": ({"type": "int"}, {"type": "int"})},
         {"type": "dict", "items": ({"type": "int"},)},
         {"type": "float", "precision": 0},
+        {"type": "float", "precision": 1e-300, "range": (0, 1e10)},
+        {"type": "int", "precision": 1.2},
+        {"type": "int", "range": (0.5, 0.7)},
+        {"type": "float", "range": (0, float("inf"))},
+        {"type": "float", "range": (0, 1e300)},
+        {"type": "str", "range": (0, 1e9)},
+        {"type": "list", "range": (-5, -1), "items": ({"type": "int"},)},
+        {"type": "enum", "options": (1, True)},
+        {"type": "int", "options": (5, 200), "range": (0, 100)},
+        {"type": "float", "options": (0.05,), "precision": 0.1},
+        {"type": "dict", "items": ({"type": "int", "name": "a"}, {"type": "bool", "name": "a"})},
         {"type": "float", "range": (0.05, 1), "precision": 0.1},
         {"type": "flaot"},
         {"type": "int", "rnage": (1, 2)},

@@ -92,17 +92,21 @@ def list_automations(home: Home, arguments: Mapping[str, Any], limits: Limits) -
 def edit_automation(home: Home, arguments: Mapping[str, Any], limits: Limits) -> RunResult:
     """Change what is given of a rule; it begins to watch anew."""
     index, old = _rule(home, arguments["id"])
-    times = arguments.keys() & {"conditions", "delay_seconds", "hold_seconds"}
-    described = old.describe()
-    if old.at is not None and not times:
-        arguments = arguments | {"delay_seconds": old.at - home.clock}
+    delay, hold = arguments.get("delay_seconds"), old.hold
+    kept = [f"time_cron = {old.cron}"] if old.cron else []
+    if old.at is not None and delay is None and "conditions" not in arguments:
+        delay = old.at - home.clock
+    elif delay is not None or "conditions" in arguments:  # another time or condition: what was held is over
+        kept, hold = [], 0
+    if old.when and (delay is None or old.timed):
+        kept.append(old.when)
     rule = make_rule(
         home,
-        arguments.get("conditions", () if "delay_seconds" in arguments else described["conditions"]),
-        arguments.get("actions", described["actions"]),
+        arguments.get("conditions", kept),
+        arguments.get("actions", [action.describe() for action in old.actions]),
         arguments.get("title", old.title),
-        arguments.get("delay_seconds"),
-        arguments.get("hold_seconds", 0 if "conditions" in arguments or "delay_seconds" in arguments else old.hold),
+        delay,
+        arguments.get("hold_seconds", hold),
         id=old.id,
     )
     rule = replace(rule, enabled=arguments.get("enabled", old.enabled), fired=old.fired)

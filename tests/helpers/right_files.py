@@ -1,0 +1,46 @@
+"""Right files to be made wrong, and what every home must be that is read from one."""
+
+from __future__ import annotations
+
+import json
+import random
+from functools import lru_cache
+
+from draws import DAY, ODD, OWN, assert_in_bounds, furnished, lived, own_home, showroom, some_action, whole, with_rules
+from hypothesis import strategies as st
+
+from envs.homeenv.env import HomeEnv
+from envs.homeenv.home import Home
+from envs.homeenv.home_file import home_from_json, home_to_json
+from envs.homeenv.spec import SHIPPED
+from envs.world import check_world
+
+NUMBERS = st.integers(0, 11)
+DEVICE_FILES = (*(path.read_text(encoding="utf-8") for path in sorted(SHIPPED.glob("*.yaml"))), OWN, ODD)
+
+
+@lru_cache(maxsize=16)
+def right_home(number: int) -> Home:
+    """A home with rules in it and air that moves, or one as it was made."""
+    rng = random.Random(number)
+    home = (own_home(number), showroom(number), furnished("simple", number))[number % 3].fork()
+    return home if number % 4 == 0 else lived(with_rules(home, rng, 3), rng, 6)
+
+
+@lru_cache(maxsize=32)
+def right_text(number: int, complete: bool) -> str:
+    return json.dumps(home_to_json(right_home(number), complete), indent=1)
+
+
+def assert_coherent(home: Home, rng: random.Random) -> None:
+    """It keeps what all homes promise: it is its own file, stays within bounds, is a world."""
+    assert_in_bounds(home)
+    for complete in (False, True):
+        back = home_from_json(json.loads(json.dumps(home_to_json(home, complete))))
+        assert back.state_key() == home.state_key() and whole(back) == whole(home)
+    later = home.fork()
+    assert back.advance(DAY // 2) == later.advance(DAY // 2) and whole(back) == whole(later)
+    assert_in_bounds(later)
+    if home.plan.devices and home.plan.rooms:
+        actions = [some_action(home, rng) for _ in range(3)]
+        check_world(HomeEnv(home, toolset="smh"), [action for action in actions if isinstance(action, dict)])

@@ -1,0 +1,113 @@
+"""Blueprints, trajectories and the command line, given files that went wrong: one message, code 2, nothing else."""
+
+import contextlib
+import io
+import json
+import sys
+from pathlib import Path
+from unittest import mock
+
+import pytest
+from draws import RANDOM, few
+from hypothesis import given
+from hypothesis import strategies as st
+from mutations import mutated, spoilt
+from pydantic import ValidationError
+from right_files import DEVICE_FILES, NUMBERS, assert_coherent, right_text
+
+from envs.documents import InputError
+from homerl import cli
+from homerl.blueprints.blueprint import Blueprint
+from homerl.episode import Episode
+from homerl.reverify import reverify_file
+from homerl.trajectory import JSON_COLUMNS
+
+pytestmark = pytest.mark.timeout(1800)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory) -> Path:
+    return tmp_path_factory.mktemp("malformed")
+
+
+def written(data: object) -> str:
+    """As JSON, as far as it can be said in it."""
+    try:
+        return json.dumps(data)
+    except ValueError:  # an integer of too many digits
+        return '{"cut'
+
+
+@few(60)
+@given(RANDOM)
+def test_a_wrong_blueprint_is_refused_or_can_be_played(rows, rng):
+    told = json.loads(rng.choice(rows)["blueprint"])
+    try:
+        episode = Episode.begin(Blueprint.model_validate(mutated(told, rng)))
+    except (InputError, ValidationError):
+        return
+    assert_coherent(episode.home, rng)
+    assert episode.progress <= 1 and episode.fork().open_intents() == episode.open_intents()
+
+
+@few(80)
+@given(RANDOM)
+def test_a_wrong_trajectory_is_refused_or_replayed(folder, rows, rng):
+    row = json.loads(json.dumps(rng.choice(rows[:10])))
+    name = rng.choice((None, "blueprint", *JSON_COLUMNS))
+    if name is None:
+        row = mutated(row, rng)
+    else:
+        row[name] = written(mutated(json.loads(row[name]), rng))
+    text = written(row).encode()
+    (folder / "rows.jsonl").write_bytes((spoilt(text, rng) if rng.random() < 0.25 else text) + b"\n")
+    try:
+        assert "all as recorded" in reverify_file(folder / "rows.jsonl")
+    except InputError as error:
+        assert error.where and error.remedy and len(str(error).splitlines()) <= 3
+
+
+def homerl(*arguments: str | Path) -> tuple[int, str]:
+    """The exit code and what stands on standard error; what goes to standard output can be written."""
+    out, err, code = io.StringIO(), io.StringIO(), 0
+    argv = mock.patch.object(sys, "argv", ["homerl", *map(str, arguments)])
+    with argv, contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+        try:
+            cli.main()
+        except SystemExit as exit:
+            code = exit.code or 0
+    out.getvalue().encode()
+    return code, err.getvalue()
+
+
+@few(20)
+@given(NUMBERS, st.booleans(), RANDOM)
+def test_the_command_line_says_in_one_message_what_is_wrong_with_a_home(folder, number, complete, rng):
+    path, right = folder / "home.json", right_text(number, complete)
+    wrong = spoilt(right.encode(), rng) if rng.random() < 0.5 else written(mutated(json.loads(right), rng)).encode()
+    path.write_bytes(wrong)
+    for command in (("check-home",), ("view", "home")):
+        code, said = homerl(*command, path)
+        assert code in (0, 2) and (code == 2) == bool(said) and len(said.splitlines()) <= 3
+        assert not said or (said.startswith("homerl: ") and "Traceback" not in said)
+
+
+@few(20, many=500)
+@given(st.sampled_from(DEVICE_FILES), RANDOM)
+def test_the_command_line_lists_what_is_wrong_with_devices(folder, text, rng):
+    (folder / "lamp.yaml").write_bytes(spoilt(text.encode(), rng))
+    code, said = homerl("check-devices", folder)
+    assert code in (0, 2) and not said
+
+
+def test_paths_may_hold_what_consoles_take_for_markup(tmp_path):
+    path = tmp_path / "[" / "b].json"
+    assert homerl("make-home", path) == (0, "") and homerl("check-home", path) == (0, "")
+
+
+def test_a_row_that_is_none_is_refused_by_its_line(folder):
+    for wrong in (b"[1]", b"\xff\xfe", b'{"id": ' + b"9" * 5000 + b"}", b"[" * 100_000, b"{}", b'{"id": "x"'):
+        (folder / "rows.jsonl").write_bytes(wrong)
+        with pytest.raises(InputError) as refused:
+            reverify_file(folder / "rows.jsonl")
+        assert refused.value.where.endswith("rows.jsonl:1")
