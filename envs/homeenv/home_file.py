@@ -298,10 +298,10 @@ def _resume(home: Home, record: HomeRecord) -> None:
         raise ValueError("the air of some rooms moves, and that of others does not")
     if moving:
         home.air = [
-            restored_air(a.since, a.start, a.goal, room.inputs(home.values), bias, room.shell, home.clock)
+            restored_air(a.since, a.start, a.goal, bias, room.shell, home.clock)
             for a, room, bias in zip(moving, home.plan.wiring.rooms, home.plan.bias)
         ]
-        home.stirred = True  # calls made since the clock last moved
+        home.stirred = True  # whether devices have changed since, the goals tell
 
 
 def _resolve(spid: str, spec: str | dict[str, Any], source: str) -> DeviceSpec:

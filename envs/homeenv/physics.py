@@ -193,14 +193,15 @@ TEMPERATURE, HUMIDITY, LIGHT = range(3)  # a room's quantities, in the order of 
 class Air(NamedTuple):
     """A room's air from `since` (s) until something changes: where it is then, and what it tends to.
 
-    `bias` is what the room's temperature and humidity have of their own, which weather and devices do not explain.
+    `devices` is what the goal was worked out from, None where that is not known; `bias` is what the room's temperature
+    and humidity have of their own, which weather and devices do not explain.
     """
 
     since: int
     temperature: float
     humidity: float
     goal: Outdoors
-    devices: Inputs
+    devices: Inputs | None
     bias: tuple[float, float]
     shell: Shell
 
@@ -249,19 +250,13 @@ def aim(shell: Shell, bias: tuple[float, float], outdoors: Outdoors, devices: In
 
 
 def restored_air(
-    since: int,
-    start: Sequence[float],
-    goal: Sequence[float],
-    devices: Inputs,
-    bias: tuple[float, float],
-    shell: Shell,
-    clock: int,
+    since: int, start: Sequence[float], goal: Sequence[float], bias: tuple[float, float], shell: Shell, clock: int
 ) -> Air:
     """The air of a room as a file tells it, or `ValueError` where none could have come to be."""
     within = [low <= value <= high for values in (start, goal) for value, (low, high) in zip(values, BOUNDS)]
     if not 0 <= since <= clock or not all(within):
         raise ValueError(f"a room's air since {since}, from {list(start)} to {list(goal)}, cannot be at {clock}")
-    return Air(since, *start, Outdoors(*goal), devices, bias, shell)
+    return Air(since, *start, Outdoors(*goal), None, bias, shell)
 
 
 def _bounded(value: float, low: float, high: float) -> float:
@@ -349,7 +344,8 @@ class Wiring:
             self.views += [View(base + i, index, i, plan.slots[base + i].type) for i in range(3)]
         for device in plan.devices:
             base, spec, room = plan.base[device.did], device.spec, rooms[device.room.id]
-            slots = {path: base + offset for path, (offset, a) in spec.attribute_index.items() if a.counts is None}
+            index = {path: base + offset for path, (offset, _) in spec.attribute_index.items()}
+            slots = {path: slot for path, slot in index.items() if spec.attribute_index[path][1].counts is None}
             if any(kind in CLIMATE or kind == "light" or prefix + "brightness" in slots for prefix, kind in spec.kinds):
                 inside[room].append((spec, slots))
             views = {path: View(slots[path], room, at, spec.attribute_index[path][1]) for path, at in reports(spec)}
@@ -357,9 +353,10 @@ class Wiring:
             self.views_of[device.did] = list(views.values())
             shown = {view.slot for view in views.values()}
             for path, counter in spec.counter_index.items():
-                reads = tuple(slot for offset in counter.reads if (slot := base + offset) in shown)
-                attribute = spec.attribute_index[path][1]
-                self.counters.append(Counter(base + counter.offset, base, attribute, counter.holds, reads))
+                reads = tuple(sorted({base + at for at in counter.reads} & shown))
+                self.counters.append(
+                    Counter(base + counter.offset, base, spec.attribute_index[path][1], counter.holds, reads)
+                )
         self.rooms = [
             RoomWiring(SHELLS.get(room.type, PLAIN_SHELL), plan.base[room.id], inside[index])
             for index, room in enumerate(plan.rooms)

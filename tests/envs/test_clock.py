@@ -1,6 +1,5 @@
 """Time: what a leap leaves is what its parts leave; rules act once, in order, at their second."""
 
-import io
 from dataclasses import replace
 from datetime import UTC, datetime
 
@@ -107,7 +106,7 @@ def test_a_condition_must_hold_without_a_break():
 
 
 def test_a_counter_counts_and_a_rule_sees_it_pass():
-    (spec,) = load_specs(read_yaml(io.StringIO(PRESENCE)))
+    (spec,) = load_specs(read_yaml(PRESENCE))
     room = {"temperature": 20.0, "humidity": 50.0, "brightness": 0.0}
     states = {"outdoors": room, "kitchen": room, "1": {"motion": True, "no_move_duration": 0}}
     home = Home.build([KITCHEN], [Device("1", "sensor", KITCHEN, spec)], states, 1000)
@@ -259,6 +258,16 @@ def test_what_the_agent_did_is_not_lost_on_the_air_when_a_rule_acts_elsewhere():
     assert home.get("living_room", "temperature") == quiet.get("living_room", "temperature") < 22
 
 
+@pytest.mark.parametrize("leaps", [[100], [1] * 100, [7, 93]])
+def test_the_light_that_a_rule_makes_is_seen_a_second_later(leaps):
+    home = HomeSampler.sample_test()
+    home.advance(5)
+    rule(home, delay=5)
+    rule(home, ['room("living_room").brightness < 100'], did="1003", service="turn_on")
+    start = home.clock
+    assert [(f.rule, f.clock - start) for seconds in leaps for f in home.advance(seconds)] == [("1", 5), ("2", 6)]
+
+
 def test_a_lamp_is_seen_a_second_later_however_far_the_clock_leaps():
     home = HomeSampler.sample_test()
     home.call("1001", "turn_off")
@@ -323,13 +332,3 @@ def test_nobody_waits_for_ever_and_no_time_is_left_to_chance():
     rule(home, ["time_cron = 0 8 * MAR THU"])
     soon = rule(home, delay=5.0)
     assert type(soon.at) is int and home_from_json(home_to_json(home)).state_key() == home.state_key()
-
-
-@pytest.mark.parametrize("leaps", [[100], [1] * 100, [7, 93]])
-def test_the_light_that_a_rule_makes_is_seen_a_second_later(leaps):
-    home = HomeSampler.sample_test()
-    home.advance(5)
-    rule(home, delay=5)
-    rule(home, ['room("living_room").brightness < 100'], did="1003", service="turn_on")
-    start = home.clock
-    assert [(f.rule, f.clock - start) for seconds in leaps for f in home.advance(seconds)] == [("1", 5), ("2", 6)]

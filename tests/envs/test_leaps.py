@@ -49,10 +49,11 @@ def restless(seed: int, posts: int = 3, rules: int = 7) -> Home:
     state = {"temperature": 20, "humidity": 50.0, "illuminance": 0.0, "seconds_of_warmth": 0}
     state |= {"state": "off", "brightness": rng.randint(1, 100), "noted": 0.0}
     states = {"outdoors": air} | dict.fromkeys(kinds, air) | {str(i): state for i in range(posts)}
-    devices = [Device(str(i), "post", kind, spec) for i, kind in enumerate(kinds)]
+    rooms = [Room(kind, kind, kind) for kind in kinds]
+    devices = [Device(str(i), "post", room, spec) for i, room in enumerate(rooms)]
     skies = [Outdoors(*(round(rng.uniform(*span), 1) for span in ((-5, 35), (20, 100), (0, 60000)))) for _ in range(30)]
     moments = [Moment(60 * i + rng.randrange(60), sky) for i, sky in enumerate(skies, 1)]
-    home = Home.build([Room(kind, kind) for kind in kinds], devices, states, 0, forecast=moments)
+    home = Home.build(rooms, devices, states, 0, forecast=moments)
     named = [f'room("{kind}").{path}' for kind in kinds for path in ("temperature", "humidity", "brightness")]
     named += [f"device({i}).{path}" for i in range(posts) for path in list(state)[:4]]
     middle = {"temperature": 18, "humidity": 50, "brightness": 150, "illuminance": 150, "seconds_of_warmth": 40}
