@@ -11,6 +11,7 @@ from pathlib import Path
 
 from envs.documents import InputError
 from homerl.recipe import Base, ModelSettings
+from homerl.users.serve import find_vllm
 
 
 def check_machine(recipe: Base, path: str) -> None:
@@ -33,14 +34,13 @@ def _gpus(recipe: Base) -> list[str]:
 
 
 def _packages(recipe: Base) -> list[str]:
-    needed = {"deepspeed": recipe.run in ("sft", "rlve", "flywheel") and recipe.parallel in ("zero2", "zero3")}
     user = getattr(recipe, "user", None)
-    needed["vllm"] = bool(user and user.serve)
-    return [
-        f"the package {name} is not installed (pip install 'homerl[gpu]')"
-        for name, wanted in needed.items()
-        if wanted and importlib.util.find_spec(name) is None
-    ]
+    deepspeed = recipe.run in ("sft", "rlve", "flywheel") and recipe.parallel in ("zero2", "zero3")
+    missing = {
+        "deepspeed": deepspeed and importlib.util.find_spec("deepspeed") is None,
+        "vllm": bool(user and user.serve) and find_vllm() is None,
+    }
+    return [f"the package {name} is not installed (pip install 'homerl[gpu]')" for name in missing if missing[name]]
 
 
 def _weights(recipe: Base) -> list[str]:
