@@ -127,6 +127,17 @@ def models(url: str) -> Sequence[str] | None:
         return None
 
 
+def answers(url: str) -> bool:
+    """Whether there is a server, if only one that wants a key."""
+    try:
+        with urllib.request.urlopen(f"{url}/models", timeout=5):
+            return True
+    except urllib.error.HTTPError:
+        return True
+    except (OSError, ValueError):
+        return False
+
+
 def wait_until_ready(url: str, server: subprocess.Popen | None, log: Path, seconds: float) -> None:
     """Return once `url` answers, showing what is waited for, or raise `InputError` with the reason."""
     begin, console = time.monotonic(), Console(stderr=True)

@@ -9,17 +9,22 @@ from person import content, obedient, wishes
 from scripted_server import Faults, ScriptedServer
 
 from homerl.agents.expert import Expert
+from homerl.agents.policy import TransformersEngine
+from homerl.bench.command import BenchRun, user_of
+from homerl.bench.runner import Pace, Players, Task, run_suite
 from homerl.blueprints.author import make_blueprint
 from homerl.chat import tool_call
 from homerl.episode import Episode, EpisodeLimits, Reply
 from homerl.play import listen, play
 from homerl.recipe import UserSettings
+from homerl.train.rollout import Player
 from homerl.trajectory import Outcome
 from homerl.users.faults import contradiction, leak, numbers, own_words
 from homerl.users.llm import LLMUser
 from homerl.users.make import llm_users, user_factory
 from homerl.users.manner import manner
 from homerl.users.prompt import overheard, prompt
+from rewards.composite import RewardWeights
 
 
 @pytest.fixture(autouse=True)
@@ -335,3 +340,45 @@ def test_an_agents_deeds_between_two_equal_utterances_make_them_no_repetition(bl
 
         messages = asyncio.run(talk())
     assert messages[-1]["content"] == messages[1]["content"]
+
+
+class Few:
+    """A suite of a few blueprints."""
+
+    def __init__(self, blueprints) -> None:
+        self.blueprints, self.identity = blueprints, "few"
+
+    def __len__(self) -> int:
+        return len(self.blueprints)
+
+    def __getitem__(self, index: int) -> Task:
+        return Task(self.blueprints[index], EpisodeLimits())
+
+
+def test_in_a_benchmark_one_that_strays_is_asked_again_with_another_seed(task, tmp_path):
+    seen: set[str] = set()
+
+    def person(request):
+        situation = request["messages"][1]["content"]
+        fresh = situation not in seen
+        seen.add(situation)
+        return content(say="call set_x", about=wishes(request)[0][0]) if fresh else obedient(request)
+
+    blueprints = [b for b in (make_blueprint(task, "train", seed) for seed in range(20)) if len(b.intents) == 1][:5]
+    with ScriptedServer(answer=person) as server:
+        make_user, name = user_of(BenchRun("few", "expert", tmp_path, user=server.url))
+        score = run_suite(Few(blueprints), Players(Expert, make_user, name), tmp_path, Pace(4, waves=False))
+    assert name == "scripted" and score["n"] == 5 and score["success"] == 1.0
+    assert len({request["seed"] for request in server.requests}) == len(server.requests) == 10
+
+
+def test_a_rollout_in_training_is_played_with_it(model, tokenizer, task):
+    engine = TransformersEngine(model, tokenizer, 12, 1.0)
+    limits = EpisodeLimits(turns=1, steps=2, steps_per_turn=2)
+    blueprints = [make_blueprint(task, "train", seed) for seed in range(4)]
+    with ScriptedServer(answer=obedient) as server, user_factory(settings(server, timeout=20, deadline=60)) as users:
+        player = Player(engine, tokenizer, users, limits, RewardWeights(), 4096)
+        rollouts = [rollout for _ in range(2) for rollout in player.play(blueprints, range(4))]
+        metrics = player.user_metrics()
+    assert all(rollout.trajectory.outcome.counts and rollout.trajectory.user == "llm:scripted" for rollout in rollouts)
+    assert metrics["user/utterances"] == metrics["user/requests"] == 8 and metrics["user/completion_tokens"] == 80

@@ -14,7 +14,8 @@ import yaml
 from scripted_server import ScriptedServer
 
 from envs.documents import InputError
-from homerl.recipe import ServeSettings, UserSettings
+from homerl.preflight import check_machine
+from homerl.recipe import RLVERecipe, ServeSettings, UserSettings
 from homerl.users.serve import ServerFailed, models, served, vllm_command
 
 HELPERS = Path(__file__).parents[1] / "helpers"
@@ -138,6 +139,19 @@ def test_without_vllm_it_says_what_to_install(tmp_path, port, monkeypatch):
     monkeypatch.setattr("sys.executable", str(tmp_path / "python"))
     with pytest.raises(InputError, match=r"homerl\[gpu\]"), served(settings(port), tmp_path / "log"):
         pass
+
+
+def test_a_run_whose_user_does_not_answer_is_refused_before_any_work(tmp_path, port):
+    user = {"kind": "llm", "model": "m", "url": [f"http://127.0.0.1:{port}/v1"]}
+    (tmp_path / "model").mkdir()
+    (tmp_path / "model" / "config.json").touch()
+    recipe = RLVERecipe.model_validate(RECIPE | {"cpu": True, "model": {"name": str(tmp_path / "model")}, "user": user})
+    with pytest.raises(InputError, match=f"{port}/v1 does not answer"):
+        check_machine(recipe, "r.yaml")
+    with ScriptedServer() as server:
+        check_machine(
+            recipe.model_copy(update={"user": settings(port).model_copy(update={"url": server.url, "serve": None})}), "r"
+        )
 
 
 def command(tmp_path: Path, port: int) -> subprocess.Popen:
