@@ -68,34 +68,40 @@ def _bare(text: str) -> str:
 
 
 def contradiction(text: str, own: str, episode: Episode, intents: Sequence[Intent], words: Manner) -> str | None:
-    """A device, a number or the contrary of what is wished."""
+    """A device, a number or the contrary of what is wished. Who objects may name what was brought up, and who corrects
+    himself may name what he takes back."""
+    home, told, said = episode.home, told_numbers(own, intents, words), numbers(text, words)
+    if not _says(words.objects, text):
+        return _foreign_device(text, own, home, intents) or _least(said - told) or _contrary(text, own, intents, words)
     heard = "\n".join(m.get("content") or "" for m in episode.messages if m["role"] == "assistant")
-    objects = _says(words.objects, text)
-    checks = (
-        (_foreign_device(text, own, episode.home, intents), lambda device: _has(device, heard)),
-        (_foreign_number(text, own, intents, words), lambda number: float(number) in numbers(heard, words)),
-        (_contrary(text, own, words), lambda word: True),
-    )
-    return next((found for found, brought_up in checks if found and not (objects and brought_up(found))), None)
+    named = any(_has(name, own) for name in mentions(text, home))
+    device = None if named else _foreign_device(text, f"{own}\n{heard}", home, intents)
+    return device or (None if said & told else _least(said - told - numbers(heard, words)))
+
+
+def told_numbers(own: str, intents: Sequence[Intent], words: Manner) -> set[float]:
+    """Numbers that the person knows of."""
+    return numbers(own, words) | {value for intent in intents for value in _values(intent)}
+
+
+def _least(found: set[float]) -> str | None:
+    return f"{min(found):g}" if found else None
 
 
 def _foreign_device(text: str, own: str, home: Home, intents: Sequence[Intent]) -> str | None:
-    """A device's name that stands for none of one's own devices, nor for another of their kind without its room."""
+    """A device's name that stands for none of one's own devices, nor for another of their kind without its room; or
+    one's own device's name with another room."""
     dids = {did for intent in intents for did in (*intent.devices, *(did for did, _ in intent.reads))}
     mine = [device for device in home.plan.devices if device.did in dids]
     for name in mentions(text, home) if mine else ():
-        meant = _meant(name, text, home)
-        if not _has(name, own) and not any(_may_be(device, own_device, text) for device in meant for own_device in mine):
+        called = [device for device in home.plan.devices if device.name == name]
+        here = [device for device in called if _has(device.room.name, text)]
+        if _has(name, own):
+            if here and not any(_has(device.room.name, own) for device in here):
+                return name
+        elif not any(_may_be(device, own_device, text) for device in here or called for own_device in mine):
             return name
-        if _has(name, own) and not any(_has(device.room.name, own) for device in meant):
-            return f"{meant[0].room.name} {name}"
     return None
-
-
-def _meant(name: str, text: str, home: Home) -> list[Device]:
-    """Devices of this name: those whose room is named too, all of them if none is."""
-    called = [device for device in home.plan.devices if device.name == name]
-    return [device for device in called if _has(device.room.name, text)] or called
 
 
 def _may_be(device: Device, mine: Device, text: str) -> bool:
@@ -119,12 +125,6 @@ def about(text: str, home: Home, intents: Sequence[Intent]) -> Intent | None:
     return found[0] if len(found) == 1 else None
 
 
-def _foreign_number(text: str, own: str, intents: Sequence[Intent], words: Manner) -> str | None:
-    """A number that the person was not told."""
-    told = numbers(own, words) | {value for intent in intents for value in _values(intent)}
-    return next((f"{value:g}" for value in sorted(numbers(text, words) - told)), None)
-
-
 def _values(intent: Intent) -> Iterable[float]:
     """Numbers of the intent's plan, conditions and automation."""
     calls = (*intent.plan, *(intent.automation.actions if intent.automation else ()))
@@ -139,8 +139,10 @@ def numbers(text: str, words: Manner) -> set[float]:
     return {abs(float(found)) for found in digits} | {values[found.lower()] for found in pattern.findall(text)}
 
 
-def _contrary(text: str, own: str, words: Manner) -> str | None:
-    """One side of a pair of opposites, where the person wants the other and does not say so."""
+def _contrary(text: str, own: str, intents: Sequence[Intent], words: Manner) -> str | None:
+    """One side of a pair of opposites, where the person wants the other of the only device and does not say so."""
+    if len({did for intent in intents for did in intent.devices}) > 1:
+        return None
     for pair in words.opposites:
         for said, wanted in (pair, pair[::-1]):
             found = re.search(said, text, re.I)

@@ -196,8 +196,25 @@ def test_what_the_assistant_brought_up_may_be_objected_to_but_not_agreed_with(bl
     assert faults("no, I said 94", episode, episode.open_intents()) == "94"
 
 
+def test_who_corrects_himself_may_name_what_he_takes_back(task):
+    blueprint = next(
+        b for b in (make_blueprint(task, "train", s) for s in range(99)) if re.search(r"\d\d", b.intents[0].clarification)
+    )
+    episode, (intent, *_) = Episode.begin(blueprint), blueprint.intents
+    number = re.search(r"\d\d+", intent.clarification)[0]
+    assert not faults(f"make it 987, no, {number}", episode, [intent]) and faults("make it 987, no, 986", episode, [intent])
+    device = next(d for d in episode.home.plan.devices if d.did not in intent.devices)
+    mine = episode.home.plan.by_did[intent.devices[0]]
+    assert not faults(f"the {device.room.name} {device.name} sorry the {mine.room.name} {mine.name}", episode, [intent])
+
+
 def test_the_contrary_of_a_wish_is_a_contradiction(blueprint):
-    intent = blueprint.intents[0].model_copy(update={"clarification": "turn on the lamp", "queries": ("turn on the lamp",)})
+    wish = {
+        "clarification": "turn on the lamp",
+        "queries": ("turn on the lamp",),
+        "devices": blueprint.intents[0].devices[:1],
+    }
+    intent = blueprint.intents[0].model_copy(update=wish)
     episode = Episode.begin(blueprint)
     assert faults("please turn it off", episode, [intent]) and not faults("turn it on", episode, [intent])
     assert not faults("it is still off, turn it on", episode, [intent])
