@@ -15,7 +15,7 @@ from homerl.blueprints.blueprint import Blueprint, Intent
 from homerl.episode import Episode
 from homerl.users.manner import Manner, manner
 
-CODE = re.compile(r"`|==|!=|=>|[{}]|\b\w+\([^)\s]*\)|\b[a-z]+(?:_[a-z0-9]+)+\b", re.I)
+CODE = re.compile(r"`|==|!=|=>|[{}]|\b\w+\([^)\s]*\)|\b[a-z]+(?:_[a-z0-9]+)+\b", re.I | re.A)
 DIGITS = re.compile(r"(?<![\w.:])\d+(?:\.\d+)?(?!\d|:\d|[.]\d|\s?[ap]\.?m\b|st\b|nd\b|rd\b|th\b)", re.I | re.A)
 THOUSANDS = re.compile(r"(?<=\d),(?=\d{3})")
 
@@ -41,7 +41,7 @@ def own_words(blueprint: Blueprint, intents: Sequence[Intent]) -> str:
 
 def leak(text: str, own: str, home: Home, words: Manner) -> str | None:
     """An id, code, a parameter's name, or a word about being a simulator; not if one's own wish has it."""
-    ids = (word for word in re.findall(r"\w+", text) if word in home.plan.by_did)
+    ids = (word for word in re.findall(r"\w+", text, re.A) if word in home.plan.by_did)
     code = (found[0] for found in CODE.finditer(text))
     dotted = (path for path in _paths(home) if path in text)
     role = (found[0] for pattern in words.out_of_role for found in re.finditer(pattern, text, re.I))
