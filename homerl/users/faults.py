@@ -14,6 +14,7 @@ from envs.homeenv.home import Device, Home
 from homerl.blueprints.blueprint import Blueprint, Intent
 from homerl.episode import Episode
 from homerl.users.manner import Manner, manner
+from homerl.users.prompt import overheard
 
 CODE = re.compile(r"`|==|!=|=>|[{}]|\b\w+\([^)\s]*\)|\b[a-z]+(?:_[a-z0-9]+)+\b", re.I | re.A)
 DIGITS = re.compile(r"(?<![\w.:])\d+(?:\.\d+)?(?!\d|:\d|[.]\d|\s?[ap]\.?m\b|st\b|nd\b|rd\b|th\b)", re.I | re.A)
@@ -73,7 +74,7 @@ def contradiction(text: str, own: str, episode: Episode, intents: Sequence[Inten
     home, told, said = episode.home, told_numbers(own, intents, words), numbers(text, words)
     if not _says(words.objects, text):
         return _foreign_device(text, own, home, intents) or _least(said - told) or _contrary(text, own, intents, words)
-    heard = "\n".join(m.get("content") or "" for m in episode.messages if m["role"] == "assistant")
+    heard = overheard("\n".join(m["content"] or "" for m in episode.messages if m["role"] == "assistant"), home)
     named = any(_has(name, own) for name in mentions(text, home))
     device = None if named else _foreign_device(text, f"{own}\n{heard}", home, intents)
     return device or (None if said & told else _least(said - told - numbers(heard, words)))
