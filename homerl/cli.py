@@ -221,8 +221,8 @@ def serve_user_command(context: typer.Context, recipe: str) -> None:
 def audit_user_command(
     context: typer.Context,
     recipe: str,
-    blueprints: Annotated[int, typer.Option(help="how many to play")] = 100,
-    at_once: Annotated[int, typer.Option(help="episodes played side by side")] = 16,
+    blueprints: Annotated[int, typer.Option(min=1, help="how many to play")] = 100,
+    at_once: Annotated[int, typer.Option(min=1, help="episodes played side by side")] = 16,
     out: Annotated[Path | None, typer.Option(help="the JSON; audit_user.json in the recipe's folder if left out")] = None,
 ) -> None:
     """Play blueprints with the recipe's user and the scripted expert; fail where the user is worse than allowed."""

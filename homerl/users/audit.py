@@ -11,7 +11,7 @@ import json
 import re
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from statistics import mean, median
 from typing import Any
@@ -180,7 +180,7 @@ def judged(audit: Audit, allowed: AuditSettings) -> Audit:
         found.append(f"end well: {audit.success:.1%}, under {allowed.success:.1%}")
     if (p90 := audit.length.get("p90", 0)) > allowed.words:
         found.append(f"words: nine in ten up to {p90:g}, over {allowed.words}")
-    return Audit(**{**vars(audit), "breaches": tuple(found)})
+    return replace(audit, breaches=tuple(found))
 
 
 def _pairs(data: dict[str, Any]) -> str:

@@ -14,8 +14,9 @@ from envs.homeenv.home import Device, Home
 from homerl.blueprints.blueprint import Blueprint, Intent
 from homerl.episode import Episode
 from homerl.users.manner import Manner, manner
+from homerl.users.prompt import overheard
 
-CODE = re.compile(r"`|==|!=|=>|[{}]|\b\w+\([^)\s]*\)|\b[a-z]+(?:_[a-z0-9]+)+\b", re.I)
+CODE = re.compile(r"`|==|!=|=>|[{}]|\b\w+\([^)\s]*\)|\b[a-z]+(?:_[a-z0-9]+)+\b", re.I | re.A)
 DIGITS = re.compile(r"(?<![\w.:])\d+(?:\.\d+)?(?!\d|:\d|[.]\d|\s?[ap]\.?m\b|st\b|nd\b|rd\b|th\b)", re.I | re.A)
 THOUSANDS = re.compile(r"(?<=\d),(?=\d{3})")
 
@@ -41,7 +42,7 @@ def own_words(blueprint: Blueprint, intents: Sequence[Intent]) -> str:
 
 def leak(text: str, own: str, home: Home, words: Manner) -> str | None:
     """An id, code, a parameter's name, or a word about being a simulator; not if one's own wish has it."""
-    ids = (word for word in re.findall(r"\w+", text) if word in home.plan.by_did)
+    ids = (word for word in re.findall(r"\w+", text, re.A) if word in home.plan.by_did)
     code = (found[0] for found in CODE.finditer(text))
     dotted = (path for path in _paths(home) if path in text)
     role = (found[0] for pattern in words.out_of_role for found in re.finditer(pattern, text, re.I))
@@ -73,7 +74,7 @@ def contradiction(text: str, own: str, episode: Episode, intents: Sequence[Inten
     home, told, said = episode.home, told_numbers(own, intents, words), numbers(text, words)
     if not _says(words.objects, text):
         return _foreign_device(text, own, home, intents) or _least(said - told) or _contrary(text, own, intents, words)
-    heard = "\n".join(m.get("content") or "" for m in episode.messages if m["role"] == "assistant")
+    heard = overheard("\n".join(m["content"] or "" for m in episode.messages if m["role"] == "assistant"), home)
     named = any(_has(name, own) for name in mentions(text, home))
     device = None if named else _foreign_device(text, f"{own}\n{heard}", home, intents)
     return device or (None if said & told else _least(said - told - numbers(heard, words)))

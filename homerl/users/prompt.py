@@ -79,7 +79,7 @@ def dialogue(episode: Episode, words: Manner) -> str:
 def overheard(text: str, home: Home) -> str:
     """An agent's words with every device by its everyday name."""
     named = {did: f"{device.room.name} {device.name}" for did, device in home.plan.by_did.items()}
-    return re.sub(r"\w+", lambda found: named.get(found[0], found[0]), text)
+    return re.sub(r"\w+", lambda found: named.get(found[0], found[0]), text, flags=re.A)
 
 
 def schema(intents: Sequence[Intent]) -> dict[str, Any]:

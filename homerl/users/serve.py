@@ -66,13 +66,13 @@ def served(settings: UserSettings, log: Path = Path("user_server.log")) -> Itera
 
 
 @contextmanager
-def running(serve: ServeSettings, model: str, log: Path) -> Iterator[str]:
+def running(serve: ServeSettings, model: str, log: Path) -> Iterator[subprocess.Popen]:
     """A server of our own, once it answers, under the name `model`."""
     with stoppable():
         server = start(serve, model, log)
         try:
             wait_until_ready(address(serve), server, log, serve.start_seconds)
-            yield address(serve)
+            yield server
         finally:
             stop(server)
 
@@ -192,12 +192,10 @@ def serve_user(settings: UserSettings, log: Path, say: Callable[[str], None]) ->
     if settings.serve is None:
         where = ", ".join(settings.urls) or "no endpoint: the user is scripted"
         raise InputError(f"the recipe serves no user ({where})", "user.serve", "write `user: {kind: llm, serve: {...}}`")
-    model = settings.model or settings.serve.model
-    with running(settings.serve, model, log) as url:
+    model, url = settings.model or settings.serve.model, address(settings.serve)
+    with running(settings.serve, model, log) as server:
         say(f"{model} answers at {url}; its log is {log}")
         say(f"elsewhere: --user.serve null --user.url {url} --user.model {model}")
         with suppress(KeyboardInterrupt):
-            while models(url) is not None:
-                time.sleep(POLL)
-            raise ServerFailed("the user server stopped answering", log)
+            raise ServerFailed(f"the user server ended with code {server.wait()}", log)
     say("stopped")

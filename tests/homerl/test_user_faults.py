@@ -1,0 +1,109 @@
+"""What a user's words are blamed for, by rule: leaks, foreign devices and numbers, the contrary of a wish."""
+
+import re
+
+import pytest
+
+from homerl.blueprints.author import BlueprintRecipe, make_blueprint
+from homerl.episode import Episode, Reply
+from homerl.users.faults import contradiction, fault_of, leak, numbers, own_words
+from homerl.users.manner import manner
+
+
+@pytest.fixture
+def blueprint(task):
+    return make_blueprint(task, "train", 3)
+
+
+def test_another_device_or_value_is_a_contradiction(task):
+    found = 0
+    for seed in range(60):
+        blueprint = make_blueprint(task, "train", seed)
+        episode = Episode.begin(blueprint)
+        first, spared = blueprint.intents[0], [d for d in episode.home.plan.devices if d.did not in blueprint.devices]
+        assert not faults(first.clarification, episode, [first])
+        for device in spared:
+            if device.spec.category not in {episode.home.plan.by_did[d].spec.category for d in first.devices}:
+                assert faults(f"turn on the {device.room.name} {device.name}", episode, [first])
+                found += 1
+        if number := re.search(r"\b\d{2,}\b", first.clarification):
+            wrong = first.clarification.replace(number[0], str(int(number[0]) + 7))
+            assert faults(wrong, episode, [first]) == str(int(number[0]) + 7)
+            found += 1
+    assert found > 20
+
+
+def faults(text, episode, intents):
+    own = own_words(episode.blueprint, [i.model_copy(update={"queries": (i.clarification,)}) for i in intents])
+    return contradiction(text, own, episode, intents, manner("en"))
+
+
+def test_what_the_assistant_brought_up_may_be_objected_to_but_not_agreed_with(blueprint):
+    episode = Episode.begin(blueprint)
+    episode.hear("hello", 1)
+    episode.act(Reply({"role": "assistant", "content": "I have set it to 93."}))
+    assert faults("yes, 93 is right", episode, episode.open_intents()) == "93"
+    assert not faults("no, I did not say 93", episode, episode.open_intents())
+    assert faults("no, I said 94", episode, episode.open_intents()) == "94"
+
+
+def test_who_corrects_himself_may_name_what_he_takes_back(task):
+    blueprint = next(
+        b for b in (make_blueprint(task, "train", s) for s in range(99)) if re.search(r"\d\d", b.intents[0].clarification)
+    )
+    episode, (intent, *_) = Episode.begin(blueprint), blueprint.intents
+    number = re.search(r"\d\d+", intent.clarification)[0]
+    assert not faults(f"make it 987, no, {number}", episode, [intent]) and faults("make it 987, no, 986", episode, [intent])
+    device = next(d for d in episode.home.plan.devices if d.did not in intent.devices)
+    mine = episode.home.plan.by_did[intent.devices[0]]
+    assert not faults(f"the {device.room.name} {device.name} sorry the {mine.room.name} {mine.name}", episode, [intent])
+
+
+def test_the_contrary_of_a_wish_is_a_contradiction(blueprint):
+    wish = {
+        "clarification": "turn on the lamp",
+        "queries": ("turn on the lamp",),
+        "devices": blueprint.intents[0].devices[:1],
+    }
+    intent = blueprint.intents[0].model_copy(update=wish)
+    episode = Episode.begin(blueprint)
+    assert faults("please turn it off", episode, [intent]) and not faults("turn it on", episode, [intent])
+    assert not faults("it is still off, turn it on", episode, [intent])
+
+
+def test_ones_own_words_are_no_leak(blueprint):
+    home = Episode.begin(blueprint).home
+    assert leak("play simulation radio", "play simulation radio", home, manner("en")) is None
+
+
+@pytest.mark.parametrize(
+    ("text", "language", "found"),
+    [
+        ("set it to 45 percent", "en", {45}), ("twenty-five degrees", "en", {25}), ("fifty please", "en", {50}),
+        ("that one, the 2nd", "en", set()), ("at 19:30", "en", set()), ("1,500 kelvin", "en", {1500}),
+        ("one hundred and twenty", "en", set()), ("调到二十五度", "zh", {25}), ("百分之五十", "zh", {50}),
+        ("十分亮", "zh", set()), ("二楼的灯", "zh", set()), ("一百二十", "zh", set()),
+    ],
+)  # fmt: skip
+def test_numbers_are_read_in_digits_and_words(text, language, found):
+    assert numbers(text, manner(language)) == found
+
+
+def test_no_way_of_saying_a_wish_is_charged_and_every_other_wish_is():
+    recipe = BlueprintRecipe.model_validate({"home": {"devices": (6, 20)}, "intents": (2, 3)})
+    charged = {True: [], False: []}
+    for seed in range(40):
+        episode = Episode.begin(make_blueprint(recipe, "train", seed))
+        intents = episode.blueprint.intents
+        for intent in intents:
+            assert not any(fault_of(query, episode, intents) for query in intent.queries)
+            for other in intents:
+                charged[other is intent] += [bool(faults(query, episode, [intent])) for query in other.queries]
+    assert sum(charged[True]) <= 0.01 * len(charged[True]) and sum(charged[False]) >= 0.9 * len(charged[False])
+
+
+@pytest.mark.parametrize("text", ["把1001打开", "把set_brightness设为20", "调用device(灯)"])
+def test_leaks_are_found_between_chinese_characters(text, task):
+    episode = Episode.begin(make_blueprint(task, "train", 3))
+    text = text.replace("1001", episode.home.plan.devices[0].did)
+    assert leak(text, "", episode.home, manner("zh"))
