@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING, Any
 
 from envs.homeenv.audit import Refused
 from envs.homeenv.physics import Air, Moment, Outdoors, Wiring, bias_of
-from envs.homeenv.spec import CompiledService, DeviceSpec
+from envs.homeenv.service import CompiledService
+from envs.homeenv.spec import DeviceSpec
 from envs.homeenv.types import ValueType, shown
 
 if TYPE_CHECKING:

@@ -22,7 +22,8 @@ from functools import lru_cache
 from math import ceil, exp, inf, log
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from envs.homeenv.spec import DeviceSpec, Scope
+from envs.homeenv.service import Scope
+from envs.homeenv.spec import DeviceSpec
 from envs.homeenv.types import LARGEST, NUMBERS, ValueType
 
 if TYPE_CHECKING:

@@ -8,23 +8,22 @@ over them. Both use the closed grammar of `expressions.py`.
 
 from __future__ import annotations
 
-import ast
 import hashlib
 import json
 import keyword
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, TextIO
+from typing import Any, Literal, TextIO
 
 from pydantic import Field, ValidationError, model_validator
 
 from envs.documents import Document, InputError, read_yaml, validate
 from envs.explain import Problems
 from envs.homeenv.audit import Refused
-from envs.homeenv.expressions import Closure, ExpressionError, attributes_in, compile_expression, parse, path_of
-from envs.homeenv.types import Model, ValueType, shown
+from envs.homeenv.expressions import ExpressionError
+from envs.homeenv.service import CompiledCounter, CompiledService, ServiceError, compile_counter, compile_service
+from envs.homeenv.types import Model, ValueType
 
 PART_KINDS = {"light": "light", "heater": "heater", "ac": "air_conditioner", "floor_heating": "heater", "dryer": "dryer"}
 SHIPPED = Path(__file__).resolve().parent / "catalogue"
@@ -98,7 +97,7 @@ class Component(Model):
 
     def compiled(self) -> Iterator[CompiledService]:
         """The part's own services, compiled against its own attributes."""
-        return (_compile_service(service, self.attributes) for service in self.services)
+        return (compile_service(service, self.attributes) for service in self.services)
 
     def _problems(self) -> Iterator[Found]:
         """What the fields, each for itself, do not show."""
@@ -106,12 +105,12 @@ class Component(Model):
         for i, service in enumerate(self.services):
             yield from (((("services", i, *key), what)) for key, what in _unusable(arguments=service.arguments))
             try:
-                _compile_service(service, self.attributes)
+                compile_service(service, self.attributes)
             except ServiceError as error:
                 yield ("services", i, error.key), f"service '{service.name}': {error}"
         for i, attribute in enumerate(self.attributes):
             try:
-                _compile_counter(attribute, self.attributes)
+                compile_counter(attribute, self.attributes)
             except ExpressionError as error:
                 yield ("attributes", i, "counts"), f"attribute '{attribute.name}': {error}"
 
@@ -175,7 +174,7 @@ class DeviceSpec(Component):
         offset = 0
         for prefix, part in self.parts():
             for service in part.services:
-                index[prefix + service.name] = _compile_service(service, part.attributes, offset)
+                index[prefix + service.name] = compile_service(service, part.attributes, offset)
             offset += len(part.attributes)
         return index
 
@@ -186,7 +185,7 @@ class DeviceSpec(Component):
         offset = 0
         for prefix, part in self.parts():
             for at, attribute in enumerate(part.attributes):
-                if (counted := _compile_counter(attribute, part.attributes, offset)) is not None:
+                if (counted := compile_counter(attribute, part.attributes, offset)) is not None:
                     index[prefix + attribute.name] = CompiledCounter(offset + at, *counted)
             offset += len(part.attributes)
         return index
@@ -203,76 +202,6 @@ class DeviceSpec(Component):
         return lone_device(self, seed)
 
 
-class Scope(NamedTuple):
-    """What service code sees: the flat values, where the device's part begins, the bound arguments."""
-
-    values: list
-    base: int
-    arguments: Mapping[str, Any]
-
-
-@dataclass(frozen=True)
-class CompiledCounter:
-    """An attribute that counts, at its offset: what must hold for it to grow, and the offsets that this looks at."""
-
-    offset: int
-    holds: Closure
-    reads: tuple[int, ...]
-
-
-@dataclass(frozen=True)
-class CompiledService:
-    """A service ready to run. `writes` are (offset, attribute, closure) in the order of the code, `reads` the
-    (name, offset) of the attributes that the precondition looks at."""
-
-    service: Service
-    writes: tuple[tuple[int, Attribute, Closure], ...]
-    requires: Callable[[Scope], bool] | None = None
-    reads: tuple[tuple[str, int], ...] = ()
-
-    def bind(self, args: tuple, kwargs: Mapping[str, Any]) -> dict[str, Any]:
-        """Canonical arguments by name, or `Refused`."""
-        declared = self.service.arguments
-        if len(args) > len(declared):
-            raise Refused("unknown_argument", f"{self.service.signature()} takes {len(declared)} arguments")
-        given = dict(zip((a.name for a in declared), args))
-        for name, value in kwargs.items():
-            if name in given or all(name != a.name for a in declared):
-                raise Refused("unknown_argument", f"{self.service.signature()} takes no further argument {shown(name)}")
-            given[name] = value
-        if missing := [repr(a.name) for a in declared if a.required and a.name not in given]:
-            raise Refused("missing_argument", f"{self.service.signature()} needs {' and '.join(missing)}")
-        bound = {}
-        for argument in declared:
-            if argument.name in given:
-                bound[argument.name] = argument.check(given[argument.name], argument.name)
-            elif argument.default is not None:
-                bound[argument.name] = argument.check(argument.default, argument.name)
-            else:
-                bound[argument.name] = None
-        return bound
-
-    def updates(self, values: list, base: int, arguments: Mapping[str, Any]) -> list[tuple[int, Any]]:
-        """(slot, canonical value) for every write, in order; each sees those before it, and `values` sees none."""
-        scope = Scope(values.copy(), base, arguments)
-        updates = []
-        try:
-            if self.requires is not None and not self.requires(scope):
-                raise Refused("precondition", self._unmet(scope))
-            for offset, attribute, closure in self.writes:
-                value = scope.values[base + offset] = attribute.check(closure(scope), attribute.name)
-                updates.append((base + offset, value))
-        except (ArithmeticError, TypeError, ValueError) as error:
-            raise Refused("out_of_range", f"{self.service.name} cannot be worked out: {error}") from None
-        return updates
-
-    def _unmet(self, scope: Scope) -> str:
-        """What the precondition needs and what is the case: `set_speed needs state == "on"; now state is "off"`."""
-        now = [f"{name} is {json.dumps(scope.values[scope.base + offset])}" for name, offset in self.reads]
-        needs = f"{self.service.name} needs {self.service.requires.strip().replace('self.', '')}"
-        return f"{needs}; now {', '.join(now)}" if now else needs
-
-
 def _unusable(**lists: tuple[Attribute | Argument | Service | Component, ...]) -> Iterator[Found]:
     """Names that agents' code cannot say, or that would mean two things."""
     seen: set[str] = set()
@@ -284,72 +213,6 @@ def _unusable(**lists: tuple[Attribute | Argument | Service | Component, ...]) -
             if name in seen:
                 yield (key, i, "name"), f"{kind} '{name}': its name is used twice"
             seen.add(name)
-
-
-class ServiceError(ValueError):
-    """A service's `code` or `requires` (the `key`) that does not compile."""
-
-    def __init__(self, key: str, error: ExpressionError) -> None:
-        self.key = key
-        super().__init__(str(error))
-
-
-def _compile_counter(
-    attribute: Attribute, attributes: tuple[Attribute, ...], offset: int = 0
-) -> tuple[Closure, tuple[int, ...]] | None:
-    """What an attribute counts, if it counts, and the offsets that it reads; or `ExpressionError`."""
-    if attribute.counts is None:
-        return None
-    offsets = {a.name: (offset + i, a) for i, a in enumerate(attributes)}
-    tree = parse(attribute.counts).body
-    counted = compile_expression(tree, _resolver(offsets, frozenset()))
-    reads = [offsets[name] for name in attributes_in(tree)]
-    if any(read.counts is not None for _, read in reads):
-        raise ExpressionError("what is counted must not count itself", tree)
-    return counted, tuple(at for at, _ in reads)
-
-
-def _resolver(offsets: Mapping[str, tuple[int, Attribute]], arguments: frozenset[str]) -> Callable:
-    """Names of arguments and attributes of `self`, as closures over a `Scope`."""
-
-    def resolve(node: ast.expr) -> Closure | None:
-        root, names = path_of(node)
-        if isinstance(node, ast.Name) and node.id in arguments:
-            return lambda scope, name=node.id: scope.arguments[name]
-        if isinstance(root, ast.Name) and root.id == "self" and len(names) == 1:
-            if names[0] not in offsets:
-                raise ExpressionError(f"self has no attribute '{names[0]}'", node)
-            return lambda scope, at=offsets[names[0]][0]: scope.values[scope.base + at]
-        return None
-
-    return resolve
-
-
-def _compile_service(service: Service, attributes: tuple[Attribute, ...], offset: int = 0) -> CompiledService:
-    """Compile code and precondition, or raise `ServiceError`."""
-    offsets = {a.name: (offset + i, a) for i, a in enumerate(attributes)}
-    resolve = _resolver(offsets, frozenset(a.name for a in service.arguments))
-    key = "code"
-    try:
-        tree = parse(service.code, "exec")
-        writes = tuple(_write(statement, offsets, resolve) for statement in tree.body)
-        if not service.requires:
-            return CompiledService(service, writes)
-        key, condition = "requires", parse(service.requires)
-        requires = compile_expression(condition.body, resolve)
-    except ExpressionError as error:
-        raise ServiceError(key, error) from None
-    reads = tuple((name, offsets[name][0]) for name in attributes_in(condition))
-    return CompiledService(service, writes, requires, reads)
-
-
-def _write(statement: ast.stmt, offsets: Mapping, resolve: Callable) -> tuple[int, Attribute, Closure]:
-    if not (isinstance(statement, ast.Assign) and len(statement.targets) == 1):
-        raise ExpressionError(f"'{ast.unparse(statement)}' is not an assignment to an attribute of self", statement)
-    root, names = path_of(statement.targets[0])
-    if not (isinstance(root, ast.Name) and root.id == "self" and len(names) == 1 and names[0] in offsets):
-        raise ExpressionError(f"'{ast.unparse(statement.targets[0])}' is not an attribute of self", statement)
-    return (*offsets[names[0]], compile_expression(statement.value, resolve))
 
 
 class Entity:

@@ -15,7 +15,7 @@ from typing import Any
 
 from envs.homeenv.audit import Refused
 from envs.homeenv.home import Device, Home
-from envs.homeenv.spec import CompiledService
+from envs.homeenv.service import CompiledService
 from envs.homeenv.types import ValueType
 from homerl.blueprints.blueprint import Call
 from homerl.language.meaning import Act, Target

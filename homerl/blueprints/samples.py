@@ -17,7 +17,7 @@ from typing import Any
 from envs.homeenv.audit import Refused
 from envs.homeenv.conditions import Condition
 from envs.homeenv.home import Home
-from envs.homeenv.spec import Scope
+from envs.homeenv.service import Scope
 from envs.homeenv.types import ValueType
 
 MOST = 1500  # states; of more combinations so many are drawn

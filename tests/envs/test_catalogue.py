@@ -7,7 +7,8 @@ import pytest
 
 from envs.homeenv.audit import Refused
 from envs.homeenv.home import OUTDOORS, ROOM_STATE, Device, Home, Room
-from envs.homeenv.spec import Catalogue, CompiledService, DeviceSpec
+from envs.homeenv.service import CompiledService
+from envs.homeenv.spec import Catalogue, DeviceSpec
 
 SPECS = list(Catalogue.shipped().values())
 NAMES = [spec.name for spec in SPECS]

@@ -22,7 +22,8 @@ from envs.homeenv.clock import settle
 from envs.homeenv.home import OUTDOORS, ROOM_STATE, Device, Home, Room
 from envs.homeenv.physics import SHELLS, Moment, Outdoors
 from envs.homeenv.sandbox import Limits
-from envs.homeenv.spec import Catalogue, CompiledService, DeviceSpec, Entity
+from envs.homeenv.service import CompiledService
+from envs.homeenv.spec import Catalogue, DeviceSpec, Entity
 from envs.homeenv.toolsets import TOOLSETS
 from envs.homemaker.make import HomeRecipe, make_home
 

@@ -1,0 +1,156 @@
+"""Service code ready to run: assignments to attributes of `self`, preconditions, counters.
+
+Invariants: what compiles can be called; a call's values are canonical, or it is `Refused`; code sees the flat values
+of its device, the writes before it and its arguments, and nothing else.
+"""
+
+from __future__ import annotations
+
+import ast
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from envs.homeenv.audit import Refused
+from envs.homeenv.expressions import Closure, ExpressionError, attributes_in, compile_expression, parse, path_of
+from envs.homeenv.types import shown
+
+if TYPE_CHECKING:
+    from envs.homeenv.spec import Attribute, Service
+
+
+class Scope(NamedTuple):
+    """What service code sees: the flat values, where the device's part begins, the bound arguments."""
+
+    values: list
+    base: int
+    arguments: Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class CompiledCounter:
+    """An attribute that counts, at its offset: what must hold for it to grow, and the offsets that this looks at."""
+
+    offset: int
+    holds: Closure
+    reads: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class CompiledService:
+    """A service ready to run. `writes` are (offset, attribute, closure) in the order of the code, `reads` the
+    (name, offset) of the attributes that the precondition looks at."""
+
+    service: Service
+    writes: tuple[tuple[int, Attribute, Closure], ...]
+    requires: Callable[[Scope], bool] | None = None
+    reads: tuple[tuple[str, int], ...] = ()
+
+    def bind(self, args: tuple, kwargs: Mapping[str, Any]) -> dict[str, Any]:
+        """Canonical arguments by name, or `Refused`."""
+        declared = self.service.arguments
+        if len(args) > len(declared):
+            raise Refused("unknown_argument", f"{self.service.signature()} takes {len(declared)} arguments")
+        given = dict(zip((a.name for a in declared), args))
+        for name, value in kwargs.items():
+            if name in given or all(name != a.name for a in declared):
+                raise Refused("unknown_argument", f"{self.service.signature()} takes no further argument {shown(name)}")
+            given[name] = value
+        if missing := [repr(a.name) for a in declared if a.required and a.name not in given]:
+            raise Refused("missing_argument", f"{self.service.signature()} needs {' and '.join(missing)}")
+        bound = {}
+        for argument in declared:
+            if argument.name in given:
+                bound[argument.name] = argument.check(given[argument.name], argument.name)
+            elif argument.default is not None:
+                bound[argument.name] = argument.check(argument.default, argument.name)
+            else:
+                bound[argument.name] = None
+        return bound
+
+    def updates(self, values: list, base: int, arguments: Mapping[str, Any]) -> list[tuple[int, Any]]:
+        """(slot, canonical value) for every write, in order; each sees those before it, and `values` sees none."""
+        scope = Scope(values.copy(), base, arguments)
+        updates = []
+        try:
+            if self.requires is not None and not self.requires(scope):
+                raise Refused("precondition", self._unmet(scope))
+            for offset, attribute, closure in self.writes:
+                value = scope.values[base + offset] = attribute.check(closure(scope), attribute.name)
+                updates.append((base + offset, value))
+        except (ArithmeticError, TypeError, ValueError) as error:
+            raise Refused("out_of_range", f"{self.service.name} cannot be worked out: {error}") from None
+        return updates
+
+    def _unmet(self, scope: Scope) -> str:
+        """What the precondition needs and what is the case: `set_speed needs state == "on"; now state is "off"`."""
+        now = [f"{name} is {json.dumps(scope.values[scope.base + offset])}" for name, offset in self.reads]
+        needs = f"{self.service.name} needs {self.service.requires.strip().replace('self.', '')}"
+        return f"{needs}; now {', '.join(now)}" if now else needs
+
+
+class ServiceError(ValueError):
+    """A service's `code` or `requires` (the `key`) that does not compile."""
+
+    def __init__(self, key: str, error: ExpressionError) -> None:
+        self.key = key
+        super().__init__(str(error))
+
+
+def compile_counter(
+    attribute: Attribute, attributes: tuple[Attribute, ...], offset: int = 0
+) -> tuple[Closure, tuple[int, ...]] | None:
+    """What an attribute counts, if it counts, and the offsets that it reads; or `ExpressionError`."""
+    if attribute.counts is None:
+        return None
+    offsets = {a.name: (offset + i, a) for i, a in enumerate(attributes)}
+    tree = parse(attribute.counts).body
+    counted = compile_expression(tree, _resolver(offsets, frozenset()))
+    reads = [offsets[name] for name in attributes_in(tree)]
+    if any(read.counts is not None for _, read in reads):
+        raise ExpressionError("what is counted must not count itself", tree)
+    return counted, tuple(at for at, _ in reads)
+
+
+def _resolver(offsets: Mapping[str, tuple[int, Attribute]], arguments: frozenset[str]) -> Callable:
+    """Names of arguments and attributes of `self`, as closures over a `Scope`."""
+
+    def resolve(node: ast.expr) -> Closure | None:
+        root, names = path_of(node)
+        if isinstance(node, ast.Name) and node.id in arguments:
+            return lambda scope, name=node.id: scope.arguments[name]
+        if isinstance(root, ast.Name) and root.id == "self" and len(names) == 1:
+            if names[0] not in offsets:
+                raise ExpressionError(f"self has no attribute '{names[0]}'", node)
+            return lambda scope, at=offsets[names[0]][0]: scope.values[scope.base + at]
+        return None
+
+    return resolve
+
+
+def compile_service(service: Service, attributes: tuple[Attribute, ...], offset: int = 0) -> CompiledService:
+    """Compile code and precondition, or raise `ServiceError`."""
+    offsets = {a.name: (offset + i, a) for i, a in enumerate(attributes)}
+    resolve = _resolver(offsets, frozenset(a.name for a in service.arguments))
+    key = "code"
+    try:
+        tree = parse(service.code, "exec")
+        writes = tuple(_write(statement, offsets, resolve) for statement in tree.body)
+        if not service.requires:
+            return CompiledService(service, writes)
+        key, condition = "requires", parse(service.requires)
+        requires = compile_expression(condition.body, resolve)
+    except ExpressionError as error:
+        raise ServiceError(key, error) from None
+    reads = tuple((name, offsets[name][0]) for name in attributes_in(condition))
+    return CompiledService(service, writes, requires, reads)
+
+
+def _write(statement: ast.stmt, offsets: Mapping, resolve: Callable) -> tuple[int, Attribute, Closure]:
+    if not (isinstance(statement, ast.Assign) and len(statement.targets) == 1):
+        raise ExpressionError(f"'{ast.unparse(statement)}' is not an assignment to an attribute of self", statement)
+    root, names = path_of(statement.targets[0])
+    if not (isinstance(root, ast.Name) and root.id == "self" and len(names) == 1 and names[0] in offsets):
+        raise ExpressionError(f"'{ast.unparse(statement.targets[0])}' is not an attribute of self", statement)
+    return (*offsets[names[0]], compile_expression(statement.value, resolve))
