@@ -204,6 +204,37 @@ def serve_env(
     serve(HomeEnv(start, tuple(task or ()), toolset), transport, port, show_tasks)
 
 
+@app.command("serve-user", context_settings=OVERRIDES)
+def serve_user_command(context: typer.Context, recipe: str) -> None:
+    """Serve the recipe's user model with vLLM until told to stop (Ctrl-C, SIGTERM)."""
+    from homerl.recipe import load_recipe
+    from homerl.users.serve import serve_user
+
+    loaded = load_recipe(recipe, context.args)
+    settings = getattr(loaded, "user", None)
+    if settings is None:
+        raise InputError(f"a recipe of `run: {loaded.run}` has no user", recipe, "name one of rlve or flywheel")
+    serve_user(settings, loaded.out / "user_server.log", lambda text: console.print(text, highlight=False, soft_wrap=True))
+
+
+@app.command("audit-user", context_settings=OVERRIDES)
+def audit_user_command(
+    context: typer.Context,
+    recipe: str,
+    blueprints: Annotated[int, typer.Option(help="how many to play")] = 100,
+    at_once: Annotated[int, typer.Option(help="episodes played side by side")] = 16,
+    out: Annotated[Path | None, typer.Option(help="the JSON; audit_user.json in the recipe's folder if left out")] = None,
+) -> None:
+    """Play blueprints with the recipe's user and the scripted expert; fail where the user is worse than allowed."""
+    from homerl.recipe import load_recipe
+    from homerl.users.audit import audit_user
+
+    loaded = load_recipe(recipe, context.args)
+    report = audit_user(loaded, recipe, blueprints, at_once, out or loaded.out / "audit_user.json")
+    console.print(report.table())
+    raise typer.Exit(1 if report.breaches else 0)
+
+
 def _range(text: str) -> tuple[int, int]:
     low, _, high = text.partition("-")
     if not (low.isdigit() and (high or low).isdigit() and int(low) <= int(high or low)):

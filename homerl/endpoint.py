@@ -2,7 +2,7 @@
 
 Invariants: every request ends, in an answer or an `InfraError`, within `deadline`; keys come from the environment and
 stand in no message; a replica that keeps failing is left alone for a while, then tried with one request; what a
-server garbles is as passing a fault as its silence.
+server garbles is as passing a fault as its silence; it may be used in one event loop after another.
 """
 
 from __future__ import annotations
@@ -20,6 +20,11 @@ from openai.types.chat import ChatCompletion
 
 from homerl.play import InfraError
 from homerl.trajectory import Message
+
+
+class RequestRefused(InfraError):
+    """The server said that it will not take this request; asking again would not help."""
+
 
 PASSING = (408, 409, 425, 429)
 TRIPS = 5  # faults in a row after which a replica is left alone
@@ -74,16 +79,15 @@ class Endpoint:
         self, urls: Sequence[str], model: str, patience: Patience = Patience(), key: str = "OPENAI_API_KEY", seed: int = 0,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:  # fmt: skip
-        self.model, self.patience, self.clock = model, patience, clock
-        self.replicas = [
-            Replica(url, AsyncOpenAI(base_url=url, api_key=secret(key), timeout=patience.timeout, max_retries=0))
-            for url in urls
-        ]
+        self.model, self.patience, self.clock, self.key = model, patience, clock, key
+        self.replicas = [Replica(url, self._client(url)) for url in urls]
+        self._loop: asyncio.AbstractEventLoop | None = None
         self.usage = Usage()
         self._rng = random.Random(seed)  # of waits, which change no result
 
     async def chat(self, messages: Sequence[Message], **options: Any) -> ChatCompletion:
         """A completion with at least one choice, or `InfraError` once patience ends."""
+        self._enter(asyncio.get_running_loop())
         end = self.clock() + self.patience.deadline
         fault, replica = "no replica works", None
         for attempt in range(self.patience.tries):
@@ -96,12 +100,22 @@ class Endpoint:
                 fault = _in_words(error)
                 if not is_passing(error):
                     replica.fine()
-                    raise InfraError(f"{replica.url} refused the request: {fault}") from error
+                    raise RequestRefused(f"{replica.url} refused the request: {fault}") from error
                 replica.failed(self.clock())
                 self.usage.retries += 1
                 self.usage.faults[fault] = self.usage.faults.get(fault, 0) + 1
                 await self._wait(attempt, error, end)
         raise InfraError(f"{self.model} did not answer ({fault})")
+
+    def _client(self, url: str) -> AsyncOpenAI:
+        return AsyncOpenAI(base_url=url, api_key=secret(self.key), timeout=self.patience.timeout, max_retries=0)
+
+    def _enter(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Connections belong to the event loop that they were made in."""
+        if self._loop not in (None, loop):
+            for replica in self.replicas:
+                replica.client, replica.busy = self._client(replica.url), 0
+        self._loop = loop
 
     async def _ask(self, replica: Replica, messages: Sequence[Message], options: Mapping, end: float) -> ChatCompletion:
         replica.busy += 1

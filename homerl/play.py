@@ -49,7 +49,11 @@ class AgentFault(Exception):
 
 
 class UserError(Exception):
-    """The user simulator left its role."""
+    """The user simulator left its role. `reason` says how, in a word by which it is counted."""
+
+    def __init__(self, message: str, reason: str = "left_role") -> None:
+        super().__init__(message)
+        self.reason = reason
 
 
 async def play(episode: Episode, agent: Agent, user: User, seed: int = 0) -> Trajectory:

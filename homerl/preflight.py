@@ -11,11 +11,12 @@ from pathlib import Path
 
 from envs.documents import InputError
 from homerl.recipe import Base, ModelSettings
+from homerl.users.serve import answers, find_vllm
 
 
 def check_machine(recipe: Base, path: str) -> None:
-    """Raise `InputError` naming all that is missing: GPUs, packages, weights, data."""
-    missing = [*_gpus(recipe), *_packages(recipe), *_weights(recipe), *_data(recipe)]
+    """Raise `InputError` naming all that is missing: GPUs, packages, weights, data, the user's endpoint."""
+    missing = [*_gpus(recipe), *_packages(recipe), *_weights(recipe), *_data(recipe), *_user(recipe)]
     if missing:
         raise InputError(
             "this machine cannot run the recipe: " + "; ".join(missing),
@@ -33,14 +34,13 @@ def _gpus(recipe: Base) -> list[str]:
 
 
 def _packages(recipe: Base) -> list[str]:
-    needed = {"deepspeed": recipe.run in ("sft", "rlve", "flywheel") and recipe.parallel in ("zero2", "zero3")}
     user = getattr(recipe, "user", None)
-    needed["vllm"] = bool(user and user.serve)
-    return [
-        f"the package {name} is not installed (pip install 'homerl[gpu]')"
-        for name, wanted in needed.items()
-        if wanted and importlib.util.find_spec(name) is None
-    ]
+    deepspeed = recipe.run in ("sft", "rlve", "flywheel") and recipe.parallel in ("zero2", "zero3")
+    missing = {
+        "deepspeed": deepspeed and importlib.util.find_spec("deepspeed") is None,
+        "vllm": bool(user and user.serve) and find_vllm() is None,
+    }
+    return [f"the package {name} is not installed (pip install 'homerl[gpu]')" for name in missing if missing[name]]
 
 
 def _weights(recipe: Base) -> list[str]:
@@ -84,3 +84,10 @@ def _data(recipe: Base) -> list[str]:
     if data is None or Path(data).exists() or not _looks_local(data):
         return []
     return [f"there is no data at {data} (make it with recipes/synth.yaml)"]
+
+
+def _user(recipe: Base) -> list[str]:
+    user = getattr(recipe, "user", None)
+    if user is None or not user.urls or any(map(answers, user.urls)):
+        return []
+    return [f"the user at {', '.join(user.urls)} does not answer"]

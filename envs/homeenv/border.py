@@ -18,7 +18,7 @@ from typing import Any
 from envs.homeenv.audit import Refused
 from envs.homeenv.home import Plan
 
-ASK = "__device"  # the one function of the host: no code that the auditor passes can name it
+ASK = "__device"  # the host's one function beneath the prelude: no code that the auditor passes can name it
 LONGEST = 100_000  # characters of all arguments of a call; single texts that homes take are far shorter
 SHORT = 500  # characters of all literals of a call that is read as it is
 SPAN = 2000  # characters of its own text, with what it is called on
@@ -95,7 +95,7 @@ def _of_literals(call: ast.Call) -> bool:
     if not all(word.arg for word in call.keywords):
         return False
     values = [*call.args, *(word.value for word in call.keywords)]
-    return sum(map(_length, values)) <= SHORT
+    return sum(map(_length, values)) + sum(len(word.arg) for word in call.keywords) <= SHORT
 
 
 def _length(node: ast.expr) -> float:

@@ -104,17 +104,16 @@ class _Run:
         self._flattened = border.flattened(nodes, home.plan)
         prelude = "" if self._flattened is None else border.PRELUDE
         self._source = f"{prelude}{code}\nNone".encode()  # a value in the last line would be copied, however large
-        self._name = border.ASK if prelude else "device"  # of the host's one function
+        self._function = {border.ASK if prelude else "device": _unread}
         self._ours, self.above = len(prelude), prelude.count("\n")  # what of the source is not the snippet's
         self._paths: dict[UUID, tuple[str, str]] = {}  # of all parts handed out: device, prefix
 
     def drive(self, session: MontySession, printed: CollectString) -> None:
         """From one question of the snippet to the next, until its end or the first refusal."""
-        lookup = {self._name: _unread}
-        snapshot = session.feed_start(self._source.decode(), external_lookup=lookup, print_callback=printed)
+        snapshot = session.feed_start(self._source.decode(), inputs=self._function, print_callback=printed)
         while self.refusal is None and not isinstance(snapshot, MontyComplete):
             if not isinstance(snapshot, FunctionSnapshot):
-                snapshot = snapshot.resume_auto()  # the value of a name
+                snapshot = snapshot.resume_auto()  # a name: of an attribute, or nobody's
             elif snapshot.is_os_function:
                 snapshot = snapshot.resume_not_handled()
             else:
@@ -125,7 +124,7 @@ class _Run:
         try:
             if call.object_id is not None:
                 return {"return_value": self._service(call, *self._paths[call.object_id])}
-            if call.function_name != self._name:
+            if call.function_name != "device":
                 return {"exc_type": "NameError", "message": f"name '{call.function_name}' is not defined"}
             return {"return_value": self._asked(call) if self._ours else self.part(self._did(*self._literals(call)))}
         except Refused as refusal:
@@ -152,7 +151,7 @@ class _Run:
         """The arguments of a call that has none but literals, which its own text must show."""
         text = self._source[call.position.start : call.position.end].decode()
         if len(text) > border.SPAN or not border.of_literals(text, call.function_name):
-            raise Refused("restricted_code", f"{shown(call.function_name)} must be called shortly and by its own name")
+            raise Refused("restricted_code", f"the call of {shown(call.function_name)} is too long")
         return call.args, call.kwargs
 
     def _did(self, args: Sequence, kwargs: dict[str, Any]) -> str:
@@ -185,7 +184,10 @@ class _Run:
 
 
 def _unread() -> None:
-    """Stands for the host's function where its name is looked up; `_Run` answers the calls."""
+    """Stands for the host's one function; `_Run` answers its calls."""
+
+
+_unread.__name__ = "device"  # as agents know it
 
 
 def _kept(refusal: Refused) -> Refused:
@@ -293,8 +295,8 @@ def _error(error: MontyError, above: int) -> str:
     """An error of the snippet's, with the innermost of its own lines; `above` is how many lines of ours come first."""
     frames = error.traceback() if isinstance(error, MontyRuntimeError) else []
     lines = [frame.line - above for frame in frames if frame.line > above]
-    text = error.display(format="type-msg").replace(border.ASK, "device")
-    return f"line {lines[-1]}: {text}" if lines else text
+    line = f"line {lines[-1]}: " if lines else ""
+    return line + error.display(format="type-msg")
 
 
 def _clip(text: str, limit: int) -> str:

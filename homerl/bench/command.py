@@ -108,11 +108,10 @@ def user_of(settings: BenchRun) -> tuple[Callable[[int], User], str]:
     if settings.user is None:
         return ScriptedUser, "scripted"
     from homerl.recipe import UserSettings
-    from homerl.users.llm import LLMUser
+    from homerl.users.make import llm_users
 
-    name = served_model(settings.user)
-    chosen = UserSettings(kind="llm", url=settings.user, model=name)
-    return (lambda seed: LLMUser(settings.user, name, chosen, seed)), name
+    name, urls = served_model(settings.user), tuple(settings.user.split(","))
+    return llm_users(UserSettings(kind="llm", url=urls, model=name), urls, name), name
 
 
 def local_players(settings: BenchRun, user: Callable[[int], User], sampling: str) -> tuple[Players, Pace]:

@@ -23,7 +23,7 @@ from homerl.blueprints.blueprint import Blueprint
 from homerl.episode import Episode, EpisodeLimits
 from homerl.play import Agent, User, play
 from homerl.recipe import SuiteSettings
-from homerl.trajectory import to_row, write_rows
+from homerl.trajectory import Outcome, to_row, write_rows
 from homerl.users.scripted import ScriptedUser
 
 RETRIES = 2
@@ -134,10 +134,12 @@ async def _play_all(tasks: Tasks, players: Players, journal: Journal, pace: Pace
 
 
 async def _play_one(tasks: Tasks, index: int, players: Players) -> dict[str, Any]:
-    task = tasks[index]
+    task, strayed = tasks[index], 0
     for _ in range(RETRIES + 1):
         agent, seed = _Counted(players.agent()), task.blueprint.seed
-        trajectory = await play(Episode.begin(task.blueprint, task.limits), agent, players.user(seed), seed)
+        user = players.user(seed + strayed)  # one that left its role would do it again
+        trajectory = await play(Episode.begin(task.blueprint, task.limits), agent, user, seed)
+        strayed += trajectory.outcome is Outcome.USER_ERROR
         if trajectory.outcome.counts:
             break
     result = result_row(trajectory, agent.tokens, agent.prompt_tokens) | task.labels

@@ -55,7 +55,7 @@ def train_rlve(recipe: RLVERecipe) -> Path:
     )  # fmt: skip
     tokenizer = load_tokenizer(recipe.model.name)
     seeds = blueprint_order(recipe.blueprints, recipe.rlve.updates * recipe.rlve.blueprints_per_update, recipe.seed)
-    with user_factory(recipe.user) as make_user:
+    with user_factory(recipe.user, recipe.out / "user_server.log") as make_user:
         engine = TransformersEngine(None, tokenizer, recipe.rlve.max_tokens, recipe.rlve.temperature)
         player = Player(engine, tokenizer, make_user, recipe.limits, recipe.rewards, recipe.rlve.max_episode_tokens)
         trainer = RLVETrainer(
@@ -193,7 +193,7 @@ class RLVETrainer(GRPOTrainer):
         lengths, counts = ([row[key] for row in gathered] for key in ("lengths", "counts"))
         signal = UpdateSignal(credit, lengths, returns, counts, self.recipe.rlve.group)
         metrics = signal.metrics() | episode_metrics(gathered)
-        for name, value in metrics.items():
+        for name, value in (metrics | self.player.user_metrics()).items():
             self._metrics["train"][name].append(value)
         self.sentinel.watch(metrics | self.seen)
 

@@ -18,6 +18,7 @@ from homerl.blueprints.blueprint import Blueprint
 from homerl.episode import Episode, EpisodeLimits
 from homerl.play import User, play
 from homerl.trajectory import Trajectory
+from homerl.users.make import Users
 from rewards.composite import RewardWeights, step_rewards
 
 RETRIES = 2
@@ -55,6 +56,10 @@ class Player:
             return list(await asyncio.gather(*map(self._one, blueprints, seeds)))
 
         return asyncio.run(all_of_them())
+
+    def user_metrics(self) -> dict[str, float]:
+        """What this process's users have asked of their endpoint so far, and how they erred."""
+        return self.make_user.metrics() if isinstance(self.make_user, Users) else {}
 
     async def _one(self, blueprint: Blueprint, seed: int) -> Rollout:
         for attempt in range(RETRIES + 1):

@@ -1,95 +1,120 @@
-"""The LLM user: any OpenAI-compatible endpoint speaks from profile, scene and open intents.
+"""The LLM user: a chat model plays the person of a blueprint (HomeFlow 3.4.2).
 
-Invariants: it is told neither ids nor conditions nor the plan; an endpoint that fails after retries is an
-`InfraError`, words that leak an id are a `UserError`; every request has a deadline.
+Invariants: what it is told is in `prompt.py`, what it must not say in `faults.py`; it gives up only after `patience`
+claims in a row that changed nothing, so that giving up is the agent's failure; whatever else ends its part is a
+`UserError` with its reason; what its servers do wrong is an `InfraError`.
 """
 
 from __future__ import annotations
 
-import os
-import re
+import hashlib
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
 
-from openai import APIConnectionError, APIStatusError, APITimeoutError, AsyncOpenAI
-from tenacity import retry, retry_if_exception, stop_after_attempt, wait_exponential_jitter
-
-from homerl.blueprints.blueprint import Blueprint, Intent
+from homerl.blueprints.blueprint import Intent
+from homerl.chat import words_of
+from homerl.endpoint import Endpoint, Patience, RequestRefused
 from homerl.episode import Episode
-from homerl.language.paraphrase import LANGUAGES
-from homerl.play import InfraError, UserError, Utterance
+from homerl.play import UserError, Utterance, claimed_done
 from homerl.recipe import UserSettings
 from homerl.trajectory import Message
+from homerl.users.faults import about, fault_of
+from homerl.users.manner import manner
+from homerl.users.prompt import Malformed, Said, prompt, read, schema
 
-STOP = "<stop>"
-ROLE = """You play a person at home who talks to a voice assistant. Stay in that role.
-You are {name}, {age} years old, {health}. {scene}
-Say one short, natural sentence: what you would say next to get what you still want. If the assistant asked you
-something, answer it. Name rooms, devices and values as given below, in your own words; never mention ids, code or
-that this is a simulation. If nothing is left to ask for, answer {stop}."""
+
+class Line:
+    """The endpoint that a recipe's users share, and what went wrong on it, by reason."""
+
+    def __init__(self, settings: UserSettings, urls: Sequence[str], model: str, seed: int = 0) -> None:
+        patience = Patience(settings.timeout, settings.deadline, settings.retries + 1)
+        self.settings, self.structured = settings, settings.structured
+        self.endpoint = Endpoint(urls, model, patience, settings.key, seed)
+        self.utterances, self.errors = 0, Counter[str]()
+
+    async def complete(self, messages: Sequence[Message], shape: dict[str, Any], seed: int) -> tuple[str, bool]:
+        """The model's text, and whether it was cut off; without a schema from a server that will have none."""
+        if self.structured:
+            try:
+                return await self._ask(messages, seed, response_format=shape)
+            except RequestRefused:
+                answer = await self._ask(messages, seed)
+                self.structured = False  # so it was the schema that was refused
+                return answer
+        return await self._ask(messages, seed)
+
+    async def _ask(self, messages: Sequence[Message], seed: int, **shape: Any) -> tuple[str, bool]:
+        said = self.settings
+        answer = await self.endpoint.chat(
+            messages, temperature=said.temperature, max_tokens=said.max_tokens, seed=seed, extra_body=said.extra, **shape
+        )
+        return answer.choices[0].message.content or "", answer.choices[0].finish_reason == "length"
 
 
 class LLMUser:
-    """A user simulator behind a chat endpoint."""
+    """One person in one episode."""
 
-    def __init__(self, url: str, model: str, settings: UserSettings, seed: int) -> None:
-        self.name, self.model, self.settings, self.seed = f"llm:{model}", model, settings, seed
-        key = os.environ.get("OPENAI_API_KEY", "none")
-        self.client = AsyncOpenAI(base_url=url, api_key=key, timeout=settings.timeout, max_retries=0)
+    def __init__(self, line: Line, seed: int) -> None:
+        self.name, self.line, self.seed = f"llm:{line.endpoint.model}", line, seed
 
     async def speak(self, episode: Episode) -> Utterance:
-        open_intents = episode.open_intents()
-        if not open_intents:
+        intents = episode.open_intents()
+        if not intents or (claimed_done(episode) and idle_turns(episode) >= self.line.settings.patience):
             return Utterance("")
-        current = next((i for i in open_intents if i.id == episode.speaking_of), open_intents[0])
-        text = await self._complete(prompt(episode.blueprint, [current], episode.messages))
-        if STOP in text:
+        said = await self._say(episode, intents)
+        if said.stop:
+            return self._stop(episode)
+        if fault := fault_of(said.say, episode, intents):
+            raise self._fault(*fault)
+        self.line.utterances += 1
+        return Utterance(" ".join(said.say.split()), self._intent(said, episode, intents))
+
+    async def _say(self, episode: Episode, intents: Sequence[Intent]) -> Said:
+        """An answer that can be read, asked for twice at most."""
+        messages = prompt(episode, intents, self.line.settings, self.seed)
+        again = manner(episode.blueprint.language).again
+        for attempt in range(2):
+            text, cut = await self.line.complete(messages, schema(intents), self._seed(episode, attempt))
+            try:
+                return read(text, cut, intents)
+            except Malformed as error:
+                fault = str(error)
+                tried = [{"role": "assistant", "content": text}, {"role": "user", "content": again.format(error=fault)}]
+                messages = [*messages, *tried]
+        raise self._fault("malformed", f"the user's answer could not be read: {fault}")
+
+    def _stop(self, episode: Episode) -> Utterance:
+        """Giving up is the agent's fault if it claimed that all was done, else the user's."""
+        if claimed_done(episode):
             return Utterance("")
-        if leak := leaked(text, episode.blueprint):
-            raise UserError(f"the user said {leak!r}, which it must not know")
-        return Utterance(text.strip().strip('"'), current.id)
+        raise self._fault("gave_up", "the user gave up while something was still to be done")
 
-    async def _complete(self, messages: list[Message]) -> str:
-        @retry(
-            retry=retry_if_exception(is_passing),
-            stop=stop_after_attempt(self.settings.retries),
-            wait=wait_exponential_jitter(initial=0.5, max=20),
-            reraise=True,
-        )
-        async def ask() -> str:
-            answer = await self.client.chat.completions.create(
-                model=self.model, messages=messages, temperature=self.settings.temperature, max_tokens=200, seed=self.seed
-            )
-            return answer.choices[0].message.content or ""
+    def _intent(self, said: Said, episode: Episode, intents: Sequence[Intent]) -> int:
+        """The intent it says it spoke of; else the one whose devices it named; else the last or the first."""
+        if said.about is not None:
+            return said.about
+        named = about(said.say, episode.home, intents)
+        current = next((intent for intent in intents if intent.id == episode.speaking_of), intents[0])
+        return (named or current).id
 
-        try:
-            return await ask()
-        except (APIConnectionError, APIStatusError, APITimeoutError) as error:
-            raise InfraError(f"the user's endpoint failed: {error}") from error
+    def _fault(self, reason: str, message: str) -> UserError:
+        self.line.errors[reason] += 1
+        return UserError(message, reason)
+
+    def _seed(self, episode: Episode, attempt: int) -> int:
+        """Another one for every utterance, the same in every process."""
+        text = f"{self.seed} {episode.blueprint.id} {episode.turn} {attempt}"
+        return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=4).digest(), "big") >> 1
 
 
-def is_passing(error: BaseException) -> bool:
-    """Faults worth another try: no connection, time-outs, 408, 429 and 5xx."""
-    if isinstance(error, APIStatusError):
-        return error.status_code in (408, 429) or error.status_code >= 500
-    return isinstance(error, (APIConnectionError, APITimeoutError))
-
-
-def prompt(blueprint: Blueprint, intents: list[Intent], messages: list[Message]) -> list[Message]:
-    """The role, what is still wanted, and the dialogue so far from the user's side."""
-    profile = blueprint.profile
-    role = ROLE.format(name=profile.name, age=profile.age, health=profile.health, scene=blueprint.scene, stop=STOP)
-    if blueprint.language != "en":
-        role += f"\nSpeak {LANGUAGES.get(blueprint.language, blueprint.language)}."
-    wanted = "\n".join(f"- {intent.clarification}" for intent in intents)
-    said = [(m["role"], m["content"]) for m in messages if m["role"] in ("user", "assistant") and m["content"]]
-    dialogue = "\n".join(f"{'You' if role == 'user' else 'Assistant'}: {text}" for role, text in said) or "(nothing yet)"
-    return [
-        {"role": "system", "content": role},
-        {"role": "user", "content": f"You still want:\n{wanted}\n\nSaid so far:\n{dialogue}\n\nYour next sentence:"},
-    ]
-
-
-def leaked(text: str, blueprint: Blueprint) -> str | None:
-    """A device id, code or condition in a user's words."""
-    ids = {device["did"] for device in blueprint.home["devices"]}
-    words = set(re.findall(r"\w+", text))
-    return next(iter(sorted(ids & words)), None) or ("device(" if "device(" in text else None)
+def idle_turns(episode: Episode) -> int:
+    """How many turns in a row, up to now, ended with a claim and brought nothing forward."""
+    count = 0
+    for turn in range(episode.turn, 0, -1):
+        steps = [step for step in episode.steps if step.facts.turn == turn]
+        gained = bool(steps) and steps[-1].facts.progress_after > steps[0].facts.progress_before
+        if not steps or gained or words_of(steps[-1].message, episode.blueprint.toolset).question:
+            break
+        count += 1
+    return count

@@ -1,80 +1,203 @@
-"""A vLLM user simulator for as long as a run needs it.
+"""A vLLM user simulator for as long as a run, or `homerl serve-user`, needs it.
 
-Invariants: rank 0 starts and stops it, the others only wait; a server that does not answer in time, or dies, is
-an error that shows the end of its log; nothing is left running.
+Invariants: rank 0 starts and stops it, the others only wait; one that already answers at the recipe's port with the
+recipe's model is used and left alone; a server that does not answer in time, or dies, is an error that shows the end
+of its log; nothing is left running, however its owner ends.
 """
 
 from __future__ import annotations
 
+import json
 import os
+import shutil
 import signal
+import socket
 import subprocess
 import sys
+import threading
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
+
+from rich.console import Console
 
 from envs.documents import InputError
 from homerl.recipe import ServeSettings, UserSettings
+from homerl.users.guard import GRACE
 
-START_SECONDS = 1800
+LAUNCHER = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")  # not for vLLM
+POLL = 0.5
+TAIL = 15  # lines of the log that an error shows
+
+
+class ServerFailed(InputError):
+    """A server that did not come up, or went away; shows the end of its log."""
+
+    def __init__(self, what: str, log: Path) -> None:
+        super().__init__(what, "user.serve", f"{log} ends:")
+        self.log = log
+
+    def __str__(self) -> str:
+        return super().__str__() + tail(self.log)
+
+    def __reduce__(self) -> tuple:
+        return type(self), (self.what, self.log)
 
 
 @contextmanager
-def served(settings: UserSettings) -> Iterator[tuple[str, str]]:
-    """(url, model) of an endpoint that answers; one that the recipe serves is started and stopped here."""
+def served(settings: UserSettings, log: Path = Path("user_server.log")) -> Iterator[tuple[tuple[str, ...], str]]:
+    """(urls, model) of endpoints that answer; one that the recipe serves is started and stopped here."""
     if settings.serve is None:
-        yield settings.url, settings.model
+        yield settings.urls, settings.model
         return
-    serve = settings.serve
-    url = f"http://127.0.0.1:{serve.port}/v1"
-    server = start(serve) if os.environ.get("RANK", "0") == "0" else None
-    try:
-        wait_until_ready(url, server)
-        yield url, settings.model or serve.model
-    finally:
-        if server:
+    serve, model = settings.serve, settings.model or settings.serve.model
+    url = address(serve)
+    if os.environ.get("RANK", "0") != "0":
+        wait_until_ready(url, None, log, serve.start_seconds)
+        yield (url,), model
+    elif model in (models(url) or ()):
+        yield (url,), model
+    else:
+        with running(serve, model, log):
+            yield (url,), model
+
+
+@contextmanager
+def running(serve: ServeSettings, model: str, log: Path) -> Iterator[str]:
+    """A server of our own, once it answers, under the name `model`."""
+    with stoppable():
+        server = start(serve, model, log)
+        try:
+            wait_until_ready(address(serve), server, log, serve.start_seconds)
+            yield address(serve)
+        finally:
             stop(server)
 
 
-def start(serve: ServeSettings, log: Path = Path("user_server.log")) -> subprocess.Popen:
-    """Start vLLM on the GPUs named, in a process group of its own."""
-    command = [
-        sys.executable, "-m", "vllm.entrypoints.openai.api_server", "--model", serve.model, "--port", str(serve.port),
-        "--tensor-parallel-size", str(len(serve.gpus)), "--max-model-len", str(serve.max_length),
-        "--gpu-memory-utilization", str(serve.gpu_memory),
-    ]  # fmt: skip
-    hidden = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
-    environment = {k: v for k, v in os.environ.items() if k not in hidden}
+def address(serve: ServeSettings) -> str:
+    return f"http://127.0.0.1:{serve.port}/v1"
+
+
+def start(serve: ServeSettings, model: str, log: Path) -> subprocess.Popen:
+    """Start vLLM on the GPUs named, under a guard, in a process group of its own."""
+    with socket.socket() as probe:
+        if probe.connect_ex(("127.0.0.1", serve.port)) == 0:
+            raise InputError(f"port {serve.port} is taken by something else", "user.serve.port", "name a free one")
+    environment = {k: v for k, v in os.environ.items() if k not in LAUNCHER}
     environment["CUDA_VISIBLE_DEVICES"] = ",".join(map(str, serve.gpus))
-    return subprocess.Popen(command, env=environment, stdout=log.open("w"), stderr=subprocess.STDOUT, start_new_session=True)
+    command = [sys.executable, "-m", "homerl.users.guard", str(os.getpid()), *vllm_command(serve, model)]
+    log.parent.mkdir(parents=True, exist_ok=True)
+    with log.open("w") as out:
+        return subprocess.Popen(command, env=environment, stdout=out, stderr=subprocess.STDOUT, start_new_session=True)
 
 
-def wait_until_ready(url: str, server: subprocess.Popen | None, seconds: float = START_SECONDS) -> None:
-    """Return once `url`/models answers, or raise `InputError` with the reason."""
-    deadline = time.monotonic() + seconds
-    while time.monotonic() < deadline:
-        if server and server.poll() is not None:
-            raise InputError(
-                f"the user server ended with code {server.returncode}", where="user.serve", remedy="see user_server.log"
-            )
-        try:
-            with urllib.request.urlopen(f"{url}/models", timeout=5):
-                return
-        except (urllib.error.URLError, OSError):
-            time.sleep(2)
-    raise InputError(f"{url} did not answer within {seconds:.0f} s", where="user", remedy="see user_server.log")
+def vllm_command(serve: ServeSettings, model: str) -> list[str]:
+    """`vllm serve` as the recipe says; GPUs beyond a copy's `tensor_parallel` hold further copies."""
+    size = serve.tensor_parallel or len(serve.gpus)
+    copies = len(serve.gpus) // size
+    return [
+        vllm_program(), "serve", serve.model, "--served-model-name", model, "--host", "127.0.0.1", "--port", str(serve.port),
+        "--tensor-parallel-size", str(size), *(["--data-parallel-size", str(copies)] if copies > 1 else []),
+        "--max-model-len", str(serve.max_length), "--gpu-memory-utilization", str(serve.gpu_memory),
+        "--seed", str(serve.seed), *serve.arguments,
+    ]  # fmt: skip
+
+
+def vllm_program() -> str:
+    """`vllm` on the PATH, or beside this Python."""
+    found = find_vllm()
+    if found is None:
+        raise InputError("the program vllm is not installed", "user.serve", "pip install 'homerl[gpu]', or use `url`")
+    return found
+
+
+def find_vllm() -> str | None:
+    return shutil.which("vllm") or shutil.which("vllm", path=str(Path(sys.executable).parent))
+
+
+def models(url: str) -> Sequence[str] | None:
+    """The models of a server, or None while it does not answer."""
+    try:
+        with urllib.request.urlopen(f"{url}/models", timeout=5) as answer:
+            return [model["id"] for model in json.load(answer)["data"]]
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+
+
+def answers(url: str) -> bool:
+    """Whether there is a server, if only one that wants a key."""
+    try:
+        with urllib.request.urlopen(f"{url}/models", timeout=5):
+            return True
+    except urllib.error.HTTPError:
+        return True
+    except (OSError, ValueError):
+        return False
+
+
+def wait_until_ready(url: str, server: subprocess.Popen | None, log: Path, seconds: float) -> None:
+    """Return once `url` answers, showing what is waited for, or raise `InputError` with the reason."""
+    begin, console = time.monotonic(), Console(stderr=True)
+    with console.status(f"waiting for {url}") as status:
+        while models(url) is None:
+            gone = time.monotonic() - begin
+            if server and server.poll() is not None:
+                raise ServerFailed(f"the user server ended with code {server.returncode}", log)
+            if gone > seconds:
+                raise ServerFailed(f"{url} did not answer within {seconds:.0f} s", log)
+            status.update(f"waiting for {url}, {gone:.0f} s: {tail(log, 1).strip()[:80]}", spinner="dots")
+            time.sleep(POLL)
+
+
+def tail(log: Path, lines: int = TAIL) -> str:
+    """The end of a log, each line on one of its own."""
+    try:
+        text = log.read_text(errors="replace")
+    except OSError:
+        return " (there is none)"
+    return "".join(f"\n  {line}" for line in text.splitlines()[-lines:]) or " (it is empty)"
 
 
 def stop(server: subprocess.Popen) -> None:
-    """End the server and its workers."""
-    if server.poll() is None:
-        os.killpg(server.pid, signal.SIGTERM)
-        try:
-            server.wait(30)
-        except subprocess.TimeoutExpired:
-            os.killpg(server.pid, signal.SIGKILL)
-            server.wait()
+    """End the server and all of its group."""
+    for sent in (signal.SIGTERM, signal.SIGKILL):
+        with suppress(ProcessLookupError):
+            os.killpg(server.pid, sent)
+        with suppress(subprocess.TimeoutExpired):
+            server.wait(GRACE)
+
+
+@contextmanager
+def stoppable() -> Iterator[None]:
+    """SIGTERM ends the block as Ctrl-C does, so that what it started is stopped; in the main thread, where it can."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGTERM, _interrupt)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def _interrupt(number: int, frame: object) -> None:
+    raise KeyboardInterrupt
+
+
+def serve_user(settings: UserSettings, log: Path, say: Callable[[str], None]) -> None:
+    """Serve the recipe's user model until this process is told to stop."""
+    if settings.serve is None:
+        where = ", ".join(settings.urls) or "no endpoint: the user is scripted"
+        raise InputError(f"the recipe serves no user ({where})", "user.serve", "write `user: {kind: llm, serve: {...}}`")
+    model = settings.model or settings.serve.model
+    with running(settings.serve, model, log) as url:
+        say(f"{model} answers at {url}; its log is {log}")
+        say(f"elsewhere: --user.serve null --user.url {url} --user.model {model}")
+        with suppress(KeyboardInterrupt):
+            while models(url) is not None:
+                time.sleep(POLL)
+            raise ServerFailed("the user server stopped answering", log)
+    say("stopped")

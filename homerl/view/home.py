@@ -115,10 +115,7 @@ class HomeView:
     @property
     def when(self) -> tuple[str, str]:
         """Date and hour."""
-        try:
-            clock = datetime.fromtimestamp(self.home.clock, UTC)
-        except (OverflowError, ValueError, OSError):
-            return f"second {self.home.clock}", ""
+        clock = datetime.fromtimestamp(self.home.clock, UTC)
         return f"{clock:%A}, {clock.day} {clock:%B %Y}", f"{clock:%H:%M}"
 
     @property

@@ -33,7 +33,7 @@ HOSTILE = {
     f"{SHARED}device(x)": {"time_limit", "memory_limit"},
     "x = ('a',)\nfor i in range(60):\n  x = (x, x)\ndevice('1001').set_hs_color({x: 1})": {"wrong_type"},
     "device({i * (2 ** 61 - 1) for i in range(1, 5000)})": {"unknown_device"},
-    "x = 'a' * 10 ** 7\ndevice('1001').explode(x)": {"unknown_service"},
+    "x = 'a' * 10 ** 7\ndevice('1001').explode(x)": {"unknown_service", "time_limit"},  # much to carry for a busy machine
     "def f():\n  f()\nf()": {"RecursionError"},
     "raise SystemExit": {"RuntimeError", "SystemExit"},
 }

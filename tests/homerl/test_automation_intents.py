@@ -373,10 +373,10 @@ def test_no_odd_rule_makes_it_raise():
         {"conditions": ["home.temperature > 1e300 and home.humidity < -1e300"]},
         {"conditions": [f'device("{device.did}").{path} in ("a", 1, True)']},
         {"conditions": ["max(home.temperature, home.humidity, home.brightness) > min(3, home.temperature)"]},
-        {"conditions": ["home.temperature > 3"], "hold_seconds": 10**9},
+        {"conditions": ["home.temperature > 3"], "hold_seconds": 300_000_000},
         {"conditions": ["time_cron = 0 0 0 30 2 ? *"]},
         {"conditions": ["time_cron = * * * * * ? *"]},
-        {"delay_seconds": 10**9},
+        {"delay_seconds": 300_000_000},
     ]
     for rule in odd:
         assert judged(start, wanted, rule | {"actions": does}) is False

@@ -128,20 +128,21 @@ def test_an_endpoint_is_scored_as_what_it_says(suite_file, tmp_path, setting):
 
 
 def test_a_server_in_trouble_costs_no_score_and_resume_finishes(suite_file, tmp_path, monkeypatch):
-    monkeypatch.setattr("homerl.endpoint.FIRST_WAIT", 0.01)
-    instances = Instances(sample("smh-bench"), "eia", 1)
+    for name, seconds in (("FIRST_WAIT", 0.01), ("REST", 0.01), ("LONGEST_REST", 0.05)):
+        monkeypatch.setattr(f"homerl.endpoint.{name}", seconds)
+    instances = Instances(sample("smh-bench")[:8], "eia", 1)
     out = tmp_path / "out"
     server = ScriptedServer(answers=script(instances), faults=Faults(errors=0.5, garbage=0.25, halves=0.25))
     with server:  # nothing but faults: every instance is left out
-        score = run(BenchRun(str(suite_file), server.url, out, "eia"))
+        score = run(BenchRun(str(suite_file), server.url, out, limit=8))
         assert score == {"n": 0, "outcomes": {"infra_error": len(instances)}}
         with pytest.raises(InputError, match="--resume"):
-            run(BenchRun(str(suite_file), server.url, out, "eia"))
+            run(BenchRun(str(suite_file), server.url, out, limit=8))
         server.faults = Faults(errors=0.2, garbage=0.1, halves=0.1)
-        score = run(BenchRun(str(suite_file), server.url, out, "eia", resume=True))
+        score = run(BenchRun(str(suite_file), server.url, out, limit=8, resume=True))
         assert score["n"] == len(instances) and score["success"] == 1.0
         asked = len(server.requests)
-        assert run(BenchRun(str(suite_file), server.url, out, "eia", resume=True)) == score
+        assert run(BenchRun(str(suite_file), server.url, out, limit=8, resume=True)) == score
         assert len(server.requests) == asked, "what was played is not played again"
     assert {Outcome(row["outcome"]) for row in read_rows(out / "results.jsonl")} == {Outcome.SUCCESS}
     assert "the same results" in rescore(out)

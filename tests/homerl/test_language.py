@@ -124,9 +124,11 @@ def test_frames_fill_the_slots_of_their_key_and_no_others(language):
 
 
 def test_other_files_fill_the_same_slots_in_both_languages():
-    for key in (key for name in both() if name != "acts" for key in keys_of(name, "en")):
+    """Of sentences: within nouns and times each language has forms of its own (measure words, copulas, numerals)."""
+    keys = [key for name in both() if name != "acts" for key in keys_of(name, "en")]
+    for key in (key for key in keys if not key.startswith(("noun.", "when."))):
         here, there = (set().union(*map(slots_of, frames_of(key, one))) for one in ("en", "zh"))
-        assert here == there, (key, here ^ there)
+        assert here == there - {"each"}, (key, here ^ there)
 
 
 @pytest.mark.parametrize("language", LANGUAGES)

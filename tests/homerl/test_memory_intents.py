@@ -1,9 +1,11 @@
 """Memory intents: not to be solved by the utterance alone, nor by another memory."""
 
 import re
+from contextlib import suppress
 
 import pytest
 
+from envs.homeenv.audit import Refused
 from homerl.blueprints.intents import families
 from homerl.trajectory import Outcome
 from tests.homerl.intents import TOOLSETS, blueprints, drafts, expert_plays, idle_plays, solves
@@ -85,4 +87,6 @@ def test_the_first_setting_counts_and_not_the_last():
         first, _ = draft.past
         if first.reply is None and draft.before[0].did == draft.before[-1].did and draft.plan[-1].args:
             near = draft.plan[-1].model_copy(update={"args": draft.before[-1].args})
-            assert solves(home, draft, draft.plan) and not solves(home, draft, (*draft.plan[:-1], near))
+            assert solves(home, draft, draft.plan)
+            with suppress(Refused):  # a value of another service may be none of this one's
+                assert not solves(home, draft, (*draft.plan[:-1], near))

@@ -1,0 +1,187 @@
+"""`homerl audit-user`: is a recipe's user fit to train with? Blueprints played with the scripted expert as agent.
+
+Invariants: the expert makes no mistakes, so what ends badly is the user's doing (or its servers'); the figures and
+the verdict go to one JSON file; the thresholds are the recipe's.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from statistics import mean, median
+from typing import Any
+
+from rich.table import Table
+
+from envs.documents import InputError, write_atomic
+from homerl.agents.expert import Expert
+from homerl.blueprints.author import make_blueprint
+from homerl.blueprints.blueprint import Blueprint
+from homerl.episode import Episode, EpisodeLimits
+from homerl.play import User, UserError, Utterance, play
+from homerl.progress import progress_bar
+from homerl.recipe import AuditSettings, Base, RLVESections
+from homerl.trajectory import Outcome
+from homerl.users.make import Users, user_factory
+
+WORD = re.compile(r"[\u4e00-\u9fff]|[^\W\u4e00-\u9fff]+")  # a Chinese character counts as a word
+REASONS = ("leak", "repetition", "contradiction", "gave_up", "malformed")
+BINS = (5, 10, 20, 40, 80)  # words
+
+
+@dataclass(frozen=True)
+class Played:
+    """One episode: how it ended, why (if by the user's fault), and what the user said."""
+
+    blueprint: str
+    outcome: Outcome
+    reason: str | None
+    said: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Audit:
+    """The figures: shares are of the blueprints played, `length` is in words."""
+
+    blueprints: int
+    success: float
+    outcomes: dict[str, float]
+    user_errors: float
+    reasons: dict[str, float]
+    utterances: int
+    length: dict[str, float]
+    lengths: dict[str, int]
+    usage: dict[str, Any]
+    breaches: tuple[str, ...] = ()
+
+    def table(self) -> Table:
+        """As a table to read; breaches last."""
+        table = Table("", "", title=f"user audit: {self.blueprints} blueprints", show_header=False)
+        for name, value in self._lines():
+            table.add_row(name, value)
+        for breach in self.breaches:
+            table.add_row("[red]too bad[/red]", breach)
+        return table
+
+    def _lines(self) -> list[tuple[str, str]]:
+        shares = {"end well": self.success, "user errors": self.user_errors} | {f"  {k}": v for k, v in self.reasons.items()}
+        rest = {f"outcome {name}": share for name, share in self.outcomes.items()}
+        lines = [(name, f"{share:.1%}") for name, share in (shares | rest).items()]
+        lines += [
+            ("utterances", str(self.utterances)),
+            ("words", _pairs(self.length)),
+            ("utterances by words", _pairs(self.lengths)),
+        ]
+        counts = {key: value for key, value in self.usage.items() if not isinstance(value, dict)}
+        return lines + ([("endpoint", _pairs(counts))] if counts else [])
+
+
+def audit_user(recipe: Base, path: str, count: int, at_once: int, out: Path) -> Audit:
+    """Play, judge, and write the JSON."""
+    if not isinstance(recipe, RLVESections):
+        raise InputError(f"a recipe of `run: {recipe.run}` has no user", path, "name one of rlve or flywheel")
+    source = recipe.blueprints
+    with user_factory(recipe.user, recipe.out / "user_server.log") as users, progress_bar() as bar:
+        task = bar.add_task("audit user", total=count, note=users(0).name)
+        blueprints = [make_blueprint(source.recipe, "train", source.first_seed + i) for i in range(count)]
+        played = asyncio.run(play_all(blueprints, users, recipe.limits, at_once, lambda: bar.advance(task)))
+    report = judged(summary(played, users.usage()), recipe.user.audit)
+    out.parent.mkdir(parents=True, exist_ok=True)
+    rows = [asdict(row) | {"outcome": str(row.outcome)} for row in played]
+    write_atomic(out, json.dumps(asdict(report) | {"played": rows}, indent=1, ensure_ascii=False) + "\n")
+    return report
+
+
+async def play_all(
+    blueprints: Sequence[Blueprint], users: Users, limits: EpisodeLimits, at_once: int, progress: Callable[[], None]
+) -> list[Played]:
+    """Every blueprint once, `at_once` at a time."""
+    turnstile = asyncio.Semaphore(at_once)
+
+    async def one(blueprint: Blueprint) -> Played:
+        async with turnstile:
+            user = Watched(users(blueprint.seed))
+            end = await play(Episode.begin(blueprint, limits), Expert(blueprint.seed), user, blueprint.seed)
+            progress()
+        fault = (user.reason or "gave_up") if end.outcome is Outcome.USER_ERROR else None
+        return Played(blueprint.id, end.outcome, fault, tuple(user.said))
+
+    return list(await asyncio.gather(*map(one, blueprints)))
+
+
+class Watched:
+    """A user whose words are kept, and why it failed if it did."""
+
+    def __init__(self, user: User) -> None:
+        self.user, self.name, self.said, self.reason = user, user.name, list[str](), None
+
+    async def speak(self, episode: Episode) -> Utterance:
+        try:
+            utterance = await self.user.speak(episode)
+        except UserError as error:
+            self.reason = error.reason
+            raise
+        self.said += [utterance.text] if utterance.text else []
+        return utterance
+
+
+def summary(played: Sequence[Played], usage: dict[str, Any]) -> Audit:
+    """The figures of what was played."""
+    n = len(played)
+    reasons = Counter(row.reason for row in played if row.reason)
+    lengths = [words_in(text) for row in played for text in row.said]
+    return Audit(
+        blueprints=n,
+        success=sum(row.outcome is Outcome.SUCCESS for row in played) / n,
+        outcomes={str(outcome): count / n for outcome, count in sorted(Counter(row.outcome for row in played).items())},
+        user_errors=reasons.total() / n,
+        reasons={reason: reasons[reason] / n for reason in dict.fromkeys((*REASONS, *sorted(reasons)))},
+        utterances=len(lengths),
+        length=spread(lengths),
+        lengths=histogram(lengths),
+        usage=usage,
+    )
+
+
+def words_in(text: str) -> int:
+    return len(WORD.findall(text))
+
+
+def spread(lengths: Sequence[int]) -> dict[str, float]:
+    """Mean, median, ninth decile (the length that nine in ten do not pass) and longest."""
+    if not lengths:
+        return {}
+    ninth = sorted(lengths)[-(-9 * len(lengths) // 10) - 1]
+    return {"mean": round(mean(lengths), 1), "median": median(lengths), "p90": ninth, "max": max(lengths)}
+
+
+def histogram(lengths: Sequence[int]) -> dict[str, int]:
+    """How many utterances are how long."""
+    edges = [0, *BINS]
+    found = {f"{low + 1}-{high}": sum(low < n <= high for n in lengths) for low, high in zip(edges, BINS)}
+    return found | {f"over {BINS[-1]}": sum(n > BINS[-1] for n in lengths)}
+
+
+def judged(audit: Audit, allowed: AuditSettings) -> Audit:
+    """The audit with what the recipe does not allow."""
+    shares = {
+        "user errors": (audit.user_errors, allowed.user_errors),
+        "leaks": (audit.reasons["leak"], allowed.leaks),
+        "contradictions": (audit.reasons["contradiction"], allowed.contradictions),
+        "infra errors": (audit.outcomes.get(str(Outcome.INFRA_ERROR), 0.0), allowed.infra_errors),
+    }
+    found = [f"{name}: {share:.1%}, over {most:.1%}" for name, (share, most) in shares.items() if share > most]
+    if audit.success < allowed.success:
+        found.append(f"end well: {audit.success:.1%}, under {allowed.success:.1%}")
+    if (p90 := audit.length.get("p90", 0)) > allowed.words:
+        found.append(f"words: nine in ten up to {p90:g}, over {allowed.words}")
+    return Audit(**{**vars(audit), "breaches": tuple(found)})
+
+
+def _pairs(data: dict[str, Any]) -> str:
+    return ", ".join(f"{key.replace('_', ' ')} {value:g}" for key, value in data.items())

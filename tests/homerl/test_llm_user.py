@@ -1,0 +1,401 @@
+"""The LLM user: what it is told, what its words are blamed for, and what its server's faults come to."""
+
+import asyncio
+import json
+import re
+
+import pytest
+from person import content, obedient, wishes
+from scripted_server import Faults, ScriptedServer
+
+from homerl.agents.expert import Expert
+from homerl.agents.policy import TransformersEngine
+from homerl.bench.command import BenchRun, user_of
+from homerl.bench.runner import Pace, Players, Task, run_suite
+from homerl.blueprints.author import make_blueprint
+from homerl.chat import tool_call
+from homerl.episode import Episode, EpisodeLimits, Reply
+from homerl.play import listen, play
+from homerl.recipe import UserSettings
+from homerl.train.rollout import Player
+from homerl.trajectory import Outcome
+from homerl.users.faults import contradiction, leak, numbers, own_words
+from homerl.users.llm import LLMUser
+from homerl.users.make import llm_users, user_factory
+from homerl.users.manner import manner
+from homerl.users.prompt import overheard, prompt
+from rewards.composite import RewardWeights
+
+
+@pytest.fixture(autouse=True)
+def short_waits(monkeypatch):
+    monkeypatch.setattr("homerl.endpoint.FIRST_WAIT", 0.01)
+
+
+@pytest.fixture
+def blueprint(task):
+    return make_blueprint(task, "train", 3)
+
+
+def settings(server: ScriptedServer | str, **more) -> UserSettings:
+    url = server if isinstance(server, str) else server.url
+    return UserSettings(kind="llm", url=url, model="scripted", **{"timeout": 0.5, "deadline": 5.0} | more)
+
+
+class Says:
+    """An agent of fixed words and deeds."""
+
+    name = "says"
+
+    def __init__(self, *texts: str) -> None:
+        self.texts = list(texts)
+
+    async def propose(self, episode: Episode, n: int = 1):
+        return [Reply({"role": "assistant", "content": self.texts.pop(0) if len(self.texts) > 1 else self.texts[0]})]
+
+
+def played(blueprint, server, agent=None, limits=EpisodeLimits(), **more):
+    """The trajectory, and what was asked of the endpoint."""
+    with user_factory(settings(server, **more)) as users:
+        return asyncio.run(play(Episode.begin(blueprint, limits), agent or Expert(), users(0))), users.usage()
+
+
+def blamed(blueprint, answer, agent=None, **more) -> str | None:
+    """The reason for which the user is blamed, if it is."""
+    with ScriptedServer(answer=answer) as server:
+        end, usage = played(blueprint, server, agent, **more)
+    assert (end.outcome is Outcome.USER_ERROR) == bool(usage["errors"])
+    return next(iter(usage["errors"]), None)
+
+
+def test_it_plays_a_blueprint_to_its_end_and_is_counted(blueprint):
+    with ScriptedServer(answer=obedient) as server:
+        end, usage = played(blueprint, server)
+    assert end.outcome is Outcome.SUCCESS and end.user == "llm:scripted"
+    assert usage["requests"] == usage["utterances"] == len(blueprint.intents)
+    assert usage["completion_tokens"] == 10 * usage["requests"]
+    assert server.requests[0]["response_format"]["json_schema"]["schema"]["required"] == ["say", "about", "stop"]
+
+
+def test_it_is_told_wishes_and_surroundings_but_no_ids_and_no_code(blueprint):
+    with ScriptedServer(answer=obedient) as server:
+        played(blueprint, server)
+    told = json.dumps([request["messages"] for request in server.requests])
+    assert all(intent.clarification in told for intent in blueprint.intents) and blueprint.profile.name in told
+    assert not any(device["did"] in re.findall(r"\w+", told) for device in blueprint.home["devices"])
+    assert "device(" not in told and not any(condition in told for condition in blueprint.conditions)
+
+
+def test_lit_lamps_are_noticed_where_they_are(task):
+    episodes = (Episode.begin(make_blueprint(task, "train", seed)) for seed in range(40))
+    for episode in episodes:
+        dids = {did for did in episode.blueprint.devices if (episode.home.plan.by_did[did].spec.category) == "light"}
+        for did in dids:
+            text = prompt(episode, episode.open_intents(), UserSettings(), 0)[1]["content"]
+            lit = episode.home.state_of(did)["state"] == "on"
+            device = episode.home.plan.by_did[did]
+            line = next(line for line in text.splitlines() if line.startswith(f"- {device.room.name}:"))
+            assert (device.name in line.partition("lit:")[2]) == lit
+            return
+    pytest.fail("no blueprint about a lamp")
+
+
+def test_the_knobs_change_the_person(blueprint):
+    episode = Episode.begin(blueprint)
+
+    def person(**knobs):
+        return prompt(episode, episode.open_intents(), UserSettings(**knobs), 0)[0]["content"]
+
+    said = {person(), person(verbosity="terse"), person(verbosity="chatty"), person(cooperation="guarded"),
+            person(cooperation="reluctant"), person(noise=1.0)}  # fmt: skip
+    assert len(said) == 6
+
+
+def test_it_speaks_the_language_of_the_blueprint(blueprint):
+    with ScriptedServer(answer=obedient) as server:
+        played(blueprint.model_copy(update={"language": "zh"}), server)
+    assert "请" in server.requests[0]["messages"][0]["content"]
+
+
+def test_an_agents_ids_are_heard_by_their_everyday_names(blueprint):
+    home = Episode.begin(blueprint).home
+    device = home.plan.devices[0]
+    assert overheard(f"I turned {device.did} on.", home) == f"I turned {device.room.name} {device.name} on."
+
+
+@pytest.mark.parametrize(
+    "words", ["device 1001 please", "call device('x')", "set target_brightness", "I am an AI", "as a user simulator I ask"]
+)
+def test_a_leak_is_the_users_fault(blueprint, words):
+    did = blueprint.home["devices"][0]["did"]
+    assert blamed(blueprint, lambda request: content(say=words.replace("1001", did), about=1)) == "leak"
+
+
+def test_saying_the_same_again_while_nothing_changed_is_the_users_fault(blueprint):
+    def parrot(request):
+        number, wish = wishes(request)[0]
+        return content(say=wish, about=number)
+
+    assert blamed(blueprint, parrot, Says("Done.")) == "repetition"
+
+
+def test_giving_up_is_the_users_fault_unless_the_agent_had_claimed_that_all_was_done(blueprint):
+    assert blamed(blueprint, lambda request: content(stop=True)) == "gave_up"
+
+    def once(request):
+        return obedient(request) if "Assistant:" not in request["messages"][1]["content"] else content(stop=True)
+
+    assert blamed(blueprint, once, Says("Which one do you mean?")) == "gave_up"
+    with ScriptedServer(answer=once) as server:
+        end, usage = played(blueprint, server, Says("It is all done."))
+    assert end.outcome is Outcome.AGENT_FAILURE and not usage["errors"]
+
+
+def test_patience_ends_after_so_many_false_claims_and_that_is_the_agents_failure(blueprint):
+    for patience in (1, 2):
+        with ScriptedServer(answer=obedient) as server:
+            end, usage = played(blueprint, server, Says("Done."), patience=patience)
+        assert end.outcome is Outcome.AGENT_FAILURE and usage["utterances"] == patience
+
+
+def test_questions_cost_no_patience(blueprint):
+    with ScriptedServer(answer=obedient) as server:
+        end, _ = played(blueprint, server, Says("Which one?"), EpisodeLimits(turns=4), patience=1)
+    assert end.outcome is Outcome.TURN_LIMIT
+
+
+def test_another_device_or_value_is_a_contradiction(task):
+    found = 0
+    for seed in range(60):
+        blueprint = make_blueprint(task, "train", seed)
+        episode = Episode.begin(blueprint)
+        first, spared = blueprint.intents[0], [d for d in episode.home.plan.devices if d.did not in blueprint.devices]
+        assert not faults(first.clarification, episode, [first])
+        for device in spared:
+            if device.spec.category not in {episode.home.plan.by_did[d].spec.category for d in first.devices}:
+                assert faults(f"turn on the {device.room.name} {device.name}", episode, [first])
+                found += 1
+        if number := re.search(r"\b\d{2,}\b", first.clarification):
+            wrong = first.clarification.replace(number[0], str(int(number[0]) + 7))
+            assert faults(wrong, episode, [first]) == str(int(number[0]) + 7)
+            found += 1
+    assert found > 20
+
+
+def faults(text, episode, intents):
+    own = own_words(episode.blueprint, [i.model_copy(update={"queries": (i.clarification,)}) for i in intents])
+    return contradiction(text, own, episode, intents, manner("en"))
+
+
+def test_what_the_assistant_brought_up_may_be_objected_to_but_not_agreed_with(blueprint):
+    episode = Episode.begin(blueprint)
+    episode.hear("hello", 1)
+    episode.act(Reply({"role": "assistant", "content": "I have set it to 93."}))
+    assert faults("yes, 93 is right", episode, episode.open_intents()) == "93"
+    assert not faults("no, I did not say 93", episode, episode.open_intents())
+    assert faults("no, I said 94", episode, episode.open_intents()) == "94"
+
+
+def test_who_corrects_himself_may_name_what_he_takes_back(task):
+    blueprint = next(
+        b for b in (make_blueprint(task, "train", s) for s in range(99)) if re.search(r"\d\d", b.intents[0].clarification)
+    )
+    episode, (intent, *_) = Episode.begin(blueprint), blueprint.intents
+    number = re.search(r"\d\d+", intent.clarification)[0]
+    assert not faults(f"make it 987, no, {number}", episode, [intent]) and faults("make it 987, no, 986", episode, [intent])
+    device = next(d for d in episode.home.plan.devices if d.did not in intent.devices)
+    mine = episode.home.plan.by_did[intent.devices[0]]
+    assert not faults(f"the {device.room.name} {device.name} sorry the {mine.room.name} {mine.name}", episode, [intent])
+
+
+def test_the_contrary_of_a_wish_is_a_contradiction(blueprint):
+    wish = {
+        "clarification": "turn on the lamp",
+        "queries": ("turn on the lamp",),
+        "devices": blueprint.intents[0].devices[:1],
+    }
+    intent = blueprint.intents[0].model_copy(update=wish)
+    episode = Episode.begin(blueprint)
+    assert faults("please turn it off", episode, [intent]) and not faults("turn it on", episode, [intent])
+    assert not faults("it is still off, turn it on", episode, [intent])
+
+
+def test_a_contradiction_ends_in_a_user_error(blueprint):
+    assert blamed(blueprint, lambda request: content(say="set everything to 8765", about=1)) == "contradiction"
+
+
+def test_ones_own_words_are_no_leak(blueprint):
+    home = Episode.begin(blueprint).home
+    assert leak("play simulation radio", "play simulation radio", home, manner("en")) is None
+
+
+@pytest.mark.parametrize(
+    ("text", "language", "found"),
+    [
+        ("set it to 45 percent", "en", {45}), ("twenty-five degrees", "en", {25}), ("fifty please", "en", {50}),
+        ("that one, the 2nd", "en", set()), ("at 19:30", "en", set()), ("1,500 kelvin", "en", {1500}),
+        ("one hundred and twenty", "en", set()), ("调到二十五度", "zh", {25}), ("百分之五十", "zh", {50}),
+        ("十分亮", "zh", set()), ("二楼的灯", "zh", set()), ("一百二十", "zh", set()),
+    ],
+)  # fmt: skip
+def test_numbers_are_read_in_digits_and_words(text, language, found):
+    assert numbers(text, manner(language)) == found
+
+
+@pytest.mark.parametrize(
+    "first", ["", "{broken", '{"say": 3}', '{"say": "x", "about": 99, "stop": false}', "a\nb\nc\nd\ne", "<think>hm"]
+)
+def test_what_cannot_be_read_is_asked_again_once_with_the_error(blueprint, first):
+    def learns(request):
+        return obedient(request) if len(request["messages"]) > 2 else {"content": first}
+
+    with ScriptedServer(answer=learns) as server:
+        end, usage = played(blueprint, server)
+    assert end.outcome is Outcome.SUCCESS and usage["requests"] == 2 * usage["utterances"]
+    assert blamed(blueprint, lambda request: {"content": first}) == "malformed"
+
+
+@pytest.mark.parametrize("wrap", ["{}", "```json\n{}\n```", "<think>let me see</think>\n{}"])
+def test_json_may_be_fenced_or_thought_about(blueprint, wrap):
+    assert blamed(blueprint, lambda request: {"content": wrap.replace("{}", obedient(request)["content"])}) is None
+
+
+def test_plain_text_is_an_utterance_of_the_wish_whose_device_it_names(task):
+    blueprint = next(b for b in (make_blueprint(task, "train", s) for s in range(30)) if len(b.intents) > 1)
+
+    def plain(request):
+        return {"content": wishes(request)[-1][1]}
+
+    with ScriptedServer(answer=plain) as server:
+        end, _ = played(blueprint, server)
+    assert end.outcome is Outcome.SUCCESS and end.steps[0].facts.intent == blueprint.intents[-1].id
+
+
+def test_a_server_that_refuses_schemas_is_asked_without(blueprint):
+    with RefusesSchemas(answer=obedient) as server:
+        end, usage = played(blueprint, server)
+    refused = sum("response_format" in request for request in server.requests)
+    assert end.outcome is Outcome.SUCCESS and refused == 1 and usage["requests"] == usage["utterances"]
+
+
+class RefusesSchemas(ScriptedServer):
+    """Answers 400 to a request with a schema."""
+
+    async def _send(self, send, status, text, length=None):
+        schema = self.requests and "response_format" in self.requests[-1]
+        await super()._send(send, 400 if schema else status, text, length)
+
+
+@pytest.mark.parametrize("fault", ["errors", "garbage", "halves", "stalls", "refusals"])
+def test_a_server_that_only_fails_is_an_infra_error_and_never_the_users(blueprint, fault):
+    with ScriptedServer(faults=Faults(**{fault: 1.0})) as server:
+        end, usage = played(blueprint, server, timeout=0.2, deadline=1.0)
+    assert end.outcome is Outcome.INFRA_ERROR and not usage["errors"]
+
+
+def test_passing_faults_are_outlived(task):
+    blueprints = [make_blueprint(task, "train", seed) for seed in range(12)]
+    faults = Faults(errors=0.15, garbage=0.1, halves=0.1, stalls=0.05)
+    with ScriptedServer(answer=obedient, faults=faults, seed=1) as server:
+        chosen = settings(server, timeout=0.3, deadline=30, retries=12)
+        with user_factory(chosen) as users:
+            ends = [asyncio.run(play(Episode.begin(b), Expert(), users(0))) for b in blueprints]  # a loop for each
+    assert {end.outcome for end in ends} == {Outcome.SUCCESS} and users.usage()["retries"] > 0
+
+
+def test_replicas_share_the_work(task):
+    async def all_of_them(users):
+        blueprints = [make_blueprint(task, "train", seed) for seed in range(10)]
+        return await asyncio.gather(*(play(Episode.begin(b), Expert(), users(0)) for b in blueprints))
+
+    with ScriptedServer(answer=obedient) as one, ScriptedServer(answer=obedient) as two:
+        chosen = settings(one).model_copy(update={"url": (one.url, two.url), "timeout": 20.0})
+        with user_factory(chosen) as users:
+            ends = asyncio.run(all_of_them(users))
+    assert {end.outcome for end in ends} == {Outcome.SUCCESS} and min(len(one.requests), len(two.requests)) >= 3
+
+
+def test_the_key_is_that_of_the_environment_variable_named(blueprint, monkeypatch):
+    chosen = settings("http://127.0.0.1:9/v1", key="MY_KEY")
+    with pytest.raises(ValueError, match="MY_KEY is not set"):
+        llm_users(chosen, chosen.urls, "m")
+    monkeypatch.setenv("MY_KEY", "very-secret")
+    users = llm_users(chosen, chosen.urls, "m")
+    assert users.line.endpoint.replicas[0].client.api_key == "very-secret" and "secret" not in repr(users.usage())
+    with pytest.raises(ValueError):
+        UserSettings(key="sk-very-secret")
+
+
+def test_seeds_differ_by_utterance_and_agree_between_runs(blueprint):
+    def seeds():
+        with ScriptedServer(answer=obedient) as server:
+            played(blueprint, server, Says("Which one?"), EpisodeLimits(turns=3))
+        return [request["seed"] for request in server.requests]
+
+    first = seeds()
+    assert len(set(first)) == len(first) == 3 and first == seeds()
+
+
+def test_an_agents_deeds_between_two_equal_utterances_make_them_no_repetition(blueprint):
+    with ScriptedServer(answer=lambda request: content(say=wishes(request)[0][1], about=wishes(request)[0][0])) as server:
+
+        async def talk():
+            episode = Episode.begin(blueprint)
+            chosen = settings(server)
+            user = LLMUser(llm_users(chosen, chosen.urls, "m").line, 0)
+            await listen(episode, user)
+            spared = next(d for d in episode.home.plan.devices if d.did not in blueprint.devices and d.spec.service_index)
+            before = episode.home.state_key()
+            for code in (f'device("{spared.did}").{path}()' for path in spared.spec.service_index):
+                episode.act(Reply({"role": "assistant", "content": "", "tool_calls": [tool_call("pyexec", {"code": code})]}))
+                if episode.home.state_key() != before:
+                    break
+            assert episode.home.state_key() != before
+            episode.act(Reply({"role": "assistant", "content": "Done."}))
+            await listen(episode, user)
+            return episode.messages
+
+        messages = asyncio.run(talk())
+    assert messages[-1]["content"] == messages[1]["content"]
+
+
+class Few:
+    """A suite of a few blueprints."""
+
+    def __init__(self, blueprints) -> None:
+        self.blueprints, self.identity = blueprints, "few"
+
+    def __len__(self) -> int:
+        return len(self.blueprints)
+
+    def __getitem__(self, index: int) -> Task:
+        return Task(self.blueprints[index], EpisodeLimits())
+
+
+def test_in_a_benchmark_one_that_strays_is_asked_again_with_another_seed(task, tmp_path):
+    seen: set[str] = set()
+
+    def person(request):
+        situation = request["messages"][1]["content"]
+        fresh = situation not in seen
+        seen.add(situation)
+        return content(say="call set_x", about=wishes(request)[0][0]) if fresh else obedient(request)
+
+    blueprints = [b for b in (make_blueprint(task, "train", seed) for seed in range(20)) if len(b.intents) == 1][:5]
+    with ScriptedServer(answer=person) as server:
+        make_user, name = user_of(BenchRun("few", "expert", tmp_path, user=server.url))
+        score = run_suite(Few(blueprints), Players(Expert, make_user, name), tmp_path, Pace(4, waves=False))
+    assert name == "scripted" and score["n"] == 5 and score["success"] == 1.0
+    assert len({request["seed"] for request in server.requests}) == len(server.requests) == 10
+
+
+def test_a_rollout_in_training_is_played_with_it(model, tokenizer, task):
+    engine = TransformersEngine(model, tokenizer, 12, 1.0)
+    limits = EpisodeLimits(turns=1, steps=2, steps_per_turn=2)
+    blueprints = [make_blueprint(task, "train", seed) for seed in range(4)]
+    with ScriptedServer(answer=obedient) as server, user_factory(settings(server, timeout=20, deadline=60)) as users:
+        player = Player(engine, tokenizer, users, limits, RewardWeights(), 4096)
+        rollouts = [rollout for _ in range(2) for rollout in player.play(blueprints, range(4))]
+        metrics = player.user_metrics()
+    assert all(rollout.trajectory.outcome.counts and rollout.trajectory.user == "llm:scripted" for rollout in rollouts)
+    assert metrics["user/utterances"] == metrics["user/requests"] == 8 and metrics["user/completion_tokens"] == 80
