@@ -34,7 +34,7 @@ DAY = 86400
 NEVER = 1 << 62  # seconds
 QUARTZ_DAY = re.compile(r"(?<![#\w])([1-7])(?!\w)")
 ANY_TIME = re.compile(r"(?i)(?<![a-z])[hr](?![a-z])")  # a time that croniter draws, another in every process
-LONGEST_WAIT = 10 * 366 * 86400  # seconds: nobody waits longer
+LONGEST_WAIT = 100 * 366 * 86400  # seconds: nobody waits longer
 
 
 @dataclass(frozen=True)
@@ -136,7 +136,8 @@ def make_rule(
         raise Refused("missing_argument", "an automation needs a condition, a time_cron or a delay")
     if hold and (crons or delay is not None):
         raise Refused("wrong_type", "hold_seconds goes with a condition alone, not with a time")
-    delay = None if delay is None else _seconds("delay_seconds", delay)
+    if delay is not None and home.clock + (delay := _seconds("delay_seconds", delay)) > LATEST:
+        raise Refused("out_of_range", f"delay_seconds is {delay}, and the clock ends at {LATEST}")
     when = " and ".join(f"({text})" for text in states) if len(states) > 1 else (states or [None])[0]
     condition = _compiled(when, home.plan) if when else None
     rule = Rule(
