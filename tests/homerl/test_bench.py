@@ -16,7 +16,7 @@ from homerl.bench.command import BenchRun, Instances, run
 from homerl.bench.instance import Instance
 from homerl.bench.rescore import rescore
 from homerl.bench.score import pass_hat
-from homerl.bench.suites import SUITES, build, make_instance, places, read_suite, split, write_suite
+from homerl.bench.suites import SEED, SUITES, build, make_instance, places, read_suite, split, write_suite
 from homerl.bench.validity import flaws
 from homerl.episode import Episode
 from homerl.play import play
@@ -79,6 +79,18 @@ def test_a_file_is_its_suite_and_an_edited_one_is_refused(suite_file, tmp_path):
     (tmp_path / f"{copy.name}.sha256").write_text((suite_file.parent / f"{copy.name}.sha256").read_text())
     with pytest.raises(InputError, match="not the one that was built"):
         read_suite(str(copy))
+
+
+@pytest.mark.parametrize("suite", SUITES)
+def test_the_shipped_suite_is_what_the_default_seed_gives(suite):
+    """Build it again (`homerl bench build`) when homes, intents or language change, and raise the version."""
+    made = SUITES[suite]
+    shipped, wanted = read_suite(suite), list(places(made))
+    assert [instance.id for instance in shipped] == [place.id(made) for place in wanted]
+    for at in range(0, len(wanted), 211):
+        assert make_instance(made, wanted[at], SEED) == shipped[at]
+    sentences = [query for instance in shipped for query in instance.blueprint.intents[-1].queries]
+    assert len(set(sentences)) > 0.9 * len(sentences)
 
 
 # Agents
