@@ -344,18 +344,21 @@ def _refuse_incoherent(rooms: Sequence[Room], devices: Sequence[Device]) -> None
 
 def _checked_forecast(forecast: Sequence[Moment]) -> tuple[Moment, ...]:
     """The weather to come, as slots can show it, or `ValueError` if it is not in order."""
-    kinds, found, before = ROOM_STATE.items(), [], -1
+    found, before = [], -1
     for moment in forecast:
         if not before < moment.clock <= LATEST:
             raise ValueError(f"the forecast's moments follow each other, and {shown(moment.clock)} is not after {before}")
         try:
-            sky = Outdoors(
-                *(kind.check(value, f"the forecast's {path}") for (path, kind), value in zip(kinds, moment.outdoors))
-            )
+            sky = Outdoors(*(_forecast_value(path, value) for path, value in zip(ROOM_STATE, moment.outdoors)))
         except Refused as error:
             raise ValueError(error.message) from None
         found.append(Moment(before := moment.clock, sky))
     return tuple(found)
+
+
+@lru_cache(maxsize=1 << 14, typed=True)  # most hours are like others
+def _forecast_value(path: str, value: float) -> float:
+    return ROOM_STATE[path].check(value, f"the forecast's {path}")
 
 
 def _hash(text: str) -> int:

@@ -14,7 +14,7 @@ import random
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
@@ -102,9 +102,13 @@ class Year:
     def ahead(self, minute: int, hours: int) -> Iterator[tuple[int, float, float, float]]:
         """(minutes from now, celsius, percent, lux) at each of the next full hours; after New Year's Eve, the first."""
         for hour in range(minute // 60 + 1, minute // 60 + 1 + hours):
-            at = hour % HOURS
-            values = self.temperature[at - 1], self.humidity[at - 1], self.daylight[at * CELLS]
-            yield (hour * 60 - minute, *(round(float(value), 1) for value in values))
+            yield (hour * 60 - minute, *self.hourly[hour % HOURS])
+
+    @cached_property
+    def hourly(self) -> list[tuple[float, float, float]]:
+        """(celsius, percent, lux) at each full hour of the year, in tenths."""
+        whole = zip(np.roll(self.temperature, 1), np.roll(self.humidity, 1), self.daylight[::CELLS])
+        return [tuple(round(float(value), 1) for value in values) for values in whole]
 
 
 @dataclass(frozen=True)
