@@ -8,6 +8,7 @@ id (added and masked where a sample was cut at its limit). One `PolicyAgent` pla
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -39,7 +40,8 @@ class Engine(Protocol):
 
 @dataclass
 class TokenLedger:
-    """One episode as tokens. `spans` are the sampled ranges of `ids`, one a step."""
+    """One episode as tokens. `spans` are the sampled ranges of `ids`, one a step; the first `shared` of them are
+    another episode's, from which this one was forked, and part of the prompt."""
 
     ids: list[int] = field(default_factory=list)
     logprobs: list[float] = field(default_factory=list)
@@ -47,11 +49,17 @@ class TokenLedger:
     versions: list[int] = field(default_factory=list)
     spans: list[tuple[int, int]] = field(default_factory=list)
     prompt_length: int = 0
+    shared: int = 0
+
+    def fork(self) -> TokenLedger:
+        """A ledger that goes on from here; what is in it so far is masked, since it is trained on where it was sampled."""
+        size = len(self.ids)
+        return TokenLedger(self.ids.copy(), [0.0] * size, [0] * size, [-1] * size, self.spans.copy(), size, len(self.spans))
 
     def read(self, ids: Sequence[int]) -> None:
         """Add context: environment and user tokens, masked."""
         self._extend(ids, [0.0] * len(ids), 0, -1)
-        if not self.spans:
+        if len(self.spans) == self.shared:
             self.prompt_length = len(self.ids)
 
     def wrote(self, sample: Sample, end: int) -> None:
@@ -64,7 +72,7 @@ class TokenLedger:
 
     def settle(self, end: int) -> None:
         """An episode that ended before anything was sampled still has a prompt and a completion, all masked."""
-        if not self.spans:
+        if len(self.spans) == self.shared:
             self.read([end])
             self._extend([end], [0.0], 0, -1)
 
@@ -84,6 +92,12 @@ class PolicyAgent:
         self.engine, self.tokenizer, self.max_tokens = engine, tokenizer, max_tokens
         self.ledger = TokenLedger()
         self._read = 0
+
+    def fork(self) -> PolicyAgent:
+        """An agent that knows the dialogue up to here."""
+        twin = PolicyAgent(self.engine, self.tokenizer, self.max_tokens)
+        twin.ledger, twin._read = self.ledger.fork(), self._read
+        return twin
 
     async def propose(self, episode: Episode, n: int = 1) -> list[Reply]:
         if n != 1:
@@ -133,6 +147,7 @@ class TransformersEngine:
     ) -> None:
         self.model, self.tokenizer = model, tokenizer
         self.max_tokens, self.temperature, self.batch, self.version = max_tokens, temperature, batch, version
+        self.busy = 0.0  # seconds that this thread's processor spent here
         self._waiting: list[tuple[Sequence[int], asyncio.Future]] = []
 
     async def sample(self, prompt: Sequence[int]) -> Sample:
@@ -144,7 +159,7 @@ class TransformersEngine:
         return await future
 
     def _flush(self) -> None:
-        waiting, self._waiting = self._waiting, []
+        begin, waiting, self._waiting = time.thread_time(), self._waiting, []
         waiting.sort(key=lambda pair: len(pair[0]))
         for start in range(0, len(waiting), self.batch):
             part = waiting[start : start + self.batch]
@@ -158,6 +173,7 @@ class TransformersEngine:
             for (_, future), sample in zip(part, samples, strict=True):
                 if not future.cancelled():
                     future.set_result(sample)
+        self.busy += time.thread_time() - begin
 
     @torch.no_grad()
     def _generate(self, prompts: list[Sequence[int]]) -> list[Sample]:

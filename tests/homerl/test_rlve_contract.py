@@ -15,13 +15,15 @@ from safetensors.torch import load_file
 
 from homerl.agents.policy import Sample, TokenLedger
 from homerl.play import InfraError
-from homerl.recipe import BlueprintSource, RLVERecipe
+from homerl.recipe import RLVERecipe
 from homerl.reverify import reverify_file
 from homerl.train import rlve
 from homerl.train.credit import last_step_only, step_credit, trajectory_credit
-from homerl.train.rlve import RLVETrainer, blueprint_order, hash_seed, spread, train_rlve
+from homerl.train.rlve import RLVETrainer, train_rlve
 from homerl.train.rollout import Rollout
 from homerl.train.sentinel import SignalLost
+from homerl.train.supply import hash_seed
+from homerl.train.tensors import spread
 from homerl.trajectory import Outcome
 from homerl.users.scripted import ScriptedUser
 
@@ -172,7 +174,7 @@ def test_batches_that_do_not_divide_the_rollouts_are_refused(recipe):
 
 
 def test_a_run_without_signal_is_stopped_with_its_cause(recipe, monkeypatch):
-    monkeypatch.setattr(rlve, "step_credit", lambda group, *_: [[0.0] * len(row) for row in group])
+    monkeypatch.setattr("homerl.train.credit.step_credit", lambda group, *_: [[0.0] * len(row) for row in group])
     with pytest.raises(SignalLost, match=r"no advantage: .*held for 2 updates"):
         train_rlve(recipe({"patience": 2}, updates=3))
 
@@ -205,7 +207,7 @@ def test_a_sample_that_a_failing_world_never_answered_gets_no_credit():
     for _ in range(2):
         ledger.wrote(Sample((5, 9), (-1.0, -1.0)), 9)
     rollout = Rollout(SimpleNamespace(), ledger)
-    assert spread([[0.5]], [rollout], torch.zeros(1, 5, dtype=torch.long)).tolist() == [[0.5, 0.5, 0.0, 0.0, 0.0]]
+    assert spread([(rollout, [0.5])], torch.zeros(1, 5, dtype=torch.long)).tolist() == [[0.5, 0.5, 0.0, 0.0, 0.0]]
 
 
 def test_the_reference_of_a_merged_adapter_is_the_merged_model(recipe, wild, tmp_path):
@@ -227,15 +229,6 @@ def test_the_reference_of_a_merged_adapter_is_the_merged_model(recipe, wild, tmp
     assert abs(metrics(settings.out)[0]["kl"]) < 1e-8
 
 
-def test_every_pass_takes_every_blueprint_once_in_another_order():
-    source = BlueprintSource(count=10, first_seed=100)
-    order = blueprint_order(source, 25, seed=1)
-    passes = [order[:10], order[10:20], order[20:]]
-    assert [sorted(one) for one in passes[:2]] == [list(range(100, 110))] * 2 and len(set(passes[2])) == 5
-    assert passes[0] != passes[1] != sorted(passes[1])
-    assert blueprint_order(source, 12, seed=1) == order[:12] != blueprint_order(source, 12, seed=2)
-
-
 def test_seeds_are_the_same_everywhere():
     assert hash_seed(0, 1, 2) == 1772749440416956875
     assert len({hash_seed(a, b) for a in range(9) for b in range(9)}) == 81
@@ -250,7 +243,7 @@ from pathlib import Path
 import torch
 
 from homerl.agents.policy import Sample, TransformersEngine
-from homerl.recipe import BlueprintSource, RLVERecipe
+from homerl.recipe import RLVERecipe
 from homerl.train import rlve
 
 recipe = RLVERecipe.model_validate(json.loads(Path(sys.argv[1]).read_text()))
