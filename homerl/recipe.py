@@ -159,7 +159,7 @@ class RLVESettings(OptimSettings):
     max_episode_tokens: int = Field(16384, ge=1)
     engine: EngineSettings = EngineSettings()
     async_rollouts: int = Field(0, ge=0, description="updates that rollouts may be ahead; 0 is on-policy, exactly")
-    ratio_cap: float = Field(2.0, ge=1, description="truncated importance ratio of trainer to sampler, where they may differ")
+    ratio_cap: float = Field(2.0, ge=1, description="of the importance ratio of trainer to sampler, where they may differ")
     curriculum: CurriculumSettings = CurriculumSettings()
 
     @property

@@ -2,7 +2,8 @@
 
 Invariants: with k = 0 a batch is played when it is asked for, in the thread that asks, so it is on-policy exactly; with
 k > 0 episodes run in one thread beside the trainer, and no batch begins before the weights of the update k before its
-own are in the sampler, so no token is older than k updates; collectives stay in the trainer's thread.
+own are in the sampler, so no token is older than k updates (with k = 1, all are of the update before); collectives
+stay in the trainer's thread.
 """
 
 from __future__ import annotations
@@ -28,14 +29,18 @@ class Ahead:
         self.begun: OrderedDict[int, tuple[list[int], Callable[[], dict[int, Rollout]]]] = OrderedDict()
         self.run, self.begin = _beside() if k else _here()
 
-    def take(self, update: int) -> Batch:
-        """The batch of an update, once it is played; the sampler has this update's weights by now."""
+    def take(self, update: int, sync: Callable[[], None]) -> Batch:
+        """The batch of an update. `sync` brings this update's weights to the sampler: after this batch, if it was begun
+        earlier, and before any that begins now."""
+        early = self.begun.pop(update, None)
+        rollouts = early[1]() if early else None
+        sync()
         for number in range(update, min(update + self.k, self.updates - 1) + 1):
-            if number not in self.begun:
+            if number not in self.begun and not (number == update and early):
                 drawn = self.supply.draw()
                 self.begun[number] = drawn, self.begin(self.supply.play(number, drawn))
-        drawn, result = self.begun.pop(update)
-        return self.supply.finish(update, drawn, result(), self.run)
+        drawn, result = early or self.begun.pop(update)
+        return self.supply.finish(update, drawn, rollouts or result(), self.run)
 
 
 def _here() -> tuple[Run, Callable[[Coroutine], Callable[[], Any]]]:

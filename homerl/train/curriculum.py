@@ -9,8 +9,7 @@ from __future__ import annotations
 
 import random
 from collections import deque
-from collections.abc import Iterable, Mapping, Sequence
-from functools import lru_cache
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +32,7 @@ class Curriculum:
         self.tally: dict[int, tuple[float, int]] = {}
         self.drawn: deque[list[int]] = deque()
         self.unfinished: deque[list[int]] = deque()
+        self.lap: tuple[int, list[int]] | None = None
 
     def draw(self, count: int) -> list[int]:
         """Blueprint seeds for a batch: one that a broken-off run had drawn, or the next ones."""
@@ -93,10 +93,11 @@ class Curriculum:
 
     def _at(self, position: int) -> int:
         lap, place = divmod(position, self.source.count)
-        return self._lap(lap)[place]
+        if self.lap is None or self.lap[0] != lap:
+            self.lap = lap, self._order(lap)
+        return self.lap[1][place]
 
-    @lru_cache(maxsize=2)  # noqa: B019: one curriculum a run
-    def _lap(self, lap: int) -> Sequence[int]:
+    def _order(self, lap: int) -> list[int]:
         """One pass: shuffled, and from easy to hard where difficulties are known."""
         seeds = list(range(self.source.first_seed, self.source.first_seed + self.source.count))
         random.Random(f"blueprints {self.seed} {lap}").shuffle(seeds)
@@ -116,7 +117,6 @@ def difficulties(settings: CurriculumSettings, source: BlueprintSource) -> dict[
         raise InputError(
             f"{path} has the difficulty of {len(found)} of the {source.count} blueprints",
             where="rlve.curriculum.synthesis",
-            remedy="synthesise the same ones: synth.recipe and synth.first_seed as in `blueprints`, synth.blueprints at least "
-            "its count",
+            remedy="synthesise the same ones: synth.recipe, synth.first_seed and synth.blueprints as in `blueprints`",
         )  # fmt: skip
     return found

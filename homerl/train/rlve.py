@@ -207,13 +207,15 @@ class RLVETrainer(WholeCheckpoints, GRPOTrainer):
         """TRL's rollout function: play what the curriculum says and hand over the token ledgers."""
         update, rank, phases = trainer.state.global_step, trainer.accelerator.process_index, trainer.phases
         phases.update = update
-        engine = trainer.player.engine
-        with phases.phase("sync"):
-            engine.sync(update)
-        trainer.evaluate_policy()
-        torch.manual_seed(hash_seed(trainer.recipe.seed, update, rank))
-        with phases.phase("rollout", "idle" if trainer.ahead.k else "rollout"), engine.awake():
-            trainer.batch = trainer.ahead.take(update)
+
+        def sync() -> None:
+            with phases.phase("sync"):
+                trainer.player.engine.sync(update)
+            trainer.evaluate_policy()
+            torch.manual_seed(hash_seed(trainer.recipe.seed, update, rank))
+
+        with phases.phase("rollout", "idle" if trainer.ahead.k else "rollout"), trainer.player.engine.awake():
+            trainer.batch = trainer.ahead.take(update, sync)
         trainer._settle_time()
         phases.training(update)
         return ledgers(trainer.rollouts) | {"reward_parts": [part_totals(rollout) for rollout in trainer.rollouts]}
@@ -224,7 +226,7 @@ class RLVETrainer(WholeCheckpoints, GRPOTrainer):
         if not self.evaluation.due(update):
             return
         torch.manual_seed(hash_seed(self.recipe.seed, -1, self.accelerator.process_index))
-        with self.phases.phase("rollout"), self.player.engine.awake():
+        with self.phases.phase("rollout"):
             figures = self.evaluation.play(self.ahead.run)
         for name, value in figures.items():
             self._metrics["train"][name].append(value)

@@ -16,7 +16,13 @@ from typing import Any
 from envs.documents import InputError
 from homerl.recipe import SFTRecipe, SFTSettings
 from homerl.train.common import (
-    WholeCheckpoints, common_arguments, fit, load_policy, load_tokenizer, peft_config, prepare_scratch,
+    WholeCheckpoints,
+    common_arguments,
+    fit,
+    load_policy,
+    load_tokenizer,
+    peft_config,
+    prepare_scratch,
 )  # fmt: skip
 from homerl.train.parallel import world_size
 

@@ -16,12 +16,10 @@ from typing import Any
 
 from homerl.blueprints.blueprint import Blueprint
 from homerl.recipe import RLVESettings
-from homerl.train.credit import Played, assign, last_step_only, recurrence, rule_of
+from homerl.train.credit import assign, last_step_only, recurrence, rule_of
 from homerl.train.curriculum import Curriculum
 from homerl.train.rollout import Player, Rollout
 from homerl.train.sentinel import NOTHING
-
-
 
 
 @dataclass(frozen=True)
@@ -56,8 +54,8 @@ class Supply:
     """Makes batches."""
 
     def __init__(
-        self, settings: RLVESettings, seed: int, player: Player, blueprint: Callable[[int], Blueprint], curriculum: Curriculum,
-        place: Place,
+        self, settings: RLVESettings, seed: int, player: Player, blueprint: Callable[[int], Blueprint],
+        curriculum: Curriculum, place: Place,
     ) -> None:  # fmt: skip
         self.settings, self.seed, self.player, self.blueprint = settings, seed, player, blueprint
         self.curriculum, self.place = curriculum, place

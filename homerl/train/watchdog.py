@@ -53,8 +53,7 @@ class Watchdog:
 def _in_words(doing: Doing, deadline: float, now: float, phases: Phases) -> str:
     others = phases.others()
     late = [other for other in others if (other.update, other.phase) != (doing.update, doing.phase)]
-    seconds = now - doing.since
-    text = f"rank {doing.rank} has been in `{doing.phase}` of update {doing.update} for {seconds:.0f} s (allowed: {deadline:g} s)"
+    text = f"{_of_rank(doing, now).replace(', which', '')} (allowed: {deadline:g} s)"
     if doing.waits and late:
         return f"{text}; it waits for " + ", ".join(_of_rank(other, now) for other in late)
     inside = str(phases.detail())

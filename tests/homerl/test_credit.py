@@ -9,7 +9,17 @@ from trl.trainer.utils import nanstd
 
 from homerl.recipe import RLVESettings
 from homerl.train.credit import (
-    EPSILON, Fork, Played, anchor_credit, assign, branch_credit, last_step_only, recurrence, returns_to_go, rule_of, step_credit,
+    EPSILON,
+    Fork,
+    Played,
+    anchor_credit,
+    assign,
+    branch_credit,
+    last_step_only,
+    recurrence,
+    returns_to_go,
+    rule_of,
+    step_credit,
     trajectory_credit,
 )  # fmt: skip
 from homerl.train.credit.branch import plan

@@ -1,6 +1,7 @@
 """The contract with TRL, on a real trainer: whose tokens carry which advantage, and that sampler and loss agree."""
 
 import json
+import math
 import os
 import subprocess
 import sys
@@ -18,12 +19,13 @@ from homerl.play import InfraError
 from homerl.recipe import RLVERecipe
 from homerl.reverify import reverify_file
 from homerl.train import rlve
-from homerl.train.credit import last_step_only, step_credit, trajectory_credit
+from homerl.train.credit import anchor_credit, branch_credit, last_step_only, step_credit, trajectory_credit
+from homerl.train.phases import SHARES
 from homerl.train.rlve import RLVETrainer, train_rlve
 from homerl.train.rollout import Rollout
 from homerl.train.sentinel import SignalLost
 from homerl.train.supply import hash_seed
-from homerl.train.tensors import spread
+from homerl.train.tensors import spread, staleness, truncated_ratios
 from homerl.trajectory import Outcome
 from homerl.users.scripted import ScriptedUser
 
@@ -96,14 +98,29 @@ def metrics(out: Path) -> list[dict[str, Any]]:
     return [line for line in lines if "loss" in line]
 
 
+def anchored(group: list[Rollout]) -> list[list[float]]:
+    decisions = [[step.decision for step in r.trajectory.steps] for r in group]
+    return anchor_credit([r.rewards for r in group], decisions, gamma=0.9, weight=0.5)
+
+
+def branched(group: list[Rollout]) -> list[list[float]]:
+    return branch_credit([r.rewards for r in group], [r.fork for r in group])
+
+
+def of_rewards(rule: Callable) -> Callable:
+    return lambda group: rule([r.rewards for r in group])
+
+
 MODES = {
-    "step": ({"credit": "step"}, step_credit),
-    "index": ({"credit": "step", "baseline": "index"}, lambda group: step_credit(group, baseline="index")),
-    "trajectory": ({"credit": "trajectory", "temperature": 0.8, "loss": "grpo"}, trajectory_credit),
+    "step": ({"credit": "step"}, of_rewards(step_credit)),
+    "index": ({"credit": "step", "baseline": "index"}, of_rewards(lambda group: step_credit(group, baseline="index"))),
+    "trajectory": ({"credit": "trajectory", "temperature": 0.8, "loss": "grpo"}, of_rewards(trajectory_credit)),
     "last step": (
         {"credit": "step", "last_step_only": True, "kl": 0.0, "entropy": 1e-4},
-        lambda g: last_step_only(step_credit(g)),
+        of_rewards(lambda g: last_step_only(step_credit(g))),
     ),
+    "anchor": ({"credit": "anchor", "gamma": 0.9, "anchor_weight": 0.5}, anchored),
+    "branch": ({"credit": "branch", "branch": {"roots": 2, "siblings": 2, "horizon": 1}}, branched),
 }
 
 
@@ -118,14 +135,14 @@ def test_advantages_are_each_steps_credit_on_its_sampled_tokens(mode, recipe, up
         advantages, sampled = output["advantages"], output["completion_mask"] * output["tool_mask"]
         assert advantages.shape == output["completion_ids"].shape and advantages.dim() == 2
         assert not advantages[sampled == 0].any()
-        credit = [row for i in (0, 4) for row in rule([r.rewards for r in rollouts[i : i + 4]])]
+        credit = [row for i in (0, 4) for row in rule(rollouts[i : i + 4])]
         for row, (values, rollout) in enumerate(zip(credit, rollouts, strict=True)):
             ledger, begin = rollout.ledger, rollout.ledger.prompt_length
             length = len(ledger.ids) - begin
             assert output["completion_ids"][row, :length].tolist() == ledger.ids[begin:]
             assert sampled[row].tolist() == ledger.mask[begin:] + [0] * (advantages.shape[1] - length)
             expected = torch.zeros(advantages.shape[1])
-            for value, (start, end) in zip(values, ledger.spans, strict=True):
+            for value, (start, end) in list(zip(values, ledger.spans, strict=True))[ledger.shared :]:
                 expected[start - begin : end - begin] = value
             torch.testing.assert_close(advantages[row], expected)
             any_credit |= bool(expected.any())
@@ -138,10 +155,14 @@ def test_advantages_are_each_steps_credit_on_its_sampled_tokens(mode, recipe, up
             ]
             assert not any(earlier)
     assert any_credit, "no group varied: the test proves nothing"
+    if mode == "branch":
+        assert any(r.fork for _, _, rollouts in updates for r in rollouts), "nothing was forked: the test proves nothing"
     lines = metrics(settings.out)
     assert [line["step"] for line in lines] == [1, 2]
+    assert all(sum(line[f"time/{share}"] for share in SHARES) == pytest.approx(1) for line in lines)
+    assert ("anchor/coverage" in lines[0]) == (mode == "anchor")
     assert all(line["sentinel/logp_gap"] < 1e-5 for line in lines)
-    if settings.rlve.kl:
+    if settings.rlve.kl and updates[0][1]["advantages"].any():
         assert abs(lines[0]["kl"]) < 1e-8 < lines[1]["kl"]
     for update in (1, 2):
         assert "8 trajectories" in reverify_file(settings.out / f"rollouts/update_{update:06d}.jsonl")
@@ -232,6 +253,76 @@ def test_the_reference_of_a_merged_adapter_is_the_merged_model(recipe, wild, tmp
 def test_seeds_are_the_same_everywhere():
     assert hash_seed(0, 1, 2) == 1772749440416956875
     assert len({hash_seed(a, b) for a in range(9) for b in range(9)}) == 81
+
+
+# Ahead, refilled, evaluated
+
+
+def test_rollouts_ahead_are_of_older_weights_and_weighed_by_truncated_ratios(recipe, updates):
+    settings = recipe(async_rollouts=1, updates=4, learning_rate=3e-3, ratio_cap=1.05)
+    train_rlve(settings)
+    ages = []
+    for update, (_, output, rollouts) in enumerate(updates):
+        versions = {v for r in rollouts for v in r.ledger.versions if v >= 0}
+        assert versions == {max(0, update - 1)}, "one update old, but for the first, whatever the clock"
+        ages.append(update - max(0, update - 1))
+        mask = output["completion_mask"] * output["tool_mask"]
+        gap = (output["old_per_token_logps"] - output["sampling_per_token_logps"]) * mask
+        ratios = torch.exp(gap).clamp(max=1.05)
+        if update == 0:
+            assert (ratios - 1).abs().max() < 1e-4
+        else:
+            assert (ratios - 1).abs().max() > 1e-3, "the weights moved: the ratios show it"
+        credit = [row for i in (0, 4) for row in step_credit([r.rewards for r in rollouts[i : i + 4]])]
+        plain = spread(list(zip(rollouts, credit, strict=True)), output["completion_ids"])
+        torch.testing.assert_close(output["advantages"], plain * ratios)
+    lines = metrics(settings.out)
+    assert [line["policy/staleness"] for line in lines] == pytest.approx(ages) and ages == [0, 1, 1, 1]
+    assert all(line["policy/too_old"] == 0 for line in lines)
+
+
+def test_staleness_by_hand():
+    ledger = TokenLedger()
+    ledger.read([1, 2])
+    for version in (3, 5):
+        ledger.wrote(Sample((5, 9), (-1.0, -1.0), version), 9)
+        ledger.read([7])
+    found = staleness([(Rollout(SimpleNamespace(), ledger), [])], torch.zeros(1, 7, dtype=torch.long), update=5)
+    assert found.tolist() == [[2, 2, 0, 0, 0, 0, 0]]
+
+
+def test_ratios_by_hand():
+    trained, sampled = torch.tensor([[-1.0, -1.0, -1.0, -1.0]]), torch.tensor([[-1.5, -3.0, float("nan"), -9.0]])
+    found = truncated_ratios(trained, sampled, torch.tensor([[1, 1, 1, 0]]), cap=2.0)
+    assert found.tolist() == [[pytest.approx(math.exp(0.5)), 2.0, 1.0, 1.0]]
+
+
+def test_a_token_older_than_the_bound_has_no_advantage(recipe, updates, monkeypatch):
+    monkeypatch.setattr(rlve, "staleness", lambda parts, ids, update: torch.full_like(ids, 2))
+    settings = recipe(async_rollouts=1, updates=1)
+    train_rlve(settings)
+    assert metrics(settings.out)[0]["policy/too_old"] == 1.0
+    assert not updates[0][1]["advantages"].any()
+
+
+def test_engines_that_share_the_gpu_cannot_be_ahead(recipe):
+    with pytest.raises(ValueError, match="shares the trainer's GPU"):
+        recipe(async_rollouts=1, engine={"kind": "vllm"})
+
+
+def test_evaluation_keeps_the_best_model_and_changes_nothing_else(recipe, tmp_path):
+    plain, watched = recipe(out="plain", updates=3), recipe(out="watched", updates=3)
+    watched = watched.model_copy(update={"evaluation": type(watched.evaluation)(every=2, count=3)})
+    train_rlve(plain)
+    train_rlve(watched)
+    for update in (1, 2, 3):
+        name = f"rollouts/update_{update:06d}.jsonl"
+        assert (plain.out / name).read_bytes() == (watched.out / name).read_bytes()
+    evaluated = [line["step"] for line in metrics(watched.out) if "eval/success" in line]
+    assert evaluated == [1, 3], "before updates 0 and 2, logged with the updates that follow"
+    best = json.loads((watched.out / "best/score.json").read_text())
+    assert best["update"] == 0 and best["eval/counted"] == 1.0
+    assert (watched.out / "best/model/model.safetensors").exists() and not (watched.out / "best.making").exists()
 
 
 # Two ranks
