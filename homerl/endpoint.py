@@ -11,11 +11,12 @@ import asyncio
 import os
 import random
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from openai import APIConnectionError, APIResponseValidationError, APIStatusError, AsyncOpenAI, OpenAIError
+from openai.types import Completion
 from openai.types.chat import ChatCompletion
 
 from homerl.play import InfraError
@@ -26,6 +27,7 @@ class RequestRefused(InfraError):
     """The server said that it will not take this request; asking again would not help."""
 
 
+Request = Callable[[AsyncOpenAI], Awaitable[Any]]
 PASSING = (408, 409, 425, 429)
 TRIPS = 5  # faults in a row after which a replica is left alone
 REST, LONGEST_REST = 2.0, 60.0  # seconds it is left alone, doubled each time
@@ -87,6 +89,15 @@ class Endpoint:
 
     async def chat(self, messages: Sequence[Message], **options: Any) -> ChatCompletion:
         """A completion with at least one choice, or `InfraError` once patience ends."""
+        said = {"messages": list(messages)} | options
+        return await self._until(lambda client: client.chat.completions.create(model=self.model, **said), ChatCompletion)
+
+    async def complete(self, prompt: Sequence[int], **options: Any) -> Completion:
+        """The same for token ids."""
+        said = {"prompt": list(prompt)} | options
+        return await self._until(lambda client: client.completions.create(model=self.model, **said), Completion)
+
+    async def _until(self, request: Request, kind: type) -> Any:
         self._enter(asyncio.get_running_loop())
         end = self.clock() + self.patience.deadline
         fault, replica = "no replica works", None
@@ -95,7 +106,7 @@ class Endpoint:
             if replica is None:
                 break
             try:
-                return await self._ask(replica, messages, options, end)
+                return await self._ask(replica, request, kind, end)
             except (OpenAIError, TimeoutError, ValueError) as error:
                 fault = _in_words(error)
                 if not is_passing(error):
@@ -117,15 +128,15 @@ class Endpoint:
                 replica.client, replica.busy = self._client(replica.url), 0
         self._loop = loop
 
-    async def _ask(self, replica: Replica, messages: Sequence[Message], options: Mapping, end: float) -> ChatCompletion:
+    async def _ask(self, replica: Replica, request: Request, kind: type, end: float) -> Any:
         replica.busy += 1
         try:
             left = max(0.01, min(self.patience.timeout, end - self.clock()))
             async with asyncio.timeout(left):
-                answer = await replica.client.chat.completions.create(model=self.model, messages=list(messages), **options)
+                answer = await request(replica.client)
         finally:
             replica.busy -= 1
-        if not isinstance(answer, ChatCompletion) or not answer.choices or answer.choices[0].message is None:
+        if not isinstance(answer, kind) or not answer.choices or not _whole(answer.choices[0]):
             raise ValueError("the answer is no completion")
         replica.fine()
         self.usage.requests += 1
@@ -157,6 +168,11 @@ class Endpoint:
         """Let connections go."""
         for replica in self.replicas:
             await replica.client.close()
+
+
+def _whole(choice: Any) -> bool:
+    """Whether a choice has what it is there for: a message, or text."""
+    return getattr(choice, "message", None) is not None or getattr(choice, "text", None) is not None
 
 
 def secret(key: str = "OPENAI_API_KEY") -> str:

@@ -100,7 +100,7 @@ class BranchSettings(Model):
 
 class EngineSettings(Model):
     """What samples the policy: transformers' `generate` (anywhere), its continuous batching (one GPU, no vLLM), vLLM beside
-    the trainer on the same GPUs, or a vLLM server on others (`homerl serve-policy`)."""
+    the trainer on the same GPUs, or a vLLM server on others."""
 
     kind: Literal["transformers", "continuous", "vllm", "server"] = "transformers"
     batch: int = Field(64, ge=1, description="of `transformers`: prompts at a time")

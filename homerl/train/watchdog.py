@@ -17,6 +17,10 @@ STALLED = 4  # the exit code
 POLL = 0.5
 
 
+class Stalled(RuntimeError):
+    """Something outside was waited for too long; the message says who waited for what."""
+
+
 class Watchdog:
     """Watches one rank. `deadlines` are seconds by phase; phases without one may take as long as they like."""
 
