@@ -12,7 +12,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
 from envs.documents import write_atomic
@@ -23,8 +23,8 @@ TRAIN = "train"
 
 @dataclass(frozen=True)
 class Doing:
-    """A rank's phase. `since` is a time of day, which machines share; `waits` says whether it is one of waiting for
-    the other ranks."""
+    """A rank's phase. `since` is a time of day, which machines share: when it began, or went on after one inside it;
+    `waits` says whether it is one of waiting for the other ranks."""
 
     rank: int
     phase: str
@@ -58,6 +58,8 @@ class Phases:
         finally:
             self._settle()
             self.stack.pop()
+            outer, kept = self.stack[-1]
+            self.stack[-1] = replace(outer, since=self.clock()), kept
             self._tell()
 
     def training(self, update: int) -> None:

@@ -41,11 +41,10 @@ class Watchdog:
     def complaint(self) -> str | None:
         """What is wrong, if a phase has outlasted its deadline."""
         now = self.phases.clock()
-        for doing, _ in list(self.phases.stack):
-            deadline = self.deadlines.get(doing.phase)
-            if deadline is not None and now - doing.since > deadline:
-                return _in_words(doing, deadline, now, self.phases)
-        return None
+        doing, _ = self.phases.stack[-1]
+        deadline = self.deadlines.get(doing.phase)
+        late = deadline is not None and now - doing.since > deadline
+        return _in_words(doing, deadline, now, self.phases) if late else None
 
     def _watch(self) -> None:
         while not self._over.wait(self.poll):
