@@ -78,21 +78,31 @@ def test_a_rank_that_waits_says_for_whom(tmp_path, clock):
     dogs = [Watchdog(phases, {"collective": 30, "rollout": 60}) for phases in (first, second, third)]
     with third.phase("rollout"):
         clock.now += 20
-        with first.phase("rollout"), second.phase("rollout"), first.phase("collective", waits=True):
-            with second.phase("collective", waits=True):
-                clock.now += 30
-                assert [dog.complaint() for dog in dogs] == [None] * 3
-                clock.now += 1
-                assert dogs[0].complaint() == (
-                    "rank 0 has been in `collective` of update 7 for 31 s (allowed: 30 s); it waits for rank 2, which has "
-                    "been in `rollout` of update 7 for 51 s"
-                )
-                clock.now += 10
-                said = dogs[2].complaint()
-                assert said.startswith(
-                    "rank 2 has been in `rollout` of update 7 for 61 s (allowed: 60 s); 2 of its episodes"
-                )
+        with first.phase("collective", waits=True), second.phase("collective", waits=True):
+            clock.now += 30
+            assert [dog.complaint() for dog in dogs] == [None] * 3
+            clock.now += 1
+            assert dogs[0].complaint() == (
+                "rank 0 has been in `collective` of update 7 for 31 s (allowed: 30 s); it waits for rank 2, which has been in "
+                "`rollout` of update 7 for 51 s"
+            )
+            clock.now += 10
+            said = dogs[2].complaint()
+            assert said.startswith("rank 2 has been in `rollout` of update 7 for 61 s (allowed: 60 s); 2 of its episodes")
     assert [dog.complaint() for dog in dogs] == [None] * 3
+
+
+def test_what_is_done_inside_a_phase_does_not_count_against_it(tmp_path, clock):
+    phases = Phases(tmp_path, clock=clock)
+    dog = Watchdog(phases, {"rollout": 60, "collective": 60})
+    with phases.phase("rollout"):
+        clock.now += 50
+        with phases.phase("collective", waits=True):
+            clock.now += 50
+        clock.now += 50
+        assert dog.complaint() is None
+        clock.now += 11
+        assert "`rollout` of update 0 for 61 s" in dog.complaint()
 
 
 def test_phases_without_a_deadline_take_as_long_as_they_like(tmp_path, clock):
