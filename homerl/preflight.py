@@ -16,7 +16,14 @@ from homerl.users.serve import answers, find_vllm
 
 def check_machine(recipe: Base, path: str) -> None:
     """Raise `InputError` naming all that is missing: GPUs, packages, weights, data, the user's endpoint."""
-    missing = [*_gpus(recipe), *_packages(recipe), *_weights(recipe), *_data(recipe), *_user(recipe)]
+    missing = [
+        *_gpus(recipe),
+        *_packages(recipe),
+        *_weights(recipe),
+        *_data(recipe),
+        *_user(recipe),
+        *_policy_server(recipe),
+    ]
     if missing:
         raise InputError(
             "this machine cannot run the recipe: " + "; ".join(missing),
@@ -36,11 +43,17 @@ def _gpus(recipe: Base) -> list[str]:
 def _packages(recipe: Base) -> list[str]:
     user = getattr(recipe, "user", None)
     deepspeed = recipe.run in ("sft", "rlve", "flywheel") and recipe.parallel in ("zero2", "zero3")
+    kind = recipe.rlve.engine.kind if hasattr(recipe, "rlve") else None
+    reporters = [name for name in recipe.report_to if name != "wandb" and importlib.util.find_spec(name) is None]
     missing = {
         "deepspeed": deepspeed and importlib.util.find_spec("deepspeed") is None,
-        "vllm": bool(user and user.serve) and find_vllm() is None,
+        "vllm": (bool(user and user.serve) and find_vllm() is None)
+        or (kind in ("vllm", "server") and importlib.util.find_spec("vllm") is None),
     }
-    return [f"the package {name} is not installed (pip install 'homerl[gpu]')" for name in missing if missing[name]]
+    found = [f"the package {name} is not installed (pip install 'homerl[gpu]')" for name in missing if missing[name]]
+    return found + [
+        f"the package {name} is not installed, and report_to names it (pip install {name})" for name in reporters
+    ]
 
 
 def _weights(recipe: Base) -> list[str]:
@@ -84,6 +97,11 @@ def _data(recipe: Base) -> list[str]:
     if data is None or Path(data).exists() or not _looks_local(data):
         return []
     return [f"there is no data at {data} (make it with recipes/synth.yaml)"]
+
+
+def _policy_server(recipe: Base) -> list[str]:
+    url = recipe.rlve.engine.url if hasattr(recipe, "rlve") else None
+    return [] if url is None or answers(f"{url}/v1") else [f"the policy server at {url} does not answer"]
 
 
 def _user(recipe: Base) -> list[str]:

@@ -83,8 +83,8 @@ def test_a_rank_that_waits_says_for_whom(tmp_path, clock):
             assert [dog.complaint() for dog in dogs] == [None] * 3
             clock.now += 1
             assert dogs[0].complaint() == (
-                "rank 0 has been in `collective` of update 7 for 31 s (allowed: 30 s); it waits for rank 2, which has been in "
-                "`rollout` of update 7 for 51 s"
+                "rank 0 has been in `collective` of update 7 for 31 s (allowed: 30 s); it waits for rank 2, which has "
+                "been in `rollout` of update 7 for 51 s"
             )
             clock.now += 10
             said = dogs[2].complaint()
