@@ -32,11 +32,13 @@ from homerl.train.common import (
     load_policy,
     load_tokenizer,
     peft_config,
+    reporters,
     require,
 )  # fmt: skip
 from homerl.train.curriculum import Curriculum, difficulties
 from homerl.train.engines import engine_arguments, make_engine
 from homerl.train.evaluation import Evaluation
+from homerl.train.panels import PanelsCallback
 from homerl.train.parallel import world_size
 from homerl.train.phases import Phases
 from homerl.train.rollout import Player, Rollout, blueprint_of
@@ -192,6 +194,8 @@ class RLVETrainer(WholeCheckpoints, GRPOTrainer):
         self.player.engine.attach(self, self.phases)
         self.evaluation = Evaluation(recipe, self.player, place)
         self.add_callback(CurriculumState(curriculum))
+        if "wandb" in reporters(recipe):
+            self.add_callback(PanelsCallback())
 
     @property
     def rollouts(self) -> list[Rollout]:
