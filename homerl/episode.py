@@ -182,7 +182,7 @@ class Episode:
         intent = next((i for i in self.blueprint.intents if i.id == self.speaking_of), None)
         if spoke and intent is not None:
             said = words_of(message, self.blueprint.toolset)
-            self.heard = self.heard.after(intent, said.text, said.question, self._untouched(intent))
+            self.heard = self.heard.after(intent, said.claims, said.question, self._untouched(intent))
 
     def _untouched(self, intent: Intent) -> bool:
         """Whether nothing was done yet of what an intent asks; other intents may have been seen to."""
