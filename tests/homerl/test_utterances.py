@@ -67,23 +67,26 @@ def flaws(text: str, intent: Intent, blueprint: Blueprint, home: Home) -> Iterat
     meant = {float(value) for value in args if isinstance(value, (int, float)) and not isinstance(value, bool)}
     ids = {device.did for device in home.plan.devices if device.did.isdigit() and float(device.did) in said - meant}
     yield from (f"leaks the id {did}" for did in ids)
-    if intent.family not in PLAIN or intent.clarify:
-        return
+    if intent.family in PLAIN and not intent.clarify:
+        yield from other_numbers(intent, said, meant)
+        yield from other_options(intent, bare, home, blueprint.language)
+        services = {call.service.rpartition(".")[2] for call in intent.plan}
+        if blueprint.language == "en" and services == {"turn_on"} and is_single(intent) and OFF.search(bare):
+            yield "says off, means on"
+
+
+def is_single(intent: Intent) -> bool:
+    """One thing, and nothing taken back."""
+    return intent.family == "atomic" and intent.factors.noise == "clean"
+
+
+def other_numbers(intent: Intent, said: set[float], meant: set[float]) -> Iterator[str]:
+    """A number that is meant is not said, or one is said that is not meant."""
     spans = said | {value * factor for value in said for factor in (60, 3600)}  # an hour and a half of minutes
     if not all(any(abs(value - other) < 1e-6 for other in spans) for value in meant):
         yield f"says {sorted(said)}, means {sorted(meant)}"
-    if intent.family == "atomic" and intent.factors.noise == "clean" and said - meant and not meant & (spans - said):
+    if is_single(intent) and said - meant and not meant & (spans - said):
         yield f"says {sorted(said)}, means {sorted(meant)} alone"
-    services = {call.service.rpartition(".")[2] for call in intent.plan}
-    if (
-        blueprint.language == "en"
-        and services == {"turn_on"}
-        and intent.family == "atomic"
-        and intent.factors.noise == "clean"
-    ):
-        if OFF.search(bare):
-            yield "says off, means on"
-    yield from other_options(intent, bare, home, blueprint.language)
 
 
 def other_options(intent: Intent, bare: str, home: Home, language: str) -> Iterator[str]:
