@@ -17,6 +17,7 @@ import numpy as np
 from envs.documents import InputError
 from homerl.bench.errors import failure_of
 from homerl.trajectory import Outcome, Trajectory
+from homerl.worlds import count_devices
 
 RESAMPLES = 10_000
 LABELS = ("category", "subcategory", "size")
@@ -29,7 +30,7 @@ def result_row(trajectory: Trajectory, tokens: int, prompt_tokens: int = 0) -> d
         "id": trajectory.blueprint["id"],
         "subcategories": [intent["subcategory"] for intent in trajectory.blueprint["intents"]],
         "families": [intent["family"] for intent in trajectory.blueprint["intents"]],
-        "devices": len(trajectory.blueprint["home"]["devices"]),
+        "devices": count_devices(trajectory.blueprint),
         "outcome": str(trajectory.outcome),
         "success": trajectory.success,
         "phi": trajectory.progress == 1.0,
