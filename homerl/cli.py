@@ -303,19 +303,28 @@ def bench_run(
     seed: int = 0,
     cpu: Annotated[bool, typer.Option(help="load a local model on the CPU, in float32")] = False,
     resume: Annotated[bool, typer.Option(help="go on with the results in the folder")] = False,
+    judge: Annotated[str | None, typer.Option(help="URL of an LLM judge, for answers that no rule decides")] = None,
+    judge_model: Annotated[str | None, typer.Option(help="its name on the server, if that has several")] = None,
+    judge_votes: Annotated[int, typer.Option(help="an odd number; the majority counts")] = 1,
+    judge_sample: Annotated[int, typer.Option(help="decided cases put to it, to report its agreement")] = 200,
+    wandb: Annotated[str | None, typer.Option(help="log to this Weights & Biases project")] = None,
 ) -> None:
     """Play a suite and write results, trajectories and a report."""
-    from homerl.bench.command import BenchRun
+    from homerl.bench.command import BenchRun, judge_of
     from homerl.bench.command import run as play
     from homerl.bench.report import write_report
 
     _one_of("--setting", setting, ("eia", "dr"))
     settings = BenchRun(
         suite, model, out, setting, served, user, at_once, runs, limit, temperature, max_tokens, _prices(price), resume,
-        seed, cpu,
+        seed, cpu, judge_of(judge, judge_model, judge_votes, judge_sample),
     )  # fmt: skip
     play(settings)
     console.print(write_report(out))
+    if wandb:
+        from homerl.bench.log import log_to_wandb
+
+        console.print(log_to_wandb(out, wandb))
 
 
 def _prices(text: str | None) -> tuple[float, float] | None:

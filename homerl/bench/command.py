@@ -16,6 +16,7 @@ from typing import Any
 from envs.documents import InputError, write_atomic
 from homerl.bench.baselines import BASELINES
 from homerl.bench.instance import Instance, Setting
+from homerl.bench.judge import JudgeSettings, judge_run
 from homerl.bench.runner import Pace, Players, Task, run_suite
 from homerl.bench.suites import read_suite, to_line
 from homerl.endpoint import Endpoint
@@ -43,6 +44,7 @@ class BenchRun:
     resume: bool = False
     seed: int = 0
     cpu: bool = False
+    judge: JudgeSettings | None = None
 
 
 class Instances:
@@ -73,9 +75,13 @@ def run(settings: BenchRun) -> dict[str, Any]:
     players, pace = players_of(settings)
     with progress_bar() as bar:
         task = bar.add_task(f"{settings.suite} {settings.setting}", total=len(instances), note=settings.model)
-        return run_suite(
+        scored = run_suite(
             instances, players, settings.out, pace, lambda done, total: bar.update(task, completed=done, total=total)
         )
+        if settings.judge is None:
+            return scored
+        task = bar.add_task("judge", total=None, note=settings.judge.model)
+        return judge_run(settings.out, settings.judge, lambda done, total: bar.update(task, completed=done, total=total))
 
 
 def players_of(settings: BenchRun) -> tuple[Players, Pace]:
@@ -131,6 +137,13 @@ def local_players(settings: BenchRun, user: Callable[[int], User], sampling: str
     identity = f"{settings.model} {file_stamps(settings.model)} {sampling}"
     pace = Pace(settings.at_once, begin=lambda first: torch.manual_seed(settings.seed + first))
     return Players(lambda: PolicyAgent(engine, tokenizer), user, identity), pace
+
+
+def judge_of(url: str | None, model: str | None, votes: int, sample: int) -> JudgeSettings | None:
+    """The judge behind a URL, or none; an even number of votes is refused, since it may be a tie."""
+    if votes < 1 or votes % 2 == 0:
+        raise InputError(f"{votes} votes may be a tie", "--judge-votes", "take an odd number")
+    return JudgeSettings(url, model or served_model(url), votes, sample) if url else None
 
 
 def served_model(url: str) -> str:

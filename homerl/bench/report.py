@@ -138,8 +138,23 @@ def _success(report: BenchReport) -> Table:
     notes += [f"{report.left_out} left out: nobody's failure"] if report.left_out else []
     notes += [f"cost {report.cost:.2f}"] if report.cost is not None else []
     notes += [f"pass^{k} {100 * share:.1f} %" for k, share in score.get("pass_hat", {}).items()]
+    notes += [says_judge(score)] if says_judge(score) else []
     table.caption = ", ".join(notes)
     return table
+
+
+def says_judge(score: Row) -> str:
+    """What a judge decided and how far it agrees with the rules; or what there would be for one to decide."""
+    judge = score.get("judge")
+    if judge is None:
+        waiting = score.get("undecided", 0)
+        return f"{waiting} failed by an answer that no rule decides: --judge URL" if waiting else ""
+    found = f"judge {judge['by']}: {judge['right']} of {judge['decided']} undecided answers right"
+    if (with_rules := judge.get("agreement")) is None:
+        return found
+    low, high = (100 * share for share in with_rules["interval"])
+    found += f"; agrees with the rules in {100 * with_rules['share']:.1f} % ({low:.1f} to {high:.1f}) of "
+    return found + f"{with_rules['n']} cases, kappa {with_rules['kappa']:.2f}"
 
 
 def _errors(report: BenchReport) -> Table:

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from envs.documents import InputError
+from homerl.bench.cases import cases
 from homerl.bench.errors import failure_of
 from homerl.trajectory import Outcome, Trajectory
 from homerl.worlds import count_devices
@@ -39,6 +40,7 @@ def result_row(trajectory: Trajectory, tokens: int, prompt_tokens: int = 0) -> d
         "tokens": tokens,
         "prompt_tokens": prompt_tokens,
         "error": [failure.dimension, failure.type] if failure else None,
+        "undecided": failure is not None and any(case.rule == "undecided" for case in cases(trajectory)),
     }
 
 
@@ -61,6 +63,7 @@ def score(rows: Sequence[Mapping[str, Any]], seed: int = 0) -> dict[str, Any]:
         "tool_calls": float(np.mean([row["tool_calls"] for row in counted])),
         "tokens": float(np.mean([row["tokens"] for row in counted])),
         "prompt_tokens": float(np.mean([row.get("prompt_tokens", 0) for row in counted])),
+        "undecided": sum(row.get("undecided", False) for row in rows),
         "outcomes": dict(sorted(Counter(row["outcome"] for row in rows).items())),
         "by_family": {
             family: float(np.mean([row["success"] for row in counted if family in row["families"]])) for family in families

@@ -104,7 +104,7 @@ class HomeSituation:
         found = next((i for i in self.blueprint.intents if i.id == intent), None)
         if spoke and found is not None:
             said = words_of(message, self.blueprint.toolset)
-            self.heard = self.heard.after(found, said.text, said.question, self._untouched(found))
+            self.heard = self.heard.after(found, said.claims, said.question, self._untouched(found))
 
     def _untouched(self, intent: Intent) -> bool:
         """Whether nothing was done yet of what an intent asks; other intents may have been seen to."""
