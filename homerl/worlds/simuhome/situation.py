@@ -30,6 +30,24 @@ from homerl.worlds.simuhome.prompt import instruction
 if TYPE_CHECKING:
     from homerl.episode import Reply
 
+def goals_in_words(task: Mapping[str, Any]) -> list[str]:
+    """Φ, goal by goal, for people."""
+    found = [_in_words(goal, task["meta"]["case"]) for goal in task["eval"]["goals"]]
+    looks = [f"{a['tool']}({', '.join(map(str, a['params'].values()))}) was called" for a in task["eval"]["required_actions"]]
+    return [*found, *looks, "the agent has finished"]
+
+
+def _in_words(goal: Mapping[str, Any], case: str) -> str:
+    what = ", ".join(
+        f"{target.get('device_id')}: " + " and ".join(f"{one['attribute']} == {one['value']}" for one in target["asserts"])
+        for target in goal.get("targets") or ([goal] if goal.get("asserts") else [])
+    )
+    what = what or " ".join(filter(None, (goal.get("room_id"), goal.get("device_id"), goal.get("attribute"))))
+    what += "".join(f" {goal[key]}" for key in ("room_state", "direction") if goal.get(key))
+    when = f" at tick {goal['when']['at_tick']} ± {goal['when']['tolerance_ticks']}" if goal.get("when") else ""
+    return f"{what}{when}" if case == "feasible" else f"says why not: {what}{when}"
+
+
 TICKS = 10  # a second
 LONGEST_POLL = 8  # seconds
 
