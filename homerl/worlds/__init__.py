@@ -123,7 +123,7 @@ def expert_for(blueprint: AnyBlueprint, config: ExpertConfig, seed: int) -> Agen
     if is_simuhome(blueprint):
         from homerl.worlds.simuhome.agents import Expert as SimuHomeExpert
 
-        return SimuHomeExpert(seed, config.mistakes)
+        return SimuHomeExpert(seed, config.mistakes, config.styles)
     from homerl.agents.expert import Expert
 
     return Expert(seed, config.mistakes, config.styles, config.minimal)

@@ -9,12 +9,16 @@ from __future__ import annotations
 import hashlib
 import json
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from itertools import groupby
 from typing import Any
 
+from envs.simuhome import evaluate, tools
+from envs.simuhome.air import WATCHED
 from envs.simuhome.episodes import Episode as File
+from envs.simuhome.episodes import Goal
 from envs.simuhome.home import Home
-from envs.simuhome.reference import Action, reference
+from envs.simuhome.reference import Action, levers, reference
 from homerl.chat import tool_call
 from homerl.episode import Episode, Reply
 from homerl.trajectory import Message
@@ -22,14 +26,31 @@ from homerl.trajectory import Message
 READS = ("get_room_devices", "get_room_states", "get_attribute", "get_current_time")
 
 
-def plan(file: File, home: Home, reply: str) -> list[Action]:
+def plan(file: File, home: Home, reply: str) -> tuple[list[Action], list[Action], list[Action]]:
     """What a flawless agent does: it looks, acts, and answers."""
-    if file.ruled:
-        acts = [act for act in reference(file, home) if act["name"] != "finish"]
+    seen = [{"name": action.tool, **action.params} for action in file.eval.required_actions]
+    acts: list[Action] = []
+    if file.meta.query_type == "qt2" and file.ruled:
+        acts = [act for goal in file.eval.goals for act in least(goal, home)]
+    elif file.ruled:
+        acts = [act for act in reference(file, home) if act["name"] != "finish" and act not in seen]
     else:
-        acts = [{"name": action.tool, **action.params} for action in file.eval.required_actions]
-        acts += [look for look in looks(file, home) if look not in acts]
-    return [*acts, {"name": "finish", "answer": reply}]
+        seen += [look for look in looks(file, home) if look not in seen]
+    return seen, acts, [{"name": "finish", "answer": reply}]
+
+
+def least(goal: Goal, home: Home) -> list[Action]:
+    """The fewest calls to one device that move a room variable, or else all that help there."""
+    acts = levers(home, goal.room_id, goal.room_state, goal.direction)
+    alone = [list(group) for _, group in groupby(acts, key=lambda act: act["device_id"])]
+    untouched = evaluate.final_state(home)
+    for group in sorted(alone, key=len):
+        twin = home.fork()
+        for act in group:
+            tools.call(twin, act["name"], {key: value for key, value in act.items() if key != "name"})
+        if evaluate.moved(goal, evaluate.final_state(twin), untouched):
+            return group
+    return acts
 
 
 def looks(file: File, home: Home) -> list[Action]:
@@ -43,8 +64,8 @@ def looks(file: File, home: Home) -> list[Action]:
             if goal.anchor:
                 found.append(_read(goal.anchor["device_id"], "1", "OperationalState", "CountdownTime"))
         elif goal.direction:
-            there = home.plan.by_room.get(goal.room_id, ())
-            found += [{"name": "get_all_attributes", "device_id": device.id} for device in there]
+            movers = (d for d in home.plan.by_room.get(goal.room_id, ()) if d.type.name in WATCHED[goal.room_state])
+            found += [{"name": "get_all_attributes", "device_id": device.id} for device in movers]
     return [act for index, act in enumerate(found) if act not in found[:index]]
 
 
@@ -74,12 +95,14 @@ def acts_of(messages: Sequence[Message]) -> list[Action]:
 
 
 class Expert:
-    """Makes the plan's calls, one a message; `mistakes` is the chance that a candidate is wrong."""
+    """Looks, acts and answers, each in one message (`snippet`) or a call a message (`stepwise`); `mistakes` is the chance
+    that a candidate is wrong."""
 
     name = "expert"
 
-    def __init__(self, seed: int = 0, mistakes: float = 0.0) -> None:
-        self.seed, self.mistakes = seed, mistakes
+    def __init__(self, seed: int = 0, mistakes: float = 0.0, styles: Mapping[str, float] = {"stepwise": 1.0}) -> None:
+        self.seed, self.mistakes, self.styles = seed, mistakes, styles
+        self._known: tuple[Any, ...] = ()
 
     async def propose(self, episode: Episode, n: int = 1) -> Sequence[Reply]:
         rng = random.Random(self._fingerprint(episode))
@@ -97,12 +120,18 @@ class Expert:
 
     def _candidate(self, episode: Episode, rng: random.Random) -> Message:
         situation = episode.situation
-        todo = plan(situation.file, situation.start, episode.blueprint.intents[0].reply)
-        made = acts_of(episode.messages)
-        rest = [act for act in todo if act not in made] or todo[-1:]
+        parts, made = self._plan(situation), acts_of(episode.messages)
+        rest = next((left for part in parts if (left := [act for act in part if act not in made])), parts[-1])
         if rng.random() < self.mistakes:
             return rng.choice(MISTAKES)(rest, situation.home, rng)
-        return calls(rest[0])
+        style = rng.choices(list(self.styles), list(self.styles.values()))[0]
+        return calls(*(rest if style == "snippet" else rest[:1]))
+
+    def _plan(self, situation: Any) -> tuple[list[Action], ...]:
+        if not self._known or self._known[0] is not situation.file:
+            reply = situation.blueprint.intents[0].reply
+            self._known = situation.file, plan(situation.file, situation.start, reply)
+        return self._known[1]
 
 
 def _broken(message: Message) -> str | None:
