@@ -15,6 +15,7 @@ from typing import Any, Literal
 
 from envs.documents import InputError
 from envs.homeenv.types import Model
+from envs.simuhome import load
 from envs.simuhome.episodes import Episode as File
 from envs.simuhome.episodes import read_episode
 from envs.simuhome.react import MOST_TURNS
@@ -23,6 +24,7 @@ from homerl.play import Agent, play
 from homerl.trajectory import Trajectory
 from homerl.users.scripted import ScriptedUser
 from homerl.worlds.simuhome.agents import BASELINES
+from homerl.worlds.simuhome.answers import reply_to
 from homerl.worlds.simuhome.author import author
 from homerl.worlds.simuhome.blueprint import GROUPS, SimuHomeBlueprint, SimuHomeRecipe, blueprint_of
 
@@ -72,8 +74,12 @@ def read_episodes(folder: Path, mended: bool = False) -> list[SimuHomeInstance]:
     if not files or not all(file.is_file() for file in files):
         raise InputError("there are no episode files", str(folder), "name a folder of `qt1_feasible_seed_1.json` and the like")
     found = [(file.stem, read_episode(file)) for file in files]
-    blueprints = (blueprint_of(episode, f"{NAME}-{stem}", strict=not mended) for stem, episode in sorted(found, key=_place))
-    return [instance_of(blueprint) for blueprint in blueprints]
+    return [_released(episode, f"{NAME}-{stem}", not mended) for stem, episode in sorted(found, key=_place)]
+
+
+def _released(episode: File, id: str, strict: bool) -> SimuHomeInstance:
+    reply = reply_to(episode, load.start(episode.initial_home_config, strict), "en")
+    return instance_of(blueprint_of(episode, id, reply=reply, strict=strict))
 
 
 def _place(found: tuple[str, File]) -> tuple[int, int, str]:

@@ -19,6 +19,7 @@ from envs.simuhome.evaluate import value_at
 from envs.simuhome.home import Home
 from homerl.blueprints.answers import read
 from homerl.blueprints.blueprint import Answer
+from homerl.language.grammar import tight
 from homerl.language.signs import either
 from homerl.worlds.simuhome.speech import HUNDREDTHS, LANGUAGES, SCALE, Place, Speaker, label, lexicon, plain, plainly
 
@@ -27,7 +28,7 @@ REASONS = {
         r"there (?:is|are|was|were)(?: no|n't| not)|(?:has|have|found|finds?|see) no|no such|(?:does|do|did)(?: not|n't) (?:exist|have)"
         r"|(?:could|can|was|am)(?: ?not|n't)(?: able to)? find|(?:is|are)(?: not|n't) (?:in|installed|present|there|available|any)"
         r"|missing|absent|lacks?|non-?existent|not found|nowhere",
-        "没有|不存在|找不到|没找到|未找到|缺少|未安装",
+        "(?<!都)没有(?!安排|改|做|操作|变|更|执行)|不存在|找不到|没找到|未找到|缺少|未安装",
     ),
     "limit": either(
         r"already|limits?|maximum|minimum|max(?:ed)?|at full|fully|(?:cannot|can't|can not) (?:be|go|get) (?:any )?\w+er"
@@ -117,10 +118,12 @@ def tells(goal: Goal, home: Home, text: str) -> bool:
 
 def _parts(text: str, goal: Goal) -> Iterator[str]:
     """The whole, and each sentence that names the room: several values may be told in several sentences. What a device
-    is called holds a number of its own."""
-    place = Place.of(goal)
+    is called holds a number of its own, and what its attribute is called may hold a value (开关)."""
+    place, path = Place.of(goal), (goal.model_extra or {}).get("attribute", "").partition(".")[2]
     for kind in ways(f"kind.{place.kind}"):
         text = re.sub(rf"{re.escape(kind)} ?#?{place.number}(?!\d)", kind, text, flags=re.I)
+    for name in ways(f"attribute.{path}"):
+        text = text.replace(name, "")
     sentences = re.split(r"(?<!\d)[.。;；!?？]|[.](?!\d)|,? and (?=the |in )|，另外|，(?=.{0,12}的)", text)
     yield from (text, *(sentence for sentence in sentences if names_room(sentence, goal)))
 
@@ -227,7 +230,7 @@ def reply_to(episode: Episode, home: Home, language: str) -> str:
     if (conflict := episode.temporal_conflict) is not None:
         return _conflict_reply(conflict, episode.eval.goals[0], speaker)
     told = (g for g in episode.eval.goals if episode.meta.query_type == "qt1" or not is_feasible(g, home))
-    return " ".join(_goal_reply(goal, home, speaker) for goal in told)
+    return tight(" ".join(_goal_reply(goal, home, speaker) for goal in told))
 
 
 def _goal_reply(goal: Goal, home: Home, speaker: Speaker) -> str:
