@@ -189,7 +189,8 @@ class RefusesRightly(Scripted):
         super().__init__("refuses-rightly", "")
 
     async def propose(self, episode: Episode, n: int = 1) -> Sequence[Reply]:
-        self.words = episode.blueprint.intents[0].reply
+        (intent,) = episode.blueprint.intents
+        self.words = intent.reply if intent.subcategory == "infeasible" else REFUSAL
         return await super().propose(episode, n)
 
 
