@@ -260,6 +260,23 @@ def view_home(
         console.print(f"{page}: {view.name}, {len(view.rooms)} rooms, {len(view.home.plan.devices)} devices")
 
 
+@view_app.command("simuhome")
+def view_simuhome(
+    file: Annotated[Path, typer.Argument(help="an episode file, or a trajectories.jsonl of SimuHome")],
+    out: Annotated[Path | None, typer.Option(help="the page; beside the file if left out")] = None,
+    row: Annotated[int, typer.Option(min=1, help="which trajectory of a JSONL file")] = 1,
+    agent: Annotated[str, typer.Option(help="who plays an episode file")] = "expert",
+) -> None:
+    """Draw an episode of SimuHome as one HTML page: rooms, devices, workflows and calls on one axis of virtual time."""
+    from homerl.view.simuhome import write_page
+    from homerl.worlds.simuhome.agents import BASELINES
+
+    _one_of("--agent", agent, BASELINES)
+    page = out or file.with_suffix(".html")
+    trajectory = write_page(file, page, row, agent)
+    console.print(f"{page}: {trajectory.blueprint['id']}, {trajectory.outcome}, {len(trajectory.steps)} messages")
+
+
 @bench_app.command("build")
 def bench_build(
     suite: str,

@@ -44,7 +44,8 @@ def _in_words(goal: Mapping[str, Any], case: str) -> str:
     )
     what = what or " ".join(filter(None, (goal.get("room_id"), goal.get("device_id"), goal.get("attribute"))))
     what += "".join(f" {goal[key]}" for key in ("room_state", "direction") if goal.get(key))
-    when = f" at tick {goal['when']['at_tick']} ± {goal['when']['tolerance_ticks']}" if goal.get("when") else ""
+    when = goal.get("when")
+    when = f" ({when['at_tick'] / 600:.1f} minutes in, ± {when['tolerance_ticks'] // 10} s)" if when else ""
     return f"{what}{when}" if case == "feasible" else f"says why not: {what}{when}"
 
 
