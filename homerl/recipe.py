@@ -19,6 +19,7 @@ from homerl.blueprints.author import BlueprintRecipe
 from homerl.episode import EpisodeLimits
 from homerl.flow.collect import SynthesisConfig
 from homerl.train.tiny import TinyConfig
+from homerl.worlds import AnyBlueprintRecipe
 from rewards.composite import RewardWeights
 
 Parallel = Literal["none", "ddp", "zero2", "zero3", "fsdp2"]
@@ -179,7 +180,7 @@ class UserSettings(Model):
 class BlueprintSource(Model):
     """Blueprints by seed: `count` of them from `first_seed` on."""
 
-    recipe: BlueprintRecipe = BlueprintRecipe()
+    recipe: AnyBlueprintRecipe = BlueprintRecipe()
     count: int = Field(10000, ge=1)
     first_seed: int = 1_000_000
 
@@ -188,7 +189,7 @@ class SuiteSettings(Model):
     """A held-out suite: other seeds, users and sentences than training's, by construction."""
 
     name: str = "heldout"
-    recipe: BlueprintRecipe = BlueprintRecipe()
+    recipe: AnyBlueprintRecipe = BlueprintRecipe()
     count: int = Field(500, ge=1)
     first_seed: int = 0
 

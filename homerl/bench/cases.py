@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Literal
 
 from homerl.blueprints.answers import Verdict, read
 from homerl.blueprints.blueprint import Answer, Blueprint
 from homerl.chat import words_of
 from homerl.trajectory import Step, Trajectory
+from homerl.worlds import is_simuhome
 
 
 @dataclass(frozen=True)
@@ -22,7 +22,7 @@ class Case:
 
     step: int
     intent: int
-    kind: Literal["answer", "clarification"]
+    kind: str  # "answer" or "clarification"; for SimuHome by which rubric it is judged
     asked: str
     wanted: str
     said: str
@@ -31,6 +31,10 @@ class Case:
 
 def cases(trajectory: Trajectory) -> list[Case]:
     """What an agent said that answers a question or should have asked one, in order."""
+    if is_simuhome(trajectory.blueprint):
+        from homerl.bench import simuhome_cases
+
+        return simuhome_cases.cases(trajectory)
     blueprint = Blueprint.model_validate(trajectory.blueprint)
     intents, found = {intent.id: intent for intent in blueprint.intents}, []
     for at, (step, user) in enumerate(_with_user(trajectory)):

@@ -14,8 +14,9 @@ from pathlib import Path
 from typing import Any
 
 from envs.documents import InputError, write_atomic
+from homerl.bench import simuhome
 from homerl.bench.baselines import BASELINES
-from homerl.bench.instance import Instance, Setting
+from homerl.bench.instance import Instance
 from homerl.bench.judge import JudgeSettings, judge_run
 from homerl.bench.runner import Pace, Players, Task, run_suite
 from homerl.bench.suites import read_suite, to_line
@@ -23,6 +24,7 @@ from homerl.endpoint import Endpoint
 from homerl.play import Agent, User
 from homerl.progress import progress_bar
 from homerl.users.scripted import ScriptedUser
+from homerl.worlds.simuhome import agents
 
 
 @dataclass(frozen=True)
@@ -32,7 +34,9 @@ class BenchRun:
     suite: str
     model: str
     out: Path
-    setting: Setting = "eia"
+    setting: str = "eia"
+    episodes: Path | None = None
+    mended: bool = False
     served: str | None = None
     user: str | None = None
     at_once: int = 16
@@ -50,7 +54,7 @@ class BenchRun:
 class Instances:
     """A suite's instances in one setting, each `runs` times."""
 
-    def __init__(self, found: Sequence[Instance], setting: Setting, runs: int) -> None:
+    def __init__(self, found: Sequence[Instance | simuhome.SimuHomeInstance], setting: Any, runs: int) -> None:
         self.found, self.setting, self.runs = found, setting, runs
         digest = hashlib.sha256("".join(map(to_line, found)).encode()).hexdigest()
         self.identity = f"{digest} {setting}"
@@ -61,8 +65,7 @@ class Instances:
     def __getitem__(self, index: int) -> Task:
         run, at = divmod(index, len(self.found))
         instance = self.found[at]
-        labels = {"category": instance.category, "subcategory": instance.subcategory, "size": instance.size, "run": run}
-        blueprint = instance.blueprint_for(self.setting)
+        labels, blueprint = instance.labels() | {"run": run}, instance.blueprint_for(self.setting)
         return Task(blueprint.model_copy(update={"seed": blueprint.seed + run}), instance.limits_for(self.setting), labels)
 
 
@@ -70,7 +73,7 @@ def run(settings: BenchRun) -> dict[str, Any]:
     """Play the suite; return the score, which is in `score.json` too."""
     if (settings.out / "results.jsonl").exists() and not settings.resume:
         raise InputError("there are results already", str(settings.out), "add --resume to go on, or choose another --out")
-    instances = Instances(read_suite(settings.suite)[: settings.limit], settings.setting, settings.runs)
+    instances = Instances(found_in(settings)[: settings.limit], settings.setting, settings.runs)
     write_atomic(settings.out / "run.json", json.dumps(asdict(settings), default=str, indent=1) + "\n")
     players, pace = players_of(settings)
     with progress_bar() as bar:
@@ -84,24 +87,43 @@ def run(settings: BenchRun) -> dict[str, Any]:
         return judge_run(settings.out, settings.judge, lambda done, total: bar.update(task, completed=done, total=total))
 
 
+def found_in(settings: BenchRun) -> list[Any]:
+    """The instances that a run is about: a suite's, or released episode files."""
+    if settings.episodes is not None:
+        if settings.suite != simuhome.NAME:
+            raise InputError(f"{settings.suite} has no episode files", "--episodes", f"name the suite {simuhome.NAME}")
+        found: list[Any] = simuhome.read_episodes(settings.episodes, settings.mended)
+    else:
+        found = read_suite(settings.suite)
+    ours = isinstance(found[0], simuhome.SimuHomeInstance)
+    known = ("eia", "react") if ours else ("eia", "dr")
+    if settings.setting not in known:
+        raise InputError(f"{settings.suite} has no setting '{settings.setting}'", "--setting", f"one of {', '.join(known)}")
+    return found
+
+
 def players_of(settings: BenchRun) -> tuple[Players, Pace]:
     """Who plays, and how many episodes at once."""
     user, spoken = user_of(settings)
     sampling = f"{settings.temperature} {settings.max_tokens} {settings.seed} {spoken}"
-    if (baseline := baseline_named(settings.model)) is not None:
+    if (baseline := baseline_named(settings.model, Path(settings.suite).name.startswith(simuhome.NAME))) is not None:
         return Players(baseline, user, f"{settings.model} {sampling}"), Pace(settings.at_once, waves=False)
     if settings.model.startswith(("http://", "https://")):
         from homerl.agents.llm import LLMAgent
+        from homerl.agents.react import ReActAgent
 
         name = settings.served or served_model(settings.model)
         endpoint = Endpoint(settings.model.split(","), name, seed=settings.seed)
-        agent: Callable[[], Agent] = lambda: LLMAgent(endpoint, settings.temperature, settings.max_tokens)  # noqa: E731
+        kind = ReActAgent if settings.setting == "react" else LLMAgent
+        agent: Callable[[], Agent] = lambda: kind(endpoint, settings.temperature, settings.max_tokens)  # noqa: E731
         return Players(agent, user, f"{name} {sampling}"), Pace(settings.at_once, waves=False)
     return local_players(settings, user, sampling)
 
 
-def baseline_named(name: str) -> Callable[[], Agent] | None:
+def baseline_named(name: str, of_simuhome: bool = False) -> Callable[[], Agent] | None:
     """A baseline's maker, if that is what a model's name means."""
+    if of_simuhome:
+        return agents.BASELINES.get(name)
     if name == "hassil":
         from homerl.bench.hassil_agent import HomeAssistant
 

@@ -24,6 +24,7 @@ import numpy as np
 
 from envs.documents import write_atomic
 from envs.homeenv.home_file import home_from_json
+from homerl.bench import simuhome_cases
 from homerl.bench.cases import Case, cases
 from homerl.bench.journal import Journal
 from homerl.bench.score import score, share_interval
@@ -33,6 +34,7 @@ from homerl.chat import FENCE
 from homerl.endpoint import Endpoint
 from homerl.play import InfraError
 from homerl.trajectory import Message, Outcome, Trajectory, from_row, read_rows, write_rows
+from homerl.worlds import is_simuhome
 
 AT_ONCE = 16
 FILE = "judgements.jsonl"
@@ -43,6 +45,11 @@ TELL = {
     "clarification": "You check whether a smart-home assistant asked back. You are given what the user said, what the user "
     "meant but left open, and what the assistant said. It is right if it asks the user for what was left open. It is "
     "wrong if it asks for nothing, for something else, or only offers more help.",
+}
+TELL |= {
+    kind: f"You check how a smart-home agent ended a task. You are given the user's request, what is true, and the agent's "
+    f"tool calls with its final answer, which alone you judge. {text} Otherwise it is wrong."
+    for kind, text in simuhome_cases.TELL.items()
 }
 FORM = 'Answer with one JSON object: {"why": "a few words", "verdict": "right" or "wrong"}.'
 SCHEMA = {
@@ -185,6 +192,8 @@ def judged(row: Mapping[str, Any], trajectory: Trajectory, verdicts: Mapping[str
 
 def _holds_with(trajectory: Trajectory, right: Mapping[int, int]) -> bool:
     """Whether at some step all was met, counting the answers that were judged right by then."""
+    if is_simuhome(trajectory.blueprint):
+        return bool(right)  # all else was looked at by rule
     blueprint = Blueprint.model_validate(trajectory.blueprint)
     wanted = goals(blueprint, home_from_json(blueprint.home, f"home of blueprint {blueprint.id}"))
     for at, step in enumerate(trajectory.steps):

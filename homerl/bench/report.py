@@ -74,7 +74,7 @@ class BenchReport:
         known = printed().get(self.suite)
         if known is None:
             return [], []
-        return known["categories"], [row for row in known["rows"] if row["setting"] == self.setting]
+        return known["categories"], [row for row in known["rows"] if row.get("setting", self.setting) == self.setting]
 
 
 @lru_cache
