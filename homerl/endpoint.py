@@ -2,7 +2,8 @@
 
 Invariants: every request ends, in an answer or an `InfraError`, within `deadline`; keys come from the environment and
 stand in no message; a replica that keeps failing is left alone for a while, then tried with one request; what a
-server garbles is as passing a fault as its silence; it may be used in one event loop after another.
+server garbles is as passing a fault as its silence; it may be used in one event loop after another; a request's body is sent
+as it is (the client library would walk it against its types first, which takes longer than all the rest).
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import asyncio
 import os
 import random
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -27,7 +28,6 @@ class RequestRefused(InfraError):
     """The server said that it will not take this request; asking again would not help."""
 
 
-Request = Callable[[AsyncOpenAI], Awaitable[Any]]
 PASSING = (408, 409, 425, 429)
 TRIPS = 5  # faults in a row after which a replica is left alone
 REST, LONGEST_REST = 2.0, 60.0  # seconds it is left alone, doubled each time
@@ -89,15 +89,15 @@ class Endpoint:
 
     async def chat(self, messages: Sequence[Message], **options: Any) -> ChatCompletion:
         """A completion with at least one choice, or `InfraError` once patience ends."""
-        said = {"messages": list(messages)} | options
-        return await self._until(lambda client: client.chat.completions.create(model=self.model, **said), ChatCompletion)
+        return await self._until("/chat/completions", {"messages": list(messages)} | options, ChatCompletion)
 
     async def complete(self, prompt: Sequence[int], **options: Any) -> Completion:
         """The same for token ids."""
-        said = {"prompt": list(prompt)} | options
-        return await self._until(lambda client: client.completions.create(model=self.model, **said), Completion)
+        return await self._until("/completions", {"prompt": list(prompt)} | options, Completion)
 
-    async def _until(self, request: Request, kind: type) -> Any:
+    async def _until(self, path: str, body: dict[str, Any], kind: type) -> Any:
+        body = {"model": self.model} | body
+        body |= body.pop("extra_body", None) or {}
         self._enter(asyncio.get_running_loop())
         end = self.clock() + self.patience.deadline
         fault, replica = "no replica works", None
@@ -106,7 +106,7 @@ class Endpoint:
             if replica is None:
                 break
             try:
-                return await self._ask(replica, request, kind, end)
+                return await self._ask(replica, path, body, kind, end)
             except (OpenAIError, TimeoutError, ValueError) as error:
                 fault = _in_words(error)
                 if not is_passing(error):
@@ -128,12 +128,12 @@ class Endpoint:
                 replica.client, replica.busy = self._client(replica.url), 0
         self._loop = loop
 
-    async def _ask(self, replica: Replica, request: Request, kind: type, end: float) -> Any:
+    async def _ask(self, replica: Replica, path: str, body: Mapping[str, Any], kind: type, end: float) -> Any:
         replica.busy += 1
         try:
             left = max(0.01, min(self.patience.timeout, end - self.clock()))
             async with asyncio.timeout(left):
-                answer = await request(replica.client)
+                answer = await replica.client.post(path, body=body, cast_to=kind)
         finally:
             replica.busy -= 1
         if not isinstance(answer, kind) or not answer.choices or not _whole(answer.choices[0]):

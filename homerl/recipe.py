@@ -19,6 +19,7 @@ from homerl.blueprints.author import BlueprintRecipe
 from homerl.episode import EpisodeLimits
 from homerl.flow.collect import SynthesisConfig
 from homerl.train.tiny import TinyConfig
+from homerl.worlds import AnyBlueprintRecipe
 from rewards.composite import RewardWeights
 
 Parallel = Literal["none", "ddp", "zero2", "zero3", "fsdp2"]
@@ -246,7 +247,7 @@ class UserSettings(Model):
 class BlueprintSource(Model):
     """Blueprints by seed: `count` of them from `first_seed` on."""
 
-    recipe: BlueprintRecipe = BlueprintRecipe()
+    recipe: AnyBlueprintRecipe = BlueprintRecipe()
     count: int = Field(10000, ge=1)
     first_seed: int = 1_000_000
 
@@ -255,7 +256,7 @@ class SuiteSettings(Model):
     """A held-out suite: other seeds, users and sentences than training's, by construction."""
 
     name: str = "heldout"
-    recipe: BlueprintRecipe = BlueprintRecipe()
+    recipe: AnyBlueprintRecipe = BlueprintRecipe()
     count: int = Field(500, ge=1)
     first_seed: int = 0
 
@@ -294,7 +295,7 @@ class EvaluationSettings(Model):
     every: int | None = Field(None, ge=1)
     count: int = Field(100, ge=1)
     first_seed: int = 900_000
-    recipe: BlueprintRecipe | None = Field(None, description="the training blueprints' if left out")
+    recipe: AnyBlueprintRecipe | None = Field(None, description="the training blueprints' if left out")
 
 
 class Base(Model):

@@ -22,14 +22,14 @@ from pydantic import Field
 
 from envs.documents import write_atomic
 from envs.homeenv.types import Model
-from homerl.agents.expert import Expert
-from homerl.blueprints.author import BlueprintRecipe, Split, make_blueprint
+from homerl.blueprints.author import BlueprintRecipe
 from homerl.episode import EpisodeLimits
 from homerl.flow.mcts import SearchConfig, search, stats_row
 from homerl.language.paraphrase import ParaphraseSettings, reworded
 from homerl.lifetime import die_with
 from homerl.trajectory import read_rows, to_row, write_rows
 from homerl.users.scripted import ScriptedUser
+from homerl.worlds import AnyBlueprintRecipe, Split, expert_for, make_blueprint
 
 
 class ExpertConfig(Model):
@@ -44,8 +44,8 @@ class SynthesisConfig(Model):
     """How much to synthesise, from which blueprints, by which search."""
 
     blueprints: int = Field(1000, ge=1)
-    recipe: BlueprintRecipe = BlueprintRecipe()
-    curriculum: tuple[BlueprintRecipe, ...] = Field((), description="recipes for equal shares, in order, before `recipe`")
+    recipe: AnyBlueprintRecipe = BlueprintRecipe()
+    curriculum: tuple[AnyBlueprintRecipe, ...] = Field((), description="recipes for equal shares, in order, before `recipe`")
     split: Split = "train"
     first_seed: int = 0
     expert: ExpertConfig = ExpertConfig()
@@ -55,7 +55,7 @@ class SynthesisConfig(Model):
     shard: int = Field(50, ge=1)
     paraphrase: ParaphraseSettings | None = Field(None, description="an LLM that rewords queries, each one checked")
 
-    def recipe_of(self, index: int) -> BlueprintRecipe:
+    def recipe_of(self, index: int) -> AnyBlueprintRecipe:
         """The blueprint recipe for the index-th blueprint."""
         stages = (*self.curriculum, self.recipe)
         return stages[min(index * len(stages) // self.blueprints, len(stages) - 1)]
@@ -96,7 +96,7 @@ def _one(config: SynthesisConfig, index: int, dropped: Counter) -> tuple[list[di
     blueprint = make_blueprint(config.recipe_of(index), config.split, seed, dropped)
     if config.paraphrase:
         blueprint = asyncio.run(reworded(blueprint, config.paraphrase, dropped))
-    expert = Expert(seed, config.expert.mistakes, config.expert.styles, config.expert.minimal)
+    expert = expert_for(blueprint, config.expert, seed)
     users = [ScriptedUser(seed + i) for i in range(config.search.k_user)]
     found, stats = asyncio.run(search(blueprint, expert, users, config.search, config.limits))
     kept = sorted(found, key=lambda trajectory: len(trajectory.steps))[: config.per_blueprint]

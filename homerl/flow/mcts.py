@@ -10,11 +10,11 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 
 from envs.homeenv.types import Model
-from homerl.blueprints.blueprint import Blueprint
 from homerl.episode import Episode, EpisodeLimits
 from homerl.flow.tree import Node, Role, backpropagate, valid, walk
 from homerl.play import Agent, User
 from homerl.trajectory import Outcome, Trajectory
+from homerl.worlds import AnyBlueprint
 
 
 class SearchConfig(Model):
@@ -43,7 +43,7 @@ class TreeStats:
 
 
 async def search(
-    blueprint: Blueprint,
+    blueprint: AnyBlueprint,
     agent: Agent,
     users: Sequence[User],
     config: SearchConfig = SearchConfig(),

@@ -16,8 +16,6 @@ from functools import lru_cache
 from typing import Any
 
 from homerl.agents.policy import Engine, PolicyAgent, TokenLedger
-from homerl.blueprints.author import BlueprintRecipe, make_blueprint
-from homerl.blueprints.blueprint import Blueprint
 from homerl.episode import Episode, EpisodeLimits, Reply
 from homerl.play import User, Utterance, play
 from homerl.recipe import BranchSettings
@@ -26,6 +24,7 @@ from homerl.train.credit.branch import plan
 from homerl.train.waiting import Waiting
 from homerl.trajectory import Trajectory
 from homerl.users.make import Users
+from homerl.worlds import AnyBlueprint, AnyBlueprintRecipe, make_blueprint
 from rewards.composite import RewardWeights, step_rewards
 
 RETRIES = 2
@@ -73,11 +72,11 @@ class Player:
     group: int = 1
     waiting: Waiting = field(default_factory=Waiting)
 
-    def play(self, blueprints: Sequence[Blueprint], seeds: Sequence[int]) -> list[Rollout]:
+    def play(self, blueprints: Sequence[AnyBlueprint], seeds: Sequence[int]) -> list[Rollout]:
         """Play every blueprint once, all at the same time, each at its own pace."""
         return asyncio.run(self.play_all(blueprints, seeds))
 
-    async def play_all(self, blueprints: Sequence[Blueprint], seeds: Sequence[int]) -> list[Rollout]:
+    async def play_all(self, blueprints: Sequence[AnyBlueprint], seeds: Sequence[int]) -> list[Rollout]:
         """The same inside an event loop."""
         if self.branch is None:
             return list(await asyncio.gather(*map(self._one, blueprints, seeds)))
@@ -89,7 +88,7 @@ class Player:
         """What this process's users have asked of their endpoint so far, and how they erred."""
         return self.make_user.metrics() if isinstance(self.make_user, Users) else {}
 
-    async def _tree(self, blueprint: Blueprint, seeds: Sequence[int], branch: BranchSettings) -> list[Rollout]:
+    async def _tree(self, blueprint: AnyBlueprint, seeds: Sequence[int], branch: BranchSettings) -> list[Rollout]:
         """Roots from the start and siblings from their forks; a fork that its root never reached becomes a root."""
         forks = plan(branch.roots, branch.siblings, branch.horizon, len(seeds), random.Random(f"forks {seeds[0]}"))
         witnesses = [Witness({fork.step for fork in forks if fork and fork.parent == i}) for i in range(branch.roots)]
@@ -105,7 +104,7 @@ class Player:
         return [*roots, *await asyncio.gather(*(sibling(fork, seed) for fork, seed in rest if fork))]
 
     async def _one(
-        self, blueprint: Blueprint, seed: int, moment: Start | None = None, witness: Witness | None = None
+        self, blueprint: AnyBlueprint, seed: int, moment: Start | None = None, witness: Witness | None = None
     ) -> Rollout:
         for attempt in range(RETRIES + 1):
             episode, agent = self._begin(blueprint, moment)
@@ -121,7 +120,7 @@ class Player:
         self.waiting.rewarding += time.perf_counter() - begin
         return found
 
-    def _begin(self, blueprint: Blueprint, moment: Start | None) -> Start:
+    def _begin(self, blueprint: AnyBlueprint, moment: Start | None) -> Start:
         if moment is not None:
             return moment[0].fork(), moment[1].fork()
         return Episode.begin(blueprint, self.limits), PolicyAgent(self.engine, self.tokenizer, self.max_tokens)
@@ -176,6 +175,6 @@ def rewarded(trajectory: Trajectory, weights: RewardWeights) -> Trajectory:
     return replace(trajectory, rewards=rewards, weights=vars(weights))
 
 
-def blueprint_of(recipe: BlueprintRecipe) -> Callable[[int], Blueprint]:
+def blueprint_of(recipe: AnyBlueprintRecipe) -> Callable[[int], AnyBlueprint]:
     """seed -> its training blueprint, remembered, since a group's members share one."""
     return lru_cache(maxsize=1024)(lambda seed: make_blueprint(recipe, "train", seed))

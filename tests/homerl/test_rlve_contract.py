@@ -62,7 +62,7 @@ def recipe(wild, task, tmp_path) -> Callable[..., RLVERecipe]:
                 "homerl": 1,
                 "run": "rlve",
                 "cpu": True,
-                "seed": 5,
+                "seed": 6,
                 "out": tmp_path / out,
                 "parallel": "none",
                 "model": {"name": str(wild), "dtype": "float32"},
