@@ -62,9 +62,9 @@ class ProgressCallback(TrainerCallback):
 
 
 def _is_update(line: str, last: int) -> bool:
-    """Whether a line is of an update up to `last`: not the totals, nor one that a kill cut short."""
+    """Whether a line is of an update up to `last`: not of the end (totals, a last evaluation), nor one that a kill cut."""
     try:
         row = json.loads(line)
     except json.JSONDecodeError:
         return False
-    return row["step"] <= last and "train_runtime" not in row
+    return row["step"] <= last and "loss" in row

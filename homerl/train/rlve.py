@@ -224,6 +224,16 @@ class RLVETrainer(WholeCheckpoints, GRPOTrainer):
         phases.training(update)
         return ledgers(trainer.rollouts) | {"reward_parts": [part_totals(rollout) for rollout in trainer.rollouts]}
 
+    def train(self, *args: Any, **kwargs: Any) -> Any:
+        """As ever, and the model that comes out is evaluated like those on the way."""
+        done = super().train(*args, **kwargs)
+        if self.evaluation.due(self.state.global_step):
+            self.player.engine.sync(self.state.global_step)
+            with self.player.engine.awake():
+                self.evaluate_policy()
+            self.log({})
+        return done
+
     def evaluate_policy(self) -> None:
         """Play the held-out suite where the recipe wants it, log how it went, and keep the best model."""
         update = self.state.global_step
