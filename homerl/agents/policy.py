@@ -8,7 +8,6 @@ id (added and masked where a sample was cut at its limit). One `PolicyAgent` pla
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -93,9 +92,9 @@ class PolicyAgent:
         self.ledger = TokenLedger()
         self._read = 0
 
-    def fork(self) -> PolicyAgent:
+    def fork(self, engine: Engine) -> PolicyAgent:
         """An agent that knows the dialogue up to here."""
-        twin = PolicyAgent(self.engine, self.tokenizer, self.max_tokens)
+        twin = PolicyAgent(engine, self.tokenizer, self.max_tokens)
         twin.ledger, twin._read = self.ledger.fork(), self._read
         return twin
 
@@ -147,7 +146,6 @@ class TransformersEngine:
     ) -> None:
         self.model, self.tokenizer = model, tokenizer
         self.max_tokens, self.temperature, self.batch, self.version = max_tokens, temperature, batch, version
-        self.busy = 0.0  # seconds that this thread's processor spent here
         self._waiting: list[tuple[Sequence[int], asyncio.Future]] = []
 
     async def sample(self, prompt: Sequence[int]) -> Sample:
@@ -159,7 +157,7 @@ class TransformersEngine:
         return await future
 
     def _flush(self) -> None:
-        begin, waiting, self._waiting = time.thread_time(), self._waiting, []
+        waiting, self._waiting = self._waiting, []
         waiting.sort(key=lambda pair: len(pair[0]))
         for start in range(0, len(waiting), self.batch):
             part = waiting[start : start + self.batch]
@@ -173,7 +171,6 @@ class TransformersEngine:
             for (_, future), sample in zip(part, samples, strict=True):
                 if not future.cancelled():
                     future.set_result(sample)
-        self.busy += time.thread_time() - begin
 
     @torch.no_grad()
     def _generate(self, prompts: list[Sequence[int]]) -> list[Sample]:

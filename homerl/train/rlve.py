@@ -10,7 +10,6 @@ conditioned on Φ, which would leak the answer.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -249,16 +248,12 @@ class RLVETrainer(WholeCheckpoints, GRPOTrainer):
         self.player.waiting.take()
 
     def _settle_time(self) -> None:
-        """Of the time that rollouts took, that in which only users were waited for, and that of our own code."""
-        found, phases, engine = self.player.waiting.take(), self.phases, self.player.engine
-        own = time.thread_time() - self._cpu - (engine.busy - self._busy) if hasattr(self, "_cpu") else 0.0
-        phases.move("rollout", "user", found["user"])
-        phases.move("rollout", "reward", found["reward"])
-        if not self.ahead.k:
-            phases.move("rollout", "world", own - found["reward"])
+        """Of the time that rollouts took, that in which only users were waited for, and that of our own work."""
+        found = self.player.waiting.take()
+        for share in ("user", "world", "reward") if not self.ahead.k else ():
+            self.phases.move("rollout", share, found[share])
 
     def _generate_and_score_completions(self, inputs: list[dict[str, Any]]) -> dict[str, Any]:
-        self._cpu, self._busy = time.thread_time(), self.player.engine.busy
         output = super()._generate_and_score_completions(inputs)
         parts = self.batch.mine()
         output["advantages"] = spread(parts, output["completion_ids"])

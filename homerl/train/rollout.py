@@ -15,13 +15,13 @@ from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any
 
-from homerl.agents.policy import Engine, PolicyAgent, TokenLedger
+from homerl.agents.policy import Engine, PolicyAgent, Sample, TokenLedger
 from homerl.episode import Episode, EpisodeLimits, Reply
 from homerl.play import User, Utterance, play
 from homerl.recipe import BranchSettings
 from homerl.train.credit import Fork, Played
 from homerl.train.credit.branch import plan
-from homerl.train.waiting import Waiting
+from homerl.train.waiting import Episodic, Waiting
 from homerl.trajectory import Trajectory
 from homerl.users.make import Users
 from homerl.worlds import AnyBlueprint, AnyBlueprintRecipe, make_blueprint
@@ -107,11 +107,13 @@ class Player:
         self, blueprint: AnyBlueprint, seed: int, moment: Start | None = None, witness: Witness | None = None
     ) -> Rollout:
         for attempt in range(RETRIES + 1):
-            episode, agent = self._begin(blueprint, moment)
+            turns = Episodic(self.waiting)
+            episode, agent = self._begin(blueprint, moment, turns)
             if witness:
                 witness.moments.clear()
-            user = TimedUser(self.make_user(seed + attempt), self.waiting)
-            trajectory = await play(episode, TimedAgent(agent, self.waiting, witness), user, seed)
+            user = TimedUser(self.make_user(seed + attempt), turns)
+            trajectory = await play(episode, WitnessedAgent(agent, witness), user, seed)
+            turns.worked()
             if trajectory.outcome.counts:
                 break
         agent.ledger.settle(self.tokenizer.eos_token_id)
@@ -120,10 +122,12 @@ class Player:
         self.waiting.rewarding += time.perf_counter() - begin
         return found
 
-    def _begin(self, blueprint: AnyBlueprint, moment: Start | None) -> Start:
+    def _begin(self, blueprint: AnyBlueprint, moment: Start | None, turns: Episodic) -> Start:
+        engine = TimedEngine(self.engine, turns)
         if moment is not None:
-            return moment[0].fork(), moment[1].fork()
-        return Episode.begin(blueprint, self.limits), PolicyAgent(self.engine, self.tokenizer, self.max_tokens)
+            episode, agent = moment
+            return episode.fork(), agent.fork(engine)
+        return Episode.begin(blueprint, self.limits), PolicyAgent(engine, self.tokenizer, self.max_tokens)
 
 
 class Witness:
@@ -134,38 +138,48 @@ class Witness:
 
     def see(self, episode: Episode, agent: PolicyAgent) -> None:
         if len(episode.steps) in self.at:
-            self.moments[len(episode.steps)] = episode.fork(), agent.fork()
+            self.moments[len(episode.steps)] = episode.fork(), agent.fork(agent.engine)
 
 
 @dataclass(frozen=True)
-class TimedAgent:
-    """A policy agent whose waiting is counted, and which may be witnessed."""
+class WitnessedAgent:
+    """A policy agent that may be witnessed."""
 
     agent: PolicyAgent
-    waiting: Waiting
     witness: Witness | None = None
     name: str = PolicyAgent.name
 
     async def propose(self, episode: Episode, n: int = 1) -> Sequence[Reply]:
         if self.witness:
             self.witness.see(episode, self.agent)
-        with self.waiting.on("policy"):
-            return await self.agent.propose(episode, n)
+        return await self.agent.propose(episode, n)
+
+
+@dataclass(frozen=True)
+class TimedEngine:
+    """An engine as one episode waits for it."""
+
+    engine: Engine
+    turns: Episodic
+
+    async def sample(self, prompt: Sequence[int]) -> Sample:
+        with self.turns.on("policy"):
+            return await self.engine.sample(prompt)
 
 
 @dataclass(frozen=True)
 class TimedUser:
-    """A user whose waiting is counted."""
+    """A user as one episode waits for it."""
 
     user: User
-    waiting: Waiting
+    turns: Episodic
 
     @property
     def name(self) -> str:
         return self.user.name
 
     async def speak(self, episode: Episode) -> Utterance:
-        with self.waiting.on("user"):
+        with self.turns.on("user"):
             return await self.user.speak(episode)
 
 

@@ -1,7 +1,8 @@
 """Who waits for whom while episodes are played, and for how long.
 
-Invariants: of every moment exactly one thing is counted: the policy, if any episode waits for it; else the user, if
-any waits for one; else nothing, which is our own work. Nothing here starts or stops anything.
+Invariants: of every moment exactly one thing is waited for: the policy, if any episode waits for it; else the user, if
+any does. What an episode does between two waits never yields, so its seconds are this process's own work: worlds,
+rewards, rendering, bookkeeping. Nothing here starts or stops anything.
 """
 
 from __future__ import annotations
@@ -15,11 +16,12 @@ from dataclasses import dataclass, field
 
 @dataclass
 class Waiting:
-    """`open` counts who is waited for now; `spent` the seconds; `rewarding` those that rewards took."""
+    """`open` counts who is waited for now; `spent` the seconds, `own` those of our own work, `rewarding` of rewards."""
 
     clock: Callable[[], float] = time.perf_counter
     open: Counter[str] = field(default_factory=Counter)
     spent: Counter[str] = field(default_factory=Counter)
+    own: float = 0.0
     rewarding: float = 0.0
     _since: float = 0.0
 
@@ -37,9 +39,9 @@ class Waiting:
     def take(self) -> dict[str, float]:
         """Seconds by whom, since the last time."""
         self._settle()
-        found = {"policy": self.spent["policy"], "user": self.spent["user"], "reward": self.rewarding}
+        found = {"policy": self.spent["policy"], "user": self.spent["user"], "world": self.own, "reward": self.rewarding}
         self.spent.clear()
-        self.rewarding = 0.0
+        self.own = self.rewarding = 0.0
         return found
 
     def __str__(self) -> str:
@@ -52,3 +54,24 @@ class Waiting:
         if whom:
             self.spent[whom] += now - self._since
         self._since = now
+
+
+class Episodic:
+    """One episode's turns of waiting and working."""
+
+    def __init__(self, waiting: Waiting) -> None:
+        self.waiting, self.since = waiting, waiting.clock()
+
+    @contextmanager
+    def on(self, whom: str) -> Iterator[None]:
+        """The episode waits."""
+        self.worked()
+        try:
+            with self.waiting.on(whom):
+                yield
+        finally:
+            self.since = self.waiting.clock()
+
+    def worked(self) -> None:
+        """Book what was done since the last wait."""
+        self.waiting.own += self.waiting.clock() - self.since

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from homerl.train.phases import SHARES, Phases
-from homerl.train.waiting import Waiting
+from homerl.train.waiting import Episodic, Waiting
 from homerl.train.watchdog import Watchdog
 
 ROOT = Path(__file__).parents[2]
@@ -66,8 +66,25 @@ def test_waiting_counts_the_policy_before_users(clock):
             assert str(waiting) == "2 of its episodes wait for the policy, 1 of its episodes wait for the user"
         clock.now += 4
     clock.now += 8
-    assert waiting.take() == {"policy": 2.0, "user": 5.0, "reward": 0.0}
-    assert waiting.take() == {"policy": 0.0, "user": 0.0, "reward": 0.0} and "nobody" not in str(waiting.open)
+    assert waiting.take() == {"policy": 2.0, "user": 5.0, "world": 0.0, "reward": 0.0}
+    assert waiting.take() == {"policy": 0.0, "user": 0.0, "world": 0.0, "reward": 0.0}
+    assert str(waiting) == "no episode waits for anybody"
+
+
+def test_what_an_episode_does_between_waits_is_our_own_work(clock):
+    waiting = Waiting(clock)
+    first, second = Episodic(waiting), Episodic(waiting)
+    with first.on("user"):
+        clock.now += 3
+    clock.now += 1
+    with first.on("policy"):
+        clock.now += 5
+    clock.now += 2
+    first.worked()
+    assert waiting.take() == {"policy": 5.0, "user": 3.0, "world": 3.0, "reward": 0.0}
+    with second.on("user"):
+        pass
+    assert waiting.own == 11.0, "who never yields, works"
 
 
 def test_a_rank_that_waits_says_for_whom(tmp_path, clock):

@@ -2,7 +2,7 @@
 
 Invariants: an engine samples with the weights of the last `sync`, says so in every sample's version, and a sample is of
 one version whole; sampling is plain (the recipe's temperature, no cut-offs), so that its log-probabilities are the
-loss's; `busy` counts the seconds of this thread's processor that went into sampling.
+loss's.
 """
 
 from __future__ import annotations

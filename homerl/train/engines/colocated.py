@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -60,11 +59,9 @@ class Colocated(Synced):
         """Step while anybody waits; whatever breaks is handed to those who do."""
         try:
             while self._waiting:
-                begin = time.thread_time()
                 for output in self.generation.llm.llm_engine.step():
                     if output.finished and (done := self._waiting.pop(output.request_id, None)):
                         done.set_result(self._read(output.outputs[0]))
-                self.busy += time.thread_time() - begin
                 await asyncio.sleep(0)
         except Exception as error:
             waiting, self._waiting = self._waiting, {}

@@ -24,7 +24,7 @@ class Continuous:
     """Starts with the first sample of an update and stops with `awake`."""
 
     def __init__(self, tokenizer: Any, max_tokens: int, temperature: float, gpu_memory: float, seed: int) -> None:
-        self.end, self.max_tokens, self.busy, self.version = tokenizer.eos_token_id, max_tokens, 0.0, 0
+        self.end, self.max_tokens, self.version = tokenizer.eos_token_id, max_tokens, 0
         self.sampling = GenerationConfig(
             do_sample=True, temperature=temperature, top_p=1.0, top_k=0, max_new_tokens=max_tokens, eos_token_id=self.end,
             pad_token_id=tokenizer.pad_token_id,

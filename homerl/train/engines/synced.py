@@ -50,7 +50,7 @@ class Synced:
 
     def __init__(self, tokenizer: Any, max_tokens: int, temperature: float) -> None:
         self.tokenizer, self.max_tokens, self.temperature = tokenizer, max_tokens, temperature
-        self.version, self.busy, self.gate = 0, 0.0, Gate()
+        self.version, self.gate = 0, Gate()
 
     def attach(self, trainer: Any, phases: Phases) -> None:
         generation, send = trainer.vllm_generation, trainer.vllm_generation.sync_weights
