@@ -318,9 +318,9 @@ class RLVETrainer(WholeCheckpoints, GRPOTrainer):
             against = inputs["old_per_token_logps"]
         gap = ((self._trained_logps - against).abs() * mask).sum() / mask.sum().clamp(min=1)
         both = self.accelerator.reduce(torch.stack([gap, loss.detach()]), reduction="mean")
+        self.sentinel.trust(both[1].item())
         self.seen = {
             "sentinel/logp_gap": both[0].item(),
-            "sentinel/loss": both[1].item(),
             "sentinel/entropy": self._metrics["train"]["entropy"][-1],
         }
         self._metrics["train"]["sentinel/logp_gap"].append(self.seen["sentinel/logp_gap"])

@@ -20,6 +20,7 @@ from homerl.recipe import RLVERecipe
 from homerl.reverify import reverify_file
 from homerl.train import rlve
 from homerl.train.credit import anchor_credit, branch_credit, last_step_only, step_credit, trajectory_credit
+from homerl.train.engines.generate import InPlace
 from homerl.train.phases import SHARES
 from homerl.train.rlve import RLVETrainer, train_rlve
 from homerl.train.rollout import Rollout
@@ -198,6 +199,63 @@ def test_a_run_without_signal_is_stopped_with_its_cause(recipe, monkeypatch):
     monkeypatch.setattr("homerl.train.credit.step_credit", lambda group, *_: [[0.0] * len(row) for row in group])
     with pytest.raises(SignalLost, match=r"no advantage: .*held for 2 updates"):
         train_rlve(recipe({"patience": 2}, updates=3))
+
+
+def _nobody_speaks(patch) -> None:
+    async def fails(self, episode):
+        raise InfraError("gone")
+
+    patch.setattr(ScriptedUser, "speak", fails)
+
+
+def _sampler_of_other_weights(patch) -> None:
+    sample = InPlace.sample
+
+    async def other(self, prompt):
+        found = await sample(self, prompt)
+        return Sample(found.ids, tuple(p - 0.5 for p in found.logprobs), found.version)
+
+    patch.setattr(InPlace, "sample", other)
+
+
+def _certain_policy(patch) -> None:
+    load = rlve.load_policy
+
+    def certain(*args):
+        model = load(*args)
+        with torch.no_grad():
+            model.get_input_embeddings().weight.mul_(1e4)  # the head too: they are tied
+        return model
+
+    patch.setattr(rlve, "load_policy", certain)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(
+    ("cause", "provoke"),
+    [
+        ("no rollouts", _nobody_speaks),
+        ("sampler and trainer disagree", _sampler_of_other_weights),
+        ("entropy collapsed", _certain_policy),
+    ],
+)
+def test_every_cause_stops_a_real_run(recipe, monkeypatch, cause, provoke):
+    """`no advantage` is above; thresholds are the defaults."""
+    provoke(monkeypatch)
+    settings = recipe({"patience": 2}, updates=4, kl=0.0, learning_rate=1e-9)
+    with pytest.raises(SignalLost, match=f"^{cause}.*held for 2 updates"):
+        train_rlve(settings)
+
+
+@pytest.mark.long
+def test_a_loss_that_is_no_number_stops_the_run_before_it_spoils_the_weights(recipe, monkeypatch):
+    steps: list[int] = []
+    stepped = torch.optim.AdamW.step
+    monkeypatch.setattr(torch.optim.AdamW, "step", lambda self, *args: (steps.append(1), stepped(self, *args))[1])
+    monkeypatch.setattr("homerl.train.credit.step_credit", lambda group, *_: [[math.nan] * len(row) for row in group])
+    with pytest.raises(SignalLost, match=r"^loss is not finite \(nan\)"):
+        train_rlve(recipe())
+    assert not steps
 
 
 def test_a_group_whose_user_fails_is_dropped_and_the_rest_learns(recipe, updates, monkeypatch):
