@@ -475,3 +475,41 @@ def test_groups_over_two_ranks_are_those_of_one(recipe, wild, tmp_path):
     moved = max((weights[name] - begun[name]).abs().max() for name in weights)
     apart = max((weights[name] - their_weights[name]).abs().max() for name in weights)
     assert apart < 1e-5 < 1e-2 < moved
+
+
+HANGS = """
+import asyncio, json, os, sys
+from pathlib import Path
+
+from homerl.recipe import RLVERecipe
+from homerl.train import rlve
+from homerl.users.scripted import ScriptedUser
+
+async def speak(self, episode):
+    await asyncio.sleep(3600)
+
+if os.environ["RANK"] == "1":
+    ScriptedUser.speak = speak
+rlve.train_rlve(RLVERecipe.model_validate(json.loads(Path(sys.argv[1]).read_text())))
+"""
+
+
+@pytest.mark.long
+def test_a_rank_whose_users_are_silent_is_named_by_the_one_that_waits_for_it(recipe, tmp_path):
+    """Two ranks, the second one's users never answer: the first hangs in a collective, and the run ends with the reason."""
+    (tmp_path / "script.py").write_text(HANGS)
+    settings = recipe(batch=4)
+    settings = settings.model_copy(update={"deadlines": type(settings.deadlines)(collective=5)})
+    (tmp_path / "recipe.json").write_text(json.dumps(settings.model_dump(mode="json")))
+    done = subprocess.run(
+        [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc_per_node=2", "script.py", "recipe.json"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=280,
+        env=os.environ | {"OMP_NUM_THREADS": "1", "PYTHONPATH": str(Path(rlve.__file__).parents[2])},
+    )
+    assert done.returncode != 0
+    assert "homerl: the watchdog stopped the run: rank 0 has been in `collective` of update 0" in done.stderr
+    assert "it waits for rank 1, which has been in `rollout` of update 0" in done.stderr
+    assert "exitcode  : 4" in done.stderr, "torchrun says the code that the rank ended with"
