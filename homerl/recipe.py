@@ -19,7 +19,7 @@ from homerl.blueprints.author import BlueprintRecipe
 from homerl.episode import EpisodeLimits
 from homerl.flow.collect import SynthesisConfig
 from homerl.train.tiny import TinyConfig
-from homerl.worlds import AnyBlueprintRecipe
+from homerl.worlds import AnyBlueprintRecipe, is_simuhome
 from rewards.composite import RewardWeights
 
 Parallel = Literal["none", "ddp", "zero2", "zero3", "fsdp2"]
@@ -247,6 +247,12 @@ class RLVESections(Base):
     user: UserSettings = UserSettings()
     limits: EpisodeLimits = EpisodeLimits()
     sentinel: SentinelSettings = SentinelSettings()
+
+    @model_validator(mode="after")
+    def _has_such_users(self) -> RLVESections:
+        if is_simuhome(self.blueprints.recipe) and self.user.kind != "scripted":
+            raise ValueError("SimuHome's user speaks once, from the blueprint: write `user: {kind: scripted}`")
+        return self
 
 
 class RLVERecipe(RLVESections):

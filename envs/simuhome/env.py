@@ -129,7 +129,11 @@ class SimuHome(World):
 
     def state_key(self) -> str:
         """Of the home, of the required actions that were made, and of the answer."""
-        rest = f"{sorted(self.engine.met)} {self.engine.answer!r}" if self.engine.answer is not None else f"{sorted(self.engine.met)}"
+        rest = (
+            f"{sorted(self.engine.met)} {self.engine.answer!r}"
+            if self.engine.answer is not None
+            else f"{sorted(self.engine.met)}"
+        )
         return f"{text_hash(f'{self.engine.home.state_key()} {rest}'):032x}"
 
 

@@ -96,6 +96,8 @@ def found_in(settings: BenchRun) -> list[Any]:
     else:
         found = read_suite(settings.suite)
     ours = isinstance(found[0], simuhome.SimuHomeInstance)
+    if ours and settings.user:
+        raise InputError("SimuHome's user speaks once, from the episode", "--user", "leave it out")
     known = ("eia", "react") if ours else ("eia", "dr")
     if settings.setting not in known:
         raise InputError(f"{settings.suite} has no setting '{settings.setting}'", "--setting", f"one of {', '.join(known)}")

@@ -25,8 +25,9 @@ from homerl.worlds.simuhome.speech import HUNDREDTHS, LANGUAGES, SCALE, Place, S
 
 REASONS = {
     "absent": either(
-        r"there (?:is|are|was|were)(?: no|n't| not)|(?:has|have|found|finds?|see) no|no such|(?:does|do|did)(?: not|n't) (?:exist|have)"
-        r"|(?:could|can|was|am)(?: ?not|n't)(?: able to)? find|(?:is|are)(?: not|n't) (?:in|installed|present|there|available|any)"
+        r"there (?:is|are|was|were)(?: no|n't| not)|(?:has|have|found|finds?|see) no|no such"
+        r"|(?:does|do|did)(?: not|n't) (?:exist|have)|(?:could|can|was|am)(?: ?not|n't)(?: able to)? find"
+        r"|(?:is|are)(?: not|n't) (?:in|installed|present|there|available|any)"
         r"|missing|absent|lacks?|non-?existent|not found|nowhere",
         "(?<!都)没有(?!安排|改|做|操作|变|更|执行)|不存在|找不到|没找到|未找到|缺少|未安装",
     ),
@@ -36,14 +37,15 @@ REASONS = {
         "已经|已达|极限|最大|最小|最高|最低|上限|下限|全部关|都关",
     ),
     "conflict": either(
-        r"conflicts?|conflicting|contradict\w*|inconsisten\w*|mismatch\w*|disagree\w*|impossible|not possible|cannot both|can't both"
-        r"|(?:does|do)(?: not|n't) (?:match|agree|fit|add up|line up)|not the same (?:time|moment)|discrepanc\w*",
+        r"conflicts?|conflicting|contradict\w*|inconsisten\w*|mismatch\w*|disagree\w*|discrepanc\w*"
+        r"|impossible|not possible|cannot both|can't both|not the same (?:time|moment)"
+        r"|(?:does|do)(?: not|n't) (?:match|agree|fit|add up|line up)",
         "冲突|矛盾|不一致|对不上|不符|不可能|不吻合|不匹配",
     ),
-}  # fmt: skip
+}
 CLAIMS = either(
-    r"(?:i(?:'ve| have)|it(?:'s| is| has been)) (?:now |successfully )?(?:turned|switched|set|started|scheduled|adjusted|increased|lowered)"
-    r"|(?:is|are) now (?:on|off|set|running|scheduled)",
+    r"(?:i(?:'ve| have)|it(?:'s| is| has been)) (?:now |successfully )?"
+    r"(?:turned|switched|set|started|scheduled|adjusted|increased|lowered)|(?:is|are) now (?:on|off|set|running|scheduled)",
     "已(?:为您|经为您|帮您)|(?:打开|关闭|设置|安排)好了",
 )
 TIME = re.compile(r"(\d{1,2}) ?(?::|：|点|时|(?=[ap]\.?m))(?:(\d{2})(?::\d{2})?分?)? ?(?:([ap])\.?m\b)?", re.I)
@@ -251,5 +253,6 @@ def _goal_reply(goal: Goal, home: Home, speaker: Speaker) -> str:
 def _conflict_reply(conflict: dict[str, Any], goal: Goal, speaker: Speaker) -> str:
     if "expected_time" in conflict:
         return speaker.say("reply.conflict", expected=conflict["expected_time"][:5], said=conflict["conflict_time"][:5])
-    return speaker.say("reply.ending", anchor=speaker.device(Place.of(goal.anchor)), expected=conflict["anchor_end_time"][:5])
-
+    return speaker.say(
+        "reply.ending", anchor=speaker.device(Place.of(goal.anchor)), expected=conflict["anchor_end_time"][:5]
+    )

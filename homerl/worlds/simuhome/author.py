@@ -44,9 +44,15 @@ def author(
             dropped["author: no sentence of this split"] += 1
             continue
         home = load.start(episode.initial_home_config, recipe.strict)
+        shared = recipe.model_dump(include={"language", "preserve", "strict", "toolset", "prompt"})
         return blueprint_of(
-            episode.model_copy(update={"query": said[0]}), id, queries=said, clarification=request(episode, plainly(recipe.language)),
-            reply=reply_to(episode, home, recipe.language), split=split, language=recipe.language, preserve=recipe.preserve,
-            strict=recipe.strict, toolset=recipe.toolset, prompt=recipe.prompt, seed=rng.getrandbits(31),
-        )  # fmt: skip
+            episode.model_copy(update={"query": said[0]}),
+            id,
+            queries=said,
+            clarification=request(episode, plainly(recipe.language)),
+            reply=reply_to(episode, home, recipe.language),
+            split=split,
+            seed=rng.getrandbits(31),
+            **shared,
+        )
     raise RuntimeError(f"no {query_type} {case} blueprint in {ATTEMPTS} attempts: {dict(dropped)}")
