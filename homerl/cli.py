@@ -339,8 +339,8 @@ def bench_run(
     _one_of("--setting", setting, ("eia", "dr", "react"))
     votes = judge_votes or (3 if suite.startswith("simuhome") else 1)
     settings = BenchRun(
-        suite, model, out, setting, episodes, mended, served, user, at_once, runs, limit, temperature, max_tokens, _prices(price), resume,
-        seed, cpu, judge_of(judge, judge_model, votes, judge_sample),
+        suite, model, out, setting, episodes, mended, served, user, at_once, runs, limit, temperature, max_tokens,
+        _prices(price), resume, seed, cpu, judge_of(judge, judge_model, votes, judge_sample),
     )  # fmt: skip
     play(settings)
     console.print(write_report(out))
