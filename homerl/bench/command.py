@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -73,6 +73,8 @@ def run(settings: BenchRun) -> dict[str, Any]:
     """Play the suite; return the score, which is in `score.json` too."""
     if (settings.out / "results.jsonl").exists() and not settings.resume:
         raise InputError("there are results already", str(settings.out), "add --resume to go on, or choose another --out")
+    if settings.served is None and settings.model.startswith(("http://", "https://")):
+        settings = replace(settings, served=served_model(settings.model))
     instances = Instances(found_in(settings)[: settings.limit], settings.setting, settings.runs)
     write_atomic(settings.out / "run.json", json.dumps(asdict(settings), default=str, indent=1) + "\n")
     players, pace = players_of(settings)
@@ -114,7 +116,7 @@ def players_of(settings: BenchRun) -> tuple[Players, Pace]:
         from homerl.agents.llm import LLMAgent
         from homerl.agents.react import ReActAgent
 
-        name = settings.served or served_model(settings.model)
+        name = settings.served
         endpoint = Endpoint(settings.model.split(","), name, seed=settings.seed)
         kind = ReActAgent if settings.setting == "react" else LLMAgent
         agent: Callable[[], Agent] = lambda: kind(endpoint, settings.temperature, settings.max_tokens)  # noqa: E731

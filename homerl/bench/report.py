@@ -117,6 +117,8 @@ def tables(report: BenchReport) -> Group:
     found = [_success(report)]
     if report.score.get("errors"):
         found.append(_errors(report))
+    if judge := says_judge(report.score):
+        found.append(f"{judge[0].upper()}{judge[1:]}.")
     categories, rows = report.printed()
     if rows:
         found.append(_printed(report, categories, rows))
@@ -138,7 +140,6 @@ def _success(report: BenchReport) -> Table:
     notes += [f"{report.left_out} left out: nobody's failure"] if report.left_out else []
     notes += [f"cost {report.cost:.2f}"] if report.cost is not None else []
     notes += [f"pass^{k} {100 * share:.1f} %" for k, share in score.get("pass_hat", {}).items()]
-    notes += [says_judge(score)] if says_judge(score) else []
     table.caption = ", ".join(notes)
     return table
 

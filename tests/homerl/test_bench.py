@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import time
 from collections import Counter
 from functools import cache
 from pathlib import Path
@@ -191,4 +192,8 @@ def test_a_run_is_logged_to_wandb(suite_file, tmp_path, monkeypatch):
     write_report(tmp_path)
     assert "offline-run" in log_to_wandb(tmp_path, "homes")
     (stored,) = tmp_path.glob("wandb/offline-run-*/run-*.wandb")
-    assert b"bench/category" in stored.read_bytes() and figures(BenchReport.read(tmp_path))["bench/success"] == 1.0
+    end = time.monotonic() + 30
+    while b"bench/category" not in stored.read_bytes():  # wandb's own process writes it
+        assert time.monotonic() < end
+        time.sleep(0.1)
+    assert figures(BenchReport.read(tmp_path))["bench/success"] == 1.0
