@@ -7,6 +7,7 @@ import json
 import random
 import re
 from collections import Counter
+from datetime import timedelta
 
 import pytest
 
@@ -313,6 +314,17 @@ def test_a_good_call_resets_the_slips_and_polls_take_time():
 def test_twenty_messages_are_all():
     trajectory = played(made("qt3/feasible"), Looker())
     assert trajectory.outcome is Outcome.STEP_LIMIT and len(trajectory.steps) == 20 and released_verdict(trajectory) == -1
+
+
+def test_where_time_itself_fails_the_reference_counts_nothing():
+    blueprint = made("qt4-1/feasible")
+    broken = {"tool": "execute_command", "args": {"device_id": "x"}}
+    flow = {"name": "schedule_workflow", "steps": [broken]}
+    when = min(goal.when.at_tick for goal in blueprint.episode.eval.goals) // 20
+    at = load.start(blueprint.episode.initial_home_config).plan.base_time + timedelta(seconds=when)
+    trajectory = played(blueprint, acts_once(flow | {"start_time": str(at)}))
+    assert trajectory.outcome is Outcome.AGENT_FAILURE and trajectory.steps[-1].facts.error
+    assert released_verdict(trajectory) == -1
 
 
 class Looker(Scripted):
