@@ -115,9 +115,7 @@ class SimuHome(World):
         total = len(self.episode.eval.goals) + len(actions)
         return (sum(verdict.goals) + len(self.engine.met)) / total if total else 0.0
 
-    def _info(
-        self, refusal: Mapping[str, Any] | None, changed: tuple[str, ...], error: str | None = None
-    ) -> dict[str, Any]:
+    def _info(self, refusal: Mapping[str, Any] | None, changed: tuple[str, ...], error: str | None = None) -> dict[str, Any]:
         return {"progress": self._progress, "blocked": _blocked(refusal), "error": error, "changed": changed}
 
     def wait(self, ticks: int) -> None:
