@@ -20,17 +20,22 @@ from envs.homeenv.spec import DeviceSpec
 from homerl.blueprints.blueprint import FORMAT as BLUEPRINT
 from homerl.blueprints.blueprint import Blueprint
 from homerl.trajectory import Trajectory
+from homerl.worlds.simuhome.blueprint import SimuHomeBlueprint
 
 DRAFT = "https://json-schema.org/draft/2020-12/schema"
-VERSIONS = {"home": HOME, "device": 1, "blueprint": BLUEPRINT, "trajectory": 2}
+VERSIONS = {"home": HOME, "device": 1, "blueprint": BLUEPRINT, "simuhome-blueprint": 1, "trajectory": 3}
 
 
 def schemas() -> dict[str, dict[str, Any]]:
     """Schema by file name: `home.v1.json` and so on. They refer to one another by these names."""
-    models = {"home": HomeRecord, "device": DeviceSpec, "blueprint": Blueprint, "trajectory": Trajectory}
+    models = {
+        "home": HomeRecord, "device": DeviceSpec, "blueprint": Blueprint, "simuhome-blueprint": SimuHomeBlueprint,
+        "trajectory": Trajectory,
+    }  # fmt: skip
     made = {kind: TypeAdapter(model).json_schema() for kind, model in models.items()}
     made["blueprint"]["properties"]["home"] = {"$ref": file_name("home")}
-    made["trajectory"]["properties"]["blueprint"] = {"$ref": file_name("blueprint")}
+    either = [{"$ref": file_name(kind)} for kind in ("blueprint", "simuhome-blueprint")]
+    made["trajectory"]["properties"]["blueprint"] = {"anyOf": either}
     embedded = {"anyOf": [{"type": "string"}, {"$ref": file_name("device")}]}  # a digest, or the product whole
     made["home"]["properties"]["specs"]["additionalProperties"] = embedded
     return {file_name(kind): {"$schema": DRAFT, "$id": file_name(kind), **schema} for kind, schema in made.items()}
