@@ -121,6 +121,9 @@ def players_of(settings: BenchRun) -> tuple[Players, Pace]:
         kind = ReActAgent if settings.setting == "react" else LLMAgent
         agent: Callable[[], Agent] = lambda: kind(endpoint, settings.temperature, settings.max_tokens)  # noqa: E731
         return Players(agent, user, f"{name} {sampling}"), Pace(settings.at_once, waves=False)
+    if settings.setting == "react":
+        remedy = "serve it (vLLM, --model http://...), or take --setting eia"
+        raise InputError("a model that is loaded here speaks in calls, not in text", "--setting react", remedy)
     return local_players(settings, user, sampling)
 
 

@@ -218,6 +218,8 @@ CLASH = question(GONE, "infeasible", "qt4-1", temporal_conflict={
         (WARMTH, "The kitchen is at 25 °C.", False),
         (WARMTH, "It is 23.55 °C.", False),
         (WARMTH, "The kitchen is at 23.55 or 27 °C.", False),
+        (WARMTH, "The kitchen is at 21 °C. The kitchen is at 23.55 °C. The kitchen is at 27 °C.", False),
+        (WARMTH, "I looked at the kitchen. The kitchen is at 23.55 °C.", True),
         (FAN, "Fan 1 in the kitchen is off.", True),
         (FAN, "The fan mode of kitchen fan 1 is 0.", True),
         (FAN, "Kitchen fan 1 runs high.", False),

@@ -65,7 +65,8 @@ def _answered(episode: Episode, goal: Goal, start: Home, final: Home, text: str)
     if is_feasible(goal, final):
         if episode.meta.query_type != "qt1":
             return True  # of a request that as a whole cannot be met
-        return names_room(text, goal) and any(tells(goal, home, text) for home in (final, start))
+        of_room = sum(other.room_id == goal.room_id for other in episode.eval.goals)
+        return names_room(text, goal) and any(tells(goal, home, text, of_room) for home in (final, start))
     if goal.device_type and not goal.room_state:
         return gives("absent", text) and names_room(text, goal) and names_kind(text, goal.device_type)
     return gives(reason_of(goal, final), text) and names_room(text, goal)
@@ -113,14 +114,18 @@ def _names(text: str, named: Iterable[str]) -> bool:
 # Values
 
 
-def tells(goal: Goal, home: Home, text: str) -> bool:
-    """Whether a text says a goal's value, and no other for it."""
-    return any(read(answer, part) == "right" for part in _parts(text, goal) for answer in expected(goal, home))
+def tells(goal: Goal, home: Home, text: str, of_room: int = 1) -> bool:
+    """Whether a text says a goal's value and no other: as a whole, or in a sentence that names the room. Of such sentences
+    there are no more than values asked for there, so that nobody may try one after the other."""
+    whole, *sentences = _parts(text, goal)
+    claims = [said for sentence in sentences if (said := {read(a, sentence) for a in expected(goal, home)}) != {"silent"}]
+    alone = any(read(answer, whole) == "right" for answer in expected(goal, home))
+    return len(claims) <= of_room and (alone or any("right" in said for said in claims))
 
 
 def _parts(text: str, goal: Goal) -> Iterator[str]:
-    """The whole, and each sentence that names the room: several values may be told in several sentences. What a device
-    is called holds a number of its own, and what its attribute is called may hold a value (开关)."""
+    """The whole, and each sentence that names the room. What a device is called holds a number of its own, and what its
+    attribute is called may hold a value (开关)."""
     place, path = Place.of(goal), (goal.model_extra or {}).get("attribute", "").partition(".")[2]
     for kind in ways(f"kind.{place.kind}"):
         text = re.sub(rf"{re.escape(kind)} ?#?{place.number}(?!\d)", kind, text, flags=re.I)
