@@ -342,7 +342,7 @@ class Looker(Scripted):
 # Search, synthesis, replay
 
 
-@each_group
+@pytest.mark.parametrize("group", ["qt1/feasible", "qt2/feasible", "qt4-3/feasible", "qt4-1/infeasible"])
 def test_search_finds_verified_trajectories(group):
     blueprint = made(group)
     expert = expert_for(blueprint, ExpertConfig(mistakes=0.3), 3)
