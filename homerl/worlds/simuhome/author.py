@@ -16,7 +16,7 @@ from homerl.worlds.simuhome.answers import reply_to
 from homerl.worlds.simuhome.blueprint import SimuHomeBlueprint, SimuHomeRecipe, blueprint_of
 from homerl.worlds.simuhome.speech import plainly, queries, request
 
-ATTEMPTS = 20
+ATTEMPTS = 60
 
 
 def make_blueprint(
@@ -38,6 +38,9 @@ def author(
     for _ in range(ATTEMPTS):
         number = 2 * rng.getrandbits(40) + (split == "heldout")
         episode = generate(query_type, case, number)
+        if not recipe.goals[0] <= len(episode.eval.goals) <= recipe.goals[1]:
+            dropped["author: another number of goals"] += 1
+            continue
         try:
             said = queries(episode, voice, split, recipe.phrasings, rng)
         except NoSentence:
