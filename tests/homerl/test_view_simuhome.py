@@ -96,15 +96,21 @@ def test_the_command(tmp_path):
         assert CliRunner().invoke(app, ["view", "simuhome", str(sample), "--out", str(out)]).exit_code == 0
 
 
+@pytest.fixture(scope="module")
+def pages() -> list[str]:
+    """Drawn before there is a browser, which has an event loop of its own."""
+    return [render(played(line)) for line in PLACES]
+
+
 @pytest.mark.long
 @pytest.mark.parametrize("width", [360, 1280])
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_it_fits_its_window(browser, tmp_path, width, scheme):
+def test_it_fits_its_window(pages, browser, tmp_path, width, scheme):
     path = tmp_path / "page.html"
-    for line in PLACES:
-        path.write_text(render(played(line)))
+    for text in pages:
+        path.write_text(text)
         context = browser.new_context(viewport={"width": width, "height": 800}, color_scheme=scheme)
         tab = context.new_page()
         tab.goto(path.as_uri())
-        assert tab.evaluate("document.documentElement.scrollWidth <= innerWidth"), line
+        assert tab.evaluate("document.documentElement.scrollWidth <= innerWidth")
         context.close()
