@@ -8,6 +8,7 @@ server garbles is as passing a fault as its silence; it may be used in one event
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import os
 import random
 import time
@@ -19,6 +20,7 @@ from openai import APIConnectionError, APIResponseValidationError, APIStatusErro
 from openai.types.chat import ChatCompletion
 
 from homerl.play import InfraError
+from homerl.settings import EndpointSettings
 from homerl.trajectory import Message
 
 
@@ -56,8 +58,9 @@ class Replica:
         self.faults, self.since, self.rest = 0, 0.0, REST
 
     def failed(self, now: float) -> None:
+        """Those that were under way when it was left alone say nothing new, and make its rest no longer."""
         self.faults += 1
-        if self.faults >= TRIPS:
+        if self.faults >= TRIPS and now >= self.since:
             self.since, self.rest = now + self.rest, min(2 * self.rest, LONGEST_REST)
 
 
@@ -157,6 +160,17 @@ class Endpoint:
         """Let connections go."""
         for replica in self.replicas:
             await replica.client.close()
+
+
+def endpoint_of(settings: EndpointSettings) -> Endpoint:
+    """The endpoint that a recipe names, which must run."""
+    patience = Patience(settings.timeout, settings.deadline, settings.retries + 1)
+    return Endpoint(settings.urls, settings.served_name, patience, settings.key)
+
+
+def derived_seed(*parts: object) -> int:
+    """A request's seed, the same in every process."""
+    return int.from_bytes(hashlib.blake2b(" ".join(map(str, parts)).encode(), digest_size=4).digest(), "big") >> 1
 
 
 def secret(key: str = "OPENAI_API_KEY") -> str:

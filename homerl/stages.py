@@ -1,4 +1,4 @@
-"""Stages that need no model."""
+"""Stages that need no model of ours."""
 
 from __future__ import annotations
 
@@ -14,7 +14,9 @@ def run_synth(recipe: SynthRecipe) -> Path:
     """Synthesise with a progress bar; finished shards are kept."""
     processes = recipe.processes or os.cpu_count() or 1
     with progress_bar() as bar:
-        task = bar.add_task("synth", total=None, note="")
-        return synthesise(
-            recipe.synth, recipe.out, processes, lambda done, total: bar.update(task, completed=done, total=total)
-        )
+        task = bar.add_task("synth", total=None, note=recipe.synth.strategy)
+
+        def progress(done: int, total: int) -> None:
+            bar.update(task, completed=done, total=total)
+
+        return synthesise(recipe.synth, recipe.out, processes, progress, recipe.ray)

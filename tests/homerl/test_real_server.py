@@ -14,7 +14,7 @@ from homerl.agents.expert import Expert
 from homerl.blueprints.author import make_blueprint
 from homerl.episode import Episode
 from homerl.play import play
-from homerl.recipe import UserSettings
+from homerl.settings import UserSettings
 from homerl.trajectory import Outcome
 from homerl.users.make import user_factory
 from homerl.users.serve import wait_until_ready

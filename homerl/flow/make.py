@@ -1,0 +1,131 @@
+"""One blueprint at a time: authored, played by the recipe's strategy, its outcome typed.
+
+Invariants: what is made of a blueprint is a pure function of recipe and index, if its models answer alike to like
+requests; servers that fail make an `infra_error`, which is tried again from the start, never half a blueprint; what
+servers did wrong on the way is counted apart, in `transport`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from envs.world import WorldError
+from homerl.agents.expert import Expert
+from homerl.agents.llm import LLMAgent
+from homerl.blueprints.author import make_blueprint
+from homerl.blueprints.blueprint import Blueprint
+from homerl.endpoint import Endpoint, endpoint_of
+from homerl.flow.config import SynthesisConfig
+from homerl.flow.mcts import Players, TreeStats, linear, search
+from homerl.language.paraphrase import reworded
+from homerl.play import Agent, InfraError
+from homerl.trajectory import Outcome, Trajectory, to_row
+from homerl.users.llm import Line
+from homerl.users.make import Users
+
+SPARES = 2  # users who speak where others left their role
+TAKE = 1_000_003  # between the seeds of one dialogue's players and the next one's
+REST = 5.0  # seconds before a blueprint is begun again, doubled each time
+
+
+@dataclass(frozen=True)
+class Made:
+    """What came of a blueprint: dataset rows, its line of statistics, and what was dropped on the way."""
+
+    rows: list[dict[str, Any]]
+    stats: dict[str, Any]
+    dropped: Counter[str] = field(default_factory=Counter)
+
+
+class Maker:
+    """Makes what a recipe says. All blueprints of a worker share its endpoints."""
+
+    def __init__(self, config: SynthesisConfig) -> None:
+        self.config = config
+        self.endpoints: dict[str, Endpoint] = {}
+        self.again: Counter[str] = Counter()
+        self._told: Counter[str] = Counter()
+        user, line = config.user, None
+        if user.is_llm:
+            line = Line(user, user.urls, user.served_name)
+            self.endpoints["user"] = line.endpoint
+        self.users = Users(line)
+        for part in ("agent", "author"):
+            if settings := getattr(config, part):
+                self.endpoints[part] = endpoint_of(settings)
+
+    async def one(self, index: int) -> Made:
+        """A blueprint, begun again when servers fail, then given up with an outcome that says so."""
+        fault = ""
+        for attempt in range(self.config.attempts):
+            try:
+                return await self._once(index)
+            except InfraError as error:
+                self.again["infra_error"] += 1
+                fault = str(error)
+                await asyncio.sleep(REST * 2**attempt if attempt + 1 < self.config.attempts else 0)
+        return Made([], self._line(index, Outcome.INFRA_ERROR) | {"fault": fault})
+
+    async def _once(self, index: int) -> Made:
+        dropped: Counter[str] = Counter()
+        blueprint = await self._blueprint(index, dropped)
+        try:
+            found, stats = await self._play(blueprint)
+        except WorldError as error:
+            return Made([], self._line(index, Outcome.WORLD_ERROR) | {"fault": str(error)}, dropped)
+        kept = sorted(found, key=lambda trajectory: len(trajectory.steps))[: self.config.per_blueprint]
+        line = self._line(index, outcome_of(stats)) | stats.row()
+        return Made([to_row(t) | {"difficulty": line["difficulty"]} for t in kept], line, dropped)
+
+    async def _blueprint(self, index: int, dropped: Counter[str]) -> Blueprint:
+        config = self.config
+        made = make_blueprint(config.recipe_of(index), config.split, config.first_seed + index, dropped)
+        return await reworded(made, config.paraphrase, dropped) if config.paraphrase else made
+
+    async def _play(self, blueprint: Blueprint) -> tuple[list[Trajectory], TreeStats]:
+        config = self.config
+        if config.strategy == "m2":
+            casts = [self.cast(blueprint.seed, take) for take in range(config.search.rollouts)]
+            return await linear(blueprint, casts, config.limits)
+        cast = self.cast(blueprint.seed)
+        return await search(blueprint, cast.agent, cast.users, config.search, config.limits)
+
+    def cast(self, seed: int, take: int = 0) -> Players:
+        """Who plays: others in each take."""
+        users = [self.users(seed + take + i) for i in range(self.config.search.k_user + SPARES)]
+        return Players(self._agent(seed + take * TAKE), users)
+
+    def _agent(self, seed: int) -> Agent:
+        if (said := self.config.agent) is None:
+            expert = self.config.expert
+            return Expert(seed, expert.mistakes, expert.styles, expert.minimal)
+        return LLMAgent(self.endpoints["agent"], said.temperature, said.max_tokens, seed, extra_body=said.extra)
+
+    def _line(self, index: int, outcome: Outcome) -> dict[str, Any]:
+        id = f"{self.config.split}-{self.config.first_seed + index}"
+        return {"id": id, "outcome": str(outcome), **TreeStats().row()}
+
+    def transport(self) -> dict[str, int]:
+        """What was asked of servers and what they did wrong, by part, since this was asked before."""
+        now = Counter({f"again/{reason}": count for reason, count in self.again.items()})
+        for part, endpoint in self.endpoints.items():
+            usage = asdict(endpoint.usage)
+            faults = usage.pop("faults")
+            now.update({f"{part}/{name}": count for name, count in usage.items()})
+            now.update({f"{part}/faults/{reason}": count for reason, count in faults.items()})
+        since, self._told = now - self._told, now
+        return dict(sorted(since.items()))
+
+    async def close(self) -> None:
+        for endpoint in self.endpoints.values():
+            await endpoint.close()
+
+
+def outcome_of(stats: TreeStats) -> Outcome:
+    """A blueprint's outcome: verified at least once, or else why not."""
+    if stats.successes:
+        return Outcome.SUCCESS
+    return Outcome.AGENT_FAILURE if stats.rollouts else Outcome.USER_ERROR
