@@ -19,7 +19,7 @@ from typing import Any
 from envs.documents import InputError, write_atomic
 from homerl.flow.config import ExpertConfig, SynthesisConfig
 from homerl.flow.report import Report
-from homerl.flow.work import Shard, work
+from homerl.flow.work import Shard, dealt, work
 from homerl.lifetime import die_with
 from homerl.play import InfraError
 from homerl.trajectory import Outcome
@@ -27,8 +27,13 @@ from homerl.trajectory import Outcome
 Progress = Callable[[int, int], None]
 
 
-def synthesise(config: SynthesisConfig, out: Path, processes: int, progress: Progress, ray: str | None = None) -> Path:
-    """Fill `out` with `trajectories.jsonl` and `stats.json`; finished shards of an earlier run are kept."""
+def synthesise(
+    config: SynthesisConfig, out: Path, processes: int | None, progress: Progress, ray: str | None = None
+) -> Path:
+    """Fill `out` with `trajectories.jsonl` and `stats.json`; finished shards of an earlier run are kept.
+
+    So many `processes`, or one a core: of this machine, or of the cluster at the address `ray`.
+    """
     shards = [range(i, min(i + config.shard, config.blueprints)) for i in range(0, config.blueprints, config.shard)]
     folder = out / "shards" / config.digest
     todo = [shard for shard in shards if not _stands(folder, shard)]
@@ -67,7 +72,7 @@ def _reachable(config: SynthesisConfig, out: Path, servers: ExitStack) -> Synthe
     return config.model_copy(update=found)
 
 
-def _workers(config: SynthesisConfig, todo: Sequence[range], processes: int, ray: str | None) -> Iterator[Shard]:
+def _workers(config: SynthesisConfig, todo: Sequence[range], processes: int | None, ray: str | None) -> Iterator[Shard]:
     """Shards as they are done; every worker has an equal part of them, and of the blueprints in play."""
     if not todo:
         return
@@ -75,20 +80,14 @@ def _workers(config: SynthesisConfig, todo: Sequence[range], processes: int, ray
         if ray is not None:
             from homerl.flow.cluster import over_ray
 
-            yield from over_ray(config, todo, ray)
+            yield from over_ray(config, todo, ray, processes)
         else:
-            yield from over_processes(config, dealt(config, todo, processes))
+            yield from over_processes(config, dealt(config, todo, processes or os.cpu_count() or 1))
     except InfraError as error:
         raise InputError(
             f"for all of a shard, no model answered: {error}", "synth",
             "see to the server and start the same command again: it goes on from here",
         ) from None  # fmt: skip
-
-
-def dealt(config: SynthesisConfig, todo: Sequence[range], workers: int) -> list[tuple[Sequence[range], int]]:
-    """(shards, blueprints in play) of each worker."""
-    count = max(1, min(workers, len(todo), config.in_flight))
-    return [(todo[w::count], (config.in_flight + w) // count) for w in range(count)]
 
 
 def over_processes(config: SynthesisConfig, parts: Sequence[tuple[Sequence[range], int]]) -> Iterator[Shard]:

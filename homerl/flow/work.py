@@ -28,6 +28,12 @@ class Shard:
     stats: dict[str, Any]
 
 
+def dealt(config: SynthesisConfig, todo: Sequence[range], workers: int) -> list[tuple[Sequence[range], int]]:
+    """(shards, blueprints in play) of each worker."""
+    count = max(1, min(workers, len(todo), config.in_flight))
+    return [(todo[w::count], (config.in_flight + w) // count) for w in range(count)]
+
+
 def work(config: SynthesisConfig, todo: Sequence[range], at_once: int) -> Iterator[Shard]:
     """Make shards one after the other, `at_once` blueprints in play across their borders."""
     with asyncio.Runner() as loop:

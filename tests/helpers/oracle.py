@@ -49,7 +49,6 @@ def at_once(coroutine: Coroutine[Any, Any, Any]) -> Any:
 
 def spoken_of(episode: Episode, text: str) -> int:
     """The intent that an utterance is about: one of whose wordings it begins with, the longest first."""
-    wordings = {said: intent.id for intent in episode.blueprint.intents for said in (*intent.queries, intent.clarification)}
-    return next(
-        wordings[said] for said in sorted(wordings, key=len, reverse=True) if text.startswith(" ".join(said.split()))
-    )
+    intents = episode.blueprint.intents
+    wordings = {" ".join(said.split()): intent.id for intent in intents for said in (*intent.queries, intent.clarification)}
+    return next(wordings[said] for said in sorted(wordings, key=len, reverse=True) if text.startswith(said))

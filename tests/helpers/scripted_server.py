@@ -51,7 +51,8 @@ def key_of(messages: Sequence[Mapping[str, Any]]) -> str:
 
 @dataclass
 class ScriptedServer:
-    """`answers` by `key_of`, or what `answer` says (a list where candidates differ); `requests` are the bodies seen, `served` counts what became of them."""
+    """`answers` by `key_of`, or what `answer` says (a list where candidates differ); `requests` are the bodies seen,
+    `served` counts what became of them."""
 
     answers: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     faults: Faults = field(default_factory=Faults)
