@@ -86,6 +86,7 @@ class Endpoint:
         self.replicas = [Replica(url, self._client(url)) for url in urls]
         self._loop: asyncio.AbstractEventLoop | None = None
         self.usage = Usage()
+        self.plain = False  # whether its servers refuse schemas
         self._rng = random.Random(seed)  # of waits, which change no result
 
     async def chat(self, messages: Sequence[Message], **options: Any) -> ChatCompletion:

@@ -59,6 +59,8 @@ class SynthesisConfig(Model):
     def _castable(self) -> SynthesisConfig:
         if self.strategy == "m1" and self.agent is None:
             raise ValueError("strategy m1 is text alone: it needs an `agent`, a chat model that plays all parts")
+        if self.strategy == "m1" and any(recipe.toolset == "direct" for recipe in (*self.curriculum, self.recipe)):
+            raise ValueError("strategy m1 has no home to answer at once: another toolset than `direct`")
         return self
 
     def recipe_of(self, index: int) -> BlueprintRecipe:

@@ -17,17 +17,21 @@ from homerl.agents.expert import Expert
 from homerl.agents.llm import LLMAgent
 from homerl.blueprints.author import make_blueprint
 from homerl.blueprints.blueprint import Blueprint
+from homerl.blueprints.llm_author import NoBlueprint, author_blueprint
 from homerl.endpoint import Endpoint, endpoint_of
 from homerl.flow.config import SynthesisConfig
 from homerl.flow.mcts import Players, TreeStats, linear, search
+from homerl.flow.roleplay import role_play
 from homerl.language.paraphrase import reworded
 from homerl.play import Agent, InfraError
+from homerl.structured import Asker
 from homerl.trajectory import Outcome, Trajectory, to_row
 from homerl.users.llm import Line
 from homerl.users.make import Users
 
 SPARES = 2  # users who speak where others left their role
 TAKE = 1_000_003  # between the seeds of one dialogue's players and the next one's
+NO_BLUEPRINT = "no_blueprint"  # what a seed comes to whose candidates were all dropped
 REST = 5.0  # seconds before a blueprint is begun again, doubled each time
 
 
@@ -71,22 +75,32 @@ class Maker:
 
     async def _once(self, index: int) -> Made:
         dropped: Counter[str] = Counter()
-        blueprint = await self._blueprint(index, dropped)
         try:
+            blueprint, record = await self._blueprint(index, dropped)
             found, stats = await self._play(blueprint)
+        except NoBlueprint as error:
+            return Made([], self._line(index, NO_BLUEPRINT) | {"fault": str(error)}, dropped)
         except WorldError as error:
             return Made([], self._line(index, Outcome.WORLD_ERROR) | {"fault": str(error)}, dropped)
         kept = sorted(found, key=lambda trajectory: len(trajectory.steps))[: self.config.per_blueprint]
-        line = self._line(index, outcome_of(stats)) | stats.row()
+        line = self._line(index, outcome_of(stats)) | stats.row() | record
         return Made([to_row(t) | {"difficulty": line["difficulty"]} for t in kept], line, dropped)
 
-    async def _blueprint(self, index: int, dropped: Counter[str]) -> Blueprint:
-        config = self.config
-        made = make_blueprint(config.recipe_of(index), config.split, config.first_seed + index, dropped)
-        return await reworded(made, config.paraphrase, dropped) if config.paraphrase else made
+    async def _blueprint(self, index: int, dropped: Counter[str]) -> tuple[Blueprint, dict[str, Any]]:
+        """A blueprint, and what its author is to be remembered for."""
+        config, recipe, seed = self.config, self.config.recipe_of(index), self.config.first_seed + index
+        if config.author:
+            asker = Asker(self.endpoints["author"], config.author)
+            found = await author_blueprint(recipe, config.split, seed, asker, config.author.attempts, dropped)
+            return found.blueprint, {"author": found.record | asdict(asker.tally)}
+        made = make_blueprint(recipe, config.split, seed, dropped)
+        return (await reworded(made, config.paraphrase, dropped) if config.paraphrase else made), {}
 
     async def _play(self, blueprint: Blueprint) -> tuple[list[Trajectory], TreeStats]:
         config = self.config
+        if config.strategy == "m1":
+            asker = Asker(self.endpoints["agent"], config.agent)
+            return await role_play(blueprint, self._agent(blueprint.seed), asker, config.limits)
         if config.strategy == "m2":
             casts = [self.cast(blueprint.seed, take) for take in range(config.search.rollouts)]
             return await linear(blueprint, casts, config.limits)
@@ -104,7 +118,7 @@ class Maker:
             return Expert(seed, expert.mistakes, expert.styles, expert.minimal)
         return LLMAgent(self.endpoints["agent"], said.temperature, said.max_tokens, seed, extra_body=said.extra)
 
-    def _line(self, index: int, outcome: Outcome) -> dict[str, Any]:
+    def _line(self, index: int, outcome: str) -> dict[str, Any]:
         id = f"{self.config.split}-{self.config.first_seed + index}"
         return {"id": id, "outcome": str(outcome), **TreeStats().row()}
 

@@ -30,7 +30,8 @@ class SearchConfig(Model):
 @dataclass
 class TreeStats:
     """What a search cost and found. `*_linear` is what the same rollouts would have cost one by one; a `call` is one
-    message asked for, so a request for n candidates is n calls; `merged` candidates did what others did."""
+    message asked for, so a request for n candidates is n calls; `merged` candidates did what others did; `grounded`
+    successes hold in a home."""
 
     rollouts: int = 0
     successes: int = 0
@@ -43,6 +44,7 @@ class TreeStats:
     tokens: int = 0
     tokens_linear: int = 0
     merged: int = 0
+    grounded: int = 0
     user_errors: dict[str, int] = field(default_factory=dict)
 
     @property
@@ -75,6 +77,7 @@ async def search(
     while stats.rollouts < config.rollouts and root.passable:
         found += await _rollout(root, Players(agent, users), config, stats)
     _count(root, stats)
+    stats.grounded = stats.successes
     return found, stats
 
 
@@ -91,7 +94,7 @@ async def linear(
         for trajectory in await _rollout(root, players, config, stats):
             found.setdefault(_deeds(trajectory), trajectory)
         _count(root, stats)
-    stats.merged = stats.successes - len(found)
+    stats.merged, stats.grounded = stats.successes - len(found), stats.successes
     return list(found.values()), stats
 
 

@@ -14,12 +14,14 @@ from pathlib import Path
 from typing import Any
 
 from homerl.flow.config import SynthesisConfig
+from homerl.flow.make import NO_BLUEPRINT
 from homerl.language.diversity import Spread
 from homerl.trajectory import Outcome, read_rows
 
 SUMS = ("rollouts", "successes", "nodes", "steps_run", "steps_linear", "requests", "calls", "calls_linear", "tokens",
-        "tokens_linear", "merged")  # fmt: skip
+        "tokens_linear", "merged", "grounded")  # fmt: skip
 BINS = 10
+UNFILTERED = ("tasks: ", "candidates: ", "paraphrase: ")  # what is counted beside what filters dropped
 
 
 class Report:
@@ -59,15 +61,16 @@ class Report:
                     self.done.add(code_of(call))
 
     def summary(self) -> dict[str, Any]:
-        """The figures. Shares of blueprints leave out those lost to servers."""
+        """The figures. Shares of blueprints leave out those lost to servers, and seeds that brought none."""
         total, count = self.total, self.outcomes.total()
-        judged = count - self.outcomes[Outcome.INFRA_ERROR]
+        judged = count - self.outcomes[Outcome.INFRA_ERROR] - self.outcomes[NO_BLUEPRINT]
         sums = {key: total[key] for key in SUMS}
         return {
             "strategy": self.config.strategy,
             "blueprints": count,
             "outcomes": dict(sorted(self.outcomes.items())),
             "generation_success": self.outcomes[Outcome.SUCCESS] / max(1, judged),
+            "grounded_share": total["grounded"] / max(1, total["successes"]),
             "rollout_success": total["successes"] / max(1, total["rollouts"]),
             **sums,
             "steps_saved": 1 - total["steps_run"] / max(1, total["steps_linear"]),
@@ -81,7 +84,16 @@ class Report:
             "diversity": {"utterances": self.said.figures(), "deeds": self.done.figures()},
             "user_errors": dict(sorted(self.user_errors.items())),
             "dropped": dict(sorted(self.dropped.items())),
+            "drop_rates": self.drop_rates(count),
         }
+
+    def drop_rates(self, blueprints: int) -> dict[str, float]:
+        """By filter and reason: what was dropped as a share of what was written, candidates and tasks apart. A scripted
+        author does not count what it writes: that is what was dropped, and the blueprints."""
+        lost = {key: count for key, count in sorted(self.dropped.items()) if not key.startswith(UNFILTERED)}
+        tasks = self.dropped["tasks: written"] or blueprints + sum(lost.values())
+        candidates = self.dropped["candidates: written"]
+        return {key: count / (candidates if key.startswith("candidate:") else tasks) for key, count in lost.items()}
 
 
 def code_of(call: Mapping[str, Any]) -> str:

@@ -31,7 +31,7 @@ pytestmark = [
 ARGUMENTS = (
     "--dtype", "float32", "--enforce-eager", "--max-num-seqs", "16",
     "--enable-auto-tool-choice", "--tool-call-parser", "hermes",
-    "--structured-outputs-config", '{"disable_any_whitespace": true}',
+    "--structured-outputs-config", '{"backend": "xgrammar", "disable_any_whitespace": true}',
 )  # fmt: skip
 ASK = [{"role": "user", "content": "turn on the light"}]
 PATIENCE = Patience(timeout=120, deadline=400, tries=60)
@@ -140,7 +140,7 @@ def test_our_tools_and_dialogues_are_taken(url, task):
 
 
 def test_sixteen_in_flight(url):
-    _, alone, one = ask(url, {"max_tokens": 64, "temperature": 1.0, "extra_body": {"ignore_eos": True}})
+    _, _, one = ask(url, {"max_tokens": 64, "temperature": 1.0, "extra_body": {"ignore_eos": True}})
     requests = [{"max_tokens": 64, "temperature": 1.0, "extra_body": {"ignore_eos": True}} for _ in range(16)]
     answers, usage, seconds = ask(url, *requests)
     assert len(answers) == 16 and usage.retries == 0 and usage.completion_tokens == 16 * 64
