@@ -5,8 +5,8 @@ import json
 import os
 import signal
 import socket
-import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -162,28 +162,14 @@ def test_a_synthesis_runs_on_it(url, task):
 
 def test_killed_and_recovered(settings, tmp_path):
     """Killed under 16 requests, started again: all of them are answered."""
-    port = settings.port + 1
-    settings = settings.model_copy(update={"port": port})
-    reborn = threading.Event()
-
-    def life() -> None:
+    settings = settings.model_copy(update={"port": settings.port + 1})
+    requests = [{"max_tokens": 1500, "temperature": 1.0, "extra_body": {"ignore_eos": True}} for _ in range(16)]
+    with ThreadPoolExecutor(1) as pool:
         with started(settings, tmp_path / "first") as server:
-            ready.set()
+            asked = pool.submit(ask, address(settings), *requests)
             time.sleep(1.0)
             os.killpg(server.pid, signal.SIGKILL)
         with started(settings, tmp_path / "second"):
-            reborn.set()
-            finished.wait(300)
-
-    ready, finished = threading.Event(), threading.Event()
-    thread = threading.Thread(target=life)
-    thread.start()
-    try:
-        assert ready.wait(600)
-        requests = [{"max_tokens": 1500, "temperature": 1.0, "extra_body": {"ignore_eos": True}} for _ in range(16)]
-        answers, usage, seconds = ask(address(settings), *requests)
-    finally:
-        finished.set()
-        thread.join()
-    assert reborn.is_set() and len(answers) == 16 and usage.retries >= 16
+            answers, usage, seconds = asked.result(400)
+    assert len(answers) == 16 and usage.retries >= 16
     print(f"kill and recover: 16 of 16 answered after {seconds:.0f} s, {usage.retries} tries failed meanwhile")
