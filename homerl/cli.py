@@ -74,6 +74,36 @@ def export_command(
     console.print(f"exported to {export(run, to, push=push, private=not public, base=base, adapter=adapter)}")
 
 
+@app.command(context_settings=OVERRIDES)
+def synth(
+    context: typer.Context,
+    recipe: str,
+    ray: Annotated[str | None, typer.Option(help="a Ray cluster's address; `local` starts one here")] = None,
+) -> None:
+    """Synthesise what a recipe of `run: synth` says; goes on where an earlier start was stopped."""
+    from homerl.config import find_recipe
+    from homerl.launch import main as launch
+    from homerl.recipe import load_recipe
+
+    path, over = str(find_recipe(recipe)), [*context.args, *(["--ray", ray] if ray else [])]
+    if (kind := load_recipe(path, context.args).run) != "synth":
+        raise InputError(f"a recipe of `run: {kind}` is no synthesis", path, "start it with `homerl run`")
+    raise typer.Exit(launch(path, over))
+
+
+@app.command("push-data")
+def push_data(
+    run: Path,
+    to: Annotated[str, typer.Option(help="a hub id such as org/name")],
+    public: Annotated[bool, typer.Option(help="make the hub repository public")] = False,
+    license: Annotated[str, typer.Option(help="of the data, as the hub names it")] = "apache-2.0",
+) -> None:
+    """Upload a finished synthesis to the Hugging Face hub as a dataset, tagged by its version."""
+    from homerl.flow.dataset import push
+
+    console.print(f"pushed to {push(run, to, private=not public, license=license)}")
+
+
 @app.command()
 def reverify(file: Path) -> None:
     """Replay every stored trajectory of a file and recompute its rewards; fail on any difference."""

@@ -18,6 +18,7 @@ from typing import Any
 
 from envs.documents import InputError, write_atomic
 from homerl.flow.config import ExpertConfig, SynthesisConfig
+from homerl.flow.dataset import describe
 from homerl.flow.report import Report
 from homerl.flow.work import Shard, dealt, work
 from homerl.lifetime import die_with
@@ -136,7 +137,7 @@ def _serve(writer: Any, config: SynthesisConfig, todo: Sequence[range], at_once:
 
 
 def _assemble(config: SynthesisConfig, folder: Path, shards: Sequence[range], out: Path) -> Path:
-    """Join the shards and sum up what they say; `stats.json` is written last."""
+    """Join the shards, sum up what they say, and describe the dataset; `stats.json` is written last."""
     path = out / "trajectories.jsonl"
     write_atomic(path, (chunk for shard in shards for chunk in _chunks(_lines_path(folder, shard))))
     lines = (line for stats in _all(folder, shards) for line in stats["blueprints"])
@@ -146,7 +147,9 @@ def _assemble(config: SynthesisConfig, folder: Path, shards: Sequence[range], ou
         report.add(stats)
     report.read(path)
     write_atomic(out / "endpoints.json", json.dumps(report.transport, indent=1) + "\n")
-    write_atomic(out / "stats.json", json.dumps(report.summary(), indent=1, ensure_ascii=False) + "\n")
+    stats = report.summary()
+    describe(out, config, stats)
+    write_atomic(out / "stats.json", json.dumps(stats, indent=1, ensure_ascii=False) + "\n")
     return path
 
 

@@ -53,6 +53,7 @@ class SynthesisConfig(Model):
     shard: int = Field(50, ge=1)
     in_flight: int = Field(32, ge=1, description="blueprints in play at once, over all processes: so many requests at most")
     attempts: int = Field(3, ge=1, description="times that a blueprint is begun again when servers fail")
+    version: str = Field("0.1.0", pattern=r"^\d+\.\d+\.\d+$", description="of the dataset, by which it is pushed and tagged")
     paraphrase: ParaphraseSettings | None = Field(None, description="an LLM that rewords queries, each one checked")
 
     @model_validator(mode="after")
@@ -77,9 +78,10 @@ class SynthesisConfig(Model):
     @property
     def identity(self) -> dict[str, Any]:
         """All that the dataset depends on."""
-        data = self.model_dump(mode="json", exclude={"in_flight", "attempts", *PARTIES})
-        data["user"] = None if self.user.is_llm else "scripted"
-        return data | {part: settings.asked for part, settings in self.endpoints.items()}
+        data = self.model_dump(mode="json", exclude={"in_flight", "attempts", "version", *PARTIES})
+        if self.paraphrase:
+            data["paraphrase"] = self.paraphrase.model_dump(mode="json", exclude={"url", "timeout", "deadline"})
+        return data | {"user": "scripted"} | {part: settings.asked for part, settings in self.endpoints.items()}
 
     @property
     def digest(self) -> str:
