@@ -91,6 +91,32 @@ def synth(
     raise typer.Exit(launch(path, over))
 
 
+@app.command("synth-grid", context_settings=OVERRIDES)
+def synth_grid(
+    context: typer.Context,
+    recipe: str,
+    calls: Annotated[list[int] | None, typer.Option(help="requests for each blueprint; may be given again")] = None,
+    sampled: Annotated[list[int] | None, typer.Option(help="messages for each blueprint; may be given again")] = None,
+    out: Annotated[Path | None, typer.Option(help="a folder for figures and datasets")] = None,
+) -> None:
+    """Branching factors compared (HomeFlow, Table 2): as the paper counts, and at equal budgets for each blueprint."""
+    from homerl.flow.grid import grid, table, write
+    from homerl.flow.mcts import Budget
+    from homerl.progress import progress_bar
+    from homerl.recipe import load_recipe
+
+    loaded = load_recipe(recipe, context.args)
+    budgets = [*(Budget("calls", most) for most in calls or ()), *(Budget("sampled", most) for most in sampled or ())]
+    for budget in (None, *budgets):
+        title = f"{budget.most} {budget.of} a blueprint" if budget else "one tree a blueprint"
+        with progress_bar() as bar:
+            task = bar.add_task("synth-grid", total=loaded.synth.blueprints, note=title)
+            cells = grid(loaded.synth, budget, lambda bar=bar, task=task: bar.advance(task), keep=out is not None)
+        console.print(table(cells, title))
+        if out:
+            write(cells, out / title.replace(" ", "-"))
+
+
 @app.command("push-data")
 def push_data(
     run: Path,

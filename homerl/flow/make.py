@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -20,7 +21,7 @@ from homerl.blueprints.blueprint import Blueprint
 from homerl.blueprints.llm_author import NoBlueprint, author_blueprint
 from homerl.endpoint import Endpoint, endpoint_of
 from homerl.flow.config import SynthesisConfig
-from homerl.flow.mcts import Players, TreeStats, linear, search
+from homerl.flow.mcts import Players, TreeStats, forest
 from homerl.flow.roleplay import role_play
 from homerl.language.paraphrase import reworded
 from homerl.play import Agent, InfraError
@@ -76,7 +77,7 @@ class Maker:
     async def _once(self, index: int) -> Made:
         dropped: Counter[str] = Counter()
         try:
-            blueprint, record = await self._blueprint(index, dropped)
+            blueprint, record = await self.blueprint(index, dropped)
             found, stats = await self._play(blueprint)
         except NoBlueprint as error:
             return Made([], self._line(index, NO_BLUEPRINT) | {"fault": str(error)}, dropped)
@@ -86,7 +87,7 @@ class Maker:
         line = self._line(index, outcome_of(stats)) | stats.row() | record
         return Made([to_row(t) | {"difficulty": line["difficulty"]} for t in kept], line, dropped)
 
-    async def _blueprint(self, index: int, dropped: Counter[str]) -> tuple[Blueprint, dict[str, Any]]:
+    async def blueprint(self, index: int, dropped: Counter[str]) -> tuple[Blueprint, dict[str, Any]]:
         """A blueprint, and what its author is to be remembered for."""
         config, recipe, seed = self.config, self.config.recipe_of(index), self.config.first_seed + index
         if config.author:
@@ -102,10 +103,13 @@ class Maker:
             asker = Asker(self.endpoints["agent"], config.agent)
             return await role_play(blueprint, self._agent(blueprint.seed), asker, config.limits)
         if config.strategy == "m2":
-            casts = [self.cast(blueprint.seed, take) for take in range(config.search.rollouts)]
-            return await linear(blueprint, casts, config.limits)
-        cast = self.cast(blueprint.seed)
-        return await search(blueprint, cast.agent, cast.users, config.search, config.limits)
+            line = config.search.model_copy(update={"k_agent": 1, "k_user": 1})
+            return await forest(blueprint, self.casts(blueprint.seed, line.rollouts), line, config.limits)
+        return await forest(blueprint, self.casts(blueprint.seed, 1), config.search, config.limits)
+
+    def casts(self, seed: int, count: int) -> Iterator[Players]:
+        """The players of one tree after the other."""
+        return (self.cast(seed, take) for take in range(count))
 
     def cast(self, seed: int, take: int = 0) -> Players:
         """Who plays: others in each take."""

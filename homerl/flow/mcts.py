@@ -7,8 +7,10 @@ against nobody: another one speaks in its place, and where none is left, nothing
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, field
+from itertools import takewhile
+from typing import Literal, NamedTuple
 
 from envs.homeenv.types import Model
 from homerl.blueprints.blueprint import Blueprint
@@ -29,18 +31,19 @@ class SearchConfig(Model):
 
 @dataclass
 class TreeStats:
-    """What a search cost and found. `*_linear` is what the same rollouts would have cost one by one; a `call` is one
-    message asked for, so a request for n candidates is n calls; `merged` candidates did what others did; `grounded`
-    successes hold in a home."""
+    """What a search cost and found. A `call` is one request, of which several candidates may be `sampled`; `*_linear` is
+    what the same rollouts would have cost one by one; `merged` candidates did what others did; `grounded` successes hold
+    in a home; `first` says that the first rollout was one."""
 
     rollouts: int = 0
     successes: int = 0
+    first: int = 0
     nodes: int = 0
     steps_run: int = 0
     steps_linear: int = 0
-    requests: int = 0
     calls: int = 0
     calls_linear: int = 0
+    sampled: int = 0
     tokens: int = 0
     tokens_linear: int = 0
     merged: int = 0
@@ -55,6 +58,13 @@ class TreeStats:
     def row(self) -> dict[str, float]:
         """As plain data."""
         return asdict(self) | {"difficulty": self.difficulty}
+
+
+class Budget(NamedTuple):
+    """How much may be asked for: requests, or messages."""
+
+    of: Literal["calls", "sampled"]
+    most: int
 
 
 @dataclass(frozen=True)
@@ -73,28 +83,32 @@ async def search(
     limits: EpisodeLimits = EpisodeLimits(),
 ) -> tuple[list[Trajectory], TreeStats]:
     """Verified trajectories of a blueprint and the statistics of the tree."""
-    root, stats, found = Node(Episode.begin(blueprint, limits)), TreeStats(), []
-    while stats.rollouts < config.rollouts and root.passable:
-        found += await _rollout(root, Players(agent, users), config, stats)
-    _count(root, stats)
-    stats.grounded = stats.successes
-    return found, stats
+    return await forest(blueprint, [Players(agent, users)], config, limits)
 
 
-async def linear(
-    blueprint: Blueprint, casts: Sequence[Players], limits: EpisodeLimits = EpisodeLimits(), calls: int | None = None
+async def forest(
+    blueprint: Blueprint,
+    casts: Iterable[Players],
+    config: SearchConfig = SearchConfig(),
+    limits: EpisodeLimits = EpisodeLimits(),
+    budget: Budget | None = None,
 ) -> tuple[list[Trajectory], TreeStats]:
-    """Dialogues one by one, each from the start, each with players of its own, until so many calls were made; what two
-    of them did alike is kept once."""
-    stats, found, config = TreeStats(), {}, SearchConfig(k_agent=1, k_user=1)
-    for players in casts:
-        if calls is not None and stats.calls >= calls:
-            break
+    """Trees one after the other, each with players of its own, until there were so many rollouts, or the budget is
+    spent. With branching factors of 1 a tree is one dialogue, and this is linear sampling. What two trees found alike is
+    kept once."""
+    stats, found = TreeStats(), dict[tuple, Trajectory]()
+
+    def goes_on() -> bool:
+        return stats.rollouts < config.rollouts and (budget is None or getattr(stats, budget.of) < budget.most)
+
+    for players in takewhile(lambda _: goes_on(), casts):
         root = Node(Episode.begin(blueprint, limits))
-        for trajectory in await _rollout(root, players, config, stats):
-            found.setdefault(_deeds(trajectory), trajectory)
+        while root.passable and goes_on():
+            for trajectory in await _rollout(root, players, config, stats):
+                found.setdefault(_deeds(trajectory), trajectory)
         _count(root, stats)
-    stats.merged, stats.grounded = stats.successes - len(found), stats.successes
+    stats.merged += stats.successes - len(found)
+    stats.grounded = stats.successes
     return list(found.values()), stats
 
 
@@ -115,6 +129,7 @@ async def _rollout(root: Node, players: Players, config: SearchConfig, stats: Tr
     backpropagate(path, float(success))
     stats.rollouts += 1
     stats.successes += success
+    stats.first += success and stats.rollouts == 1
     stats.steps_linear += len(leaf.steps)
     stats.calls_linear += len(path) - 1
     stats.tokens_linear += sum(node.cost for node in path)
@@ -137,13 +152,13 @@ async def _candidates(node: Node, players: Players, config: SearchConfig, stats:
     """k_user utterances or k_agent messages (role-aware adaptive branching)."""
     if node.role is Role.AGENT:
         replies = await players.agent.propose(node.episode, config.k_agent)
-        stats.requests += 1
-        stats.calls += len(replies)
+        stats.calls += 1
+        stats.sampled += len(replies)
         stats.tokens += max(reply.prompt_tokens for reply in replies) + sum(reply.tokens for reply in replies)
         return replies
     spoken = await _spoken(node.episode, players.users, config.k_user, stats)
-    stats.requests += len(spoken)
     stats.calls += len(spoken)
+    stats.sampled += len(spoken)
     stats.tokens += sum(map(tokens_of, spoken))
     return list({utterance.text: utterance for utterance in spoken}.values())
 

@@ -18,8 +18,10 @@ from homerl.flow.make import NO_BLUEPRINT
 from homerl.language.diversity import Spread
 from homerl.trajectory import Outcome, read_rows
 
-SUMS = ("rollouts", "successes", "nodes", "steps_run", "steps_linear", "requests", "calls", "calls_linear", "tokens",
-        "tokens_linear", "merged", "grounded")  # fmt: skip
+SUMS = (
+    "rollouts", "successes", "first", "grounded", "nodes", "merged", "steps_run", "steps_linear", "calls", "calls_linear",
+    "sampled", "tokens", "tokens_linear",
+)  # fmt: skip
 BINS = 10
 UNFILTERED = ("tasks: ", "candidates: ", "paraphrase: ")  # what is counted beside what filters dropped
 

@@ -98,7 +98,7 @@ async def role_play(
         stats.successes = int(judgement.keep and bool(imagined.replies))
     except Unreadable:
         pass  # the model could not play its part: a failed generation
-    stats.requests = stats.calls = asker.tally.requests + len(imagined.replies)
+    stats.calls = stats.sampled = asker.tally.requests + len(imagined.replies)
     stats.tokens = asker.tally.tokens + sum(reply.prompt_tokens + reply.tokens for reply in imagined.replies)
     stats.calls_linear, stats.tokens_linear = stats.calls, stats.tokens
     stats.steps_run = stats.steps_linear = stats.nodes = len(imagined.replies)

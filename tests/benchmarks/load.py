@@ -114,7 +114,7 @@ def main(blueprints: int = 400, processes: int = 2, in_flight: int = 32) -> None
     server.join()
     workers = resource.getrusage(resource.RUSAGE_CHILDREN)
     cpu = workers.ru_utime + workers.ru_stime
-    requests = stats["requests"]
+    requests = stats["calls"]
     print(f"{blueprints} blueprints, {requests} requests, {processes} processes: {wall:.0f} s, {cpu:.0f} s of CPU")
     print(f"the largest process held {workers.ru_maxrss / 1e6:.2f} GB; {1000 * cpu / requests:.2f} ms of CPU a request")
     print(f"so 20,000 blueprints take {20000 / blueprints * wall / 60:.0f} minutes")

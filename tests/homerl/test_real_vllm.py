@@ -67,6 +67,11 @@ def url(settings, tmp_path_factory):
         yield address(settings)
 
 
+def listens(port: int) -> bool:
+    with socket.socket() as probe:
+        return probe.connect_ex(("127.0.0.1", port)) == 0
+
+
 def ask(url: str, *requests: dict, patience: Patience = PATIENCE):
     """The answers to requests that are made at once, and how long they took."""
 
@@ -112,9 +117,11 @@ def test_n_candidates_in_one_request(url):
 def test_tool_calls(url):
     parameters = {"type": "object", "properties": {"on": {"type": "boolean"}}, "required": ["on"],
                   "additionalProperties": False}  # fmt: skip
-    tool = {"type": "function", "function": {"name": "switch", "description": "a lamp", "parameters": parameters}}
+    function = {"name": "switch", "description": "a lamp", "parameters": parameters, "strict": True}
     named = {"type": "function", "function": {"name": "switch"}}
-    (answer,), _, _ = ask(url, {"tools": [tool], "tool_choice": named, "max_tokens": 32})
+    (answer,), _, _ = ask(
+        url, {"tools": [{"type": "function", "function": function}], "tool_choice": named, "max_tokens": 128}
+    )
     (call,) = answer.choices[0].message.tool_calls
     assert call.function.name == "switch" and isinstance(json.loads(call.function.arguments)["on"], bool)
     print(f"tool calls: {call.function.name}({call.function.arguments})")
@@ -135,7 +142,7 @@ def test_our_tools_and_dialogues_are_taken(url, task):
         return replies
 
     replies = asyncio.run(talk())
-    assert len(replies) == 3 and all(reply.prompt_tokens > 50 for reply in replies)
+    assert len(replies) == 3 and all(reply.prompt_tokens > 20 for reply in replies)
     print(f"an assistant's turn with our tools: {replies[0].prompt_tokens} prompt tokens, 3 candidates")
 
 
@@ -156,7 +163,7 @@ def test_a_synthesis_runs_on_it(url, task):
     made = list(work(config, [range(4), range(4, 8)], 8))
     lines = [line for shard in made for line in shard.stats["blueprints"]]
     assert len(lines) == 8 and {line["outcome"] for line in lines} <= {Outcome.AGENT_FAILURE, Outcome.SUCCESS}
-    assert sum(line["requests"] for line in lines) > 8
+    assert sum(line["calls"] for line in lines) > 8
     print(f"synthesis: 8 blueprints, {sum(line['requests'] for line in lines)} requests, all outcomes typed")
 
 
@@ -169,6 +176,8 @@ def test_killed_and_recovered(settings, tmp_path):
             asked = pool.submit(ask, address(settings), *requests)
             time.sleep(1.0)
             os.killpg(server.pid, signal.SIGKILL)
+        while listens(settings.port):
+            time.sleep(0.1)
         with started(settings, tmp_path / "second"):
             answers, usage, seconds = asked.result(400)
     assert len(answers) == 16 and usage.retries >= 16

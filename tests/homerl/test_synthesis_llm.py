@@ -69,7 +69,7 @@ def test_an_llm_plays_both_parts_and_what_is_kept_is_verified(faultless):
     assert all(from_row(row).success and from_row(row).valid for row in rows)
     asked = [request for request in requests if request.get("tools")]
     assert asked and all(request["n"] == 3 and "seed" in request for request in asked), "n candidates in one request"
-    assert sum(line["requests"] for line in lines) == len(requests)
+    assert sum(line["calls"] for line in lines) == len(requests)
 
 
 def test_prefix_reuse_is_measured_in_tokens(faultless):
@@ -78,7 +78,7 @@ def test_prefix_reuse_is_measured_in_tokens(faultless):
     lines = [line for shard in made for line in shard.stats["blueprints"]]
     assert sum(line["tokens"] for line in lines) == pytest.approx(110 * len(requests), rel=0.01)  # 10 // 3 candidates
     for line in lines:
-        assert line["calls"] >= line["requests"] and line["tokens_linear"] >= 103 * line["calls_linear"]
+        assert line["sampled"] >= line["calls"] and line["tokens_linear"] >= 103 * line["calls_linear"]
         assert line["steps_run"] <= line["steps_linear"]
     report = Report()
     for shard in made:
@@ -175,7 +175,7 @@ def test_candidates_that_do_the_same_are_merged():
                 for text in written]  # fmt: skip
 
     found, stats = grown(three_ways, lambda _: [ScriptedUser(0)], SearchConfig(rollouts=9))
-    assert stats.rollouts == len(found) == 1 and stats.merged >= 2 and stats.calls > stats.requests
+    assert stats.rollouts == len(found) == 1 and stats.merged >= 2 and stats.sampled > stats.calls
     words = iter(range(1000))
     three_words = lambda request: [{"content": f"Which one is number {next(words)}?"} for _ in range(3)]  # noqa: E731
     _, stats = grown(three_words, lambda _: [ScriptedUser(i) for i in range(2)], SearchConfig(rollouts=4))
