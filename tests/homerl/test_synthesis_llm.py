@@ -30,8 +30,8 @@ def blueprints(count: int = COUNT):
     return [make_blueprint(RECIPE, "train", seed) for seed in range(count)]
 
 
-def config(server: ScriptedServer, retries: int = 5, deadline: float = 20, **more) -> SynthesisConfig:
-    party = {"url": server.url, "model": "scripted", "timeout": 0.6, "deadline": deadline, "retries": retries}
+def config(server: ScriptedServer, timeout: float = 20, deadline: float = 60, retries: int = 5, **more) -> SynthesisConfig:
+    party = {"url": server.url, "model": "scripted", "timeout": timeout, "deadline": deadline, "retries": retries}
     data = {"blueprints": COUNT, "shard": 10, "recipe": RECIPE, "agent": party, "user": {"kind": "llm", **party}}
     return SynthesisConfig.model_validate(data | {"search": {"rollouts": 3}} | more)
 
@@ -100,7 +100,7 @@ def test_faults_death_and_rebirth_change_nothing_of_the_data(faultless, quick):
 
         trouble = threading.Thread(target=dies_once)
         trouble.start()
-        made = shards(config(server, attempts=8))
+        made = shards(config(server, timeout=0.6, deadline=20, attempts=8))
         trouble.join()
     assert data_of(made) == data_of(faultless[0])
     suffered = sum(count for shard in made for name, count in shard.stats["transport"].items() if "/faults/" in name)
@@ -214,7 +214,7 @@ def test_a_thousand_blueprints_outlive_a_faulty_server(tmp_path):
         with ScriptedServer(answer=made, faults=faults, keep=False) as server:
             if name == "faulty":
                 threading.Timer(20, lambda server=server: (server.die(), time.sleep(8), server.start())).start()
-            settings = config(server, blueprints=1000, shard=50, attempts=6)
+            settings = config(server, timeout=2, blueprints=1000, shard=50, attempts=6)
             out = tmp_path / name
             synthesise(settings, out, 2 if name == "faulty" else 1, lambda *_: None)
             contents[name] = [(out / file).read_bytes() for file in files]
