@@ -20,6 +20,7 @@ from envs.homeenv.home import Device, Room
 from envs.homeenv.spec import Catalogue
 from envs.homeenv.toolsets import TOOLSETS
 from homerl.chat import system_prompt
+from homerl.flow.config import STRATEGIES
 
 STAGES = ("rlve", "sft")  # of a flywheel's folder, the last trained first
 HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*")
@@ -323,7 +324,7 @@ def _data(facts: Facts) -> str:
     parts = []
     if stats := facts.synthesis:
         parts.append(
-            "Dialogues found by tree search in simulated homes and proved right by their state."
+            f"{STRATEGIES[stats.get('strategy', 'm3')]}"
             f"\n{stats.get('successes')} of {stats.get('rollouts')} rollouts succeeded, and "
             f"{_percent(stats.get('generation_success'))} of {stats.get('blueprints')} tasks were solved."
         )

@@ -155,7 +155,7 @@ class Base(Model):
     seed: int = 0
     out: Path = Path("runs/run")
     parallel: Parallel = "ddp"
-    processes: int | None = Field(None, description="processes that `flywheel` starts a stage with")
+    processes: int | None = Field(None, description="processes that `flywheel` starts a stage with; workers of `synth`")
     cpu: bool = False
     wandb: WandbSettings = WandbSettings()
 

@@ -33,7 +33,7 @@ def synthesise(
 ) -> Path:
     """Fill `out` with `trajectories.jsonl` and `stats.json`; finished shards of an earlier run are kept.
 
-    So many `processes`, or one a core: of this machine, or of the cluster at the address `ray`.
+    So many `processes`, or one a core: of this machine, or of the cluster at the address `ray`. 0 is this one alone.
     """
     shards = [range(i, min(i + config.shard, config.blueprints)) for i in range(0, config.blueprints, config.shard)]
     folder = out / "shards" / config.digest
@@ -82,6 +82,8 @@ def _workers(config: SynthesisConfig, todo: Sequence[range], processes: int | No
             from homerl.flow.cluster import over_ray
 
             yield from over_ray(config, todo, ray, processes)
+        elif processes == 0:
+            yield from work(config, todo, config.in_flight)
         else:
             yield from over_processes(config, dealt(config, todo, processes or os.cpu_count() or 1))
     except InfraError as error:

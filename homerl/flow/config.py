@@ -22,6 +22,12 @@ from homerl.settings import AgentSettings, AuthorSettings, EndpointSettings, Use
 
 Strategy = Literal["m1", "m2", "m3"]
 PARTIES = ("agent", "user", "author")
+STRATEGIES = {
+    "m1": "Text role-play without blueprint (M1): one model plays person, assistant and tools, and judges what it wrote; "
+    "nothing was checked in a home.",
+    "m2": "Linear dialogues on blueprints (M2): played in simulated homes, kept where the home's state proves them right.",
+    "m3": "MCTS-Flow (M3): tree search over dialogues in simulated homes, kept where the home's state proves them right.",
+}
 
 
 class ExpertConfig(Model):

@@ -15,7 +15,7 @@ import yaml
 
 from envs.documents import InputError, read_json, write_atomic
 from homerl import __version__
-from homerl.flow.config import SynthesisConfig
+from homerl.flow.config import STRATEGIES, SynthesisConfig
 from homerl.hub import check_token, upload
 from homerl.schemas import VERSIONS, file_name, schemas
 
@@ -23,12 +23,6 @@ ROWS, STATS, FACTS, CARD = "trajectories.jsonl", "stats.json", "dataset.json", "
 FILES = (CARD, FACTS, ROWS, "blueprints.jsonl", STATS)  # what is uploaded, beside the schemas
 SCHEMAS = ("row", "trajectory", "blueprint", "home", "device")
 SIZES = ((1_000, "n<1K"), (10_000, "1K<n<10K"), (100_000, "10K<n<100K"), (1_000_000, "100K<n<1M"))
-STRATEGIES = {
-    "m1": "Text role-play without blueprint (M1): one model plays person, assistant and tools, and judges what it wrote; "
-    "nothing was checked in a home.",
-    "m2": "Linear dialogues on blueprints (M2): played in simulated homes, kept where the home's state proves them right.",
-    "m3": "MCTS-Flow (M3): tree search over dialogues in simulated homes, kept where the home's state proves them right.",
-}
 COLUMNS = {
     "messages": "the dialogue in OpenAI's form: system, user, assistant (with `tool_calls`), tool",
     "tools": "JSON text: the tools' schemas",
