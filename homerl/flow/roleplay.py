@@ -97,7 +97,7 @@ async def role_play(
         judgement = await asker.ask(parts().judge, imagined.text, Judgement, household.seed, temperature=0.0)
         stats.successes = int(judgement.keep and bool(imagined.replies))
     except Unreadable:
-        pass  # the model could not play its part: a failed generation
+        stats.user_errors["unreadable"] = 1  # the model could not play its part: a failed generation
     stats.calls = stats.sampled = asker.tally.requests + len(imagined.replies)
     stats.tokens = asker.tally.tokens + sum(reply.prompt_tokens + reply.tokens for reply in imagined.replies)
     stats.calls_linear, stats.tokens_linear = stats.calls, stats.tokens
@@ -122,7 +122,7 @@ async def _talk(imagined: Imagined, home: Home, agent: LLMAgent, asker: Asker, l
         if line.stop or not line.say.strip():
             return
         imagined.messages.append({"role": "user", "content": " ".join(line.say.split())})
-        for _ in range(limits.steps_per_turn):
+        for _ in range(min(limits.steps_per_turn, limits.steps - len(imagined.replies))):
             (reply, *_) = await agent.propose(imagined)
             imagined.replies.append(reply)
             imagined.messages.append(reply.message)

@@ -94,6 +94,25 @@ async def overhead(url: str, requests: int, at_once: int) -> tuple[float, float]
     return alone, ours
 
 
+def synthesis(url: str, blueprints: int, processes: int, in_flight: int) -> tuple[int, float, float]:
+    """Requests made, seconds, and seconds of the workers' processors."""
+    recipe = {"home": {"devices": [3, 40]}}
+    config = SynthesisConfig.model_validate(
+        {"blueprints": blueprints, "agent": {"url": url, "model": "instant"}, "in_flight": in_flight, "recipe": recipe}
+    )
+    with tempfile.TemporaryDirectory() as folder:
+        begin, before = time.monotonic(), spent()
+        synthesise(config, Path(folder), processes, lambda *_: None)
+        stats = json.loads((Path(folder) / "stats.json").read_text())
+        return stats["calls"], time.monotonic() - begin, spent() - before
+
+
+def spent() -> float:
+    """Seconds of processor of workers that have ended."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
 def main(blueprints: int = 400, processes: int = 2, in_flight: int = 32) -> None:
     port: multiprocessing.Queue = multiprocessing.Queue()
     server = multiprocessing.Process(target=serve, args=(port,), daemon=True)
@@ -101,23 +120,16 @@ def main(blueprints: int = 400, processes: int = 2, in_flight: int = 32) -> None
     url = f"http://127.0.0.1:{port.get()}/v1"
     alone, ours = asyncio.run(overhead(url, 2000, in_flight))
     print(f"a request, {in_flight} in flight: client library {1000 * alone:.2f} ms, Endpoint {1000 * ours:.2f} ms of CPU")
-    party = {"url": url, "model": "instant"}
-    config = SynthesisConfig.model_validate(
-        {"blueprints": blueprints, "agent": party, "in_flight": in_flight, "recipe": {"home": {"devices": [3, 40]}}}
-    )
-    with tempfile.TemporaryDirectory() as folder:
-        begin = time.monotonic()
-        synthesise(config, Path(folder), processes, lambda *_: None)
-        wall = time.monotonic() - begin
-        stats = json.loads((Path(folder) / "stats.json").read_text())
+    few, many = (synthesis(url, count, processes, in_flight) for count in (blueprints // 4, blueprints))
+    requests, wall, cpu = (b - a for a, b in zip(few, many))  # so that starting costs nothing
+    made = blueprints - blueprints // 4
+    memory = [resource.getrusage(who).ru_maxrss / 1e6 for who in (resource.RUSAGE_CHILDREN, resource.RUSAGE_SELF)]
+    print(f"{made} blueprints more, {requests} requests, {processes} processes: {wall:.0f} s, {cpu:.0f} s of CPU")
+    print(f"{1000 * cpu / requests:.2f} ms of CPU a request, everything included; memory at most: "
+          f"a worker {memory[0]:.2f} GB, the run itself {memory[1]:.2f} GB")  # fmt: skip
+    print(f"20,000 blueprints: {20000 / made * wall / 60:.0f} minutes here and now, "
+          f"{20000 / made * cpu / processes / 60:.0f} on {processes} cores of its own")  # fmt: skip
     server.terminate()
-    server.join()
-    workers = resource.getrusage(resource.RUSAGE_CHILDREN)
-    cpu = workers.ru_utime + workers.ru_stime
-    requests = stats["calls"]
-    print(f"{blueprints} blueprints, {requests} requests, {processes} processes: {wall:.0f} s, {cpu:.0f} s of CPU")
-    print(f"the largest process held {workers.ru_maxrss / 1e6:.2f} GB; {1000 * cpu / requests:.2f} ms of CPU a request")
-    print(f"so 20,000 blueprints take {20000 / blueprints * wall / 60:.0f} minutes")
 
 
 if __name__ == "__main__":

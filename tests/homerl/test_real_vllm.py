@@ -170,7 +170,7 @@ def test_a_synthesis_runs_on_it(url, task):
 def test_killed_and_recovered(settings, tmp_path):
     """Killed under 16 requests, started again: all of them are answered."""
     settings = settings.model_copy(update={"port": settings.port + 1})
-    requests = [{"max_tokens": 1500, "temperature": 1.0, "extra_body": {"ignore_eos": True}} for _ in range(16)]
+    requests = [{"max_tokens": 400, "temperature": 1.0, "extra_body": {"ignore_eos": True}} for _ in range(16)]
     with ThreadPoolExecutor(1) as pool:
         with started(settings, tmp_path / "first") as server:
             asked = pool.submit(ask, address(settings), *requests)
