@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import lru_cache
 from pathlib import Path
@@ -19,6 +19,7 @@ from envs.documents import InputError, read_yaml, validate
 from envs.homeenv.home import Device, Home
 from envs.homeenv.toolsets.direct import serialise
 from envs.homeenv.types import Model
+from homerl.language import signs
 from homerl.language.grammar import tight
 from homerl.trajectory import Message
 
@@ -103,9 +104,11 @@ def direct_answer(text: str) -> tuple[dict[str, Any] | None, str | None]:
 
 @dataclass(frozen=True)
 class Words:
-    """What a message says to the user, and whether it asks something."""
+    """What a message says to the user; `claims` is what it states without what it asks, `question` whether it asks
+    something back (to offer more is not to ask)."""
 
     text: str
+    claims: str
     question: bool
 
 
@@ -113,10 +116,19 @@ def words_of(message: Message, toolset: str = "homeflow") -> Words:
     """The words of an agent's message; a `direct` agent's stand in its JSON, where its mode says if it asks."""
     content = message.get("content") or ""
     if toolset != "direct":
-        return Words(content, content.rstrip().endswith(("?", "？")))
+        return _words(content)
     answer, _ = direct_answer(content)
     text = (answer or {}).get("response")
-    return Words(text if isinstance(text, str) else "", (answer or {}).get("mode") == "clarify")
+    said = _words(text if isinstance(text, str) else "")
+    return replace(said, question=(answer or {}).get("mode") == "clarify")
+
+
+def _words(text: str) -> Words:
+    sentences = list(filter(str.strip, signs.SENTENCE_END.split(text)))
+    asking = [sentence for sentence in sentences if signs.ASKS.search(sentence.lower())]
+    offers = [sentence for sentence in asking if signs.OFFERS.search(sentence.lower())]
+    claims = " ".join(sentence.strip() for sentence in sentences if sentence not in asking)
+    return Words(text, claims, len(asking) > len(offers))
 
 
 def label(device: Device) -> str:

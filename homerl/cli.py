@@ -316,6 +316,23 @@ def view_home(
         console.print(f"{page}: {view.name}, {len(view.rooms)} rooms, {len(view.home.plan.devices)} devices")
 
 
+@view_app.command("simuhome")
+def view_simuhome(
+    file: Annotated[Path, typer.Argument(help="an episode file, or a trajectories.jsonl of SimuHome")],
+    out: Annotated[Path | None, typer.Option(help="the page; beside the file if left out")] = None,
+    row: Annotated[int, typer.Option(min=1, help="which trajectory of a JSONL file")] = 1,
+    agent: Annotated[str, typer.Option(help="who plays an episode file")] = "expert",
+) -> None:
+    """Draw an episode of SimuHome as one HTML page: rooms, devices, workflows and calls on one axis of virtual time."""
+    from homerl.view.simuhome import write_page
+    from homerl.worlds.simuhome.agents import BASELINES
+
+    _one_of("--agent", agent, BASELINES)
+    page = out or file.with_suffix(".html")
+    trajectory = write_page(file, page, row, agent)
+    console.print(f"{page}: {trajectory.blueprint['id']}, {trajectory.outcome}, {len(trajectory.steps)} messages")
+
+
 @bench_app.command("build")
 def bench_build(
     suite: str,
@@ -326,28 +343,29 @@ def bench_build(
     """Make a suite as JSON Lines, with its checksum; every instance passes the validity checks."""
     from collections import Counter
 
-    from homerl.bench.suites import SEED, build, suite_named, write_suite
+    from homerl.bench.suites import SEED, build_named, write_suite
     from homerl.progress import progress_bar
 
-    made, dropped = suite_named(suite), Counter()
-    path = out / f"{suite}.jsonl"
+    dropped, path = Counter(), out / f"{suite}.jsonl"
     with progress_bar() as bar:
-        task = bar.add_task(f"build {suite}", total=made.count, note=str(path))
-        instances = build(
-            made, SEED if seed is None else seed, language, dropped, lambda n, _: bar.update(task, completed=n)
+        task = bar.add_task(f"build {suite}", total=None, note=str(path))
+        count, instances = build_named(
+            suite, SEED if seed is None else seed, language, dropped, lambda n, of: bar.update(task, completed=n, total=of)
         )
         digest = write_suite(instances, path)
-    console.print(f"{path}: {made.count} instances, sha256 {digest}")
+    console.print(f"{path}: {count} instances, sha256 {digest}")
     for reason, count in dropped.most_common():
         console.print(f"  dropped {count}: {reason}", highlight=False)
 
 
 @bench_app.command("run")
 def bench_run(
-    suite: Annotated[str, typer.Argument(help="smarthome-bench, smh-bench, or a file that `bench build` made")],
+    suite: Annotated[str, typer.Argument(help="smarthome-bench, smh-bench, simuhome, or a file of `bench build`")],
     model: Annotated[str, typer.Option(help="http://host/v1 (several, by commas), a folder, a hub id, or a baseline")],
     out: Annotated[Path, typer.Option(help="a folder for the results")],
-    setting: Annotated[str, typer.Option(help="eia (tools) or dr (one answer from the whole home)")] = "eia",
+    setting: Annotated[str, typer.Option(help="eia (tools), dr (one answer from the whole home), react (SimuHome's text form)")] = "eia",
+    episodes: Annotated[Path | None, typer.Option(help="SimuHome: a folder of released episode files")] = None,
+    mended: Annotated[bool, typer.Option(help="SimuHome: those files without the known faults of the paper's program")] = False,
     served: Annotated[str | None, typer.Option(help="the model's name on the server, if it has several")] = None,
     user: Annotated[str | None, typer.Option(help="URL of an LLM user; the scripted one if left out")] = None,
     at_once: Annotated[int, typer.Option(help="episodes played side by side")] = 16,
@@ -359,19 +377,28 @@ def bench_run(
     seed: int = 0,
     cpu: Annotated[bool, typer.Option(help="load a local model on the CPU, in float32")] = False,
     resume: Annotated[bool, typer.Option(help="go on with the results in the folder")] = False,
+    judge: Annotated[str | None, typer.Option(help="URL of an LLM judge, for answers that no rule decides")] = None,
+    judge_model: Annotated[str | None, typer.Option(help="its name on the server, if that has several")] = None,
+    judge_votes: Annotated[int | None, typer.Option(help="an odd number; the majority counts; 1, SimuHome 3")] = None,
+    judge_sample: Annotated[int, typer.Option(help="decided cases put to it, to report its agreement")] = 200,
+    wandb: Annotated[str | None, typer.Option(help="log to this Weights & Biases project")] = None,
 ) -> None:
     """Play a suite and write results, trajectories and a report."""
-    from homerl.bench.command import BenchRun
+    from homerl.bench.command import BenchRun, judge_of
     from homerl.bench.command import run as play
     from homerl.bench.report import write_report
 
-    _one_of("--setting", setting, ("eia", "dr"))
+    _one_of("--setting", setting, ("eia", "dr", "react"))
     settings = BenchRun(
-        suite, model, out, setting, served, user, at_once, runs, limit, temperature, max_tokens, _prices(price), resume,
-        seed, cpu,
+        suite, model, out, setting, episodes, mended, served, user, at_once, runs, limit, temperature, max_tokens, _prices(price), resume,
+        seed, cpu, judge_of(judge, judge_model, judge_votes or (3 if suite.startswith("simuhome") else 1), judge_sample),
     )  # fmt: skip
     play(settings)
     console.print(write_report(out))
+    if wandb:
+        from homerl.bench.log import log_to_wandb
+
+        console.print(log_to_wandb(out, wandb))
 
 
 def _prices(text: str | None) -> tuple[float, float] | None:

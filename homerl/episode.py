@@ -1,7 +1,8 @@
 """An episode: one blueprint being played, which can be forked at any message.
 
-Invariants: it is over when all of Φ is met, or a limit is reached, never because a speaker says so;
-`fork` is independent; an agent sees `dialogue` alone, never Φ, the plan or the open intents.
+Invariants: it is over when all of Φ is met, or a limit is reached, never because a speaker says so (but where the world
+lets an agent finish); `fork` is independent; an agent sees `dialogue` alone, never Φ, the plan or the open intents;
+nothing here knows which world it is.
 """
 
 from __future__ import annotations
@@ -11,18 +12,14 @@ import json
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from envs.homeenv.conditions import Condition
-from envs.homeenv.env import HomeEnv, changes
-from envs.homeenv.home import Home
-from envs.homeenv.home_file import home_from_json
-from envs.world import StepFacts
-from homerl.blueprints.blueprint import Blueprint, Intent
-from homerl.blueprints.goals import Goal, Heard, goals, keeps
-from homerl.blueprints.rules import serving
-from homerl.chat import briefing, direct_answer, tool_call, words_of
+from envs.world import Action, StepFacts, World
+from homerl import worlds
 from homerl.trajectory import Message, Outcome, Step, Trajectory
+
+if TYPE_CHECKING:
+    from homerl.worlds import AnyBlueprint, Situation
 
 Result = tuple[str, Mapping[str, Any], str | None]  # observation, the world's info, code that ran
 
@@ -63,34 +60,26 @@ class Dialogue:
 class Episode:
     """The state of play."""
 
-    blueprint: Blueprint
-    world: HomeEnv
-    start: Home
+    blueprint: AnyBlueprint
+    situation: Situation
     limits: EpisodeLimits
     messages: list[Message]
-    goals: tuple[Goal, ...]
-    keeps: tuple[Condition, ...] = ()
-    heard: Heard = field(default_factory=Heard)
     steps: list[Step] = field(default_factory=list)
     outcome: Outcome | None = None
     speaking_of: int | None = None
     turn: int = 0
 
     @classmethod
-    def begin(cls, blueprint: Blueprint, limits: EpisodeLimits = EpisodeLimits()) -> Episode:
+    def begin(cls, blueprint: AnyBlueprint, limits: EpisodeLimits = EpisodeLimits()) -> Episode:
         """A fresh world and an empty dialogue."""
-        home = home_from_json(blueprint.home, f"home of blueprint {blueprint.id}")
-        world = HomeEnv(home, blueprint.conditions, blueprint.toolset)
-        told = briefing(home, blueprint.prompt, blueprint.toolset, blueprint.memory, blueprint.language)
-        past = [{"role": message.role, "content": message.content} for message in blueprint.history]
-        messages = [{"role": "system", "content": told}, *past]
-        return cls(blueprint, world, home, limits, messages, goals(blueprint, home), keeps(blueprint, home))
+        situation = worlds.begin(blueprint)
+        return cls(blueprint, situation, limits, situation.opening())
 
     def fork(self) -> Episode:
         """An independent copy; messages and steps are shared, since they never change."""
         return Episode(
-            self.blueprint, self.world.fork(), self.start, self.limits, self.messages.copy(), self.goals,
-            self.keeps, self.heard, self.steps.copy(), self.outcome, self.speaking_of, self.turn,
+            self.blueprint, self.situation.fork(), self.limits, self.messages.copy(), self.steps.copy(), self.outcome,
+            self.speaking_of, self.turn,
         )  # fmt: skip
 
     @property
@@ -98,43 +87,31 @@ class Episode:
         return Dialogue(tuple(self.messages), tuple(self.world.tools))
 
     @property
-    def home(self) -> Home:
+    def world(self) -> World:
+        return self.situation.world
+
+    @property
+    def home(self) -> Any:
         return self.world.engine.home
+
+    @property
+    def start(self) -> Any:
+        """The home as it was."""
+        return self.situation.start
 
     @property
     def progress(self) -> float:
         """m: the share of Φ that is met."""
-        return sum(goal.met(self.home, self.heard) for goal in self.goals) / len(self.goals)
+        met = self.situation.met()
+        return sum(met) / len(met)
 
-    def open_intents(self) -> list[Intent]:
+    def open_intents(self) -> list[Any]:
         """Intents of which some goal is not met now, in the blueprint's order."""
-        unmet = {goal.intent for goal in self.goals if not goal.met(self.home, self.heard)}
-        return [intent for intent in self.blueprint.intents if intent.id in unmet]
+        return self.situation.open_intents()
 
     def strayed(self) -> int:
-        """How much differs from the start that no intent asked for: devices, what was to be kept, automations."""
-        slots = (self.home.plan.slots[change.slot] for change in self.start.diff(self.home))
-        moved = {slot.owner for slot in slots if not getattr(slot.type, "read_only", True)}  # what devices measure may move
-        broken = sum(not keep.holds(self.home) for keep in self.keeps)
-        return len(moved - self.blueprint.devices - self._moved_by_rules()) + broken + self._stray_rules()
-
-    def _moved_by_rules(self) -> set[str]:
-        """Devices on which a rule has acted by itself: nobody strayed who let the home do what it was told to."""
-        since = self.start.clock
-        acted = (rule for rule in self.home.rules if rule.fired is not None and rule.fired >= since)
-        return {action.did for rule in acted for action in rule.actions}
-
-    def _stray_rules(self) -> int:
-        """Automations that were changed, removed, or made beyond those wanted (of which several may do one)."""
-        if not self.home.rules and not self.start.rules:
-            return 0
-        before = {rule.id: rule.describe() for rule in self.start.rules}
-        now = {rule.id: rule.describe() for rule in self.home.rules}
-        wanted = [intent.automation for intent in self.blueprint.intents if intent.automation]
-        serving_each = [serving(self.home, self.start, automation) for automation in wanted]
-        touched = sum(now.get(id) != rule for id, rule in before.items())
-        idle = now.keys() - before.keys() - frozenset().union(*serving_each)
-        return touched + max(0, len(idle) - sum(not serving for serving in serving_each))
+        """How much differs from the start that no intent asked for."""
+        return self.situation.strayed()
 
     def hear(self, utterance: str, intent_id: int | None = None) -> None:
         """The user speaks: a new turn begins."""
@@ -144,50 +121,41 @@ class Episode:
 
     def act(self, reply: Reply) -> Step:
         """The agent's message takes effect; the episode ends if the home says so or a limit is reached."""
-        decision = self._decision()
-        before, strayed, home = self.progress, self.strayed(), self.home.fork()
+        decision, situation = self._decision(), self.situation
+        before, strayed, mark = self.progress, self.strayed(), situation.mark()
         opens = self.messages[-1]["role"] == "user"
-        direct = self.blueprint.toolset == "direct"
-        results = self._answer(reply) if direct else self._calls(reply)
+        meant = situation.stands_for(reply)
+        results = self._calls(reply) if meant is None else [self._take(meant)]
+        spoke = meant is not None or not results
         self.messages.append(reply.message)
-        if not direct:
+        if meant is None:
             self.messages += [_tool_message(i, reply, text) for i, (text, _, _) in enumerate(results)]
-        self._listen(reply.message, spoke=direct or not results)
-        self.home.advance(self.limits.seconds_per_step)
-        self.outcome = self._verdict(spoke=direct or not results)
+        blocked = tuple(info["blocked"]["rule"] for _, info, _ in results if info["blocked"])
+        situation.heed(self.speaking_of, reply.message, blocked, spoke)
+        situation.wait(self.limits.seconds_per_step)
+        met = situation.met()
+        self.outcome = self._verdict(all(met), spoke)
         codes = [code for _, _, code in results if code]
         code = "\n".join(codes) or None
         facts = StepFacts(
             turn=self.turn,
             opens_turn=opens,
             progress_before=before,
-            progress_after=self.progress,
+            progress_after=sum(met) / len(met),
             code=code,
             code_tokens=(reply.code_tokens or count_tokens)(code) if code else 0,
-            blocked=tuple(info["blocked"]["rule"] for _, info, _ in results if info["blocked"]),
+            blocked=blocked,
             error=next((info["error"] for _, info, _ in results if info["error"]), None),
-            changed=changes(home, self.home),
+            changed=situation.changed_since(mark),
             strayed_before=strayed,
             strayed_after=self.strayed(),
             last=self.outcome is not None,
             intent=self.speaking_of,
-            met=tuple(i for i, goal in enumerate(self.goals) if goal.met(self.home, self.heard)),
+            met=tuple(i for i, holds in enumerate(met) if holds),
         )
-        step = Step(reply.message, tuple(text for text, _, _ in results), facts, self.home.state_key(), decision)
+        step = Step(reply.message, tuple(text for text, _, _ in results), facts, situation.state_key(), decision)
         self.steps.append(step)
         return step
-
-    def _listen(self, message: Message, spoke: bool) -> None:
-        """What the agent said may answer a question, or be one that it had to ask."""
-        intent = next((i for i in self.blueprint.intents if i.id == self.speaking_of), None)
-        if spoke and intent is not None:
-            said = words_of(message, self.blueprint.toolset)
-            self.heard = self.heard.after(intent, said.text, said.question, self._untouched(intent))
-
-    def _untouched(self, intent: Intent) -> bool:
-        """Whether nothing was done yet of what an intent asks; other intents may have been seen to."""
-        changed = {self.home.plan.slots[change.slot].owner for change in self.start.diff(self.home)}
-        return changed.isdisjoint(intent.devices) and (intent.automation is None or self.home.rules == self.start.rules)
 
     def _calls(self, reply: Reply) -> list[Result]:
         """The message's tool calls take effect."""
@@ -201,11 +169,6 @@ class Episode:
         """Tool calls so far."""
         return sum(len(message.get("tool_calls") or ()) for message in self.messages)
 
-    def _answer(self, reply: Reply) -> list[Result]:
-        """A `direct` agent's one answer is replayed; it sees nothing of what came of it."""
-        answer, malformed = direct_answer(reply.message.get("content") or "")
-        return [_malformed(malformed)] if malformed else [self._call(tool_call("answer", answer))]
-
     def _call(self, call: Mapping[str, Any]) -> Result:
         name = call["function"]["name"]
         try:
@@ -214,14 +177,22 @@ class Episode:
             arguments = None
         if not isinstance(arguments, dict):
             return _malformed("the arguments are not a JSON object")
-        text, _, _, _, info = self.world.step(arguments | {"name": name})
-        code = arguments.get("code")
-        return text, info, code if name == "pyexec" and isinstance(code, str) else None
+        return self._take(arguments | {"name": name})
 
-    def _verdict(self, spoke: bool) -> Outcome | None:
-        if self.progress == 1.0:
+    def _take(self, action: Action | str) -> Result:
+        """A call takes effect; a text says why there is none."""
+        if isinstance(action, str):
+            return _malformed(action)
+        text, info = self.situation.take(action)
+        code = action.get("code")
+        return text, info, code if action["name"] == "pyexec" and isinstance(code, str) else None
+
+    def _verdict(self, met: bool, spoke: bool) -> Outcome | None:
+        if met:
             clean = not self.blueprint.preserve or self.strayed() == 0
             return Outcome.SUCCESS if clean else Outcome.AGENT_FAILURE
+        if self.situation.ended:
+            return Outcome.AGENT_FAILURE
         if spoke and self.turn >= self.limits.turns:
             return Outcome.TURN_LIMIT
         in_turn = 1 + sum(step.facts.turn == self.turn for step in self.steps)
@@ -241,8 +212,8 @@ class Episode:
     def _decision(self) -> str:
         """What the agent decides from: physical state, open intents, what it last saw (design, `anchor`)."""
         seen = self.messages[-1]
-        text = json.dumps([self.home.state_key(), [i.id for i in self.open_intents()], seen["role"], seen["content"]])
-        return hashlib.blake2b(text.encode(), digest_size=12).hexdigest()
+        parts = [self.situation.state_key(), [i.id for i in self.open_intents()], seen["role"], seen["content"]]
+        return hashlib.blake2b(json.dumps(parts).encode(), digest_size=12).hexdigest()
 
     def trajectory(self, agent: str, user: str, seed: int = 0) -> Trajectory:
         """The finished episode as a record."""

@@ -20,6 +20,7 @@ from homerl.episode import EpisodeLimits
 from homerl.flow.config import SynthesisConfig
 from homerl.settings import UserSettings
 from homerl.train.tiny import TinyConfig
+from homerl.worlds import AnyBlueprintRecipe
 from rewards.composite import RewardWeights
 
 Parallel = Literal["none", "ddp", "zero2", "zero3", "fsdp2"]
@@ -115,7 +116,7 @@ class RLVESettings(OptimSettings):
 class BlueprintSource(Model):
     """Blueprints by seed: `count` of them from `first_seed` on."""
 
-    recipe: BlueprintRecipe = BlueprintRecipe()
+    recipe: AnyBlueprintRecipe = BlueprintRecipe()
     count: int = Field(10000, ge=1)
     first_seed: int = 1_000_000
 
@@ -124,7 +125,7 @@ class SuiteSettings(Model):
     """A held-out suite: other seeds, users and sentences than training's, by construction."""
 
     name: str = "heldout"
-    recipe: BlueprintRecipe = BlueprintRecipe()
+    recipe: AnyBlueprintRecipe = BlueprintRecipe()
     count: int = Field(500, ge=1)
     first_seed: int = 0
 

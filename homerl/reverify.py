@@ -17,10 +17,10 @@ from typing import Any
 
 from envs.documents import InputError
 from envs.world import StepFacts
-from homerl.blueprints.blueprint import Blueprint
 from homerl.chat import parse_reply
 from homerl.episode import Episode, EpisodeLimits, Reply
 from homerl.trajectory import Outcome, Step, Trajectory, from_row, read_rows, to_row
+from homerl.worlds import read_blueprint
 from rewards.composite import RewardWeights, step_rewards
 
 OWN_TOKENS = ("policy",)  # agents that count code in their own tokenizer's tokens
@@ -56,7 +56,7 @@ def first_difference(stored: Trajectory) -> str | None:
 
 def differences(stored: Trajectory) -> Iterator[str]:
     """All that a replay gives otherwise; each says what, and at which step."""
-    episode = Episode.begin(Blueprint.model_validate(stored.blueprint), EpisodeLimits(**stored.limits))
+    episode = Episode.begin(read_blueprint(stored.blueprint), EpisodeLimits(**stored.limits))
     steps = iter(stored.steps)
     for message in stored.messages[len(episode.messages) :]:
         if message["role"] == "user":

@@ -88,7 +88,15 @@ def compile_expression(node: ast.expr, resolve: Resolver) -> Closure:
             call = FUNCTIONS[name]
             closures = [compile_expression(part, resolve) for part in args]
             return lambda scope: call(*(part(scope) for part in closures))
-    raise ExpressionError(f"'{ast.unparse(node)}' is not allowed here", node)
+    raise ExpressionError(f"{in_words(node)} is not allowed here", node)
+
+
+def in_words(node: ast.AST) -> str:
+    """The source of a node, for a message; or what kind it is, where Python cannot write it (some f-strings)."""
+    try:
+        return f"'{ast.unparse(node)}'"
+    except (ValueError, RecursionError):
+        return f"this {type(node).__name__}"
 
 
 def _either(closures: list[Closure], until: bool) -> Closure:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from envs.homeenv.audit import Refused
-from envs.homeenv.expressions import Closure, ExpressionError, attributes_in, compile_expression, parse, path_of
+from envs.homeenv.expressions import Closure, ExpressionError, attributes_in, compile_expression, in_words, parse, path_of
 from envs.homeenv.types import shown
 
 if TYPE_CHECKING:
@@ -149,8 +149,8 @@ def compile_service(service: Service, attributes: tuple[Attribute, ...], offset:
 
 def _write(statement: ast.stmt, offsets: Mapping, resolve: Callable) -> tuple[int, Attribute, Closure]:
     if not (isinstance(statement, ast.Assign) and len(statement.targets) == 1):
-        raise ExpressionError(f"'{ast.unparse(statement)}' is not an assignment to an attribute of self", statement)
+        raise ExpressionError(f"{in_words(statement)} is not an assignment to an attribute of self", statement)
     root, names = path_of(statement.targets[0])
     if not (isinstance(root, ast.Name) and root.id == "self" and len(names) == 1 and names[0] in offsets):
-        raise ExpressionError(f"'{ast.unparse(statement.targets[0])}' is not an attribute of self", statement)
+        raise ExpressionError(f"{in_words(statement.targets[0])} is not an attribute of self", statement)
     return (*offsets[names[0]], compile_expression(statement.value, resolve))

@@ -21,13 +21,13 @@ from envs.world import World
 
 
 class Engine:
-    """What is inside the environment: the home, and which required actions were made."""
+    """What is inside the environment: the home, which required actions were made, and the agent's final answer."""
 
-    def __init__(self, home: Home, met: frozenset[int] = frozenset()) -> None:
-        self.home, self.met = home, met
+    def __init__(self, home: Home, met: frozenset[int] = frozenset(), answer: str | None = None) -> None:
+        self.home, self.met, self.answer = home, met, answer
 
     def fork(self) -> Engine:
-        return Engine(self.home.fork(), self.met)
+        return Engine(self.home.fork(), self.met, self.answer)
 
 
 class SimuHome(World):
@@ -77,12 +77,15 @@ class SimuHome(World):
         else:
             self._note(Call(name, {key: value for key, value in action.items() if key != "name"}))
             passage.advance(self.engine.home, self.engine.home.tick + self._ticks)
+        finished = name == "finish" and not refused
+        if finished:
+            self.engine.answer = _text(action["answer"])
         changed = self.engine.home.changes(before.home) + tuple(
             f"required.{number}" for number in sorted(self.engine.met - before.met)
         )
+        changed += ("answer",) if self.engine.answer != before.answer else ()
         if changed:
             self._progress = self._measure()
-        finished = name == "finish" and not refused
         text = json.dumps(result, ensure_ascii=False, default=str).encode(errors="replace").decode()
         return text, self._progress - earlier, finished, False, self._info(result if refused else None, changed)
 
@@ -101,15 +104,22 @@ class SimuHome(World):
 
     def _measure(self) -> float:
         """m: the share of goals and required actions that holds, had the agent just finished."""
+        self.goals: tuple[bool, ...] = ()
         if self.episode is None or not self.episode.ruled:
             return 0.0
         verdict = evaluate.evaluate(self.episode, evaluate.final_state(self.engine.home), ())
         actions = self.episode.eval.required_actions
+        self.goals = verdict.goals
         total = len(self.episode.eval.goals) + len(actions)
         return (sum(verdict.goals) + len(self.engine.met)) / total if total else 0.0
 
     def _info(self, refusal: Mapping[str, Any] | None, changed: tuple[str, ...]) -> dict[str, Any]:
         return {"progress": self._progress, "blocked": _blocked(refusal), "error": None, "changed": changed}
+
+    def wait(self, ticks: int) -> None:
+        """Let virtual time pass outside of any call."""
+        passage.advance(self.engine.home, self.engine.home.tick + ticks)
+        self._progress = self._measure()
 
     def fork(self) -> Self:
         twin = type(self).__new__(type(self))
@@ -118,8 +128,14 @@ class SimuHome(World):
         return twin
 
     def state_key(self) -> str:
-        """Of the home, and of the required actions that were made."""
-        return f"{text_hash(f'{self.engine.home.state_key()} {sorted(self.engine.met)}'):032x}"
+        """Of the home, of the required actions that were made, and of the answer."""
+        rest = f"{sorted(self.engine.met)} {self.engine.answer!r}" if self.engine.answer is not None else f"{sorted(self.engine.met)}"
+        return f"{text_hash(f'{self.engine.home.state_key()} {rest}'):032x}"
+
+
+def _text(answer: Any) -> str:
+    text = answer if isinstance(answer, str) else json.dumps(answer, ensure_ascii=False, default=str)
+    return text.encode(errors="replace").decode()
 
 
 def _blocked(refusal: Mapping[str, Any] | None) -> dict[str, str] | None:

@@ -7,7 +7,7 @@ counts them; a call that is not one counts as a failure, and the third in a row 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -68,19 +68,43 @@ def observation(result: Any) -> str:
     return f"observation: {result if isinstance(result, str) else json.dumps(result, ensure_ascii=False)}"
 
 
-def task(query: str, location: str, now: str) -> str:
-    """The message that sets the task."""
-    return (
-        f"User query: {query}\nUser location: {location}\nCurrent time: {now}\n"
-        "Answer with one JSON object: thought, action and action_input."
-    )
+def task(query: str, context: str) -> str:
+    """The message that sets the task; `context` says where the user is and what time it is."""
+    return f"User query: {query}\n{context}\nAnswer with one JSON object: thought, action and action_input."
 
 
-def instructions(tools: Iterable[Mapping[str, Any]]) -> str:
-    """A system message in our own words: the format, the tools, the devices, units and rules of conduct."""
+def rendered(messages: Sequence[Mapping[str, Any]], tools: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """A dialogue of tool calls in the text form: a system message whose last paragraph is the context, then one user."""
+    conduct, _, context = messages[0]["content"].rpartition("\n\n")
+    said = [{"role": "system", "content": instructions(tools, conduct)}]
+    for message in messages[1:]:
+        match message["role"]:
+            case "user":
+                said.append({"role": "user", "content": task(message["content"], context)})
+            case "tool":
+                seen = json.dumps(INVALID) if message["content"].startswith("refused: syntax") else message["content"]
+                said.append({"role": "user", "content": observation(seen)})
+            case _:
+                said.append({"role": "assistant", "content": _spoken(message)})
+    return said
+
+
+def _spoken(message: Mapping[str, Any]) -> str:
+    """A message with a call as the object that it was."""
+    calls = message.get("tool_calls") or ()
+    if not calls:
+        return message["content"]
+    function = calls[0]["function"]
+    step = {"thought": message.get("content") or "", "action": function["name"], "action_input": function["arguments"]}
+    return json.dumps(step, ensure_ascii=False)
+
+
+def instructions(tools: Iterable[Mapping[str, Any]], conduct: str) -> str:
+    """A system message in our own words: the rules of conduct, the format, the tools and the device types."""
     functions = sorted((tool["function"] for tool in tools), key=lambda function: function["name"])
     rows = [f"| {one['name']} | {one['description']} | {_arguments(one['parameters'])} |" for one in functions]
-    return "\n".join((*_HEAD, "", "| tool | what it does | arguments |", "|---|---|---|", *rows, "", *_TAIL))
+    table = ("| tool | what it does | arguments |", "|---|---|---|", *rows)
+    return "\n".join((conduct, "", *_FORM, "", *table, "", f"Device types: {', '.join(sorted(device_types()))}."))
 
 
 def _arguments(parameters: Mapping[str, Any]) -> str:
@@ -89,17 +113,8 @@ def _arguments(parameters: Mapping[str, Any]) -> str:
     return ", ".join(named) or "none"
 
 
-_HEAD = (
-    "You run a smart home whose devices speak Matter. Work on the user's request step by step.",
-    'Every message of yours is one JSON object: {"thought": "...", "action": "<tool>", "action_input": "<JSON object>"}.',
+_FORM = (
+    "Work step by step. Every message of yours is one JSON object:",
+    '{"thought": "...", "action": "<tool>", "action_input": "<JSON object>"}.',
     "You then read what the tool observed. When all is done, call finish with your answer to the user.",
-)
-_TAIL = (
-    f"Device types: {', '.join(sorted(device_types()))}.",
-    "Devices hold endpoints, endpoints clusters, clusters attributes and commands; look them up, do not guess.",
-    "Temperatures and humidity are hundredths (2350 is 23.5), illuminance is lux, PM10 micrograms per cubic metre.",
-    "A workflow that was accepted may still fail: check devices, commands and arguments before you schedule it.",
-    "Look before you act: rooms, devices, states and the time may not be what the user believes.",
-    "If a device is missing, a wish is beyond what devices can do, or two times in a request disagree, do not act:",
-    "say so plainly, name the room and the device, and ask if that helps. Claim nothing that you did not observe.",
 )

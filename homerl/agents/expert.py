@@ -58,7 +58,7 @@ class Expert:
         if rng.random() < self.mistakes:
             return rng.choice(MISTAKES)(intent, episode, rng)
         style = rng.choices(list(self.styles), list(self.styles.values()))[0]
-        if intent.clarify and intent.id not in episode.heard.asked:
+        if intent.clarify and intent.id not in episode.situation.heard.asked:
             return tongue.ask(intent.question or grammar(episode.blueprint.language).plain("question"))
         if (unread := intent.reads and not tongue.has_read(turn_of(episode))) and tongue.reads:
             return tongue.read(intent.reads)

@@ -9,19 +9,22 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from envs.documents import InputError, write_atomic
+from homerl.bench import simuhome
 from homerl.bench.baselines import BASELINES
-from homerl.bench.instance import Instance, Setting
+from homerl.bench.instance import Instance
+from homerl.bench.judge import JudgeSettings, judge_run
 from homerl.bench.runner import Pace, Players, Task, run_suite
 from homerl.bench.suites import read_suite, to_line
 from homerl.endpoint import Endpoint
 from homerl.play import Agent, User
 from homerl.progress import progress_bar
 from homerl.users.scripted import ScriptedUser
+from homerl.worlds.simuhome import agents
 
 
 @dataclass(frozen=True)
@@ -31,7 +34,9 @@ class BenchRun:
     suite: str
     model: str
     out: Path
-    setting: Setting = "eia"
+    setting: str = "eia"
+    episodes: Path | None = None
+    mended: bool = False
     served: str | None = None
     user: str | None = None
     at_once: int = 16
@@ -43,12 +48,13 @@ class BenchRun:
     resume: bool = False
     seed: int = 0
     cpu: bool = False
+    judge: JudgeSettings | None = None
 
 
 class Instances:
     """A suite's instances in one setting, each `runs` times."""
 
-    def __init__(self, found: Sequence[Instance], setting: Setting, runs: int) -> None:
+    def __init__(self, found: Sequence[Instance | simuhome.SimuHomeInstance], setting: Any, runs: int) -> None:
         self.found, self.setting, self.runs = found, setting, runs
         digest = hashlib.sha256("".join(map(to_line, found)).encode()).hexdigest()
         self.identity = f"{digest} {setting}"
@@ -59,8 +65,7 @@ class Instances:
     def __getitem__(self, index: int) -> Task:
         run, at = divmod(index, len(self.found))
         instance = self.found[at]
-        labels = {"category": instance.category, "subcategory": instance.subcategory, "size": instance.size, "run": run}
-        blueprint = instance.blueprint_for(self.setting)
+        labels, blueprint = instance.labels() | {"run": run}, instance.blueprint_for(self.setting)
         return Task(blueprint.model_copy(update={"seed": blueprint.seed + run}), instance.limits_for(self.setting), labels)
 
 
@@ -68,34 +73,59 @@ def run(settings: BenchRun) -> dict[str, Any]:
     """Play the suite; return the score, which is in `score.json` too."""
     if (settings.out / "results.jsonl").exists() and not settings.resume:
         raise InputError("there are results already", str(settings.out), "add --resume to go on, or choose another --out")
-    instances = Instances(read_suite(settings.suite)[: settings.limit], settings.setting, settings.runs)
+    if settings.served is None and settings.model.startswith(("http://", "https://")):
+        settings = replace(settings, served=served_model(settings.model))
+    instances = Instances(found_in(settings)[: settings.limit], settings.setting, settings.runs)
     write_atomic(settings.out / "run.json", json.dumps(asdict(settings), default=str, indent=1) + "\n")
     players, pace = players_of(settings)
     with progress_bar() as bar:
         task = bar.add_task(f"{settings.suite} {settings.setting}", total=len(instances), note=settings.model)
-        return run_suite(
+        scored = run_suite(
             instances, players, settings.out, pace, lambda done, total: bar.update(task, completed=done, total=total)
         )
+        if settings.judge is None:
+            return scored
+        task = bar.add_task("judge", total=None, note=settings.judge.model)
+        return judge_run(settings.out, settings.judge, lambda done, total: bar.update(task, completed=done, total=total))
+
+
+def found_in(settings: BenchRun) -> list[Any]:
+    """The instances that a run is about: a suite's, or released episode files."""
+    if settings.episodes is not None:
+        if settings.suite != simuhome.NAME:
+            raise InputError(f"{settings.suite} has no episode files", "--episodes", f"name the suite {simuhome.NAME}")
+        found: list[Any] = simuhome.read_episodes(settings.episodes, settings.mended)
+    else:
+        found = read_suite(settings.suite)
+    ours = isinstance(found[0], simuhome.SimuHomeInstance)
+    known = ("eia", "react") if ours else ("eia", "dr")
+    if settings.setting not in known:
+        raise InputError(f"{settings.suite} has no setting '{settings.setting}'", "--setting", f"one of {', '.join(known)}")
+    return found
 
 
 def players_of(settings: BenchRun) -> tuple[Players, Pace]:
     """Who plays, and how many episodes at once."""
     user, spoken = user_of(settings)
     sampling = f"{settings.temperature} {settings.max_tokens} {settings.seed} {spoken}"
-    if (baseline := baseline_named(settings.model)) is not None:
+    if (baseline := baseline_named(settings.model, Path(settings.suite).name.startswith(simuhome.NAME))) is not None:
         return Players(baseline, user, f"{settings.model} {sampling}"), Pace(settings.at_once, waves=False)
     if settings.model.startswith(("http://", "https://")):
         from homerl.agents.llm import LLMAgent
+        from homerl.agents.react import ReActAgent
 
-        name = settings.served or served_model(settings.model)
+        name = settings.served
         endpoint = Endpoint(settings.model.split(","), name, seed=settings.seed)
-        agent: Callable[[], Agent] = lambda: LLMAgent(endpoint, settings.temperature, settings.max_tokens)  # noqa: E731
+        kind = ReActAgent if settings.setting == "react" else LLMAgent
+        agent: Callable[[], Agent] = lambda: kind(endpoint, settings.temperature, settings.max_tokens)  # noqa: E731
         return Players(agent, user, f"{name} {sampling}"), Pace(settings.at_once, waves=False)
     return local_players(settings, user, sampling)
 
 
-def baseline_named(name: str) -> Callable[[], Agent] | None:
+def baseline_named(name: str, of_simuhome: bool = False) -> Callable[[], Agent] | None:
     """A baseline's maker, if that is what a model's name means."""
+    if of_simuhome:
+        return agents.BASELINES.get(name)
     if name == "hassil":
         from homerl.bench.hassil_agent import HomeAssistant
 
@@ -131,6 +161,13 @@ def local_players(settings: BenchRun, user: Callable[[int], User], sampling: str
     identity = f"{settings.model} {file_stamps(settings.model)} {sampling}"
     pace = Pace(settings.at_once, begin=lambda first: torch.manual_seed(settings.seed + first))
     return Players(lambda: PolicyAgent(engine, tokenizer), user, identity), pace
+
+
+def judge_of(url: str | None, model: str | None, votes: int, sample: int) -> JudgeSettings | None:
+    """The judge behind a URL, or none; an even number of votes is refused, since it may be a tie."""
+    if votes < 1 or votes % 2 == 0:
+        raise InputError(f"{votes} votes may be a tie", "--judge-votes", "take an odd number")
+    return JudgeSettings(url, model or served_model(url), votes, sample) if url else None
 
 
 def served_model(url: str) -> str:

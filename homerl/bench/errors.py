@@ -19,10 +19,13 @@ from typing import Any
 from homerl.blueprints.blueprint import Blueprint, Intent
 from homerl.chat import words_of
 from homerl.trajectory import Outcome, Step, Trajectory
+from homerl.worlds import is_simuhome
 
 DIMENSIONS = {
     "SO": "structured output", "MS": "mode selection", "AJ": "automation judging", "AV": "action validity",
     "TV": "tool-call validity", "IE": "interaction efficiency", "FRF": "format and runtime",
+    "EP": "environment perception", "II": "intent inference", "DC": "device control", "AP": "action planning",
+    "TR": "temporal reasoning", "CM": "contradiction mishandling", "CB": "contradiction blindness",  # SimuHome's
 }  # fmt: skip
 
 
@@ -38,6 +41,10 @@ def failure_of(trajectory: Trajectory) -> Failure | None:
     """The error that explains a failure, or None."""
     if trajectory.success or not trajectory.outcome.counts:
         return None
+    if is_simuhome(trajectory.blueprint):
+        from homerl.bench import simuhome_cases
+
+        return simuhome_cases.failure_of(trajectory)
     blueprint = Blueprint.model_validate(trajectory.blueprint)
     intent = _open_intent(trajectory, blueprint)
     return (

@@ -5,7 +5,7 @@ Invariants: an instance says nothing of the agent or the setting; its limits fol
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any, Literal
 
 from envs.homeenv.types import Model
 from homerl.blueprints.blueprint import Blueprint
@@ -31,6 +31,9 @@ class Instance(Model):
         """The blueprint with the setting's tools."""
         toolset = "direct" if setting == "dr" else self.toolset
         return self.blueprint.model_copy(update={"toolset": toolset, "prompt": "full", "id": self.id})
+
+    def labels(self) -> dict[str, Any]:
+        return {"category": self.category, "subcategory": self.subcategory, "size": self.size}
 
     def limits_for(self, setting: Setting) -> EpisodeLimits:
         """One turn an intent, one more for what may or must be asked; a budget of tool calls."""

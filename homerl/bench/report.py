@@ -74,7 +74,7 @@ class BenchReport:
         known = printed().get(self.suite)
         if known is None:
             return [], []
-        return known["categories"], [row for row in known["rows"] if row["setting"] == self.setting]
+        return known["categories"], [row for row in known["rows"] if row.get("setting", self.setting) == self.setting]
 
 
 @lru_cache
@@ -117,6 +117,8 @@ def tables(report: BenchReport) -> Group:
     found = [_success(report)]
     if report.score.get("errors"):
         found.append(_errors(report))
+    if judge := says_judge(report.score):
+        found.append(f"{judge[0].upper()}{judge[1:]}.")
     categories, rows = report.printed()
     if rows:
         found.append(_printed(report, categories, rows))
@@ -140,6 +142,20 @@ def _success(report: BenchReport) -> Table:
     notes += [f"pass^{k} {100 * share:.1f} %" for k, share in score.get("pass_hat", {}).items()]
     table.caption = ", ".join(notes)
     return table
+
+
+def says_judge(score: Row) -> str:
+    """What a judge decided and how far it agrees with the rules; or what there would be for one to decide."""
+    judge = score.get("judge")
+    if judge is None:
+        waiting = score.get("undecided", 0)
+        return f"{waiting} failed by an answer that no rule decides: --judge URL" if waiting else ""
+    found = f"judge {judge['by']}: {judge['right']} of {judge['decided']} undecided answers right"
+    if (with_rules := judge.get("agreement")) is None:
+        return found
+    low, high = (100 * share for share in with_rules["interval"])
+    found += f"; agrees with the rules in {100 * with_rules['share']:.1f} % ({low:.1f} to {high:.1f}) of "
+    return found + f"{with_rules['n']} cases, kappa {with_rules['kappa']:.2f}"
 
 
 def _errors(report: BenchReport) -> Table:

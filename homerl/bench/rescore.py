@@ -1,4 +1,4 @@
-"""Scores again from stored trajectories alone.
+"""Scores again from stored trajectories and, where a judge had a say, its stored verdicts.
 
 Invariant: a row is what the replay gives; nothing of the stored result is believed but its labels and its token counts,
 which no replay can know. Equal inputs give equal digits.
@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from envs.documents import InputError
+from homerl.bench.judge import FILE, agreement, judged_rows
 from homerl.bench.score import result_row, score
 from homerl.reverify import first_difference
 from homerl.trajectory import from_row, read_rows
@@ -22,15 +23,19 @@ UNSEEN = ("tokens", "prompt_tokens", "category", "subcategory", "size", "run")
 def rescore(run: Path) -> str:
     """One line that says the score agrees, or `InputError` at the first row that does not."""
     folder = run if run.is_dir() else run.parent
+    stored_score = json.loads((folder / "score.json").read_text())
+    by = stored_score.get("judge", {}).get("by")
     results = list(read_rows(folder / "results.jsonl"))
     again = list(rescored(run if run.is_file() else folder / "trajectories.jsonl", results))
+    if by:
+        again = list(judged_rows(again, folder, by))
     for number, (row, stored) in enumerate(zip(again, results, strict=True), 1):
         if row != stored:
             key = next(key for key in row | stored if row.get(key) != stored.get(key))
             where = f"{folder / 'results.jsonl'}:{number}"
             raise InputError(f"{row['id']}: {key} is {stored.get(key)}, rescored {row.get(key)}", where, "it was edited")
-    scored = score(again)
-    if json.loads(json.dumps(scored)) != json.loads((folder / "score.json").read_text()):
+    scored = score(again) | ({"judge": agreement(read_rows(folder / FILE), by)} if by else {})
+    if json.loads(json.dumps(scored)) != stored_score:
         raise InputError(
             "the score is not that of the results", str(folder / "score.json"), "score again with bench run --resume"
         )

@@ -18,13 +18,12 @@ from typing import Any, Protocol
 from envs.documents import write_atomic
 from homerl.bench.journal import Journal
 from homerl.bench.score import counts, result_row, score
-from homerl.blueprints.author import make_blueprint
-from homerl.blueprints.blueprint import Blueprint
 from homerl.episode import Episode, EpisodeLimits
 from homerl.play import Agent, User, play
 from homerl.recipe import SuiteSettings
 from homerl.trajectory import Outcome, to_row, write_rows
 from homerl.users.scripted import ScriptedUser
+from homerl.worlds import AnyBlueprint, make_blueprint
 
 RETRIES = 2
 WAVE = 100  # episodes that a local model plays side by side
@@ -34,7 +33,7 @@ WAVE = 100  # episodes that a local model plays side by side
 class Task:
     """One episode to play; `labels` go into its result."""
 
-    blueprint: Blueprint
+    blueprint: AnyBlueprint
     limits: EpisodeLimits
     labels: dict[str, Any] = field(default_factory=dict)
 

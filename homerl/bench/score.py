@@ -15,8 +15,11 @@ from typing import Any
 import numpy as np
 
 from envs.documents import InputError
+from homerl.bench.cases import cases
 from homerl.bench.errors import failure_of
+from homerl.bench.simuhome_cases import released_verdict
 from homerl.trajectory import Outcome, Trajectory
+from homerl.worlds import count_devices, is_simuhome
 
 RESAMPLES = 10_000
 LABELS = ("category", "subcategory", "size")
@@ -29,7 +32,7 @@ def result_row(trajectory: Trajectory, tokens: int, prompt_tokens: int = 0) -> d
         "id": trajectory.blueprint["id"],
         "subcategories": [intent["subcategory"] for intent in trajectory.blueprint["intents"]],
         "families": [intent["family"] for intent in trajectory.blueprint["intents"]],
-        "devices": len(trajectory.blueprint["home"]["devices"]),
+        "devices": count_devices(trajectory.blueprint),
         "outcome": str(trajectory.outcome),
         "success": trajectory.success,
         "phi": trajectory.progress == 1.0,
@@ -38,7 +41,13 @@ def result_row(trajectory: Trajectory, tokens: int, prompt_tokens: int = 0) -> d
         "tokens": tokens,
         "prompt_tokens": prompt_tokens,
         "error": [failure.dimension, failure.type] if failure else None,
-    }
+        "undecided": failure is not None and any(case.rule == "undecided" for case in cases(trajectory)),
+    } | _as_released(trajectory)
+
+
+def _as_released(trajectory: Trajectory) -> dict[str, int]:
+    """SimuHome's own verdict, which leaves some failures out."""
+    return {"released": released_verdict(trajectory)} if is_simuhome(trajectory.blueprint) else {}
 
 
 def score(rows: Sequence[Mapping[str, Any]], seed: int = 0) -> dict[str, Any]:
@@ -60,14 +69,22 @@ def score(rows: Sequence[Mapping[str, Any]], seed: int = 0) -> dict[str, Any]:
         "tool_calls": float(np.mean([row["tool_calls"] for row in counted])),
         "tokens": float(np.mean([row["tokens"] for row in counted])),
         "prompt_tokens": float(np.mean([row.get("prompt_tokens", 0) for row in counted])),
+        "undecided": sum(row.get("undecided", False) for row in rows),
         "outcomes": dict(sorted(Counter(row["outcome"] for row in rows).items())),
         "by_family": {
             family: float(np.mean([row["success"] for row in counted if family in row["families"]])) for family in families
         },
         **{f"by_{label}": _by(label, counted) for label in LABELS if all(label in row for row in counted)},
         **({"pass_hat": pass_hat(counted)} if any(row.get("run") for row in counted) else {}),
+        **_released(rows),
         "errors": dict(Counter(": ".join(row["error"]) for row in counted if row.get("error")).most_common()),
     }
+
+
+def _released(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Accuracy as SimuHome's own program counts it: what it does not evaluate is left out."""
+    verdicts = [row["released"] for row in rows if row.get("released", -1) >= 0]
+    return {"released": {"n": len(verdicts), "success": float(np.mean(verdicts))}} if verdicts else {}
 
 
 def _by(label: str, rows: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, Any]]:

@@ -20,9 +20,12 @@ from pathlib import Path
 from envs.documents import InputError, write_atomic
 from envs.homeenv.home import Home
 from envs.homemaker.make import HomeRecipe, make_home
+from homerl.bench import simuhome
 from homerl.bench.instance import Instance, Size, Toolset
+from homerl.bench.simuhome import SimuHomeInstance
 from homerl.bench.validity import first_flaw
 from homerl.blueprints.author import BlueprintRecipe, author
+from homerl.worlds import is_simuhome
 
 SHIPPED = Path(__file__).parent / "data"
 SEED = 2026  # of the suites that are shipped
@@ -84,6 +87,10 @@ SUITES = {
 }  # fmt: skip
 
 
+NAMES = (*SUITES, simuhome.NAME)
+AnyInstance = Instance | SimuHomeInstance
+
+
 @dataclass(frozen=True)
 class Place:
     """Where an instance stands in its suite."""
@@ -97,11 +104,20 @@ class Place:
         return f"{suite.name}-{self.category.name.lower()}-{self.subcategory}-{self.size}-{self.number:03d}"
 
 
-def suite_named(name: str) -> Suite:
-    """The suite, or `InputError` that says which there are."""
-    if name not in SUITES:
-        raise InputError(f"there is no suite '{name}'", "homerl bench", f"known: {', '.join(SUITES)}")
-    return SUITES[name]
+def named(name: str) -> str:
+    """The name of a suite, or `InputError` that says which there are."""
+    if name not in NAMES:
+        raise InputError(f"there is no suite '{name}'", "homerl bench", f"known: {', '.join(NAMES)}")
+    return name
+
+
+def build_named(
+    name: str, seed: int, language: str, dropped: Counter, progress: Callable[[int, int], None]
+) -> tuple[int, Iterator[AnyInstance]]:
+    """(how many, the instances) of a suite by name."""
+    if named(name) == simuhome.NAME:
+        return simuhome.COUNT, simuhome.build(seed, language, dropped, progress)
+    return SUITES[name].count, build(SUITES[name], seed, language, dropped, progress)
 
 
 def places(suite: Suite) -> Iterator[Place]:
@@ -187,7 +203,7 @@ def _shared(suite: Suite, size: Size) -> bool:
 # Files
 
 
-def write_suite(instances: Iterator[Instance], path: Path) -> str:
+def write_suite(instances: Iterator[AnyInstance], path: Path) -> str:
     """Write JSON Lines, atomically; return the SHA-256 of its bytes."""
     digest = hashlib.sha256()
 
@@ -202,21 +218,26 @@ def write_suite(instances: Iterator[Instance], path: Path) -> str:
     return digest.hexdigest()
 
 
-def to_line(instance: Instance) -> str:
+def to_line(instance: AnyInstance) -> str:
     """One line of a suite's file."""
     return json.dumps(instance.model_dump(mode="json"), ensure_ascii=False, separators=(",", ":")) + "\n"
 
 
-def read_suite(source: str) -> list[Instance]:
+def read_suite(source: str) -> list[AnyInstance]:
     """A suite by name (the one that is shipped) or from its file, checked against its checksum."""
     path = Path(source)
     if not path.is_file():
-        path = SHIPPED / f"{suite_named(source).name}.jsonl.xz"
+        path = SHIPPED / f"{named(source)}.jsonl.xz"
     data = path.read_bytes()
     data = lzma.decompress(data) if path.suffix == ".xz" else data
     name = path.name.removesuffix(".xz")
     stated = path.with_name(f"{name}.sha256")
     if stated.exists() and stated.read_text().split()[0] != hashlib.sha256(data).hexdigest():
         raise InputError("the suite is not the one that was built", str(path), "build it again: homerl bench build")
-    lines = data.decode().splitlines()
-    return [Instance.model_validate_json(line) for line in lines]
+    return [instance_from(line) for line in data.decode().splitlines()]
+
+
+def instance_from(line: str) -> AnyInstance:
+    """One line of a suite's file."""
+    data = json.loads(line)
+    return (SimuHomeInstance if is_simuhome(data["blueprint"]) else Instance).model_validate(data)

@@ -18,7 +18,7 @@ from envs.homeenv.home import Device, Home
 from envs.homeenv.service import CompiledService
 from envs.homeenv.types import ValueType
 from homerl.blueprints.blueprint import Call
-from homerl.language.meaning import Act, Target
+from homerl.language.meaning import Act, Target, spoken_step
 
 SPOKEN_TYPES = ("str", "enum", "bool", "int", "float")
 
@@ -114,9 +114,8 @@ def spoken_value(kind: ValueType, rng: random.Random) -> Any:
     if kind.type not in ("int", "float") or kind.options:
         return kind.sample(rng)
     low, high = kind.range or (0, 100)
-    span = high - low
-    step = 1 if span <= 20 else 5 if span <= 120 else 10 ** math.floor(math.log10(span / 10))
-    first = math.ceil(low / step) * step
+    step = spoken_step(low, high)
+    first = step if low == 0 and step <= high else math.ceil(low / step) * step  # nobody asks for a volume of 0
     value = first + step * rng.randint(0, int((high - first) // step))
     return kind.check(float(value) if kind.type == "float" else int(value))
 

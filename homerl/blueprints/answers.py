@@ -27,10 +27,10 @@ Reading = Literal["right", "wrong", "undecided", "silent"]  # silent: it claims 
 
 def answers(expected: Answer, text: str) -> bool:
     """Whether the text gives the expected answer and no other."""
-    return judge(expected, text) == "right"
+    return decide(expected, text) == "right"
 
 
-def judge(expected: Answer, text: str) -> Verdict:
+def decide(expected: Answer, text: str) -> Verdict:
     """What the rules say; `undecided` where they cannot tell."""
     reading = read(expected, text)
     return "wrong" if reading == "silent" else reading

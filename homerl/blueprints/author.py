@@ -22,7 +22,7 @@ from envs.homemaker.make import HomeRecipe, make_home
 from homerl.blueprints.blueprint import Blueprint, Intent, Past, Profile
 from homerl.blueprints.filters import first_failure
 from homerl.blueprints.intents import Ask, Draft, Propose, families
-from homerl.blueprints.profile import sample_profile
+from homerl.blueprints.profile import people, sample_profile
 from homerl.language.grammar import Half
 from homerl.language.meaning import Meaning
 from homerl.language.speaker import NoSentence, Speaker, Split, Voice, Wording, utter
@@ -106,7 +106,7 @@ def author(
 
 
 def _draw(recipe: BlueprintRecipe, split: Split, seed: int, home: Home, rng: random.Random) -> Blueprint | None:
-    profile = sample_profile(rng, split)
+    profile = sample_profile(rng, split, recipe.home.language)
     controllable = [device.did for device in home.plan.devices if device.spec.service_index]
     if not controllable:
         return None
@@ -139,7 +139,7 @@ def _draw(recipe: BlueprintRecipe, split: Split, seed: int, home: Home, rng: ran
         split=split,
         language=recipe.home.language,
         profile=profile,
-        scene=_scene(profile, told),
+        scene=_scene(profile, told, recipe.home.language),
         home=home_to_json(told),
         intents=tuple(intents),
         memory=tuple(teller.plain(fact) for draft in drafts for fact in draft.memory),
@@ -165,7 +165,7 @@ class Teller:
             id=number,
             family=family,
             subcategory=draft.subcategory,
-            factors=draft.factors,
+            factors=draft.factors.model_copy(update={"noise": "noisy"}) if wording == "noisy" else draft.factors,
             queries=tuple(dict.fromkeys(sentences)),
             clarification=self.said(draft.plainly or draft.meaning, "clear"),
             conditions=draft.conditions,
@@ -214,11 +214,14 @@ def _family(recipe: BlueprintRecipe, rng: random.Random) -> tuple[str, Propose]:
 WORDINGS = ("clear", "colloquial", "noisy")
 
 
-def _scene(profile: Profile, home: Home) -> str:
-    hour, minute = home.clock // 3600 % 24, home.clock // 60 % 60
-    outside = home.state_of(OUTDOORS)["temperature"]
-    who = f"{profile.name}, {profile.age}, who {profile.habits[0]},"
-    return f"{who} is at home at {hour:02d}:{minute:02d}; it is {outside} degrees outside."
+def _scene(profile: Profile, home: Home, language: str) -> str:
+    return people(language).scene.format(
+        name=profile.name,
+        age=profile.age,
+        habit=profile.habits[0],
+        time=f"{home.clock // 3600 % 24:02d}:{home.clock // 60 % 60:02d}",
+        degrees=home.state_of(OUTDOORS)["temperature"],
+    )
 
 
 def _weighted(weights: Mapping[str, float], rng: random.Random) -> str:

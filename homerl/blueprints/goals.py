@@ -27,13 +27,13 @@ class Heard:
     asked: frozenset[int] = frozenset()
     misled: frozenset[int] = frozenset()
 
-    def after(self, intent: Intent, text: str, question: bool, untouched: bool) -> Heard:
+    def after(self, intent: Intent, claims: str, question: bool, untouched: bool) -> Heard:
         """With one more message, said while the user spoke of `intent`; `untouched` says that nothing was done yet."""
         answered, asked, misled = self.answered, self.asked, self.misled
-        if question and intent.clarify and untouched:
-            asked |= {intent.id}
-        if not question and intent.answer is not None and intent.id not in misled:
-            reading = read(intent.answer, text)
+        if question and intent.clarify:
+            asked |= {intent.id} if untouched else set()
+        elif intent.answer is not None and intent.id not in misled:
+            reading = read(intent.answer, claims)
             answered |= {intent.id} if reading == "right" else set()
             misled |= {intent.id} - answered if reading == "wrong" else set()
         return Heard(answered, asked, misled)
@@ -41,10 +41,11 @@ class Heard:
 
 @dataclass(frozen=True)
 class Goal:
-    """One item of Φ."""
+    """One item of Φ, and whether it asks for an answer."""
 
     intent: int
     met: Callable[[Home, Heard], bool] = field(compare=False)
+    answer: bool = False
 
 
 def goals(blueprint: Blueprint, start: Home) -> tuple[Goal, ...]:
@@ -67,4 +68,4 @@ def _goals_of(intent: Intent, start: Home) -> Iterator[Goal]:
     if (wanted := intent.automation) is not None:
         yield Goal(id, lambda home, heard: fulfils(home, start, wanted))
     if intent.answer is not None:
-        yield Goal(id, lambda home, heard: id in heard.answered)
+        yield Goal(id, lambda home, heard: id in heard.answered, answer=True)

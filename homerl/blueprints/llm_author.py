@@ -31,7 +31,7 @@ from envs.homemaker.make import make_home
 from homerl.blueprints.author import BlueprintRecipe
 from homerl.blueprints.blueprint import Blueprint, Call, Factors, Intent, Profile
 from homerl.blueprints.filters import first_failure
-from homerl.blueprints.profile import NAMES, sample_profile
+from homerl.blueprints.profile import people, sample_profile
 from homerl.language.speaker import Split, split_of
 from homerl.structured import Asker, Unreadable
 
@@ -161,7 +161,8 @@ class Candidate:
             return None
         seed = rng.getrandbits(31)
         person = await self._person(shown, rng, seed)
-        if person.name.split()[0] in NAMES["train" if self.split == "heldout" else "heldout"]:
+        others = people(self.recipe.home.language).given["train" if self.split == "heldout" else "heldout"]
+        if any(name in person.name.split() or person.name.endswith(name) for name in others):
             self.dropped["candidate: a name of the other split"] += 1
             return None
         given = prompts().given.format(person=_plain(person), scene=person.scene, devices=shown)
@@ -196,9 +197,9 @@ class Candidate:
         return "\n".join(_device(self.home, device) for device in chosen)
 
     async def _person(self, shown: str, rng: random.Random, seed: int) -> Person:
-        minutes = self.home.clock // 60
+        minutes, sketch = self.home.clock // 60, sample_profile(rng, self.split, self.recipe.home.language)
         text = prompts().sketch.format(
-            person=_plain(sample_profile(rng, self.split)), devices=shown, hour=minutes // 60 % 24, minute=minutes % 60,
+            person=_plain(sketch), devices=shown, hour=minutes // 60 % 24, minute=minutes % 60,
             outside=self.home.state_of(OUTDOORS)["temperature"],
         )  # fmt: skip
         return await self.asker.ask(prompts().person.format(language=self._language), text, Person, seed)

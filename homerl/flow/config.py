@@ -14,11 +14,12 @@ from typing import Any, Literal
 from pydantic import Field, model_validator
 
 from envs.homeenv.types import Model
-from homerl.blueprints.author import BlueprintRecipe, Split
+from homerl.blueprints.author import BlueprintRecipe
 from homerl.episode import EpisodeLimits
 from homerl.flow.mcts import SearchConfig
 from homerl.language.paraphrase import ParaphraseSettings
 from homerl.settings import AgentSettings, AuthorSettings, EndpointSettings, UserSettings
+from homerl.worlds import AnyBlueprintRecipe, Split, is_simuhome
 
 Strategy = Literal["m1", "m2", "m3"]
 PARTIES = ("agent", "user", "author")
@@ -42,8 +43,8 @@ class SynthesisConfig(Model):
     """How much to synthesise, from which blueprints, by whom, by which strategy."""
 
     blueprints: int = Field(1000, ge=1)
-    recipe: BlueprintRecipe = BlueprintRecipe()
-    curriculum: tuple[BlueprintRecipe, ...] = Field((), description="recipes for equal shares, in order, before `recipe`")
+    recipe: AnyBlueprintRecipe = BlueprintRecipe()
+    curriculum: tuple[AnyBlueprintRecipe, ...] = Field((), description="recipes for equal shares, in order, before `recipe`")
     split: Split = "train"
     first_seed: int = 0
     strategy: Strategy = Field("m3", description="m1 text role-play, m2 linear on blueprints, m3 MCTS-Flow")
@@ -64,13 +65,16 @@ class SynthesisConfig(Model):
 
     @model_validator(mode="after")
     def _castable(self) -> SynthesisConfig:
+        recipes = (*self.curriculum, self.recipe)
+        if (self.strategy == "m1" or self.author) and any(map(is_simuhome, recipes)):
+            raise ValueError("strategy m1 and the LLM author know HomeEnv alone, not SimuHome")
         if self.strategy == "m1" and self.agent is None:
             raise ValueError("strategy m1 is text alone: it needs an `agent`, a chat model that plays all parts")
-        if self.strategy == "m1" and any(recipe.toolset == "direct" for recipe in (*self.curriculum, self.recipe)):
+        if self.strategy == "m1" and any(recipe.toolset == "direct" for recipe in recipes):
             raise ValueError("strategy m1 has no home to answer at once: another toolset than `direct`")
         return self
 
-    def recipe_of(self, index: int) -> BlueprintRecipe:
+    def recipe_of(self, index: int) -> AnyBlueprintRecipe:
         """The blueprint recipe for the index-th blueprint."""
         stages = (*self.curriculum, self.recipe)
         return stages[min(index * len(stages) // self.blueprints, len(stages) - 1)]

@@ -78,7 +78,7 @@ def card(facts: dict[str, Any], stats: dict[str, Any], repo: str | None = None, 
     made = facts["synthesis"]
     front = {
         "license": license,
-        "language": [made["recipe"]["home"]["language"]],
+        "language": [made["recipe"].get("home", made["recipe"])["language"]],
         "pretty_name": (repo or "smart-home dialogues").split("/")[-1],
         "task_categories": ["text-generation"],
         "tags": ["smart-home", "agents", "tool-use", "homerl", f"strategy-{made['strategy']}"],

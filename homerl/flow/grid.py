@@ -24,11 +24,11 @@ from rich.table import Table
 
 from envs.documents import write_atomic
 from homerl.bench.score import mean_interval
-from homerl.blueprints.blueprint import Blueprint
 from homerl.flow.config import SynthesisConfig
 from homerl.flow.make import Maker
 from homerl.flow.mcts import Budget, SearchConfig, TreeStats, forest
 from homerl.trajectory import Trajectory, to_row, write_rows
+from homerl.worlds import AnyBlueprint
 
 CELLS = ((1, 1), (3, 1), (1, 3), (3, 3))  # (k_user, k_agent), in the paper's order
 MOST = 10_000  # trees, of which a budget allows far fewer
@@ -90,13 +90,13 @@ async def _grid(config: SynthesisConfig, budget: Budget | None, progress: Callab
     return cells
 
 
-async def _played(maker: Maker, blueprint: Blueprint, budget: Budget | None) -> tuple[list[Trajectory], TreeStats]:
+async def _played(maker: Maker, blueprint: AnyBlueprint, budget: Budget | None) -> tuple[list[Trajectory], TreeStats]:
     """One blueprint in one cell."""
     config = maker.config
     if budget is None:
-        return await forest(blueprint, maker.casts(blueprint.seed, 1), config.search, config.limits)
+        return await forest(blueprint, maker.casts(blueprint, 1), config.search, config.limits)
     endless = config.search.model_copy(update={"rollouts": MOST})
-    return await forest(blueprint, maker.casts(blueprint.seed, MOST), endless, config.limits, budget)
+    return await forest(blueprint, maker.casts(blueprint, MOST), endless, config.limits, budget)
 
 
 def with_factors(config: SynthesisConfig, k_user: int, k_agent: int) -> SynthesisConfig:

@@ -14,10 +14,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from envs.world import WorldError
-from homerl.agents.expert import Expert
 from homerl.agents.llm import LLMAgent
-from homerl.blueprints.author import make_blueprint
-from homerl.blueprints.blueprint import Blueprint
 from homerl.blueprints.llm_author import NoBlueprint, author_blueprint
 from homerl.endpoint import Endpoint, endpoint_of
 from homerl.flow.config import SynthesisConfig
@@ -29,6 +26,7 @@ from homerl.structured import Asker
 from homerl.trajectory import Outcome, Trajectory, to_row
 from homerl.users.llm import Line
 from homerl.users.make import Users
+from homerl.worlds import AnyBlueprint, expert_for, make_blueprint
 
 SPARES = 2  # users who speak where others left their role
 TAKE = 1_000_003  # between the seeds of one dialogue's players and the next one's
@@ -87,7 +85,7 @@ class Maker:
         line = self._line(index, outcome_of(stats)) | stats.row() | record
         return Made([to_row(t) | {"difficulty": line["difficulty"]} for t in kept], line, dropped)
 
-    async def blueprint(self, index: int, dropped: Counter[str]) -> tuple[Blueprint, dict[str, Any]]:
+    async def blueprint(self, index: int, dropped: Counter[str]) -> tuple[AnyBlueprint, dict[str, Any]]:
         """A blueprint, and what its author is to be remembered for."""
         config, recipe, seed = self.config, self.config.recipe_of(index), self.config.first_seed + index
         if config.author:
@@ -97,29 +95,27 @@ class Maker:
         made = make_blueprint(recipe, config.split, seed, dropped)
         return (await reworded(made, config.paraphrase, dropped) if config.paraphrase else made), {}
 
-    async def _play(self, blueprint: Blueprint) -> tuple[list[Trajectory], TreeStats]:
+    async def _play(self, blueprint: AnyBlueprint) -> tuple[list[Trajectory], TreeStats]:
         config = self.config
         if config.strategy == "m1":
             asker = Asker(self.endpoints["agent"], config.agent)
-            return await role_play(blueprint, self._agent(blueprint.seed), asker, config.limits)
+            return await role_play(blueprint, self._agent(blueprint, blueprint.seed), asker, config.limits)
         if config.strategy == "m2":
             line = config.search.model_copy(update={"k_agent": 1, "k_user": 1})
-            return await forest(blueprint, self.casts(blueprint.seed, line.rollouts), line, config.limits)
-        return await forest(blueprint, self.casts(blueprint.seed, 1), config.search, config.limits)
+            return await forest(blueprint, self.casts(blueprint, line.rollouts), line, config.limits)
+        return await forest(blueprint, self.casts(blueprint, 1), config.search, config.limits)
 
-    def casts(self, seed: int, count: int) -> Iterator[Players]:
-        """The players of one tree after the other."""
-        return (self.cast(seed, take) for take in range(count))
+    def casts(self, blueprint: AnyBlueprint, count: int) -> Iterator[Players]:
+        """The players of one tree after the other: others in each."""
+        return (self._cast(blueprint, take) for take in range(count))
 
-    def cast(self, seed: int, take: int = 0) -> Players:
-        """Who plays: others in each take."""
-        users = [self.users(seed + take + i) for i in range(self.config.search.k_user + SPARES)]
-        return Players(self._agent(seed + take * TAKE), users)
+    def _cast(self, blueprint: AnyBlueprint, take: int) -> Players:
+        users = [self.users(blueprint.seed + take + i) for i in range(self.config.search.k_user + SPARES)]
+        return Players(self._agent(blueprint, blueprint.seed + take * TAKE), users)
 
-    def _agent(self, seed: int) -> Agent:
+    def _agent(self, blueprint: AnyBlueprint, seed: int) -> Agent:
         if (said := self.config.agent) is None:
-            expert = self.config.expert
-            return Expert(seed, expert.mistakes, expert.styles, expert.minimal)
+            return expert_for(blueprint, self.config.expert, seed)
         return LLMAgent(self.endpoints["agent"], said.temperature, said.max_tokens, seed, extra_body=said.extra)
 
     def _line(self, index: int, outcome: str) -> dict[str, Any]:

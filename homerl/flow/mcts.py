@@ -13,11 +13,11 @@ from itertools import takewhile
 from typing import Literal, NamedTuple
 
 from envs.homeenv.types import Model
-from homerl.blueprints.blueprint import Blueprint
 from homerl.episode import Episode, EpisodeLimits
 from homerl.flow.tree import Node, Role, backpropagate, close, tokens_of, valid, walk
 from homerl.play import Agent, User, UserError, Utterance
 from homerl.trajectory import Outcome, Trajectory
+from homerl.worlds import AnyBlueprint
 
 
 class SearchConfig(Model):
@@ -76,7 +76,7 @@ class Players:
 
 
 async def search(
-    blueprint: Blueprint,
+    blueprint: AnyBlueprint,
     agent: Agent,
     users: Sequence[User],
     config: SearchConfig = SearchConfig(),
@@ -87,7 +87,7 @@ async def search(
 
 
 async def forest(
-    blueprint: Blueprint,
+    blueprint: AnyBlueprint,
     casts: Iterable[Players],
     config: SearchConfig = SearchConfig(),
     limits: EpisodeLimits = EpisodeLimits(),

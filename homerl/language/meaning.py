@@ -6,6 +6,7 @@ A `Meaning` says itself through a `Speaker`, which knows the language. The parts
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, Protocol
@@ -97,6 +98,12 @@ class Command:
 
     def words(self, speaker: Speaker) -> str:
         return speaker.request(self.acts)
+
+
+def spoken_step(low: float, high: float) -> int:
+    """The step between the numbers that people say of a range: fine in narrow ones, round in wide ones."""
+    span = high - low
+    return 1 if span <= 20 else 5 if span <= 120 else 10 ** math.floor(math.log10(span / 10))
 
 
 def named(devices: Sequence[Device]) -> list[Target]:

@@ -13,9 +13,11 @@ from typing import Any
 from envs.homeenv.home import Device
 from envs.homeenv.types import ValueType
 from homerl.language.grammar import tight
+from homerl.language.meaning import spoken_step
 from homerl.language.speaker import Piece, Speaker
 
-TAKEN_BACK, STUTTERED, PAUSED, GARBLED, OPENED, CLOSED = 0.3, 0.35, 0.3, 0.5, 0.6, 0.3  # how often each is heard
+USUAL = {"opened": 6, "garbled": 5, "taken back": 4, "stuttered": 3, "paused": 3, "closed": 2}  # how often, in proportion
+HOW_MANY = (5, 4, 1)  # sentences with one artefact, two, three, in proportion
 WORD = re.compile(r"[\u4e00-\u9fff]|[^\s\u4e00-\u9fff]+")
 CHINESE = re.compile(r"[\u4e00-\u9fff]")
 MARKS = re.compile(r"(?<!\d)[.,;:!?]|[.,;:!?](?!\d)|[，。！？；：、]")
@@ -23,18 +25,27 @@ MARKS = re.compile(r"(?<!\d)[.,;:!?]|[.,;:!?](?!\d)|[，。！？；：、]")
 
 def disturb(text: str, speaker: Speaker) -> str:
     """The sentence as it was spoken and recognised."""
-    rng = speaker.rng
     text = tight(MARKS.sub(" ", text))
     named = _named(text, speaker)
-    for chance, change in ((GARBLED, garbled), (STUTTERED, stuttered), (PAUSED, paused)):
-        if rng.random() < chance:
+    chosen = _chosen(speaker.rng)
+    for artefact, change in (("garbled", garbled), ("stuttered", stuttered), ("paused", paused)):
+        if artefact in chosen:
             changed = change(text, speaker)
             text = changed if _named(changed, speaker) <= named else text
-    if rng.random() < TAKEN_BACK:
+    if "taken back" in chosen:
         text = corrected(text, speaker)
-    if rng.random() < OPENED:
+    if "opened" in chosen:
         text = speaker.say("noise.open", text=text)
-    return speaker.say("noise.close", text=text) if rng.random() < CLOSED else text
+    return speaker.say("noise.close", text=text) if "closed" in chosen else text
+
+
+def _chosen(rng: random.Random) -> set[str]:
+    """Which artefacts a sentence has: one, two, seldom three."""
+    (count,) = rng.choices(range(1, 1 + len(HOW_MANY)), HOW_MANY)
+    chosen: set[str] = set()
+    while len(chosen) < count:
+        chosen |= set(rng.choices(list(USUAL), list(USUAL.values())))
+    return chosen
 
 
 def corrected(text: str, speaker: Speaker) -> str:
@@ -135,6 +146,6 @@ def _other_value(value: Any, type: ValueType | None, rng: random.Random) -> Any:
     if not isinstance(value, (int, float)):
         return None
     low, high = type.range or (0, 100)
-    step = 5 if high - low > 30 else 1
+    step = spoken_step(low, high)
     near = [value + by * step for by in (-2, -1, 1, 2) if low <= value + by * step <= high]
     return rng.choice(near) if near else None

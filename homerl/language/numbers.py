@@ -143,16 +143,18 @@ def _value(found: re.Match[str]) -> float:
 def _spelt(text: str) -> float:
     """ "minus twenty-one point five"."""
     whole, _, fraction = text.replace("-", " ").partition(" point ")
-    value = 0.0
+    value, group = 0.0, 0.0  # `group` is what stands after "thousand", or is to be multiplied by it
     for word in whole.replace(" and a half", " half").split():
         match word:
-            case "hundred" | "thousand":
-                value = max(value, 1) * (100 if word == "hundred" else 1000)
+            case "hundred":
+                group = max(group, 1) * 100
+            case "thousand":
+                value, group = max(group, 1) * 1000, 0.0
             case "half":
-                value += 0.5
+                group += 0.5
             case _:
-                value += VALUES.get(word, 0)
-    value += float("0." + "".join(str(VALUES[word]) for word in fraction.split())) if fraction else 0
+                group += VALUES.get(word, 0)
+    value += group + (float("0." + "".join(str(VALUES[word]) for word in fraction.split())) if fraction else 0)
     return -value if text.startswith(("minus", "negative")) else value
 
 

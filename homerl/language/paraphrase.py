@@ -141,13 +141,23 @@ class Paraphraser:
 async def reworded(blueprint: Blueprint, settings: ParaphraseSettings, dropped: Counter[str]) -> Blueprint:
     """The blueprint with paraphrases; what was not used is counted as `paraphrase: reason`."""
     patience = Patience(settings.timeout, settings.deadline)
-    paraphraser = Paraphraser(Endpoint(settings.url, settings.model, patience), settings.temperature, settings.max_tokens)
+    kind = paraphraser_of(blueprint)
+    paraphraser = kind(Endpoint(settings.url, settings.model, patience), settings.temperature, settings.max_tokens)
     try:
         found = await paraphraser.reword(blueprint)
     finally:
         await paraphraser.endpoint.close()
     dropped.update({f"paraphrase: {reason}": count for reason, count in paraphraser.dropped.items()})
     return found
+
+
+def paraphraser_of(blueprint: Any) -> type[Paraphraser]:
+    """Each world checks by what it knows."""
+    if getattr(blueprint, "world", None) != "simuhome":
+        return Paraphraser
+    from homerl.worlds.simuhome.paraphrase import SimuHomeParaphraser
+
+    return SimuHomeParaphraser
 
 
 def check_words(query: str, paraphrase: str, intent: Intent, blueprint: Blueprint, home: Home) -> None:

@@ -64,3 +64,17 @@ IT_IS = re.compile(
 )
 ONLY = either("only|just|but", "只|仅")
 STATUS = either("on|off|open|closed|locked|unlocked|playing|paused|stopped|running|idle", "开|关|锁|亮|灭")
+# what asks for something, with or without a question mark; and what only offers more
+ASKS = re.compile(
+    r"[?？]\W*$"
+    r"|\b(?:please|kindly)\b.{0,12}\b(?:tell me|let me know|specify|clarify|confirm|choose|pick|say)\b"
+    r"|\b(?:tell me|let me know|need to know|specify|clarify|not sure|unsure) (?:if|which|what|where|when|how|whether)\b"
+    r"|请(?:问|告诉|说明|确认|选择|指定|指明)|(?:告诉我|需要知道|想知道|不确定).{0,8}(?:哪|什么|多少|几|何时|怎么)"
+)
+OFFERS = either(
+    r"(?:any|some)thing (?:else|more)|let me know if|(?:what|how) else can i|how (?:can|may) i (?:help|assist)(?: you)?"
+    r"|what can i do for you|need (?:any |more |further )*(?:help|assistance)|(?:can|may) i help you(?: with anything)?"
+    r"|(?:is|was) that (?:ok|okay|all right|alright|fine)",
+    "还(?:有|需要|要)(?:什么|别的|其他)|有什么(?:可以|需要|能)|需要(?:什么|其他)?帮|可以吗[?？]|这样(?:行|可以|好)吗",
+)
+SENTENCE_END = re.compile(r"(?<=[!?！？。\n])|(?<=\.)\s")

@@ -98,8 +98,9 @@ class Speaker:
         act, slots = acts[0], self._slots(acts[0], said)
         for other in acts[1:]:
             slots["target"] = self.say("and", first=slots["target"], second=self.target(other.target))
-        if any(is_heavy(a.target) for a in acts) and (heavy := f"act.{act.service}.heavy") in self.grammar:
-            return self.say(heavy, **slots)  # frames where long noun phrases stand well
+        heavy = any(is_heavy(a.target) for a in acts)
+        if heavy and (known := f"act.{act.service}.heavy") in self.grammar:
+            return self.say(known, **slots)  # frames where long noun phrases stand well
         targets = [a.target for a in acts if a.target.devices]
         kinds = {target.kind or _kind(target.devices[0], target.part) for target in targets}
         special = [f"act.{act.service}.{kind}" for kind in sorted(kinds)] if len(kinds) == 1 else []
@@ -107,7 +108,8 @@ class Speaker:
         known = [key for key in special if key in self.grammar]
         if known and self.chance(SPECIFIC):
             return self.say(self.rng.choice(known), **slots)
-        return self.say(self.first(f"act.{act.service}", _fallback(act)), **slots)
+        usual = _fallback(act)
+        return self.say(self.first(f"act.{act.service}", *([f"{usual}.heavy"] if heavy else []), usual), **slots)
 
     def _slots(self, act: Act, said: str | None = None) -> dict[str, str]:
         device = act.target.devices[0] if act.target.devices and act.target.kind is None else None

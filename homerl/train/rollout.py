@@ -13,12 +13,11 @@ from functools import lru_cache
 from typing import Any
 
 from homerl.agents.policy import Engine, PolicyAgent, TokenLedger
-from homerl.blueprints.author import BlueprintRecipe, make_blueprint
-from homerl.blueprints.blueprint import Blueprint
 from homerl.episode import Episode, EpisodeLimits
 from homerl.play import User, play
 from homerl.trajectory import Trajectory
 from homerl.users.make import Users
+from homerl.worlds import AnyBlueprint, AnyBlueprintRecipe, make_blueprint
 from rewards.composite import RewardWeights, step_rewards
 
 RETRIES = 2
@@ -49,7 +48,7 @@ class Player:
     weights: RewardWeights
     max_tokens: int
 
-    def play(self, blueprints: Sequence[Blueprint], seeds: Sequence[int]) -> list[Rollout]:
+    def play(self, blueprints: Sequence[AnyBlueprint], seeds: Sequence[int]) -> list[Rollout]:
         """Play every blueprint once, all at the same time, each at its own pace."""
 
         async def all_of_them() -> list[Rollout]:
@@ -61,7 +60,7 @@ class Player:
         """What this process's users have asked of their endpoint so far, and how they erred."""
         return self.make_user.metrics() if isinstance(self.make_user, Users) else {}
 
-    async def _one(self, blueprint: Blueprint, seed: int) -> Rollout:
+    async def _one(self, blueprint: AnyBlueprint, seed: int) -> Rollout:
         for attempt in range(RETRIES + 1):
             agent = PolicyAgent(self.engine, self.tokenizer, self.max_tokens)
             user = self.make_user(seed + attempt)
@@ -78,6 +77,6 @@ def rewarded(trajectory: Trajectory, weights: RewardWeights) -> Trajectory:
     return replace(trajectory, rewards=rewards, weights=vars(weights))
 
 
-def blueprint_of(recipe: BlueprintRecipe) -> Callable[[int], Blueprint]:
+def blueprint_of(recipe: AnyBlueprintRecipe) -> Callable[[int], AnyBlueprint]:
     """seed -> its training blueprint, remembered, since a group's members share one."""
     return lru_cache(maxsize=1024)(lambda seed: make_blueprint(recipe, "train", seed))

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from homerl.bench.errors import DIMENSIONS
+from homerl.bench.report import says_judge
 from homerl.trajectory import from_row, read_rows
 from homerl.view import charts
 from homerl.view.dialogue import Dialogue, dialogue
@@ -48,6 +49,7 @@ def render(report: BenchReport) -> str:
         score=report.score,
         bar=charts.interval_bar,
         errors=list(errors(report)),
+        judge=says_judge(report.score),
         categories=categories,
         printed=sorted(rows, key=lambda row: -row["overall"]),
         entries=shown,

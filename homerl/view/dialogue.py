@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from homerl.trajectory import Message, Step, Trajectory
+from homerl.worlds import is_simuhome
 
 
 @dataclass(frozen=True)
@@ -57,7 +58,7 @@ def dialogue(trajectory: Trajectory) -> Dialogue:
         success=trajectory.success,
         progress=trajectory.progress,
         strayed=not trajectory.clean,
-        goals=tuple(goal for intent in blueprint["intents"] for goal in goal_texts(intent)),
+        goals=tuple(texts_of(blueprint)),
         past=tuple((said["role"], said["content"]) for said in blueprint.get("history", ())),
         prompt=trajectory.messages[0]["content"] if trajectory.messages[0]["role"] == "system" else "",
         turns=turns,
@@ -79,11 +80,21 @@ def _shown(step: Step, rewards: Mapping[str, float]) -> ShownStep:
     )
 
 
+def texts_of(blueprint: Mapping[str, Any]) -> Iterator[str]:
+    """A blueprint's goals in the order of Φ."""
+    if is_simuhome(blueprint):
+        from homerl.worlds.simuhome.situation import goals_in_words
+
+        yield from goals_in_words(blueprint["task"])
+    for intent in blueprint["intents"]:
+        yield from goal_texts(intent)
+
+
 def goal_texts(intent: Mapping[str, Any]) -> Iterator[str]:
     """An intent's goals in the order of Φ (`homerl.blueprints.goals`)."""
     if intent.get("clarify"):
         yield "asks before it acts"
-    yield from intent["conditions"]
+    yield from intent.get("conditions", ())
     if rule := intent.get("automation"):
         after = f"after {rule['delay_seconds']} s" if rule["delay_seconds"] else ""
         held = f"held {rule['hold_seconds']} s" if rule["hold_seconds"] else ""

@@ -196,7 +196,7 @@ def test_mutated_conditions(text):
     [
         "device('1001').state == f\"\"\"{'''\n'''}\"\"\"", "-" * 5000 + "1", "(" * 500, "1" * 5000, "1 if " * 300,
         "device('1001').state == (" + "1, " * 5000 + ")", "device('1001')" + ".x" * 3000, "not " * 3000 + "x",
-        "", " ", "#", "\0", "\ud800",
+        "", " ", "#", "\0", "\ud800", "f\"\"\"{'''\x01'''}\"\"\".brightness",
     ],
 )  # fmt: skip
 def test_conditions_of_odd_shapes(text):

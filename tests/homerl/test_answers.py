@@ -7,7 +7,7 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from homerl.blueprints.answers import answers, judge
+from homerl.blueprints.answers import answers, decide
 from homerl.blueprints.blueprint import Answer
 
 CORPUS = yaml.safe_load((Path(__file__).parent / "answers.yaml").read_text(encoding="utf-8"))
@@ -27,7 +27,7 @@ def test_the_corpus_is_large_and_in_both_languages():
 
 @pytest.mark.parametrize(("expected", "text", "verdict"), TRIPLES, ids=lambda part: str(part)[:40])
 def test_a_text_of_the_corpus(expected, text, verdict):
-    assert judge(expected, text) == verdict
+    assert decide(expected, text) == verdict
     assert answers(expected, text) == (verdict == "right")
 
 
@@ -52,4 +52,4 @@ def test_a_number_is_read_in_every_frame_and_no_other_for_it(value, frame):
 @given(st.text(max_size=60))
 def test_any_text_is_judged(text):
     for expected, _, _ in TRIPLES[::20]:
-        assert judge(expected, text) in VERDICTS
+        assert decide(expected, text) in VERDICTS

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import time
 from collections import Counter
 from functools import cache
 from pathlib import Path
@@ -14,6 +15,8 @@ from homerl.agents.expert import Expert
 from homerl.agents.llm import as_sent
 from homerl.bench.command import BenchRun, Instances, run
 from homerl.bench.instance import Instance
+from homerl.bench.log import figures, log_to_wandb
+from homerl.bench.report import BenchReport, write_report
 from homerl.bench.rescore import rescore
 from homerl.bench.score import pass_hat
 from homerl.bench.suites import SEED, SUITES, build, make_instance, places, read_suite, split, write_suite
@@ -181,3 +184,16 @@ def test_a_build_says_how_far_it_is(monkeypatch):
     instances = build(made, 7, progress=lambda done, total: seen.append((done, total)))
     next(instances), next(instances)
     assert seen == [(1, 1100)]
+
+
+def test_a_run_is_logged_to_wandb(suite_file, tmp_path, monkeypatch):
+    monkeypatch.setenv("WANDB_MODE", "offline")
+    run(BenchRun(str(suite_file), "expert", tmp_path, limit=4))
+    write_report(tmp_path)
+    assert "offline-run" in log_to_wandb(tmp_path, "homes")
+    (stored,) = tmp_path.glob("wandb/offline-run-*/run-*.wandb")
+    end = time.monotonic() + 30
+    while b"bench/category" not in stored.read_bytes():  # wandb's own process writes it
+        assert time.monotonic() < end
+        time.sleep(0.1)
+    assert figures(BenchReport.read(tmp_path))["bench/success"] == 1.0

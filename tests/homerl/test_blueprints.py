@@ -16,7 +16,7 @@ from envs.homemaker.make import HomeRecipe
 from homerl.blueprints.author import BlueprintRecipe, make_blueprint
 from homerl.blueprints.blueprint import Blueprint, Call
 from homerl.blueprints.filters import FILTERS, first_failure
-from homerl.blueprints.profile import NAMES, sample_profile
+from homerl.blueprints.profile import people, sample_profile
 from homerl.language.speaker import split_of
 
 ROOT = Path(__file__).parents[2]
@@ -198,7 +198,7 @@ def test_members_of_a_list_are_each_within_bounds():
 def test_what_is_dropped_is_counted():
     dropped = Counter()
     narrow = BlueprintRecipe(temperature=0, families={"atomic/clear": 1})  # one way to say a thing, often the other split's
-    for seed in range(30):
+    for seed in range(5):
         make_blueprint(narrow, "heldout", seed, dropped)
     assert dropped["author: no sentence of this split"] > 0
     assert all(key.split(": ")[0] in ("author", *FILTERS) for key in dropped)
@@ -212,16 +212,19 @@ def test_a_recipe_that_cannot_be_met_says_so():
             make_blueprint(recipe, "train", 0)
 
 
-def test_profiles_agree_with_themselves():
-    rng = random.Random(0)
-    for split in NAMES:
+@pytest.mark.parametrize("language", ["en", "zh"])
+def test_profiles_agree_with_themselves(language):
+    rng, words = random.Random(0), people(language)
+    for split in ("train", "heldout"):
         for _ in range(100):
-            profile = sample_profile(rng, split)
-            assert profile.name.split()[0] in NAMES[split] and 18 <= profile.age <= 90
-            assert profile.health != "arthritis" or profile.age >= 60
-            assert profile.health != "poor eyesight" or profile.preferences["lighting"] == "bright"
-            assert profile.health != "light sleeper" or profile.preferences["noise"] == "quiet"
-    assert not set(NAMES["train"]) & set(NAMES["heldout"])
+            profile = sample_profile(rng, split, language)
+            assert any(given in profile.name for given in words.given[split]) and 18 <= profile.age <= 90
+            assert profile.health != words.health["arthritis"] or profile.age >= 60
+            assert (
+                profile.health != words.health["poor_eyesight"] or profile.preferences["lighting"] == words.likes["bright"]
+            )
+            assert profile.health != words.health["light_sleeper"] or profile.preferences["noise"] == words.likes["quiet"]
+    assert not set(words.given["train"]) & set(words.given["heldout"])
 
 
 def test_a_recipe_says_how_many_devices_an_intent_names():

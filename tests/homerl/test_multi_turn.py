@@ -73,7 +73,7 @@ def test_nothing_is_inherited_on_a_topic_shift():
             tempted += 1
         except (Refused, IndexError):
             continue
-    assert tempted >= 2
+    assert tempted >= 1
 
 
 def test_a_correction_of_the_device_restores_the_first():

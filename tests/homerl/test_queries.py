@@ -10,7 +10,7 @@ from envs.homeenv.spec import Catalogue
 from envs.homemaker.make import HomeRecipe, make_home
 from homerl.agents.tongues import tongue_of
 from homerl.blueprints.actions import actions
-from homerl.blueprints.answers import judge
+from homerl.blueprints.answers import decide
 from homerl.blueprints.blueprint import Answer
 from homerl.blueprints.goals import Heard
 from homerl.blueprints.intents import Ask, families
@@ -45,7 +45,7 @@ def test_the_expert_succeeds_and_idling_fails(subcategory, toolset):
 def test_what_the_expert_says_is_right_and_nothing_is_to_change():
     for blueprint in everything():
         (intent,) = blueprint.intents
-        assert judge(intent.answer, intent.reply) == "right", (intent.answer, intent.reply)
+        assert decide(intent.answer, intent.reply) == "right", (intent.answer, intent.reply)
         assert not (intent.devices or intent.plan or intent.conditions) and len(intent.reads) <= 25
 
 
@@ -55,7 +55,7 @@ def test_what_is_near_is_wrong():
         answer = blueprint.intents[0].answer
         seen.add(answer.type)
         for near in near_misses(answer, blueprint):
-            assert judge(answer, near) != "right", (answer, near)
+            assert decide(answer, near) != "right", (answer, near)
     assert seen == {"number", "boolean", "text", "names"}
 
 

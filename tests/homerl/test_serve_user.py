@@ -163,6 +163,7 @@ def command(tmp_path: Path, port: int) -> subprocess.Popen:
     return subprocess.Popen(
         [sys.executable, "-m", "homerl.cli", "serve-user", str(path)],
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # which tests run in the background would lack
     )  # fmt: skip
 
 

@@ -52,6 +52,7 @@ OBSCURE = (
     "auto_lock_delay",
     "exit_volume",
 )  # attributes that nobody tells devices by
+FLICKER = ("light", "speed")  # that of an effect: nobody calls a light slow
 RANKED = ("brightness", "position", "volume", "volume_level", "speed", "target_temperature", "target_humidity",
           "screen_brightness", "color_temperature")  # fmt: skip
 
@@ -100,7 +101,8 @@ def attributes(home: Home, devices: Sequence[Device], kind: str) -> dict[str, li
     for device in devices:
         for prefix in parts_of(device, kind):
             for path, (_, attribute) in device.spec.attribute_index.items():
-                if path.startswith(prefix) and "." not in path.removeprefix(prefix):
+                own = path.startswith(prefix) and "." not in path.removeprefix(prefix)
+                if own and (kind, attribute.name) != FLICKER:
                     found.setdefault(attribute.name, []).append(attribute)
     return found
 

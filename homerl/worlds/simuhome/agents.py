@@ -1,0 +1,206 @@
+"""The scripted agents of SimuHome: the expert, an oracle that holds the plan, and those that a suite must not be gamed by.
+
+Invariants: candidates are a pure function of seed and dialogue; with `mistakes` 0 the expert succeeds without a refusal,
+and reads what one must know before it acts or answers; the others look at no goal.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import random
+from collections.abc import Callable, Mapping, Sequence
+from itertools import groupby
+from typing import Any
+
+from envs.simuhome import evaluate, tools
+from envs.simuhome.air import WATCHED
+from envs.simuhome.episodes import Episode as File
+from envs.simuhome.episodes import Goal
+from envs.simuhome.home import Home
+from envs.simuhome.reference import Action, levers, reference
+from homerl.chat import tool_call
+from homerl.episode import Episode, Reply
+from homerl.trajectory import Message
+
+READS = ("get_room_devices", "get_room_states", "get_attribute", "get_current_time")
+
+
+def plan(file: File, home: Home, reply: str) -> tuple[list[Action], list[Action], list[Action]]:
+    """What a flawless agent does: it looks, acts, and answers."""
+    seen = [{"name": action.tool, **action.params} for action in file.eval.required_actions]
+    acts: list[Action] = []
+    if file.meta.query_type == "qt2" and file.ruled:
+        acts = [act for goal in file.eval.goals for act in least(goal, home)]
+    elif file.ruled:
+        acts = [act for act in reference(file, home) if act["name"] != "finish" and act not in seen]
+    else:
+        seen += [look for look in looks(file, home) if look not in seen]
+    return seen, acts, [{"name": "finish", "answer": reply}]
+
+
+def least(goal: Goal, home: Home) -> list[Action]:
+    """The fewest calls to one device that move a room variable, or else all that help there."""
+    acts = levers(home, goal.room_id, goal.room_state, goal.direction)
+    alone = [list(group) for _, group in groupby(acts, key=lambda act: act["device_id"])]
+    untouched = evaluate.final_state(home)
+    for group in sorted(alone, key=len):
+        twin = home.fork()
+        for act in group:
+            tools.call(twin, act["name"], {key: value for key, value in act.items() if key != "name"})
+        if evaluate.moved(goal, evaluate.final_state(twin), untouched):
+            return group
+    return acts
+
+
+def looks(file: File, home: Home) -> list[Action]:
+    """What one must read to answer."""
+    found: list[Action] = []
+    for goal in file.eval.goals:
+        if goal.device_id in home.plan.devices and (goal.model_extra or {}).get("attribute"):
+            found.append(_read(goal.device_id, *goal.model_extra["attribute"].split(".")))
+        if file.temporal_conflict is not None:
+            found.append({"name": "get_current_time"})
+            if goal.anchor:
+                found.append(_read(goal.anchor["device_id"], "1", "OperationalState", "CountdownTime"))
+        elif goal.direction:
+            movers = (d for d in home.plan.by_room.get(goal.room_id, ()) if d.type.name in WATCHED[goal.room_state])
+            found += [{"name": "get_all_attributes", "device_id": device.id} for device in movers]
+    return [act for index, act in enumerate(found) if act not in found[:index]]
+
+
+def _read(device_id: str, endpoint: str, cluster: str, attribute: str) -> Action:
+    place = {"device_id": device_id, "endpoint_id": int(endpoint), "cluster_id": cluster}
+    return {"name": "get_attribute", **place, "attribute_id": attribute}
+
+
+def calls(*acts: Action) -> Message:
+    """A message that makes calls."""
+    made = [
+        tool_call(act["name"], {key: value for key, value in act.items() if key != "name"}, f"call_{i}")
+        for i, act in enumerate(acts)
+    ]
+    return {"role": "assistant", "content": "", "tool_calls": made}
+
+
+def acts_of(messages: Sequence[Message]) -> list[Action]:
+    """The calls that a dialogue holds."""
+    found = []
+    for call in (call for message in messages for call in message.get("tool_calls") or ()):
+        try:
+            found.append({"name": call["function"]["name"], **json.loads(call["function"]["arguments"])})
+        except (ValueError, TypeError):
+            continue
+    return found
+
+
+class Expert:
+    """Looks, acts and answers, each in one message (`snippet`) or a call a message (`stepwise`); `mistakes` is the chance
+    that a candidate is wrong."""
+
+    name = "expert"
+
+    def __init__(self, seed: int = 0, mistakes: float = 0.0, styles: Mapping[str, float] = {"stepwise": 1.0}) -> None:
+        self.seed, self.mistakes, self.styles = seed, mistakes, styles
+        self._known: tuple[Any, ...] = ()
+
+    async def propose(self, episode: Episode, n: int = 1) -> Sequence[Reply]:
+        rng = random.Random(self._fingerprint(episode))
+        found: dict[str, Message] = {}
+        for _ in range(4 * n):
+            message = self._candidate(episode, rng)
+            found.setdefault(json.dumps(message, sort_keys=True), message)
+            if len(found) == n:
+                break
+        return [Reply(message, _broken(message)) for message in found.values()]
+
+    def _fingerprint(self, episode: Episode) -> str:
+        text = json.dumps([self.seed, episode.blueprint.id, episode.messages])
+        return hashlib.blake2b(text.encode(), digest_size=12).hexdigest()
+
+    def _candidate(self, episode: Episode, rng: random.Random) -> Message:
+        situation = episode.situation
+        parts, made = self._plan(situation), acts_of(episode.messages)
+        rest = next((left for part in parts if (left := [act for act in part if act not in made])), parts[-1])
+        if rng.random() < self.mistakes:
+            return rng.choice(MISTAKES)(rest, situation.home, rng)
+        style = rng.choices(list(self.styles), list(self.styles.values()))[0]
+        return calls(*(rest if style == "snippet" else rest[:1]))
+
+    def _plan(self, situation: Any) -> tuple[list[Action], ...]:
+        if not self._known or self._known[0] is not situation.file:
+            reply = situation.blueprint.intents[0].reply
+            self._known = situation.file, plan(situation.file, situation.start, reply)
+        return self._known[1]
+
+
+def _broken(message: Message) -> str | None:
+    return None if message.get("tool_calls") or not message["content"].startswith("{") else "the tool call is not the JSON asked for"
+
+
+def _other_device(rest: list[Action], home: Home, rng: random.Random) -> Message:
+    act = rest[0]
+    others = [name for name in home.plan.devices if name != act.get("device_id")]
+    return calls({**act, "device_id": rng.choice(others)}) if "device_id" in act else _too_soon(rest, home, rng)
+
+
+def _other_value(rest: list[Action], home: Home, rng: random.Random) -> Message:
+    act = rest[0]
+    if isinstance(act.get("value"), int):
+        return calls({**act, "value": act["value"] + rng.choice((-10, 10, 500))})
+    numbers = {key: value + rng.choice((-5, 5, 500)) for key, value in act.get("args", {}).items() if type(value) is int}
+    return calls({**act, "args": {**act["args"], **numbers}}) if numbers else _other_device(rest, home, rng)
+
+
+def _left_out(rest: list[Action], home: Home, rng: random.Random) -> Message:
+    return calls(rest[1] if len(rest) > 1 else rest[0])
+
+
+def _too_soon(rest: list[Action], home: Home, rng: random.Random) -> Message:
+    return calls({"name": "finish", "answer": "Done."})
+
+
+def _unparsable(rest: list[Action], home: Home, rng: random.Random) -> Message:
+    return {"role": "assistant", "content": json.dumps(rest[0], ensure_ascii=False)[:-1]}
+
+
+MISTAKES: tuple[Callable[[list[Action], Home, random.Random], Message], ...] = (
+    _other_device, _other_value, _left_out, _too_soon, _unparsable,
+)  # fmt: skip
+
+
+class Scripted:
+    """Looks at what must be looked at, then finishes with the same words whatever was asked."""
+
+    def __init__(self, name: str, words: str, looks: bool = True) -> None:
+        self.name, self.words, self.looks = name, words, looks
+
+    async def propose(self, episode: Episode, n: int = 1) -> Sequence[Reply]:
+        done = acts_of(episode.messages)
+        wanted = [{"name": a.tool, **a.params} for a in episode.situation.file.eval.required_actions] if self.looks else []
+        rest: list[Any] = [act for act in wanted if act not in done]
+        return [Reply(calls(rest[0] if rest else {"name": "finish", "answer": self.words}))]
+
+
+class RefusesRightly(Scripted):
+    """Refuses everything, and names the reason that an infeasible episode has."""
+
+    def __init__(self) -> None:
+        super().__init__("refuses-rightly", "")
+
+    async def propose(self, episode: Episode, n: int = 1) -> Sequence[Reply]:
+        (intent,) = episode.blueprint.intents
+        self.words = intent.reply if intent.subcategory == "infeasible" else REFUSAL
+        return await super().propose(episode, n)
+
+
+REFUSAL = (
+    "Sorry, I cannot do that: there is no such device, everything is already at its limit, or the times that you named "
+    "conflict with one another. I changed nothing."
+)
+BASELINES: dict[str, Callable[[], Any]] = {
+    "expert": Expert,
+    "nothing": lambda: Scripted("nothing", "Done."),
+    "refuses": lambda: Scripted("refuses", REFUSAL),
+    "refuses-rightly": RefusesRightly,
+}

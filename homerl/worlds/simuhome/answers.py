@@ -1,0 +1,255 @@
+"""Rules for the episodes that judges decide: what the final answer must say, and what must not have been done.
+
+QT1: every value asked for is said, in the unit shown or in hundredths, with its room. Infeasible ones: the reason is
+named, and no other; nothing was changed or scheduled but what a feasible part of the request asks for.
+
+Invariants: pure; the values are the simulator's, never the agent's; a refusal that fits any episode fits none.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from envs.simuhome import load, passage
+from envs.simuhome.air import WATCHED
+from envs.simuhome.episodes import Episode, Goal
+from envs.simuhome.evaluate import value_at
+from envs.simuhome.home import Home
+from homerl.blueprints.answers import read
+from homerl.blueprints.blueprint import Answer
+from homerl.language.grammar import tight
+from homerl.language.signs import either
+from homerl.worlds.simuhome.speech import HUNDREDTHS, LANGUAGES, SCALE, Place, Speaker, label, lexicon, plain, plainly
+
+REASONS = {
+    "absent": either(
+        r"there (?:is|are|was|were)(?: no|n't| not)|(?:has|have|found|finds?|see) no|no such|(?:does|do|did)(?: not|n't) (?:exist|have)"
+        r"|(?:could|can|was|am)(?: ?not|n't)(?: able to)? find|(?:is|are)(?: not|n't) (?:in|installed|present|there|available|any)"
+        r"|missing|absent|lacks?|non-?existent|not found|nowhere",
+        "(?<!都)没有(?!安排|改|做|操作|变|更|执行)|不存在|找不到|没找到|未找到|缺少|未安装",
+    ),
+    "limit": either(
+        r"already|limits?|maximum|minimum|max(?:ed)?|at full|fully|(?:cannot|can't|can not) (?:be|go|get) (?:any )?\w+er"
+        r"|any (?:more|further)|anymore|no further|at capacity|as \w+ as (?:it|they) can",
+        "已经|已达|极限|最大|最小|最高|最低|上限|下限|全部关|都关",
+    ),
+    "conflict": either(
+        r"conflicts?|conflicting|contradict\w*|inconsisten\w*|mismatch\w*|disagree\w*|impossible|not possible|cannot both|can't both"
+        r"|(?:does|do)(?: not|n't) (?:match|agree|fit|add up|line up)|not the same (?:time|moment)|discrepanc\w*",
+        "冲突|矛盾|不一致|对不上|不符|不可能|不吻合|不匹配",
+    ),
+}  # fmt: skip
+CLAIMS = either(
+    r"(?:i(?:'ve| have)|it(?:'s| is| has been)) (?:now |successfully )?(?:turned|switched|set|started|scheduled|adjusted|increased|lowered)"
+    r"|(?:is|are) now (?:on|off|set|running|scheduled)",
+    "已(?:为您|经为您|帮您)|(?:打开|关闭|设置|安排)好了",
+)
+TIME = re.compile(r"(\d{1,2}) ?(?::|：|点|时|(?=[ap]\.?m))(?:(\d{2})(?::\d{2})?分?)? ?(?:([ap])\.?m\b)?", re.I)
+
+
+def goals_answered(episode: Episode, start: Home, final: Home, answer: str) -> tuple[bool, ...]:
+    """Of a judged episode's goals: which the answer meets, and the home too, where nothing may have changed."""
+    goals, text = episode.eval.goals, answer.strip()
+    if not text or (episode.meta.case == "infeasible" and (strays(episode, final) or CLAIMS.search(text.lower()))):
+        return (False,) * len(goals)
+    if episode.temporal_conflict is not None:
+        return (_disputes(episode, text),) * len(goals)
+    return tuple(_answered(episode, goal, start, final, text) for goal in goals)
+
+
+def _answered(episode: Episode, goal: Goal, start: Home, final: Home, text: str) -> bool:
+    if is_feasible(goal, final):
+        if episode.meta.query_type != "qt1":
+            return True  # of a request that as a whole cannot be met
+        return names_room(text, goal) and any(tells(goal, home, text) for home in (final, start))
+    if goal.device_type and not goal.room_state:
+        return gives("absent", text) and names_room(text, goal) and names_kind(text, goal.device_type)
+    return gives(reason_of(goal, final), text) and names_room(text, goal)
+
+
+def is_feasible(goal: Goal, home: Home) -> bool:
+    """Whether a goal of a judged episode can be met."""
+    if goal.room_state:
+        return (goal.model_extra or {}).get("feasibility", not goal.direction) and not goal.device_id
+    return goal.device_id in home.plan.devices
+
+
+def reason_of(goal: Goal, home: Home) -> str:
+    """Why a room variable cannot be moved: nothing there moves it, or all that does is at its limit."""
+    there = {device.type.name for device in home.plan.by_room.get(goal.room_id, ())}
+    return "limit" if there & set(WATCHED[goal.room_state]) and not goal.device_id else "absent"
+
+
+def gives(reason: str, text: str) -> bool:
+    """Whether a text gives this reason and none of the others."""
+    return {name for name, sign in REASONS.items() if sign.search(text.lower())} == {reason}
+
+
+# Names
+
+
+def ways(*keys: str) -> list[str]:
+    """All ways to say something, in every language."""
+    known = (lexicon(language) for language in LANGUAGES)
+    return [way for grammar in known for key in keys if key in grammar for way in grammar.plain_all(key)]
+
+
+def names_room(text: str, goal: Any) -> bool:
+    return _names(text, [goal.room_id, goal.room_id.replace("_", " "), *ways(f"room.{goal.room_id}")])
+
+
+def names_kind(text: str, kind: str) -> bool:
+    return _names(text, [kind, kind.replace("_", " "), *ways(f"kind.{kind}")])
+
+
+def _names(text: str, named: Iterable[str]) -> bool:
+    return any(way.lower() in text.lower() for way in named)
+
+
+# Values
+
+
+def tells(goal: Goal, home: Home, text: str) -> bool:
+    """Whether a text says a goal's value, and no other for it."""
+    return any(read(answer, part) == "right" for part in _parts(text, goal) for answer in expected(goal, home))
+
+
+def _parts(text: str, goal: Goal) -> Iterator[str]:
+    """The whole, and each sentence that names the room: several values may be told in several sentences. What a device
+    is called holds a number of its own, and what its attribute is called may hold a value (开关)."""
+    place, path = Place.of(goal), (goal.model_extra or {}).get("attribute", "").partition(".")[2]
+    for kind in ways(f"kind.{place.kind}"):
+        text = re.sub(rf"{re.escape(kind)} ?#?{place.number}(?!\d)", kind, text, flags=re.I)
+    for name in ways(f"attribute.{path}"):
+        text = text.replace(name, "")
+    sentences = re.split(r"(?<!\d)[.。;；!?？]|[.](?!\d)|,? and (?=the |in )|，另外|，(?=.{0,12}的)", text)
+    yield from (text, *(sentence for sentence in sentences if names_room(sentence, goal)))
+
+
+def expected(goal: Goal, home: Home) -> Iterator[Answer]:
+    """A goal's value in every form that it may be said in."""
+    if goal.room_state:
+        raw, scale = home.room_state(goal.room_id)[goal.room_state], SCALE[goal.room_state]
+        yield from _numbers(raw, scale, 0.5 if scale == 1 else 0.06)
+        return
+    flat = goal.model_extra["attribute"]
+    value, path = value_at(home, goal.device_id, flat), flat.partition(".")[2]
+    if isinstance(value, (int, float)) and not isinstance(value, bool):
+        yield from _numbers(value, 100 if path in HUNDREDTHS else 1, 0.005)
+    yield from _labels(flat, value)
+
+
+def _numbers(raw: float, scale: int, tolerance: float) -> Iterator[Answer]:
+    names = ("PM10", "pm2.5")
+    yield Answer(type="number", value=raw, tolerance=max(0.5 if scale > 1 else tolerance, tolerance), distractors=names)
+    if scale > 1:
+        yield Answer(type="number", value=raw / scale, tolerance=tolerance, distractors=names)
+
+
+def _labels(flat: str, value: Any) -> Iterator[Answer]:
+    """A value by its name: on, cooling, running; a text as it is."""
+    path = flat.partition(".")[2]
+    own = "null" if value is None else str(value).lower() if isinstance(value, bool) else f"{path}.{value}"
+    said = ways(f"value.{own}") + [text for text in (label(flat, value),) if text]
+    said += [str(value)] if isinstance(value, (str, bool)) else []
+    if not said:
+        return
+    others = [key for key in lexicon("en").keys(f"value.{path}.") if key != f"value.{own}"]
+    others = ["value.false" if value else "value.true"] if isinstance(value, bool) else others
+    wrong = tuple(way for way in ways(*others) if way not in said)
+    yield Answer(type="text", value=said[0], accepted=(tuple(said),), distractors=wrong)
+
+
+# Times
+
+
+def _disputes(episode: Episode, text: str) -> bool:
+    """The two times are said to disagree, and the true one is named: when it would be, or when the machine ends."""
+    conflict = episode.temporal_conflict or {}
+    true = conflict.get("expected_time") or conflict.get("anchor_end_time", "")
+    return gives("conflict", text) and any(_near(true, minutes) for minutes in times_in(text))
+
+
+def times_in(text: str) -> Iterator[int]:
+    """Clock times in minutes of the day; one without am or pm may be either."""
+    for hour, minute, half in TIME.findall(text):
+        at = 60 * (int(hour) % 24) + int(minute or 0)
+        if half:
+            yield 60 * (int(hour) % 12 + (12 if half.lower() == "p" else 0)) + int(minute or 0)
+        else:
+            yield from {at, (at + 720) % 1440} if int(hour) <= 12 else {at}
+
+
+def _near(time: str, minutes: int) -> bool:
+    hour, minute = (int(part) for part in time.split(":")[:2])
+    away = abs(60 * hour + minute - minutes)
+    return min(away, 1440 - away) <= 1
+
+
+# What was done
+
+
+def strays(episode: Episode, final: Home) -> set[str]:
+    """Devices that differ from the untouched home's, and workflows, that no feasible part of the request asks for."""
+    fresh = load.build(episode.initial_home_config, final.plan.strict)
+    passage.advance(fresh, final.tick)
+    rooms, devices = asked_for(episode, final)
+    moved = {
+        name
+        for name, device in {**fresh.plan.devices, **final.plan.devices}.items()
+        if device.room not in rooms and name not in devices and _state(fresh, name) != _state(final, name)
+    }
+    return moved | {flow.id for flow in final.workflows if episode.meta.case == "infeasible"}
+
+
+def asked_for(episode: Episode, home: Home) -> tuple[set[str], set[str]]:
+    """Rooms and devices that a request concerns, as far as it can be met."""
+    if episode.temporal_conflict is not None:
+        return set(), set()
+    met = [goal for goal in episode.eval.goals if episode.ruled or is_feasible(goal, home)]
+    rooms = {goal.room_id for goal in met if goal.direction}
+    devices = {goal.device_id for goal in met if goal.asserts} | {t.device_id for goal in met for t in goal.targets}
+    return rooms, devices
+
+
+def _state(home: Home, name: str) -> Any:
+    device = home.device(name)
+    return None if device is None else home.attributes(device)
+
+
+# What the expert says
+
+
+def reply_to(episode: Episode, home: Home, language: str) -> str:
+    """What a flawless agent answers."""
+    speaker = plainly(language)
+    if episode.ruled:
+        return speaker.say("reply.done")
+    if (conflict := episode.temporal_conflict) is not None:
+        return _conflict_reply(conflict, episode.eval.goals[0], speaker)
+    told = (g for g in episode.eval.goals if episode.meta.query_type == "qt1" or not is_feasible(g, home))
+    return tight(" ".join(_goal_reply(goal, home, speaker) for goal in told))
+
+
+def _goal_reply(goal: Goal, home: Home, speaker: Speaker) -> str:
+    place, room = Place.of(goal), speaker.room(goal.room_id)
+    if is_feasible(goal, home) and goal.room_state:
+        value = home.room_state(goal.room_id)[goal.room_state] / SCALE[goal.room_state]
+        return speaker.say(f"reply.{goal.room_state}", room=room, value=plain(value))
+    if is_feasible(goal, home):
+        flat = goal.model_extra["attribute"]
+        said = {"name": speaker.attribute(flat), "target": speaker.device(place)}
+        return speaker.say("reply.attribute", value=speaker.value(flat, value_at(home, goal.device_id, flat)), **said)
+    if not goal.room_state:
+        return speaker.say("reply.absent", kind=speaker.kind(place.kind), number=place.number, room=room)
+    key = "limit" if reason_of(goal, home) == "limit" else "unequipped"
+    return speaker.say(f"reply.{key}", room=room, name=speaker.say(f"name.{goal.room_state}"))
+
+
+def _conflict_reply(conflict: dict[str, Any], goal: Goal, speaker: Speaker) -> str:
+    if "expected_time" in conflict:
+        return speaker.say("reply.conflict", expected=conflict["expected_time"][:5], said=conflict["conflict_time"][:5])
+    return speaker.say("reply.ending", anchor=speaker.device(Place.of(goal.anchor)), expected=conflict["anchor_end_time"][:5])
+

@@ -1,0 +1,52 @@
+"""The scripted author: a seed becomes a blueprint, proved and put into words.
+
+Invariants: a pure function of (recipe, split, seed); the splits share no home and no sentence.
+"""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from typing import Literal
+
+from envs.simuhome import load
+from envs.simuhome.generate import generate
+from homerl.language.speaker import NoSentence, Voice
+from homerl.worlds.simuhome.answers import reply_to
+from homerl.worlds.simuhome.blueprint import SimuHomeBlueprint, SimuHomeRecipe, blueprint_of
+from homerl.worlds.simuhome.speech import plainly, queries, request
+
+ATTEMPTS = 20
+
+
+def make_blueprint(
+    recipe: SimuHomeRecipe, split: Literal["train", "heldout"], seed: int, dropped: Counter | None = None
+) -> SimuHomeBlueprint:
+    """The first episode from this seed that can be said in the split's sentences."""
+    rng = random.Random(f"simuhome {split} {seed}")
+    groups = recipe.groups()
+    query_type, case = rng.choices(list(groups), list(groups.values()))[0].split("/")
+    return author(recipe, split, query_type, case, f"{split}-{seed}", rng, Counter() if dropped is None else dropped)
+
+
+def author(
+    recipe: SimuHomeRecipe, split: Literal["train", "heldout"], query_type: str, case: str, id: str, rng: random.Random,
+    dropped: Counter,
+) -> SimuHomeBlueprint:  # fmt: skip
+    """A blueprint of one group."""
+    voice = Voice(recipe.language, recipe.temperature, recipe.frames)
+    for _ in range(ATTEMPTS):
+        number = 2 * rng.getrandbits(40) + (split == "heldout")
+        episode = generate(query_type, case, number)
+        try:
+            said = queries(episode, voice, split, recipe.phrasings, rng)
+        except NoSentence:
+            dropped["author: no sentence of this split"] += 1
+            continue
+        home = load.start(episode.initial_home_config, recipe.strict)
+        return blueprint_of(
+            episode.model_copy(update={"query": said[0]}), id, queries=said, clarification=request(episode, plainly(recipe.language)),
+            reply=reply_to(episode, home, recipe.language), split=split, language=recipe.language, preserve=recipe.preserve,
+            strict=recipe.strict, toolset=recipe.toolset, prompt=recipe.prompt, seed=rng.getrandbits(31),
+        )  # fmt: skip
+    raise RuntimeError(f"no {query_type} {case} blueprint in {ATTEMPTS} attempts: {dict(dropped)}")

@@ -1,0 +1,108 @@
+"""SimuHome's blueprints: of the same form as HomeEnv's, their Φ being an episode's goals and required actions.
+
+Invariants: a blueprint is plain data, complete in itself and immutable; its home is packed, which loses nothing.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from pydantic import Field, field_validator, model_validator
+
+from envs.homeenv.types import Model
+from envs.simuhome.episodes import Episode
+from homerl.language.grammar import Half
+from homerl.worlds.simuhome.packing import packed, unpacked
+
+Case = Literal["feasible", "infeasible"]
+QUERY_TYPES = ("qt1", "qt2", "qt3", "qt4-1", "qt4-2", "qt4-3")
+CASES: tuple[Case, ...] = ("feasible", "infeasible")
+GROUPS = tuple(f"{query_type}/{case}" for query_type in QUERY_TYPES for case in CASES)
+
+
+class SimuHomeIntent(Model):
+    """What the user wants: the query type is its family, the case its subcategory. `reply` is what the expert answers."""
+
+    id: int = 1
+    family: str
+    subcategory: Case
+    queries: tuple[str, ...] = Field(min_length=1)
+    clarification: str
+    reply: str = "Done."
+
+
+class SimuHomeBlueprint(Model):
+    """A script for one episode."""
+
+    format: Literal[1] = 1
+    world: Literal["simuhome"] = "simuhome"
+    id: str
+    seed: int = 0
+    split: Literal["train", "heldout"] = "heldout"
+    language: str = "en"
+    scene: str = ""
+    home: dict[str, Any]
+    intents: tuple[SimuHomeIntent, ...] = Field(min_length=1, max_length=1)
+    task: dict[str, Any] = Field(description="the episode, but for its home and its query")
+    preserve: bool = False
+    strict: bool = True
+    toolset: Literal["released", "paper"] = "released"
+    prompt: Literal["brief", "full"] = "full"
+
+    @property
+    def episode(self) -> Episode:
+        """The episode, as the world takes it."""
+        parts = {"query": self.intents[0].queries[0], "initial_home_config": unpacked(self.home)}
+        return Episode.model_validate(self.task | parts)
+
+
+def blueprint_of(episode: Episode, id: str, **more: Any) -> SimuHomeBlueprint:
+    """An episode as a blueprint; `more` are fields of the blueprint, or `queries` and `reply` of its intent."""
+    data = episode.model_dump(mode="json")
+    query, home = data.pop("query"), data.pop("initial_home_config")
+    intent = SimuHomeIntent(
+        family=episode.meta.query_type,
+        subcategory=episode.meta.case,
+        queries=more.pop("queries", (query,)),
+        clarification=more.pop("clarification", query),
+        reply=more.pop("reply", "Done."),
+    )
+    fields = {"seed": episode.meta.seed} | more
+    return SimuHomeBlueprint(id=id, home=packed(home), task=data, intents=(intent,), **fields)
+
+
+class SimuHomeRecipe(Model):
+    """What blueprints to make. `types` weighs groups (`qt3/feasible`); `qt3` alone means both of its cases."""
+
+    world: Literal["simuhome"]
+    types: dict[str, float] = dict.fromkeys(QUERY_TYPES, 1.0)
+    language: Literal["en", "zh"] = "en"
+    phrasings: int = Field(3, ge=1, description="how many ways the user knows to say it")
+    temperature: float = Field(1.0, ge=0, description="how far people stray from the most usual way to say a thing")
+    frames: Half = Field("any", description="which half of the grammar's frames people use")
+    preserve: bool = Field(False, description="success also needs that no other device was touched (the paper asks no such)")
+    strict: bool = Field(True, description="the paper's program with its known faults")
+    toolset: Literal["released", "paper"] = "released"
+    prompt: Literal["brief", "full"] = "full"
+
+    @field_validator("types")
+    @classmethod
+    def _known(cls, weights: dict[str, float]) -> dict[str, float]:
+        for name in weights:
+            if name not in (*GROUPS, *QUERY_TYPES):
+                raise ValueError(f"there is no query type '{name}' (there is {', '.join((*QUERY_TYPES, *GROUPS))})")
+        return weights
+
+    @model_validator(mode="after")
+    def _some(self) -> SimuHomeRecipe:
+        if not sum(self.types.values()) > 0:
+            raise ValueError("types: no query type has a weight above 0")
+        return self
+
+    def groups(self) -> dict[str, float]:
+        """The weight of each group."""
+        found: dict[str, float] = {}
+        for name, weight in self.types.items():
+            for group in [name] if name in GROUPS else [f"{name}/{case}" for case in CASES]:
+                found[group] = found.get(group, 0.0) + weight
+        return found

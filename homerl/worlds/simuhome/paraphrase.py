@@ -1,0 +1,102 @@
+"""An LLM's own words for a request, kept only where they certainly mean the same.
+
+A paraphrase must name the rooms, kinds of devices, numbers and times of the original and no others, stand in its split,
+and be neither a copy nor garbled. A complaint (QT2) says what is wrong in its own words: there a second request, which
+sees the paraphrase alone, must recover which room variables are to go which way.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from typing import Any
+
+from envs.simuhome.config import VARIABLES
+from envs.simuhome.generate.furnish import FIXED_ROOMS, OTHER_ROOMS
+from envs.simuhome.spec import device_types
+from homerl.language.paraphrase import LANGUAGES, LONGEST, REWORD, Paraphraser, Rejected
+from homerl.language.speaker import split_of
+from homerl.worlds.simuhome.answers import ways
+from homerl.worlds.simuhome.blueprint import SimuHomeBlueprint, SimuHomeIntent
+
+NUMBER = re.compile(r"\d+(?::\d{2})?")
+RECOVER = """You are told what a person says to a smart home. Answer with one JSON object: {"wants": [{"room_id": "...",
+"room_state": "...", "direction": "increase" or "decrease"}]}, which room variables (temperature, humidity, illuminance,
+pm10) the person would like to go which way, by room."""
+SCHEMA = {
+    "type": "object",
+    "properties": {
+        "wants": {
+            "type": "array",
+            "items": {
+                "type": "object",
+                "properties": {
+                    "room_id": {"type": "string"},
+                    "room_state": {"enum": sorted(VARIABLES)},
+                    "direction": {"enum": ["increase", "decrease"]},
+                },
+                "required": ["room_id", "room_state", "direction"],
+            },
+        }
+    },
+    "required": ["wants"],
+}
+
+
+class SimuHomeParaphraser(Paraphraser):
+    """Rewords requests of SimuHome's blueprints."""
+
+    async def reword(self, blueprint: SimuHomeBlueprint) -> SimuHomeBlueprint:
+        (intent,) = blueprint.intents
+        return blueprint.model_copy(update={"intents": (await self._intent(intent, blueprint, None),)})
+
+    async def _paraphrased(self, query: str, intent: SimuHomeIntent, blueprint: SimuHomeBlueprint, home: None) -> str:
+        system = REWORD.format(language=LANGUAGES.get(blueprint.language, blueprint.language))
+        answer = await self._ask(system, json.dumps({"says": query}, ensure_ascii=False), None)
+        paraphrase = answer.get("paraphrase")
+        if not isinstance(paraphrase, str):
+            raise Rejected("garbled")
+        paraphrase = " ".join(paraphrase.split())
+        check_words(query, paraphrase, blueprint.split)
+        if intent.family == "qt2":
+            rooms = ", ".join(sorted(blueprint.home["rooms"]))
+            found = await self._ask(RECOVER, f"Rooms: {rooms}\n\nThe person says: {paraphrase}", SCHEMA)
+            if not same_wishes(found.get("wants"), blueprint.task["eval"]["goals"]):
+                raise Rejected("another meaning")
+        return paraphrase
+
+
+def check_words(query: str, paraphrase: str, split: str) -> None:
+    """Whether a paraphrase passes the rules, or `Rejected` with the first that it breaks."""
+    said, new = query.lower(), paraphrase.lower()
+    if not new or len(new) > LONGEST or any(mark in new for mark in ("{", "```")):
+        raise Rejected("garbled")
+    if re.sub(r"\W+", "", said) == re.sub(r"\W+", "", new):
+        raise Rejected("a copy")
+    if names_in(said) != names_in(new):
+        raise Rejected("other names")
+    if Counter(NUMBER.findall(said)) != Counter(NUMBER.findall(new)):
+        raise Rejected("other values")
+    if split_of(paraphrase) != split:
+        raise Rejected("the other split")
+
+
+def names_in(text: str) -> Counter[str]:
+    """Rooms and kinds of devices by how often they are named, the longest name first: a `dimmer light` is no `light`."""
+    owners = {way.lower(): f"room.{room}" for room in (*FIXED_ROOMS, *OTHER_ROOMS) for way in ways(f"room.{room}")}
+    owners |= {way.lower(): f"kind.{kind}" for kind in device_types() for way in ways(f"kind.{kind}")}
+    found: Counter[str] = Counter()
+    for way in sorted(owners, key=len, reverse=True):
+        pattern = re.compile(rf"(?<![a-z]){re.escape(way)}s?(?![a-z])" if way.isascii() else re.escape(way))
+        found[owners[way]] += len(pattern.findall(text))
+        text = pattern.sub(" \x00 ", text)
+    return +found
+
+
+def same_wishes(found: Any, goals: list[dict[str, Any]]) -> bool:
+    try:
+        wishes = {(str(one["room_id"]), one["room_state"], one["direction"]) for one in found}
+    except (TypeError, KeyError):
+        return False
+    return wishes == {(goal["room_id"], goal["room_state"], goal["direction"]) for goal in goals}

@@ -1,0 +1,31 @@
+"""What agents are told at the start: rules of conduct, and in a last paragraph where the user is and what time it is.
+
+Invariant: nothing of the home but that: an agent must look.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from pathlib import Path
+
+from envs.documents import read_yaml, validate
+from envs.homeenv.types import Model
+
+
+class Prompts(Model):
+    brief: str
+    full: str
+    context: str
+
+
+@lru_cache
+def prompts(language: str) -> Prompts:
+    """The texts of a language."""
+    document = read_yaml(Path(__file__).parent / "prompts.yaml")
+    return validate(Prompts, document, document.data[language])
+
+
+def instruction(style: str, language: str, location: str, now: str) -> str:
+    """The system message."""
+    told = prompts(language)
+    return f"{getattr(told, style)}\n\n{told.context.format(location=location, now=now)}"

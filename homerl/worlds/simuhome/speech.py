@@ -1,0 +1,244 @@
+"""What is said in SimuHome: requests and answers from an episode's goals, in the grammars of `language/`.
+
+Invariants: a sentence is a pure function of (episode, voice, generator); what it names (rooms, devices, numbers, times)
+is what the goals say, and nothing of the home's state that an agent should find out.
+"""
+
+from __future__ import annotations
+
+import random
+import re
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from envs.documents import read_yaml
+from envs.simuhome.episodes import Assert, Episode, Goal, Target
+from envs.simuhome.spec import clusters, enumerations
+from homerl.language.grammar import Grammar, Style
+from homerl.language.speaker import TRIES, NoSentence, Split, Voice, split_of
+
+FOLDER = Path(__file__).parent / "language"
+LANGUAGES = tuple(sorted(path.stem for path in FOLDER.glob("*.yaml")))
+HUNDREDTHS = {  # attributes that count hundredths of what is said of them
+    "TemperatureControl.TemperatureSetpoint": "degrees",
+    "TemperatureMeasurement.MeasuredValue": "degrees",
+    "Thermostat.LocalTemperature": "degrees",
+    "Thermostat.OccupiedCoolingSetpoint": "degrees",
+    "Thermostat.OccupiedHeatingSetpoint": "degrees",
+    "RelativeHumidityMeasurement.MeasuredValue": "percent",
+    "WindowCovering.TargetPositionLiftPercent100ths": "percent",
+    "WindowCovering.CurrentPositionLiftPercent100ths": "percent",
+}
+PERCENT = ("FanControl.PercentSetting", "FanControl.PercentCurrent")
+SCALE = {"temperature": 100, "humidity": 100, "illuminance": 1, "pm10": 1}
+
+
+@lru_cache
+def lexicon(language: str) -> Grammar:
+    """The words and frames of a language."""
+    return Grammar(language, [read_yaml(FOLDER / f"{language}.yaml")])
+
+
+@dataclass(frozen=True)
+class Place:
+    """A device as people refer to it."""
+
+    room: str
+    kind: str
+    number: str
+
+    @classmethod
+    def of(cls, target: Goal | Target | dict[str, Any]) -> Place:
+        """Of a goal, target or anchor; the released ids end in the number by which people call the device."""
+        named = target if isinstance(target, dict) else dict(target)
+        return cls(named["room_id"], named["device_type"], named["device_id"].rpartition("_")[2] or "1")
+
+
+class Speaker:
+    """Says things in one voice and style."""
+
+    def __init__(self, voice: Voice, style: Style, rng: random.Random) -> None:
+        self.voice, self.style, self.rng = voice, style, rng
+        self.grammar = lexicon(voice.language)
+
+    def say(self, key: str, **slots: Any) -> str:
+        given = {name: str(value) for name, value in slots.items()}
+        return self.grammar.draw(key, given, self.rng, self.style, self.voice.frames, self.voice.temperature)
+
+    def known(self, key: str, otherwise: str) -> str:
+        return self.say(key) if key in self.grammar else otherwise
+
+    def room(self, room: str) -> str:
+        return self.known(f"room.{room}", room.replace("_", " "))
+
+    def kind(self, kind: str) -> str:
+        return self.known(f"kind.{kind}", kind.replace("_", " "))
+
+    def device(self, place: Place) -> str:
+        return self.say("device", kind=self.kind(place.kind), number=place.number, room=self.room(place.room))
+
+    def join(self, key: str, parts: Sequence[str]) -> str:
+        text = parts[0]
+        for part in parts[1:]:
+            text = self.say(key, first=text, second=part)
+        return text
+
+    def attribute(self, flat: str) -> str:
+        path = flat.partition(".")[2]
+        return self.known(f"attribute.{path}", in_words(path.rpartition(".")[2]))
+
+    def value(self, flat: str, value: Any) -> str:
+        """A value of an attribute, as one tells it."""
+        path = flat.partition(".")[2]
+        if value is None or isinstance(value, bool):
+            return self.say(f"value.{'null' if value is None else str(value).lower()}")
+        if f"value.{path}.{value}" in self.grammar:
+            return self.say(f"value.{path}.{value}")
+        if path in HUNDREDTHS:
+            return self.say(f"unit.{HUNDREDTHS[path]}", value=plain(value / 100))
+        if path in PERCENT:
+            return self.say("unit.percent", value=plain(value))
+        return label(flat, value) or str(value)
+
+
+def in_words(name: str) -> str:
+    """`OnOffTransitionTime` as people say it."""
+    return re.sub(r"(?<=[a-z])(?=[A-Z])", " ", name).lower()
+
+
+def plain(value: float) -> str:
+    """A number with two decimals at most, and none that are zero."""
+    return f"{value:.2f}".rstrip("0").rstrip(".")
+
+
+def label(flat: str, value: Any) -> str | None:
+    """The name of a member of the attribute's enumeration: `quick wash`."""
+    _, cluster, attribute = flat.split(".", 2)
+    enum = clusters()[cluster].enums.get(attribute) if cluster in clusters() else None
+    names = {int(one): one.name for one in enumerations()[enum]} if enum else {}
+    return names[value].replace("_", " ").lower() if isinstance(value, int) and value in names else None
+
+
+# Requests
+
+
+def request(episode: Episode, speaker: Speaker) -> str:
+    """The user's request."""
+    return SAID[episode.meta.query_type](episode, speaker)
+
+
+def _perceive(episode: Episode, speaker: Speaker) -> str:
+    return speaker.join("two", [_question(goal, speaker) for goal in episode.eval.goals])
+
+
+def _question(goal: Goal, speaker: Speaker) -> str:
+    if goal.room_state:
+        return speaker.say(f"ask.{goal.room_state}", room=speaker.room(goal.room_id))
+    attribute = goal.model_extra["attribute"]
+    return speaker.say("ask.attribute", name=speaker.attribute(attribute), target=speaker.device(Place.of(goal)))
+
+
+def _hint(episode: Episode, speaker: Speaker) -> str:
+    said = [speaker.say(f"hint.{g.room_state}.{g.direction}", room=speaker.room(g.room_id)) for g in episode.eval.goals]
+    return speaker.join("two", said)
+
+
+def _command(episode: Episode, speaker: Speaker) -> str:
+    return speaker.say("request", act=acts(episode.eval.goals, speaker))
+
+
+def acts(targets: Iterable[Any], speaker: Speaker) -> str:
+    """What is to be done with devices, as clauses."""
+    return speaker.join("and", [act(target, speaker) for target in targets])
+
+
+def act(target: Any, speaker: Speaker) -> str:
+    """One clause: what asserts ask of a device."""
+    name, value = meaning(target.asserts)
+    return speaker.say(f"act.{name}", target=speaker.device(Place.of(target)), value=value)
+
+
+def meaning(asserts: Sequence[Assert]) -> tuple[str, Any]:
+    """Which clause says the asserts, and its number."""
+    wanted = {one.attribute.partition(".")[2]: one.value for one in asserts}
+    for path, name, scale in CLAUSES:
+        if path in wanted:
+            cools = wanted.get("Thermostat.SystemMode") == COOLING
+            return "cool" if cools else name, plain(wanted[path] / scale)
+    return ("power" if wanted.get("OnOff.OnOff") else "off"), ""
+
+
+COOLING = 3
+CLAUSES = (
+    ("FanControl.PercentSetting", "fan", 1),
+    ("LevelControl.CurrentLevel", "level", 1),
+    ("WindowCovering.TargetPositionLiftPercent100ths", "closed", 100),
+    ("TemperatureControl.TemperatureSetpoint", "degrees", 100),
+    ("OperationalState.OperationalState", "run", 1),
+    ("MediaPlayback.CurrentState", "play", 1),
+    ("Thermostat.SystemMode", "heat", 1),
+)
+
+
+def _later(episode: Episode, speaker: Speaker) -> str:
+    said = [
+        speaker.say("later", minutes=goal.when.model_extra["offset_minutes"], act=acts(goal.targets, speaker))
+        for goal in episode.eval.goals
+    ]
+    return _disputed(speaker.join("two", said), episode, speaker)
+
+
+def _after(episode: Episode, speaker: Speaker) -> str:
+    (goal,) = episode.eval.goals
+    when, anchor = goal.when.model_extra, speaker.device(Place.of(goal.anchor))
+    text = speaker.say(when["relation"], minutes=when["offset_minutes"], anchor=anchor, act=acts(goal.targets, speaker))
+    return _disputed(text, episode, speaker)
+
+
+def _together(episode: Episode, speaker: Speaker) -> str:
+    first, second = episode.eval.goals
+    names = {"target": speaker.device(Place.of(first.targets[0])), "anchor": speaker.device(Place.of(first.anchor))}
+    scenario = {"pause_at_anchor_end": "pause", "align_end_with_anchor": "align", "delayed_start": "delay"}
+    key = f"together.{scenario[episode.meta.model_extra['scenario']]}"
+    return _disputed(speaker.say(key, minutes=second.when.model_extra["offset_minutes"], **names), episode, speaker)
+
+
+CONTRADICTED = {"absolute_time_mismatch": "but.start", "completion_vs_pause": "but.complete", "impossible_early_end": "but.early"}
+
+
+def _disputed(text: str, episode: Episode, speaker: Speaker) -> str:
+    """The clause that contradicts the rest, in an infeasible episode."""
+    conflict = episode.temporal_conflict
+    if conflict is None:
+        return text
+    key = CONTRADICTED.get(conflict["type"], "at")
+    return speaker.say(key, request=text, time=conflict.get("conflict_time", "")[:5])
+
+
+SAID: dict[str, Callable[[Episode, Speaker], str]] = {
+    "qt1": _perceive, "qt2": _hint, "qt3": _command, "qt4-1": _later, "qt4-2": _after, "qt4-3": _together,
+}  # fmt: skip
+
+
+def queries(episode: Episode, voice: Voice, split: Split, count: int, rng: random.Random) -> tuple[str, ...]:
+    """Up to `count` requests of a split, or `NoSentence`."""
+    return tuple(dict.fromkeys(_of_split(lambda: request(episode, _any_style(voice, rng)), split) for _ in range(count)))
+
+
+def _any_style(voice: Voice, rng: random.Random) -> Speaker:
+    return Speaker(voice, rng.choice(("clear", "colloquial")) if voice.temperature else "clear", rng)
+
+
+def _of_split(draw: Callable[[], str], split: Split) -> str:
+    for _ in range(TRIES):
+        if split_of(found := draw()) == split:
+            return found[0].upper() + found[1:]
+    raise NoSentence
+
+
+def plainly(language: str) -> Speaker:
+    """A speaker of the most usual frames."""
+    return Speaker(Voice(language, 0.0, "any"), "clear", random.Random(0))

@@ -1,0 +1,155 @@
+"""An LLM judge decides what no rule can, and nothing else; its agreement with the rules is counted."""
+
+import json
+from functools import cache
+from pathlib import Path
+
+import pytest
+from scripted_server import Faults, ScriptedServer
+
+from envs.documents import InputError
+from homerl.bench.command import BenchRun, Instances, judge_of, run
+from homerl.bench.instance import Instance
+from homerl.bench.judge import TELL, kappa
+from homerl.bench.report import BenchReport, says_judge
+from homerl.bench.rescore import rescore
+from homerl.bench.suites import read_suite, write_suite
+from homerl.blueprints.answers import decide
+from homerl.blueprints.blueprint import Answer
+from homerl.chat import words_of
+from homerl.trajectory import read_rows
+
+
+def unclear(answer: Answer) -> str:
+    """Words of which the rules cannot tell whether they give the answer."""
+    first, other = (group[0] for group in (answer.accepted or (("all",),))[:1]), (*answer.distractors, "hall lamp")[0]
+    tries = [f"{'; '.join(first)} on; {other} off.", "All of them are on.", "Every single one is."]
+    if answer.type == "number":
+        tries.append(f"It is {answer.value:g}, though it was set to {answer.value + 3:g} before.")
+    return next((text for text in tries if decide(answer, text) == "undecided"), "")
+
+
+@cache
+def questions() -> tuple[Instance, ...]:
+    """Questions of the suite that can be answered unclearly, and two to ask back about."""
+    suite = read_suite("smh-bench")
+    answer = [i for i in suite if (a := i.blueprint.intents[-1].answer) and i.size == "simple" and unclear(a)]
+    ask = [i for i in suite if i.blueprint.intents[-1].clarify and i.size == "simple"]
+    return (*answer[:5], *ask[:2])
+
+
+@pytest.fixture(scope="module")
+def suite_file(tmp_path_factory) -> Path:
+    path = tmp_path_factory.mktemp("judged") / "questions.jsonl"
+    write_suite(iter(questions()), path)
+    return path
+
+
+def says(request: dict) -> dict:
+    """An assistant that answers unclearly, and that asks back what it was asked."""
+    for instance in questions():
+        intent = instance.blueprint.intents[-1]
+        if request["messages"][-1]["content"] in intent.queries:
+            return {"content": unclear(intent.answer) if intent.answer else "Which one do you mean?"}
+    return {"content": "Done."}
+
+
+def verdict(request: dict) -> dict:
+    """A judge to whom long truths are right, and who gives its verdict in a fence."""
+    told = json.loads(request["messages"][1]["content"])
+    assert set(told) <= {"question", "user", "truth", "assistant"} and request["temperature"] == 0.0
+    right = request["messages"][0]["content"].startswith(TELL["clarification"][:40]) or len(told["truth"]) > 1
+    text = json.dumps({"why": "so it is", "verdict": "right" if right else "wrong"})
+    return {"content": f"```json\n{text}\n```"}
+
+
+def settings(suite: Path, agent: ScriptedServer, judge: ScriptedServer, out: Path, resume: bool = False) -> BenchRun:
+    return BenchRun(str(suite), agent.url, out, judge=judge_of(judge.url, None, 1, 50), resume=resume)
+
+
+def test_a_judge_decides_what_rules_cannot(suite_file, tmp_path):
+    with ScriptedServer(answer=says) as agent, ScriptedServer(answer=verdict) as judge:
+        bare = run(BenchRun(str(suite_file), agent.url, tmp_path / "bare"))
+        assert bare["undecided"] == 5 and bare["success"] == 0.0
+        assert says_judge(bare).startswith("5 failed by an answer that no rule decides")
+        score = run(settings(suite_file, agent, judge, tmp_path / "out"))
+        rows = list(read_rows(tmp_path / "out" / "judgements.jsonl"))
+        asked = len(judge.requests)
+        assert run(settings(suite_file, agent, judge, tmp_path / "out", resume=True)) == score
+        assert len(judge.requests) == asked == len(rows), "each case is asked for once"
+    undecided = [row for row in rows if row["rule"] == "undecided"]
+    right = sum(len(row["wanted"]) > 1 for row in undecided)
+    assert score["judge"]["decided"] == 5 and score["judge"]["right"] == right > 0
+    assert score["success"] == pytest.approx(right / len(questions()))
+    assert score["judge"]["agreement"]["n"] == 2 and score["judge"]["agreement"]["share"] == 1.0
+    results = list(read_rows(tmp_path / "out" / "results.jsonl"))
+    assert {row["outcome"] for row in results if row["undecided"] and row["success"]} == {"success"}
+    assert "the same results" in rescore(tmp_path / "out")
+    assert "agrees with the rules in 100.0 %" in says_judge(BenchReport.read(tmp_path / "out").score)
+
+
+def test_an_edited_verdict_is_found_out(suite_file, tmp_path):
+    with ScriptedServer(answer=says) as agent, ScriptedServer(answer=verdict) as judge:
+        run(settings(suite_file, agent, judge, tmp_path))
+    path = tmp_path / "judgements.jsonl"
+    path.write_text(path.read_text().replace('"verdict":"right"', '"verdict":"wrong"'))
+    with pytest.raises(InputError, match="outcome is success, rescored turn_limit"):
+        rescore(tmp_path)
+
+
+@pytest.mark.parametrize("trouble", [{"answer": lambda request: {"content": "hm"}}, {"faults": Faults(refusals=1.0)}])
+def test_a_judge_that_fails_costs_no_score(suite_file, tmp_path, trouble):
+    with ScriptedServer(answer=says) as agent, ScriptedServer(answer=verdict, **{"faults": Faults()}) as judge:
+        well = judge.answer, judge.faults
+        judge.answer, judge.faults = trouble.get("answer", verdict), trouble.get("faults", Faults())
+        score = run(settings(suite_file, agent, judge, tmp_path))
+        assert score["outcomes"]["infra_error"] == 5 and score["n"] == 2
+        judge.answer, judge.faults = well
+        again = run(settings(suite_file, agent, judge, tmp_path, resume=True))
+        assert again["n"] == len(questions()) and again["judge"]["decided"] == 5
+
+
+def test_the_majority_of_votes_counts(suite_file, tmp_path):
+    def wavering(request: dict) -> dict:
+        return {"content": json.dumps({"why": "", "verdict": "wrong" if request["seed"] == 1 else "right"})}
+
+    with ScriptedServer(answer=says) as agent, ScriptedServer(answer=wavering) as judge:
+        chosen = BenchRun(str(suite_file), agent.url, tmp_path, judge=judge_of(judge.url, None, 3, 0))
+        assert run(chosen)["judge"] == {"by": "scripted, 3 votes", "decided": 5, "right": 5}
+        assert {request["temperature"] for request in judge.requests} == {1.0}
+
+
+def test_agreement_beyond_chance():
+    pairs = [(True, True)] * 20 + [(True, False)] * 5 + [(False, True)] * 10 + [(False, False)] * 15
+    assert kappa(pairs) == pytest.approx(0.4)  # the usual textbook table
+    assert kappa([(True, True)] * 3) == 1.0
+
+
+@pytest.mark.parametrize(
+    ("text", "claims", "question"),
+    [
+        ("It is 23.5 degrees. Anything else?", "It is 23.5 degrees.", False),
+        ("Which one do you mean? There are two: the hall lamp and the desk lamp.",
+         "There are two: the hall lamp and the desk lamp.", True),
+        ("I found two lamps. Please tell me which one you mean.", "I found two lamps.", True),
+        ("Done! Let me know if you need anything else.", "Done!", False),
+        ("How can I help you today?", "", False),
+        ("您指的是哪一盏灯？", "", True),
+        ("请告诉我要调到多少度。", "", True),
+        ("好的，已经打开了。还有什么需要帮忙的吗？", "好的，已经打开了。", False),
+    ],
+)  # fmt: skip
+def test_what_a_message_claims_and_whether_it_asks(text, claims, question):
+    said = words_of({"role": "assistant", "content": text})
+    assert (said.claims, said.question) == (claims, question)
+
+
+def test_an_answer_counts_though_more_is_offered(suite_file, tmp_path):
+    replies = {}
+    instances = Instances(questions()[:5], "eia", 1)
+    for index in range(len(instances)):
+        intent = instances[index].blueprint.intents[-1]
+        replies |= {query: {"content": f"{intent.reply} Would you like anything else?"} for query in intent.queries}
+    with ScriptedServer(answer=lambda request: replies[request["messages"][-1]["content"]]) as agent:
+        score = run(BenchRun(str(suite_file), agent.url, tmp_path, limit=5))
+    assert score["success"] == 1.0

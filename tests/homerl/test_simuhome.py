@@ -1,0 +1,394 @@
+"""SimuHome in the stack: blueprints, what is said, answers by rule, agents, search, the suite."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import random
+import re
+from collections import Counter
+
+import pytest
+
+from envs.simuhome import evaluate, load
+from envs.simuhome.episodes import Episode as File
+from envs.simuhome.episodes import read_episode
+from envs.simuhome.generate import generate
+from homerl.agents.expert import Expert as HomeExpert
+from homerl.bench.report import printed
+from homerl.bench.simuhome import attempt, flaws, instance_of, read_episodes
+from homerl.bench.simuhome_cases import failure_of, released_verdict
+from homerl.bench.suites import read_suite
+from homerl.blueprints.author import BlueprintRecipe
+from homerl.episode import Episode, EpisodeLimits, Reply
+from homerl.flow.collect import ExpertConfig, SynthesisConfig, make_shard
+from homerl.flow.mcts import search
+from homerl.language.speaker import Voice, split_of
+from homerl.play import play
+from homerl.reverify import first_difference, reverify_file
+from homerl.trajectory import Outcome, from_row, to_row
+from homerl.users.scripted import ScriptedUser
+from homerl.worlds import expert_for, make_blueprint, read_blueprint
+from homerl.worlds.simuhome.agents import BASELINES, Scripted, calls, plan
+from homerl.worlds.simuhome.answers import gives, goals_answered, reply_to, times_in
+from homerl.worlds.simuhome.author import author
+from homerl.worlds.simuhome.blueprint import GROUPS, SimuHomeRecipe, blueprint_of
+from homerl.worlds.simuhome.packing import packed, unpacked
+from homerl.worlds.simuhome.speech import lexicon, queries
+from tests.envs.simuhome.conftest import SAMPLES, each_sample
+
+each_group = pytest.mark.parametrize("group", GROUPS)
+LIMITS = EpisodeLimits(1, 20, 20)
+
+
+def made(group: str, number: int = 0, language: str = "en", **more):
+    recipe = SimuHomeRecipe(world="simuhome", language=language, **more)
+    return author(recipe, "train", *group.split("/"), f"{group}-{number}", random.Random(f"{group} {number}"), Counter())
+
+
+def played(blueprint, agent, limits=LIMITS):
+    return asyncio.run(play(Episode.begin(blueprint, limits), agent, ScriptedUser()))
+
+
+# Blueprints
+
+
+@each_group
+def test_blueprints_are_whole_small_and_the_same_from_the_same_seed(group):
+    blueprint = made(group)
+    assert blueprint == made(group) != made(group, 1)
+    assert read_blueprint(json.loads(blueprint.model_dump_json())) == blueprint
+    config = blueprint.episode.initial_home_config.model_dump(mode="json")
+    assert unpacked(packed(config)) == config
+    assert len(json.dumps(blueprint.home)) < len(json.dumps(config)) / 3
+
+
+@each_sample
+def test_released_files_are_kept_to_the_letter(path):
+    episode = read_episode(path)
+    assert blueprint_of(episode, "x").episode.model_dump(mode="json") == episode.model_dump(mode="json")
+
+
+def test_the_splits_share_no_home_and_no_sentence():
+    recipe = SimuHomeRecipe(world="simuhome", phrasings=2)
+    for seed in range(8):
+        train, heldout = (make_blueprint(recipe, split, seed) for split in ("train", "heldout"))
+        assert train.home != heldout.home
+        assert all(split_of(said) == blueprint.split for blueprint in (train, heldout) for said in blueprint.intents[0].queries)
+
+
+# What is said
+
+
+def test_the_languages_have_the_same_keys_and_slots():
+    english, chinese = lexicon("en"), lexicon("zh")
+    assert english.keys() == chinese.keys()
+    for key in english.keys():
+        here, there = (
+            {slot for frame in grammar.frames(key, "clear") for slot in re.findall(r"{(\w+)}", frame.text)}
+            for grammar in (english, chinese)
+        )
+        assert here == there, key
+
+
+@each_group
+@pytest.mark.parametrize("language", ["en", "zh"])
+def test_requests_name_what_the_goals_name(group, language):
+    episode = generate(*group.split("/"), 5)
+    (said,) = queries(episode, Voice(language), "train", 1, random.Random(0))
+    ways = [way for target in targets_of(episode) for way in [lexicon(language).plain_all(f"room.{target.room_id}")]]
+    assert all(any(way in said.lower() for way in options) for options in ways)
+    if episode.meta.query_type.startswith("qt4") and episode.temporal_conflict and "conflict_time" in episode.temporal_conflict:
+        assert episode.temporal_conflict["conflict_time"][:5] in said
+    minutes = {goal.when.model_extra["offset_minutes"] for goal in episode.eval.goals if goal.when} - {0, 1}
+    assert all(str(number) in said for number in minutes)
+
+
+def targets_of(episode):
+    return [target for goal in episode.eval.goals for target in (goal.targets or [goal])]
+
+
+# Scripted agents
+
+
+@each_group
+@pytest.mark.parametrize("language", ["en", "zh"])
+def test_only_who_does_what_is_right_succeeds(group, language):
+    blueprint = made(group, language=language)
+    expert = played(blueprint, BASELINES["expert"]())
+    assert expert.success and expert.valid and expert.progress == 1.0 and first_difference(expert) is None
+    assert released_verdict(expert) == 1
+    for name in ("nothing", "refuses"):
+        trajectory = played(blueprint, BASELINES[name]())
+        assert trajectory.outcome is Outcome.AGENT_FAILURE and first_difference(trajectory) is None
+        assert failure_of(trajectory).dimension in ("EP", "II", "DC", "AP", "TR", "CM", "CB")
+        assert released_verdict(trajectory) == 0
+    rightly = played(blueprint, BASELINES["refuses-rightly"]())
+    assert rightly.success == group.endswith("infeasible")
+
+
+@pytest.mark.parametrize("line", [0, 60, 110, 170, 299, 340, 470, 590])
+def test_the_shipped_suite_is_sound(line):
+    suite = read_suite("simuhome")
+    assert len(suite) == 600 and set(Counter(instance.category for instance in suite).values()) == {50}
+    assert not list(flaws(suite[line]))
+
+
+@pytest.mark.long
+def test_the_whole_suite_by_the_scripted_agents():
+    for instance in read_suite("simuhome"):
+        feasible = instance.category.endswith(" F")
+        assert attempt(instance, BASELINES["expert"]()).success
+        assert not attempt(instance, BASELINES["nothing"]()).success and not attempt(instance, BASELINES["refuses"]()).success
+        assert attempt(instance, BASELINES["refuses-rightly"]()).success != feasible
+
+
+@pytest.mark.skipif(not SAMPLES.is_dir(), reason="no samples")
+def test_released_files_as_a_suite():
+    found = read_episodes(SAMPLES)
+    assert len(found) == 24 and len({instance.category for instance in found}) == 12
+    for instance in found:
+        assert attempt(instance, BASELINES["expert"]()).success, instance.id
+        for name in ("nothing", "refuses"):
+            assert not attempt(instance, BASELINES[name]()).success, instance.id
+
+
+# Answers
+
+
+def answered(episode, text):
+    home = load.start(episode.initial_home_config)
+    return all(goals_answered(episode, home, evaluate.final_state(home), text))
+
+
+HOME = {
+    "base_time": "2025-08-23 10:00:00",
+    "rooms": {
+        "kitchen": {
+            "state": {"temperature": 2355.0, "humidity": 4100.0, "illuminance": 300.0, "pm10": 20.0},
+            "devices": [
+                {"device_id": "kitchen_fan_1", "device_type": "fan"},
+                {"device_id": "kitchen_dishwasher_1", "device_type": "dishwasher"},
+            ],
+        },
+        "study_room": {"devices": [{"device_id": "study_room_on_off_light_1", "device_type": "on_off_light"}]},
+    },
+}
+
+
+def question(goal, case="feasible", query_type="qt1", **more):
+    return File.model_validate({
+        "meta": {"query_type": query_type, "case": case}, "query": "?", "eval": {"goals": [goal]}, "initial_home_config": HOME, **more,
+    })  # fmt: skip
+
+
+WARMTH = question({"variant": "room_state", "room_id": "kitchen", "room_state": "temperature"})
+FAN = question({"variant": "device_attribute", "room_id": "kitchen", "device_id": "kitchen_fan_1", "device_type": "fan",
+                "attribute": "1.FanControl.FanMode"})  # fmt: skip
+POWER = question({"variant": "device_attribute", "room_id": "kitchen", "device_id": "kitchen_fan_1", "device_type": "fan",
+                  "attribute": "1.OnOff.OnOff"})  # fmt: skip
+GONE = {"room_id": "study_room", "device_id": "study_room_fan_1", "device_type": "fan"}
+NO_FAN = question(GONE | {"asserts": []}, "infeasible", "qt3")
+BRIGHT = question({"room_id": "study_room", "room_state": "illuminance", "direction": "decrease", "feasibility": False},
+                  "infeasible", "qt2")  # fmt: skip
+DAMP = question({"room_id": "study_room", "room_state": "humidity", "direction": "increase", "feasibility": False},
+                "infeasible", "qt2")  # fmt: skip
+CLASH = question(GONE, "infeasible", "qt4-1", temporal_conflict={
+    "type": "absolute_time_mismatch_nonop_multi", "expected_time": "13:25:54", "conflict_time": "13:39:54"})  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("episode", "text", "right"),
+    [
+        (WARMTH, "The kitchen is at 23.55 °C.", True),
+        (WARMTH, "It is 2355 in the kitchen, in hundredths.", True),
+        (WARMTH, "厨房的温度是23.5度。", True),
+        (WARMTH, "The kitchen is at 25 °C.", False),
+        (WARMTH, "It is 23.55 °C.", False),
+        (WARMTH, "The kitchen is at 23.55 or 27 °C.", False),
+        (FAN, "Fan 1 in the kitchen is off.", True),
+        (FAN, "The fan mode of kitchen fan 1 is 0.", True),
+        (FAN, "Kitchen fan 1 runs high.", False),
+        (POWER, "Kitchen fan 1 is off.", True),
+        (POWER, "Kitchen fan 1 is on.", False),
+        (NO_FAN, "There is no fan in the study.", True),
+        (NO_FAN, "I could not find fan 1 in the study room, so nothing was changed.", True),
+        (NO_FAN, "书房没有风扇1。", True),
+        (NO_FAN, "I cannot do that.", False),
+        (NO_FAN, "There is no fan in the kitchen.", False),
+        (NO_FAN, "There is no light in the study.", False),
+        (NO_FAN, "There is no fan in the study, so I have turned on the light.", False),
+        (BRIGHT, "The study room light is already off, so it cannot be made any darker.", True),
+        (BRIGHT, "There is no device in the study that could help.", False),
+        (DAMP, "The study has no humidifier.", True),
+        (DAMP, "Everything in the study is already at its maximum.", False),
+        (CLASH, "Those times conflict: that would be 1:25 PM, not 1:39 PM. Which one?", True),
+        (CLASH, "这两个时间矛盾：应该是13:25。", True),
+        (CLASH, "Those times conflict.", False),
+        (CLASH, "It is scheduled for 13:25.", False),
+        (CLASH, "", False),
+    ],
+)  # fmt: skip
+def test_answers_by_rule(episode, text, right):
+    assert answered(episode, text) is right
+
+
+def test_a_refusal_that_names_every_reason_names_none():
+    text = BASELINES["refuses"]().words
+    assert not any(gives(reason, text) for reason in ("absent", "limit", "conflict"))
+
+
+@pytest.mark.parametrize(
+    ("text", "minutes"),
+    [("at 13:05", {785}), ("at 1:05 PM", {785}), ("at 1 pm", {780}), ("下午1点05分", {65, 785}), ("12:30", {750, 30}), ("3 fans", set())],
+)  # fmt: skip
+def test_times(text, minutes):
+    assert set(times_in(text)) == minutes
+
+
+@each_group
+def test_in_an_infeasible_episode_nothing_may_be_touched(group):
+    if group.endswith("/feasible"):
+        return
+    blueprint = made(group)
+    touch = {"name": "execute_command", "endpoint_id": 1, "cluster_id": "OnOff", "command_id": "Toggle", "args": {}}
+    home = blueprint.episode.initial_home_config
+    device = next(d.device_id for room in home.rooms.values() for d in room.devices if d.device_type in ("fan", "tv", "humidifier"))
+    episode = Episode.begin(blueprint, LIMITS)
+    episode.hear(blueprint.intents[0].queries[0], 1)
+    episode.act(Reply(calls(touch | {"device_id": device})))
+    assert episode.strayed() == 1
+    for part in plan(episode.situation.file, episode.situation.start, blueprint.intents[0].reply):
+        for act in part:
+            episode.act(Reply(calls(act)))
+    assert episode.outcome is Outcome.AGENT_FAILURE
+
+
+# The protocol
+
+
+def test_words_alone_are_the_answer_and_three_slips_end_it():
+    blueprint = made("qt1/feasible")
+    episode = Episode.begin(blueprint, LIMITS)
+    episode.hear("?", 1)
+    for act in plan(episode.situation.file, episode.situation.start, "")[0]:
+        episode.act(Reply(calls(act)))
+    twin = episode.fork()
+    twin.act(Reply({"role": "assistant", "content": blueprint.intents[0].reply}))
+    assert twin.outcome is Outcome.SUCCESS and episode.outcome is None
+    for _ in range(3):
+        assert episode.outcome is None
+        episode.act(Reply({"role": "assistant", "content": "{"}, "Invalid structured output format"))
+    assert episode.outcome is Outcome.AGENT_FAILURE and episode.situation.broke == "format"
+
+
+def test_a_good_call_resets_the_slips_and_polls_take_time():
+    episode = Episode.begin(made("qt4-1/feasible"), LIMITS)
+    episode.hear("?", 1)
+    unknown, time = {"name": "no_such_tool"}, {"name": "get_current_time"}
+    for act in (unknown, unknown, time, unknown, unknown):
+        episode.act(Reply(calls(act)))
+    assert episode.outcome is None and episode.home.tick == 0
+    episode.act(Reply(calls(time)))
+    for waited in (0, 10, 30, 70, 150, 230, 310, 390):
+        episode.act(Reply(calls({"name": "get_workflow_status", "workflow_id": "w"})))
+        assert episode.home.tick == waited and episode.outcome is None
+    episode.act(Reply(calls({"name": "get_workflow_status", "workflow_id": "w"})))
+    assert episode.outcome is Outcome.AGENT_FAILURE and episode.situation.broke == "polls"
+
+
+def test_twenty_messages_are_all():
+    trajectory = played(made("qt3/feasible"), Looker())
+    assert trajectory.outcome is Outcome.STEP_LIMIT and len(trajectory.steps) == 20 and released_verdict(trajectory) == -1
+
+
+class Looker(Scripted):
+    """Looks for ever."""
+
+    def __init__(self):
+        super().__init__("looker", "")
+
+    async def propose(self, episode, n=1):
+        return [Reply(calls({"name": "get_rooms"}))]
+
+
+# Search, synthesis, replay
+
+
+@each_group
+def test_search_finds_verified_trajectories(group):
+    blueprint = made(group)
+    expert = expert_for(blueprint, ExpertConfig(mistakes=0.3), 3)
+    found, stats = asyncio.run(search(blueprint, expert, [ScriptedUser()], limits=LIMITS))
+    assert stats.nodes > 1
+    for trajectory in found:
+        assert trajectory.success and trajectory.valid and first_difference(trajectory) is None
+        assert from_row(json.loads(json.dumps(to_row(trajectory)))) == trajectory
+
+
+def test_synthesis_by_recipe_is_the_same_every_time_and_replays(tmp_path):
+    data = {
+        "blueprints": 8, "recipe": {"world": "simuhome", "types": {"qt1": 1, "qt3/feasible": 1}, "phrasings": 2},
+        "limits": {"turns": 1, "steps": 20, "steps_per_turn": 20},
+    }  # fmt: skip
+    config = SynthesisConfig.model_validate(data)
+    for name in ("one", "two"):
+        make_shard(config, range(8), tmp_path / name)
+    one, two = (tmp_path / name / "0000000.jsonl" for name in ("one", "two"))
+    assert one.read_bytes() == two.read_bytes()
+    assert "all as recorded" in reverify_file(one)
+
+
+def test_each_world_has_its_own_expert():
+    small = BlueprintRecipe.model_validate({"home": {"devices": (2, 2)}, "intents": (1, 1), "phrasings": 1})
+    assert isinstance(expert_for(make_blueprint(small, "train", 0), ExpertConfig(), 0), HomeExpert)
+    assert not isinstance(expert_for(made("qt1/feasible"), ExpertConfig(), 0), HomeExpert)
+
+
+# Why it failed
+
+
+def acts_once(*acts):
+    class Acts(Scripted):
+        async def propose(self, episode, n=1):
+            looks = plan(episode.situation.file, episode.situation.start, "")[0]
+            rest = [act for act in (*looks, *acts) if act not in self.done]
+            self.done += rest[:1]
+            return [Reply(calls(rest[0] if rest else {"name": "finish", "answer": "Done."}))]
+
+    agent = Acts("acts", "")
+    agent.done = []
+    return agent
+
+
+def test_the_papers_taxonomy():
+    hint = made("qt2/feasible")
+    other = next(
+        d.device_id for room in hint.episode.initial_home_config.rooms.values() for d in room.devices if d.device_type == "refrigerator"
+    )  # fmt: skip
+    cool = {"name": "execute_command", "device_id": other, "endpoint_id": 1, "cluster_id": "TemperatureControl",
+            "command_id": "SetTemperature", "args": {"target_temperature": 300}}  # fmt: skip
+    assert failure_of(played(hint, acts_once(cool))).dimension == "II"
+    assert failure_of(played(hint, Scripted("blind", "Done.", looks=False))).dimension == "EP"
+    later = made("qt4-1/feasible")
+    step = {"tool": "execute_command", "args": {"device_id": other, "endpoint_id": 1, "cluster_id": "OnOff", "command_id": "On"}}
+    wrong = {"name": "schedule_workflow", "start_time": "2025-08-23 23:59:59", "steps": [step]}
+    assert failure_of(played(later, acts_once(wrong))).dimension == "TR"
+    assert failure_of(played(later, BASELINES["nothing"]())).dimension == "AP"
+    clash = made("qt4-1/infeasible")
+    assert failure_of(played(clash, BASELINES["nothing"]())).dimension == "CB"
+    assert failure_of(played(clash, BASELINES["refuses"]())).dimension == "CM"
+    assert failure_of(played(made("qt3/feasible"), BASELINES["nothing"]())).dimension == "AP"
+
+
+def test_instances_stand_under_the_papers_columns():
+    assert [instance_of(made(group)).category for group in GROUPS] == printed()["simuhome"]["categories"]
+
+
+def test_what_the_expert_answers_is_read_as_right():
+    for group in GROUPS:
+        for seed in range(3):
+            episode = generate(*group.split("/"), seed)
+            if not episode.ruled:
+                home = load.start(episode.initial_home_config)
+                assert answered(episode, reply_to(episode, home, "en")) and answered(episode, reply_to(episode, home, "zh")), group

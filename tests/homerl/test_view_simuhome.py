@@ -1,0 +1,107 @@
+"""The page of an episode: everything on one axis, everything escaped, nothing wider than a phone."""
+
+from __future__ import annotations
+
+import re
+from html.parser import HTMLParser
+
+import pytest
+from typer.testing import CliRunner
+
+from homerl.bench.simuhome import attempt
+from homerl.bench.suites import read_suite
+from homerl.cli import app
+from homerl.trajectory import to_row, write_rows
+from homerl.view.simuhome import page, render
+from homerl.worlds.simuhome.agents import BASELINES, Scripted
+from tests.envs.simuhome.conftest import SAMPLES
+
+NASTY = "</style><script>alert(1)</script><img src=x onerror=alert(1)> & \"two\" 'three' {{ 7 * 7 }}"
+SUITE = read_suite("simuhome")
+PLACES = (75, 120, 250, 310, 420, 520, 570)
+
+
+def played(line, agent=None):
+    return attempt(SUITE[line], agent or BASELINES["expert"]())
+
+
+@pytest.mark.parametrize("line", PLACES)
+def test_what_is_drawn_is_what_happened(line):
+    trajectory = played(line)
+    drawn = page(trajectory)
+    assert {room.name for room in drawn.rooms} == set(trajectory.blueprint["home"]["rooms"])
+    assert all(len(room.plots) == 4 for room in drawn.rooms)
+    assert [mark.number for mark in drawn.calls] == list(range(1, trajectory.tool_calls + 1))
+    assert all(met for _, met in drawn.goals) and drawn.answer
+    assert all(window.tone == "met" and 0 <= window.left and window.left + window.width <= 100 for window in drawn.windows)
+    assert all(flow.tone == "completed" for flow in drawn.flows)
+    goals = trajectory.blueprint["task"]["eval"]["goals"]
+    if trajectory.blueprint["intents"][0]["subcategory"] == "feasible" and goals[0].get("targets"):
+        moving = {id for room in drawn.rooms for id, _ in room.moving}
+        assert drawn.flows and {t["device_id"] for goal in goals for t in goal["targets"]} <= moving
+    for room in drawn.rooms:
+        for _, spans in room.moving:
+            assert spans[0].left == 0 and abs(spans[-1].left + spans[-1].width - 100) < 1e-6
+            assert all(abs(a.left + a.width - b.left) < 1e-6 and a.text != b.text or a.level != b.level for a, b in zip(spans, spans[1:]))
+
+
+def test_who_does_nothing_leaves_curves_as_they_were():
+    drawn = page(played(120, BASELINES["nothing"]()))
+    assert all(plot.curve == plot.untouched for room in drawn.rooms for plot in room.plots)
+    assert not all(met for _, met in drawn.goals)
+    moved = page(played(120))
+    assert any(plot.wanted and plot.curve != plot.untouched for room in moved.rooms for plot in room.plots)
+
+
+class Parser(HTMLParser):
+    """Every element closed, no scripts, nothing from elsewhere."""
+
+    VOID = ("meta", "link")
+
+    def __init__(self, text):
+        super().__init__()
+        self.open, self.tags = [], set()
+        self.feed(text)
+        assert not self.open
+
+    def handle_starttag(self, tag, attributes):
+        self.tags.add(tag)
+        assert not any(name.startswith("on") or str(value).startswith("http") for name, value in attributes)
+        self.open += [] if tag in self.VOID else [tag]
+
+    def handle_startendtag(self, tag, attributes):
+        self.tags.add(tag)
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+
+def test_all_text_is_escaped():
+    text = render(played(310, Scripted(NASTY, NASTY)))
+    assert not Parser(text).tags & {"script", "img"} and "49" not in re.findall(r"answer</b>(.*?)</p>", text)[0]
+    assert text == render(played(310, Scripted(NASTY, NASTY)))
+
+
+def test_the_command(tmp_path):
+    rows, out = tmp_path / "t.jsonl", tmp_path / "page.html"
+    write_rows(rows, [to_row(played(120)), to_row(played(420))])
+    result = CliRunner().invoke(app, ["view", "simuhome", str(rows), "--row", "2", "--out", str(out)])
+    assert result.exit_code == 0 and SUITE[420].id in out.read_text()
+    assert CliRunner().invoke(app, ["view", "simuhome", str(rows), "--row", "3"]).exit_code != 0
+    if SAMPLES.is_dir():
+        sample = SAMPLES / "qt2_feasible_seed_1.json"
+        assert CliRunner().invoke(app, ["view", "simuhome", str(sample), "--out", str(out)]).exit_code == 0
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("width", [360, 1280])
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_it_fits_its_window(browser, tmp_path, width, scheme):
+    path = tmp_path / "page.html"
+    for line in PLACES:
+        path.write_text(render(played(line)))
+        context = browser.new_context(viewport={"width": width, "height": 800}, color_scheme=scheme)
+        tab = context.new_page()
+        tab.goto(path.as_uri())
+        assert tab.evaluate("document.documentElement.scrollWidth <= innerWidth"), line
+        context.close()
