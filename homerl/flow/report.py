@@ -48,7 +48,7 @@ class Report:
             self.total.update({key: line[key] for key in SUMS})
             self.user_errors.update(line["user_errors"])
             if line["rollouts"]:
-                self.difficulty[min(BINS - 1, int(line["difficulty"] * BINS))] += 1
+                self.difficulty[min(BINS - 1, int(BINS * line["difficulty"] + 1e-9))] += 1
         self.dropped.update(stats["dropped"])
         self.transport.update(stats.get("transport", {}))
 
