@@ -164,7 +164,7 @@ def test_a_synthesis_runs_on_it(url, task):
     lines = [line for shard in made for line in shard.stats["blueprints"]]
     assert len(lines) == 8 and {line["outcome"] for line in lines} <= {Outcome.AGENT_FAILURE, Outcome.SUCCESS}
     assert sum(line["calls"] for line in lines) > 8
-    print(f"synthesis: 8 blueprints, {sum(line['requests'] for line in lines)} requests, all outcomes typed")
+    print(f"synthesis: 8 blueprints, {sum(line['calls'] for line in lines)} requests, all outcomes typed")
 
 
 def test_killed_and_recovered(settings, tmp_path):
