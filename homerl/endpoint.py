@@ -9,6 +9,7 @@ as it is (the client library would walk it against its types first, which takes 
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import os
 import random
 import time
@@ -21,6 +22,7 @@ from openai.types import Completion
 from openai.types.chat import ChatCompletion
 
 from homerl.play import InfraError
+from homerl.settings import EndpointSettings
 from homerl.trajectory import Message
 
 
@@ -58,8 +60,9 @@ class Replica:
         self.faults, self.since, self.rest = 0, 0.0, REST
 
     def failed(self, now: float) -> None:
+        """Those that were under way when it was left alone say nothing new, and make its rest no longer."""
         self.faults += 1
-        if self.faults >= TRIPS:
+        if self.faults >= TRIPS and now >= self.since:
             self.since, self.rest = now + self.rest, min(2 * self.rest, LONGEST_REST)
 
 
@@ -85,6 +88,7 @@ class Endpoint:
         self.replicas = [Replica(url, self._client(url)) for url in urls]
         self._loop: asyncio.AbstractEventLoop | None = None
         self.usage = Usage()
+        self.plain = False  # whether its servers refuse schemas
         self._rng = random.Random(seed)  # of waits, which change no result
 
     async def chat(self, messages: Sequence[Message], **options: Any) -> ChatCompletion:
@@ -173,6 +177,17 @@ class Endpoint:
 def _whole(choice: Any) -> bool:
     """Whether a choice has what it is there for: a message, or text."""
     return getattr(choice, "message", None) is not None or getattr(choice, "text", None) is not None
+
+
+def endpoint_of(settings: EndpointSettings) -> Endpoint:
+    """The endpoint that a recipe names, which must run."""
+    patience = Patience(settings.timeout, settings.deadline, settings.retries + 1)
+    return Endpoint(settings.urls, settings.served_name, patience, settings.key)
+
+
+def derived_seed(*parts: object) -> int:
+    """A request's seed, the same in every process."""
+    return int.from_bytes(hashlib.blake2b(" ".join(map(str, parts)).encode(), digest_size=4).digest(), "big") >> 1
 
 
 def secret(key: str = "OPENAI_API_KEY") -> str:

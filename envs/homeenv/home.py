@@ -349,16 +349,16 @@ def _checked_forecast(forecast: Sequence[Moment]) -> tuple[Moment, ...]:
         if not before < moment.clock <= LATEST:
             raise ValueError(f"the forecast's moments follow each other, and {shown(moment.clock)} is not after {before}")
         try:
-            sky = Outdoors(*(_forecast_value(path, value) for path, value in zip(ROOM_STATE, moment.outdoors)))
+            sky = _checked_sky(*moment.outdoors)
         except Refused as error:
             raise ValueError(error.message) from None
         found.append(Moment(before := moment.clock, sky))
     return tuple(found)
 
 
-@lru_cache(maxsize=1 << 14, typed=True)  # most hours are like others
-def _forecast_value(path: str, value: float) -> float:
-    return ROOM_STATE[path].check(value, f"the forecast's {path}")
+@lru_cache(maxsize=1 << 14, typed=True)  # of the hours of a few years most come again
+def _checked_sky(*sky: float) -> Outdoors:
+    return Outdoors(*(ROOM_STATE[path].check(value, f"the forecast's {path}") for path, value in zip(ROOM_STATE, sky)))
 
 
 def _hash(text: str) -> int:

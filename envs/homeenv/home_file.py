@@ -296,6 +296,9 @@ def _resume(home: Home, record: HomeRecord) -> None:
     moving = [air for air in airs if air.since is not None]
     if moving and len(moving) < len(home.plan.rooms):
         raise ValueError("the air of some rooms moves, and that of others does not")
+    changed = max((moment.clock for moment in home.plan.forecast if moment.clock <= home.clock), default=0)
+    if moving and min(air.since for air in moving) < changed:
+        raise ValueError(f"the weather changed at {changed}, and the air of some room is told as it was before")
     if moving:
         home.air = [
             restored_air(a.since, a.start, a.goal, bias, room.shell, home.clock)

@@ -103,6 +103,10 @@ class ValueType(Model):
 
     def check(self, value: Any, what: str = "value") -> Any:
         """The canonical form of `value`, or `Refused` with `wrong_type` or `out_of_range`."""
+        if type(value) is str and self.options is not None and value in self.options and self.type in ("str", "enum"):
+            return value  # most values by far are options or truths
+        if type(value) is bool and self.type == "bool" and self.options is None:
+            return value
         value = self._typed(value, what)
         if self.options is not None and value not in self.options:
             raise Refused("out_of_range", f"{what} = {shown(value)} is not one of {', '.join(map(repr, self.options))}")

@@ -165,7 +165,7 @@ class Teller:
             id=number,
             family=family,
             subcategory=draft.subcategory,
-            factors=draft.factors,
+            factors=draft.factors.model_copy(update={"noise": "noisy"}) if wording == "noisy" else draft.factors,
             queries=tuple(dict.fromkeys(sentences)),
             clarification=self.said(draft.plainly or draft.meaning, "clear"),
             conditions=draft.conditions,

@@ -44,7 +44,7 @@ def names(language: str) -> frozenset[str]:
     groups = (*lexicon.rooms.values(), *lexicon.devices.values())
     known = {name for group in groups for name in (*group.train, *group.heldout)}
     frames = grammar(language)._frames.values()
-    texts = "\n".join(frame.text for group in frames for frame in group)
+    texts = "\n".join(re.sub(r"[\[\]()<>]", "", frame.text) for group in frames for frame in group)
     return frozenset(name for name in known if not found(name, texts))
 
 
@@ -68,7 +68,8 @@ def flaws(text: str, intent: Intent, blueprint: Blueprint, home: Home) -> Iterat
     ids = {device.did for device in home.plan.devices if device.did.isdigit() and float(device.did) in said - meant}
     yield from (f"leaks the id {did}" for did in ids)
     if intent.family in PLAIN and not intent.clarify:
-        yield from other_numbers(intent, said, meant)
+        in_words = {value for value in meant if any(found(way, text) for way in ways(value, blueprint.language))}
+        yield from other_numbers(intent, said | in_words, meant)
         yield from other_options(intent, bare, home, blueprint.language)
         services = {call.service.rpartition(".")[2] for call in intent.plan}
         if blueprint.language == "en" and services == {"turn_on"} and is_single(intent) and OFF.search(bare):

@@ -138,7 +138,7 @@ def _could(home: Home, device: Device, action: Action, kind: str) -> bool:
 
 
 def _drafted(action: Action, meaning: OneOf | Unvalued, question: WhichOne | Unvalued, ask: Ask) -> Draft:
-    factors = Factors(clarity="missing_slot", noise="noisy" if ask.wording == "noisy" else "clean")
+    factors = Factors(clarity="missing_slot")
     draft = control("slot_missing", (action,), factors)
     return replace(draft, meaning=meaning, plainly=draft.meaning, clarify=True, question=question)
 

@@ -20,8 +20,7 @@ def _in_wording(wording: Wording) -> Propose:
         """A change of a device that no other intent of the blueprint has taken."""
         for action in actions(home, rng):
             if action.device.did not in ask.taken:
-                factors = Factors(noise="noisy" if wording == "noisy" else "clean")
-                return replace(control(wording, (action,), factors), wording=wording)
+                return replace(control(wording, (action,), Factors()), wording=wording)
         return None
 
     return propose

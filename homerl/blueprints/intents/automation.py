@@ -153,7 +153,6 @@ def _draft(
         subcategory,
         Plan(tuple(action.act() for action in chosen), time, watches),
         Factors(
-            noise="noisy" if ask.wording == "noisy" else "clean",
             scope="single_device" if len(chosen) == 1 else "multi_device",
         ),
         automation=Automation(

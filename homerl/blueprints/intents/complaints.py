@@ -151,7 +151,7 @@ def _drafted(home: Home, meaning: Complaining, helps: list[Help], chosen: Help, 
     return Draft(
         "state_level",
         meaning,
-        Factors(clarity="ambiguous", noise="noisy" if ask.wording == "noisy" else "clean"),
+        Factors(clarity="ambiguous"),
         conditions=(" or ".join(f"({text})" for text in dict.fromkeys(help.better.text for help in helps)),),
         devices=tuple(dict.fromkeys(help.device.did for help in helps)),
         plan=chosen.how[0].plan,

@@ -65,7 +65,7 @@ def explicit(home: Home, rng: random.Random, ask: Ask) -> Draft | None:
             break
     if len(found) < 2:
         return None
-    factors = Factors(noise=_noise(ask), scope="multi_device")
+    factors = Factors(scope="multi_device")
     return control("explicit", tuple(found.values()), factors)
 
 
@@ -229,12 +229,8 @@ def _reads(devices: tuple[Device, ...] | list[Device], kind: str, attribute: str
     return tuple((device.did, path) for device, path in pairs if path in device.spec.attribute_index)
 
 
-def _noise(ask: Ask) -> str:
-    return "noisy" if ask.wording == "noisy" else "clean"
-
-
 def _factors(ask: Ask, reads: tuple) -> Factors:
-    return Factors(noise=_noise(ask), scope="batch_device", dependency="dependent" if reads else "independent")
+    return Factors(scope="batch_device", dependency="dependent" if reads else "independent")
 
 
 SUBCATEGORIES = {

@@ -116,7 +116,7 @@ def _drafted(home: Home, name: str, scene: Scene, room: Room | None, rng: random
     return Draft(
         "scene_level",
         Doing(name, None if bare else room, at_home=room is None),
-        Factors(clarity="ambiguous", noise="noisy" if ask.wording == "noisy" else "clean", scope=_scope(devices)),
+        Factors(clarity="ambiguous", scope=_scope(devices)),
         conditions=tuple(one.condition for one in todo),
         devices=devices,
         plan=tuple(call for one in todo for call in one.action.plan),
