@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import torch
-from hypothesis import assume, given
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from trl.trainer.utils import nanstd
 
@@ -201,6 +201,7 @@ def test_a_state_may_recur_in_one_rollout():
     assert row == pytest.approx([unit, -unit])
 
 
+@settings(deadline=None)
 @given(GROUPS)
 def test_states_that_never_recur_leave_the_trajectorys_credit(group):
     apart = [[f"{i} {t}" for t in range(len(row))] for i, row in enumerate(group)]
@@ -208,6 +209,7 @@ def test_states_that_never_recur_leave_the_trajectorys_credit(group):
     assert recurrence([apart]) == {"anchor/coverage": 0.0, "anchor/singletons": 1.0}
 
 
+@settings(deadline=None)
 @given(GROUPS, st.randoms(use_true_random=False))
 def test_anchor_credit_beyond_the_trajectorys_has_mean_zero_in_every_state(group, rng):
     states = [[rng.choice("abc") for _ in row] for row in group]
@@ -247,6 +249,7 @@ def test_branch_credit_discounts_from_the_segments_start():
     assert credit == [[1.5, -1.0], [-1.5], [0.0, 1.0]]
 
 
+@settings(deadline=None)
 @given(st.lists(ROLLOUTS, min_size=2, max_size=6))
 def test_without_forks_it_is_leave_one_out(group):
     totals = [sum(row) for row in group]
@@ -260,6 +263,7 @@ def test_a_lone_root_has_nothing_to_be_compared_with():
     assert branch_credit([[1.0]], [None]) == [[0.0]]
 
 
+@settings(deadline=None)
 @given(st.integers(2, 4), st.integers(2, 4), st.integers(1, 5), st.integers(0, 6), st.randoms(use_true_random=False))
 def test_a_plan_uses_the_budget_and_forks_roots_alone(roots, siblings, horizon, more, rng):
     forks = plan(roots, siblings, horizon, roots + more, rng)

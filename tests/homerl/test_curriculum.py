@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from envs.documents import InputError
@@ -62,6 +62,7 @@ def test_running_success_fades():
     assert known.tally == {100: (0.75, 3)}
 
 
+@settings(deadline=None)
 @given(
     st.sampled_from(["none", "success"]), st.lists(st.integers(1, 7), min_size=1, max_size=12), st.data(), st.integers(0, 2)
 )
