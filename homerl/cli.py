@@ -363,9 +363,13 @@ def bench_run(
     suite: Annotated[str, typer.Argument(help="smarthome-bench, smh-bench, simuhome, or a file of `bench build`")],
     model: Annotated[str, typer.Option(help="http://host/v1 (several, by commas), a folder, a hub id, or a baseline")],
     out: Annotated[Path, typer.Option(help="a folder for the results")],
-    setting: Annotated[str, typer.Option(help="eia (tools), dr (one answer from the whole home), react (SimuHome's text form)")] = "eia",
+    setting: Annotated[
+        str, typer.Option(help="eia (tools), dr (one answer from the whole home), react (SimuHome's text form)")
+    ] = "eia",
     episodes: Annotated[Path | None, typer.Option(help="SimuHome: a folder of released episode files")] = None,
-    mended: Annotated[bool, typer.Option(help="SimuHome: those files without the known faults of the paper's program")] = False,
+    mended: Annotated[
+        bool, typer.Option(help="SimuHome: those files without the known faults of the paper's program")
+    ] = False,
     served: Annotated[str | None, typer.Option(help="the model's name on the server, if it has several")] = None,
     user: Annotated[str | None, typer.Option(help="URL of an LLM user; the scripted one if left out")] = None,
     at_once: Annotated[int, typer.Option(help="episodes played side by side")] = 16,
@@ -389,9 +393,10 @@ def bench_run(
     from homerl.bench.report import write_report
 
     _one_of("--setting", setting, ("eia", "dr", "react"))
+    votes = judge_votes or (3 if suite.startswith("simuhome") else 1)
     settings = BenchRun(
-        suite, model, out, setting, episodes, mended, served, user, at_once, runs, limit, temperature, max_tokens, _prices(price), resume,
-        seed, cpu, judge_of(judge, judge_model, judge_votes or (3 if suite.startswith("simuhome") else 1), judge_sample),
+        suite, model, out, setting, episodes, mended, served, user, at_once, runs, limit, temperature, max_tokens,
+        _prices(price), resume, seed, cpu, judge_of(judge, judge_model, votes, judge_sample),
     )  # fmt: skip
     play(settings)
     console.print(write_report(out))

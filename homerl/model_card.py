@@ -19,8 +19,12 @@ from envs.documents import Document, InputError, read_json, read_yaml
 from envs.homeenv.home import Device, Room
 from envs.homeenv.spec import Catalogue
 from envs.homeenv.toolsets import TOOLSETS
+from envs.simuhome.tools import TOOLS as SIMUHOME_TOOLS
+from envs.simuhome.tools import TOOLSETS as SIMUHOME_TOOLSETS
 from homerl.chat import system_prompt
 from homerl.flow.config import STRATEGIES
+from homerl.worlds import is_simuhome
+from homerl.worlds.simuhome.prompt import instruction
 
 STAGES = ("rlve", "sft")  # of a flywheel's folder, the last trained first
 HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*")
@@ -184,7 +188,7 @@ simulated homes.
 {{ text }}
 {% endfor %}"""
 
-USE = """The system prompt lists the home's devices, one a line. The model answers in words or in tool calls;
+USE = """The system prompt {told}. The model answers in words or in tool calls;
 run the calls and append what they return as `tool` messages.
 
 ```python
@@ -294,21 +298,37 @@ def _percent(share: float | None) -> str:
 
 
 def _use(facts: Facts, adapter: bool) -> str:
+    simuhome = is_simuhome(_blueprint_recipe(facts))
     auto = "AutoPeftModelForCausalLM" if adapter else "AutoModelForCausalLM"
     peft = f"from peft import {auto}\nfrom transformers import AutoTokenizer"
     return USE.format(
+        told="says where the user is and what time it is" if simuhome else "lists the home's devices, one a line",
         name=facts.name,
         auto=auto,
         imports=peft if adapter else f"from transformers import {auto}, AutoTokenizer",
-        tools="\n".join(f"    {json.dumps(tool.schema())}," for tool in TOOLSETS["homeflow"]),
+        tools="\n".join(f"    {json.dumps(tool)}," for tool in _example_tools(facts)),
         system=json.dumps(_example_prompt(facts)),
     )
 
 
+def _blueprint_recipe(facts: Facts) -> dict[str, Any]:
+    """The recipe of the blueprints that the model was last trained on."""
+    return next((found for key in ("blueprints", "synth") if (found := (facts.newest(key) or {}).get("recipe"))), {})
+
+
+def _example_tools(facts: Facts) -> list[dict[str, Any]]:
+    recipe = _blueprint_recipe(facts)
+    if is_simuhome(recipe):
+        return [SIMUHOME_TOOLS[name].schema() for name in SIMUHOME_TOOLSETS[recipe.get("toolset", "released")]]
+    return [tool.schema() for tool in TOOLSETS["homeflow"]]
+
+
 def _example_prompt(facts: Facts) -> str:
     """A system prompt as in training, for a home of one light."""
-    recipes = (facts.newest(key).get("recipe") or {} for key in ("blueprints", "synth"))
-    style = next((recipe["prompt"] for recipe in recipes if recipe.get("prompt")), "brief")
+    recipe = _blueprint_recipe(facts)
+    style = recipe.get("prompt") or "brief"
+    if is_simuhome(recipe):
+        return instruction(style, recipe.get("language", "en"), "kitchen", "2025-08-23 10:00:00")
     light = Device("1001", "ceiling light", Room("kitchen", "kitchen", "kitchen"), Catalogue.shipped()["100001"])
     return system_prompt([light], style)
 

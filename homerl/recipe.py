@@ -20,7 +20,7 @@ from homerl.episode import EpisodeLimits
 from homerl.flow.config import SynthesisConfig
 from homerl.settings import UserSettings
 from homerl.train.tiny import TinyConfig
-from homerl.worlds import AnyBlueprintRecipe
+from homerl.worlds import AnyBlueprintRecipe, is_simuhome
 from rewards.composite import RewardWeights
 
 Parallel = Literal["none", "ddp", "zero2", "zero3", "fsdp2"]
@@ -184,6 +184,12 @@ class RLVESections(Base):
     user: UserSettings = UserSettings()
     limits: EpisodeLimits = EpisodeLimits()
     sentinel: SentinelSettings = SentinelSettings()
+
+    @model_validator(mode="after")
+    def _has_such_users(self) -> RLVESections:
+        if is_simuhome(self.blueprints.recipe) and self.user.kind != "scripted":
+            raise ValueError("SimuHome's user speaks once, from the blueprint: write `user: {kind: scripted}`")
+        return self
 
 
 class RLVERecipe(RLVESections):

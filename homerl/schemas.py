@@ -25,9 +25,10 @@ from envs.homeenv.spec import DeviceSpec
 from homerl.blueprints.blueprint import FORMAT as BLUEPRINT
 from homerl.blueprints.blueprint import Blueprint
 from homerl.trajectory import JSON_COLUMNS, Outcome, Trajectory
+from homerl.worlds.simuhome.blueprint import SimuHomeBlueprint
 
 DRAFT = "https://json-schema.org/draft/2020-12/schema"
-VERSIONS = {"home": HOME, "device": 1, "blueprint": BLUEPRINT, "trajectory": 2, "row": 1}
+VERSIONS = {"home": HOME, "device": 1, "blueprint": BLUEPRINT, "simuhome-blueprint": 1, "trajectory": 3, "row": 1}
 
 
 class CallRow(TypedDict):
@@ -69,10 +70,14 @@ class Row(TypedDict):
 
 def schemas() -> dict[str, dict[str, Any]]:
     """Schema by file name: `home.v1.json` and so on. They refer to one another by these names."""
-    models = {"home": HomeRecord, "device": DeviceSpec, "blueprint": Blueprint, "trajectory": Trajectory, "row": Row}
+    models = {
+        "home": HomeRecord, "device": DeviceSpec, "blueprint": Blueprint, "simuhome-blueprint": SimuHomeBlueprint,
+        "trajectory": Trajectory, "row": Row,
+    }  # fmt: skip
     made = {kind: TypeAdapter(model).json_schema() for kind, model in models.items()}
     made["blueprint"]["properties"]["home"] = {"$ref": file_name("home")}
-    made["trajectory"]["properties"]["blueprint"] = {"$ref": file_name("blueprint")}
+    either = [{"$ref": file_name(kind)} for kind in ("blueprint", "simuhome-blueprint")]
+    made["trajectory"]["properties"]["blueprint"] = {"anyOf": either}
     for column in JSON_COLUMNS:
         inner = {"$ref": f"{file_name('trajectory')}#/properties/{column}"}
         made["row"]["properties"][column] |= {"contentMediaType": "application/json", "contentSchema": inner}

@@ -86,8 +86,9 @@ class SimuHome(World):
         changed += ("answer",) if self.engine.answer != before.answer else ()
         if changed:
             self._progress = self._measure()
+        error = "the evaluation fails: time cannot go on over a malformed workflow" if finished and self._broken else None
         text = json.dumps(result, ensure_ascii=False, default=str).encode(errors="replace").decode()
-        return text, self._progress - earlier, finished, False, self._info(result if refused else None, changed)
+        return text, self._progress - earlier, finished, False, self._info(result if refused else None, changed, error)
 
     def _act(self, action: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
         name = action.get("name") if isinstance(action, Mapping) else None
@@ -105,16 +106,17 @@ class SimuHome(World):
     def _measure(self) -> float:
         """m: the share of goals and required actions that holds, had the agent just finished."""
         self.goals: tuple[bool, ...] = ()
+        self._broken = False
         if self.episode is None or not self.episode.ruled:
             return 0.0
         verdict = evaluate.evaluate(self.episode, evaluate.final_state(self.engine.home), ())
         actions = self.episode.eval.required_actions
-        self.goals = verdict.goals
+        self.goals, self._broken = verdict.goals, verdict.score == evaluate.UNKNOWN
         total = len(self.episode.eval.goals) + len(actions)
         return (sum(verdict.goals) + len(self.engine.met)) / total if total else 0.0
 
-    def _info(self, refusal: Mapping[str, Any] | None, changed: tuple[str, ...]) -> dict[str, Any]:
-        return {"progress": self._progress, "blocked": _blocked(refusal), "error": None, "changed": changed}
+    def _info(self, refusal: Mapping[str, Any] | None, changed: tuple[str, ...], error: str | None = None) -> dict[str, Any]:
+        return {"progress": self._progress, "blocked": _blocked(refusal), "error": error, "changed": changed}
 
     def wait(self, ticks: int) -> None:
         """Let virtual time pass outside of any call."""
@@ -129,7 +131,11 @@ class SimuHome(World):
 
     def state_key(self) -> str:
         """Of the home, of the required actions that were made, and of the answer."""
-        rest = f"{sorted(self.engine.met)} {self.engine.answer!r}" if self.engine.answer is not None else f"{sorted(self.engine.met)}"
+        rest = (
+            f"{sorted(self.engine.met)} {self.engine.answer!r}"
+            if self.engine.answer is not None
+            else f"{sorted(self.engine.met)}"
+        )
         return f"{text_hash(f'{self.engine.home.state_key()} {rest}'):032x}"
 
 

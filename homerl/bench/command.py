@@ -98,6 +98,8 @@ def found_in(settings: BenchRun) -> list[Any]:
     else:
         found = read_suite(settings.suite)
     ours = isinstance(found[0], simuhome.SimuHomeInstance)
+    if ours and settings.user:
+        raise InputError("SimuHome's user speaks once, from the episode", "--user", "leave it out")
     known = ("eia", "react") if ours else ("eia", "dr")
     if settings.setting not in known:
         raise InputError(f"{settings.suite} has no setting '{settings.setting}'", "--setting", f"one of {', '.join(known)}")
@@ -119,6 +121,9 @@ def players_of(settings: BenchRun) -> tuple[Players, Pace]:
         kind = ReActAgent if settings.setting == "react" else LLMAgent
         agent: Callable[[], Agent] = lambda: kind(endpoint, settings.temperature, settings.max_tokens)  # noqa: E731
         return Players(agent, user, f"{name} {sampling}"), Pace(settings.at_once, waves=False)
+    if settings.setting == "react":
+        remedy = "serve it (vLLM, --model http://...), or take --setting eia"
+        raise InputError("a model that is loaded here speaks in calls, not in text", "--setting react", remedy)
     return local_players(settings, user, sampling)
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import csv
 import io
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -22,6 +22,7 @@ from envs.documents import InputError, read_yaml, write_atomic
 from homerl.trajectory import read_rows
 
 Row = Mapping[str, Any]
+MANY = 8  # columns of a paper's table that a terminal shows in full
 
 
 @dataclass(frozen=True)
@@ -168,11 +169,20 @@ def _errors(report: BenchReport) -> Table:
 
 
 def _printed(report: BenchReport, categories: Sequence[str], rows: Sequence[Row]) -> Table:
-    table = Table("success %", *categories, "overall", title="beside the paper's figures, as printed")
-    by = report.score.get("by_category", {})
-    ours = [f"{100 * by[name]['success']:.1f}" if name in by else "" for name in categories]
-    table.add_row(f"[bold]{report.model}[/]", *ours, f"{100 * report.score.get('success', 0):.1f}")
+    many = len(categories) > MANY  # a terminal has 80 columns
+    heads = [name.removeprefix("QT").replace("-", ".").replace(" ", "") if many else name for name in categories]
+    shape: dict[str, Any] = {"box": None, "padding": (0, 1, 0, 0)} if many else {}
+    title = "beside the paper's figures, as printed"
+    table = Table("" if many else "success %", *heads, "all" if many else "overall", title=title, **shape)
+    by, digits = report.score.get("by_category", {}), 0 if many else 1
+
+    def figures(values: Iterable[float | None]) -> list[str]:
+        return ["" if value is None else f"{value:.{digits}f}" for value in values]
+
+    ours = [100 * by[name]["success"] if name in by else None for name in categories]
+    table.add_row(f"[bold]{report.model}[/]", *figures([*ours, 100 * report.score.get("success", 0)]))
     table.add_section()
     for row in sorted(rows, key=lambda row: -row["overall"]):
-        table.add_row(f"{row['model']} (printed)", *(f"{value:.1f}" for value in row["categories"]), f"{row['overall']:.1f}")
+        name = row["model"] if many else f"{row['model']} (printed)"
+        table.add_row(name, *figures([*row["categories"], row["overall"]]))
     return table

@@ -72,7 +72,9 @@ def read_episodes(folder: Path, mended: bool = False) -> list[SimuHomeInstance]:
     """Every episode file of a folder, in the order of groups and names."""
     files = sorted(folder.glob("*.json")) if folder.is_dir() else [folder]
     if not files or not all(file.is_file() for file in files):
-        raise InputError("there are no episode files", str(folder), "name a folder of `qt1_feasible_seed_1.json` and the like")
+        raise InputError(
+            "there are no episode files", str(folder), "name a folder of `qt1_feasible_seed_1.json` and the like"
+        )
     found = [(file.stem, read_episode(file)) for file in files]
     return [_released(episode, f"{NAME}-{stem}", not mended) for stem, episode in sorted(found, key=_place)]
 
@@ -101,7 +103,9 @@ def build(
         progress(index + 1, COUNT)
 
 
-def make_instance(group: str, number: int, seed: int, language: str = "en", dropped: Counter | None = None) -> SimuHomeInstance:
+def make_instance(
+    group: str, number: int, seed: int, language: str = "en", dropped: Counter | None = None
+) -> SimuHomeInstance:
     """The first candidate of a place that is valid."""
     dropped = Counter() if dropped is None else dropped
     recipe = SimuHomeRecipe(world="simuhome", language=language, phrasings=1, frames="heldout")

@@ -53,17 +53,17 @@ def released_verdict(trajectory: Trajectory) -> int:
 TELL = {
     "qt1/feasible": "It is right if it gives every value that was asked for as the tools showed it, raw or converted "
     "(temperature and humidity are shown in hundredths), and names the right room for each.",
-    "qt1/infeasible": "The device asked about does not exist in that room. It is right if it says so, names the room, makes "
-    "up no value of that device, and gives any room value that was asked for as the tools showed it.",
-    "qt2/saturation": "The devices in the room can do no more for what was wished. It is right if it says that it cannot help, "
-    "names the very limit and the room, and claims no change; what it states must agree with what the tools showed.",
-    "qt2/nonexistence": "The room has no device that could bring about what was wished. It is right if it says that it cannot "
-    "help since no such device is there, names the room, and claims no change.",
-    "qt3/infeasible": "A device that was to be controlled does not exist in its room. It is right if it says so, names the room, "
-    "and claims no operation of that device.",
-    "qt4/infeasible": "The request names times that contradict one another or the state of a machine; the truth says which. It "
-    "is right if it found the true time, noticed the contradiction (to the minute), and refused, asked back or explained, "
-    "and scheduled nothing as if all were well.",
+    "qt1/infeasible": "The device asked about does not exist in that room. It is right if it says so, names the room, "
+    "makes up no value of that device, and gives any room value that was asked for as the tools showed it.",
+    "qt2/saturation": "The devices in the room can do no more for what was wished. It is right if it says that it cannot "
+    "help, names the very limit and the room, and claims no change; what it states must agree with what the tools showed.",
+    "qt2/nonexistence": "The room has no device that could bring about what was wished. It is right if it says that it "
+    "cannot help since no such device is there, names the room, and claims no change.",
+    "qt3/infeasible": "A device that was to be controlled does not exist in its room. It is right if it says so, names "
+    "the room, and claims no operation of that device.",
+    "qt4/infeasible": "The request names times that contradict one another or the state of a machine; the truth says "
+    "which. It is right if it found the true time, noticed the contradiction (to the minute), and refused, asked back or "
+    "explained, and scheduled nothing as if all were well.",
 }
 
 
@@ -130,7 +130,9 @@ def failure_of(trajectory: Trajectory) -> Failure:
 
 def _infeasible(trajectory: Trajectory, file: dict[str, Any]) -> Failure:
     said = " ".join([answer_of(trajectory) or "", *(step.message.get("content") or "" for step in trajectory.steps)]).lower()
-    wanted = {"qt1": ("absent",), "qt2": ("absent", "limit"), "qt3": ("absent",)}.get(file["meta"]["query_type"], ("conflict",))
+    wanted = {"qt1": ("absent",), "qt2": ("absent", "limit"), "qt3": ("absent",)}.get(
+        file["meta"]["query_type"], ("conflict",)
+    )
     if not any(REASONS[name].search(said) for name in wanted):
         return Failure("CB", "the contradiction is not noticed")
     return Failure("CM", "acts although it notices" if not trajectory.clean else "names another reason, or not all of it")
@@ -171,7 +173,9 @@ def _hinted(goals: list[dict[str, Any]], met: set[int], done: list[dict[str, Any
     if met & set(range(len(goals))):
         return Failure("AP", "only a part is done")
     movers = [(goal["room_id"], kind) for goal in goals for kind in WATCHED[goal["room_state"]]]
-    tried = [str(act.get("device_id")) for step in trajectory.steps for act in acts_of([step.message]) if act["name"] in ACTS]
+    tried = [
+        str(act.get("device_id")) for step in trajectory.steps for act in acts_of([step.message]) if act["name"] in ACTS
+    ]
     if any(device.startswith(f"{room}_{kind}") for device in tried for room, kind in movers):
         return Failure("DC", "the wrong command to a device that could help")
     return Failure("II", "acts on what cannot help" if tried else "does nothing about it")

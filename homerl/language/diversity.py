@@ -62,6 +62,10 @@ def recipe_of(recipe: str | None, overrides: Sequence[str], language: str, tempe
     loaded = load_recipe(recipe, overrides)
     for part in ("synth", "blueprints"):
         if found := getattr(getattr(loaded, part, None), "recipe", None):
+            if not isinstance(found, BlueprintRecipe):
+                raise InputError(
+                    "its blueprints are not HomeEnv's", recipe, "the survey knows the families of HomeEnv alone"
+                )
             return found
     raise InputError("the recipe makes no blueprints", recipe, "name one that runs synth, rlve or flywheel")
 

@@ -64,6 +64,8 @@ def corrected(text: str, speaker: Speaker) -> str:
 def stuttered(text: str, speaker: Speaker) -> str:
     """A word (in Chinese: a character) twice."""
     starts = [at for at in _starts(text, speaker) if not text[at].isdigit()]
+    if not starts:
+        return text
     at = speaker.rng.choice(starts)
     word = WORD.match(text, at).group()
     return tight(f"{text[:at]} {word} {text[at:]}")

@@ -31,9 +31,12 @@ class TinyConfig(Model):
     vocab_size: int = Field(4096, description="an upper bound; the data decides")
     max_positions: int = 2048
     rope_theta: float = 10000.0
+    phrases: tuple[str, ...] = Field((), description="texts that stand often in the data: one token each")
 
 
-def make_tokenizer(texts: Iterable[str], tools: Sequence[dict[str, Any]], vocab_size: int):
+def make_tokenizer(
+    texts: Iterable[str], tools: Sequence[dict[str, Any]], vocab_size: int, phrases: Sequence[str] = ()
+):
     """A `PreTrainedTokenizerFast` with our chat template (tool schemas left out of the prompt)."""
     from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, pre_tokenizers, trainers
     from transformers import PreTrainedTokenizerFast
@@ -50,7 +53,7 @@ def make_tokenizer(texts: Iterable[str], tools: Sequence[dict[str, Any]], vocab_
         texts,
         trainers.BpeTrainer(vocab_size=vocab_size, special_tokens=special, initial_alphabet=alphabet, show_progress=False),
     )
-    tokenizer.add_tokens([AddedToken(text, normalized=False) for text in call_frames(tools)])
+    tokenizer.add_tokens([AddedToken(text, normalized=False) for text in (*call_frames(tools), *phrases)])
     fast = PreTrainedTokenizerFast(
         tokenizer_object=tokenizer, eos_token=IM_END, pad_token=PAD, clean_up_tokenization_spaces=False
     )
@@ -100,7 +103,7 @@ def make_tiny(
     from transformers import GenerationConfig
 
     texts = (message["content"] or call["function"]["arguments"] for message, call in _spoken(rows))
-    tokenizer = make_tokenizer(texts, tools, config.vocab_size)
+    tokenizer = make_tokenizer(texts, tools, config.vocab_size, config.phrases)
     model = make_model(config, len(tokenizer), seed)
     model.generation_config = GenerationConfig(
         do_sample=True, temperature=1.0, top_p=1.0, top_k=0, eos_token_id=model.config.eos_token_id, pad_token_id=0

@@ -20,7 +20,7 @@ from rich.table import Table
 
 from envs.documents import InputError, write_atomic
 from homerl.agents.expert import Expert
-from homerl.blueprints.author import make_blueprint
+from homerl.blueprints.author import BlueprintRecipe, make_blueprint
 from homerl.blueprints.blueprint import Blueprint
 from homerl.episode import Episode, EpisodeLimits
 from homerl.play import User, UserError, Utterance, play
@@ -87,6 +87,8 @@ def audit_user(recipe: Base, path: str, count: int, at_once: int, out: Path) -> 
     if not isinstance(recipe, RLVESections):
         raise InputError(f"a recipe of `run: {recipe.run}` has no user", path, "name one of rlve or flywheel")
     source = recipe.blueprints
+    if not isinstance(source.recipe, BlueprintRecipe):
+        raise InputError("its user speaks once, from the blueprint", path, "there is nothing to audit")
     with user_factory(recipe.user, recipe.out / "user_server.log") as users, progress_bar() as bar:
         task = bar.add_task("audit user", total=count, note=users(0).name)
         blueprints = [make_blueprint(source.recipe, "train", source.first_seed + i) for i in range(count)]

@@ -239,12 +239,16 @@ def _plot(variable: str, values: Sequence[float], before: Sequence[float], ticks
     low, high = min(*ours, *theirs), max(*ours, *theirs)
     if high - low < least:
         low, high = (low + high - least) / 2, (low + high + least) / 2
-    return Plot(name, unit, _path(ours, ticks, low, high), _path(theirs, ticks, low, high), low, high, ours[0], ours[-1], wanted)
+    return Plot(
+        name, unit, _path(ours, ticks, low, high), _path(theirs, ticks, low, high), low, high, ours[0], ours[-1], wanted
+    )
 
 
 def _path(values: Sequence[float], ticks: Sequence[int], low: float, high: float) -> str:
     """Straight lines through the values; of a stretch that is flat, its ends."""
-    points = [(round(1000 * tick / ticks[-1], 1), round(96 - 92 * (v - low) / (high - low), 1)) for tick, v in zip(ticks, values)]
+    points = [
+        (round(1000 * tick / ticks[-1], 1), round(96 - 92 * (v - low) / (high - low), 1)) for tick, v in zip(ticks, values)
+    ]
     kept = [p for i, p in enumerate(points) if i in (0, len(points) - 1) or not points[i - 1][1] == p[1] == points[i + 1][1]]
     return "M" + "L".join(f"{x:g} {y:g}" for x, y in kept)
 
@@ -285,7 +289,12 @@ def _flows(story: Story, end: int) -> Iterator[Span]:
     """Workflows at their time, as what became of them."""
     *_, last = story.states()
     for flow in last.workflows:
-        yield Span(100 * flow.due / end, 0.0, f"{flow.start_time[11:]}: {flow.total} step{'s' if flow.total > 1 else ''}, {flow.status}", flow.status)
+        yield Span(
+            100 * flow.due / end,
+            0.0,
+            f"{flow.start_time[11:]}: {flow.total} step{'s' if flow.total > 1 else ''}, {flow.status}",
+            flow.status,
+        )
 
 
 def _windows(file: Any, met: Sequence[bool], end: int) -> Iterator[Span]:
@@ -313,7 +322,7 @@ def glance(home: Home, device: Device) -> tuple[str, str, float | None]:
             return (f"running: {named}" if state == 1 else "paused"), ("runs" if state == 1 else "waits"), None
         return ("on, stopped", "idle", None) if read("OnOff", "OnOff") is True else ("off", "off", None)
     if "RVCOperationalState" in has:
-        return RVC.get(read("RVCOperationalState", "OperationalState"), ("?", "idle")) + (None,)
+        return (*RVC.get(read("RVCOperationalState", "OperationalState"), ("?", "idle")), None)
     if "OnOff" in has and read("OnOff", "OnOff") is not True:
         return "off", "off", None
     if "FanControl" in has:

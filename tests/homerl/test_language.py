@@ -400,3 +400,9 @@ def test_a_survey_counts_what_is_said():
 def test_self_bleu_knows_sameness():
     assert self_bleu(["turn on the light now"] * 5) == pytest.approx(1.0)
     assert self_bleu(["a b c d e", "f g h i j", "k l m n o"]) < 0.1 and self_bleu(["one"]) == 0.0
+
+
+def test_a_sentence_that_begins_with_a_number_alone_is_left_as_it_is():
+    home, *_ = homes("zh")
+    speaker = Speaker(home, Voice("zh"), "clear", random.Random(0))
+    assert noise.stuttered("5度", speaker) == "5度"

@@ -13,13 +13,15 @@ from envs.homeenv.automation import make_rule
 from envs.homeenv.home_file import home_to_json
 from envs.homeenv.spec import SHIPPED
 from envs.homemaker.make import HomeSampler
-from homerl.agents.expert import Expert
+from homerl import worlds
 from homerl.blueprints.author import BlueprintRecipe, make_blueprint
 from homerl.episode import Episode
+from homerl.flow.collect import ExpertConfig
 from homerl.play import play
 from homerl.schemas import file_name, schemas, write_schemas
 from homerl.trajectory import JSON_COLUMNS, to_row
 from homerl.users.scripted import ScriptedUser
+from homerl.worlds.simuhome.blueprint import SimuHomeRecipe
 
 REGISTRY = Registry().with_resources((name, Resource.from_contents(schema)) for name, schema in schemas().items())
 
@@ -28,10 +30,11 @@ def validator(kind: str) -> Draft202012Validator:
     return Draft202012Validator(schemas()[file_name(kind)], registry=REGISTRY)
 
 
-def trajectory_data() -> dict:
+def trajectory_data(recipe=BlueprintRecipe()) -> dict:
     """A trajectory as it is stored, its JSON columns opened."""
-    blueprint = make_blueprint(BlueprintRecipe(), "train", 3)
-    row = to_row(asyncio.run(play(Episode.begin(blueprint), Expert(0), ScriptedUser(0))))
+    blueprint = worlds.make_blueprint(recipe, "train", 3)
+    expert = worlds.expert_for(blueprint, ExpertConfig(mistakes=0.0), 0)
+    row = to_row(asyncio.run(play(Episode.begin(blueprint), expert, ScriptedUser(0))))
     data = {key: json.loads(value) if key in JSON_COLUMNS else value for key, value in row.items() if key != "id"}
     return json.loads(json.dumps(data))
 
@@ -48,6 +51,9 @@ def test_what_is_written_is_valid():
     blueprint = make_blueprint(BlueprintRecipe(), "heldout", 5)
     validator("blueprint").validate(json.loads(blueprint.model_dump_json()))
     validator("trajectory").validate(trajectory_data())
+    other = trajectory_data(SimuHomeRecipe(world="simuhome"))
+    validator("trajectory").validate(other)
+    validator("simuhome-blueprint").validate(other["blueprint"])
     for path in SHIPPED.glob("*.yaml"):
         for spec in yaml.safe_load(path.read_text(encoding="utf-8")):
             validator("device").validate(spec)

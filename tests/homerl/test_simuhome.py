@@ -7,6 +7,7 @@ import json
 import random
 import re
 from collections import Counter
+from datetime import timedelta
 
 import pytest
 
@@ -16,9 +17,9 @@ from envs.simuhome.episodes import read_episode
 from envs.simuhome.generate import generate
 from homerl.agents.expert import Expert as HomeExpert
 from homerl.bench.report import printed
-from homerl.bench.simuhome import attempt, flaws, instance_of, read_episodes
+from homerl.bench.simuhome import attempt, flaws, instance_of, make_instance, read_episodes
 from homerl.bench.simuhome_cases import failure_of, released_verdict
-from homerl.bench.suites import read_suite
+from homerl.bench.suites import SEED, read_suite
 from homerl.blueprints.author import BlueprintRecipe
 from homerl.episode import Episode, EpisodeLimits, Reply
 from homerl.flow.collect import ExpertConfig, SynthesisConfig, make_shard
@@ -71,10 +72,12 @@ def test_released_files_are_kept_to_the_letter(path):
 
 def test_the_splits_share_no_home_and_no_sentence():
     recipe = SimuHomeRecipe(world="simuhome", phrasings=2)
-    for seed in range(8):
+    for seed in range(5):
         train, heldout = (make_blueprint(recipe, split, seed) for split in ("train", "heldout"))
         assert train.home != heldout.home
-        assert all(split_of(said) == blueprint.split for blueprint in (train, heldout) for said in blueprint.intents[0].queries)
+        assert all(
+            split_of(said) == blueprint.split for blueprint in (train, heldout) for said in blueprint.intents[0].queries
+        )
 
 
 # What is said
@@ -83,7 +86,7 @@ def test_the_splits_share_no_home_and_no_sentence():
 def test_the_languages_have_the_same_keys_and_slots():
     english, chinese = lexicon("en"), lexicon("zh")
     assert english.keys() == chinese.keys()
-    for key in english.keys():
+    for key in list(english.keys()):
         here, there = (
             {slot for frame in grammar.frames(key, "clear") for slot in re.findall(r"{(\w+)}", frame.text)}
             for grammar in (english, chinese)
@@ -98,7 +101,11 @@ def test_requests_name_what_the_goals_name(group, language):
     (said,) = queries(episode, Voice(language), "train", 1, random.Random(0))
     ways = [way for target in targets_of(episode) for way in [lexicon(language).plain_all(f"room.{target.room_id}")]]
     assert all(any(way in said.lower() for way in options) for options in ways)
-    if episode.meta.query_type.startswith("qt4") and episode.temporal_conflict and "conflict_time" in episode.temporal_conflict:
+    if (
+        episode.meta.query_type.startswith("qt4")
+        and episode.temporal_conflict
+        and "conflict_time" in episode.temporal_conflict
+    ):
         assert episode.temporal_conflict["conflict_time"][:5] in said
     minutes = {goal.when.model_extra["offset_minutes"] for goal in episode.eval.goals if goal.when} - {0, 1}
     assert all(str(number) in said for number in minutes)
@@ -111,8 +118,9 @@ def targets_of(episode):
 # Scripted agents
 
 
-@each_group
-@pytest.mark.parametrize("language", ["en", "zh"])
+@pytest.mark.parametrize(
+    ("group", "language"), [*((group, "en") for group in GROUPS), *((g, "zh") for g in GROUPS if g > "qt4" or "qt1" in g)]
+)
 def test_only_who_does_what_is_right_succeeds(group, language):
     blueprint = made(group, language=language)
     expert = played(blueprint, BASELINES["expert"]())
@@ -127,11 +135,12 @@ def test_only_who_does_what_is_right_succeeds(group, language):
     assert rightly.success == group.endswith("infeasible")
 
 
-@pytest.mark.parametrize("line", [0, 60, 110, 170, 299, 340, 470, 590])
+@pytest.mark.parametrize("line", [60, 110, 299, 470])
 def test_the_shipped_suite_is_sound(line):
     suite = read_suite("simuhome")
     assert len(suite) == 600 and set(Counter(instance.category for instance in suite).values()) == {50}
     assert not list(flaws(suite[line]))
+    assert make_instance(GROUPS[line // 50], line % 50, SEED) == suite[line]
 
 
 @pytest.mark.long
@@ -139,7 +148,9 @@ def test_the_whole_suite_by_the_scripted_agents():
     for instance in read_suite("simuhome"):
         feasible = instance.category.endswith(" F")
         assert attempt(instance, BASELINES["expert"]()).success
-        assert not attempt(instance, BASELINES["nothing"]()).success and not attempt(instance, BASELINES["refuses"]()).success
+        assert (
+            not attempt(instance, BASELINES["nothing"]()).success and not attempt(instance, BASELINES["refuses"]()).success
+        )
         assert attempt(instance, BASELINES["refuses-rightly"]()).success != feasible
 
 
@@ -178,7 +189,8 @@ HOME = {
 
 def question(goal, case="feasible", query_type="qt1", **more):
     return File.model_validate({
-        "meta": {"query_type": query_type, "case": case}, "query": "?", "eval": {"goals": [goal]}, "initial_home_config": HOME, **more,
+        "meta": {"query_type": query_type, "case": case}, "query": "?", "eval": {"goals": [goal]},
+        "initial_home_config": HOME, **more,
     })  # fmt: skip
 
 
@@ -206,6 +218,8 @@ CLASH = question(GONE, "infeasible", "qt4-1", temporal_conflict={
         (WARMTH, "The kitchen is at 25 °C.", False),
         (WARMTH, "It is 23.55 °C.", False),
         (WARMTH, "The kitchen is at 23.55 or 27 °C.", False),
+        (WARMTH, "The kitchen is at 21 °C. The kitchen is at 23.55 °C. The kitchen is at 27 °C.", False),
+        (WARMTH, "I looked at the kitchen. The kitchen is at 23.55 °C.", True),
         (FAN, "Fan 1 in the kitchen is off.", True),
         (FAN, "The fan mode of kitchen fan 1 is 0.", True),
         (FAN, "Kitchen fan 1 runs high.", False),
@@ -240,7 +254,7 @@ def test_a_refusal_that_names_every_reason_names_none():
 
 @pytest.mark.parametrize(
     ("text", "minutes"),
-    [("at 13:05", {785}), ("at 1:05 PM", {785}), ("at 1 pm", {780}), ("下午1点05分", {65, 785}), ("12:30", {750, 30}), ("3 fans", set())],
+    [("13:05", {785}), ("1:05 PM", {785}), ("1 pm", {780}), ("1点05分", {65, 785}), ("12:30", {750, 30}), ("3 fans", set())],
 )  # fmt: skip
 def test_times(text, minutes):
     assert set(times_in(text)) == minutes
@@ -253,7 +267,9 @@ def test_in_an_infeasible_episode_nothing_may_be_touched(group):
     blueprint = made(group)
     touch = {"name": "execute_command", "endpoint_id": 1, "cluster_id": "OnOff", "command_id": "Toggle", "args": {}}
     home = blueprint.episode.initial_home_config
-    device = next(d.device_id for room in home.rooms.values() for d in room.devices if d.device_type in ("fan", "tv", "humidifier"))
+    device = next(
+        d.device_id for room in home.rooms.values() for d in room.devices if d.device_type in ("fan", "tv", "humidifier")
+    )
     episode = Episode.begin(blueprint, LIMITS)
     episode.hear(blueprint.intents[0].queries[0], 1)
     episode.act(Reply(calls(touch | {"device_id": device})))
@@ -302,6 +318,17 @@ def test_twenty_messages_are_all():
     assert trajectory.outcome is Outcome.STEP_LIMIT and len(trajectory.steps) == 20 and released_verdict(trajectory) == -1
 
 
+def test_where_time_itself_fails_the_reference_counts_nothing():
+    blueprint = made("qt4-1/feasible")
+    broken = {"tool": "execute_command", "args": {"device_id": "x"}}
+    flow = {"name": "schedule_workflow", "steps": [broken]}
+    when = min(goal.when.at_tick for goal in blueprint.episode.eval.goals) // 20
+    at = load.start(blueprint.episode.initial_home_config).plan.base_time + timedelta(seconds=when)
+    trajectory = played(blueprint, acts_once(flow | {"start_time": str(at)}))
+    assert trajectory.outcome is Outcome.AGENT_FAILURE and trajectory.steps[-1].facts.error
+    assert released_verdict(trajectory) == -1
+
+
 class Looker(Scripted):
     """Looks for ever."""
 
@@ -315,7 +342,7 @@ class Looker(Scripted):
 # Search, synthesis, replay
 
 
-@each_group
+@pytest.mark.parametrize("group", ["qt1/feasible", "qt2/feasible", "qt4-3/feasible", "qt4-1/infeasible"])
 def test_search_finds_verified_trajectories(group):
     blueprint = made(group)
     expert = expert_for(blueprint, ExpertConfig(mistakes=0.3), 3)
@@ -363,15 +390,17 @@ def acts_once(*acts):
 
 def test_the_papers_taxonomy():
     hint = made("qt2/feasible")
-    other = next(
-        d.device_id for room in hint.episode.initial_home_config.rooms.values() for d in room.devices if d.device_type == "refrigerator"
-    )  # fmt: skip
+    rooms = hint.episode.initial_home_config.rooms.values()
+    other = next(d.device_id for room in rooms for d in room.devices if d.device_type == "refrigerator")
     cool = {"name": "execute_command", "device_id": other, "endpoint_id": 1, "cluster_id": "TemperatureControl",
             "command_id": "SetTemperature", "args": {"target_temperature": 300}}  # fmt: skip
     assert failure_of(played(hint, acts_once(cool))).dimension == "II"
     assert failure_of(played(hint, Scripted("blind", "Done.", looks=False))).dimension == "EP"
     later = made("qt4-1/feasible")
-    step = {"tool": "execute_command", "args": {"device_id": other, "endpoint_id": 1, "cluster_id": "OnOff", "command_id": "On"}}
+    step = {
+        "tool": "execute_command",
+        "args": {"device_id": other, "endpoint_id": 1, "cluster_id": "OnOff", "command_id": "On"},
+    }
     wrong = {"name": "schedule_workflow", "start_time": "2025-08-23 23:59:59", "steps": [step]}
     assert failure_of(played(later, acts_once(wrong))).dimension == "TR"
     assert failure_of(played(later, BASELINES["nothing"]())).dimension == "AP"
@@ -387,8 +416,10 @@ def test_instances_stand_under_the_papers_columns():
 
 def test_what_the_expert_answers_is_read_as_right():
     for group in GROUPS:
-        for seed in range(3):
+        for seed in range(2):
             episode = generate(*group.split("/"), seed)
             if not episode.ruled:
                 home = load.start(episode.initial_home_config)
-                assert answered(episode, reply_to(episode, home, "en")) and answered(episode, reply_to(episode, home, "zh")), group
+                assert answered(episode, reply_to(episode, home, "en")) and answered(
+                    episode, reply_to(episode, home, "zh")
+                ), group

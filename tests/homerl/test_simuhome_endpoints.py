@@ -102,7 +102,9 @@ def test_three_messages_that_are_no_step_end_the_episode():
 
 
 def test_a_finish_in_any_case_is_one():
-    assert acts_of([reply_of(as_text({"name": "FINISH", "answer": "Yes."})).message]) == [{"name": "finish", "answer": "Yes."}]
+    assert acts_of([reply_of(as_text({"name": "FINISH", "answer": "Yes."})).message]) == [
+        {"name": "finish", "answer": "Yes."}
+    ]
 
 
 # The judge
@@ -111,7 +113,9 @@ def test_a_finish_in_any_case_is_one():
 def suite(folder: Path):
     """Two that a rule decides, two that none does: a good refusal in words that no rule knows, and a bad one."""
     groups = ("qt3/feasible", "qt3/infeasible", "qt4-1/infeasible", "qt1/infeasible")
-    instances = [instance_of(made(group, phrasings=1).model_copy(update={"id": f"simuhome-{n}"})) for n, group in enumerate(groups)]
+    instances = [
+        instance_of(made(group, phrasings=1).model_copy(update={"id": f"simuhome-{n}"})) for n, group in enumerate(groups)
+    ]
     path = folder / "simuhome.jsonl"
     write_suite(iter(instances), path)
     return path, instances
@@ -119,7 +123,8 @@ def suite(folder: Path):
 
 def answers(instances):
     said = {
-        0: None, 1: None, 2: "I would rather ask you about those clock times first.", 3: "That thing is simply not part of the room.",
+        0: None, 1: None, 2: "I would rather ask you about those clock times first.",
+        3: "That thing is simply not part of the room.",
     }  # fmt: skip
     scripts = {
         instance.blueprint.intents[0].queries[0]: [
@@ -154,7 +159,11 @@ def test_three_votes_decide_what_no_rule_does(tmp_path):
     rows = {row["id"]: row for row in read_rows(tmp_path / "judged" / "results.jsonl")}
     assert alone["success"] == 0.5 and alone["undecided"] == 2 and alone["released"] == {"n": 4, "success": 0.5}
     assert [rows[f"simuhome-{n}"]["success"] for n in range(4)] == [True, True, True, False]
-    assert judged["judge"]["decided"] == 2 and judged["judge"]["right"] == 1 and judged["by_category"]["QT4-1 IF"]["success"] == 1.0
+    assert (
+        judged["judge"]["decided"] == 2
+        and judged["judge"]["right"] == 1
+        and judged["by_category"]["QT4-1 IF"]["success"] == 1.0
+    )
     assert "the same results" in rescore(tmp_path / "judged")
     write_report(tmp_path / "judged")
     page = (tmp_path / "judged" / "report.html").read_text()

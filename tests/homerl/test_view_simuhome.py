@@ -18,7 +18,7 @@ from tests.envs.simuhome.conftest import SAMPLES
 
 NASTY = "</style><script>alert(1)</script><img src=x onerror=alert(1)> & \"two\" 'three' {{ 7 * 7 }}"
 SUITE = read_suite("simuhome")
-PLACES = (75, 120, 250, 310, 420, 520, 570)
+PLACES = (75, 120, 420, 520)
 
 
 def played(line, agent=None):
@@ -33,7 +33,7 @@ def test_what_is_drawn_is_what_happened(line):
     assert all(len(room.plots) == 4 for room in drawn.rooms)
     assert [mark.number for mark in drawn.calls] == list(range(1, trajectory.tool_calls + 1))
     assert all(met for _, met in drawn.goals) and drawn.answer
-    assert all(window.tone == "met" and 0 <= window.left and window.left + window.width <= 100 for window in drawn.windows)
+    assert all(window.tone == "met" and window.left >= 0 and window.left + window.width <= 100 for window in drawn.windows)
     assert all(flow.tone == "completed" for flow in drawn.flows)
     goals = trajectory.blueprint["task"]["eval"]["goals"]
     if trajectory.blueprint["intents"][0]["subcategory"] == "feasible" and goals[0].get("targets"):
@@ -42,7 +42,10 @@ def test_what_is_drawn_is_what_happened(line):
     for room in drawn.rooms:
         for _, spans in room.moving:
             assert spans[0].left == 0 and abs(spans[-1].left + spans[-1].width - 100) < 1e-6
-            assert all(abs(a.left + a.width - b.left) < 1e-6 and a.text != b.text or a.level != b.level for a, b in zip(spans, spans[1:]))
+            assert all(
+                abs(a.left + a.width - b.left) < 1e-6 and (a.text, a.level) != (b.text, b.level)
+                for a, b in zip(spans, spans[1:])
+            )
 
 
 def test_who_does_nothing_leaves_curves_as_they_were():
@@ -93,15 +96,21 @@ def test_the_command(tmp_path):
         assert CliRunner().invoke(app, ["view", "simuhome", str(sample), "--out", str(out)]).exit_code == 0
 
 
+@pytest.fixture(scope="module")
+def pages() -> list[str]:
+    """Drawn before there is a browser, which has an event loop of its own."""
+    return [render(played(line)) for line in PLACES]
+
+
 @pytest.mark.long
 @pytest.mark.parametrize("width", [360, 1280])
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_it_fits_its_window(browser, tmp_path, width, scheme):
+def test_it_fits_its_window(pages, browser, tmp_path, width, scheme):
     path = tmp_path / "page.html"
-    for line in PLACES:
-        path.write_text(render(played(line)))
+    for text in pages:
+        path.write_text(text)
         context = browser.new_context(viewport={"width": width, "height": 800}, color_scheme=scheme)
         tab = context.new_page()
         tab.goto(path.as_uri())
-        assert tab.evaluate("document.documentElement.scrollWidth <= innerWidth"), line
+        assert tab.evaluate("document.documentElement.scrollWidth <= innerWidth")
         context.close()

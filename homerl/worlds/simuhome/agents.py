@@ -135,7 +135,11 @@ class Expert:
 
 
 def _broken(message: Message) -> str | None:
-    return None if message.get("tool_calls") or not message["content"].startswith("{") else "the tool call is not the JSON asked for"
+    return (
+        None
+        if message.get("tool_calls") or not message["content"].startswith("{")
+        else "the tool call is not the JSON asked for"
+    )
 
 
 def _other_device(rest: list[Action], home: Home, rng: random.Random) -> Message:

@@ -25,8 +25,9 @@ from homerl.worlds.simuhome.speech import HUNDREDTHS, LANGUAGES, SCALE, Place, S
 
 REASONS = {
     "absent": either(
-        r"there (?:is|are|was|were)(?: no|n't| not)|(?:has|have|found|finds?|see) no|no such|(?:does|do|did)(?: not|n't) (?:exist|have)"
-        r"|(?:could|can|was|am)(?: ?not|n't)(?: able to)? find|(?:is|are)(?: not|n't) (?:in|installed|present|there|available|any)"
+        r"there (?:is|are|was|were)(?: no|n't| not)|(?:has|have|found|finds?|see) no|no such"
+        r"|(?:does|do|did)(?: not|n't) (?:exist|have)|(?:could|can|was|am)(?: ?not|n't)(?: able to)? find"
+        r"|(?:is|are)(?: not|n't) (?:in|installed|present|there|available|any)"
         r"|missing|absent|lacks?|non-?existent|not found|nowhere",
         "(?<!都)没有(?!安排|改|做|操作|变|更|执行)|不存在|找不到|没找到|未找到|缺少|未安装",
     ),
@@ -36,14 +37,15 @@ REASONS = {
         "已经|已达|极限|最大|最小|最高|最低|上限|下限|全部关|都关",
     ),
     "conflict": either(
-        r"conflicts?|conflicting|contradict\w*|inconsisten\w*|mismatch\w*|disagree\w*|impossible|not possible|cannot both|can't both"
-        r"|(?:does|do)(?: not|n't) (?:match|agree|fit|add up|line up)|not the same (?:time|moment)|discrepanc\w*",
+        r"conflicts?|conflicting|contradict\w*|inconsisten\w*|mismatch\w*|disagree\w*|discrepanc\w*"
+        r"|impossible|not possible|cannot both|can't both|not the same (?:time|moment)"
+        r"|(?:does|do)(?: not|n't) (?:match|agree|fit|add up|line up)",
         "冲突|矛盾|不一致|对不上|不符|不可能|不吻合|不匹配",
     ),
-}  # fmt: skip
+}
 CLAIMS = either(
-    r"(?:i(?:'ve| have)|it(?:'s| is| has been)) (?:now |successfully )?(?:turned|switched|set|started|scheduled|adjusted|increased|lowered)"
-    r"|(?:is|are) now (?:on|off|set|running|scheduled)",
+    r"(?:i(?:'ve| have)|it(?:'s| is| has been)) (?:now |successfully )?"
+    r"(?:turned|switched|set|started|scheduled|adjusted|increased|lowered)|(?:is|are) now (?:on|off|set|running|scheduled)",
     "已(?:为您|经为您|帮您)|(?:打开|关闭|设置|安排)好了",
 )
 TIME = re.compile(r"(\d{1,2}) ?(?::|：|点|时|(?=[ap]\.?m))(?:(\d{2})(?::\d{2})?分?)? ?(?:([ap])\.?m\b)?", re.I)
@@ -63,7 +65,8 @@ def _answered(episode: Episode, goal: Goal, start: Home, final: Home, text: str)
     if is_feasible(goal, final):
         if episode.meta.query_type != "qt1":
             return True  # of a request that as a whole cannot be met
-        return names_room(text, goal) and any(tells(goal, home, text) for home in (final, start))
+        of_room = sum(other.room_id == goal.room_id for other in episode.eval.goals)
+        return names_room(text, goal) and any(tells(goal, home, text, of_room) for home in (final, start))
     if goal.device_type and not goal.room_state:
         return gives("absent", text) and names_room(text, goal) and names_kind(text, goal.device_type)
     return gives(reason_of(goal, final), text) and names_room(text, goal)
@@ -111,14 +114,18 @@ def _names(text: str, named: Iterable[str]) -> bool:
 # Values
 
 
-def tells(goal: Goal, home: Home, text: str) -> bool:
-    """Whether a text says a goal's value, and no other for it."""
-    return any(read(answer, part) == "right" for part in _parts(text, goal) for answer in expected(goal, home))
+def tells(goal: Goal, home: Home, text: str, of_room: int = 1) -> bool:
+    """Whether a text says a goal's value and no other: as a whole, or in a sentence that names the room. Of such sentences
+    there are no more than values asked for there, so that nobody may try one after the other."""
+    whole, *sentences = _parts(text, goal)
+    claims = [said for sentence in sentences if (said := {read(a, sentence) for a in expected(goal, home)}) != {"silent"}]
+    alone = any(read(answer, whole) == "right" for answer in expected(goal, home))
+    return len(claims) <= of_room and (alone or any("right" in said for said in claims))
 
 
 def _parts(text: str, goal: Goal) -> Iterator[str]:
-    """The whole, and each sentence that names the room: several values may be told in several sentences. What a device
-    is called holds a number of its own, and what its attribute is called may hold a value (开关)."""
+    """The whole, and each sentence that names the room. What a device is called holds a number of its own, and what its
+    attribute is called may hold a value (开关)."""
     place, path = Place.of(goal), (goal.model_extra or {}).get("attribute", "").partition(".")[2]
     for kind in ways(f"kind.{place.kind}"):
         text = re.sub(rf"{re.escape(kind)} ?#?{place.number}(?!\d)", kind, text, flags=re.I)
@@ -251,5 +258,6 @@ def _goal_reply(goal: Goal, home: Home, speaker: Speaker) -> str:
 def _conflict_reply(conflict: dict[str, Any], goal: Goal, speaker: Speaker) -> str:
     if "expected_time" in conflict:
         return speaker.say("reply.conflict", expected=conflict["expected_time"][:5], said=conflict["conflict_time"][:5])
-    return speaker.say("reply.ending", anchor=speaker.device(Place.of(goal.anchor)), expected=conflict["anchor_end_time"][:5])
-
+    return speaker.say(
+        "reply.ending", anchor=speaker.device(Place.of(goal.anchor)), expected=conflict["anchor_end_time"][:5]
+    )

@@ -16,7 +16,7 @@ from homerl.worlds.simuhome.answers import reply_to
 from homerl.worlds.simuhome.blueprint import SimuHomeBlueprint, SimuHomeRecipe, blueprint_of
 from homerl.worlds.simuhome.speech import plainly, queries, request
 
-ATTEMPTS = 20
+ATTEMPTS = 60
 
 
 def make_blueprint(
@@ -38,15 +38,24 @@ def author(
     for _ in range(ATTEMPTS):
         number = 2 * rng.getrandbits(40) + (split == "heldout")
         episode = generate(query_type, case, number)
+        if not recipe.goals[0] <= len(episode.eval.goals) <= recipe.goals[1]:
+            dropped["author: another number of goals"] += 1
+            continue
         try:
             said = queries(episode, voice, split, recipe.phrasings, rng)
         except NoSentence:
             dropped["author: no sentence of this split"] += 1
             continue
         home = load.start(episode.initial_home_config, recipe.strict)
+        shared = recipe.model_dump(include={"language", "preserve", "strict", "toolset", "prompt"})
         return blueprint_of(
-            episode.model_copy(update={"query": said[0]}), id, queries=said, clarification=request(episode, plainly(recipe.language)),
-            reply=reply_to(episode, home, recipe.language), split=split, language=recipe.language, preserve=recipe.preserve,
-            strict=recipe.strict, toolset=recipe.toolset, prompt=recipe.prompt, seed=rng.getrandbits(31),
-        )  # fmt: skip
+            episode.model_copy(update={"query": said[0]}),
+            id,
+            queries=said,
+            clarification=request(episode, plainly(recipe.language)),
+            reply=reply_to(episode, home, recipe.language),
+            split=split,
+            seed=rng.getrandbits(31),
+            **shared,
+        )
     raise RuntimeError(f"no {query_type} {case} blueprint in {ATTEMPTS} attempts: {dict(dropped)}")

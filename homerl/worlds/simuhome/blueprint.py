@@ -76,6 +76,7 @@ class SimuHomeRecipe(Model):
 
     world: Literal["simuhome"]
     types: dict[str, float] = dict.fromkeys(QUERY_TYPES, 1.0)
+    goals: tuple[int, int] = Field((1, 4), description="how many goals an episode has (devices to set, values to tell)")
     language: Literal["en", "zh"] = "en"
     phrasings: int = Field(3, ge=1, description="how many ways the user knows to say it")
     temperature: float = Field(1.0, ge=0, description="how far people stray from the most usual way to say a thing")
@@ -95,6 +96,8 @@ class SimuHomeRecipe(Model):
 
     @model_validator(mode="after")
     def _some(self) -> SimuHomeRecipe:
+        if not 1 <= self.goals[0] <= self.goals[1]:
+            raise ValueError(f"goals: {list(self.goals)} should be two numbers from 1 up, the smaller first")
         if not sum(self.types.values()) > 0:
             raise ValueError("types: no query type has a weight above 0")
         return self

@@ -30,10 +30,13 @@ from homerl.worlds.simuhome.prompt import instruction
 if TYPE_CHECKING:
     from homerl.episode import Reply
 
+
 def goals_in_words(task: Mapping[str, Any]) -> list[str]:
     """Φ, goal by goal, for people."""
     found = [_in_words(goal, task["meta"]["case"]) for goal in task["eval"]["goals"]]
-    looks = [f"{a['tool']}({', '.join(map(str, a['params'].values()))}) was called" for a in task["eval"]["required_actions"]]
+    looks = [
+        f"{a['tool']}({', '.join(map(str, a['params'].values()))}) was called" for a in task["eval"]["required_actions"]
+    ]
     return [*found, *looks, "the agent has finished"]
 
 
@@ -170,5 +173,3 @@ class SimuHomeSituation:
 
     def state_key(self) -> str:
         return self.world.state_key()
-
-

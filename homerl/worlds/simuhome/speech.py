@@ -206,7 +206,11 @@ def _together(episode: Episode, speaker: Speaker) -> str:
     return _disputed(speaker.say(key, minutes=second.when.model_extra["offset_minutes"], **names), episode, speaker)
 
 
-CONTRADICTED = {"absolute_time_mismatch": "but.start", "completion_vs_pause": "but.complete", "impossible_early_end": "but.early"}
+CONTRADICTED = {
+    "absolute_time_mismatch": "but.start",
+    "completion_vs_pause": "but.complete",
+    "impossible_early_end": "but.early",
+}
 
 
 def _disputed(text: str, episode: Episode, speaker: Speaker) -> str:

@@ -191,8 +191,26 @@ def test_the_text_form_is_read():
     for wrong in ("", "{", "no", '{"thought": 1}', '{"thought": "", "action": "x", "action_input": "[1]"}', "[" * 10000):
         assert react.parse(wrong) is None and react.parse(wrong, strict=False) is None
     assert react.observation({"a": 1}) == 'observation: {"a": 1}'
-    system = react.instructions(SimuHome(HOME).tools)
-    assert all(f"| {name} |" in system for name in tools.TOOLS) and "schedule_tool_call" not in system
+    system = react.instructions(SimuHome(HOME).tools, "Be kind.")
+    assert system.startswith("Be kind.") and all(f"| {name} |" in system for name in tools.TOOLS)
+
+
+def test_a_dialogue_of_calls_is_put_into_text():
+    call = {"type": "function", "function": {"name": "get_rooms", "arguments": "{}"}}
+    messages = [
+        {"role": "system", "content": "Be kind.\nLook.\n\nUser location: kitchen\nCurrent time: noon"},
+        {"role": "user", "content": "How warm is it?"},
+        {"role": "assistant", "content": "first look", "tool_calls": [call]},
+        {"role": "tool", "content": '{"status": 1}'},
+        {"role": "assistant", "content": "no step"},
+        {"role": "tool", "content": "refused: syntax: no step"},
+    ]
+    system, task, look, seen, slip, told = react.rendered(messages, SimuHome(HOME).tools)
+    assert system["content"].startswith("Be kind.\nLook.\n\n") and "kitchen" not in system["content"]
+    assert "How warm is it?\nUser location: kitchen\nCurrent time: noon\n" in task["content"]
+    assert react.parse(look["content"]) == react.Step("first look", "get_rooms", {})
+    assert seen == {"role": "user", "content": 'observation: {"status": 1}'}
+    assert slip["content"] == "no step" and told["content"] == f"observation: {json.dumps(react.INVALID)}"
 
 
 @each_sample
