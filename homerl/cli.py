@@ -74,6 +74,62 @@ def export_command(
     console.print(f"exported to {export(run, to, push=push, private=not public, base=base, adapter=adapter)}")
 
 
+@app.command(context_settings=OVERRIDES)
+def synth(
+    context: typer.Context,
+    recipe: str,
+    ray: Annotated[str | None, typer.Option(help="a Ray cluster's address; `local` starts one here")] = None,
+) -> None:
+    """Synthesise what a recipe of `run: synth` says; goes on where an earlier start was stopped."""
+    from homerl.config import find_recipe
+    from homerl.launch import main as launch
+    from homerl.recipe import load_recipe
+
+    path, over = str(find_recipe(recipe)), [*context.args, *(["--ray", ray] if ray else [])]
+    if (kind := load_recipe(path, context.args).run) != "synth":
+        raise InputError(f"a recipe of `run: {kind}` is no synthesis", path, "start it with `homerl run`")
+    raise typer.Exit(launch(path, over))
+
+
+@app.command("synth-grid", context_settings=OVERRIDES)
+def synth_grid(
+    context: typer.Context,
+    recipe: str,
+    calls: Annotated[list[int] | None, typer.Option(help="requests for each blueprint; may be given again")] = None,
+    sampled: Annotated[list[int] | None, typer.Option(help="messages for each blueprint; may be given again")] = None,
+    out: Annotated[Path | None, typer.Option(help="a folder for figures and datasets")] = None,
+) -> None:
+    """Branching factors compared (HomeFlow, Table 2): as the paper counts, and at equal budgets for each blueprint."""
+    from homerl.flow.grid import grid, table, write
+    from homerl.flow.mcts import Budget
+    from homerl.progress import progress_bar
+    from homerl.recipe import load_recipe
+
+    loaded = load_recipe(recipe, context.args)
+    budgets = [*(Budget("calls", most) for most in calls or ()), *(Budget("sampled", most) for most in sampled or ())]
+    for budget in (None, *budgets):
+        title = f"{budget.most} {budget.of} a blueprint" if budget else "one tree a blueprint"
+        with progress_bar() as bar:
+            task = bar.add_task("synth-grid", total=loaded.synth.blueprints, note=title)
+            cells = grid(loaded.synth, budget, lambda bar=bar, task=task: bar.advance(task), keep=out is not None)
+        console.print(table(cells, title))
+        if out:
+            write(cells, out / title.replace(" ", "-"))
+
+
+@app.command("push-data")
+def push_data(
+    run: Path,
+    to: Annotated[str, typer.Option(help="a hub id such as org/name")],
+    public: Annotated[bool, typer.Option(help="make the hub repository public")] = False,
+    license: Annotated[str, typer.Option(help="of the data, as the hub names it")] = "apache-2.0",
+) -> None:
+    """Upload a finished synthesis to the Hugging Face hub as a dataset, tagged by its version."""
+    from homerl.flow.dataset import push
+
+    console.print(f"pushed to {push(run, to, private=not public, license=license)}")
+
+
 @app.command()
 def reverify(file: Path) -> None:
     """Replay every stored trajectory of a file and recompute its rewards; fail on any difference."""

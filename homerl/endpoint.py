@@ -9,6 +9,7 @@ as it is (the client library would walk it against its types first, which takes 
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import os
 import random
 import time
@@ -20,6 +21,7 @@ from openai import APIConnectionError, APIResponseValidationError, APIStatusErro
 from openai.types.chat import ChatCompletion
 
 from homerl.play import InfraError
+from homerl.settings import EndpointSettings
 from homerl.trajectory import Message
 
 
@@ -57,8 +59,9 @@ class Replica:
         self.faults, self.since, self.rest = 0, 0.0, REST
 
     def failed(self, now: float) -> None:
+        """Those that were under way when it was left alone say nothing new, and make its rest no longer."""
         self.faults += 1
-        if self.faults >= TRIPS:
+        if self.faults >= TRIPS and now >= self.since:
             self.since, self.rest = now + self.rest, min(2 * self.rest, LONGEST_REST)
 
 
@@ -84,6 +87,7 @@ class Endpoint:
         self.replicas = [Replica(url, self._client(url)) for url in urls]
         self._loop: asyncio.AbstractEventLoop | None = None
         self.usage = Usage()
+        self.plain = False  # whether its servers refuse schemas
         self._rng = random.Random(seed)  # of waits, which change no result
 
     async def chat(self, messages: Sequence[Message], **options: Any) -> ChatCompletion:
@@ -160,6 +164,17 @@ class Endpoint:
         """Let connections go."""
         for replica in self.replicas:
             await replica.client.close()
+
+
+def endpoint_of(settings: EndpointSettings) -> Endpoint:
+    """The endpoint that a recipe names, which must run."""
+    patience = Patience(settings.timeout, settings.deadline, settings.retries + 1)
+    return Endpoint(settings.urls, settings.served_name, patience, settings.key)
+
+
+def derived_seed(*parts: object) -> int:
+    """A request's seed, the same in every process."""
+    return int.from_bytes(hashlib.blake2b(" ".join(map(str, parts)).encode(), digest_size=4).digest(), "big") >> 1
 
 
 def secret(key: str = "OPENAI_API_KEY") -> str:

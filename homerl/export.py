@@ -15,6 +15,7 @@ from typing import Any
 from envs.documents import InputError, read_json
 from homerl import __version__
 from homerl.chat import IM_END
+from homerl.hub import check_token, first_line, upload
 from homerl.model_card import HUB_ID, STAGES, Facts, gather, local_folder, model_card, read_recipe, source_of
 
 MARK = "homerl.json"  # says of a folder that it is an export, and holds what its card was made from
@@ -52,7 +53,7 @@ def export(
     stop_at_end_of_turn(model.generation_config, tokenizer)
     _write(model, tokenizer, facts, adapter, folder)
     if push:
-        upload(folder, repo, private)
+        upload(folder, repo, private, f"Export by homerl {__version__}", delete=STALE)
     return folder
 
 
@@ -87,8 +88,6 @@ def destination(run: Path, to: str) -> tuple[Path, str | None]:
 
 def _check_destination(folder: Path, repo: str | None, push: bool) -> None:
     """Refuse before any work what could not be written, or uploaded, after it."""
-    from huggingface_hub import get_token
-
     free = not folder.exists() or (folder / MARK).is_file() or (folder.is_dir() and not any(folder.iterdir()))
     if not free:
         remedy = "give another name, or move it away"
@@ -96,9 +95,8 @@ def _check_destination(folder: Path, repo: str | None, push: bool) -> None:
     if push and repo is None:
         remedy = "give --to org/name (where no folder `org` stands), or leave --push out"
         raise InputError("this is a folder, and only a hub id can be pushed to", str(folder), remedy)
-    if push and not get_token():
-        remedy = "run `hf auth login`, or set HF_TOKEN to a token that may write"
-        raise InputError("there is no Hugging Face token", repo, remedy)
+    if push:
+        check_token(repo)
 
 
 # The model
@@ -111,7 +109,7 @@ def load_tokenizer(folder: Path) -> Any:
     try:
         tokenizer = AutoTokenizer.from_pretrained(folder)
     except (OSError, ValueError, KeyError, TypeError) as error:
-        what = f"the tokenizer cannot be loaded ({_first_line(error)})"
+        what = f"the tokenizer cannot be loaded ({first_line(error)})"
         raise InputError(what, str(folder), RIGHT_TOKENIZER) from None
     if SENTENCE not in tokenizer.decode(tokenizer(SENTENCE)["input_ids"]):
         raise InputError("the tokenizer's files are missing or broken", str(folder), RIGHT_TOKENIZER)
@@ -151,7 +149,7 @@ def _load_on_base(folder: Path, base: str | None) -> Any:
     try:
         return PeftModel.from_pretrained(whole, str(folder))
     except _load_errors() as error:
-        what = f"the adapter does not fit its base {source} ({_first_line(error)})"
+        what = f"the adapter does not fit its base {source} ({first_line(error)})"
         raise InputError(what, str(folder), "give the base that it was trained on as --base") from None
 
 
@@ -175,7 +173,7 @@ def _load_whole(source: str) -> Any:
     try:
         model, info = AutoModelForCausalLM.from_pretrained(source, dtype="auto", output_loading_info=True)
     except _load_errors() as error:
-        raise InputError(f"the model cannot be loaded ({_first_line(error)})", source, remedy) from None
+        raise InputError(f"the model cannot be loaded ({first_line(error)})", source, remedy) from None
     if missing := sorted(info["missing_keys"]):
         raise InputError(f"the model's files lack weights: {', '.join(missing[:3])}", source, remedy)
     return model
@@ -185,10 +183,6 @@ def _load_errors() -> tuple[type[Exception], ...]:
     from safetensors import SafetensorError
 
     return (OSError, ValueError, RuntimeError, KeyError, SafetensorError)
-
-
-def _first_line(error: Exception) -> str:
-    return (str(error).strip().splitlines() or [type(error).__name__])[0][:200]
 
 
 def check_model(model: Any, tokenizer: Any, folder: Path) -> None:
@@ -244,40 +238,3 @@ def _put_in_place(making: Path, folder: Path) -> None:
         folder.rename(earlier)
     making.rename(folder)
     shutil.rmtree(earlier, ignore_errors=True)
-
-
-# The hub
-
-
-def upload(folder: Path, repo: str, private: bool) -> None:
-    """Upload to the hub (at HF_ENDPOINT, if that is set); weights that an earlier push left are removed."""
-    from httpx import HTTPError
-    from huggingface_hub import HfApi
-
-    api, message = HfApi(), f"Export by homerl {__version__}"
-    try:
-        api.create_repo(repo, private=private, exist_ok=True)
-        if private and api.model_info(repo).private is False:
-            remedy = "push with --public, or make it private on the hub first"
-            raise InputError("the repository exists and is public", repo, remedy)
-        api.upload_folder(repo_id=repo, folder_path=folder, commit_message=message, delete_patterns=STALE)
-    except InputError:
-        raise
-    except (HTTPError, OSError, RuntimeError, ValueError) as error:
-        raise _hub_error(error, repo, folder, api.endpoint) from error
-
-
-def _hub_error(error: Exception, repo: str, folder: Path, endpoint: str) -> InputError:
-    """What went wrong, in one message; the local copy stays."""
-    status = getattr(getattr(error, "response", None), "status_code", None)
-    again = f"The export itself is whole, in {folder}; the same command pushes it again."
-    if status == 401:
-        what, remedy = "the hub refuses the token", "run `hf auth login`, or set HF_TOKEN."
-    elif status in (402, 403):
-        what, remedy = "the token may not write there", "check the organisation and the token's rights."
-    elif status or isinstance(error, (ValueError, RuntimeError)):
-        what, remedy = f"{endpoint} did not take the upload ({_first_line(error)})", ""
-    else:
-        what = f"{endpoint} cannot be reached ({_first_line(error)})"
-        remedy = "check the network and HF_ENDPOINT."
-    return InputError(what, repo, f"{remedy} {again}")

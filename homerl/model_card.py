@@ -22,6 +22,7 @@ from envs.homeenv.toolsets import TOOLSETS
 from envs.simuhome.tools import TOOLS as SIMUHOME_TOOLS
 from envs.simuhome.tools import TOOLSETS as SIMUHOME_TOOLSETS
 from homerl.chat import system_prompt
+from homerl.flow.config import STRATEGIES
 from homerl.worlds import is_simuhome
 from homerl.worlds.simuhome.prompt import instruction
 
@@ -343,7 +344,7 @@ def _data(facts: Facts) -> str:
     parts = []
     if stats := facts.synthesis:
         parts.append(
-            "Dialogues found by tree search in simulated homes and proved right by their state."
+            f"{STRATEGIES[stats.get('strategy', 'm3')]}"
             f"\n{stats.get('successes')} of {stats.get('rollouts')} rollouts succeeded, and "
             f"{_percent(stats.get('generation_success'))} of {stats.get('blueprints')} tasks were solved."
         )

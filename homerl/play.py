@@ -7,7 +7,7 @@ server's fault; nothing here is random.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from envs.world import WorldError
@@ -18,10 +18,13 @@ from homerl.trajectory import Outcome, Trajectory
 
 @dataclass(frozen=True)
 class Utterance:
-    """What a user says, and of which intent. An empty text means that the user stops."""
+    """What a user says, and of which intent. An empty text means that the user stops. `tokens` is what saying it took,
+    `prompt_tokens` that of what it was made from."""
 
     text: str
     intent_id: int | None = None
+    tokens: int = field(default=0, compare=False)
+    prompt_tokens: int = field(default=0, compare=False)
 
 
 class Agent(Protocol):

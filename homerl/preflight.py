@@ -11,12 +11,13 @@ from pathlib import Path
 
 from envs.documents import InputError
 from homerl.recipe import Base, ModelSettings
+from homerl.settings import EndpointSettings
 from homerl.users.serve import answers, find_vllm
 
 
 def check_machine(recipe: Base, path: str) -> None:
     """Raise `InputError` naming all that is missing: GPUs, packages, weights, data, the user's endpoint."""
-    missing = [*_gpus(recipe), *_packages(recipe), *_weights(recipe), *_data(recipe), *_user(recipe)]
+    missing = [*_gpus(recipe), *_packages(recipe), *_weights(recipe), *_data(recipe), *_endpoints(recipe)]
     if missing:
         raise InputError(
             "this machine cannot run the recipe: " + "; ".join(missing),
@@ -34,11 +35,11 @@ def _gpus(recipe: Base) -> list[str]:
 
 
 def _packages(recipe: Base) -> list[str]:
-    user = getattr(recipe, "user", None)
+    serves = any(settings.serve for settings in models_of(recipe).values())
     deepspeed = recipe.run in ("sft", "rlve", "flywheel") and recipe.parallel in ("zero2", "zero3")
     missing = {
         "deepspeed": deepspeed and importlib.util.find_spec("deepspeed") is None,
-        "vllm": bool(user and user.serve) and find_vllm() is None,
+        "vllm": serves and find_vllm() is None,
     }
     return [f"the package {name} is not installed (pip install 'homerl[gpu]')" for name in missing if missing[name]]
 
@@ -86,8 +87,15 @@ def _data(recipe: Base) -> list[str]:
     return [f"there is no data at {data} (make it with recipes/synth.yaml)"]
 
 
-def _user(recipe: Base) -> list[str]:
-    user = getattr(recipe, "user", None)
-    if user is None or not user.urls or any(map(answers, user.urls)):
-        return []
-    return [f"the user at {', '.join(user.urls)} does not answer"]
+def _endpoints(recipe: Base) -> list[str]:
+    """Models that are to be asked, and do not answer."""
+    named = {part: settings.urls for part, settings in models_of(recipe).items() if settings.urls}
+    silent = {part: urls for part, urls in named.items() if not any(map(answers, urls))}
+    return [f"the {part} at {', '.join(urls)} does not answer" for part, urls in silent.items()]
+
+
+def models_of(recipe: Base) -> dict[str, EndpointSettings]:
+    """The chat models that a recipe names, by their part."""
+    synth, user = getattr(recipe, "synth", None), getattr(recipe, "user", None)
+    found = dict(synth.endpoints) if synth else {}
+    return found | ({"user": user} if user and user.is_llm else {})

@@ -17,7 +17,8 @@ from envs.homeenv.types import Model
 from homerl import config
 from homerl.blueprints.author import BlueprintRecipe
 from homerl.episode import EpisodeLimits
-from homerl.flow.collect import SynthesisConfig
+from homerl.flow.config import SynthesisConfig
+from homerl.settings import UserSettings
 from homerl.train.tiny import TinyConfig
 from homerl.worlds import AnyBlueprintRecipe, is_simuhome
 from rewards.composite import RewardWeights
@@ -112,71 +113,6 @@ class RLVESettings(OptimSettings):
     max_episode_tokens: int = Field(16384, ge=1)
 
 
-class ServeSettings(Model):
-    """A vLLM that rank 0 starts and stops."""
-
-    model: str
-    gpus: tuple[int, ...] = Field(min_length=1)
-    port: int = Field(8400, ge=1, le=65535)
-    tensor_parallel: int | None = Field(None, ge=1, description="GPUs a copy of the model is spread over; all if left out")
-    max_length: int = Field(16384, ge=1, description="tokens of prompt and answer together")
-    gpu_memory: float = Field(0.9, gt=0, le=1, description="share of each GPU's memory")
-    seed: int = 0
-    start_seconds: float = Field(1800, gt=0, description="how long it may take until it answers")
-    arguments: tuple[str, ...] = Field((), description="whatever else `vllm serve` is to be told")
-
-    @model_validator(mode="after")
-    def _fits(self) -> ServeSettings:
-        if len(self.gpus) % (self.tensor_parallel or 1):
-            raise ValueError(f"{len(self.gpus)} GPUs do not divide into copies on {self.tensor_parallel}")
-        return self
-
-
-class AuditSettings(Model):
-    """What `audit-user` lets pass: shares of the blueprints played."""
-
-    user_errors: float = Field(0.05, ge=0, le=1, description="users that left their role, whatever the reason")
-    leaks: float = Field(0.01, ge=0, le=1)
-    contradictions: float = Field(0.02, ge=0, le=1)
-    infra_errors: float = Field(0.02, ge=0, le=1)
-    success: float = Field(0.9, ge=0, le=1, description="at least so many end well")
-    words: int = Field(60, ge=1, description="nine utterances in ten are no longer")
-
-
-class UserSettings(Model):
-    """Who speaks: the scripted user, an endpoint that runs (`url`, or several replicas), or one to `serve`; and how."""
-
-    kind: Literal["scripted", "llm"] = "scripted"
-    model: str | None = None
-    url: str | tuple[str, ...] | None = None
-    serve: ServeSettings | None = None
-    key: str = Field("OPENAI_API_KEY", pattern="^[A-Z_][A-Z0-9_]*$", description="environment variable with the key")
-    temperature: float = Field(0.7, ge=0)
-    max_tokens: int = Field(300, ge=1)
-    structured: bool = Field(True, description="ask for JSON by schema; servers that cannot are asked without")
-    extra: dict[str, Any] = Field({}, description="further fields of each request, such as chat_template_kwargs")
-    timeout: float = Field(60.0, gt=0, description="seconds for one request")
-    deadline: float = Field(300.0, gt=0, description="seconds for all of its tries")
-    retries: int = Field(4, ge=0, description="further tries after the first")
-    patience: int = Field(3, ge=1, description="claims in a row that changed nothing, after which the user gives up")
-    verbosity: Literal["terse", "normal", "chatty"] = "normal"
-    noise: float = Field(0.0, ge=0, le=1, description="share of utterances with the slips of speech")
-    cooperation: Literal["open", "guarded", "reluctant"] = "open"
-    audit: AuditSettings = AuditSettings()
-
-    @property
-    def urls(self) -> tuple[str, ...]:
-        return (self.url,) if isinstance(self.url, str) else self.url or ()
-
-    @model_validator(mode="after")
-    def _reachable(self) -> UserSettings:
-        if self.kind == "llm" and bool(self.urls) == bool(self.serve):
-            raise ValueError("an llm user needs either `url` or `serve`")
-        if self.kind == "llm" and not (self.model or self.serve):
-            raise ValueError("an llm user needs `model`")
-        return self
-
-
 class BlueprintSource(Model):
     """Blueprints by seed: `count` of them from `first_seed` on."""
 
@@ -220,7 +156,7 @@ class Base(Model):
     seed: int = 0
     out: Path = Path("runs/run")
     parallel: Parallel = "ddp"
-    processes: int | None = Field(None, description="processes that `flywheel` starts a stage with")
+    processes: int | None = Field(None, description="processes that `flywheel` starts a stage with; workers of `synth`")
     cpu: bool = False
     wandb: WandbSettings = WandbSettings()
 
@@ -228,6 +164,7 @@ class Base(Model):
 class SynthRecipe(Base):
     run: Literal["synth"]
     synth: SynthesisConfig = SynthesisConfig()
+    ray: str | None = Field(None, description="address of a Ray cluster to spread over; `local` starts one here")
 
 
 class SFTRecipe(Base):

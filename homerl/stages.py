@@ -1,8 +1,7 @@
-"""Stages that need no model."""
+"""Stages that need no model of ours."""
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 from homerl.flow.collect import synthesise
@@ -12,9 +11,10 @@ from homerl.recipe import SynthRecipe
 
 def run_synth(recipe: SynthRecipe) -> Path:
     """Synthesise with a progress bar; finished shards are kept."""
-    processes = recipe.processes or os.cpu_count() or 1
     with progress_bar() as bar:
-        task = bar.add_task("synth", total=None, note="")
-        return synthesise(
-            recipe.synth, recipe.out, processes, lambda done, total: bar.update(task, completed=done, total=total)
-        )
+        task = bar.add_task("synth", total=None, note=recipe.synth.strategy)
+
+        def progress(done: int, total: int) -> None:
+            bar.update(task, completed=done, total=total)
+
+        return synthesise(recipe.synth, recipe.out, recipe.processes, progress, recipe.ray)

@@ -142,7 +142,12 @@ def from_row(row: Mapping[str, Any]) -> Trajectory:
 
 def write_rows(path: str | Path, rows: Iterable[Mapping[str, Any]]) -> None:
     """Write JSON Lines, atomically."""
-    write_atomic(path, (_dump(row) + "\n" for row in rows))
+    write_atomic(path, as_lines(rows))
+
+
+def as_lines(rows: Iterable[Mapping[str, Any]]) -> Iterator[str]:
+    """JSON Lines."""
+    return (_dump(row) + "\n" for row in rows)
 
 
 def read_rows(path: str | Path) -> Iterator[dict[str, Any]]:

@@ -12,7 +12,7 @@ from typing import Any
 from openai.types.chat import ChatCompletionMessage
 
 from homerl.chat import parse_reply
-from homerl.endpoint import Endpoint
+from homerl.endpoint import Endpoint, derived_seed
 from homerl.episode import Episode, Reply
 from homerl.trajectory import Message
 
@@ -20,14 +20,19 @@ from homerl.trajectory import Message
 class LLMAgent:
     """Asks an endpoint for the next message; n candidates in one request."""
 
-    def __init__(self, endpoint: Endpoint, temperature: float = 0.0, max_tokens: int = 2048, **options: Any) -> None:
-        self.name, self.endpoint = f"llm:{endpoint.model}", endpoint
+    def __init__(
+        self, endpoint: Endpoint, temperature: float = 0.0, max_tokens: int = 2048, seed: int | None = None, **options: Any
+    ) -> None:
+        """With a `seed`, every request carries one made of it and of how far the dialogue is."""
+        self.name, self.endpoint, self.seed = f"llm:{endpoint.model}", endpoint, seed
         self.options = {"temperature": temperature, "max_tokens": max_tokens} | options
 
     async def propose(self, episode: Episode, n: int = 1) -> Sequence[Reply]:
         dialogue = episode.dialogue
         direct = episode.blueprint.toolset == "direct"
-        tools = {} if direct else {"tools": list(dialogue.tools)}
+        tools: dict[str, Any] = {} if direct else {"tools": list(dialogue.tools)}
+        if self.seed is not None:
+            tools["seed"] = derived_seed(self.seed, episode.blueprint.id, len(dialogue.messages))
         answer = await self.endpoint.chat([as_sent(m) for m in dialogue.messages], n=n, **tools, **self.options)
         prompt, completion = (answer.usage.prompt_tokens, answer.usage.completion_tokens) if answer.usage else (0, 0)
         count = len(answer.choices)

@@ -142,7 +142,7 @@ def user_of(settings: BenchRun) -> tuple[Callable[[int], User], str]:
     """The scripted user, or the one behind a URL."""
     if settings.user is None:
         return ScriptedUser, "scripted"
-    from homerl.recipe import UserSettings
+    from homerl.settings import UserSettings
     from homerl.users.make import llm_users
 
     name, urls = served_model(settings.user), tuple(settings.user.split(","))

@@ -1,144 +1,185 @@
-"""Synthesis: blueprints in, verified trajectories out, over processes, resumable.
+"""Synthesis: blueprints in, verified trajectories out, over processes or a Ray cluster, resumable.
 
-Invariants: a shard is a pure function of the recipe and its range of seeds (unless an LLM paraphrases); shards are
-written atomically and never rewritten, each recipe's in a folder of its own; the dataset is the shards in order, so its
-bytes depend neither on the number of processes nor on where a run was killed; workers do not outlive the run.
+Invariants: shards are written atomically by this process alone and never rewritten, each recipe's in a folder of its own,
+but for those in which servers had failed, which are made again; the dataset is the shards in order, so its bytes depend
+neither on the number of workers nor on where a run was killed; workers do not outlive the run; memory holds a few shards.
 """
 
 from __future__ import annotations
 
-import asyncio
-import hashlib
 import json
 import os
-from collections import Counter
-from collections.abc import Callable
-from concurrent.futures import ProcessPoolExecutor, as_completed
-from multiprocessing import get_context
+import traceback
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack
+from multiprocessing import connection, get_context
 from pathlib import Path
 from typing import Any
 
-from pydantic import Field
-
-from envs.documents import write_atomic
-from envs.homeenv.types import Model
-from homerl.blueprints.author import BlueprintRecipe
-from homerl.episode import EpisodeLimits
-from homerl.flow.mcts import SearchConfig, search, stats_row
-from homerl.language.paraphrase import ParaphraseSettings, reworded
+from envs.documents import InputError, write_atomic
+from homerl.flow.config import ExpertConfig, SynthesisConfig
+from homerl.flow.dataset import describe
+from homerl.flow.report import Report
+from homerl.flow.work import Shard, dealt, work
 from homerl.lifetime import die_with
-from homerl.trajectory import read_rows, to_row, write_rows
-from homerl.users.scripted import ScriptedUser
-from homerl.worlds import AnyBlueprintRecipe, Split, expert_for, make_blueprint
+from homerl.play import InfraError
+from homerl.trajectory import Outcome
+
+Progress = Callable[[int, int], None]
 
 
-class ExpertConfig(Model):
-    """How the scripted expert works and errs."""
+def synthesise(
+    config: SynthesisConfig, out: Path, processes: int | None, progress: Progress, ray: str | None = None
+) -> Path:
+    """Fill `out` with `trajectories.jsonl` and `stats.json`; finished shards of an earlier run are kept.
 
-    mistakes: float = 0.25
-    styles: dict[str, float] = {"snippet": 1.0}
-    minimal: bool = Field(False, description="leave out calls that would change nothing")
-
-
-class SynthesisConfig(Model):
-    """How much to synthesise, from which blueprints, by which search."""
-
-    blueprints: int = Field(1000, ge=1)
-    recipe: AnyBlueprintRecipe = BlueprintRecipe()
-    curriculum: tuple[AnyBlueprintRecipe, ...] = Field((), description="recipes for equal shares, in order, before `recipe`")
-    split: Split = "train"
-    first_seed: int = 0
-    expert: ExpertConfig = ExpertConfig()
-    search: SearchConfig = SearchConfig()
-    limits: EpisodeLimits = EpisodeLimits()
-    per_blueprint: int = Field(2, ge=1, description="trajectories kept of one blueprint, shortest first")
-    shard: int = Field(50, ge=1)
-    paraphrase: ParaphraseSettings | None = Field(None, description="an LLM that rewords queries, each one checked")
-
-    def recipe_of(self, index: int) -> AnyBlueprintRecipe:
-        """The blueprint recipe for the index-th blueprint."""
-        stages = (*self.curriculum, self.recipe)
-        return stages[min(index * len(stages) // self.blueprints, len(stages) - 1)]
-
-
-def synthesise(config: SynthesisConfig, out: Path, processes: int, progress: Callable[[int, int], None]) -> Path:
-    """Fill `out` with `trajectories.jsonl` and `stats.json`; finished shards of an earlier run are kept."""
+    So many `processes`, or one a core: of this machine, or of the cluster at the address `ray`. 0 is this one alone.
+    """
     shards = [range(i, min(i + config.shard, config.blueprints)) for i in range(0, config.blueprints, config.shard)]
-    folder = out / "shards" / _digest(config)
-    todo = [shard for shard in shards if not _stats_path(folder, shard).exists()]
-    progress(len(shards) - len(todo), len(shards))
+    folder = out / "shards" / config.digest
+    todo = [shard for shard in shards if not _stands(folder, shard)]
     done = len(shards) - len(todo)
-    with ProcessPoolExecutor(processes, get_context("spawn"), die_with, (os.getpid(),)) as pool:
-        running = [pool.submit(make_shard, config, shard, folder) for shard in todo]
-        for future in as_completed(running):
-            future.result()
+    progress(done, len(shards))
+    with ExitStack() as servers:
+        for shard in _workers(_reachable(config, out, servers), todo, processes, ray):
+            write_shard(folder, shard)
             done += 1
             progress(done, len(shards))
-    return _assemble(folder, shards, out)
+    return _assemble(config, folder, shards, out)
 
 
-def make_shard(config: SynthesisConfig, shard: range, folder: Path) -> None:
-    """Synthesise one range of blueprints; the statistics file is written last and marks the shard as done."""
-    rows: list[dict[str, Any]] = []
-    per_blueprint, dropped = [], Counter()
-    for index in shard:
-        found, stats = _one(config, index, dropped)
-        rows += found
-        per_blueprint.append(stats)
-    write_rows(_rows_path(folder, shard), rows)
-    write_atomic(
-        _stats_path(folder, shard), json.dumps({"blueprints": per_blueprint, "dropped": dict(sorted(dropped.items()))})
-    )
+def make_shard(config: SynthesisConfig, blueprints: range, folder: Path) -> None:
+    """Synthesise one range of blueprints, here."""
+    for shard in work(config, [blueprints], config.in_flight):
+        write_shard(folder, shard)
 
 
-def _one(config: SynthesisConfig, index: int, dropped: Counter) -> tuple[list[dict], dict[str, Any]]:
-    seed = config.first_seed + index
-    blueprint = make_blueprint(config.recipe_of(index), config.split, seed, dropped)
-    if config.paraphrase:
-        blueprint = asyncio.run(reworded(blueprint, config.paraphrase, dropped))
-    expert = expert_for(blueprint, config.expert, seed)
-    users = [ScriptedUser(seed + i) for i in range(config.search.k_user)]
-    found, stats = asyncio.run(search(blueprint, expert, users, config.search, config.limits))
-    kept = sorted(found, key=lambda trajectory: len(trajectory.steps))[: config.per_blueprint]
-    row = stats_row(stats)
-    return [to_row(t) | {"difficulty": row["difficulty"]} for t in kept], {"id": blueprint.id} | row
+def write_shard(folder: Path, shard: Shard) -> None:
+    """The statistics are written last and mark the shard as done."""
+    write_atomic(_lines_path(folder, shard.blueprints), shard.lines)
+    write_atomic(_stats_path(folder, shard.blueprints), json.dumps(shard.stats))
 
 
-def _assemble(folder: Path, shards: list[range], out: Path) -> Path:
-    """Join the shards and sum up their statistics."""
-    blueprints, dropped = [], Counter()
-    for shard in shards:
-        data = json.loads(_stats_path(folder, shard).read_text())
-        blueprints += data["blueprints"]
-        dropped.update(data["dropped"])
+def _reachable(config: SynthesisConfig, out: Path, servers: ExitStack) -> SynthesisConfig:
+    """The recipe with the address of every model; those that it serves run until `servers` closes."""
+    from homerl.users.make import check_key
+    from homerl.users.serve import served
+
+    found = {}
+    for part, settings in config.endpoints.items():
+        check_key(settings)
+        urls, model = servers.enter_context(served(settings, out / f"{part}_server.log"))
+        found[part] = settings.model_copy(update={"url": tuple(urls), "model": model, "serve": None})
+    return config.model_copy(update=found)
+
+
+def _workers(config: SynthesisConfig, todo: Sequence[range], processes: int | None, ray: str | None) -> Iterator[Shard]:
+    """Shards as they are done; every worker has an equal part of them, and of the blueprints in play."""
+    if not todo:
+        return
+    try:
+        if ray is not None:
+            from homerl.flow.cluster import over_ray
+
+            yield from over_ray(config, todo, ray, processes)
+        elif processes == 0:
+            yield from work(config, todo, config.in_flight)
+        else:
+            yield from over_processes(config, dealt(config, todo, processes or os.cpu_count() or 1))
+    except InfraError as error:
+        raise InputError(
+            f"for all of a shard, no model answered: {error}", "synth",
+            "see to the server and start the same command again: it goes on from here",
+        ) from None  # fmt: skip
+
+
+def over_processes(config: SynthesisConfig, parts: Sequence[tuple[Sequence[range], int]]) -> Iterator[Shard]:
+    """Shards of processes on this machine."""
+    context, running = get_context("spawn"), {}
+    for todo, at_once in parts:
+        reader, writer = context.Pipe(duplex=False)
+        process = context.Process(target=_serve, args=(writer, config, todo, at_once, os.getpid()), daemon=True)
+        process.start()
+        writer.close()  # so that a worker that dies is noticed
+        running[reader] = process
+    try:
+        while running:
+            for reader in connection.wait(list(running)):
+                if (found := _received(reader)) is None:
+                    running.pop(reader).join()
+                else:
+                    yield found
+    finally:
+        for process in running.values():
+            process.terminate()
+
+
+def _received(reader: Any) -> Shard | None:
+    """What a worker sends: a shard, None at its end, or its error, which is raised."""
+    try:
+        found = reader.recv()
+    except (EOFError, ConnectionResetError):
+        raise RuntimeError("a worker was killed; start the same command again to go on") from None
+    if isinstance(found, Exception):
+        raise found
+    return found
+
+
+def _serve(writer: Any, config: SynthesisConfig, todo: Sequence[range], at_once: int, parent: int) -> None:
+    """A worker process."""
+    die_with(parent)
+    try:
+        for shard in work(config, todo, at_once):
+            writer.send(shard)
+        writer.send(None)
+    except (InputError, InfraError) as error:
+        writer.send(error)
+    except Exception:
+        writer.send(RuntimeError(f"a worker failed:\n{traceback.format_exc()}"))
+
+
+def _assemble(config: SynthesisConfig, folder: Path, shards: Sequence[range], out: Path) -> Path:
+    """Join the shards, sum up what they say, and describe the dataset; `stats.json` is written last."""
     path = out / "trajectories.jsonl"
-    write_rows(path, (row for shard in shards for row in read_rows(_rows_path(folder, shard))))
-    write_atomic(out / "blueprints.jsonl", "".join(json.dumps(row) + "\n" for row in blueprints))
-    write_atomic(out / "stats.json", json.dumps(summary(blueprints, dropped), indent=1) + "\n")
+    write_atomic(path, (chunk for shard in shards for chunk in _chunks(_lines_path(folder, shard))))
+    lines = (line for stats in _all(folder, shards) for line in stats["blueprints"])
+    write_atomic(out / "blueprints.jsonl", (json.dumps(line, ensure_ascii=False) + "\n" for line in lines))
+    report = Report(config)
+    for stats in _all(folder, shards):
+        report.add(stats)
+    report.read(path)
+    write_atomic(out / "endpoints.json", json.dumps(report.transport, indent=1) + "\n")
+    stats = report.summary()
+    describe(out, config, stats)
+    write_atomic(out / "stats.json", json.dumps(stats, indent=1, ensure_ascii=False) + "\n")
     return path
 
 
-def summary(blueprints: list[dict[str, Any]], dropped: Counter) -> dict[str, Any]:
-    """Totals of a synthesis: rollouts, generation success, prefix reuse, drops by filter."""
-    total = {
-        key: sum(row[key] for row in blueprints) for key in ("rollouts", "successes", "nodes", "steps_run", "steps_linear")
-    }
-    return total | {
-        "blueprints": len(blueprints),
-        "generation_success": sum(row["successes"] > 0 for row in blueprints) / len(blueprints),
-        "rollout_success": total["successes"] / total["rollouts"],
-        "steps_saved": 1 - total["steps_run"] / max(1, total["steps_linear"]),
-        "dropped": dict(sorted(dropped.items())),
-    }
+def _chunks(path: Path) -> Iterator[bytes]:
+    with path.open("rb") as file:
+        while chunk := file.read(1 << 20):
+            yield chunk
 
 
-def _digest(config: SynthesisConfig) -> str:
-    return hashlib.blake2b(config.model_dump_json().encode(), digest_size=8).hexdigest()
+def _all(folder: Path, shards: Sequence[range]) -> Iterator[dict[str, Any]]:
+    """The statistics of every shard, one at a time."""
+    return (json.loads(_stats_path(folder, shard).read_text()) for shard in shards)
 
 
-def _rows_path(folder: Path, shard: range) -> Path:
+def _stands(folder: Path, shard: range) -> bool:
+    """Whether a shard is done, with no blueprint lost to servers that failed."""
+    path = _stats_path(folder, shard)
+    if not path.exists():
+        return False
+    return all(line["outcome"] != Outcome.INFRA_ERROR for line in json.loads(path.read_text())["blueprints"])
+
+
+def _lines_path(folder: Path, shard: range) -> Path:
     return folder / f"{shard.start:07d}.jsonl"
 
 
 def _stats_path(folder: Path, shard: range) -> Path:
     return folder / f"{shard.start:07d}.stats.json"
+
+
+__all__ = ["ExpertConfig", "SynthesisConfig", "make_shard", "synthesise"]

@@ -1,16 +1,18 @@
 """The dialogue tree of MCTS-Flow (HomeFlow 3.3.2).
 
 Invariants: a node is a reusable prefix and never changes once entered; a candidate takes effect only when it
-is first visited; a node whose children are all impassable is impassable, and so is a visited leaf.
+is first visited; siblings differ in effect, since one that does what another did is merged into it; a node whose
+children are all impassable is impassable, and so is a visited leaf.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 
+from homerl.chat import words_of
 from homerl.episode import Episode, Reply
 from homerl.play import Utterance, heed, waits_for_user
 
@@ -24,7 +26,7 @@ class Role(Enum):
 
 @dataclass
 class Node:
-    """v = <h_v, r_v> with visit count N, accumulated reward Q and passability ρ."""
+    """v = <h_v, r_v> with visit count N, accumulated reward Q and passability ρ; `merged` children did what others did."""
 
     episode: Episode
     pending: Reply | Utterance | None = None
@@ -32,6 +34,9 @@ class Node:
     visits: int = 0
     value: float = 0.0
     passable: bool = True
+    cost: int = 0
+    effect: Hashable = None
+    merged: int = 0
 
     @property
     def role(self) -> Role:
@@ -44,8 +49,11 @@ class Node:
         self.episode = self.episode.fork()
         if isinstance(self.pending, Utterance):
             heed(self.episode, self.pending)
+            self.effect = self.pending.text, self.pending.intent_id
         else:
-            self.episode.act(self.pending)
+            step = self.episode.act(self.pending)
+            words = words_of(step.message, self.episode.blueprint.toolset)
+            self.effect = step.state_key, words.text.strip(), words.question, step.observations
         self.pending = None
 
     @property
@@ -55,7 +63,20 @@ class Node:
 
     def grow(self, candidates: Sequence[Reply | Utterance]) -> None:
         """Add one child a candidate."""
-        self.children = [Node(self.episode, candidate) for candidate in candidates]
+        self.children = [Node(self.episode, candidate, cost=tokens_of(candidate)) for candidate in candidates]
+
+    def descend(self, c_ucb: float) -> Node | None:
+        """Enter the child that is selected, or None when all that were left have merged into their siblings."""
+        while any(child.passable for child in self.children):
+            child = self.select(c_ucb)
+            if child.pending is None:
+                return child
+            child.enter()
+            if all(other is child or other.pending or other.effect != child.effect for other in self.children):
+                return child
+            self.children = [other for other in self.children if other is not child]
+            self.merged += 1
+        return None
 
     def select(self, c_ucb: float) -> Node:
         """The passable child with the highest upper confidence bound (eq. 3); unvisited ones come first."""
@@ -69,6 +90,11 @@ class Node:
         return self.value / self.visits + c_ucb * math.sqrt(2 * math.log(parent_visits) / self.visits)
 
 
+def tokens_of(candidate: Reply | Utterance) -> int:
+    """Tokens that a request for this one message costs."""
+    return candidate.prompt_tokens + candidate.tokens
+
+
 def valid(episode: Episode) -> bool:
     """valid(h_v) of eq. 4: no execution error and no violation so far."""
     return not any(step.facts.blocked or step.facts.error for step in episode.steps)
@@ -76,9 +102,15 @@ def valid(episode: Episode) -> bool:
 
 def backpropagate(path: Sequence[Node], reward: float) -> None:
     """Credit every node from leaf to root, and close what has no passable child left."""
-    for node in reversed(path):
+    for node in path:
         node.visits += 1
         node.value += reward
+    close(path)
+
+
+def close(path: Sequence[Node]) -> None:
+    """From the end of a path to its root, what has no passable child left is impassable."""
+    for node in reversed(path):
         node.passable = any(child.passable for child in node.children)
 
 

@@ -79,31 +79,49 @@ def survey(
     sample: int = SAMPLE,
 ) -> Survey:
     """`each` utterances in each of so many homes, as people of the recipe would say them."""
-    found = Survey(homes, recipe.home.language, recipe.temperature)
     rng = random.Random(f"survey {seed}")
-    grams: tuple[set[int], ...] = (set(), set(), set())
-    totals, lengths = [0, 0, 0], 0
+    texts = Spread(rng, sample)
     seen: dict[str, set[int]] = {}
     said: Counter[str] = Counter()
-    kept: list[str] = []
     for number in range(homes):
         for name, text in utterances(recipe, rng, each):
             said[name] += 1
             seen.setdefault(name, set()).add(hash(text))
-            tokens = TOKENS.findall(text)
-            lengths += len(tokens)
-            for n, known in enumerate(grams, 1):
-                known.update(map(hash, zip(*(tokens[i:] for i in range(n)))))
-                totals[n - 1] += max(0, len(tokens) - n + 1)
-            _keep(kept, sample, text, said.total(), rng)
+            texts.add(text)
         progress(number + 1, homes)
-    shares = [len(known) / max(1, total) for known, total in zip(grams, totals)]
-    found.distinct_1, found.distinct_2, found.distinct_3 = shares
-    found.utterances, found.distinct, found.words = said.total(), len(set().union(*seen.values())), len(grams[0])
-    found.mean_length = lengths / max(1, found.utterances)
+    found = Survey(homes, recipe.home.language, recipe.temperature, **texts.figures())
     found.by_family = {name: {"utterances": said[name], "distinct": len(seen[name])} for name in sorted(said)}
-    found.self_bleu = self_bleu(kept)
     return found
+
+
+class Spread:
+    """How alike the texts of a stream are. Keeps hashes, and a fair sample of texts for self-BLEU."""
+
+    def __init__(self, rng: random.Random, sample: int = SAMPLE) -> None:
+        self.rng, self.sample = rng, sample
+        self.texts, self.seen, self.lengths = 0, set[int](), 0
+        self.grams: tuple[set[int], ...] = (set(), set(), set())
+        self.totals = [0, 0, 0]
+        self.kept: list[str] = []
+
+    def add(self, text: str) -> None:
+        tokens = TOKENS.findall(text)
+        self.texts += 1
+        self.seen.add(hash(text))
+        self.lengths += len(tokens)
+        for n, known in enumerate(self.grams, 1):
+            known.update(map(hash, zip(*(tokens[i:] for i in range(n)))))
+            self.totals[n - 1] += max(0, len(tokens) - n + 1)
+        _keep(self.kept, self.sample, text, self.texts, self.rng)
+
+    def figures(self) -> dict[str, float]:
+        """Counts, shares and self-BLEU, by `Survey`'s names."""
+        shares = [len(known) / max(1, total) for known, total in zip(self.grams, self.totals)]
+        return {
+            "utterances": self.texts, "distinct": len(self.seen), "words": len(self.grams[0]),
+            "distinct_1": shares[0], "distinct_2": shares[1], "distinct_3": shares[2],
+            "mean_length": self.lengths / max(1, self.texts), "self_bleu": self_bleu(self.kept),
+        }  # fmt: skip
 
 
 def utterances(recipe: BlueprintRecipe, rng: random.Random, count: int) -> Iterator[tuple[str, str]]:

@@ -25,7 +25,8 @@ from homerl.blueprints.blueprint import Blueprint
 from homerl.episode import Episode, EpisodeLimits
 from homerl.play import User, UserError, Utterance, play
 from homerl.progress import progress_bar
-from homerl.recipe import AuditSettings, Base, RLVESections
+from homerl.recipe import Base, RLVESections
+from homerl.settings import AuditSettings
 from homerl.trajectory import Outcome
 from homerl.users.make import Users, user_factory
 

@@ -7,21 +7,31 @@ claims in a row that changed nothing, so that giving up is the agent's failure; 
 
 from __future__ import annotations
 
-import hashlib
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from homerl.blueprints.blueprint import Intent
 from homerl.chat import words_of
-from homerl.endpoint import Endpoint, Patience, RequestRefused
+from homerl.endpoint import Endpoint, Patience, RequestRefused, derived_seed
 from homerl.episode import Episode
 from homerl.play import UserError, Utterance, claimed_done
-from homerl.recipe import UserSettings
+from homerl.settings import UserSettings
 from homerl.trajectory import Message
 from homerl.users.faults import about, fault_of
 from homerl.users.manner import manner
 from homerl.users.prompt import Malformed, Said, prompt, read, schema
+
+
+@dataclass(frozen=True)
+class Answer:
+    """A model's text, whether it was cut off, and what it took."""
+
+    text: str
+    cut: bool
+    tokens: int
+    prompt_tokens: int
 
 
 class Line:
@@ -33,8 +43,8 @@ class Line:
         self.endpoint = Endpoint(urls, model, patience, settings.key, seed)
         self.utterances, self.errors = 0, Counter[str]()
 
-    async def complete(self, messages: Sequence[Message], shape: dict[str, Any], seed: int) -> tuple[str, bool]:
-        """The model's text, and whether it was cut off; without a schema from a server that will have none."""
+    async def complete(self, messages: Sequence[Message], shape: dict[str, Any], seed: int) -> Answer:
+        """What the model says; without a schema from a server that will have none."""
         if self.structured:
             try:
                 return await self._ask(messages, seed, response_format=shape)
@@ -44,12 +54,14 @@ class Line:
                 return answer
         return await self._ask(messages, seed)
 
-    async def _ask(self, messages: Sequence[Message], seed: int, **shape: Any) -> tuple[str, bool]:
+    async def _ask(self, messages: Sequence[Message], seed: int, **shape: Any) -> Answer:
         said = self.settings
         answer = await self.endpoint.chat(
             messages, temperature=said.temperature, max_tokens=said.max_tokens, seed=seed, extra_body=said.extra, **shape
         )
-        return answer.choices[0].message.content or "", answer.choices[0].finish_reason == "length"
+        said, usage = answer.choices[0], answer.usage
+        tokens = (usage.completion_tokens or 0, usage.prompt_tokens or 0) if usage else (0, 0)
+        return Answer(said.message.content or "", said.finish_reason == "length", *tokens)
 
 
 class LLMUser:
@@ -62,25 +74,31 @@ class LLMUser:
         intents = episode.open_intents()
         if not intents or (claimed_done(episode) and idle_turns(episode) >= self.line.settings.patience):
             return Utterance("")
-        said = await self._say(episode, intents)
+        said, tokens, prompt_tokens = await self._say(episode, intents)
         if said.stop:
             return self._stop(episode)
         if fault := fault_of(said.say, episode, intents):
             raise self._fault(*fault)
         self.line.utterances += 1
-        return Utterance(" ".join(said.say.split()), self._intent(said, episode, intents))
+        text = " ".join(said.say.split())
+        return Utterance(text, self._intent(said, episode, intents), tokens, prompt_tokens)
 
-    async def _say(self, episode: Episode, intents: Sequence[Intent]) -> Said:
-        """An answer that can be read, asked for twice at most."""
+    async def _say(self, episode: Episode, intents: Sequence[Intent]) -> tuple[Said, int, int]:
+        """An answer that can be read, asked for twice at most, and what it took."""
+        tokens = prompt_tokens = 0
         messages = prompt(episode, intents, self.line.settings, self.seed)
         again = manner(episode.blueprint.language).again
         for attempt in range(2):
-            text, cut = await self.line.complete(messages, schema(intents), self._seed(episode, attempt))
+            answer = await self.line.complete(messages, schema(intents), self._seed(episode, attempt))
+            tokens, prompt_tokens = tokens + answer.tokens, prompt_tokens + answer.prompt_tokens
             try:
-                return read(text, cut, intents)
+                return read(answer.text, answer.cut, intents), tokens, prompt_tokens
             except Malformed as error:
                 fault = str(error)
-                tried = [{"role": "assistant", "content": text}, {"role": "user", "content": again.format(error=fault)}]
+                tried = [
+                    {"role": "assistant", "content": answer.text},
+                    {"role": "user", "content": again.format(error=fault)},
+                ]
                 messages = [*messages, *tried]
         raise self._fault("malformed", f"the user's answer could not be read: {fault}")
 
@@ -104,8 +122,7 @@ class LLMUser:
 
     def _seed(self, episode: Episode, attempt: int) -> int:
         """Another one for every utterance, the same in every process."""
-        text = f"{self.seed} {episode.blueprint.id} {episode.turn} {attempt}"
-        return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=4).digest(), "big") >> 1
+        return derived_seed(self.seed, episode.blueprint.id, episode.turn, attempt)
 
 
 def idle_turns(episode: Episode) -> int:

@@ -15,13 +15,11 @@ from typing import TYPE_CHECKING, Any
 
 from envs.documents import InputError
 from homerl.play import User
-from homerl.recipe import UserSettings
+from homerl.settings import NO_KEY, EndpointSettings, UserSettings
 from homerl.users.scripted import ScriptedUser
 
 if TYPE_CHECKING:
     from homerl.users.llm import Line
-
-NO_KEY = "OPENAI_API_KEY"  # which may be missing: servers of one's own want none
 
 
 class Users:
@@ -50,11 +48,16 @@ class Users:
 
 def llm_users(settings: UserSettings, urls: Sequence[str], model: str) -> Users:
     """Users behind endpoints that answer."""
-    if settings.key != NO_KEY and settings.key not in os.environ:
-        raise InputError(f"the environment variable {settings.key} is not set", "user.key", "export it")
+    check_key(settings)
     from homerl.users.llm import Line
 
     return Users(Line(settings, urls, model))
+
+
+def check_key(settings: EndpointSettings) -> None:
+    """Refuse a key that is named and not there."""
+    if settings.key != NO_KEY and settings.key not in os.environ:
+        raise InputError(f"the environment variable {settings.key} is not set", "key", "export it")
 
 
 @contextmanager

@@ -18,7 +18,7 @@ from envs.homeenv.home import Home
 from homerl.blueprints.blueprint import Blueprint, Intent
 from homerl.chat import FENCE, words_of
 from homerl.episode import Episode
-from homerl.recipe import UserSettings
+from homerl.settings import UserSettings
 from homerl.trajectory import Message
 from homerl.users.manner import Manner, around, manner
 

@@ -25,7 +25,7 @@ from pathlib import Path
 from rich.console import Console
 
 from envs.documents import InputError
-from homerl.recipe import ServeSettings, UserSettings
+from homerl.settings import EndpointSettings, ServeSettings, UserSettings
 from homerl.users.guard import GRACE
 
 LAUNCHER = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")  # not for vLLM
@@ -48,12 +48,12 @@ class ServerFailed(InputError):
 
 
 @contextmanager
-def served(settings: UserSettings, log: Path = Path("user_server.log")) -> Iterator[tuple[tuple[str, ...], str]]:
+def served(settings: EndpointSettings, log: Path = Path("user_server.log")) -> Iterator[tuple[tuple[str, ...], str]]:
     """(urls, model) of endpoints that answer; one that the recipe serves is started and stopped here."""
     if settings.serve is None:
         yield settings.urls, settings.model
         return
-    serve, model = settings.serve, settings.model or settings.serve.model
+    serve, model = settings.serve, settings.served_name
     url = address(serve)
     if os.environ.get("RANK", "0") != "0":
         wait_until_ready(url, None, log, serve.start_seconds)
@@ -192,7 +192,7 @@ def serve_user(settings: UserSettings, log: Path, say: Callable[[str], None]) ->
     if settings.serve is None:
         where = ", ".join(settings.urls) or "no endpoint: the user is scripted"
         raise InputError(f"the recipe serves no user ({where})", "user.serve", "write `user: {kind: llm, serve: {...}}`")
-    model, url = settings.model or settings.serve.model, address(settings.serve)
+    model, url = settings.served_name, address(settings.serve)
     with running(settings.serve, model, log) as server:
         say(f"{model} answers at {url}; its log is {log}")
         say(f"elsewhere: --user.serve null --user.url {url} --user.model {model}")

@@ -20,7 +20,7 @@ from homerl.worlds.simuhome.blueprint import SimuHomeBlueprint, SimuHomeRecipe
 
 if TYPE_CHECKING:
     from homerl.episode import Reply
-    from homerl.flow.collect import ExpertConfig
+    from homerl.flow.config import ExpertConfig
     from homerl.play import Agent
     from homerl.trajectory import Message
 

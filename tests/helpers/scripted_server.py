@@ -51,11 +51,12 @@ def key_of(messages: Sequence[Mapping[str, Any]]) -> str:
 
 @dataclass
 class ScriptedServer:
-    """`answers` by `key_of`; `requests` are the bodies seen, `served` counts what became of them."""
+    """`answers` by `key_of`, or what `answer` says (a list where candidates differ); `requests` are the bodies seen,
+    `served` counts what became of them."""
 
     answers: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     faults: Faults = field(default_factory=Faults)
-    answer: Callable[[Mapping[str, Any]], Mapping[str, Any]] | None = None
+    answer: Callable[[Mapping[str, Any]], Mapping[str, Any] | list[Mapping[str, Any]]] | None = None
     headers: Mapping[str, str] = field(default_factory=dict)
     seed: int = 0
     keep: bool = True
@@ -128,11 +129,13 @@ class ScriptedServer:
         await send({"type": "http.response.body", "body": data})
 
     def _completion(self, request: Mapping[str, Any]) -> dict[str, Any]:
-        message = (
-            self.answer(request) if self.answer else self.answers.get(key_of(request["messages"]), {"content": "Done."})
-        )
-        calls = [{"id": f"call_{i}"} | dict(call) for i, call in enumerate(message.get("tool_calls") or ())]
-        said = {"role": "assistant", "content": message.get("content") or None, "tool_calls": calls or None}
-        choices = [{"index": i, "finish_reason": "stop", "message": said} for i in range(request.get("n") or 1)]
+        found = self.answer(request) if self.answer else self.answers.get(key_of(request["messages"]), {"content": "Done."})
+        messages = found if isinstance(found, list) else [found] * (request.get("n") or 1)
+        choices = [{"index": i, "finish_reason": "stop", "message": _said(said)} for i, said in enumerate(messages)]
         usage = {"prompt_tokens": 100, "completion_tokens": 10, "total_tokens": 110}
         return {"id": "1", "object": "chat.completion", "created": 0, "model": MODEL, "choices": choices, "usage": usage}
+
+
+def _said(message: Mapping[str, Any]) -> dict[str, Any]:
+    calls = [{"id": f"call_{i}"} | dict(call) for i, call in enumerate(message.get("tool_calls") or ())]
+    return {"role": "assistant", "content": message.get("content") or None, "tool_calls": calls or None}

@@ -7,6 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from fake_hub import TOKEN, hub_runs
+from huggingface_hub import constants
 
 from homerl.blueprints.author import BlueprintRecipe
 from homerl.flow.collect import ExpertConfig, SynthesisConfig, make_shard
@@ -93,3 +95,21 @@ def browser():
             pytest.skip(f"no Chromium can be started here (playwright install chromium): {first}")
         yield opened
         opened.close()
+
+
+@pytest.fixture
+def hub():
+    """A stand-in of the hub that runs, and what it holds."""
+    with hub_runs() as store:
+        yield store
+
+
+@pytest.fixture
+def here(hub, monkeypatch, tmp_path):
+    """This process talks to the stand-in."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HF_TOKEN", TOKEN)
+    monkeypatch.setattr(constants, "ENDPOINT", hub["url"])
+    monkeypatch.setattr(constants, "HF_HUB_DISABLE_XET", True)
+    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", False)
+    return hub

@@ -9,7 +9,7 @@ import yaml
 from person import content, obedient, wishes
 from scripted_server import ScriptedServer
 
-from homerl.recipe import AuditSettings
+from homerl.settings import AuditSettings
 from homerl.trajectory import Outcome
 from homerl.users.audit import Played, histogram, judged, spread, summary, words_in
 

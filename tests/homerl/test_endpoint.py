@@ -6,7 +6,7 @@ import time
 import pytest
 from scripted_server import Faults, ScriptedServer
 
-from homerl.endpoint import TRIPS, Endpoint, Patience
+from homerl.endpoint import REST, TRIPS, Endpoint, Patience
 from homerl.play import InfraError
 
 ASK = [{"role": "user", "content": "hello"}]
@@ -116,3 +116,19 @@ def test_the_key_is_the_environments_and_stands_in_no_message(monkeypatch):
     with ScriptedServer(faults=Faults(errors=1.0)) as server:
         (error,), endpoint = ask(server)
     assert endpoint.replicas[0].client.api_key == "sk-very-secret" and "secret" not in str(error)
+
+
+def test_many_requests_that_fail_at_once_are_one_outage():
+    """32 in flight when a server dies must not rest it 32 times as long."""
+    with ScriptedServer(faults=Faults(errors=1.0)) as server:
+
+        async def talk():
+            endpoint = Endpoint([server.url], "scripted", Patience(timeout=1.0, deadline=3.0, tries=1))
+            await asyncio.gather(*(endpoint.chat(ASK) for _ in range(32)), return_exceptions=True)
+            (replica,) = endpoint.replicas
+            rest = replica.since - endpoint.clock()
+            await endpoint.close()
+            return rest, replica.faults
+
+        rest, faults = asyncio.run(talk())
+    assert rest <= REST and faults >= TRIPS

@@ -1,21 +1,16 @@
 """Export: what a fresh process loads is what was trained, what the hub holds is what was exported."""
 
-import base64
-import hashlib
 import json
 import os
-import re
 import shutil
 import subprocess
 import sys
-import threading
-from functools import partial
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
 import torch
 import yaml
+from fake_hub import TOKEN
 from huggingface_hub import ModelCard, constants
 from safetensors.torch import load_file, save_file
 from transformers import AutoModelForCausalLM, AutoTokenizer
@@ -353,142 +348,7 @@ def test_hub_ids_and_folders(tmp_path: Path, monkeypatch):
 # The hub
 
 
-TOKEN = "hf_dummy"
 PUSH = "import sys; from homerl.export import export; print(export(sys.argv[1], 'acme/agent', push=True))"
-
-
-class Hub(BaseHTTPRequestHandler):
-    """What huggingface_hub calls to create a repository and upload a folder; keeps the bytes."""
-
-    protocol_version = "HTTP/1.1"
-
-    def __init__(self, store: dict, *args) -> None:
-        self.store = store
-        super().__init__(*args)
-
-    def log_message(self, *args) -> None:
-        pass
-
-    def answer(self, status: int, data: object = None) -> None:
-        body = json.dumps(data).encode()
-        self.send_response(status)
-        self.send_header("Content-Type", "application/json")
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
-
-    def body(self) -> bytes:
-        if "chunked" not in self.headers.get("Transfer-Encoding", ""):
-            return self.rfile.read(int(self.headers.get("Content-Length", 0)))
-        chunks = []
-        while size := int(self.rfile.readline(), 16):
-            chunks.append(self.rfile.read(size))
-            self.rfile.readline()
-        self.rfile.readline()
-        return b"".join(chunks)
-
-    def route(self) -> None:
-        body, path = self.body(), self.path.split("?")[0]
-        self.store["calls"].append(f"{self.command} {path}")
-        signed = self.headers.get("Authorization") == f"Bearer {TOKEN}"
-        if not signed and not path.startswith("/blobs/"):  # presigned
-            return self.answer(401, {"error": "Invalid credentials"})
-        for method, pattern, handle in self.ROUTES:
-            if method == self.command and (match := re.fullmatch(pattern, path)):
-                return handle(self, body, *match.groups())
-        return self.answer(404, {"error": f"no {path}"})
-
-    do_GET = do_POST = do_PUT = route
-
-    def create(self, body: bytes) -> None:
-        asked = json.loads(body)
-        repo = f"{asked['organization']}/{asked['name']}"
-        if asked["organization"] == "theirs":
-            return self.answer(403, {"error": "You don't have the rights"})
-        url = {"url": f"{self.store['url']}/{repo}"}
-        if repo in self.store["repos"]:
-            return self.answer(409, url)
-        self.store["repos"][repo] = {"visibility": asked["visibility"], "files": {}}
-        return self.answer(200, url)
-
-    def info(self, body: bytes, repo: str) -> None:
-        if repo not in self.store["repos"]:
-            return self.answer(404, {"error": "Repository not found"})
-        private = self.store["repos"][repo]["visibility"] == "private"
-        return self.answer(200, {"id": repo, "private": private, "sha": "0" * 40, "siblings": []})
-
-    def tree(self, body: bytes, repo: str) -> None:
-        files = self.store["repos"][repo]["files"]
-        known = {"type": "file", "oid": "0" * 40}
-        self.answer(200, [known | {"path": path, "size": len(content)} for path, content in files.items()])
-
-    def validate(self, body: bytes) -> None:
-        front = json.loads(body)["content"].split("---\n")[1]
-        good = isinstance(yaml.safe_load(front), dict)
-        self.answer(200 if good else 400, {"errors": [], "warnings": []})
-
-    def preupload(self, body: bytes, repo: str) -> None:
-        paths = [file["path"] for file in json.loads(body)["files"]]
-        modes = {path: "lfs" if path.endswith(".safetensors") else "regular" for path in paths}
-        files = [{"path": path, "uploadMode": mode, "shouldIgnore": False} for path, mode in modes.items()]
-        self.answer(200, {"files": files})
-
-    def batch(self, body: bytes, repo: str) -> None:
-        objects = json.loads(body)["objects"]
-        href = f"{self.store['url']}/blobs/"
-        upload = [item | {"actions": {"upload": {"href": href + item["oid"]}}} for item in objects]
-        self.answer(200, {"transfer": "basic", "objects": upload})
-
-    def blob(self, body: bytes, oid: str) -> None:
-        if hashlib.sha256(body).hexdigest() != oid:
-            return self.answer(400, {"error": "these are not the bytes announced"})
-        self.store["blobs"][oid] = body
-        return self.answer(200)
-
-    def commit(self, body: bytes, repo: str) -> None:
-        files = self.store["repos"][repo]["files"]
-        for key, value in ((line["key"], line["value"]) for line in map(json.loads, body.splitlines())):
-            if key == "file":
-                files[value["path"]] = base64.b64decode(value["content"])
-            elif key == "lfsFile":
-                files[value["path"]] = self.store["blobs"][value["oid"]]
-            elif key == "deletedFile":
-                del files[value["path"]]
-        self.answer(200, {"commitUrl": f"{self.store['url']}/{repo}/commit/1", "commitOid": "1" * 40})
-
-    ROUTES = (
-        ("POST", "/api/repos/create", create),
-        ("POST", "/api/validate-yaml", validate),
-        ("GET", "/api/models/([^/]+/[^/]+)", info),
-        ("GET", "/api/models/([^/]+/[^/]+)/tree/main", tree),
-        ("POST", "/api/models/([^/]+/[^/]+)/preupload/main", preupload),
-        ("POST", "/([^/]+/[^/]+).git/info/lfs/objects/batch", batch),
-        ("PUT", "/blobs/([0-9a-f]+)", blob),
-        ("POST", "/api/models/([^/]+/[^/]+)/commit/main", commit),
-    )
-
-
-@pytest.fixture
-def hub():
-    """A stand-in of the hub that runs, and what it holds."""
-    store = {"repos": {}, "blobs": {}, "calls": []}
-    server = ThreadingHTTPServer(("127.0.0.1", 0), partial(Hub, store))
-    store["url"] = f"http://127.0.0.1:{server.server_address[1]}"
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    yield store
-    server.shutdown()
-    server.server_close()
-
-
-@pytest.fixture
-def here(hub, monkeypatch, tmp_path):
-    """This process talks to the stand-in."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("HF_TOKEN", TOKEN)
-    monkeypatch.setattr(constants, "ENDPOINT", hub["url"])
-    monkeypatch.setattr(constants, "HF_HUB_DISABLE_XET", True)
-    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", False)
-    return hub
 
 
 def contents(folder: Path) -> dict[str, bytes]:

@@ -16,7 +16,7 @@ from homerl.blueprints.author import make_blueprint
 from homerl.chat import tool_call
 from homerl.episode import Episode, EpisodeLimits, Reply
 from homerl.play import listen, play
-from homerl.recipe import UserSettings
+from homerl.settings import UserSettings
 from homerl.train.rollout import Player
 from homerl.trajectory import Outcome
 from homerl.users.llm import LLMUser

@@ -1,4 +1,4 @@
-"""The LLM user against a real model server: `transformers serve` with a tiny model, all by HTTP."""
+"""The LLM user, and a synthesis, against a real model server: `transformers serve` with a tiny model, all by HTTP."""
 
 import asyncio
 import os
@@ -13,8 +13,10 @@ import pytest
 from homerl.agents.expert import Expert
 from homerl.blueprints.author import make_blueprint
 from homerl.episode import Episode
+from homerl.flow.config import SynthesisConfig
+from homerl.flow.work import work
 from homerl.play import play
-from homerl.recipe import UserSettings
+from homerl.settings import UserSettings
 from homerl.trajectory import Outcome
 from homerl.users.make import user_factory
 from homerl.users.serve import wait_until_ready
@@ -52,3 +54,12 @@ def test_a_real_server_is_asked_and_answers(url, tiny, task):
     usage = users.usage()
     assert end.outcome is not Outcome.INFRA_ERROR and usage["requests"] >= 1 and not usage["faults"]
     assert usage["prompt_tokens"] > 100 and usage["completion_tokens"] > 0  # what an untrained model says is no matter
+
+
+def test_a_synthesis_runs_on_it(url, tiny, task):
+    """An untrained model solves nothing, and this server gives one candidate however many are wanted."""
+    party = {"url": url, "model": str(tiny), "max_tokens": 12, "timeout": 60, "deadline": 120}
+    data = {"blueprints": 2, "recipe": task, "agent": party, "search": {"rollouts": 1}, "limits": {"turns": 1, "steps": 2}}
+    (shard,) = work(SynthesisConfig.model_validate(data), [range(2)], 2)
+    assert {line["outcome"] for line in shard.stats["blueprints"]} <= {"agent_failure", "success"}
+    assert shard.stats["transport"]["agent/requests"] >= 2 and not any("faults" in key for key in shard.stats["transport"])

@@ -23,7 +23,8 @@ from homerl.bench.runner import Heldout, Players, run_suite
 from homerl.bench.score import paired_difference
 from homerl.blueprints.author import BlueprintRecipe
 from homerl.episode import EpisodeLimits, Reply
-from homerl.flow.collect import summary
+from homerl.flow.mcts import TreeStats
+from homerl.flow.report import Report as SynthesisReport
 from homerl.recipe import SuiteSettings
 from homerl.report import Report, write_report
 from homerl.trajectory import from_row, read_rows, to_row, write_rows
@@ -82,20 +83,13 @@ def _synthesis(folder: Path, rng: random.Random) -> None:
     for i in range(600):
         rollouts = rng.randint(4, 6)
         successes = sum(rng.random() < 0.55 for _ in range(rollouts))
-        steps = {"nodes": 10, "steps_run": 8, "steps_linear": 10}
-        difficulty = 1 - successes / rollouts
-        rows.append(
-            {
-                "id": f"train-{i}",
-                "rollouts": rollouts,
-                "successes": successes,
-                **steps,
-                "difficulty": difficulty,
-            }
-        )
+        stats = TreeStats(rollouts, successes, nodes=10, steps_run=8, steps_linear=10)
+        rows.append({"id": f"train-{i}", "outcome": "success" if successes else "agent_failure"} | stats.row())
     dropped = Counter({"author: home offers too little": 41, "consistent: two conditions contradict": 12})
     _lines(folder / "blueprints.jsonl", rows)
-    (folder / "stats.json").write_text(json.dumps(summary(rows, dropped)))
+    report = SynthesisReport()
+    report.add({"blueprints": rows, "dropped": dropped})
+    (folder / "stats.json").write_text(json.dumps(report.summary()))
 
 
 def _sft(rng: random.Random) -> Iterator[dict]:

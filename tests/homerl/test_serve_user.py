@@ -15,7 +15,8 @@ from scripted_server import ScriptedServer
 
 from envs.documents import InputError
 from homerl.preflight import check_machine
-from homerl.recipe import RLVERecipe, ServeSettings, UserSettings
+from homerl.recipe import RLVERecipe
+from homerl.settings import ServeSettings, UserSettings
 from homerl.users.serve import ServerFailed, models, served, vllm_command
 
 HELPERS = Path(__file__).parents[1] / "helpers"

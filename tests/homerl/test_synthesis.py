@@ -1,5 +1,6 @@
 """Synthesis: the bytes depend on the recipe alone, not on processes, kills or order; workers end with their run."""
 
+import importlib.util
 import json
 import os
 import shutil
@@ -12,10 +13,11 @@ from pathlib import Path
 import pytest
 
 from homerl.flow.collect import ExpertConfig, SynthesisConfig, make_shard, synthesise
+from homerl.flow.work import dealt
 from homerl.trajectory import Outcome, from_row, read_rows
 
 ROOT = Path(__file__).parents[2]
-CONFIG = SynthesisConfig(blueprints=36, shard=4, expert=ExpertConfig(mistakes=0.4))
+CONFIG = SynthesisConfig(blueprints=96, shard=4, expert=ExpertConfig(mistakes=0.4))
 COMMAND = (
     "import sys\nfrom pathlib import Path\nfrom homerl.flow.collect import SynthesisConfig, synthesise\n"
     "if __name__ == '__main__':\n"
@@ -93,6 +95,22 @@ def test_rows_are_verified_trajectories_ordered_by_blueprint(unbroken):
 def test_bytes_do_not_depend_on_the_number_of_processes(unbroken, tmp_path):
     synthesise(CONFIG, tmp_path, 2, lambda done, total: None)
     assert contents(tmp_path) == contents(unbroken)
+
+
+@pytest.mark.long
+@pytest.mark.skipif(importlib.util.find_spec("ray") is None, reason="ray is not installed (pip install 'homerl[ray]')")
+def test_bytes_are_the_same_over_ray(unbroken, tmp_path):
+    told = []
+    synthesise(CONFIG, tmp_path, 2, lambda done, total: told.append(done), ray="local")
+    assert contents(tmp_path) == contents(unbroken) and told == list(range(10))
+
+
+def test_every_worker_has_an_equal_part_of_shards_and_of_blueprints_in_play():
+    shards = [range(i, i + 4) for i in range(0, 36, 4)]
+    parts = dealt(CONFIG.model_copy(update={"in_flight": 5}), shards, 3)
+    assert sorted((s for part, _ in parts for s in part), key=min) == shards
+    assert [at_once for _, at_once in parts] == [1, 2, 2] and [len(part) for part, _ in parts] == [3, 3, 3]
+    assert len(dealt(CONFIG.model_copy(update={"in_flight": 1}), shards, 3)) == 1
 
 
 @pytest.mark.skipif(not Path("/proc").exists(), reason="finds the workers in /proc")

@@ -1,0 +1,56 @@
+"""A synthesis over a Ray cluster: the same workers as on one machine, one a CPU.
+
+Invariants: a worker's shards come in the order in which they were dealt, so that Ray can begin it again elsewhere when its
+machine goes; shards are written by the run that waits for them, so machines need no common disk.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from envs.documents import InputError
+from homerl.flow.config import SynthesisConfig
+from homerl.flow.work import Shard, dealt, work
+
+ROOT = Path(__file__).parents[2]
+TRIES = 3  # times that a worker is begun again when its machine fails
+
+
+def over_ray(config: SynthesisConfig, todo: Sequence[range], address: str, workers: int | None = None) -> Iterator[Shard]:
+    """Shards as they are done. `local` starts a cluster of this machine's cores for the time of the run."""
+    ray = _connected(address, workers)
+    try:
+        from ray.exceptions import RayTaskError
+
+        count = workers or int(ray.cluster_resources().get("CPU", 1))
+        task = ray.remote(num_cpus=1, num_returns="streaming", max_retries=TRIES)(work)
+        streams = [task.remote(config, part, at_once) for part, at_once in dealt(config, todo, count)]
+        while streams:
+            (stream,), _ = ray.wait(streams, num_returns=1, fetch_local=False)
+            try:
+                yield ray.get(next(stream))
+            except StopIteration:
+                streams.remove(stream)
+            except RayTaskError as error:
+                raise error.cause from None
+    finally:
+        ray.shutdown()
+
+
+def _connected(address: str, workers: int | None) -> Any:
+    """The package, connected; workers find this code where it is installed, or beside a source tree."""
+    try:
+        import ray
+    except ImportError:
+        raise InputError("the package ray is not installed", "--ray", "pip install 'homerl[ray]'") from None
+    path = os.pathsep.join(filter(None, (str(ROOT), os.environ.get("PYTHONPATH"))))
+    here = {"num_cpus": workers, "include_dashboard": False} if address == "local" else {}
+    settings = {"runtime_env": {"env_vars": {"PYTHONPATH": path, "OMP_NUM_THREADS": "1"}}, "log_to_driver": False}
+    try:
+        ray.init(address=address, **settings, **here)
+    except (ConnectionError, ValueError, RuntimeError) as error:
+        raise InputError(f"no Ray cluster answers at {address}: {error}", "--ray", "`ray start --head` prints one") from None
+    return ray

@@ -1,0 +1,145 @@
+"""One blueprint at a time: authored, played by the recipe's strategy, its outcome typed.
+
+Invariants: what is made of a blueprint is a pure function of recipe and index, if its models answer alike to like
+requests; servers that fail make an `infra_error`, which is tried again from the start, never half a blueprint; what
+servers did wrong on the way is counted apart, in `transport`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from envs.world import WorldError
+from homerl.agents.llm import LLMAgent
+from homerl.blueprints.llm_author import NoBlueprint, author_blueprint
+from homerl.endpoint import Endpoint, endpoint_of
+from homerl.flow.config import SynthesisConfig
+from homerl.flow.mcts import Players, TreeStats, forest
+from homerl.flow.roleplay import role_play
+from homerl.language.paraphrase import reworded
+from homerl.play import Agent, InfraError
+from homerl.structured import Asker
+from homerl.trajectory import Outcome, Trajectory, to_row
+from homerl.users.llm import Line
+from homerl.users.make import Users
+from homerl.worlds import AnyBlueprint, expert_for, make_blueprint
+
+SPARES = 2  # users who speak where others left their role
+TAKE = 1_000_003  # between the seeds of one dialogue's players and the next one's
+NO_BLUEPRINT = "no_blueprint"  # what a seed comes to whose candidates were all dropped
+REST = 5.0  # seconds before a blueprint is begun again, doubled each time
+
+
+@dataclass(frozen=True)
+class Made:
+    """What came of a blueprint: dataset rows, its line of statistics, and what was dropped on the way."""
+
+    rows: list[dict[str, Any]]
+    stats: dict[str, Any]
+    dropped: Counter[str] = field(default_factory=Counter)
+
+
+class Maker:
+    """Makes what a recipe says. All blueprints of a worker share its endpoints."""
+
+    def __init__(self, config: SynthesisConfig) -> None:
+        self.config = config
+        self.endpoints: dict[str, Endpoint] = {}
+        self.again: Counter[str] = Counter()
+        self._told: Counter[str] = Counter()
+        user, line = config.user, None
+        if user.is_llm:
+            line = Line(user, user.urls, user.served_name)
+            self.endpoints["user"] = line.endpoint
+        self.users = Users(line)
+        for part in ("agent", "author"):
+            if settings := getattr(config, part):
+                self.endpoints[part] = endpoint_of(settings)
+
+    async def one(self, index: int) -> Made:
+        """A blueprint, begun again when servers fail, then given up with an outcome that says so."""
+        fault = ""
+        for attempt in range(self.config.attempts):
+            try:
+                return await self._once(index)
+            except InfraError as error:
+                self.again["infra_error"] += 1
+                fault = str(error)
+                await asyncio.sleep(REST * 2**attempt if attempt + 1 < self.config.attempts else 0)
+        return Made([], self._line(index, Outcome.INFRA_ERROR) | {"fault": fault})
+
+    async def _once(self, index: int) -> Made:
+        dropped: Counter[str] = Counter()
+        try:
+            blueprint, record = await self.blueprint(index, dropped)
+            found, stats = await self._play(blueprint)
+        except NoBlueprint as error:
+            return Made([], self._line(index, NO_BLUEPRINT) | {"fault": str(error)}, dropped)
+        except WorldError as error:
+            return Made([], self._line(index, Outcome.WORLD_ERROR) | {"fault": str(error)}, dropped)
+        kept = sorted(found, key=lambda trajectory: len(trajectory.steps))[: self.config.per_blueprint]
+        line = self._line(index, outcome_of(stats)) | stats.row() | record
+        return Made([to_row(t) | {"difficulty": line["difficulty"]} for t in kept], line, dropped)
+
+    async def blueprint(self, index: int, dropped: Counter[str]) -> tuple[AnyBlueprint, dict[str, Any]]:
+        """A blueprint, and what its author is to be remembered for."""
+        config, recipe, seed = self.config, self.config.recipe_of(index), self.config.first_seed + index
+        if config.author:
+            asker = Asker(self.endpoints["author"], config.author)
+            found = await author_blueprint(recipe, config.split, seed, asker, config.author.attempts, dropped)
+            return found.blueprint, {"author": found.record | asdict(asker.tally)}
+        made = make_blueprint(recipe, config.split, seed, dropped)
+        return (await reworded(made, config.paraphrase, dropped) if config.paraphrase else made), {}
+
+    async def _play(self, blueprint: AnyBlueprint) -> tuple[list[Trajectory], TreeStats]:
+        config = self.config
+        if config.strategy == "m1":
+            asker = Asker(self.endpoints["agent"], config.agent)
+            return await role_play(blueprint, self._agent(blueprint, blueprint.seed), asker, config.limits)
+        if config.strategy == "m2":
+            line = config.search.model_copy(update={"k_agent": 1, "k_user": 1})
+            return await forest(blueprint, self.casts(blueprint, line.rollouts), line, config.limits)
+        return await forest(blueprint, self.casts(blueprint, 1), config.search, config.limits)
+
+    def casts(self, blueprint: AnyBlueprint, count: int) -> Iterator[Players]:
+        """The players of one tree after the other: others in each."""
+        return (self._cast(blueprint, take) for take in range(count))
+
+    def _cast(self, blueprint: AnyBlueprint, take: int) -> Players:
+        users = [self.users(blueprint.seed + take + i) for i in range(self.config.search.k_user + SPARES)]
+        return Players(self._agent(blueprint, blueprint.seed + take * TAKE), users)
+
+    def _agent(self, blueprint: AnyBlueprint, seed: int) -> Agent:
+        if (said := self.config.agent) is None:
+            return expert_for(blueprint, self.config.expert, seed)
+        return LLMAgent(self.endpoints["agent"], said.temperature, said.max_tokens, seed, extra_body=said.extra)
+
+    def _line(self, index: int, outcome: str) -> dict[str, Any]:
+        id = f"{self.config.split}-{self.config.first_seed + index}"
+        return {"id": id, "outcome": str(outcome), **TreeStats().row()}
+
+    def transport(self) -> dict[str, int]:
+        """What was asked of servers and what they did wrong, by part, since this was asked before."""
+        now = Counter({f"again/{reason}": count for reason, count in self.again.items()})
+        for part, endpoint in self.endpoints.items():
+            usage = asdict(endpoint.usage)
+            faults = usage.pop("faults")
+            now.update({f"{part}/{name}": count for name, count in usage.items()})
+            now.update({f"{part}/faults/{reason}": count for reason, count in faults.items()})
+        since, self._told = now - self._told, now
+        return dict(sorted(since.items()))
+
+    async def close(self) -> None:
+        for endpoint in self.endpoints.values():
+            await endpoint.close()
+
+
+def outcome_of(stats: TreeStats) -> Outcome:
+    """A blueprint's outcome: verified at least once, or else why not."""
+    if stats.successes:
+        return Outcome.SUCCESS
+    return Outcome.AGENT_FAILURE if stats.rollouts else Outcome.USER_ERROR

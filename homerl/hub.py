@@ -1,0 +1,81 @@
+"""Uploads to the Hugging Face hub (at HF_ENDPOINT, if that is set), of models and of datasets.
+
+Invariants: a repository that does not exist is made, private unless told; one that is public is refused where a private
+one was asked for; a version, once tagged, is never moved; what stands here stays, whatever the hub does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Literal
+
+from envs.documents import InputError
+
+Kind = Literal["model", "dataset"]
+
+
+def check_token(repo: str) -> None:
+    """Refuse before any work what could not be uploaded after it."""
+    from huggingface_hub import get_token
+
+    if not get_token():
+        remedy = "run `hf auth login`, or set HF_TOKEN to a token that may write"
+        raise InputError("there is no Hugging Face token", repo, remedy)
+
+
+def upload(
+    folder: Path,
+    repo: str,
+    private: bool,
+    message: str,
+    kind: Kind = "model",
+    files: Sequence[str] | None = None,
+    delete: Sequence[str] = (),
+    tag: str | None = None,
+) -> None:
+    """Upload a folder, or the `files` of it; what matches `delete` and is not in it goes; `tag` names the revision."""
+    from httpx import HTTPError
+    from huggingface_hub import HfApi
+
+    api, files = HfApi(), None if files is None else list(files)
+    try:
+        api.create_repo(repo, private=private, exist_ok=True, repo_type=kind)
+        if private and api.repo_info(repo, repo_type=kind).private is False:
+            remedy = "push with --public, or make it private on the hub first"
+            raise InputError("the repository exists and is public", repo, remedy)
+        if tag and tag in {known.name for known in api.list_repo_refs(repo, repo_type=kind).tags}:
+            raise InputError(
+                f"the version {tag} is there already", repo, "name another version; one that is out never changes"
+            )
+        api.upload_folder(
+            repo_id=repo, folder_path=folder, commit_message=message, repo_type=kind, allow_patterns=files,
+            delete_patterns=list(delete),
+        )  # fmt: skip
+        if tag:
+            api.create_tag(repo, tag=tag, repo_type=kind)
+    except InputError:
+        raise
+    except (HTTPError, OSError, RuntimeError, ValueError) as error:
+        raise _in_words(error, repo, folder, api.endpoint) from error
+
+
+def _in_words(error: Exception, repo: str, folder: Path, endpoint: str) -> InputError:
+    """What went wrong, in one message."""
+    status = getattr(getattr(error, "response", None), "status_code", None)
+    again = f"The export itself is whole, in {folder}; the same command pushes it again."
+    if status == 401:
+        what, remedy = "the hub refuses the token", "run `hf auth login`, or set HF_TOKEN."
+    elif status in (402, 403):
+        what, remedy = "the token may not write there", "check the organisation and the token's rights."
+    elif status or isinstance(error, (ValueError, RuntimeError)):
+        what, remedy = f"{endpoint} did not take the upload ({first_line(error)})", ""
+    else:
+        what = f"{endpoint} cannot be reached ({first_line(error)})"
+        remedy = "check the network and HF_ENDPOINT."
+    return InputError(what, repo, f"{remedy} {again}")
+
+
+def first_line(error: Exception) -> str:
+    """What an error says, in short."""
+    return (str(error).strip().splitlines() or [type(error).__name__])[0][:200]

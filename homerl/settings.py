@@ -1,0 +1,119 @@
+"""Chat models as recipes name them: where they answer, how they are asked, and what they play.
+
+Invariants: a key is named, never held; whether a model is asked at `url` or served by the run changes nothing that it is
+asked (`asked` is that part alone).
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from pydantic import Field, model_validator
+
+from envs.homeenv.types import Model
+
+NO_KEY = "OPENAI_API_KEY"  # which may be missing: servers of one's own want none
+TRANSPORT = {"url", "serve", "key", "timeout", "deadline", "retries"}
+
+
+class ServeSettings(Model):
+    """A vLLM that rank 0 starts and stops."""
+
+    model: str
+    gpus: tuple[int, ...] = Field(min_length=1)
+    port: int = Field(8400, ge=1, le=65535)
+    tensor_parallel: int | None = Field(None, ge=1, description="GPUs a copy of the model is spread over; all if left out")
+    max_length: int = Field(16384, ge=1, description="tokens of prompt and answer together")
+    gpu_memory: float = Field(0.9, gt=0, le=1, description="share of each GPU's memory")
+    seed: int = 0
+    start_seconds: float = Field(1800, gt=0, description="how long it may take until it answers")
+    arguments: tuple[str, ...] = Field((), description="whatever else `vllm serve` is to be told")
+
+    @model_validator(mode="after")
+    def _fits(self) -> ServeSettings:
+        if len(self.gpus) % (self.tensor_parallel or 1):
+            raise ValueError(f"{len(self.gpus)} GPUs do not divide into copies on {self.tensor_parallel}")
+        return self
+
+
+class EndpointSettings(Model):
+    """An endpoint that runs (`url`, or several replicas) or one to `serve`, and how it is asked."""
+
+    model: str | None = None
+    url: str | tuple[str, ...] | None = None
+    serve: ServeSettings | None = None
+    key: str = Field(NO_KEY, pattern="^[A-Z_][A-Z0-9_]*$", description="environment variable with the key")
+    temperature: float = Field(0.7, ge=0)
+    max_tokens: int = Field(300, ge=1)
+    extra: dict[str, Any] = Field({}, description="further fields of each request, such as chat_template_kwargs")
+    timeout: float = Field(60.0, gt=0, description="seconds for one request")
+    deadline: float = Field(300.0, gt=0, description="seconds for all of its tries")
+    retries: int = Field(4, ge=0, description="further tries after the first")
+
+    @property
+    def is_llm(self) -> bool:
+        return True
+
+    @property
+    def urls(self) -> tuple[str, ...]:
+        return (self.url,) if isinstance(self.url, str) else self.url or ()
+
+    @property
+    def served_name(self) -> str | None:
+        """The name by which the model is asked for."""
+        return self.model or (self.serve.model if self.serve else None)
+
+    @property
+    def asked(self) -> dict[str, Any]:
+        """What answers depend on."""
+        return self.model_dump(mode="json", exclude=TRANSPORT) | {"model": self.served_name}
+
+    @model_validator(mode="after")
+    def _reachable(self) -> EndpointSettings:
+        if self.is_llm and bool(self.urls) == bool(self.serve):
+            raise ValueError("an llm needs either `url` or `serve`")
+        if self.is_llm and not self.served_name:
+            raise ValueError("an llm needs `model`")
+        return self
+
+
+class AuditSettings(Model):
+    """What `audit-user` lets pass: shares of the blueprints played."""
+
+    user_errors: float = Field(0.05, ge=0, le=1, description="users that left their role, whatever the reason")
+    leaks: float = Field(0.01, ge=0, le=1)
+    contradictions: float = Field(0.02, ge=0, le=1)
+    infra_errors: float = Field(0.02, ge=0, le=1)
+    success: float = Field(0.9, ge=0, le=1, description="at least so many end well")
+    words: int = Field(60, ge=1, description="nine utterances in ten are no longer")
+
+
+class UserSettings(EndpointSettings):
+    """Who speaks: the scripted user, or a chat model; and how it behaves."""
+
+    kind: Literal["scripted", "llm"] = "scripted"
+    structured: bool = Field(True, description="ask for JSON by schema; servers that cannot are asked without")
+    patience: int = Field(3, ge=1, description="claims in a row that changed nothing, after which the user gives up")
+    verbosity: Literal["terse", "normal", "chatty"] = "normal"
+    noise: float = Field(0.0, ge=0, le=1, description="share of utterances with the slips of speech")
+    cooperation: Literal["open", "guarded", "reluctant"] = "open"
+    audit: AuditSettings = AuditSettings()
+
+    @property
+    def is_llm(self) -> bool:
+        return self.kind == "llm"
+
+
+class AgentSettings(EndpointSettings):
+    """A chat model as the assistant of a synthesis; its candidates differ by temperature."""
+
+    temperature: float = Field(1.0, ge=0)
+    max_tokens: int = Field(1024, ge=1)
+
+
+class AuthorSettings(EndpointSettings):
+    """A chat model that writes people, scenes and what they want, and one more request that judges it."""
+
+    temperature: float = Field(1.0, ge=0)
+    max_tokens: int = Field(4096, ge=1)
+    attempts: int = Field(5, ge=1, description="candidates for one blueprint, after which its seed is given up")

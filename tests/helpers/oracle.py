@@ -1,0 +1,54 @@
+"""What a scripted server answers for an assistant: the fallible expert, over HTTP.
+
+It knows blueprints by the first message of their dialogues, plays a request's dialogue again in a home of its own, and
+asks the expert there. Its answers depend on the request alone, its seed and n included.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Coroutine, Iterable, Mapping
+from typing import Any
+
+from person import obedient
+
+from homerl.agents.expert import Expert
+from homerl.blueprints.blueprint import Blueprint
+from homerl.episode import Episode, Reply
+
+
+class Oracle:
+    """`answer` of a server that plays both parts: requests with tools are an assistant's, others a person's."""
+
+    def __init__(self, blueprints: Iterable[Blueprint], mistakes: float = 0.0) -> None:
+        self.mistakes = mistakes
+        self.begun = {(episode := Episode.begin(made)).messages[0]["content"]: episode for made in blueprints}
+
+    def __call__(self, request: Mapping[str, Any]) -> Mapping[str, Any] | list[Mapping[str, Any]]:
+        return self.candidates(request) if request.get("tools") else obedient(request)
+
+    def candidates(self, request: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+        """The expert's next messages in this dialogue."""
+        episode = self.begun[request["messages"][0]["content"]].fork()
+        for message in request["messages"][1:]:
+            if message["role"] == "user":
+                episode.hear(message["content"], spoken_of(episode, message["content"]))
+            elif message["role"] == "assistant":
+                episode.act(Reply(dict(message) | {"content": message.get("content") or ""}))
+        expert = Expert(request.get("seed", 0), self.mistakes)
+        return [reply.message for reply in at_once(expert.propose(episode, request.get("n") or 1))]
+
+
+def at_once(coroutine: Coroutine[Any, Any, Any]) -> Any:
+    """The result of a coroutine that waits for nothing, inside a running loop or out of it."""
+    try:
+        coroutine.send(None)
+    except StopIteration as end:
+        return end.value
+    raise RuntimeError("it waits for something")
+
+
+def spoken_of(episode: Episode, text: str) -> int:
+    """The intent that an utterance is about: one of whose wordings it begins with, the longest first."""
+    intents = episode.blueprint.intents
+    wordings = {" ".join(said.split()): intent.id for intent in intents for said in (*intent.queries, intent.clarification)}
+    return next(wordings[said] for said in sorted(wordings, key=len, reverse=True) if text.startswith(said))

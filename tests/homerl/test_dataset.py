@@ -1,0 +1,104 @@
+"""A synthesis as a dataset: version, schema and card, what the hub holds of it, and that it can be trained on."""
+
+import json
+import re
+
+import pytest
+import yaml
+from jsonschema import Draft202012Validator
+from referencing import Registry, Resource
+from typer.testing import CliRunner
+
+from envs.documents import InputError
+from homerl.cli import app
+from homerl.flow.collect import SynthesisConfig, make_shard
+from homerl.flow.collect import _assemble as assemble
+from homerl.flow.dataset import FILES, SCHEMAS, push
+from homerl.schemas import file_name, schemas
+from homerl.trajectory import read_rows
+
+CONFIG = SynthesisConfig(blueprints=6, version="1.2.0")
+
+
+@pytest.fixture
+def made(tmp_path):
+    """A finished synthesis."""
+    make_shard(CONFIG, range(6), tmp_path / "shards")
+    assemble(CONFIG, tmp_path / "shards", [range(6)], tmp_path)
+    return tmp_path
+
+
+def front_and_text(card: str) -> tuple[dict, str]:
+    _, front, text = card.split("---\n", 2)
+    return yaml.safe_load(front), text
+
+
+def test_a_finished_synthesis_says_what_it_is(made):
+    facts = json.loads((made / "dataset.json").read_text())
+    rows = list(read_rows(made / "trajectories.jsonl"))
+    assert facts["version"] == "1.2.0" and facts["rows"] == len(rows) > 6 and len(facts["sha256"]) == 64
+    front, text = front_and_text((made / "README.md").read_text())
+    assert front["size_categories"] == ["n<1K"] and front["configs"][0]["data_files"] == "trajectories.jsonl"
+    assert "1.2.0" in text and "MCTS-Flow" in text and facts["sha256"] in text and "the scripted expert" in text
+
+
+def test_rows_are_valid_under_their_shipped_schema_json_columns_too(made):
+    known = {name: json.loads((made / "schemas" / name).read_text()) for name in map(file_name, SCHEMAS)}
+    registry = Registry().with_resources((name, Resource.from_contents(schema)) for name, schema in known.items())
+    schema = known[file_name("row")]
+    whole = Draft202012Validator(schema, registry=registry)
+    for row in read_rows(made / "trajectories.jsonl"):
+        whole.validate(row)
+        for name, column in schema["properties"].items():
+            if "contentSchema" in column:
+                Draft202012Validator(column["contentSchema"], registry=registry).validate(json.loads(row[name]))
+        assert not whole.is_valid({**row, "messages": [{"role": "user"}]}) and not whole.is_valid({**row, "seed": "one"})
+    assert schemas()[file_name("row")] == schema
+
+
+def test_where_models_answered_is_in_no_file_of_it(tmp_path):
+    party = {"url": "http://gpu7.internal:8000/v1", "model": "org/strong", "key": "MY_SECRET_KEY"}
+    config = SynthesisConfig.model_validate({"agent": party, "user": {"kind": "llm", **party}, "blueprints": 3})
+    make_shard(SynthesisConfig(blueprints=3), range(3), tmp_path / "shards")
+    assemble(config, tmp_path / "shards", [range(3)], tmp_path)
+    for name in FILES:
+        text = (tmp_path / name).read_text()
+        assert "gpu7" not in text and "MY_SECRET" not in text and str(tmp_path) not in text
+    assert "`org/strong`" in (tmp_path / "README.md").read_text()
+
+
+def test_push_uploads_what_it_is_and_tags_the_version(made, here):
+    done = CliRunner().invoke(app, ["push-data", str(made), "--to", "acme/dialogues"])
+    assert done.exit_code == 0, done.output
+    held = here["repos"]["datasets/acme/dialogues"]
+    assert held["visibility"] == "private" and held["tags"] == ["v1.2.0"]
+    expected = {*FILES, *(f"schemas/{file_name(kind)}" for kind in SCHEMAS)}
+    assert set(held["files"]) == expected
+    assert all(content == (made / name).read_bytes() for name, content in held["files"].items())
+    card = held["files"]["README.md"].decode()
+    assert re.search(r'load_dataset\("acme/dialogues", revision="v1.2.0"\)', card)
+
+
+def test_a_version_that_is_out_never_changes(made, here):
+    push(made, "acme/dialogues")
+    with pytest.raises(InputError, match=r"the version v1\.2\.0 is there already"):
+        push(made, "acme/dialogues")
+    assert here["repos"]["datasets/acme/dialogues"]["tags"] == ["v1.2.0"]
+
+
+def test_what_is_not_whole_is_not_pushed(made, here, monkeypatch):
+    with (made / "trajectories.jsonl").open("a") as rows:
+        rows.write("{}\n")
+    with pytest.raises(InputError, match="not those that were described"):
+        push(made, "acme/dialogues")
+    with pytest.raises(InputError, match="no finished dataset"):
+        push(made / "shards", "acme/dialogues")
+    assert here["repos"] == {}
+
+
+def test_it_is_loaded_as_training_loads_it(made):
+    from datasets import load_dataset
+
+    rows = load_dataset("json", data_files=str(made / "trajectories.jsonl"), split="train", cache_dir=str(made / "cache"))
+    assert len(rows) == json.loads((made / "dataset.json").read_text())["rows"]
+    assert {"messages", "tools", "difficulty"} <= set(rows.column_names)

@@ -1,0 +1,51 @@
+"""Branching factors compared: equal blueprints, budgets that are kept, datasets of one size."""
+
+import json
+
+import pytest
+
+from homerl.blueprints.author import BlueprintRecipe
+from homerl.flow.config import ExpertConfig, SynthesisConfig
+from homerl.flow.grid import CELLS, grid, table, write
+from homerl.flow.mcts import Budget
+from homerl.trajectory import from_row, read_rows
+
+RECIPE = BlueprintRecipe.model_validate({"home": {"devices": (3, 6)}, "intents": (1, 2)})
+CONFIG = SynthesisConfig(blueprints=20, recipe=RECIPE, expert=ExpertConfig(mistakes=0.4))
+
+
+@pytest.fixture(scope="module")
+def trees():
+    return grid(CONFIG, None, lambda: None, keep=True)
+
+
+def test_a_tree_grows_from_the_same_first_dialogue_and_finds_more(trees):
+    figures = {(cell.k_user, cell.k_agent): cell.figures() for cell in trees}
+    assert list(figures) == list(CELLS) and len({f["base"] for f in figures.values()}) == 1
+    line, tree = figures[1, 1], figures[1, 3]
+    assert line["explored"] == 0 and line["trajectories"] == line["base"] and line["steps_saved"] == 0
+    assert tree["success"] > line["success"] and tree["explored"] > 0
+    assert line["calls"] == line["sampled"] and tree["sampled"] > tree["calls"]
+    assert all(f["interval"][0] <= f["success"] <= f["interval"][1] for f in figures.values())
+
+
+@pytest.mark.parametrize("of", ["calls", "sampled"])
+def test_a_budget_is_spent_and_hardly_more(of):
+    for cell in grid(CONFIG, Budget(of, 10), lambda: None):
+        spent = cell.figures()[of] / CONFIG.blueprints
+        assert 10 <= spent < 10 + 3 * CONFIG.limits.steps
+
+
+def test_linear_sampling_makes_new_dialogues_until_the_budget_is_spent():
+    few, many = (grid(CONFIG, Budget("calls", most), lambda: None)[0].figures() for most in (2, 20))
+    assert many["trajectories"] > few["trajectories"] and many["success"] >= few["success"]
+
+
+def test_every_cell_s_dataset_has_as_many_dialogues_as_the_smallest(trees, tmp_path):
+    write(trees, tmp_path)
+    assert len(json.loads((tmp_path / "grid.json").read_text())) == len(CELLS)
+    sizes = {path.parent.name: list(read_rows(path)) for path in tmp_path.glob("*/trajectories.jsonl")}
+    assert sizes.keys() == {"1-1", "3-1", "1-3", "3-3"}
+    assert {len(rows) for rows in sizes.values()} == {min(cell.trajectories for cell in trees)}
+    assert all(from_row(row).success for rows in sizes.values() for row in rows)
+    assert table(trees, "x").row_count == len(CELLS)

@@ -1,0 +1,224 @@
+"""Synthesis with chat models over real HTTP: an LLM assistant and an LLM user in the tree, faults, and what they cost."""
+
+import asyncio
+import json
+import threading
+import time
+
+import pytest
+from oracle import Oracle
+from person import content
+from scripted_server import Faults, ScriptedServer
+
+from homerl.agents.llm import LLMAgent
+from homerl.blueprints.author import BlueprintRecipe, make_blueprint
+from homerl.endpoint import Endpoint
+from homerl.flow.collect import synthesise
+from homerl.flow.config import SynthesisConfig
+from homerl.flow.mcts import SearchConfig, search
+from homerl.flow.report import Report
+from homerl.flow.work import work
+from homerl.play import InfraError
+from homerl.trajectory import from_row
+from homerl.users.scripted import ScriptedUser
+
+RECIPE = BlueprintRecipe.model_validate({"home": {"devices": (3, 5)}, "intents": (1, 2)})
+COUNT = 20
+
+
+def blueprints(count: int = COUNT):
+    return [make_blueprint(RECIPE, "train", seed) for seed in range(count)]
+
+
+def config(server: ScriptedServer, timeout: float = 20, deadline: float = 60, retries: int = 5, **more) -> SynthesisConfig:
+    party = {"url": server.url, "model": "scripted", "timeout": timeout, "deadline": deadline, "retries": retries}
+    data = {"blueprints": COUNT, "shard": 10, "recipe": RECIPE, "agent": party, "user": {"kind": "llm", **party}}
+    return SynthesisConfig.model_validate(data | {"search": {"rollouts": 3}} | more)
+
+
+def shards(settings: SynthesisConfig):
+    parts = [range(i, i + settings.shard) for i in range(0, settings.blueprints, settings.shard)]
+    return list(work(settings, parts, settings.in_flight))
+
+
+def data_of(made) -> list:
+    """What a dataset is made of, without what servers did."""
+    return [(shard.lines, {key: value for key, value in shard.stats.items() if key != "transport"}) for shard in made]
+
+
+@pytest.fixture
+def quick(monkeypatch):
+    monkeypatch.setattr("homerl.endpoint.FIRST_WAIT", 0.01)
+    monkeypatch.setattr("homerl.endpoint.REST", 0.1)
+    monkeypatch.setattr("homerl.flow.make.REST", 0.2)
+
+
+@pytest.fixture(scope="module")
+def faultless():
+    """What a server without faults gives, and what it was asked."""
+    with ScriptedServer(answer=Oracle(blueprints(), mistakes=0.3)) as server:
+        return shards(config(server)), server.requests
+
+
+def test_an_llm_plays_both_parts_and_what_is_kept_is_verified(faultless):
+    made, requests = faultless
+    rows = [json.loads(line) for shard in made for line in shard.lines.splitlines()]
+    lines = [line for shard in made for line in shard.stats["blueprints"]]
+    assert len(lines) == COUNT and sum(line["outcome"] == "success" for line in lines) > COUNT * 0.8
+    assert {(row["agent"], row["user"]) for row in rows} == {("llm:scripted", "llm:scripted")}
+    assert all(from_row(row).success and from_row(row).valid for row in rows)
+    asked = [request for request in requests if request.get("tools")]
+    assert asked and all(request["n"] == 3 and "seed" in request for request in asked), "n candidates in one request"
+    assert sum(line["calls"] for line in lines) == len(requests)
+
+
+def test_prefix_reuse_is_measured_in_tokens(faultless):
+    """The server bills 100 tokens for a prompt and 10 for an answer of all candidates."""
+    made, requests = faultless
+    lines = [line for shard in made for line in shard.stats["blueprints"]]
+    assert sum(line["tokens"] for line in lines) == pytest.approx(110 * len(requests), rel=0.01)  # 10 // 3 candidates
+    for line in lines:
+        assert line["sampled"] >= line["calls"] and line["tokens_linear"] >= 103 * line["calls_linear"]
+        assert line["steps_run"] <= line["steps_linear"]
+    report = Report()
+    for shard in made:
+        report.add(shard.stats)
+    figures = report.summary()
+    assert 0 < figures["tokens_saved"] < 1 and figures["tokens_saved"] == 1 - figures["tokens"] / figures["tokens_linear"]
+    assert sum(figures["difficulty"]) == COUNT and report.transport["agent/requests"] + report.transport["user/requests"]
+
+
+def test_faults_death_and_rebirth_change_nothing_of_the_data(faultless, quick):
+    faults = Faults(errors=0.1, stalls=0.05, garbage=0.05)
+    with ScriptedServer(answer=Oracle(blueprints(), mistakes=0.3), faults=faults, seed=1) as server:
+
+        def dies_once():
+            time.sleep(0.7)
+            server.die()
+            time.sleep(0.7)
+            server.start()
+
+        trouble = threading.Thread(target=dies_once)
+        trouble.start()
+        made = shards(config(server, timeout=0.6, deadline=20, attempts=8))
+        trouble.join()
+    assert data_of(made) == data_of(faultless[0])
+    suffered = sum(count for shard in made for name, count in shard.stats["transport"].items() if "/faults/" in name)
+    assert suffered > 10 and min(server.served[fault] for fault in ("errors", "stalls", "garbage")) > 0
+
+
+def test_a_server_that_is_gone_ends_the_run_and_leaves_no_gap(quick):
+    with ScriptedServer(answer=Oracle(blueprints(2))) as server:
+        settings = config(server, deadline=1, blueprints=2, shard=2, attempts=2)
+    with pytest.raises(InfraError, match="did not answer"):
+        shards(settings)
+
+
+def test_blueprints_lost_to_servers_are_typed_counted_and_made_again(faultless, tmp_path):
+    first = blueprints(1)[0]
+    oracle = Oracle(blueprints(), mistakes=0.3)
+    system = next(iter(oracle.begun))
+    broken = True
+
+    def answer(request):
+        if broken and request["messages"][0]["content"] == system:
+            return []  # an answer without choices: no completion
+        return oracle(request)
+
+    with ScriptedServer(answer=answer) as server:
+        settings = config(server, retries=0, attempts=1)
+        synthesise(settings, tmp_path, 0, lambda *_: None)
+        stats = json.loads((tmp_path / "stats.json").read_text())
+        assert stats["outcomes"]["infra_error"] == 1 and first.id not in (tmp_path / "trajectories.jsonl").read_text()
+        assert json.loads((tmp_path / "endpoints.json").read_text())["again/infra_error"] == 1
+        broken, told = False, []
+        synthesise(settings, tmp_path, 0, lambda done, total: told.append((done, total)))
+    assert told == [(1, 2), (2, 2)], "only the shard with the gap is made again"
+    assert (tmp_path / "trajectories.jsonl").read_text() == "".join(shard.lines for shard in faultless[0])
+
+
+def test_where_models_answer_is_no_part_of_the_dataset():
+    with ScriptedServer() as one, ScriptedServer() as other:
+        settings = config(one)
+        assert settings.digest == config(other, in_flight=3, attempts=9).digest
+        assert settings.digest != config(one, search={"rollouts": 4}).digest
+        louder = settings.agent.model_copy(update={"temperature": 0.1})
+        assert settings.digest != settings.model_copy(update={"agent": louder}).digest
+
+
+def grown(answer, users, search_config):
+    """(trajectories, statistics) of a blueprint's tree with an LLM assistant."""
+    blueprint = blueprints(1)[0]
+    with ScriptedServer(answer=answer) as server:
+
+        async def run():
+            endpoint = Endpoint([server.url], "scripted")
+            found = await search(blueprint, LLMAgent(endpoint, seed=0), users(server), search_config)
+            await endpoint.close()
+            return found
+
+        return asyncio.run(run())
+
+
+def test_candidates_that_do_the_same_are_merged():
+    """Three ways to write the same calls have one effect; another wording of words has another."""
+    oracle = Oracle(blueprints(1))
+
+    def three_ways(request):
+        (message,) = oracle.candidates(request | {"n": 1})
+        if not message.get("tool_calls"):
+            return [message] * 3
+        call = message["tool_calls"][0]
+        code = json.loads(call["function"]["arguments"])["code"]
+        written = [code, f"# at once\n{code}", code + "\n"]
+        return [message | {"tool_calls": [call | {"function": call["function"] | {"arguments": json.dumps({"code": text})}}]}
+                for text in written]  # fmt: skip
+
+    found, stats = grown(three_ways, lambda _: [ScriptedUser(0)], SearchConfig(rollouts=9))
+    assert stats.rollouts == len(found) == 1 and stats.merged >= 2 and stats.sampled > stats.calls
+    words = iter(range(1000))
+    three_words = lambda request: [{"content": f"Which one is number {next(words)}?"} for _ in range(3)]  # noqa: E731
+    _, stats = grown(three_words, lambda _: [ScriptedUser(i) for i in range(2)], SearchConfig(rollouts=4))
+    assert stats.rollouts == 4 and stats.merged == 0
+
+
+def test_a_user_who_leaves_its_role_is_replaced_and_charged_to_nobody():
+    from homerl.settings import UserSettings
+    from homerl.users.llm import Line, LLMUser
+
+    oracle = Oracle(blueprints(1))
+
+    def users(server):
+        settings = UserSettings(kind="llm", url=server.url, model="scripted")
+        line = Line(settings, settings.urls, "scripted")
+        return [LLMUser(line, 0), ScriptedUser(0), ScriptedUser(1)]
+
+    def quits(request):
+        return oracle(request) if request.get("tools") else content(stop=True)
+
+    found, stats = grown(quits, users, SearchConfig(rollouts=2))
+    assert found and stats.successes == stats.rollouts and stats.user_errors["gave_up"] >= 1
+
+    found, stats = grown(quits, lambda server: users(server)[:1], SearchConfig(rollouts=2))
+    assert not found and stats.rollouts == 0 and stats.user_errors == {"gave_up": 1}
+
+
+@pytest.mark.long
+@pytest.mark.timeout(1800)
+def test_a_thousand_blueprints_outlive_a_faulty_server(tmp_path):
+    """10 % errors, 5 % stalls, 5 % garbage, one death and rebirth: complete, and equal to the faultless run's."""
+    made = Oracle(blueprints(1000), mistakes=0.3)
+    files = ("trajectories.jsonl", "blueprints.jsonl", "stats.json")
+    contents = {}
+    for name, faults in {"faultless": Faults(), "faulty": Faults(errors=0.1, stalls=0.05, garbage=0.05)}.items():
+        with ScriptedServer(answer=made, faults=faults, keep=False) as server:
+            if name == "faulty":
+                threading.Timer(20, lambda server=server: (server.die(), time.sleep(8), server.start())).start()
+            settings = config(server, timeout=2, blueprints=1000, shard=50, attempts=6)
+            out = tmp_path / name
+            synthesise(settings, out, 2 if name == "faulty" else 1, lambda *_: None)
+            contents[name] = [(out / file).read_bytes() for file in files]
+    assert contents["faulty"] == contents["faultless"]
+    assert json.loads((tmp_path / "faulty/stats.json").read_text())["outcomes"].get("infra_error", 0) == 0
+    transport = json.loads((tmp_path / "faulty/endpoints.json").read_text())
+    assert sum(count for kind, count in transport.items() if "/faults/" in kind) > 1000
