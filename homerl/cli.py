@@ -38,13 +38,21 @@ def run(context: typer.Context, recipe: str) -> None:
 
 
 @app.command(context_settings=OVERRIDES)
-def check(context: typer.Context, recipe: str) -> None:
-    """Resolve a recipe, check it and this machine, and print it without running."""
+def check(
+    context: typer.Context,
+    recipe: str,
+    gpus: Annotated[int | None, typer.Option(help="that train; by default what the recipe leaves of eight")] = None,
+    gpu_memory: Annotated[float, typer.Option(help="of each, in GB")] = 80.0,
+) -> None:
+    """Resolve a recipe, check it and this machine, estimate its memory, and print it without running."""
+    from homerl.memory import estimate
     from homerl.preflight import check_machine
     from homerl.recipe import load_recipe, resolved
 
     loaded = load_recipe(recipe, context.args)
     print(yaml.safe_dump(resolved(loaded), sort_keys=False, allow_unicode=True), end="")
+    if loaded.run in ("sft", "rlve"):
+        print("".join(f"# {line}\n" for line in estimate(loaded, gpus, gpu_memory).lines(gpu_memory)), end="", flush=True)
     check_machine(loaded, recipe)
 
 
