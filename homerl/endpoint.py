@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from openai import APIConnectionError, APIResponseValidationError, APIStatusError, AsyncOpenAI, OpenAIError
+from openai.types import Completion
 from openai.types.chat import ChatCompletion
 
 from homerl.play import InfraError
@@ -99,6 +100,15 @@ class Endpoint:
 
     async def chat(self, messages: Sequence[Message], **options: Any) -> ChatCompletion:
         """A completion with at least one choice, or `InfraError` once patience ends."""
+        return await self._until("/chat/completions", {"messages": list(messages)} | options, ChatCompletion)
+
+    async def complete(self, prompt: Sequence[int], **options: Any) -> Completion:
+        """The same for token ids."""
+        return await self._until("/completions", {"prompt": list(prompt)} | options, Completion)
+
+    async def _until(self, path: str, body: dict[str, Any], kind: type) -> Any:
+        body = {"model": self.model} | body
+        body |= body.pop("extra_body", None) or {}
         self._enter(asyncio.get_running_loop())
         end = self.clock() + self.patience.deadline
         fault, replica = "no replica works", None
@@ -107,7 +117,7 @@ class Endpoint:
             if replica is None:
                 break
             try:
-                return await self._ask(replica, messages, options, end)
+                return await self._ask(replica, path, body, kind, end)
             except (OpenAIError, TimeoutError, ValueError) as error:
                 fault = _in_words(error)
                 if not is_passing(error):
@@ -129,17 +139,15 @@ class Endpoint:
                 replica.client, replica.busy = self._client(replica.url), 0
         self._loop = loop
 
-    async def _ask(self, replica: Replica, messages: Sequence[Message], options: Mapping, end: float) -> ChatCompletion:
-        body = {"model": self.model, "messages": list(messages), **options}
-        body |= body.pop("extra_body", None) or {}
+    async def _ask(self, replica: Replica, path: str, body: Mapping[str, Any], kind: type, end: float) -> Any:
         replica.busy += 1
         try:
             left = max(0.01, min(self.patience.timeout, end - self.clock()))
             async with asyncio.timeout(left):
-                answer = await replica.client.post("/chat/completions", body=body, cast_to=ChatCompletion)
+                answer = await replica.client.post(path, body=body, cast_to=kind)
         finally:
             replica.busy -= 1
-        if not isinstance(answer, ChatCompletion) or not answer.choices or answer.choices[0].message is None:
+        if not isinstance(answer, kind) or not answer.choices or not _whole(answer.choices[0]):
             raise ValueError("the answer is no completion")
         replica.fine()
         self.usage.requests += 1
@@ -171,6 +179,11 @@ class Endpoint:
         """Let connections go."""
         for replica in self.replicas:
             await replica.client.close()
+
+
+def _whole(choice: Any) -> bool:
+    """Whether a choice has what it is there for: a message, or text."""
+    return getattr(choice, "message", None) is not None or getattr(choice, "text", None) is not None
 
 
 def endpoint_of(settings: EndpointSettings) -> Endpoint:

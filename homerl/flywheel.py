@@ -26,7 +26,8 @@ from homerl.progress import progress_bar
 from homerl.recipe import FlywheelRecipe, resolved
 
 LOCK_SECONDS = 10.0  # a killed run may take a moment to let go
-SHARED = ("homerl", "seed", "parallel", "cpu", "wandb")
+RLVE_SECTIONS = ("blueprints", "rlve", "rewards", "user", "limits", "sentinel", "deadlines", "evaluation")
+SHARED = ("homerl", "seed", "parallel", "cpu", "wandb", "report_to")
 
 
 def run_flywheel(recipe: FlywheelRecipe) -> None:
@@ -113,7 +114,7 @@ def stages(recipe: FlywheelRecipe) -> Iterator[tuple[dict[str, Any], Path]]:
     yield stage("synth", "synth", synth=data["synth"], processes=recipe.processes), out / "synth/stats.json"
     yield stage("sft", "sft", model=data["model"], data=str(out / "synth"), sft=data["sft"]), out / "sft/model"
     trained = model | {"name": str(out / "sft/model"), "lora": data["model"]["lora"]}
-    sections = {key: data[key] for key in ("blueprints", "rlve", "rewards", "user", "limits", "sentinel")}
+    sections = {key: data[key] for key in RLVE_SECTIONS}
     yield stage("rlve", "rlve", model=trained, **sections), out / "rlve/model"
     untrained = str(out / "sft/scratch") if recipe.model.from_scratch else recipe.model.name
     for name, weights in (("untrained", untrained), ("sft", str(out / "sft/model")), ("rlve", str(out / "rlve/model"))):

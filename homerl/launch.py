@@ -1,7 +1,8 @@
 """Starts the run that a recipe describes; every way to start one (hook, `homerl run`) ends here.
 
 Invariants: bad input and runs that this machine cannot do end before any work, with one message and code 2; a
-run that lost its signal ends with code 3; only the first process speaks.
+run that lost its signal ends with code 3, one that waited too long with 4; only the first process speaks, but for
+what one alone can know.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ QUIET = {
     "WANDB_SILENT": "true",
     "TOKENIZERS_PARALLELISM": "false",
 }
+STOPS = {"SignalLost": ("sentinel", 3), "Stalled": ("watchdog", 4)}  # by name, since torch is not to be loaded for it
 
 
 def main(path: str, argv: Sequence[str]) -> int:
@@ -42,10 +44,11 @@ def main(path: str, argv: Sequence[str]) -> int:
         complain("stopped; start the same command again to go on")
         return 130
     except RuntimeError as error:
-        if type(error).__name__ != "SignalLost":
+        by, code = STOPS.get(type(error).__name__, (None, 1))
+        if by is None:
             raise
-        complain(f"the sentinel stopped the run: {error}")
-        return 3
+        complain(f"the {by} stopped the run: {error}", first=code == 3)
+        return code
     return 0
 
 
@@ -92,7 +95,7 @@ def is_first() -> bool:
     return os.environ.get("RANK", "0") == "0"
 
 
-def complain(message: str) -> None:
-    """One message on stderr, from the first process alone."""
-    if is_first():
+def complain(message: str, first: bool = True) -> None:
+    """One message on stderr, from the first process alone, or from whichever has it."""
+    if is_first() or not first:
         print(f"homerl: {message}", file=sys.stderr, flush=True)

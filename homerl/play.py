@@ -60,11 +60,12 @@ class UserError(Exception):
 
 
 async def play(episode: Episode, agent: Agent, user: User, seed: int = 0) -> Trajectory:
-    """Play an episode to its end and return the trajectory."""
+    """Play an episode to its end, from wherever it stands, and return the trajectory."""
     try:
         while episode.outcome is None:
-            await listen(episode, user)
-            while episode.outcome is None and not waits_for_user(episode):
+            if episode.turn == 0 or waits_for_user(episode):
+                await listen(episode, user)
+            else:
                 (reply,) = await agent.propose(episode)
                 episode.act(reply)
     except InfraError:

@@ -17,7 +17,8 @@ from homerl.users.serve import answers, find_vllm
 
 def check_machine(recipe: Base, path: str) -> None:
     """Raise `InputError` naming all that is missing: GPUs, packages, weights, data, the user's endpoint."""
-    missing = [*_gpus(recipe), *_packages(recipe), *_weights(recipe), *_data(recipe), *_endpoints(recipe)]
+    looks = (_gpus, _packages, _weights, _data, _endpoints, _policy_server)
+    missing = [what for look in looks for what in look(recipe)]
     if missing:
         raise InputError(
             "this machine cannot run the recipe: " + "; ".join(missing),
@@ -37,11 +38,17 @@ def _gpus(recipe: Base) -> list[str]:
 def _packages(recipe: Base) -> list[str]:
     serves = any(settings.serve for settings in models_of(recipe).values())
     deepspeed = recipe.run in ("sft", "rlve", "flywheel") and recipe.parallel in ("zero2", "zero3")
+    kind = recipe.rlve.engine.kind if hasattr(recipe, "rlve") else None
+    reporters = [name for name in recipe.report_to if name != "wandb" and importlib.util.find_spec(name) is None]
     missing = {
         "deepspeed": deepspeed and importlib.util.find_spec("deepspeed") is None,
-        "vllm": serves and find_vllm() is None,
+        "vllm": (serves and find_vllm() is None)
+        or (kind in ("vllm", "server") and importlib.util.find_spec("vllm") is None),
     }
-    return [f"the package {name} is not installed (pip install 'homerl[gpu]')" for name in missing if missing[name]]
+    found = [f"the package {name} is not installed (pip install 'homerl[gpu]')" for name in missing if missing[name]]
+    return found + [
+        f"the package {name} is not installed, and report_to names it (pip install {name})" for name in reporters
+    ]
 
 
 def _weights(recipe: Base) -> list[str]:
@@ -85,6 +92,11 @@ def _data(recipe: Base) -> list[str]:
     if data is None or Path(data).exists() or not _looks_local(data):
         return []
     return [f"there is no data at {data} (make it with recipes/synth.yaml)"]
+
+
+def _policy_server(recipe: Base) -> list[str]:
+    url = recipe.rlve.engine.url if hasattr(recipe, "rlve") else None
+    return [] if url is None or answers(f"{url}/v1") else [f"the policy server at {url} does not answer"]
 
 
 def _endpoints(recipe: Base) -> list[str]:

@@ -91,6 +91,52 @@ class SFTSettings(OptimSettings):
     in_order: bool = Field(False, description="take rows as the dataset orders them: a curriculum")
 
 
+class BranchSettings(Model):
+    """`credit: branch`: of a group's rollouts, `roots` begin at the start and the others at a fork of a root, which then
+    has `siblings` members, the root among them. `group` is the budget."""
+
+    roots: int = Field(2, ge=2)
+    siblings: int = Field(3, ge=2)
+    horizon: int = Field(4, ge=1, description="forks lie at steps 1 to this, counted from 0")
+
+
+class EngineSettings(Model):
+    """What samples the policy: transformers' `generate` (anywhere), its continuous batching (one GPU, no vLLM), vLLM beside
+    the trainer on the same GPUs, or a vLLM server on others."""
+
+    kind: Literal["transformers", "continuous", "vllm", "server"] = "transformers"
+    batch: int = Field(64, ge=1, description="of `transformers`: prompts at a time")
+    gpu_memory: float = Field(0.35, gt=0, lt=1, description="of `vllm` and `continuous`: share of each GPU's memory")
+    sleep: bool = Field(True, description="of `vllm`: give the memory back while the trainer works")
+    url: str | None = Field(None, pattern=r"^https?://.*[^/]$", description="of `server`, as http://host:8000")
+    group_port: int = Field(51216, description="of `server`: port by which weights go there")
+    timeout: float = Field(300.0, gt=0, description="of `server`: seconds for one request")
+    deadline: float = Field(900.0, gt=0, description="of `server`: seconds for all of its tries")
+    retries: int = Field(3, ge=0, description="of `server`: further tries after the first")
+
+    @model_validator(mode="after")
+    def _reachable(self) -> EngineSettings:
+        if (self.kind == "server") != (self.url is not None):
+            raise ValueError("`url` goes with `kind: server`, and the other way round")
+        return self
+
+
+class CurriculumSettings(Model):
+    """Which blueprints come when, and what becomes of a group without signal."""
+
+    by: Literal["none", "difficulty", "success"] = Field(
+        "none", description="difficulty: each pass from easy to hard; success: what is always or never solved comes seldom"
+    )
+    synthesis: str | None = Field(None, description="of `difficulty`: a folder of synthesis of the same blueprints")
+    refill: int = Field(0, ge=0, description="times that a group without variance is replaced, before it is left out")
+
+    @model_validator(mode="after")
+    def _known(self) -> CurriculumSettings:
+        if (self.by == "difficulty") != (self.synthesis is not None):
+            raise ValueError("`synthesis` goes with `by: difficulty`, and the other way round")
+        return self
+
+
 class RLVESettings(OptimSettings):
     """Step-wise RLVE (HomeFlow 3.4.2, Table 9)."""
 
@@ -99,8 +145,10 @@ class RLVESettings(OptimSettings):
     blueprints_per_update: int = Field(32, ge=1)
     group: int = Field(8, ge=2)
     iterations: int = Field(1, ge=1)
-    credit: Literal["trajectory", "step"] = "step"
-    baseline: Literal["pooled", "index"] = "pooled"
+    credit: Literal["trajectory", "step", "anchor", "branch"] = "step"
+    baseline: Literal["pooled", "index"] = Field("pooled", description="of `step`")
+    anchor_weight: float = Field(1.0, ge=0, description="of `anchor`: ω, the state's advantage beside the trajectory's")
+    branch: BranchSettings = BranchSettings()
     gamma: float = Field(1.0, gt=0, le=1)
     last_step_only: bool = Field(False, description="the paper's ST: update on the final step alone")
     kl: float = Field(3e-3, ge=0, description="against the model that training starts from")
@@ -111,6 +159,25 @@ class RLVESettings(OptimSettings):
     temperature: float = Field(1.0, gt=0)
     max_tokens: int = Field(1024, ge=1, description="sampled tokens a step at most")
     max_episode_tokens: int = Field(16384, ge=1)
+    engine: EngineSettings = EngineSettings()
+    async_rollouts: int = Field(0, ge=0, description="updates that rollouts may be ahead; 0 is on-policy, exactly")
+    ratio_cap: float = Field(2.0, ge=1, description="of the importance ratio of trainer to sampler, where they may differ")
+    curriculum: CurriculumSettings = CurriculumSettings()
+
+    @property
+    def exact(self) -> bool:
+        """Whether what is sampled is sampled by the trainer's own forward pass, with the weights being trained."""
+        return self.engine.kind == "transformers" and self.async_rollouts == 0
+
+    @model_validator(mode="after")
+    def _fits(self) -> RLVESettings:
+        if self.async_rollouts and self.engine.kind not in ("transformers", "server"):
+            raise ValueError(f"engine {self.engine.kind} shares the trainer's GPU, so `async_rollouts` is 0 with it")
+        if self.async_rollouts and self.iterations > 1:
+            raise ValueError("`async_rollouts` counts updates of one iteration each")
+        if self.credit == "branch" and self.group <= self.branch.roots:
+            raise ValueError(f"a group of {self.group} with {self.branch.roots} roots leaves nothing to branch")
+        return self
 
 
 class BlueprintSource(Model):
@@ -149,6 +216,24 @@ class SentinelSettings(Model):
     min_entropy: float = Field(1e-4, ge=0)
 
 
+class DeadlineSettings(Model):
+    """Seconds after which the watchdog stops the run and says who waits for whom (exit code 4)."""
+
+    rollout: float = Field(7200, gt=0, description="one update's episodes")
+    sync: float = Field(600, gt=0, description="weights to the sampler")
+    collective: float = Field(7200, gt=0, description="ranks exchanging what they have: the slowest rank's rollouts count")
+    train: float = Field(7200, gt=0, description="one update of the trainer, checkpoint included")
+
+
+class EvaluationSettings(Model):
+    """A held-out suite, played every so many updates by the policy in training; the best model is kept in `best/`."""
+
+    every: int | None = Field(None, ge=1)
+    count: int = Field(100, ge=1)
+    first_seed: int = 900_000
+    recipe: AnyBlueprintRecipe | None = Field(None, description="the training blueprints' if left out")
+
+
 class Base(Model):
     """What every recipe says."""
 
@@ -159,6 +244,7 @@ class Base(Model):
     processes: int | None = Field(None, description="processes that `flywheel` starts a stage with; workers of `synth`")
     cpu: bool = False
     wandb: WandbSettings = WandbSettings()
+    report_to: tuple[Literal["wandb", "trackio", "tensorboard"], ...] = ("wandb",)
 
 
 class SynthRecipe(Base):
@@ -184,6 +270,8 @@ class RLVESections(Base):
     user: UserSettings = UserSettings()
     limits: EpisodeLimits = EpisodeLimits()
     sentinel: SentinelSettings = SentinelSettings()
+    deadlines: DeadlineSettings = DeadlineSettings()
+    evaluation: EvaluationSettings = EvaluationSettings()
 
     @model_validator(mode="after")
     def _has_such_users(self) -> RLVESections:

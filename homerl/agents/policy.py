@@ -39,7 +39,8 @@ class Engine(Protocol):
 
 @dataclass
 class TokenLedger:
-    """One episode as tokens. `spans` are the sampled ranges of `ids`, one a step."""
+    """One episode as tokens. `spans` are the sampled ranges of `ids`, one a step; the first `shared` of them are
+    another episode's, from which this one was forked, and part of the prompt."""
 
     ids: list[int] = field(default_factory=list)
     logprobs: list[float] = field(default_factory=list)
@@ -47,11 +48,17 @@ class TokenLedger:
     versions: list[int] = field(default_factory=list)
     spans: list[tuple[int, int]] = field(default_factory=list)
     prompt_length: int = 0
+    shared: int = 0
+
+    def fork(self) -> TokenLedger:
+        """A ledger that goes on from here; what is in it so far is masked, since it is trained on where it was sampled."""
+        size = len(self.ids)
+        return TokenLedger(self.ids.copy(), [0.0] * size, [0] * size, [-1] * size, self.spans.copy(), size, len(self.spans))
 
     def read(self, ids: Sequence[int]) -> None:
         """Add context: environment and user tokens, masked."""
         self._extend(ids, [0.0] * len(ids), 0, -1)
-        if not self.spans:
+        if len(self.spans) == self.shared:
             self.prompt_length = len(self.ids)
 
     def wrote(self, sample: Sample, end: int) -> None:
@@ -64,7 +71,7 @@ class TokenLedger:
 
     def settle(self, end: int) -> None:
         """An episode that ended before anything was sampled still has a prompt and a completion, all masked."""
-        if not self.spans:
+        if len(self.spans) == self.shared:
             self.read([end])
             self._extend([end], [0.0], 0, -1)
 
@@ -84,6 +91,12 @@ class PolicyAgent:
         self.engine, self.tokenizer, self.max_tokens = engine, tokenizer, max_tokens
         self.ledger = TokenLedger()
         self._read = 0
+
+    def fork(self, engine: Engine) -> PolicyAgent:
+        """An agent that knows the dialogue up to here."""
+        twin = PolicyAgent(engine, self.tokenizer, self.max_tokens)
+        twin.ledger, twin._read = self.ledger.fork(), self._read
+        return twin
 
     async def propose(self, episode: Episode, n: int = 1) -> list[Reply]:
         if n != 1:

@@ -46,7 +46,7 @@ def common_arguments(recipe: Base, settings: OptimSettings) -> dict[str, Any]:
             "save_total_limit": settings.keep_checkpoints,
             "logging_steps": settings.log_steps,
             "logging_first_step": True,
-            "report_to": [] if recipe.wandb.mode == "disabled" else ["wandb"],
+            "report_to": reporters(recipe),
             "seed": recipe.seed,
             "data_seed": recipe.seed,
             "use_cpu": recipe.cpu,
@@ -60,6 +60,19 @@ def common_arguments(recipe: Base, settings: OptimSettings) -> dict[str, Any]:
         | floor
         | parallel_arguments(recipe)
     )
+
+
+def reporters(recipe: Base) -> list[str]:
+    """Where metrics go besides `metrics.jsonl`."""
+    return [name for name in recipe.report_to if name != "wandb" or recipe.wandb.mode != "disabled"]
+
+
+class WholeCheckpoints:
+    """A trainer's mixin. Its checkpoints' last file, by which they are known to be complete, waits for every rank's."""
+
+    def _save_rng_state(self, output_dir: str) -> None:
+        super()._save_rng_state(output_dir)
+        self.accelerator.wait_for_everyone()
 
 
 def prepare_scratch(recipe: Any, rows: Any) -> str:

@@ -1,4 +1,4 @@
-"""A trainer's progress as a rich bar with an estimate, and its metrics as JSON Lines beside the run.
+"""A trainer's progress as a rich bar with an estimate and its figures below, and its metrics as JSON Lines beside the run.
 
 Invariants: only the first process draws or writes; `metrics.jsonl` holds one line an update that was logged, and
 a last one with totals; lines past the checkpoint that a run resumes from are dropped, so that none appears twice.
@@ -10,11 +10,14 @@ import json
 from pathlib import Path
 from typing import Any
 
+from rich.console import Group
+from rich.live import Live
 from rich.progress import Progress
 from transformers import TrainerCallback
 
 from envs.documents import write_atomic
 from homerl.progress import progress_bar
+from homerl.train.panels import glance
 
 
 class ProgressCallback(TrainerCallback):
@@ -33,7 +36,8 @@ class ProgressCallback(TrainerCallback):
         self.bar = progress_bar()
         total = max(state.max_steps, state.global_step)  # a finished run has nothing left to do
         self.task = self.bar.add_task(self.name, total=total, completed=state.global_step, note="")
-        self.bar.start()
+        self.live = Live(self.bar, refresh_per_second=4)
+        self.live.start()
 
     def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         if self.bar:
@@ -46,19 +50,21 @@ class ProgressCallback(TrainerCallback):
             file.write(json.dumps({"step": state.global_step} | logs) + "\n")
         note = " ".join(f"{key} {logs[key]:.3f}" for key in ("loss", "reward", "success") if key in logs)
         self.bar.update(self.task, note=note)
+        if (figures := glance(logs)) is not None:
+            self.live.update(Group(self.bar, figures))
 
     def on_train_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         if self.bar:
-            self.bar.stop()
+            self.live.stop()
 
     def _lines(self) -> list[str]:
         return self.path.read_text(encoding="utf-8").splitlines(keepends=True) if self.path.exists() else []
 
 
 def _is_update(line: str, last: int) -> bool:
-    """Whether a line is of an update up to `last`: not the totals, nor one that a kill cut short."""
+    """Whether a line is of an update up to `last`: not of the end (totals, a last evaluation), nor one that a kill cut."""
     try:
         row = json.loads(line)
     except json.JSONDecodeError:
         return False
-    return row["step"] <= last and "train_runtime" not in row
+    return row["step"] <= last and "loss" in row

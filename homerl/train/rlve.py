@@ -2,40 +2,50 @@
 
 Invariants: advantages fall on sampled tokens alone, each on the step that earned it; nothing sampled is
 tokenised again; groups are formed over all ranks; sampling is seeded by update and rank, so a resumed run
-samples what an unbroken one would.
-Departs from GRPO: `credit: step` normalises returns-to-go over a group's steps in place of one return a
-rollout. Departs from HomeFlow: the policy is not conditioned on Φ, which would leak the answer.
+samples what an unbroken one would; a checkpoint holds all that the next update depends on.
+Departs from GRPO: credit is by step (`homerl/train/credit`) in place of one return a rollout, and where sampler and
+trainer may differ, truncated importance ratios weigh the advantages. Departs from HomeFlow: the policy is not
+conditioned on Φ, which would leak the answer.
 """
 
 from __future__ import annotations
 
-import random
-from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import torch
 from accelerate.utils import gather_object
+from transformers import TrainerCallback
+from transformers.trainer_callback import ExportableState
 from trl import GRPOConfig, GRPOTrainer
 
 from envs.documents import InputError
-from homerl.agents.policy import TransformersEngine
-from homerl.recipe import BlueprintSource, RLVERecipe
+from homerl.recipe import RLVERecipe
+from homerl.train.ahead import Ahead
 from homerl.train.common import (
+    WholeCheckpoints,
     common_arguments,
     fit,
     is_adapter,
     load_policy,
     load_tokenizer,
     peft_config,
+    reporters,
     require,
 )  # fmt: skip
-from homerl.train.credit import assign, last_step_only, step_credit, trajectory_credit
+from homerl.train.curriculum import Curriculum, difficulties
+from homerl.train.engines import engine_arguments, make_engine
+from homerl.train.evaluation import Evaluation
+from homerl.train.panels import PanelsCallback
 from homerl.train.parallel import world_size
+from homerl.train.phases import Phases
 from homerl.train.rollout import Player, Rollout, blueprint_of
 from homerl.train.sentinel import Sentinel, UpdateSignal
+from homerl.train.supply import Batch, Place, Supply, episode_metrics, hash_seed
+from homerl.train.tensors import ledgers, spread, staleness, trimmed, truncated_ratios
 from homerl.train.transcripts import log_transcripts
+from homerl.train.watchdog import Watchdog
 from homerl.trajectory import to_row, write_rows
 from homerl.users.make import user_factory
 from rewards.composite import PARTS
@@ -45,6 +55,31 @@ def train_rlve(recipe: RLVERecipe) -> Path:
     """Train and return the folder of the final model."""
     from datasets import Dataset
 
+    refuse(recipe)
+    tokenizer = load_tokenizer(recipe.model.name)
+    settings = recipe.rlve
+    rows = settings.updates * settings.blueprints_per_update
+    with user_factory(recipe.user, recipe.out / "user_server.log") as make_user:
+        engine = make_engine(settings, tokenizer, recipe.seed)
+        branch = settings.branch if settings.credit == "branch" else None
+        player = Player(
+            engine, tokenizer, make_user, recipe.limits, recipe.rewards, settings.max_episode_tokens, branch, settings.group
+        )
+        trainer = RLVETrainer(
+            recipe,
+            player,
+            model=load_policy(recipe.model, recipe.model.name),
+            args=grpo_arguments(recipe),
+            train_dataset=Dataset.from_dict({"prompt": [""] * rows}),  # the curriculum says what is played
+            processing_class=tokenizer,
+            peft_config=peft_config(recipe.model),
+        )
+        with Watchdog(trainer.phases, dict(recipe.deadlines)):
+            return fit(trainer, tokenizer, recipe.out)
+
+
+def refuse(recipe: RLVERecipe) -> None:
+    """What could only go wrong later."""
     if recipe.model.name is None:
         raise InputError("RLVE starts from a trained model", where="model.from_scratch", remedy="give `model.name`")
     sharded = recipe.parallel in ("zero3", "fsdp2")
@@ -53,37 +88,30 @@ def train_rlve(recipe: RLVERecipe) -> Path:
         f"a merged adapter cannot be the KL reference under {recipe.parallel}", "parallel",
         "train with `parallel: zero2` or `model.lora`, or start from an export, which is merged",
     )  # fmt: skip
-    tokenizer = load_tokenizer(recipe.model.name)
-    seeds = blueprint_order(recipe.blueprints, recipe.rlve.updates * recipe.rlve.blueprints_per_update, recipe.seed)
-    with user_factory(recipe.user, recipe.out / "user_server.log") as make_user:
-        engine = TransformersEngine(None, tokenizer, recipe.rlve.max_tokens, recipe.rlve.temperature)
-        player = Player(engine, tokenizer, make_user, recipe.limits, recipe.rewards, recipe.rlve.max_episode_tokens)
-        trainer = RLVETrainer(
-            recipe,
-            player,
-            model=load_policy(recipe.model, recipe.model.name),
-            args=grpo_arguments(recipe),
-            train_dataset=Dataset.from_dict({"prompt": list(map(str, seeds))}),
-            processing_class=tokenizer,
-            peft_config=peft_config(recipe.model),
-        )
-        return fit(trainer, tokenizer, recipe.out)
+    require(
+        not (sharded and recipe.rlve.engine.kind in ("transformers", "continuous")),
+        f"engine {recipe.rlve.engine.kind} needs whole weights, and {recipe.parallel} shards them", "rlve.engine",
+        "use engine `vllm` or `server`, or `parallel: zero2`",
+    )  # fmt: skip
 
 
 def grpo_arguments(recipe: RLVERecipe) -> GRPOConfig:
     """TRL's arguments for one optimizer update a rollout batch (times `iterations`)."""
     settings, processes = recipe.rlve, world_size()
     total = settings.blueprints_per_update * settings.group
+    where = {"where": "rlve.blueprints_per_update", "remedy": "change rlve.batch, rlve.group or the number of processes"}
     if total % (processes * settings.batch):
         raise InputError(
             f"{settings.blueprints_per_update} blueprints x group {settings.group} = {total} rollouts do not divide "
-            f"over {processes} processes x batch {settings.batch}",
-            where="rlve.blueprints_per_update", remedy="change rlve.batch, rlve.group or the number of processes",
+            f"over {processes} processes x batch {settings.batch}", **where,
         )  # fmt: skip
+    if settings.credit == "branch" and settings.blueprints_per_update % processes:
+        raise InputError(f"forks need whole groups on each of {processes} processes", **where)
     accumulate = total // (processes * settings.batch)
     shared = common_arguments(recipe, settings) | {
         "gradient_accumulation_steps": accumulate,
         "save_steps": settings.save_steps * settings.iterations,  # a resumed run begins with fresh rollouts
+        "ddp_timeout": int(recipe.deadlines.collective + 600),  # the watchdog speaks first
     }
     return GRPOConfig(
         **shared,
@@ -103,21 +131,10 @@ def grpo_arguments(recipe: RLVERecipe) -> GRPOConfig:
         scale_rewards="group",
         mask_truncated_completions=False,
         model_init_kwargs={"dtype": recipe.model.dtype, "attn_implementation": recipe.model.attention},
-        shuffle_dataset=False,  # see blueprint_order
+        shuffle_dataset=False,
+        vllm_importance_sampling_correction=False,  # ours, whatever the engine: see `_reweigh`
+        **engine_arguments(settings),
     )
-
-
-def blueprint_order(source: BlueprintSource, needed: int, seed: int) -> list[int]:
-    """Seeds for a whole run, pass after pass through the blueprints, each pass in an order of its own.
-
-    Said at once, since a sampler's second order depends on its first, which a resumed run does not draw.
-    """
-    order: list[int] = []
-    for lap in range(-(-needed // source.count)):
-        seeds = list(range(source.first_seed, source.first_seed + source.count))
-        random.Random(f"blueprints {seed} {lap}").shuffle(seeds)
-        order += seeds
-    return order[:needed]
 
 
 def part_rewards() -> list[Any]:
@@ -133,66 +150,155 @@ def part_rewards() -> list[Any]:
     return [reader(name) for name in PARTS]
 
 
-class RLVETrainer(GRPOTrainer):
+class CurriculumState(TrainerCallback, ExportableState):
+    """Carries the curriculum in `trainer_state.json`, which is written last and read by every rank."""
+
+    def __init__(self, curriculum: Curriculum) -> None:
+        self.curriculum = curriculum
+
+    def state(self) -> dict[str, Any]:
+        return {"args": {}, "attributes": self.curriculum.state()}
+
+    def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        found = state.stateful_callbacks.get(type(self).__name__)
+        if state.global_step and found:
+            self.curriculum.load(found["attributes"])
+
+
+class RLVETrainer(WholeCheckpoints, GRPOTrainer):
     """GRPOTrainer whose rollouts are episodes and whose advantages are per step."""
 
     def __init__(self, recipe: RLVERecipe, player: Player, **kwargs: Any) -> None:
         self.recipe, self.player = recipe, player
-        self.blueprint = blueprint_of(recipe.blueprints.recipe)
-        self.rollouts: list[Rollout] = []
+        self.batch: Batch | None = None
         self.sentinel = Sentinel(recipe.sentinel)
         self.seen: dict[str, float] = {}
         super().__init__(reward_funcs=part_rewards(), rollout_func=RLVETrainer.roll, **kwargs)
         if self.ref_model is not None and is_adapter(recipe.model.name):  # TRL has loaded what the adapter stands on
             start = self.accelerator.unwrap_model(self.model).state_dict()
             self.accelerator.unwrap_model(self.ref_model).load_state_dict(start)
+        self._supply()
+
+    def _supply(self) -> None:
+        """What makes rollouts, and what watches over it."""
+        recipe, state = self.recipe, self.accelerator
+        self.phases = Phases(recipe.out / "ranks", state.process_index, detail=lambda: self.player.waiting)
+        place = Place(state.process_index, state.num_processes, self._gather)
+        curriculum = Curriculum(
+            recipe.rlve.curriculum, recipe.blueprints, recipe.seed, difficulties(recipe.rlve.curriculum, recipe.blueprints)
+        )
+        blueprint = blueprint_of(recipe.blueprints.recipe)
+        supply = Supply(recipe.rlve, recipe.seed, self.player, blueprint, curriculum, place)
+        self.ahead = Ahead(supply, recipe.rlve.async_rollouts, self.args.max_steps)
+        self.player.engine.attach(self, self.phases)
+        self.evaluation = Evaluation(recipe, self.player, place)
+        self.add_callback(CurriculumState(curriculum))
+        if "wandb" in reporters(recipe):
+            self.add_callback(PanelsCallback())
+
+    @property
+    def rollouts(self) -> list[Rollout]:
+        """This rank's, of the update that is being trained on."""
+        return [rollout for rollout, _ in self.batch.mine()] if self.batch else []
+
+    def _gather(self, rows: list[Any]) -> list[Any]:
+        with self.phases.phase("collective", "idle", waits=True):
+            return gather_object(rows)
 
     @staticmethod
     def roll(prompts: list[str], trainer: RLVETrainer) -> dict[str, list]:
-        """TRL's rollout function: play the blueprints that the prompts name and hand over the token ledgers."""
-        recipe, update = trainer.recipe, trainer.state.global_step
-        rank = trainer.accelerator.process_index
-        torch.manual_seed(hash_seed(recipe.seed, update, rank))
-        engine = trainer.player.engine
-        engine.model, engine.version = trainer.accelerator.unwrap_model(trainer.model_wrapped), update
-        blueprints = [trainer.blueprint(int(seed)) for seed in prompts]
-        seeds = [hash_seed(recipe.seed, update, rank * len(prompts) + i) for i in range(len(prompts))]
-        trainer.rollouts = trainer.player.play(blueprints, seeds)
-        ledgers = [rollout.ledger for rollout in trainer.rollouts]
-        return {
-            "prompt_ids": [ledger.ids[: ledger.prompt_length] for ledger in ledgers],
-            "completion_ids": [ledger.ids[ledger.prompt_length :] for ledger in ledgers],
-            "logprobs": [ledger.logprobs[ledger.prompt_length :] for ledger in ledgers],
-            "env_mask": [ledger.mask[ledger.prompt_length :] for ledger in ledgers],
-            "reward_parts": [part_totals(rollout) for rollout in trainer.rollouts],
-        }
+        """TRL's rollout function: play what the curriculum says and hand over the token ledgers."""
+        update, rank, phases = trainer.state.global_step, trainer.accelerator.process_index, trainer.phases
+        phases.update = update
+
+        def sync() -> None:
+            with phases.phase("sync"):
+                trainer.player.engine.sync(update)
+            trainer.evaluate_policy()
+            torch.manual_seed(hash_seed(trainer.recipe.seed, update, rank))
+
+        with phases.phase("rollout", "idle" if trainer.ahead.k else "rollout"), trainer.player.engine.awake():
+            trainer.batch = trainer.ahead.take(update, sync)
+        trainer._settle_time()
+        phases.training(update)
+        return ledgers(trainer.rollouts) | {"reward_parts": [part_totals(rollout) for rollout in trainer.rollouts]}
+
+    def train(self, *args: Any, **kwargs: Any) -> Any:
+        """As ever, and the model that comes out is evaluated like those on the way."""
+        done = super().train(*args, **kwargs)
+        if self.evaluation.due(self.state.global_step):
+            self.player.engine.sync(self.state.global_step)
+            with self.player.engine.awake():
+                self.evaluate_policy()
+            self.log({})
+        return done
+
+    def evaluate_policy(self) -> None:
+        """Play the held-out suite where the recipe wants it, log how it went, and keep the best model."""
+        update = self.state.global_step
+        if not self.evaluation.due(update):
+            return
+        torch.manual_seed(hash_seed(self.recipe.seed, -1, self.accelerator.process_index))
+        with self.phases.phase("rollout"):
+            figures = self.evaluation.play(self.ahead.run)
+        for name, value in figures.items():
+            self._metrics["train"][name].append(value)
+        with self.phases.phase("train"):
+            self.evaluation.keep(update, figures, self.save_model)
+        self.player.waiting.take()
+
+    def _settle_time(self) -> None:
+        """Of the time that rollouts took, that in which only users were waited for, and that of our own work."""
+        found = self.player.waiting.take()
+        for share in ("user", "world", "reward") if not self.ahead.k else ():
+            self.phases.move("rollout", share, found[share])
 
     def _generate_and_score_completions(self, inputs: list[dict[str, Any]]) -> dict[str, Any]:
         output = super()._generate_and_score_completions(inputs)
-        gathered = gather_object([summary(rollout) for rollout in self.rollouts])
-        credit = self._credit([row["rewards"] for row in gathered], [row["counts"] for row in gathered])
-        start = self.accelerator.process_index * len(self.rollouts)
-        mine = credit[start : start + len(self.rollouts)]
-        output["advantages"] = spread(mine, self.rollouts, output["completion_ids"])
-        self._report(gathered, credit)
+        parts = self.batch.mine()
+        output["advantages"] = spread(parts, output["completion_ids"])
+        figures = {} if self.recipe.rlve.exact else self._reweigh(output, parts)
+        self._report(self.batch, figures)
         return output
 
-    def _credit(self, rewards: list[list[float]], counts: list[bool]) -> list[list[float]]:
-        settings = self.recipe.rlve
-        if settings.credit == "trajectory":
-            credit = assign(rewards, settings.group, counts, trajectory_credit)
-        else:
-            credit = assign(
-                rewards, settings.group, counts, lambda group: step_credit(group, settings.gamma, settings.baseline)
-            )
-        return last_step_only(credit) if settings.last_step_only else credit
+    def _reweigh(self, output: dict[str, Any], parts: Sequence[Any]) -> dict[str, float]:
+        """Truncated importance ratios, in the advantages: no ratio is negative, so the loss clips as before.
 
-    def _report(self, gathered: list[dict[str, Any]], credit: list[list[float]]) -> None:
+        A token older than `async_rollouts` allows has no advantage; by construction there is none.
+        """
+        mask = output["completion_mask"] * output["tool_mask"]
+        trained = output.get("old_per_token_logps")
+        if trained is None:
+            trained = self._trained_before(output)
+        ratios = truncated_ratios(trained, output["sampling_per_token_logps"], mask, self.recipe.rlve.ratio_cap)
+        stale = staleness(parts, output["completion_ids"], self.state.global_step)
+        fresh = stale <= self.recipe.rlve.async_rollouts
+        output["advantages"] = output["advantages"] * ratios * fresh
+        output["old_per_token_logps"] = trained
+        sums = torch.stack([mask.sum(), (ratios * mask).sum(), (stale * mask).sum(), (~fresh * mask).sum()]).float()
+        count, ratio, age, old = self.accelerator.reduce(sums, reduction="sum").tolist()
+        return {
+            "policy/ratio": ratio / max(1.0, count), "policy/staleness": age / max(1.0, count),
+            "policy/too_old": old / max(1.0, count),
+        }  # fmt: skip
+
+    @torch.no_grad()
+    def _trained_before(self, output: dict[str, Any]) -> torch.Tensor:
+        """Log-probabilities of the sampled tokens under the weights that this update begins with."""
+        ids = torch.cat([output["prompt_ids"], output["completion_ids"]], dim=1)
+        attention = torch.cat([output["prompt_mask"], output["completion_mask"]], dim=1)
+        size = self.args.per_device_train_batch_size
+        return self._get_per_token_logps_and_entropies(
+            self.model, ids, attention, output["completion_ids"].shape[1], batch_size=size
+        )[0]
+
+    def _report(self, batch: Batch, figures: Mapping[str, float]) -> None:
         """Log what the update saw and let the sentinel judge it; the same on every rank."""
-        returns = [sum(row["rewards"]) for row in gathered]
-        lengths, counts = ([row[key] for row in gathered] for key in ("lengths", "counts"))
-        signal = UpdateSignal(credit, lengths, returns, counts, self.recipe.rlve.group)
-        metrics = signal.metrics() | episode_metrics(gathered)
+        played = [row["played"] for row in batch.rows]
+        returns, counts = [sum(p.rewards) for p in played], [p.counts for p in played]
+        lengths = [row["lengths"] for row in batch.rows]
+        signal = UpdateSignal(batch.credit, lengths, returns, counts, self.recipe.rlve.group)
+        metrics = signal.metrics() | episode_metrics(batch.rows) | batch.shares | dict(figures)
         for name, value in (metrics | self.player.user_metrics()).items():
             self._metrics["train"][name].append(value)
         self.sentinel.watch(metrics | self.seen)
@@ -207,97 +313,31 @@ class RLVETrainer(GRPOTrainer):
         inputs = trimmed(inputs)
         loss = super()._compute_loss(model, inputs)
         mask = inputs["completion_mask"] * inputs["tool_mask"]
-        gap = ((self._trained_logps - inputs["sampling_per_token_logps"]).abs() * mask).sum() / mask.sum().clamp(min=1)
+        against = inputs.get("sampling_per_token_logps")
+        if self.recipe.rlve.async_rollouts:  # older weights sampled: what the trainer knew of them is not comparable
+            against = inputs["old_per_token_logps"]
+        gap = ((self._trained_logps - against).abs() * mask).sum() / mask.sum().clamp(min=1)
         both = self.accelerator.reduce(torch.stack([gap, loss.detach()]), reduction="mean")
+        self.sentinel.trust(both[1].item())
         self.seen = {
             "sentinel/logp_gap": both[0].item(),
-            "sentinel/loss": both[1].item(),
             "sentinel/entropy": self._metrics["train"]["entropy"][-1],
         }
         self._metrics["train"]["sentinel/logp_gap"].append(self.seen["sentinel/logp_gap"])
         return loss
 
     def log(self, logs: dict[str, float], start_time: float | None = None) -> None:
+        if "loss" in logs:
+            logs |= self.phases.take()
         super().log(logs, start_time)
         if self.accelerator.is_main_process and self.rollouts and "reward" in logs:
             folder = self.recipe.out / "rollouts"
             folder.mkdir(parents=True, exist_ok=True)
             trajectories = [rollout.trajectory for rollout in self.rollouts]
             write_rows(folder / f"update_{self.state.global_step:06d}.jsonl", map(to_row, trajectories))
-            if self.recipe.wandb.mode != "disabled" and self.recipe.wandb.transcripts:
-                log_transcripts(trajectories, self.state.global_step)
-
-
-def hash_seed(*parts: int) -> int:
-    """A 63-bit seed from integers, the same in every process."""
-    import hashlib
-
-    return int.from_bytes(hashlib.blake2b(repr(parts).encode(), digest_size=8).digest(), "big") >> 1
+            log_transcripts(self.recipe, trajectories, self.state.global_step)
 
 
 def part_totals(rollout: Rollout) -> dict[str, float]:
     """Each reward part, summed over the rollout's steps."""
     return {name: sum(parts[name] for parts in rollout.trajectory.rewards) for name in PARTS}
-
-
-def summary(rollout: Rollout) -> dict[str, Any]:
-    """What the other ranks need to know of a rollout."""
-    trajectory = rollout.trajectory
-    return {
-        "rewards": rollout.rewards,
-        "parts": [dict(parts) for parts in trajectory.rewards],
-        "lengths": [end - start for start, end in rollout.ledger.spans],
-        "counts": trajectory.outcome.counts,
-        "outcome": str(trajectory.outcome),
-        "turns": trajectory.steps[-1].facts.turn if trajectory.steps else 0,
-        "tool_calls": trajectory.tool_calls,
-    }
-
-
-def spread(credit: Sequence[Sequence[float]], rollouts: Sequence[Rollout], completion_ids: torch.Tensor) -> torch.Tensor:
-    """(batch, tokens) advantages: each step's credit on its sampled tokens, 0 elsewhere.
-
-    A sample that a failing world never answered is the last span and has no step, so no credit.
-    """
-    advantages = torch.zeros(completion_ids.shape, dtype=torch.float32, device=completion_ids.device)
-    for row, (values, rollout) in enumerate(zip(credit, rollouts, strict=True)):
-        ledger = rollout.ledger
-        for value, (start, end) in zip(values, ledger.spans, strict=False):
-            advantages[row, start - ledger.prompt_length : end - ledger.prompt_length] = value
-    return advantages
-
-
-def trimmed(inputs: dict[str, Any]) -> dict[str, Any]:
-    """A micro-batch without the columns that are padding in all of its rows (TRL pads to the whole batch's longest)."""
-    columns = inputs["completion_ids"].shape[1]
-    prompt_start = int(inputs["prompt_mask"].any(0).int().argmax())
-    longest = max(1, int(inputs["completion_mask"].sum(1).max()))
-    return {
-        key: value[:, prompt_start:]
-        if key in ("prompt_ids", "prompt_mask")
-        else value[:, :longest]
-        if torch.is_tensor(value) and value.dim() == 2 and value.shape[1] == columns
-        else value
-        for key, value in inputs.items()
-    }
-
-
-def episode_metrics(gathered: Sequence[Mapping[str, Any]]) -> dict[str, float]:
-    """Success, outcomes, lengths, and each reward part by step index."""
-    n = len(gathered)
-    outcomes: dict[str, int] = defaultdict(int)
-    by_step: dict[tuple[str, int], list[float]] = defaultdict(list)
-    for row in gathered:
-        outcomes[row["outcome"]] += 1
-        for index, parts in enumerate(row["parts"]):
-            for name, value in parts.items():
-                by_step[name, index].append(value)
-    return {
-        "success": outcomes["success"] / n,
-        "episode/turns": sum(row["turns"] for row in gathered) / n,
-        "episode/steps": sum(len(row["rewards"]) for row in gathered) / n,
-        "episode/tool_calls": sum(row["tool_calls"] for row in gathered) / n,
-        "episode/sampled_tokens": sum(sum(row["lengths"]) for row in gathered) / n,
-        **{f"outcome/{name}": count / n for name, count in sorted(outcomes.items())},
-        **{f"reward_by_step/{name}/{i}": sum(v) / len(v) for (name, i), v in sorted(by_step.items())},
-    }

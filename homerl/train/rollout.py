@@ -1,20 +1,27 @@
 """Rollouts: the policy plays blueprints, many at a time, with rewards by step.
 
 Invariants: the same blueprints, weights and seeds give the same rollouts; a fault that is not the agent's is
-retried in a fresh world, then marked; a rollout always has a prompt and a completion, if a masked one.
+retried in a fresh world (a sibling's, in a fresh fork), then marked; a rollout always has a prompt and a completion,
+if a masked one; no episode waits for another one, but for the root that it is forked from.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+import random
+import time
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any
 
-from homerl.agents.policy import Engine, PolicyAgent, TokenLedger
-from homerl.episode import Episode, EpisodeLimits
-from homerl.play import User, play
+from homerl.agents.policy import Engine, PolicyAgent, Sample, TokenLedger
+from homerl.episode import Episode, EpisodeLimits, Reply
+from homerl.play import User, Utterance, play
+from homerl.recipe import BranchSettings
+from homerl.train.credit import Fork, Played
+from homerl.train.credit.branch import plan
+from homerl.train.waiting import Episodic, Waiting
 from homerl.trajectory import Trajectory
 from homerl.users.make import Users
 from homerl.worlds import AnyBlueprint, AnyBlueprintRecipe, make_blueprint
@@ -22,24 +29,38 @@ from rewards.composite import RewardWeights, step_rewards
 
 RETRIES = 2
 MakeUser = Callable[[int], User]
+Start = tuple[Episode, PolicyAgent]
 
 
 @dataclass(frozen=True)
 class Rollout:
-    """A played blueprint with its tokens; `rewards` holds each step's parts by name."""
+    """A played blueprint with its tokens, and where it was forked from, if it was; `trajectory.rewards` holds each
+    step's parts by name."""
 
     trajectory: Trajectory
     ledger: TokenLedger
+    fork: Fork | None = None
 
     @property
     def rewards(self) -> list[float]:
         """r_t for every step."""
         return [sum(parts.values()) for parts in self.trajectory.rewards]
 
+    @property
+    def lengths(self) -> list[int]:
+        """Sampled tokens by step; none where a prefix is another rollout's."""
+        return [0 if i < self.ledger.shared else end - start for i, (start, end) in enumerate(self.ledger.spans)]
+
+    @property
+    def played(self) -> Played:
+        """What credit has to know."""
+        decisions = [step.decision for step in self.trajectory.steps]
+        return Played(self.rewards, self.trajectory.outcome.counts, decisions, self.fork)
+
 
 @dataclass(frozen=True)
 class Player:
-    """All that a rollout needs besides its blueprint."""
+    """All that a rollout needs besides its blueprint. With `branch`, every `group` blueprints are one, and forked."""
 
     engine: Engine
     tokenizer: Any
@@ -47,28 +68,119 @@ class Player:
     limits: EpisodeLimits
     weights: RewardWeights
     max_tokens: int
+    branch: BranchSettings | None = None
+    group: int = 1
+    waiting: Waiting = field(default_factory=Waiting)
 
     def play(self, blueprints: Sequence[AnyBlueprint], seeds: Sequence[int]) -> list[Rollout]:
         """Play every blueprint once, all at the same time, each at its own pace."""
+        return asyncio.run(self.play_all(blueprints, seeds))
 
-        async def all_of_them() -> list[Rollout]:
+    async def play_all(self, blueprints: Sequence[AnyBlueprint], seeds: Sequence[int]) -> list[Rollout]:
+        """The same inside an event loop."""
+        if self.branch is None:
             return list(await asyncio.gather(*map(self._one, blueprints, seeds)))
-
-        return asyncio.run(all_of_them())
+        starts = range(0, len(blueprints), self.group)
+        groups = await asyncio.gather(*(self._tree(blueprints[i], seeds[i : i + self.group], self.branch) for i in starts))
+        return [rollout for group in groups for rollout in group]
 
     def user_metrics(self) -> dict[str, float]:
         """What this process's users have asked of their endpoint so far, and how they erred."""
         return self.make_user.metrics() if isinstance(self.make_user, Users) else {}
 
-    async def _one(self, blueprint: AnyBlueprint, seed: int) -> Rollout:
+    async def _tree(self, blueprint: AnyBlueprint, seeds: Sequence[int], branch: BranchSettings) -> list[Rollout]:
+        """Roots from the start and siblings from their forks; a fork that its root never reached becomes a root."""
+        forks = plan(branch.roots, branch.siblings, branch.horizon, len(seeds), random.Random(f"forks {seeds[0]}"))
+        witnesses = [Witness({fork.step for fork in forks if fork and fork.parent == i}) for i in range(branch.roots)]
+        roots = await asyncio.gather(*(self._one(blueprint, seeds[i], witness=w) for i, w in enumerate(witnesses)))
+
+        async def sibling(fork: Fork, seed: int) -> Rollout:
+            moment = witnesses[fork.parent].moments.get(fork.step)
+            if moment is None:
+                return await self._one(blueprint, seed)
+            return replace(await self._one(blueprint, seeds[fork.parent], moment), fork=fork)
+
+        rest = zip(forks[branch.roots :], seeds[branch.roots :], strict=True)
+        return [*roots, *await asyncio.gather(*(sibling(fork, seed) for fork, seed in rest if fork))]
+
+    async def _one(
+        self, blueprint: AnyBlueprint, seed: int, moment: Start | None = None, witness: Witness | None = None
+    ) -> Rollout:
         for attempt in range(RETRIES + 1):
-            agent = PolicyAgent(self.engine, self.tokenizer, self.max_tokens)
-            user = self.make_user(seed + attempt)
-            trajectory = await play(Episode.begin(blueprint, self.limits), agent, user, seed)
+            turns = Episodic(self.waiting)
+            episode, agent = self._begin(blueprint, moment, turns)
+            if witness:
+                witness.moments.clear()
+            user = TimedUser(self.make_user(seed + attempt), turns)
+            trajectory = await play(episode, WitnessedAgent(agent, witness), user, seed)
+            turns.worked()
             if trajectory.outcome.counts:
                 break
         agent.ledger.settle(self.tokenizer.eos_token_id)
-        return Rollout(rewarded(trajectory, self.weights), agent.ledger)
+        begin = time.perf_counter()
+        found = Rollout(rewarded(trajectory, self.weights), agent.ledger)
+        self.waiting.rewarding += time.perf_counter() - begin
+        return found
+
+    def _begin(self, blueprint: AnyBlueprint, moment: Start | None, turns: Episodic) -> Start:
+        engine = TimedEngine(self.engine, turns)
+        if moment is not None:
+            episode, agent = moment
+            return episode.fork(), agent.fork(engine)
+        return Episode.begin(blueprint, self.limits), PolicyAgent(engine, self.tokenizer, self.max_tokens)
+
+
+class Witness:
+    """Keeps a root's state before the steps named: the episode, and the agent that plays it."""
+
+    def __init__(self, at: Collection[int]) -> None:
+        self.at, self.moments = at, dict[int, Start]()
+
+    def see(self, episode: Episode, agent: PolicyAgent) -> None:
+        if len(episode.steps) in self.at:
+            self.moments[len(episode.steps)] = episode.fork(), agent.fork(agent.engine)
+
+
+@dataclass(frozen=True)
+class WitnessedAgent:
+    """A policy agent that may be witnessed."""
+
+    agent: PolicyAgent
+    witness: Witness | None = None
+    name: str = PolicyAgent.name
+
+    async def propose(self, episode: Episode, n: int = 1) -> Sequence[Reply]:
+        if self.witness:
+            self.witness.see(episode, self.agent)
+        return await self.agent.propose(episode, n)
+
+
+@dataclass(frozen=True)
+class TimedEngine:
+    """An engine as one episode waits for it."""
+
+    engine: Engine
+    turns: Episodic
+
+    async def sample(self, prompt: Sequence[int]) -> Sample:
+        with self.turns.on("policy"):
+            return await self.engine.sample(prompt)
+
+
+@dataclass(frozen=True)
+class TimedUser:
+    """A user as one episode waits for it."""
+
+    user: User
+    turns: Episodic
+
+    @property
+    def name(self) -> str:
+        return self.user.name
+
+    async def speak(self, episode: Episode) -> Utterance:
+        with self.turns.on("user"):
+            return await self.user.speak(episode)
 
 
 def rewarded(trajectory: Trajectory, weights: RewardWeights) -> Trajectory:

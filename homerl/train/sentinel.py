@@ -1,7 +1,7 @@
 """The sentinel: watches every update for a lost signal and stops the run with the cause named.
 
 Invariants: its figures are computed from gathered data, so all ranks decide alike; it never looks at one rank;
-a cause has to hold for `patience` updates in a row.
+a cause has to hold for `patience` updates in a row, but for a loss that is not finite, which would spoil the weights.
 """
 
 from __future__ import annotations
@@ -91,9 +91,15 @@ class Sentinel:
             > settings.max_logp_gap,
             "entropy collapsed: the policy samples the same tokens every time": metrics.get("sentinel/entropy", 1.0)
             < settings.min_entropy,
-            "loss is not finite": not np.isfinite(metrics.get("sentinel/loss", 0.0)),
         }
         for cause, holds in causes.items():
             self.held[cause] = self.held.get(cause, 0) + 1 if holds else 0
             if self.held[cause] >= settings.patience:
                 raise SignalLost(f"{cause}; it held for {settings.patience} updates, so the run stops here")
+
+    def trust(self, loss: float) -> None:
+        """Raise `SignalLost` at once for a loss that would spoil the weights: one step of it, and nothing can be sampled."""
+        if not np.isfinite(loss):
+            raise SignalLost(
+                f"loss is not finite ({loss}); the weights have not taken the step: look at this update's rollouts"
+            )

@@ -15,7 +15,15 @@ from typing import Any
 
 from envs.documents import InputError
 from homerl.recipe import SFTRecipe, SFTSettings
-from homerl.train.common import common_arguments, fit, load_policy, load_tokenizer, peft_config, prepare_scratch
+from homerl.train.common import (
+    WholeCheckpoints,
+    common_arguments,
+    fit,
+    load_policy,
+    load_tokenizer,
+    peft_config,
+    prepare_scratch,
+)  # fmt: skip
 from homerl.train.parallel import world_size
 
 
@@ -43,7 +51,11 @@ def train_sft(recipe: SFTRecipe) -> Path:
         dataset_num_proc=None,
     )
     model = load_policy(recipe.model, source)
-    trainer = SFTTrainer(
+
+    class Trainer(WholeCheckpoints, SFTTrainer):
+        pass
+
+    trainer = Trainer(
         model=model,
         args=arguments,
         train_dataset=rows,

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from homerl.recipe import RLVERecipe
+from homerl.train.common import reporters
 from homerl.trajectory import Trajectory
 
 SHOWN = 8
 COLUMNS = ("update", "blueprint", "outcome", "return", "rewards by step", "dialogue")
 
 
-def log_transcripts(trajectories: Sequence[Trajectory], update: int) -> None:
-    """Log the first few trajectories of an update, if a run is open."""
+def log_transcripts(recipe: RLVERecipe, trajectories: Sequence[Trajectory], update: int) -> None:
+    """Log the first few trajectories of an update, if the recipe allows it and a run is open."""
+    if "wandb" not in reporters(recipe) or not recipe.wandb.transcripts:
+        return
     import wandb
 
     if wandb.run is None:

@@ -7,7 +7,22 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from trl.trainer.utils import nanstd
 
-from homerl.train.credit import EPSILON, assign, last_step_only, returns_to_go, step_credit, trajectory_credit
+from homerl.recipe import RLVESettings
+from homerl.train.credit import (
+    EPSILON,
+    Fork,
+    Played,
+    anchor_credit,
+    assign,
+    branch_credit,
+    last_step_only,
+    recurrence,
+    returns_to_go,
+    rule_of,
+    step_credit,
+    trajectory_credit,
+)  # fmt: skip
+from homerl.train.credit.branch import plan
 
 REWARDS = st.integers(-8, 8).map(lambda n: n / 4)
 ROLLOUTS = st.lists(REWARDS, min_size=1, max_size=5)
@@ -126,10 +141,18 @@ def test_last_step_only():
     assert last_step_only([[1.0, 2.0, 3.0], [4.0], []]) == [[0.0, 0.0, 3.0], [4.0], []]
 
 
+def played(rewards, counts=None) -> list[Played]:
+    return [Played(row, good) for row, good in zip(rewards, counts or [True] * len(rewards), strict=True)]
+
+
+def rule(credit: str):
+    return rule_of(RLVESettings(credit=credit))
+
+
 def test_groups_are_apart_and_one_that_does_not_count_is_dropped_whole():
     good, other = [[1.0], [0.0]], [[5.0, 0.0], [1.0]]
     rewards, counts = good + other + good, [True, True, True, False, True, True]
-    credit = assign(rewards, 2, counts, step_credit)
+    credit = assign(played(rewards, counts), 2, rule("step"))
     assert credit == [*step_credit(good), [0.0, 0.0], [0.0], *step_credit(good)]
     assert flat(credit).any()
 
@@ -137,16 +160,143 @@ def test_groups_are_apart_and_one_that_does_not_count_is_dropped_whole():
 def test_groups_may_straddle_ranks():
     """Rank-major order is the sampler's order: two ranks of three rollouts hold three groups of two."""
     rewards = [[1.0], [0.0], [0.5], [0.25], [2.0], [0.0]]
-    first, second = rewards[:3], rewards[3:]
-    credit = assign(first + second, 2, [True] * 6, trajectory_credit)
+    first, second = played(rewards[:3]), played(rewards[3:])
+    credit = assign(first + second, 2, rule("trajectory"))
     assert credit == [row for i in (0, 2, 4) for row in trajectory_credit(rewards[i : i + 2])]
 
 
 def test_what_makes_no_groups_is_refused():
     with pytest.raises(ValueError, match="3 rollouts do not make groups of 2"):
-        assign([[1.0]] * 3, 2, [True] * 3, step_credit)
+        assign(played([[1.0]] * 3), 2, rule("step"))
 
 
 def test_a_dropped_rollout_may_be_without_steps():
-    credit = assign([[], [1.0]], 2, [False, True], step_credit)
+    credit = assign(played([[], [1.0]], [False, True]), 2, rule("step"))
     assert last_step_only(credit) == [[], [0.0]]
+
+
+# anchor
+
+
+def test_anchor_credit_by_hand():
+    # returns-to-go 1, 1 | 0, 0 | 2; a is seen by all (1, 0, 2), b by one, c by one
+    group, states = [[0.0, 1.0], [0.0, 0.0], [2.0]], [["a", "b"], ["a", "c"], ["a"]]
+    unit = 1 / (1 + EPSILON)  # both pools are 1, 0, 2: mean 1, deviation 1
+    assert anchor_credit(group, states, weight=0.5) == [[0.0, 0.0], [-1.5 * unit, -unit], [pytest.approx(1.5 * unit)]]
+
+
+def test_anchor_tells_apart_what_the_return_does_not():
+    """Both rollouts earn 1, and one of them only after a detour: from the state that both were in, it lost by it."""
+    group, states = [[1.0], [-1.0, 2.0], [-1.0, 2.0]], [["a"], ["a", "b"], ["a", "b"]]
+    assert not flat(trajectory_credit(group)).any() and not flat(anchor_credit(group, states)).any()
+    group, states = [[0.0, 1.0], [0.0, 0.0, 1.0], [1.0, 0.0]], [["a", "b"], ["a", "c", "b"], ["a", "c"]]
+    credit = anchor_credit(group, states)
+    assert not flat(trajectory_credit(group)).any()
+    assert credit[1][1] > 0 > credit[2][1] and credit[0] == [0.0, 0.0] == [credit[1][0], credit[1][2]]
+
+
+def test_a_state_may_recur_in_one_rollout():
+    [row] = anchor_credit([[1.0, 1.0]], [["a", "a"]])
+    unit = 0.5 / (0.5**0.5 + EPSILON)
+    assert row == pytest.approx([unit, -unit])
+
+
+@given(GROUPS)
+def test_states_that_never_recur_leave_the_trajectorys_credit(group):
+    apart = [[f"{i} {t}" for t in range(len(row))] for i, row in enumerate(group)]
+    assert anchor_credit(group, apart) == trajectory_credit(group)
+    assert recurrence([apart]) == {"anchor/coverage": 0.0, "anchor/singletons": 1.0}
+
+
+@given(GROUPS, st.randoms(use_true_random=False))
+def test_anchor_credit_beyond_the_trajectorys_has_mean_zero_in_every_state(group, rng):
+    states = [[rng.choice("abc") for _ in row] for row in group]
+    beyond = flat(anchor_credit(group, states)) - flat(trajectory_credit(group))
+    named = [state for row in states for state in row]
+    for state in set(named):
+        assert abs(sum(value for value, name in zip(beyond, named, strict=True) if name == state)) < 1e-9
+
+
+def test_recurrence_by_hand():
+    first, second = [["a", "b"], ["a", "c"]], [["a"], ["b"]]  # states of two groups are never the same
+    assert recurrence([first, second]) == {"anchor/coverage": pytest.approx(2 / 6), "anchor/singletons": 4 / 5}
+    assert recurrence([]) == {"anchor/coverage": 0.0, "anchor/singletons": 0.0}
+
+
+# branch
+
+
+def test_branch_credit_by_hand():
+    # root 0 is forked at its step 1, where it earns 1 and its sibling 3: the state there is worth 2
+    group = [[1.0, 1.0], [0.0], [1.0, 0.0, 3.0]]
+    credit = branch_credit(group, [None, None, Fork(0, 1)])
+    # start: 1 + 2 against 0, weight 1; fork: 1 against 3, weight 1/2
+    assert credit == [[3.0, -1.0], [-3.0], [0.0, 1.0, 1.0]]
+
+
+def test_forks_of_one_root_are_nested():
+    # at step 2: 4 and 0, worth 2; at step 1: 0 + 2 and 6, 1, worth 3; start: 1 + 3 against 2
+    group = [[1.0, 0.0, 4.0], [2.0], [1.0, 0.0, 0.0], [1.0, 6.0], [1.0, 1.0]]
+    credit = branch_credit(group, [None, None, Fork(0, 2), Fork(0, 1), Fork(0, 1)])
+    assert credit[0] == pytest.approx([2.0, (2 - 3.5) / 3, 4 / 6])
+    assert credit[1:] == [[-2.0], [0.0, 0.0, pytest.approx(-4 / 6)], [0.0, 1.5], [0.0, -1.0]]
+
+
+def test_branch_credit_discounts_from_the_segments_start():
+    credit = branch_credit([[0.0, 2.0], [0.0], [0.0, 4.0]], [None, None, Fork(0, 1)], gamma=0.5)
+    assert credit == [[1.5, -1.0], [-1.5], [0.0, 1.0]]
+
+
+@given(st.lists(ROLLOUTS, min_size=2, max_size=6))
+def test_without_forks_it_is_leave_one_out(group):
+    totals = [sum(row) for row in group]
+    others = [(sum(totals) - total) / (len(totals) - 1) for total in totals]
+    expected = [[total - other] * len(row) for row, total, other in zip(group, totals, others, strict=True)]
+    for ours, theirs in zip(branch_credit(group, [None] * len(group)), expected, strict=True):
+        assert ours == pytest.approx(theirs)
+
+
+def test_a_lone_root_has_nothing_to_be_compared_with():
+    assert branch_credit([[1.0]], [None]) == [[0.0]]
+
+
+@given(st.integers(2, 4), st.integers(2, 4), st.integers(1, 5), st.integers(0, 6), st.randoms(use_true_random=False))
+def test_a_plan_uses_the_budget_and_forks_roots_alone(roots, siblings, horizon, more, rng):
+    forks = plan(roots, siblings, horizon, roots + more, rng)
+    assert len(forks) == roots + more and forks[:roots] == [None] * roots
+    assert all(0 <= fork.parent < roots and 1 <= fork.step <= horizon for fork in forks[roots:])
+
+
+def test_branch_credit_is_unbiased():
+    """Three steps at most, each of two actions; the second action of a step ends the episode. Enough groups, and the
+    mean of Σ A ∇log π is the number of roots times ∇J, computed exactly."""
+    rng, start = np.random.default_rng(0), (0.3, -0.4, 0.2)
+    chance = 1 / (1 + np.exp(-np.array(start)))  # of going on, by step
+    earned = {(0, 1): 0.2, (0, 0): 0.5, (1, 1): -0.5, (1, 0): 0.0, (2, 1): 2.0, (2, 0): -1.0}
+
+    def play(prefix: list[int]) -> list[int]:
+        actions = list(prefix)
+        while len(actions) < 3 and (not actions or actions[-1]):
+            actions.append(int(rng.random() < chance[len(actions)]))
+        return actions
+
+    total, n, roots = np.zeros(3), 20000, 2
+    for _ in range(n):
+        actions, forks = [play([]) for _ in range(roots)], [None] * roots
+        for fork in (Fork(i % roots, int(rng.integers(1, 3))) for i in range(3)):
+            inside = fork.step < len(actions[fork.parent])
+            actions.append(play(actions[fork.parent][: fork.step] if inside else []))
+            forks.append(fork if inside else None)
+        rewards = [[earned[t, a] for t, a in enumerate(row)] for row in actions]
+        for row, values in zip(actions, branch_credit(rewards, forks), strict=True):
+            for t, (a, value) in enumerate(zip(row, values, strict=True)):
+                total[t] += value * (a - chance[t])
+    value, gradient, reach = 0.0, np.zeros(3), np.cumprod([1.0, *chance[:2]])
+    for t in (2, 1, 0):
+        went, ended = earned[t, 1] + value, earned[t, 0]
+        gradient[t] = reach[t] * chance[t] * (1 - chance[t]) * (went - ended)
+        value = chance[t] * went + (1 - chance[t]) * ended
+    # a root that ended before its fork was replaced by one more
+    ended_before_1, ended_before_2 = 1 - chance[0], 1 - chance[0] * chance[1]
+    expected = roots + 3 * (ended_before_1 + ended_before_2) / 2
+    assert total / n == pytest.approx(expected * gradient, abs=0.02)

@@ -3,6 +3,7 @@
 import contextlib
 import json
 import os
+import random
 import signal
 import subprocess
 import sys
@@ -26,7 +27,7 @@ from homerl.recipe import SuiteSettings
 ROOT = Path(__file__).parents[2]
 SIZES = {"hidden_size": 64, "layers": 2, "heads": 2, "kv_heads": 2, "head_dim": 32, "intermediate_size": 128}
 OPTIM = {"warmup": 0.1, "batch": 4, "gradient_checkpointing": False, "log_steps": 1}
-TIMES = ("train_", "step_time", "num_tokens", "profiling", "epoch")  # of the clock, or counted from a start
+TIMES = ("train_", "time/", "step_time", "num_tokens", "profiling", "epoch")  # of the clock, or counted from a start
 
 
 @pytest.fixture
@@ -236,6 +237,72 @@ def test_rlve_in_real_processes(rlve, tmp_path, launcher, settings):
     assert files == sorted(path.name for path in (tmp_path / "whole/rollouts").iterdir()) and len(files) == 8
     for name in files:
         assert (out / "rollouts" / name).read_bytes() == (tmp_path / "whole/rollouts" / name).read_bytes()
+
+
+CURRICULUM = {"curriculum": {"by": "success", "refill": 2}}
+
+
+def same_rollouts(unbroken: Path, resumed: Path) -> None:
+    names = [sorted(path.name for path in (out / "rollouts").iterdir()) for out in (unbroken, resumed)]
+    assert names[0] == names[1] and names[0]
+    for name in names[0]:
+        assert (resumed / "rollouts" / name).read_bytes() == (unbroken / "rollouts" / name).read_bytes(), name
+
+
+def test_rlve_broken_off_and_started_again_is_an_unbroken_run(rlve, tmp_path, monkeypatch):
+    """In the middle of an update, with a curriculum that has learned and groups that were refilled."""
+    from homerl.recipe import load_recipe
+    from homerl.train.rlve import RLVETrainer, train_rlve
+
+    rlve["rlve"] |= CURRICULUM | {"updates": 6, "blueprints_per_update": 3}
+    broken, whole = (load_recipe(written(rlve, tmp_path, out=str(tmp_path / name))) for name in ("broken", "whole"))
+    train_rlve(whole)
+    report, left = RLVETrainer._report, [4]
+
+    def breaks(self, *args):
+        left[0] -= 1
+        if left[0] < 0:
+            raise KeyboardInterrupt
+        report(self, *args)
+
+    with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
+        patched.setattr(RLVETrainer, "_report", breaks)
+        train_rlve(broken)
+    assert checkpoints(broken.out)[-1] == 4 and not (broken.out / "model").exists()
+    train_rlve(broken)
+    same_run(whole.out, broken.out, 6)
+    same_rollouts(whole.out, broken.out)
+    shares = [line["curriculum/flat"] for line in lines(whole.out)]
+    assert any(shares), "nothing was refilled: the test proves little"
+
+
+@pytest.mark.long
+@pytest.mark.timeout(3000)
+@pytest.mark.parametrize("ranks", [1, 2])
+def test_twenty_kills_at_random_moments(rlve, tmp_path, ranks):
+    """Every process at once, as when a machine goes down: the end is an unbroken run's, and nothing is played twice that
+    the unbroken run does not play twice."""
+    rlve["rlve"] |= CURRICULUM | {"updates": 40, "save_steps": 1}
+    rlve["blueprints"] |= {"count": 50}
+    command = [sys.executable, *(LAUNCHERS["two ranks"] if ranks == 2 else [])]
+    broken, whole = written(rlve, tmp_path), written(rlve, tmp_path, out=str(tmp_path / "whole"))
+    began = time.monotonic()
+    finish(*command, whole)
+    seconds, rng, kills = time.monotonic() - began, random.Random(ranks), 0
+    out = tmp_path / "rlve"
+    while kills < 20:
+        process = start(*command, broken)
+        seen = len(lines(out))
+        with contextlib.suppress(subprocess.TimeoutExpired):  # somewhere between its start and two updates on
+            if rng.random() < 0.7:
+                wait_for(lambda: len(lines(out)) > seen, process)  # noqa: B023
+            process.wait(rng.uniform(0, seconds / 20))
+        assert process.poll() is None and not (out / "model").exists(), "it was over before it was killed twenty times"
+        kill(process)
+        kills += 1
+    finish(*command, broken)
+    same_run(tmp_path / "whole", out, 40)
+    same_rollouts(tmp_path / "whole", out)
 
 
 # Benchmarks

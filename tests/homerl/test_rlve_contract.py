@@ -1,6 +1,7 @@
 """The contract with TRL, on a real trainer: whose tokens carry which advantage, and that sampler and loss agree."""
 
 import json
+import math
 import os
 import subprocess
 import sys
@@ -15,13 +16,17 @@ from safetensors.torch import load_file
 
 from homerl.agents.policy import Sample, TokenLedger
 from homerl.play import InfraError
-from homerl.recipe import BlueprintSource, RLVERecipe
+from homerl.recipe import RLVERecipe
 from homerl.reverify import reverify_file
 from homerl.train import rlve
-from homerl.train.credit import last_step_only, step_credit, trajectory_credit
-from homerl.train.rlve import RLVETrainer, blueprint_order, hash_seed, spread, train_rlve
+from homerl.train.credit import anchor_credit, branch_credit, last_step_only, step_credit, trajectory_credit
+from homerl.train.engines.generate import InPlace
+from homerl.train.phases import SHARES
+from homerl.train.rlve import RLVETrainer, train_rlve
 from homerl.train.rollout import Rollout
 from homerl.train.sentinel import SignalLost
+from homerl.train.supply import hash_seed
+from homerl.train.tensors import spread, staleness, truncated_ratios
 from homerl.trajectory import Outcome
 from homerl.users.scripted import ScriptedUser
 
@@ -58,7 +63,7 @@ def recipe(wild, task, tmp_path) -> Callable[..., RLVERecipe]:
                 "homerl": 1,
                 "run": "rlve",
                 "cpu": True,
-                "seed": 5,
+                "seed": 6,
                 "out": tmp_path / out,
                 "parallel": "none",
                 "model": {"name": str(wild), "dtype": "float32"},
@@ -94,14 +99,29 @@ def metrics(out: Path) -> list[dict[str, Any]]:
     return [line for line in lines if "loss" in line]
 
 
+def anchored(group: list[Rollout]) -> list[list[float]]:
+    decisions = [[step.decision for step in r.trajectory.steps] for r in group]
+    return anchor_credit([r.rewards for r in group], decisions, gamma=0.9, weight=0.5)
+
+
+def branched(group: list[Rollout]) -> list[list[float]]:
+    return branch_credit([r.rewards for r in group], [r.fork for r in group])
+
+
+def of_rewards(rule: Callable) -> Callable:
+    return lambda group: rule([r.rewards for r in group])
+
+
 MODES = {
-    "step": ({"credit": "step"}, step_credit),
-    "index": ({"credit": "step", "baseline": "index"}, lambda group: step_credit(group, baseline="index")),
-    "trajectory": ({"credit": "trajectory", "temperature": 0.8, "loss": "grpo"}, trajectory_credit),
+    "step": ({"credit": "step"}, of_rewards(step_credit)),
+    "index": ({"credit": "step", "baseline": "index"}, of_rewards(lambda group: step_credit(group, baseline="index"))),
+    "trajectory": ({"credit": "trajectory", "temperature": 0.8, "loss": "grpo"}, of_rewards(trajectory_credit)),
     "last step": (
         {"credit": "step", "last_step_only": True, "kl": 0.0, "entropy": 1e-4},
-        lambda g: last_step_only(step_credit(g)),
+        of_rewards(lambda g: last_step_only(step_credit(g))),
     ),
+    "anchor": ({"credit": "anchor", "gamma": 0.9, "anchor_weight": 0.5}, anchored),
+    "branch": ({"credit": "branch", "branch": {"roots": 2, "siblings": 2, "horizon": 1}}, branched),
 }
 
 
@@ -116,14 +136,14 @@ def test_advantages_are_each_steps_credit_on_its_sampled_tokens(mode, recipe, up
         advantages, sampled = output["advantages"], output["completion_mask"] * output["tool_mask"]
         assert advantages.shape == output["completion_ids"].shape and advantages.dim() == 2
         assert not advantages[sampled == 0].any()
-        credit = [row for i in (0, 4) for row in rule([r.rewards for r in rollouts[i : i + 4]])]
+        credit = [row for i in (0, 4) for row in rule(rollouts[i : i + 4])]
         for row, (values, rollout) in enumerate(zip(credit, rollouts, strict=True)):
             ledger, begin = rollout.ledger, rollout.ledger.prompt_length
             length = len(ledger.ids) - begin
             assert output["completion_ids"][row, :length].tolist() == ledger.ids[begin:]
             assert sampled[row].tolist() == ledger.mask[begin:] + [0] * (advantages.shape[1] - length)
             expected = torch.zeros(advantages.shape[1])
-            for value, (start, end) in zip(values, ledger.spans, strict=True):
+            for value, (start, end) in list(zip(values, ledger.spans, strict=True))[ledger.shared :]:
                 expected[start - begin : end - begin] = value
             torch.testing.assert_close(advantages[row], expected)
             any_credit |= bool(expected.any())
@@ -136,10 +156,14 @@ def test_advantages_are_each_steps_credit_on_its_sampled_tokens(mode, recipe, up
             ]
             assert not any(earlier)
     assert any_credit, "no group varied: the test proves nothing"
+    if mode == "branch":
+        assert any(r.fork for _, _, rollouts in updates for r in rollouts), "nothing was forked: the test proves nothing"
     lines = metrics(settings.out)
     assert [line["step"] for line in lines] == [1, 2]
+    assert all(sum(line[f"time/{share}"] for share in SHARES) == pytest.approx(1) for line in lines)
+    assert ("anchor/coverage" in lines[0]) == (mode == "anchor")
     assert all(line["sentinel/logp_gap"] < 1e-5 for line in lines)
-    if settings.rlve.kl:
+    if settings.rlve.kl and updates[0][1]["advantages"].any():
         assert abs(lines[0]["kl"]) < 1e-8 < lines[1]["kl"]
     for update in (1, 2):
         assert "8 trajectories" in reverify_file(settings.out / f"rollouts/update_{update:06d}.jsonl")
@@ -172,9 +196,66 @@ def test_batches_that_do_not_divide_the_rollouts_are_refused(recipe):
 
 
 def test_a_run_without_signal_is_stopped_with_its_cause(recipe, monkeypatch):
-    monkeypatch.setattr(rlve, "step_credit", lambda group, *_: [[0.0] * len(row) for row in group])
+    monkeypatch.setattr("homerl.train.credit.step_credit", lambda group, *_: [[0.0] * len(row) for row in group])
     with pytest.raises(SignalLost, match=r"no advantage: .*held for 2 updates"):
         train_rlve(recipe({"patience": 2}, updates=3))
+
+
+def _nobody_speaks(patch) -> None:
+    async def fails(self, episode):
+        raise InfraError("gone")
+
+    patch.setattr(ScriptedUser, "speak", fails)
+
+
+def _sampler_of_other_weights(patch) -> None:
+    sample = InPlace.sample
+
+    async def other(self, prompt):
+        found = await sample(self, prompt)
+        return Sample(found.ids, tuple(p - 0.5 for p in found.logprobs), found.version)
+
+    patch.setattr(InPlace, "sample", other)
+
+
+def _certain_policy(patch) -> None:
+    load = rlve.load_policy
+
+    def certain(*args):
+        model = load(*args)
+        with torch.no_grad():
+            model.get_input_embeddings().weight.mul_(1e4)  # the head too: they are tied
+        return model
+
+    patch.setattr(rlve, "load_policy", certain)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(
+    ("cause", "provoke"),
+    [
+        ("no rollouts", _nobody_speaks),
+        ("sampler and trainer disagree", _sampler_of_other_weights),
+        ("entropy collapsed", _certain_policy),
+    ],
+)
+def test_every_cause_stops_a_real_run(recipe, monkeypatch, cause, provoke):
+    """`no advantage` is above; thresholds are the defaults."""
+    provoke(monkeypatch)
+    settings = recipe({"patience": 2}, updates=4, kl=0.0, learning_rate=1e-9)
+    with pytest.raises(SignalLost, match=f"^{cause}.*held for 2 updates"):
+        train_rlve(settings)
+
+
+@pytest.mark.long
+def test_a_loss_that_is_no_number_stops_the_run_before_it_spoils_the_weights(recipe, monkeypatch):
+    steps: list[int] = []
+    stepped = torch.optim.AdamW.step
+    monkeypatch.setattr(torch.optim.AdamW, "step", lambda self, *args: (steps.append(1), stepped(self, *args))[1])
+    monkeypatch.setattr("homerl.train.credit.step_credit", lambda group, *_: [[math.nan] * len(row) for row in group])
+    with pytest.raises(SignalLost, match=r"^loss is not finite \(nan\)"):
+        train_rlve(recipe())
+    assert not steps
 
 
 def test_a_group_whose_user_fails_is_dropped_and_the_rest_learns(recipe, updates, monkeypatch):
@@ -205,7 +286,7 @@ def test_a_sample_that_a_failing_world_never_answered_gets_no_credit():
     for _ in range(2):
         ledger.wrote(Sample((5, 9), (-1.0, -1.0)), 9)
     rollout = Rollout(SimpleNamespace(), ledger)
-    assert spread([[0.5]], [rollout], torch.zeros(1, 5, dtype=torch.long)).tolist() == [[0.5, 0.5, 0.0, 0.0, 0.0]]
+    assert spread([(rollout, [0.5])], torch.zeros(1, 5, dtype=torch.long)).tolist() == [[0.5, 0.5, 0.0, 0.0, 0.0]]
 
 
 def test_the_reference_of_a_merged_adapter_is_the_merged_model(recipe, wild, tmp_path):
@@ -227,18 +308,80 @@ def test_the_reference_of_a_merged_adapter_is_the_merged_model(recipe, wild, tmp
     assert abs(metrics(settings.out)[0]["kl"]) < 1e-8
 
 
-def test_every_pass_takes_every_blueprint_once_in_another_order():
-    source = BlueprintSource(count=10, first_seed=100)
-    order = blueprint_order(source, 25, seed=1)
-    passes = [order[:10], order[10:20], order[20:]]
-    assert [sorted(one) for one in passes[:2]] == [list(range(100, 110))] * 2 and len(set(passes[2])) == 5
-    assert passes[0] != passes[1] != sorted(passes[1])
-    assert blueprint_order(source, 12, seed=1) == order[:12] != blueprint_order(source, 12, seed=2)
-
-
 def test_seeds_are_the_same_everywhere():
     assert hash_seed(0, 1, 2) == 1772749440416956875
     assert len({hash_seed(a, b) for a in range(9) for b in range(9)}) == 81
+
+
+# Ahead, refilled, evaluated
+
+
+def test_rollouts_ahead_are_of_older_weights_and_weighed_by_truncated_ratios(recipe, updates):
+    settings = recipe(async_rollouts=1, updates=4, learning_rate=3e-3, ratio_cap=1.05)
+    train_rlve(settings)
+    ages = []
+    for update, (_, output, rollouts) in enumerate(updates):
+        versions = {v for r in rollouts for v in r.ledger.versions if v >= 0}
+        assert versions == {max(0, update - 1)}, "one update old, but for the first, whatever the clock"
+        ages.append(update - max(0, update - 1))
+        mask = output["completion_mask"] * output["tool_mask"]
+        gap = (output["old_per_token_logps"] - output["sampling_per_token_logps"]) * mask
+        ratios = torch.exp(gap).clamp(max=1.05)
+        if update == 0:
+            assert (ratios - 1).abs().max() < 1e-4
+        else:
+            assert (ratios - 1).abs().max() > 1e-3, "the weights moved: the ratios show it"
+        credit = [row for i in (0, 4) for row in step_credit([r.rewards for r in rollouts[i : i + 4]])]
+        plain = spread(list(zip(rollouts, credit, strict=True)), output["completion_ids"])
+        torch.testing.assert_close(output["advantages"], plain * ratios)
+    lines = metrics(settings.out)
+    assert [line["policy/staleness"] for line in lines] == pytest.approx(ages) and ages == [0, 1, 1, 1]
+    assert all(line["policy/too_old"] == 0 for line in lines)
+
+
+def test_staleness_by_hand():
+    ledger = TokenLedger()
+    ledger.read([1, 2])
+    for version in (3, 5):
+        ledger.wrote(Sample((5, 9), (-1.0, -1.0), version), 9)
+        ledger.read([7])
+    found = staleness([(Rollout(SimpleNamespace(), ledger), [])], torch.zeros(1, 7, dtype=torch.long), update=5)
+    assert found.tolist() == [[2, 2, 0, 0, 0, 0, 0]]
+
+
+def test_ratios_by_hand():
+    trained, sampled = torch.tensor([[-1.0, -1.0, -1.0, -1.0]]), torch.tensor([[-1.5, -3.0, float("nan"), -9.0]])
+    found = truncated_ratios(trained, sampled, torch.tensor([[1, 1, 1, 0]]), cap=2.0)
+    assert found.tolist() == [[pytest.approx(math.exp(0.5)), 2.0, 1.0, 1.0]]
+
+
+def test_a_token_older_than_the_bound_has_no_advantage(recipe, updates, monkeypatch):
+    monkeypatch.setattr(rlve, "staleness", lambda parts, ids, update: torch.full_like(ids, 2))
+    settings = recipe(async_rollouts=1, updates=1)
+    train_rlve(settings)
+    assert metrics(settings.out)[0]["policy/too_old"] == 1.0
+    assert not updates[0][1]["advantages"].any()
+
+
+def test_engines_that_share_the_gpu_cannot_be_ahead(recipe):
+    with pytest.raises(ValueError, match="shares the trainer's GPU"):
+        recipe(async_rollouts=1, engine={"kind": "vllm"})
+
+
+def test_evaluation_keeps_the_best_model_and_changes_nothing_else(recipe, tmp_path):
+    plain, watched = recipe(out="plain"), recipe(out="watched")
+    watched = watched.model_copy(update={"evaluation": type(watched.evaluation)(every=2, count=3)})
+    train_rlve(plain)
+    train_rlve(watched)
+    for update in (1, 2):
+        name = f"rollouts/update_{update:06d}.jsonl"
+        assert (plain.out / name).read_bytes() == (watched.out / name).read_bytes()
+    lines = [json.loads(line) for line in (watched.out / "metrics.jsonl").read_text().splitlines()]
+    evaluated = [(line["step"], "loss" in line) for line in lines if "eval/success" in line]
+    assert evaluated == [(1, True), (2, False)], "before the first update, logged with it, and at the end"
+    best = json.loads((watched.out / "best/score.json").read_text())
+    assert best["update"] == 0 and best["eval/counted"] == 1.0
+    assert (watched.out / "best/model/model.safetensors").exists() and not (watched.out / "best.making").exists()
 
 
 # Two ranks
@@ -250,7 +393,7 @@ from pathlib import Path
 import torch
 
 from homerl.agents.policy import Sample, TransformersEngine
-from homerl.recipe import BlueprintSource, RLVERecipe
+from homerl.recipe import RLVERecipe
 from homerl.train import rlve
 
 recipe = RLVERecipe.model_validate(json.loads(Path(sys.argv[1]).read_text()))
@@ -260,8 +403,9 @@ mine, asked = 6 // world, 0
 async def sample(self, prompt):
     # What is said depends on the place in the whole batch alone, whoever holds it.
     global asked
-    place, asked = rank * mine + asked, asked + 1
-    text = ["Done.", "<tool_call>", "I see.", "<tool_call>{}", "<tool_call>[", "Yes, of course."][place]
+    update, place = asked // mine, rank * mine + asked % mine
+    asked += 1
+    text = ["Done.", "<tool_call>", "I see.", "<tool_call>{}", "<tool_call>[", "Yes, of course."][(place + update) % 6]
     ids = self.tokenizer.encode(text) + [self.tokenizer.eos_token_id]
     return Sample(tuple(ids), (-1.0,) * len(ids))
 
@@ -273,28 +417,37 @@ class Watched(rlve.RLVETrainer):
         sampled = output["tool_mask"] * output["completion_mask"] == 1
         rows = [row[mask].tolist() for row, mask in zip(output["advantages"], sampled)]
         ids = [rollout.trajectory.blueprint["id"] for rollout in self.rollouts]
-        (recipe.out / f"seen_{rank}.json").write_text(json.dumps([ids, rows]))
+        seen.append([ids, rows])
+        (recipe.out / f"seen_{rank}.json").write_text(json.dumps(seen))
         return output
 
-rlve.RLVETrainer = Watched
+def plain_descent(recipe, made=rlve.grpo_arguments):
+    # Where a gradient is 0 but for rounding, Adam would step by its sign.
+    arguments = made(recipe)
+    arguments.optim = "sgd"
+    return arguments
+
+seen = []
+rlve.RLVETrainer, rlve.grpo_arguments = Watched, plain_descent
 recipe.out.mkdir(parents=True, exist_ok=True)
 rlve.train_rlve(recipe)
 """
 
 
 @pytest.mark.long
-def test_groups_over_two_ranks_are_those_of_one(recipe, tmp_path):
-    """Three groups of two straddle two ranks of three: advantages, loss and gradient are one process's."""
+def test_groups_over_two_ranks_are_those_of_one(recipe, wild, tmp_path):
+    """Three groups of two straddle two ranks of three, and rollouts differ in length: over ten updates advantages, loss,
+    gradient and weights are one process's, to 1e-5."""
     (tmp_path / "script.py").write_text(SCRIPT)
     found = []
     for world in (1, 2):
         settings = recipe(
             out=f"{world}",
-            updates=1,
+            updates=10,
             group=2,
             blueprints_per_update=3,
             batch=6 // world,
-            learning_rate=1e-2,
+            learning_rate=0.1,
             max_grad_norm=100.0,
         )
         settings = settings.model_copy(update={"limits": type(settings.limits)(turns=1, steps=1)})
@@ -308,13 +461,55 @@ def test_groups_over_two_ranks_are_those_of_one(recipe, tmp_path):
             env=os.environ | {"OMP_NUM_THREADS": "1", "PYTHONPATH": str(Path(rlve.__file__).parents[2])},
         )
         assert done.returncode == 0, done.stderr[-3000:]
-        ids, rows = [], []
-        for rank in range(world):
-            part = json.loads((settings.out / f"seen_{rank}.json").read_text())
-            ids, rows = ids + part[0], rows + part[1]
-        found.append((ids, rows, metrics(settings.out)[0]))
-    (ids, rows, ours), (their_ids, their_rows, theirs) = found
-    assert ids == their_ids and ids[0] == ids[1] and len(set(ids)) == 3
-    assert rows == their_rows and any(value for row in rows for value in row)
-    for key in ("loss", "grad_norm", "kl", "reward", "entropy", "sentinel/group_std"):
-        assert theirs[key] == pytest.approx(ours[key], abs=1e-6, rel=1e-4), key
+        parts = [json.loads((settings.out / f"seen_{rank}.json").read_text()) for rank in range(world)]
+        seen = [[[row for part in parts for row in part[update][i]] for i in (0, 1)] for update in range(10)]
+        found.append((seen, metrics(settings.out), load_file(settings.out / "model/model.safetensors")))
+    (seen, lines, weights), (their_seen, their_lines, their_weights) = found
+    begun = load_file(wild / "model.safetensors")
+    for (ids, rows), (their_ids, their_rows) in zip(seen, their_seen, strict=True):
+        assert ids == their_ids and ids[0] == ids[1] and len(set(ids)) == 3
+        assert rows == their_rows and any(value for row in rows for value in row)
+    for ours, theirs in zip(lines, their_lines, strict=True):
+        for key in ("loss", "grad_norm", "kl", "reward", "entropy", "sentinel/group_std"):
+            assert theirs[key] == pytest.approx(ours[key], abs=1e-5, rel=1e-4), key
+    moved = max((weights[name] - begun[name]).abs().max() for name in weights)
+    apart = max((weights[name] - their_weights[name]).abs().max() for name in weights)
+    assert apart < 1e-5 < 1e-2 < moved
+
+
+HANGS = """
+import asyncio, json, os, sys
+from pathlib import Path
+
+from homerl.recipe import RLVERecipe
+from homerl.train import rlve
+from homerl.users.scripted import ScriptedUser
+
+async def speak(self, episode):
+    await asyncio.sleep(3600)
+
+if os.environ["RANK"] == "1":
+    ScriptedUser.speak = speak
+rlve.train_rlve(RLVERecipe.model_validate(json.loads(Path(sys.argv[1]).read_text())))
+"""
+
+
+@pytest.mark.long
+def test_a_rank_whose_users_are_silent_is_named_by_the_one_that_waits_for_it(recipe, tmp_path):
+    """Two ranks, the second one's users never answer: the first hangs in a collective, and the run ends with the reason."""
+    (tmp_path / "script.py").write_text(HANGS)
+    settings = recipe(batch=4)
+    settings = settings.model_copy(update={"deadlines": type(settings.deadlines)(collective=5)})
+    (tmp_path / "recipe.json").write_text(json.dumps(settings.model_dump(mode="json")))
+    done = subprocess.run(
+        [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc_per_node=2", "script.py", "recipe.json"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=280,
+        env=os.environ | {"OMP_NUM_THREADS": "1", "PYTHONPATH": str(Path(rlve.__file__).parents[2])},
+    )
+    assert done.returncode != 0
+    assert "homerl: the watchdog stopped the run: rank 0 has been in `collective` of update 0" in done.stderr
+    assert "it waits for rank 1, which has been in `rollout` of update 0" in done.stderr
+    assert "exitcode  : 4" in done.stderr, "torchrun says the code that the rank ended with"

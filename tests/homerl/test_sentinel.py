@@ -9,14 +9,13 @@ from homerl.train.sentinel import Sentinel, SignalLost, UpdateSignal
 
 HEALTHY = {
     "sentinel/zero_advantage": 0.4, "sentinel/dropped_groups": 0.0, "sentinel/logp_gap": 1e-6,
-    "sentinel/entropy": 0.7, "sentinel/loss": 0.01,
+    "sentinel/entropy": 0.7,
 }  # fmt: skip
 CAUSES = {
     "no advantage": {"sentinel/zero_advantage": 0.99},
     "no rollouts": {"sentinel/dropped_groups": 1.0},
     "sampler and trainer disagree": {"sentinel/logp_gap": 0.2},
     "entropy collapsed": {"sentinel/entropy": 1e-6},
-    "loss is not finite": {"sentinel/loss": math.nan},
 }
 
 
@@ -83,3 +82,11 @@ def test_causes_are_counted_apart():
 
 def test_the_first_update_knows_no_loss_yet():
     Sentinel(SentinelSettings(patience=1)).watch({"sentinel/zero_advantage": 0.0})
+
+
+@pytest.mark.parametrize("loss", [math.nan, math.inf, -math.inf])
+def test_a_loss_that_is_not_finite_stops_the_run_at_once(loss):
+    sentinel = Sentinel(SentinelSettings(patience=20))
+    sentinel.trust(0.3)
+    with pytest.raises(SignalLost, match="loss is not finite"):
+        sentinel.trust(loss)

@@ -1,0 +1,52 @@
+"""`anchor`: GiGPO (Feng et al. 2025) with exact states in place of equal texts.
+
+The advantage of an action is Q(s, a) - V(s). Where several steps of a group were taken from one decision state s (the
+home's state key, the open tasks and what the agent last saw), their returns-to-go are samples of Q(s, a) for the
+actions taken, and their mean is an estimate of V(s): so (G - mean G) / (std G + ε) over that set is an advantage at
+this very decision, with the same past and the same home for all. A state that one step alone was taken from (a
+singleton) says nothing, and gets 0. The trajectory's own advantage is added, so that such steps learn too:
+
+    A[i][t] = A_trajectory[i] + ω A_state[i][t]
+
+Exact states cannot be mistaken for each other, as equal observations of unequal homes can. `coverage` and
+`singletons` say how much the states of a group recur: where nothing recurs, this is `trajectory`.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Sequence
+
+import numpy as np
+
+from homerl.train.credit.common import Steps, normalised, returns_to_go
+from homerl.train.credit.trajectory import trajectory_credit
+
+Decisions = Sequence[Sequence[str]]
+
+
+def anchor_credit(group: Steps, decisions: Decisions, gamma: float = 1.0, weight: float = 1.0) -> list[list[float]]:
+    """`decisions[i][t]` names the state that step t of rollout i was taken from; `weight` is ω."""
+    credit = trajectory_credit(group)
+    returns = [returns_to_go(rewards, gamma) for rewards in group]
+    places: dict[str, list[tuple[int, int]]] = defaultdict(list)
+    for i, row in enumerate(decisions):
+        for t, state in enumerate(row):
+            places[state].append((i, t))
+    for same in places.values():
+        values = np.array([returns[i][t] for i, t in same])
+        for (i, t), value in zip(same, normalised(values, values), strict=True):
+            credit[i][t] += weight * float(value)
+    return credit
+
+
+def recurrence(groups: Sequence[Decisions]) -> dict[str, float]:
+    """`coverage`: the share of steps that share their state with another; `singletons`: of states seen once."""
+    counts = [Counter(state for row in group for state in row) for group in groups]
+    steps = sum(count.total() for count in counts)
+    states = sum(map(len, counts))
+    alone = sum(times == 1 for count in counts for times in count.values())
+    return {
+        "anchor/coverage": 1 - alone / steps if steps else 0.0,
+        "anchor/singletons": alone / states if states else 0.0,
+    }

@@ -1,0 +1,96 @@
+"""`branch`: forks of the world, siblings from one state, a leave-one-out baseline.
+
+Some rollouts of a group are roots, played from the start. A fork takes a root's exact state before step t (home,
+dialogue, tasks) and samples siblings of its step t, each played to its end. They share the root's prefix, which is
+trained on once, with the root: a sibling's own steps begin at t.
+
+A segment of a rollout goes from the start, or a fork, to the next fork or the end. Let Y be what it earned from its
+first step on, later forks counting as the mean of their members (their state's value, estimated by several samples
+in place of one). Members of one fork, the root among them, are independent given the state, so for member i
+
+    A_i = (Y_i - mean_{j≠i} Y_j) / (s_1 ... s_k)
+
+for all steps of its segment, with b = mean_{j≠i} Y_j independent of what i did: E[b ∇log π(a_i)] = 0. Adding what i
+had earned in the segment before a step u to both G_u and b changes nothing in that, which is why u's advantage is
+the segment's (γ discounts from the segment's start). A fork of s members tries its state s times, and the state's
+share of the gradient must stay 1: hence the division by the sizes of all forks on the way. Roots are members of a
+fork of their own, at the start, which has weight 1.
+
+So Σ A ∇log π has the expectation (number of roots) · ∇J, if nothing that lies in a root's future decides where it is
+forked (`plan` draws the steps before anybody plays; a root that ends sooner is replaced by one more root) and the loss
+weighs all tokens alike (`dapo`, `dr_grpo`). Nothing is divided by a deviation: that would tie b to a_i again.
+"""
+
+from __future__ import annotations
+
+import random
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from homerl.train.credit.common import Steps, returns_to_go
+
+
+@dataclass(frozen=True, order=True)
+class Fork:
+    """A rollout that shares the first `step` steps of the group's rollout `parent`."""
+
+    parent: int
+    step: int
+
+
+def plan(roots: int, siblings: int, horizon: int, group: int, rng: random.Random) -> list[Fork | None]:
+    """Where each of a group's rollouts begins: `roots` at the start, the others at a root's step up to `horizon`, where
+    they and the root make up `siblings`. Two forks that are drawn at one step are one larger fork."""
+    forks: list[Fork | None] = [None] * roots
+    while len(forks) < group:
+        fork = Fork(len(forks) % roots, rng.randint(1, horizon))
+        forks += [fork] * min(siblings - 1, group - len(forks))
+    return forks
+
+
+def branch_credit(group: Steps, forks: Sequence[Fork | None], gamma: float = 1.0) -> list[list[float]]:
+    """The advantage of every step; 0 for the steps of a prefix that is another rollout's."""
+    credit = [[0.0] * len(rewards) for rewards in group]
+    below: dict[int, dict[int, list[int]]] = defaultdict(lambda: defaultdict(list))
+    for i, fork in enumerate(forks):
+        if fork is not None:
+            below[fork.parent][fork.step].append(i)
+    returns = [returns_to_go(rewards, gamma) for rewards in group]
+    roots = [i for i, fork in enumerate(forks) if fork is None]
+    values = {i: _grow(i, group[i], returns, below[i], gamma, credit) for i in roots}
+    first = {i: min(below[i], default=len(group[i])) for i in roots}
+    for i in roots:
+        credit[i][: first[i]] = [_against_others(values, i)] * first[i]
+    return credit
+
+
+def _grow(
+    root: int, rewards: Sequence[float], returns: Steps, below: Mapping[int, Sequence[int]], gamma: float, credit: list
+) -> float:
+    """Credit the segments after a root's forks, from its end backwards; return Y of its first segment."""
+    value, end, shares = 0.0, len(rewards), 1.0
+    for step in below:
+        shares *= 1 + len(below[step])
+    for step in sorted(below, reverse=True):
+        value = _earned(rewards[step:end], value, gamma)
+        members = {root: value} | {i: returns[i][step] for i in below[step]}
+        for i in members:
+            stop = end if i == root else len(returns[i])
+            credit[i][step:stop] = [_against_others(members, i) / shares] * (stop - step)
+        shares /= len(members)
+        value, end = sum(members.values()) / len(members), step
+    return _earned(rewards[:end], value, gamma)
+
+
+def _earned(rewards: Sequence[float], after: float, gamma: float) -> float:
+    """What a segment earned, with the value of what comes after it."""
+    for reward in reversed(rewards):
+        after = reward + gamma * after
+    return after
+
+
+def _against_others(values: Mapping[int, float], i: int) -> float:
+    """Y_i less the mean of the others'; nothing where there are no others."""
+    others = [value for j, value in values.items() if j != i]
+    return values[i] - sum(others) / len(others) if others else 0.0

@@ -1,0 +1,26 @@
+"""`step`: step-wise credit (HomeFlow 3.4.2 gives a reward at every step).
+
+What step t did can only change what is earned from t on, so its signal is G[i][t], and what was earned before is
+noise that `trajectory` keeps. The baseline is `pooled`, over all steps of the group, so that a step which only one
+member reached still gets a signal; or by `index`, over the members that reached step t, which compares like with
+like where episodes have a rhythm, and gives 0 to a step that one member alone reached.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from homerl.train.credit.common import Steps, normalised, returns_to_go
+
+
+def step_credit(group: Steps, gamma: float = 1.0, baseline: str = "pooled") -> list[list[float]]:
+    """A[i][t] = (G[i][t] - b_t) / (std + ε); the deviation is always the pool's."""
+    returns = [returns_to_go(rewards, gamma) for rewards in group]
+    pool = np.array([value for row in returns for value in row])
+    if baseline == "pooled":
+        return [normalised(np.array(row), pool).tolist() for row in returns]
+    longest = max(map(len, returns))
+    means = [np.mean([row[t] for row in returns if len(row) > t]) for t in range(longest)]
+    centred = [np.array([value - means[t] for t, value in enumerate(row)]) for row in returns]
+    pool = np.concatenate(centred)
+    return [normalised(row, pool).tolist() for row in centred]

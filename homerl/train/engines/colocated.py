@@ -1,0 +1,81 @@
+"""vLLM in the trainer's own process, on the trainer's GPU: TRL makes it and brings it the weights, we feed it.
+
+Its engine is stepped from the event loop, a token of every running request at a time, and between two steps the
+episodes go on: a request joins as soon as its episode is ready, and none waits for another. With `sleep` it gives its
+memory back after each update's episodes, weights included, which the next sync brings anew.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from homerl.agents.policy import Sample
+from homerl.train.engines.synced import Synced
+from homerl.train.phases import Phases
+
+
+class Colocated(Synced):
+    """Drives `LLM.llm_engine` by its own two verbs, `add_request` and `step`."""
+
+    def __init__(self, tokenizer: Any, max_tokens: int, temperature: float, sleep: bool) -> None:
+        super().__init__(tokenizer, max_tokens, temperature)
+        self.sleep = sleep
+        self._waiting: dict[str, asyncio.Future] = {}
+        self._names = map(str, itertools.count())
+        self._driver: asyncio.Task | None = None
+
+    def attach(self, trainer: Any, phases: Phases) -> None:
+        super().attach(trainer, phases)
+        self.generation = trainer.vllm_generation
+
+    @contextmanager
+    def awake(self) -> Iterator[None]:
+        """Memory for its cache, and weights if they were given back since the last sync."""
+        if not self.sleep:
+            yield
+            return
+        if self.generation._llm_weights_sleeping:
+            self.generation.sync_weights()
+        self.generation.llm.wake_up(tags=["kv_cache"])
+        try:
+            yield
+        finally:
+            self.generation.llm.sleep(level=2)
+            self.generation._llm_weights_sleeping = True
+
+    async def _sample(self, prompt: Sequence[int]) -> Sample:
+        name, done = next(self._names), asyncio.get_running_loop().create_future()
+        self._waiting[name] = done
+        self.generation.llm.llm_engine.add_request(name, {"prompt_token_ids": list(prompt)}, self._parameters())
+        if self._driver is None or self._driver.done():
+            self._driver = asyncio.create_task(self._drive())
+        return await done
+
+    async def _drive(self) -> None:
+        """Step while anybody waits; whatever breaks is handed to those who do."""
+        try:
+            while self._waiting:
+                for output in self.generation.llm.llm_engine.step():
+                    if output.finished and (done := self._waiting.pop(output.request_id, None)):
+                        done.set_result(self._read(output.outputs[0]))
+                await asyncio.sleep(0)
+        except Exception as error:
+            waiting, self._waiting = self._waiting, {}
+            for done in waiting.values():
+                done.set_exception(error)
+
+    def _read(self, output: Any) -> Sample:
+        logprobs = tuple(position[token].logprob for token, position in zip(output.token_ids, output.logprobs, strict=True))
+        return Sample(tuple(output.token_ids), logprobs, self.version)
+
+    def _parameters(self) -> Any:
+        from vllm import SamplingParams
+
+        return SamplingParams(
+            temperature=self.temperature, top_p=1.0, top_k=0, min_p=0.0, repetition_penalty=1.0, max_tokens=self.max_tokens,
+            logprobs=0, stop_token_ids=[self.tokenizer.eos_token_id], detokenize=False,
+        )  # fmt: skip

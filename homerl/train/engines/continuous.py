@@ -1,0 +1,75 @@
+"""transformers' continuous batching: requests join and leave the running batch one by one; one GPU, no vLLM.
+
+It runs in a thread of its own on the very weights in training, so only while the trainer does not (`awake`); its caches
+are thrown away after that, since the weights change.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from transformers import ContinuousBatchingConfig, GenerationConfig
+
+from homerl.agents.policy import Sample
+from homerl.train.phases import Phases
+
+SMALL = {"block_size": 32, "num_blocks": 256, "max_batch_tokens": 512}  # on a CPU, of which it would take all the memory
+
+
+class Continuous:
+    """Starts with the first sample of an update and stops with `awake`."""
+
+    def __init__(self, tokenizer: Any, max_tokens: int, temperature: float, gpu_memory: float, seed: int) -> None:
+        self.end, self.max_tokens, self.version = tokenizer.eos_token_id, max_tokens, 0
+        self.sampling = GenerationConfig(
+            do_sample=True, temperature=temperature, top_p=1.0, top_k=0, max_new_tokens=max_tokens, eos_token_id=self.end,
+            pad_token_id=tokenizer.pad_token_id,
+        )  # fmt: skip
+        self.batching = {"return_logprobs": True, "max_memory_percent": gpu_memory, "seed": seed}
+        self.model: Any = None
+        self._manager: Any = None
+        self._names = map(str, itertools.count())
+
+    def attach(self, trainer: Any, phases: Phases) -> None:
+        self.trainer = trainer
+
+    def sync(self, version: int) -> None:
+        self._stop()
+        self.model, self.version = self.trainer.accelerator.unwrap_model(self.trainer.model_wrapped), version
+
+    @contextmanager
+    def awake(self) -> Iterator[None]:
+        try:
+            yield
+        finally:
+            self._stop()
+
+    async def sample(self, prompt: Sequence[int]) -> Sample:
+        self._start()
+        done: asyncio.Future = asyncio.get_running_loop().create_future()
+        name = next(self._names)
+        self._manager.register_result_handler(name, lambda found: done.done() or done.set_result(found))
+        self._manager.add_request(list(prompt), name, self.max_tokens, eos_token_id=self.end)
+        found = await done
+        if found.error:
+            raise RuntimeError(f"continuous batching failed: {found.error}")
+        return Sample(tuple(found.generated_tokens), tuple(found.logprobs), self.version)
+
+    def _start(self) -> None:
+        if self._manager is None:
+            self._training = self.model.training
+            size = SMALL if self.model.device.type == "cpu" else {}
+            config = ContinuousBatchingConfig(**self.batching, **size)
+            self._manager = self.model.init_continuous_batching(self.sampling, config)
+            self._manager.start()
+
+    def _stop(self) -> None:
+        if self._manager is not None:
+            self._manager.stop(block=True, hard_stop=True)
+            self._manager.destroy()
+            self._manager = None
+            self.model.train(self._training)

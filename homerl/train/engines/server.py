@@ -1,0 +1,85 @@
+"""A vLLM server: ids go to `/v1/completions` and ids come back, many requests at a time; TRL sends it the weights.
+
+Start it where the trainer's environment says (docs/training.md). Requests have the endpoint's deadlines, retries and
+breaker; a policy that nobody serves any more, or that refuses what it is asked, ends the run with its reason, since
+no episode could go on.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from homerl.agents.policy import Sample
+from homerl.endpoint import Endpoint, Patience, RequestRefused
+from homerl.play import InfraError
+from homerl.recipe import EngineSettings
+from homerl.train.engines.synced import Synced
+from homerl.train.watchdog import Stalled
+
+TOKEN = "token_id:"  # how vLLM writes a token in place of its text
+
+
+class Server(Synced):
+    """`model` is asked of the server where it is not given."""
+
+    def __init__(
+        self, tokenizer: Any, max_tokens: int, temperature: float, settings: EngineSettings, model: str | None = None
+    ) -> None:
+        super().__init__(tokenizer, max_tokens, temperature)
+        self.settings = settings
+        patience = Patience(settings.timeout, settings.deadline, settings.retries + 1)
+        self.endpoint = Endpoint([f"{settings.url}/v1"], model or served_model(settings.url), patience)
+        self.options = {
+            "max_tokens": max_tokens, "temperature": temperature, "top_p": 1.0, "logprobs": 0,
+            "extra_body": {
+                "top_k": 0, "min_p": 0.0, "repetition_penalty": 1.0, "stop_token_ids": [tokenizer.eos_token_id],
+                "return_token_ids": True, "return_tokens_as_token_ids": True,
+            },
+        }  # fmt: skip
+
+    async def _sample(self, prompt: Sequence[int]) -> Sample:
+        version = self.version
+        try:
+            answer = await self.endpoint.complete(prompt, **self.options)
+        except RequestRefused as error:
+            raise RuntimeError(f"the policy server refuses what it is asked: {error}") from error
+        except InfraError as error:
+            tries = f"in {self.settings.retries + 1} tries or {self.settings.deadline:g} s"
+            raise Stalled(f"the policy server at {self.settings.url} gave no answer {tries}: {error}") from error
+        ids, logprobs = read_choice(answer.choices[0], prompt)
+        return Sample(ids, logprobs, version)
+
+
+def read_choice(choice: Any, prompt: Sequence[int]) -> tuple[tuple[int, ...], tuple[float, ...]]:
+    """(ids, log-probabilities) of a completion; a server that does not speak in ids, or read others, is refused."""
+    said = choice.model_extra or {}
+    read = said.get("prompt_token_ids")
+    if read is not None and list(read) != list(prompt):
+        raise RuntimeError("the policy server did not read the ids that it was sent: does it serve another tokenizer?")
+    ids = said.get("token_ids")
+    if choice.logprobs is None or choice.logprobs.token_logprobs is None:
+        raise RuntimeError("the policy server gives no log-probabilities: start it with `--max-logprobs -1`")
+    if ids is None:
+        ids = [_id(token) for token in choice.logprobs.tokens]
+    logprobs = tuple(math.nan if value is None else value for value in choice.logprobs.token_logprobs)
+    if len(ids) != len(logprobs):
+        raise RuntimeError(f"the policy server gave {len(ids)} ids and {len(logprobs)} log-probabilities")
+    return tuple(ids), logprobs
+
+
+def _id(token: str) -> int:
+    if not token.startswith(TOKEN):
+        raise RuntimeError("the policy server answers in text, not in ids: it needs vLLM's `return_tokens_as_token_ids`")
+    return int(token.removeprefix(TOKEN))
+
+
+def served_model(url: str) -> str:
+    """The name of the model that a server has."""
+    from homerl.users.serve import models
+
+    found = models(f"{url}/v1")
+    if not found:
+        raise Stalled(f"the policy server at {url} does not answer")
+    return found[0]

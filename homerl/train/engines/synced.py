@@ -1,0 +1,80 @@
+"""Engines whose weights TRL sends: their sync is TRL's, made visible and kept from samples that are under way."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
+from typing import Any
+
+from homerl.agents.policy import Sample
+from homerl.train.phases import Phases
+
+
+class Gate:
+    """Samples come and go while it is open; `closed` waits for those under way and keeps others out."""
+
+    def __init__(self) -> None:
+        self._state = threading.Condition()
+        self._under_way, self._closed = 0, False
+
+    async def enter(self) -> None:
+        while not self._try():
+            await asyncio.sleep(0.01)
+
+    def leave(self) -> None:
+        with self._state:
+            self._under_way -= 1
+            self._state.notify_all()
+
+    @contextmanager
+    def closed(self) -> Iterator[None]:
+        with self._state:
+            self._closed = True
+            self._state.wait_for(lambda: not self._under_way)
+        try:
+            yield
+        finally:
+            with self._state:
+                self._closed = False
+
+    def _try(self) -> bool:
+        with self._state:
+            self._under_way += not self._closed
+            return not self._closed
+
+
+class Synced:
+    """`attach` puts itself between TRL and its `sync_weights`; `sync` only takes note, since TRL has sent them by then."""
+
+    def __init__(self, tokenizer: Any, max_tokens: int, temperature: float) -> None:
+        self.tokenizer, self.max_tokens, self.temperature = tokenizer, max_tokens, temperature
+        self.version, self.gate = 0, Gate()
+
+    def attach(self, trainer: Any, phases: Phases) -> None:
+        generation, send = trainer.vllm_generation, trainer.vllm_generation.sync_weights
+
+        def sync_weights() -> None:
+            with phases.phase("sync"), self.gate.closed():
+                send()
+                self.version = trainer.state.global_step
+
+        generation.sync_weights = sync_weights
+
+    def sync(self, version: int) -> None:
+        self.version = version
+
+    def awake(self) -> Any:
+        """Around all sampling."""
+        return nullcontext()
+
+    async def sample(self, prompt: Any) -> Sample:
+        await self.gate.enter()
+        try:
+            return await self._sample(prompt)
+        finally:
+            self.gate.leave()
+
+    async def _sample(self, prompt: Any) -> Sample:
+        raise NotImplementedError

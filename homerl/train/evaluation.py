@@ -1,0 +1,63 @@
+"""The policy in training on held-out blueprints, and the best model so far.
+
+Invariants: the same episodes every time, the ranks' shares of them side by side; it changes nothing that training
+depends on; `best/` appears whole or not at all, and its `score.json` says of which update it is.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+from envs.documents import write_atomic
+from homerl.recipe import RLVERecipe
+from homerl.train.rollout import Player
+from homerl.train.supply import Place, episode_metrics, hash_seed, summary
+from homerl.worlds import make_blueprint
+
+KEPT = ("success", "episode/turns", "episode/steps", "episode/tool_calls", "episode/sampled_tokens")
+
+
+class Evaluation:
+    """`due` says when; `play` says how good; `keep` saves the best."""
+
+    def __init__(self, recipe: RLVERecipe, player: Player, place: Place) -> None:
+        self.recipe, self.settings, self.place = recipe, recipe.evaluation, place
+        self.player = replace(player, branch=None)
+        self.folder = recipe.out / "best"
+        self.best = self._score()
+
+    def due(self, update: int) -> bool:
+        return self.settings.every is not None and update % self.settings.every == 0
+
+    def play(self, run: Callable[[Any], Any]) -> dict[str, float]:
+        """Figures over all ranks; `run` runs a coroutine."""
+        blueprint_recipe = self.settings.recipe or self.recipe.blueprints.recipe
+        seeds = range(self.settings.first_seed, self.settings.first_seed + self.settings.count)
+        mine = list(seeds)[self.place.rank :: self.place.world]
+        blueprints = [make_blueprint(blueprint_recipe, "heldout", seed) for seed in mine]
+        played = run(self.player.play_all(blueprints, [hash_seed(self.recipe.seed, -1, seed) for seed in mine]))
+        rows = self.place.gather([summary(rollout) for rollout in played])
+        counted = [row for row in rows if row["played"].counts]
+        figures = episode_metrics(counted) if counted else {}
+        return {f"eval/{name}": figures[name] for name in KEPT if figures} | {"eval/counted": len(counted) / len(rows)}
+
+    def keep(self, update: int, figures: dict[str, float], save: Callable[[str], None]) -> bool:
+        """Save the model if it is the best so far; all ranks come to the same answer."""
+        if figures.get("eval/success", -1.0) <= self.best:
+            return False
+        self.best = figures["eval/success"]
+        making = self.folder.with_name("best.making")
+        save(str(making / "model"))
+        if self.place.rank == 0:
+            write_atomic(making / "score.json", json.dumps({"update": update, "success": self.best} | figures, indent=1))
+            shutil.rmtree(self.folder, ignore_errors=True)
+            making.rename(self.folder)
+        return True
+
+    def _score(self) -> float:
+        path = self.folder / "score.json"
+        return json.loads(path.read_text())["success"] if path.is_file() else -1.0

@@ -1,0 +1,115 @@
+"""Forked rollouts: siblings share the root's world and words up to the fork, and are trained on from there alone."""
+
+import asyncio
+from collections import Counter
+
+import pytest
+import torch
+
+from homerl.agents.policy import TransformersEngine
+from homerl.blueprints.author import make_blueprint
+from homerl.episode import EpisodeLimits
+from homerl.play import InfraError
+from homerl.recipe import BranchSettings
+from homerl.train.rollout import Player
+from homerl.train.tensors import ledgers, spread
+from homerl.trajectory import Outcome
+from homerl.users.scripted import ScriptedUser
+from rewards.composite import RewardWeights
+
+LIMITS = EpisodeLimits(turns=4, steps=6, steps_per_turn=2)
+BRANCH = BranchSettings(roots=2, siblings=3, horizon=2)
+
+
+@pytest.fixture
+def player(model, tokenizer):
+    def make(make_user=ScriptedUser) -> Player:
+        engine = TransformersEngine(model, tokenizer, 16)
+        return Player(engine, tokenizer, make_user, LIMITS, RewardWeights(), 2048, BRANCH, group=8)
+
+    return make
+
+
+def tree(player: Player, task, seed: int = 3):
+    torch.manual_seed(0)
+    return player.play([make_blueprint(task, "train", seed)] * 8, list(range(8)))
+
+
+def test_siblings_share_the_roots_prefix_and_nothing_else(player, task, tokenizer):
+    rollouts = tree(player(), task)
+    siblings = [rollout for rollout in rollouts if rollout.fork]
+    assert len(rollouts) == 8 and len(siblings) >= 2, "no fork was reached: the test proves nothing"
+    for sibling in siblings:
+        root, step = rollouts[sibling.fork.parent], sibling.fork.step
+        assert root.fork is None and sibling.ledger.shared == step
+        assert sibling.trajectory.steps[:step] == root.trajectory.steps[:step]
+        assert sibling.trajectory.steps[step].decision == root.trajectory.steps[step].decision
+        start = sibling.ledger.spans[step][0]
+        assert sibling.ledger.prompt_length == start == root.ledger.spans[step][0]
+        assert sibling.ledger.ids[:start] == root.ledger.ids[:start] and not any(sibling.ledger.mask[:start])
+        assert sibling.lengths[:step] == [0] * step and all(sibling.lengths[step:])
+    said = {tuple(s.ledger.ids[s.ledger.prompt_length :]) for s in siblings}
+    assert len(said) > 1, "siblings are sampled, not copied"
+
+
+def test_every_rollout_replays_from_its_blueprint(player, task):
+    from homerl.reverify import first_difference
+
+    assert [first_difference(rollout.trajectory) for rollout in tree(player(), task)] == [None] * 8
+
+
+def test_the_same_seeds_grow_the_same_tree(player, task):
+    first, second = tree(player(), task), tree(player(), task)
+    assert [r.ledger for r in first] == [r.ledger for r in second] and [r.fork for r in first] == [r.fork for r in second]
+
+
+def test_credit_of_a_shared_prefix_falls_on_nothing(player, task):
+    rollouts = tree(player(), task)
+    sibling = next(rollout for rollout in rollouts if rollout.fork)
+    completion = torch.tensor([ledgers([sibling])["completion_ids"][0]])
+    steps = len(sibling.trajectory.steps)
+    found = spread([(sibling, [float(i + 1) for i in range(steps)])], completion)[0]
+    shared, begin = sibling.ledger.shared, sibling.ledger.prompt_length
+    expected = torch.zeros_like(found)
+    for i, (start, end) in enumerate(sibling.ledger.spans[shared:], shared):
+        expected[start - begin : end - begin] = i + 1
+    assert torch.equal(found, expected) and found[0] == shared + 1
+
+
+def test_a_sibling_whose_user_fails_is_sampled_again_from_its_fork(player, task):
+    """The users of the first siblings that let theirs speak fail, once each."""
+    made, failed = Counter[int](), list[int]()
+
+    class Fails(ScriptedUser):
+        def __init__(self, seed: int) -> None:
+            super().__init__(seed)
+            made[seed] += 1
+            self.sibling = made[seed] > 1
+
+        async def speak(self, episode):
+            if self.sibling and len(failed) < 2:
+                failed.append(len(episode.steps))
+                raise InfraError("gone")
+            return await super().speak(episode)
+
+    rollouts = tree(player(Fails), task)
+    assert failed and any(rollout.fork for rollout in rollouts)
+    assert all(rollout.trajectory.outcome is not Outcome.INFRA_ERROR for rollout in rollouts)
+    for sibling in (rollout for rollout in rollouts if rollout.fork):
+        root = rollouts[sibling.fork.parent].trajectory
+        assert sibling.trajectory.steps[: sibling.fork.step] == root.steps[: sibling.fork.step]
+
+
+def test_groups_are_trees_of_their_own(player, task):
+    torch.manual_seed(0)
+    blueprints = [make_blueprint(task, "train", seed) for seed in (3, 4) for _ in range(8)]
+    rollouts = player().play(blueprints, list(range(16)))
+    assert [r.trajectory.blueprint["id"] for r in rollouts] == [b.id for b in blueprints]
+    assert all(r.fork is None or r.fork.parent < 2 for r in rollouts)
+
+
+def test_forks_can_be_played_inside_a_running_loop(player, task):
+    async def inside():
+        return await player().play_all([make_blueprint(task, "train", 3)] * 8, list(range(8)))
+
+    assert len(asyncio.run(inside())) == 8

@@ -1,0 +1,373 @@
+"""Engines beside `generate`: ids in, ids out, versions kept, nobody held up; the server's client against a real HTTP
+server that speaks vLLM's dialect of completions, and errs in all ways."""
+
+import asyncio
+import json
+import math
+import os
+import threading
+import time
+from contextlib import contextmanager
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+import torch
+from scripted_server import Faults, ScriptedServer
+
+from homerl.agents.policy import TransformersEngine
+from homerl.blueprints.author import make_blueprint
+from homerl.episode import EpisodeLimits
+from homerl.recipe import EngineSettings, RLVESettings
+from homerl.train.engines import engine_arguments, make_engine
+from homerl.train.engines.colocated import Colocated
+from homerl.train.engines.continuous import Continuous
+from homerl.train.engines.server import Server
+from homerl.train.engines.synced import Gate
+from homerl.train.phases import Phases
+from homerl.train.rollout import Player
+from homerl.train.watchdog import Stalled
+from homerl.users.scripted import ScriptedUser
+from rewards.composite import RewardWeights
+
+PROMPTS = [[5, 6, 7], [8, 9], [10, 11, 12, 13]]
+
+
+class VLLM(ScriptedServer):
+    """`says` maps a prompt to (ids, log-probabilities); held prompts are answered once released."""
+
+    def __init__(self, says=None, dialect: str = "ids", **options) -> None:
+        super().__init__(**options)
+        self.says, self.dialect = says or (lambda prompt: ([len(prompt), 2], [-0.5, -0.25])), dialect
+        self.held: list[list[int]] = []
+
+    async def _send(self, send, status, text, length=None):
+        asked = self.requests[-1]["prompt"] if self.requests else None
+        while asked in self.held:
+            await asyncio.sleep(0.005)
+        await super()._send(send, status, text, length)
+
+    def _completion(self, request):
+        ids, logprobs = self.says(request["prompt"])
+        names = [f"token_id:{i}" for i in ids] if request["return_tokens_as_token_ids"] else ["text"] * len(ids)
+        found = {"tokens": names, "token_logprobs": logprobs, "text_offset": [0] * len(ids), "top_logprobs": None}
+        choice = {"index": 0, "text": "", "finish_reason": "stop", "logprobs": found}
+        if request["return_token_ids"] and self.dialect == "ids":
+            choice |= {"token_ids": ids, "prompt_token_ids": request["prompt"]}
+        if self.dialect == "other tokenizer":
+            choice |= {"token_ids": ids, "prompt_token_ids": [1, *request["prompt"]]}
+        if self.dialect == "no logprobs":
+            choice |= {"logprobs": None}
+        if self.dialect == "text":
+            found["tokens"] = ["Hello"] * len(ids)
+        return {"id": "1", "object": "text_completion", "created": 0, "model": "scripted", "choices": [choice]}
+
+
+@pytest.fixture
+def engine(tokenizer):
+    def make(server: ScriptedServer, **settings) -> Server:
+        url = server.url.removesuffix("/v1")
+        return Server(tokenizer, 24, 0.8, EngineSettings(kind="server", url=url, **settings), model="scripted")
+
+    return make
+
+
+def sampled(engine, *prompts):
+    async def all_of_them():
+        return await asyncio.gather(*map(engine.sample, prompts))
+
+    return asyncio.run(all_of_them())
+
+
+# The server's client
+
+
+def test_ids_go_in_and_come_out_with_their_logprobs_and_version(engine, tokenizer):
+    with VLLM() as server:
+        asked = engine(server)
+        asked.version = 7
+        found = sampled(asked, *PROMPTS)
+    assert [s.ids for s in found] == [(3, 2), (2, 2), (4, 2)]
+    assert all(s.logprobs == (-0.5, -0.25) and s.version == 7 for s in found)
+    assert sorted(r["prompt"] for r in server.requests) == sorted(PROMPTS)
+    [request, *_] = server.requests
+    plain = {"max_tokens": 24, "temperature": 0.8, "top_p": 1.0, "top_k": 0, "min_p": 0.0, "repetition_penalty": 1.0}
+    assert plain.items() <= request.items() and request["stop_token_ids"] == [tokenizer.eos_token_id]
+    assert request["logprobs"] == 0 and request["model"] == "scripted"
+
+
+def test_ids_are_read_from_the_tokens_of_servers_that_do_not_return_them_apart(engine):
+    with VLLM(dialect="tokens") as server:
+        assert sampled(engine(server), [1, 2, 3])[0].ids == (3, 2)
+
+
+def test_a_logprob_that_the_server_cannot_tell_is_no_number(engine):
+    with VLLM(lambda prompt: ([5, 2], [None, -1.0])) as server:
+        [found] = sampled(engine(server), [1])
+    assert math.isnan(found.logprobs[0]) and found.logprobs[1] == -1.0
+
+
+@pytest.mark.parametrize(
+    ("dialect", "what"),
+    [("text", "in text, not in ids"), ("no logprobs", "no log-probabilities"), ("other tokenizer", "another tokenizer")],
+)
+def test_a_server_that_speaks_otherwise_is_refused_in_words(engine, dialect, what):
+    with VLLM(dialect=dialect) as server, pytest.raises(RuntimeError, match=what):
+        sampled(engine(server), [1, 2])
+
+
+def test_a_slow_request_holds_up_no_other(engine):
+    with VLLM() as server:
+        asked = engine(server)
+
+        async def race():
+            slow = asyncio.create_task(asked.sample([1]))
+            while not server.requests:
+                await asyncio.sleep(0.005)
+            others = await asyncio.gather(*(asked.sample([2, i]) for i in range(20)))
+            assert not slow.done()
+            server.held.clear()
+            return [*others, await slow]
+
+        server.held.append([1])
+        assert len(asyncio.run(race())) == 21
+
+
+def test_passing_faults_are_asked_again(engine, monkeypatch):
+    monkeypatch.setattr("homerl.endpoint.FIRST_WAIT", 0.01)
+    faults = Faults(errors=0.2, garbage=0.1, halves=0.1)
+    with VLLM(faults=faults, seed=3) as server:
+        found = sampled(engine(server, retries=12, deadline=60), *PROMPTS * 6)
+    assert len(found) == 18 and all(s.logprobs == (-0.5, -0.25) for s in found)
+    assert server.served["errors"] and server.served["garbage"] and server.served["halves"]
+
+
+def test_a_server_that_is_silent_stops_the_run_and_is_named(engine):
+    with VLLM(faults=Faults(stalls=1.0)) as server:
+        begin = time.monotonic()
+        with pytest.raises(Stalled, match=rf"the policy server at http://127.0.0.1:{server.port} .* 0.4 s.*in time"):
+            sampled(engine(server, timeout=0.2, deadline=0.4), [1])
+        assert time.monotonic() - begin < 5
+
+
+def test_a_server_that_is_gone_stops_the_run(engine, monkeypatch):
+    monkeypatch.setattr("homerl.endpoint.FIRST_WAIT", 0.01)
+    server = VLLM()
+    with pytest.raises(Stalled, match="policy server"):
+        sampled(engine(server, retries=2, deadline=5), [1])
+    with pytest.raises(Stalled, match="does not answer"):
+        Server(SimpleNamespace(eos_token_id=2), 8, 1.0, EngineSettings(kind="server", url=server.url.removesuffix("/v1")))
+
+
+def test_a_request_that_is_refused_stops_the_run_with_the_servers_words(engine):
+    with VLLM(faults=Faults(refusals=1.0)) as server, pytest.raises(RuntimeError, match="refuses what it is asked"):
+        sampled(engine(server), [1])
+
+
+def test_episodes_played_through_the_server_are_those_of_the_model_behind_it(engine, model, tokenizer, task):
+    """The server samples greedily from the very model, so a player cannot tell it from one in this process."""
+    behind = TransformersEngine(model, tokenizer, 24, temperature=0.0)
+
+    def says(prompt):
+        [found] = behind._generate([prompt])
+        return list(found.ids), list(found.logprobs)
+
+    def play(asked):
+        player = Player(asked, tokenizer, ScriptedUser, EpisodeLimits(turns=2, steps=3), RewardWeights(), 2048)
+        return player.play([make_blueprint(task, "train", seed) for seed in range(4)], list(range(4)))
+
+    with VLLM(says) as server:
+        through, direct = play(engine(server)), play(behind)
+    for ours, theirs in zip(through, direct, strict=True):
+        assert ours.ledger.ids == theirs.ledger.ids and ours.ledger.mask == theirs.ledger.mask
+        assert ours.ledger.logprobs == pytest.approx(theirs.ledger.logprobs)
+        assert ours.trajectory == theirs.trajectory
+
+
+# Weights
+
+
+def test_weights_go_when_no_sample_is_under_way_and_the_next_has_the_new_version(tmp_path, engine):
+    """TRL's sync is held back until the request that is under way has its answer, and others wait for it."""
+    order: list[str] = []
+    generation = SimpleNamespace(sync_weights=lambda: order.append("weights"))
+    trainer = SimpleNamespace(vllm_generation=generation, state=SimpleNamespace(global_step=3))
+    with VLLM() as server:
+        asked = engine(server)
+        asked.attach(trainer, Phases(tmp_path))
+        server.held.append([1])
+
+        async def first():
+            found = await asked.sample([1])
+            order.append("first")
+            return found
+
+        results: dict = {}
+        thread = threading.Thread(target=lambda: results.update(first=asyncio.run(first())))
+        thread.start()
+        while not server.requests:
+            time.sleep(0.005)
+        syncing = threading.Thread(target=generation.sync_weights)
+        syncing.start()
+        time.sleep(0.05)
+        assert order == [] and syncing.is_alive()
+        server.held.clear()
+        thread.join(5), syncing.join(5)
+        asked._loop = None
+        after = sampled(asked, [2])[0]
+    assert sorted(order) == ["first", "weights"] and results["first"].version == 0 and after.version == 3
+
+
+def test_a_gate_that_is_closed_keeps_samples_out():
+    gate, passed = Gate(), []
+
+    async def enter():
+        await gate.enter()
+        passed.append(True)
+
+    with gate.closed(), pytest.raises(TimeoutError):
+        asyncio.run(asyncio.wait_for(enter(), 0.05))
+    assert not passed
+    asyncio.run(enter())
+    assert passed
+
+
+# vLLM in process, by the two verbs of its engine
+
+
+class Engine:
+    """As vLLM's: a token of every running request a step; each is as long as its prompt."""
+
+    def __init__(self) -> None:
+        self.running: dict[str, list] = {}
+        self.most = self.steps = 0
+
+    def add_request(self, name, prompt, parameters) -> None:
+        self.running[name] = [len(prompt["prompt_token_ids"]), []]
+
+    def step(self):
+        self.steps += 1
+        self.most = max(self.most, len(self.running))
+        found = []
+        for name, (length, ids) in list(self.running.items()):
+            ids.append(100 + len(ids))
+            finished = len(ids) == length
+            logprobs = [{i: SimpleNamespace(logprob=-i / 100)} for i in ids]
+            found.append(
+                SimpleNamespace(
+                    request_id=name, finished=finished, outputs=[SimpleNamespace(token_ids=ids, logprobs=logprobs)]
+                )
+            )
+            if finished:
+                del self.running[name]
+        return found
+
+
+@pytest.fixture
+def colocated(tokenizer, monkeypatch):
+    """The engine with a stand-in of what TRL makes."""
+    calls: list[str] = []
+    llm = SimpleNamespace(
+        llm_engine=Engine(), wake_up=lambda tags: calls.append(f"wake {tags[0]}"), sleep=lambda level: calls.append("sleep")
+    )
+    generation = SimpleNamespace(llm=llm, sync_weights=lambda: calls.append("weights"), _llm_weights_sleeping=False)
+    trainer = SimpleNamespace(vllm_generation=generation, state=SimpleNamespace(global_step=4))
+    monkeypatch.setattr(Colocated, "_parameters", lambda self: None)
+    engine = Colocated(tokenizer, 16, 1.0, sleep=True)
+    engine.attach(trainer, Phases(Path(os.devnull)))
+    return engine, generation, calls
+
+
+def test_requests_join_and_leave_the_running_batch_one_by_one(colocated):
+    engine, generation, _ = colocated
+
+    async def episodes():
+        async def one(length, late):
+            for _ in range(late):
+                await asyncio.sleep(0)
+            return await engine.sample([1] * length)
+
+        return await asyncio.gather(one(9, 0), one(2, 0), one(3, 5))
+
+    found = asyncio.run(episodes())
+    assert [len(s.ids) for s in found] == [9, 2, 3] and generation.llm.llm_engine.steps < 12
+    assert found[1].logprobs == (-1.0, -1.01)
+    assert asyncio.run(episodes())[0].ids == found[0].ids, "another loop, the same engine"
+
+
+def test_memory_is_given_back_and_weights_brought_anew(colocated):
+    engine, generation, calls = colocated
+    generation.sync_weights()
+    with engine.awake():
+        sampled(engine, [1, 2])
+    with engine.awake():
+        sampled(engine, [1, 2])
+    assert calls == ["weights", "wake kv_cache", "sleep", "weights", "wake kv_cache", "sleep"] and engine.version == 4
+
+
+def test_what_breaks_in_the_engine_reaches_who_waits(colocated, monkeypatch):
+    engine, *_ = colocated
+    monkeypatch.setattr(Engine, "step", lambda self: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        sampled(engine, [1], [2])
+
+
+# Continuous batching
+
+
+def test_continuous_batching_samples_what_the_model_gives_to_its_own_samples(model, tokenizer):
+    """Log-probabilities of a whole forward pass, and the model is left as it was."""
+    engine = Continuous(tokenizer, 12, 0.9, 0.5, seed=1)
+    trainer = SimpleNamespace(
+        accelerator=SimpleNamespace(unwrap_model=lambda model: model), model_wrapped=model.train(), phases=None
+    )
+    attention = model.config._attn_implementation
+    engine.attach(trainer, Phases(Path(os.devnull)))
+    engine.sync(3)
+    try:
+        with engine.awake():
+            found = sampled(engine, *PROMPTS * 3)
+    finally:
+        was = model.training
+        model.eval()
+    assert was and model.config._attn_implementation == attention and len({s.ids for s in found}) > 3
+    for prompt, sample in zip(PROMPTS * 3, found, strict=True):
+        with torch.no_grad():
+            logits = model(torch.tensor([[*prompt, *sample.ids]])).logits[0, len(prompt) - 1 : -1] / 0.9
+        whole = torch.log_softmax(logits, -1).gather(1, torch.tensor(sample.ids)[:, None])[:, 0]
+        torch.testing.assert_close(torch.tensor(sample.logprobs), whole, atol=1e-4, rtol=1e-4)
+        assert sample.version == 3
+
+
+# By recipe
+
+
+@contextmanager
+def served():
+    with VLLM() as server:
+        yield server.url.removesuffix("/v1")
+
+
+def test_the_recipe_chooses(tokenizer):
+    def make(**settings):
+        return type(make_engine(RLVESettings(**settings), tokenizer, 0)).__name__
+
+    assert make() == "InPlace" and make(async_rollouts=1) == "Snapshot"
+    assert make(engine={"kind": "continuous"}) == "Continuous" and make(engine={"kind": "vllm"}) == "Colocated"
+    with served() as url:
+        assert make(engine={"kind": "server", "url": url}) == "Server"
+    with pytest.raises(ValueError, match="`url` goes with"):
+        EngineSettings(kind="server")
+
+
+def test_trl_is_told_of_the_engines_whose_weights_it_sends():
+    """TRL's own configuration has every argument."""
+    import dataclasses
+
+    from trl import GRPOConfig
+
+    known = {field.name for field in dataclasses.fields(GRPOConfig)}
+    for engine in ({"kind": "vllm"}, {"kind": "server", "url": "http://a:1"}):
+        asked = engine_arguments(RLVESettings(engine=engine))
+        assert asked["use_vllm"] and asked.keys() <= known, json.dumps(asked)
+    assert engine_arguments(RLVESettings()) == {} == engine_arguments(RLVESettings(engine={"kind": "continuous"}))

@@ -1,0 +1,84 @@
+"""Memory estimates: sizes by hand and against real models, and which of the shipped recipes fit where they say."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from homerl.memory import KNOWN, Shape, estimate, shape_of
+from homerl.recipe import LoraSettings, ModelSettings, load_recipe
+
+ROOT = Path(__file__).parents[2]
+SIZES = {"Qwen3-0.6B": 0.60, "Qwen3-1.7B": 1.72, "Qwen3-4B": 4.02, "Qwen3-8B": 8.19, "Qwen3-14B": 14.77, "Qwen3-32B": 32.76}
+
+
+def recipe(name: str, *overrides: str):
+    return load_recipe(ROOT / f"recipes/{name}.yaml", overrides)
+
+
+@pytest.mark.parametrize("name", SIZES)
+def test_known_sizes_are_the_models_own(name):
+    assert KNOWN[name].parameters / 1e9 == pytest.approx(SIZES[name], abs=0.01)
+
+
+def test_a_real_models_parameters_and_adapter_are_counted_right(model, tiny):
+    from peft import LoraConfig, get_peft_model
+
+    shape = shape_of(ModelSettings(name=str(tiny)))
+    norms = sum(p.numel() for n, p in model.named_parameters() if "norm" in n)
+    assert shape.parameters == model.num_parameters() - norms
+    import copy
+
+    lora = LoraConfig(r=4, target_modules="all-linear", task_type="CAUSAL_LM")
+    adapted = get_peft_model(copy.deepcopy(model), lora)
+    trained = sum(p.numel() for p in adapted.parameters() if p.requires_grad)
+    assert shape.adapter(LoraSettings(r=4)) == trained
+
+
+def test_shapes_are_found_by_files_then_name_then_size(tmp_path, tiny):
+    (tmp_path / "adapter_config.json").write_text(json.dumps({"base_model_name_or_path": "Qwen/Qwen3-4B"}))
+    assert shape_of(ModelSettings(name=str(tmp_path))) == KNOWN["Qwen3-4B"]
+    (tmp_path / "adapter_config.json").write_text(json.dumps({"base_model_name_or_path": str(tiny)}))
+    assert shape_of(ModelSettings(name=str(tmp_path))).hidden == 64
+    assert shape_of(ModelSettings(name="someone/Qwen3-14B")) == KNOWN["Qwen3-14B"]
+    assert shape_of(ModelSettings(name="runs/mine", parameters=1.5)) == KNOWN["Qwen3-1.7B"]
+
+
+def test_states_by_hand():
+    shape: Shape = KNOWN["Qwen3-8B"]
+    whole = shape.parameters / 1e9
+    full = estimate(recipe("sft_8b", "--parallel", "ddp"), gpus=1).always
+    assert full["weights"] == pytest.approx(2 * whole) and full["optimizer"] == pytest.approx(4 * whole)
+    two = estimate(recipe("sft_8b", "--parallel", "zero2"), gpus=4).always
+    assert two["weights"] == pytest.approx(2 * whole) and two["optimizer"] == pytest.approx(3 * whole)
+    three = estimate(recipe("sft_8b"), gpus=4).always
+    assert three["weights"] == pytest.approx(whole / 2) and three["optimizer"] == pytest.approx(3 * whole)
+    assert estimate(recipe("sft_8b"), gpus=8).peak < estimate(recipe("sft_8b"), gpus=4).peak
+
+
+def test_a_sleeping_sampler_and_the_trainers_activations_are_not_added_up():
+    asleep, awake = (estimate(recipe("rlve_8b_lora", "--rlve.engine.sleep", value)) for value in ("true", "false"))
+    assert asleep.peak < awake.peak
+    assert awake.peak - asleep.peak == pytest.approx(sum(awake.training.values()))
+    assert "reference" not in asleep.always and "reference" in estimate(recipe("rlve_full")).always
+
+
+FITS = ["sft_4b", "sft_8b", "sft_8b_lora", "rlve_full", "rlve_full_4b", "rlve_st", "rlve_8b_lora", "rlve_async"]
+
+
+@pytest.mark.parametrize("name", FITS)
+def test_the_shipped_recipes_fit_gpus_of_80_gb(name):
+    found = estimate(recipe(name))
+    assert found.verdict(80).startswith("fits in 80 GB"), found.lines(80)
+
+
+def test_adapters_fit_one_gpu():
+    assert estimate(recipe("sft_8b_lora"), gpus=1).peak < 60 and estimate(recipe("rlve_8b_lora"), gpus=1).peak < 60
+
+
+def test_check_says_so_and_what_does_not_fit():
+    command = [sys.executable, "-m", "homerl.cli", "check", "recipes/sft_8b.yaml"]
+    said = subprocess.run([*command, "--gpus", "2", "--gpu-memory", "40"], cwd=ROOT, capture_output=True, text=True).stdout
+    assert "memory of each of 2 training GPUs, estimated:" in said and "does not fit in 40 GB" in said

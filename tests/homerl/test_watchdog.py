@@ -1,0 +1,190 @@
+"""Who waits for whom: time by share, ranks' phases, deadlines, and what a run says when it stops."""
+
+import json
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from homerl.train.phases import SHARES, Phases
+from homerl.train.waiting import Episodic, Waiting
+from homerl.train.watchdog import Watchdog
+
+ROOT = Path(__file__).parents[2]
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = 1000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+def test_every_second_is_in_one_share(tmp_path, clock):
+    phases = Phases(tmp_path, clock=clock)
+    clock.now += 2  # the trainer's own
+    with phases.phase("rollout"):
+        clock.now += 4
+        with phases.phase("collective", "idle", waits=True):
+            clock.now += 1
+        with phases.phase("sync"):
+            clock.now += 1
+    phases.move("rollout", "user", 1.0)
+    phases.move("rollout", "world", 99.0)
+    clock.now += 2
+    found = phases.take()
+    assert found.pop("time/seconds") == 10 and found == {
+        "time/rollout": 0.0, "time/user": 0.1, "time/world": 0.3, "time/reward": 0.0, "time/train": 0.4, "time/sync": 0.1,
+        "time/idle": 0.1,
+    }  # fmt: skip
+    assert {name.removeprefix("time/") for name in found} == set(SHARES)
+    assert phases.take()["time/seconds"] == 0
+
+
+def test_a_phase_that_fails_is_over(tmp_path, clock):
+    phases = Phases(tmp_path, clock=clock)
+    with pytest.raises(KeyError), phases.phase("sync"):
+        raise KeyError
+    assert [doing.phase for doing, _ in phases.stack] == ["start"]
+
+
+def test_waiting_counts_the_policy_before_users(clock):
+    waiting = Waiting(clock)
+    with waiting.on("user"):
+        clock.now += 1
+        with waiting.on("policy"), waiting.on("policy"):
+            clock.now += 2
+            assert str(waiting) == "2 of its episodes wait for the policy, 1 of its episodes wait for the user"
+        clock.now += 4
+    clock.now += 8
+    assert waiting.take() == {"policy": 2.0, "user": 5.0, "world": 0.0, "reward": 0.0}
+    assert waiting.take() == {"policy": 0.0, "user": 0.0, "world": 0.0, "reward": 0.0}
+    assert str(waiting) == "no episode waits for anybody"
+
+
+def test_what_an_episode_does_between_waits_is_our_own_work(clock):
+    waiting = Waiting(clock)
+    first, second = Episodic(waiting), Episodic(waiting)
+    with first.on("user"):
+        clock.now += 3
+    clock.now += 1
+    with first.on("policy"):
+        clock.now += 5
+    clock.now += 2
+    first.worked()
+    assert waiting.take() == {"policy": 5.0, "user": 3.0, "world": 3.0, "reward": 0.0}
+    with second.on("user"):
+        pass
+    assert waiting.own == 11.0, "who never yields, works"
+
+
+def test_a_rank_that_waits_says_for_whom(tmp_path, clock):
+    first, second, third = (Phases(tmp_path, rank, clock) for rank in range(3))
+    for phases in (first, second, third):
+        phases.update = 7
+    third.detail = lambda: "2 of its episodes wait for the user"
+    dogs = [Watchdog(phases, {"collective": 30, "rollout": 60}) for phases in (first, second, third)]
+    with third.phase("rollout"):
+        clock.now += 20
+        with first.phase("collective", waits=True), second.phase("collective", waits=True):
+            clock.now += 30
+            assert [dog.complaint() for dog in dogs] == [None] * 3
+            clock.now += 1
+            assert dogs[0].complaint() == (
+                "rank 0 has been in `collective` of update 7 for 31 s (allowed: 30 s); it waits for rank 2, which has "
+                "been in `rollout` of update 7 for 51 s"
+            )
+            clock.now += 10
+            said = dogs[2].complaint()
+            assert said.startswith("rank 2 has been in `rollout` of update 7 for 61 s (allowed: 60 s); 2 of its episodes")
+    assert [dog.complaint() for dog in dogs] == [None] * 3
+
+
+def test_what_is_done_inside_a_phase_does_not_count_against_it(tmp_path, clock):
+    phases = Phases(tmp_path, clock=clock)
+    dog = Watchdog(phases, {"rollout": 60, "collective": 60})
+    with phases.phase("rollout"):
+        clock.now += 50
+        with phases.phase("collective", waits=True):
+            clock.now += 50
+        clock.now += 50
+        assert dog.complaint() is None
+        clock.now += 11
+        assert "`rollout` of update 0 for 61 s" in dog.complaint()
+
+
+def test_phases_without_a_deadline_take_as_long_as_they_like(tmp_path, clock):
+    phases = Phases(tmp_path, clock=clock)
+    clock.now += 1e6
+    assert Watchdog(phases, {"sync": 1}).complaint() is None
+
+
+def test_a_rank_that_is_written_half_is_passed_over(tmp_path, clock):
+    phases = Phases(tmp_path, clock=clock)
+    (tmp_path / "rank_1.json").write_text('{"rank": 1, "ph')
+    assert phases.others() == []
+    (tmp_path / "rank_1.json").write_text(json.dumps({"rank": 1, "phase": "train", "since": 0.0}))
+    assert [other.phase for other in phases.others()] == ["train"]
+
+
+@pytest.mark.parametrize("phase", ["sync", "collective", "rollout", "train"])
+def test_every_phase_with_a_deadline_stops_the_run_when_it_hangs(tmp_path, phase):
+    """Real time, a real thread: what the run would do is caught in place of the process's end."""
+    from homerl.recipe import DeadlineSettings
+
+    deadlines = dict(DeadlineSettings(**{phase: 0.05}))
+    said: list[str] = []
+    phases = Phases(tmp_path)
+    with Watchdog(phases, deadlines, said.append, poll=0.01):
+        if phase == "train":
+            phases.training(3)
+            time.sleep(0.3)
+        else:
+            with phases.phase(phase):
+                time.sleep(0.3)
+    assert len(said) == 1 and f"in `{phase}`" in said[0] and "allowed: 0.05 s" in said[0]
+
+
+def test_the_process_ends_with_code_4_even_where_it_hangs_outside_python(tmp_path):
+    """The main thread sleeps in C, as in a collective that never returns; another rank says that it still plays."""
+    (tmp_path / "rank_1.json").write_text(json.dumps({"rank": 1, "phase": "rollout", "since": time.time() - 9, "update": 0}))
+    script = (
+        "import sys, time\nfrom pathlib import Path\n"
+        "from homerl.train.phases import Phases\nfrom homerl.train.watchdog import Watchdog\n"
+        "phases = Phases(Path(sys.argv[1]))\n"
+        "with Watchdog(phases, {'collective': 0.2}, poll=0.05), phases.phase('collective', waits=True):\n"
+        "    time.sleep(60)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script, str(tmp_path)],
+        env=os.environ | {"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"},
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert done.returncode == 4
+    assert done.stderr.startswith("homerl: the watchdog stopped the run: rank 0 has been in `collective`")
+    assert "it waits for rank 1, which has been in `rollout` of update 0 for" in done.stderr
+
+
+def test_a_policy_that_nobody_serves_ends_a_run_with_code_4(monkeypatch, capsys, tmp_path):
+    from homerl import launch
+    from homerl.train.watchdog import Stalled
+
+    def stalls(recipe):
+        raise Stalled("the policy server at http://x gave no answer")
+
+    monkeypatch.setattr(launch, "run", stalls)
+    monkeypatch.setattr("homerl.preflight.check_machine", lambda *_: None)
+    monkeypatch.setattr(launch, "die_with_parent", lambda: None)
+    assert launch.main(str(ROOT / "recipes/smoke.yaml"), []) == 4
+    assert "the watchdog stopped the run: the policy server at http://x" in capsys.readouterr().err
