@@ -8,24 +8,21 @@ from __future__ import annotations
 import json
 import shutil
 import sys
-from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated
 
 import typer
 import yaml
-from rich.console import Console
 
 from envs.documents import InputError
-from envs.explain import did_you_mean
+from homerl.bench.cli import app as bench
+from homerl.terminal import console, one_of
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
 view_app = typer.Typer(no_args_is_help=True)
 app.add_typer(view_app, name="view", help="Write pages to look at.")
-bench_app = typer.Typer(no_args_is_help=True)
-app.add_typer(bench_app, name="bench", help="SmartHome-Bench and SMH-Bench: build, run, score again.")
+app.add_typer(bench, name="bench", help="SmartHome-Bench and SMH-Bench: build, run, score again.")
 OVERRIDES = {"allow_extra_args": True, "ignore_unknown_options": True}
-console = Console(markup=False)  # paths may hold brackets
 
 
 @app.command(context_settings=OVERRIDES)
@@ -208,7 +205,7 @@ def make_home_command(
     from envs.homemaker.make import SCALES, HomeRecipe, make_home
 
     if scale:
-        _one_of("--scale", scale, SCALES)
+        one_of("--scale", scale, SCALES)
     home = make_home(seed, HomeRecipe(scale=scale) if scale else HomeRecipe(devices=_range(devices)))
     save_home(home, out)
     console.print(f"{out}: {len(home.plan.rooms)} rooms, {len(home.plan.devices)} devices")
@@ -258,8 +255,8 @@ def serve_env(
 
     if not mcp:
         raise InputError("no protocol is named", where="homerl serve-env", remedy="add --mcp")
-    _one_of("--toolset", toolset, TOOLSETS)
-    _one_of("--transport", transport, ("stdio", "http"))
+    one_of("--toolset", toolset, TOOLSETS)
+    one_of("--transport", transport, ("stdio", "http"))
     if home and (seed is not None or devices):
         raise InputError("a home file is served as it is", where="--home", remedy="leave out --seed and --devices")
     from homerl.serve_env import serve
@@ -306,11 +303,6 @@ def _range(text: str) -> tuple[int, int]:
     return int(low), int(high or low)
 
 
-def _one_of(option: str, value: str, known: Iterable[str]) -> None:
-    if value not in known:
-        raise InputError(f"'{value}' is not known", where=option, remedy=did_you_mean(value, list(known)))
-
-
 @view_app.command("home")
 def view_home(
     files: list[Path],
@@ -335,98 +327,10 @@ def view_simuhome(
     from homerl.view.simuhome import write_page
     from homerl.worlds.simuhome.agents import BASELINES
 
-    _one_of("--agent", agent, BASELINES)
+    one_of("--agent", agent, BASELINES)
     page = out or file.with_suffix(".html")
     trajectory = write_page(file, page, row, agent)
     console.print(f"{page}: {trajectory.blueprint['id']}, {trajectory.outcome}, {len(trajectory.steps)} messages")
-
-
-@bench_app.command("build")
-def bench_build(
-    suite: str,
-    out: Annotated[Path, typer.Option(help="a folder")],
-    seed: Annotated[int | None, typer.Option(help="the shipped suite's if left out")] = None,
-    language: str = "en",
-) -> None:
-    """Make a suite as JSON Lines, with its checksum; every instance passes the validity checks."""
-    from collections import Counter
-
-    from homerl.bench.suites import SEED, build_named, write_suite
-    from homerl.progress import progress_bar
-
-    dropped, path = Counter(), out / f"{suite}.jsonl"
-    with progress_bar() as bar:
-        task = bar.add_task(f"build {suite}", total=None, note=str(path))
-        count, instances = build_named(
-            suite, SEED if seed is None else seed, language, dropped, lambda n, of: bar.update(task, completed=n, total=of)
-        )
-        digest = write_suite(instances, path)
-    console.print(f"{path}: {count} instances, sha256 {digest}")
-    for reason, count in dropped.most_common():
-        console.print(f"  dropped {count}: {reason}", highlight=False)
-
-
-@bench_app.command("run")
-def bench_run(
-    suite: Annotated[str, typer.Argument(help="smarthome-bench, smh-bench, simuhome, or a file of `bench build`")],
-    model: Annotated[str, typer.Option(help="http://host/v1 (several, by commas), a folder, a hub id, or a baseline")],
-    out: Annotated[Path, typer.Option(help="a folder for the results")],
-    setting: Annotated[
-        str, typer.Option(help="eia (tools), dr (one answer from the whole home), react (SimuHome's text form)")
-    ] = "eia",
-    episodes: Annotated[Path | None, typer.Option(help="SimuHome: a folder of released episode files")] = None,
-    mended: Annotated[
-        bool, typer.Option(help="SimuHome: those files without the known faults of the paper's program")
-    ] = False,
-    served: Annotated[str | None, typer.Option(help="the model's name on the server, if it has several")] = None,
-    user: Annotated[str | None, typer.Option(help="URL of an LLM user; the scripted one if left out")] = None,
-    at_once: Annotated[int, typer.Option(help="episodes played side by side")] = 16,
-    runs: Annotated[int, typer.Option(help="times that each instance is played, for pass^k")] = 1,
-    limit: Annotated[int | None, typer.Option(help="only the first so many instances")] = None,
-    temperature: float = 0.0,
-    max_tokens: int = 2048,
-    price: Annotated[str | None, typer.Option(help="of a million tokens in and out, as 0.5,1.5")] = None,
-    seed: int = 0,
-    cpu: Annotated[bool, typer.Option(help="load a local model on the CPU, in float32")] = False,
-    resume: Annotated[bool, typer.Option(help="go on with the results in the folder")] = False,
-    judge: Annotated[str | None, typer.Option(help="URL of an LLM judge, for answers that no rule decides")] = None,
-    judge_model: Annotated[str | None, typer.Option(help="its name on the server, if that has several")] = None,
-    judge_votes: Annotated[int | None, typer.Option(help="an odd number; the majority counts; 1, SimuHome 3")] = None,
-    judge_sample: Annotated[int, typer.Option(help="decided cases put to it, to report its agreement")] = 200,
-    wandb: Annotated[str | None, typer.Option(help="log to this Weights & Biases project")] = None,
-) -> None:
-    """Play a suite and write results, trajectories and a report."""
-    from homerl.bench.command import BenchRun, judge_of
-    from homerl.bench.command import run as play
-    from homerl.bench.report import write_report
-
-    _one_of("--setting", setting, ("eia", "dr", "react"))
-    votes = judge_votes or (3 if suite.startswith("simuhome") else 1)
-    settings = BenchRun(
-        suite, model, out, setting, episodes, mended, served, user, at_once, runs, limit, temperature, max_tokens,
-        _prices(price), resume, seed, cpu, judge_of(judge, judge_model, votes, judge_sample),
-    )  # fmt: skip
-    play(settings)
-    console.print(write_report(out))
-    if wandb:
-        from homerl.bench.log import log_to_wandb
-
-        console.print(log_to_wandb(out, wandb))
-
-
-def _prices(text: str | None) -> tuple[float, float] | None:
-    try:
-        return None if text is None else tuple(map(float, text.split(",", 1)))
-    except ValueError:
-        raise InputError(f"'{text}' is not two prices", where="--price", remedy="write for example 0.5,1.5") from None
-
-
-@bench_app.command("rescore")
-def bench_rescore(run: Annotated[Path, typer.Argument(help="a folder of `bench run`, or its trajectories.jsonl")]) -> None:
-    """Replay stored trajectories, score them again, and say where the results differ."""
-    from homerl.bench.rescore import rescore
-
-    console.print(rescore(run))
 
 
 def main() -> None:

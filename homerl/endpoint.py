@@ -27,7 +27,14 @@ from homerl.trajectory import Message
 
 
 class RequestRefused(InfraError):
-    """The server said that it will not take this request; asking again would not help."""
+    """The server said that it will not take this request, and `why`; asking again would not help."""
+
+    def __init__(self, url: str, why: str) -> None:
+        super().__init__(f"{url} refused the request: {why}")
+        self.why = why
+
+    def __reduce__(self) -> tuple:
+        return InfraError, (str(self),)
 
 
 PASSING = (408, 409, 425, 429)
@@ -115,7 +122,7 @@ class Endpoint:
                 fault = _in_words(error)
                 if not is_passing(error):
                     replica.fine()
-                    raise RequestRefused(f"{replica.url} refused the request: {fault}") from error
+                    raise RequestRefused(replica.url, fault) from error
                 replica.failed(self.clock())
                 self.usage.retries += 1
                 self.usage.faults[fault] = self.usage.faults.get(fault, 0) + 1

@@ -24,16 +24,18 @@ import numpy as np
 
 from envs.documents import write_atomic
 from envs.homeenv.home_file import home_from_json
+from envs.homeenv.types import Model
 from homerl.bench import simuhome_cases
 from homerl.bench.cases import Case, cases
 from homerl.bench.journal import Journal
 from homerl.bench.score import score, share_interval
 from homerl.blueprints.blueprint import Blueprint
 from homerl.blueprints.goals import goals
-from homerl.chat import FENCE
 from homerl.endpoint import Endpoint
 from homerl.play import InfraError
-from homerl.trajectory import Message, Outcome, Trajectory, from_row, read_rows, write_rows
+from homerl.settings import EndpointSettings
+from homerl.structured import Asker, Unreadable
+from homerl.trajectory import Outcome, Trajectory, from_row, read_rows, write_rows
 from homerl.worlds import is_simuhome
 
 AT_ONCE = 16
@@ -52,12 +54,13 @@ TELL |= {
     for kind, text in simuhome_cases.TELL.items()
 }
 FORM = 'Answer with one JSON object: {"why": "a few words", "verdict": "right" or "wrong"}.'
-SCHEMA = {
-    "type": "object",
-    "properties": {"why": {"type": "string"}, "verdict": {"enum": ["right", "wrong"]}},
-    "required": ["why", "verdict"],
-    "additionalProperties": False,
-}
+
+
+class Vote(Model):
+    """What a judge answers."""
+
+    why: str
+    verdict: Literal["right", "wrong"]
 
 
 @dataclass(frozen=True)
@@ -72,7 +75,8 @@ class JudgeSettings:
 
 def judge_run(folder: Path, settings: JudgeSettings, progress: Callable[[int, int], None]) -> dict[str, Any]:
     """Put a run's cases to the judge; write `judgements.jsonl`, and results and score again; return the score."""
-    judge = Judge(Endpoint(settings.url.split(","), settings.model), settings.votes)
+    asked = EndpointSettings(url=tuple(settings.url.split(",")), model=settings.model, max_tokens=400)
+    judge = Judge(Asker(Endpoint(asked.urls, settings.model), asked), settings.votes)
     found = [case for row in read_rows(folder / "trajectories.jsonl") for case in cases(from_row(row))]
     (folder / FILE).touch()
     journal = Journal(folder / FILE)
@@ -94,50 +98,18 @@ def judged_rows(rows: Iterable[Mapping[str, Any]], folder: Path, by: str) -> Ite
 class Judge:
     """Asks an endpoint for verdicts; the majority of its votes counts."""
 
-    def __init__(self, endpoint: Endpoint, votes: int = 1) -> None:
+    def __init__(self, asker: Asker, votes: int = 1) -> None:
         if votes % 2 == 0:
             raise ValueError("an even number of votes may be a tie")
-        self.endpoint, self.votes = endpoint, votes
-        self.name = f"{endpoint.model}, {votes} {'vote' if votes == 1 else 'votes'}"
+        self.asker, self.votes = asker, votes
+        self.name = f"{asker.endpoint.model}, {votes} {'vote' if votes == 1 else 'votes'}"
 
-    async def verdict(self, system: str, told: Mapping[str, str], seed: int = 0) -> tuple[Literal["right", "wrong"], str]:
-        """(the verdict of most votes, why), or `InfraError`. One vote is taken at temperature 0, several at 1."""
-        votes = await asyncio.gather(*(self._vote(system, told, seed + n) for n in range(self.votes)))
-        right = [vote for vote in votes if vote["verdict"] == "right"]
-        most = right if 2 * len(right) > len(votes) else [vote for vote in votes if vote not in right]
-        return most[0]["verdict"], most[0]["why"]
-
-    async def _vote(self, system: str, told: Mapping[str, str], seed: int) -> dict[str, Any]:
-        """One vote; what cannot be read is asked for once more, with what was wrong."""
-        messages: list[Message] = [
-            {"role": "system", "content": f"{system} {FORM}"},
-            {"role": "user", "content": json.dumps(told, ensure_ascii=False, indent=1)},
-        ]
-        for _ in range(2):
-            text = await self._ask(messages, seed)
-            found, fault = read_vote(text)
-            if found:
-                return found
-            messages += [{"role": "assistant", "content": text}, {"role": "user", "content": f"{fault}. {FORM}"}]
-        raise InfraError(f"{self.endpoint.model} gave no verdict ({fault})")
-
-    async def _ask(self, messages: Sequence[Message], seed: int) -> str:
-        form = {"type": "json_schema", "json_schema": {"name": "verdict", "schema": SCHEMA, "strict": True}}
-        answer = await self.endpoint.chat(
-            messages, temperature=float(self.votes > 1), max_tokens=400, seed=seed, response_format=form
-        )
-        return answer.choices[0].message.content or ""
-
-
-def read_vote(text: str) -> tuple[dict[str, Any] | None, str]:
-    """(the vote, or None and what is wrong with it)."""
-    try:
-        found = json.loads(FENCE.sub(r"\1", text.strip()))
-    except (ValueError, RecursionError):
-        return None, "that is not JSON"
-    if not isinstance(found, dict) or found.get("verdict") not in ("right", "wrong"):
-        return None, "it has no verdict of right or wrong"
-    return {"verdict": found["verdict"], "why": str(found.get("why", ""))}, ""
+    async def verdict(self, system: str, told: Mapping[str, str], seed: int = 0) -> Vote:
+        """A vote of the majority; `InfraError` or `Unreadable` if one fails. One is taken at temperature 0, several at 1."""
+        text, heat = json.dumps(told, ensure_ascii=False, indent=1), float(self.votes > 1)
+        asked = (self.asker.ask(f"{system} {FORM}", text, Vote, seed + n, heat) for n in range(self.votes))
+        votes = sorted(await asyncio.gather(*asked), key=lambda vote: vote.verdict)
+        return votes[len(votes) // 2]
 
 
 async def hear(
@@ -152,11 +124,11 @@ async def hear(
         told = {"question" if case.kind == "answer" else "user": case.asked, "truth": case.wanted, "assistant": case.said}
         async with gate:
             try:
-                verdict, why = await judge.verdict(TELL[case.kind], told)
-            except InfraError:
+                vote = await judge.verdict(TELL[case.kind], told)
+            except (InfraError, Unreadable):
                 return
         about = {name: value for name, value in asdict(case).items() if name not in ("step", "intent")}
-        journal.add([{"index": key, "counts": True, "by": judge.name} | about | {"verdict": verdict, "why": why}])
+        journal.add([{"index": key, "counts": True, "by": judge.name} | about | vote.model_dump()])
         heard += 1
         progress(heard, len(missing))
 

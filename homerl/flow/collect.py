@@ -41,7 +41,8 @@ def synthesise(
     done = len(shards) - len(todo)
     progress(done, len(shards))
     with ExitStack() as servers:
-        for shard in _workers(_reachable(config, out, servers), todo, processes, ray):
+        asked = _reachable(config, out, servers) if todo else config
+        for shard in _workers(asked, todo, processes, ray):
             write_shard(folder, shard)
             done += 1
             progress(done, len(shards))
@@ -112,6 +113,7 @@ def over_processes(config: SynthesisConfig, parts: Sequence[tuple[Sequence[range
     finally:
         for process in running.values():
             process.terminate()
+            process.join()
 
 
 def _received(reader: Any) -> Shard | None:

@@ -21,7 +21,7 @@ from homerl.schemas import VERSIONS, file_name, schemas
 
 ROWS, STATS, FACTS, CARD = "trajectories.jsonl", "stats.json", "dataset.json", "README.md"
 FILES = (CARD, FACTS, ROWS, "blueprints.jsonl", STATS)  # what is uploaded, beside the schemas
-SCHEMAS = ("row", "trajectory", "blueprint", "home", "device")
+SCHEMAS = ("row", "trajectory", "blueprint", "simuhome-blueprint", "home", "device")
 SIZES = ((1_000, "n<1K"), (10_000, "1K<n<10K"), (100_000, "10K<n<100K"), (1_000_000, "100K<n<1M"))
 COLUMNS = {
     "messages": "the dialogue in OpenAI's form: system, user, assistant (with `tool_calls`), tool",

@@ -16,7 +16,7 @@ from typing import Any
 from envs.world import WorldError
 from homerl.agents.llm import LLMAgent
 from homerl.blueprints.llm_author import NoBlueprint, author_blueprint
-from homerl.endpoint import Endpoint, endpoint_of
+from homerl.endpoint import Endpoint, RequestRefused, endpoint_of
 from homerl.flow.config import SynthesisConfig
 from homerl.flow.mcts import Players, TreeStats, forest
 from homerl.flow.roleplay import role_play
@@ -31,6 +31,7 @@ from homerl.worlds import AnyBlueprint, expert_for, make_blueprint
 SPARES = 2  # users who speak where others left their role
 TAKE = 1_000_003  # between the seeds of one dialogue's players and the next one's
 NO_BLUEPRINT = "no_blueprint"  # what a seed comes to whose candidates were all dropped
+REFUSED = "refused"  # and one of whose requests a server will not take, such as one that is too long
 REST = 5.0  # seconds before a blueprint is begun again, doubled each time
 
 
@@ -66,6 +67,8 @@ class Maker:
         for attempt in range(self.config.attempts):
             try:
                 return await self._once(index)
+            except RequestRefused as error:  # asking again would not help
+                return Made([], self._line(index, REFUSED) | {"fault": error.why})
             except InfraError as error:
                 self.again["infra_error"] += 1
                 fault = str(error)

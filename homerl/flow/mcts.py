@@ -12,21 +12,24 @@ from dataclasses import asdict, dataclass, field
 from itertools import takewhile
 from typing import Literal, NamedTuple
 
+from pydantic import Field
+
 from envs.homeenv.types import Model
 from homerl.episode import Episode, EpisodeLimits
-from homerl.flow.tree import Node, Role, backpropagate, close, tokens_of, valid, walk
+from homerl.flow.tree import Node, Role, Unvisited, backpropagate, close, tokens_of, valid, walk
 from homerl.play import Agent, User, UserError, Utterance
 from homerl.trajectory import Outcome, Trajectory
 from homerl.worlds import AnyBlueprint
 
 
 class SearchConfig(Model):
-    """Branching factors, number of rollouts, exploration constant."""
+    """Branching factors, number of rollouts, exploration constant; and what a child is worth before its first visit."""
 
     k_agent: int = 3
     k_user: int = 1
     rollouts: int = 5
     c_ucb: float = 1.0
+    unvisited: Unvisited = Field("first", description="before all others, or as good as its siblings are on the `mean`")
 
 
 @dataclass
@@ -142,7 +145,7 @@ async def _path(root: Node, players: Players, config: SearchConfig, stats: TreeS
     while not (node := path[-1]).terminal:
         if not node.children:
             node.grow(await _candidates(node, players, config, stats))
-        if (child := node.descend(config.c_ucb)) is None:
+        if (child := node.descend(config.c_ucb, config.unvisited)) is None:
             break
         path.append(child)
     return path

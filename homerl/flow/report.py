@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from homerl.flow.config import SynthesisConfig
-from homerl.flow.make import NO_BLUEPRINT
+from homerl.flow.make import NO_BLUEPRINT, REFUSED
 from homerl.language.diversity import Spread
 from homerl.trajectory import Outcome, read_rows
 
@@ -65,7 +65,7 @@ class Report:
     def summary(self) -> dict[str, Any]:
         """The figures. Shares of blueprints leave out those lost to servers, and seeds that brought none."""
         total, count = self.total, self.outcomes.total()
-        judged = count - self.outcomes[Outcome.INFRA_ERROR] - self.outcomes[NO_BLUEPRINT]
+        judged = count - sum(self.outcomes[outcome] for outcome in (Outcome.INFRA_ERROR, REFUSED, NO_BLUEPRINT))
         sums = {key: total[key] for key in SUMS}
         return {
             "strategy": self.config.strategy,

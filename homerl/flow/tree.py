@@ -11,10 +11,13 @@ import math
 from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
+from typing import Literal
 
 from homerl.chat import words_of
 from homerl.episode import Episode, Reply
 from homerl.play import Utterance, heed, waits_for_user
+
+Unvisited = Literal["first", "mean"]
 
 
 class Role(Enum):
@@ -65,10 +68,10 @@ class Node:
         """Add one child a candidate."""
         self.children = [Node(self.episode, candidate, cost=tokens_of(candidate)) for candidate in candidates]
 
-    def descend(self, c_ucb: float) -> Node | None:
+    def descend(self, c_ucb: float, unvisited: Unvisited = "first") -> Node | None:
         """Enter the child that is selected, or None when all that were left have merged into their siblings."""
         while any(child.passable for child in self.children):
-            child = self.select(c_ucb)
+            child = self.select(c_ucb, unvisited)
             if child.pending is None:
                 return child
             child.enter()
@@ -78,15 +81,16 @@ class Node:
             self.merged += 1
         return None
 
-    def select(self, c_ucb: float) -> Node:
-        """The passable child with the highest upper confidence bound (eq. 3); unvisited ones come first."""
+    def select(self, c_ucb: float, unvisited: Unvisited = "first") -> Node:
+        """The passable child with the highest upper confidence bound (eq. 3). The paper does not say what that of an
+        unvisited one is: above all others, which widens the tree at its root first; or the mean of the parent's rewards,
+        without a bonus, which goes on where it was, so that the last steps of a prefix are the first to be tried anew."""
         passable = [child for child in self.children if child.passable]
-        return max(passable, key=lambda child: child.bound(self.visits, c_ucb))
+        worth = math.inf if unvisited == "first" else self.value / max(1, self.visits)
+        return max(passable, key=lambda child: (child.bound(self.visits, c_ucb) if child.visits else worth, child.visits))
 
     def bound(self, parent_visits: int, c_ucb: float) -> float:
         """Q/N + c sqrt(2 ln N(parent) / N)."""
-        if self.visits == 0:
-            return math.inf
         return self.value / self.visits + c_ucb * math.sqrt(2 * math.log(parent_visits) / self.visits)
 
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from homerl.flow.config import SynthesisConfig
-from homerl.flow.make import Maker
+from homerl.flow.make import REFUSED, Maker
 from homerl.play import InfraError
 from homerl.trajectory import Outcome, as_lines
 
@@ -72,7 +72,7 @@ async def _shard(maker: Maker, blueprints: range, gate: asyncio.Semaphore) -> Sh
 
     made = await asyncio.gather(*map(one, blueprints))
     lines = [part.stats for part in made]
-    if all(line["outcome"] == Outcome.INFRA_ERROR for line in lines):
+    if all(line["outcome"] in (Outcome.INFRA_ERROR, REFUSED) for line in lines):
         raise InfraError(lines[0]["fault"])
     dropped = sum((part.dropped for part in made), Counter())
     stats = {"blueprints": lines, "dropped": dict(sorted(dropped.items())), "transport": maker.transport()}

@@ -34,9 +34,7 @@ class TinyConfig(Model):
     phrases: tuple[str, ...] = Field((), description="texts that stand often in the data: one token each")
 
 
-def make_tokenizer(
-    texts: Iterable[str], tools: Sequence[dict[str, Any]], vocab_size: int, phrases: Sequence[str] = ()
-):
+def make_tokenizer(texts: Iterable[str], tools: Sequence[dict[str, Any]], vocab_size: int, phrases: Sequence[str] = ()):
     """A `PreTrainedTokenizerFast` with our chat template (tool schemas left out of the prompt)."""
     from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, pre_tokenizers, trainers
     from transformers import PreTrainedTokenizerFast

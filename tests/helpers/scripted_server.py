@@ -104,7 +104,7 @@ class ScriptedServer:
         request = json.loads(body)
         if self.keep:
             self.requests.append(request)
-        fault = self.faults.draw(self.rng)
+        fault = self.drawn(request)
         self.served[fault or "answers"] += 1
         text = json.dumps(self._completion(request))
         match fault:
@@ -120,6 +120,10 @@ class ScriptedServer:
                 await self._send(send, 200, text[: len(text) // 2], length=len(text.encode()))
             case _:
                 await self._send(send, 200, text)
+
+    def drawn(self, request: Mapping[str, Any]) -> str | None:
+        """The fault that a request meets."""
+        return self.faults.draw(self.rng)
 
     async def _send(self, send: Callable, status: int, text: str, length: int | None = None) -> None:
         data = text.encode()

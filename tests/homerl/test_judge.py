@@ -1,6 +1,7 @@
 """An LLM judge decides what no rule can, and nothing else; its agreement with the rules is counted."""
 
 import json
+from collections import Counter
 from functools import cache
 from pathlib import Path
 
@@ -110,8 +111,12 @@ def test_a_judge_that_fails_costs_no_score(suite_file, tmp_path, trouble):
 
 
 def test_the_majority_of_votes_counts(suite_file, tmp_path):
+    heard = Counter()
+
     def wavering(request: dict) -> dict:
-        return {"content": json.dumps({"why": "", "verdict": "wrong" if request["seed"] == 1 else "right"})}
+        case = request["messages"][1]["content"]
+        heard[case] += 1
+        return {"content": json.dumps({"why": "", "verdict": "wrong" if heard[case] == 2 else "right"})}
 
     with ScriptedServer(answer=says) as agent, ScriptedServer(answer=wavering) as judge:
         chosen = BenchRun(str(suite_file), agent.url, tmp_path, judge=judge_of(judge.url, None, 3, 0))

@@ -23,7 +23,7 @@ from homerl.trajectory import from_row
 from homerl.users.scripted import ScriptedUser
 
 RECIPE = BlueprintRecipe.model_validate({"home": {"devices": (3, 5)}, "intents": (1, 2)})
-COUNT = 20
+COUNT = 12
 
 
 def blueprints(count: int = COUNT):
@@ -32,7 +32,7 @@ def blueprints(count: int = COUNT):
 
 def config(server: ScriptedServer, timeout: float = 20, deadline: float = 60, retries: int = 5, **more) -> SynthesisConfig:
     party = {"url": server.url, "model": "scripted", "timeout": timeout, "deadline": deadline, "retries": retries}
-    data = {"blueprints": COUNT, "shard": 10, "recipe": RECIPE, "agent": party, "user": {"kind": "llm", **party}}
+    data = {"blueprints": COUNT, "shard": 6, "recipe": RECIPE, "agent": party, "user": {"kind": "llm", **party}}
     return SynthesisConfig.model_validate(data | {"search": {"rollouts": 3}} | more)
 
 
@@ -135,6 +135,27 @@ def test_blueprints_lost_to_servers_are_typed_counted_and_made_again(faultless, 
         synthesise(settings, tmp_path, 0, lambda done, total: told.append((done, total)))
     assert told == [(1, 2), (2, 2)], "only the shard with the gap is made again"
     assert (tmp_path / "trajectories.jsonl").read_text() == "".join(shard.lines for shard in faultless[0])
+
+
+def test_a_request_that_a_server_will_not_take_is_an_outcome_and_not_asked_for_again(tmp_path):
+    oracle = Oracle(blueprints(4), mistakes=0.3)
+    system = next(iter(oracle.begun))
+
+    class Strict(ScriptedServer):
+        """Refuses what is about the first home."""
+
+        def drawn(self, request):
+            return "refusals" if request["messages"][0]["content"] == system else None
+
+    with Strict(answer=oracle) as server:
+        settings = config(server, blueprints=4, shard=4)
+        synthesise(settings, tmp_path, 0, lambda *_: None)
+        asked, told = len(server.requests), []
+        synthesise(settings, tmp_path, 0, lambda done, total: told.append(done))
+        assert told == [1] and len(server.requests) == asked
+    line = json.loads((tmp_path / "blueprints.jsonl").read_text().splitlines()[0])
+    assert line["outcome"] == "refused" and line["fault"] == "status 400"
+    assert json.loads((tmp_path / "stats.json").read_text())["outcomes"]["refused"] == 1
 
 
 def test_where_models_answer_is_no_part_of_the_dataset():
