@@ -44,7 +44,9 @@ def names(language: str) -> frozenset[str]:
     groups = (*lexicon.rooms.values(), *lexicon.devices.values())
     known = {name for group in groups for name in (*group.train, *group.heldout)}
     frames = grammar(language)._frames.values()
-    texts = "\n".join(re.sub(r"[\[\]()<>]", "", frame.text) for group in frames for frame in group)
+    written = {frame.text for group in frames for frame in group}
+    texts = "\n".join(re.sub(way, "", text) for text in written for way in (r"[\[\]()<>]", r"\[.*?\]|\(.*?\)"))
+    texts += texts.replace("的", "")  # a word that noise may drop
     return frozenset(name for name in known if not found(name, texts))
 
 
