@@ -7,12 +7,11 @@ dialogues can be learned from. Mistakes are the ones that models make, so that s
 
 from __future__ import annotations
 
-import hashlib
-import json
 import random
 from collections.abc import Callable, Sequence
 from itertools import takewhile
 
+from homerl.agents.candidates import candidates
 from homerl.agents.tongues import Tongue, tongue_of
 from homerl.blueprints.blueprint import Call, Intent
 from homerl.episode import Episode, Reply
@@ -37,18 +36,7 @@ class Expert:
         self.styles = styles or {"snippet": 1.0}
 
     async def propose(self, episode: Episode, n: int = 1) -> Sequence[Reply]:
-        rng = random.Random(self._fingerprint(episode))
-        found: dict[str, Message] = {}
-        for _ in range(4 * n):
-            message = self._candidate(episode, rng)
-            found.setdefault(json.dumps(message, sort_keys=True), message)
-            if len(found) == n:
-                break
-        return [Reply(message) for message in found.values()]
-
-    def _fingerprint(self, episode: Episode) -> str:
-        text = json.dumps([self.seed, episode.blueprint.id, episode.messages])
-        return hashlib.blake2b(text.encode(), digest_size=12).hexdigest()
+        return [Reply(message) for message in candidates(self._candidate, episode, n, self.seed)]
 
     def _candidate(self, episode: Episode, rng: random.Random) -> Message:
         intent = next(i for i in episode.blueprint.intents if i.id == episode.speaking_of)

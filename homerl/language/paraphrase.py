@@ -108,17 +108,21 @@ class Paraphraser:
     async def _paraphrased(self, query: str, intent: Intent, blueprint: Blueprint, home: Home) -> str:
         if intent.clarify or blueprint.history or not intent.plan:
             raise Rejected("nothing to check it by")  # what is meant is not in the sentence alone
-        system = REWORD.format(language=LANGUAGES.get(blueprint.language, blueprint.language))
-        answer = await self._ask(system, json.dumps({"says": query}, ensure_ascii=False), None)
-        paraphrase = answer.get("paraphrase")
-        if not isinstance(paraphrase, str):
-            raise Rejected("garbled")
-        paraphrase = " ".join(paraphrase.split())
+        paraphrase = await self._reworded(query, blueprint.language)
         check_words(query, paraphrase, intent, blueprint, home)
         found = await self._ask(RECOVER, f"{inventory(home)}\n\nThe person says: {paraphrase}", SCHEMA)
         if not same_calls(found.get("calls"), intent.plan):
             raise Rejected("another meaning")
         return paraphrase
+
+    async def _reworded(self, query: str, language: str) -> str:
+        """The endpoint's words, not yet checked."""
+        system = REWORD.format(language=LANGUAGES.get(language, language))
+        answer = await self._ask(system, json.dumps({"says": query}, ensure_ascii=False), None)
+        paraphrase = answer.get("paraphrase")
+        if not isinstance(paraphrase, str):
+            raise Rejected("garbled")
+        return " ".join(paraphrase.split())
 
     async def _ask(self, system: str, user: str, schema: dict[str, Any] | None) -> dict[str, Any]:
         messages: list[Message] = [{"role": "system", "content": system}, {"role": "user", "content": user}]

@@ -6,7 +6,6 @@ and reads what one must know before it acts or answers; the others look at no go
 
 from __future__ import annotations
 
-import hashlib
 import json
 import random
 from collections.abc import Callable, Mapping, Sequence
@@ -19,6 +18,7 @@ from envs.simuhome.episodes import Episode as File
 from envs.simuhome.episodes import Goal
 from envs.simuhome.home import Home
 from envs.simuhome.reference import Action, levers, reference
+from homerl.agents.candidates import candidates
 from homerl.chat import tool_call
 from homerl.episode import Episode, Reply
 from homerl.trajectory import Message
@@ -105,18 +105,8 @@ class Expert:
         self._known: tuple[Any, ...] = ()
 
     async def propose(self, episode: Episode, n: int = 1) -> Sequence[Reply]:
-        rng = random.Random(self._fingerprint(episode))
-        found: dict[str, Message] = {}
-        for _ in range(4 * n):
-            message = self._candidate(episode, rng)
-            found.setdefault(json.dumps(message, sort_keys=True), message)
-            if len(found) == n:
-                break
-        return [Reply(message, _broken(message)) for message in found.values()]
-
-    def _fingerprint(self, episode: Episode) -> str:
-        text = json.dumps([self.seed, episode.blueprint.id, episode.messages])
-        return hashlib.blake2b(text.encode(), digest_size=12).hexdigest()
+        found = candidates(self._candidate, episode, n, self.seed)
+        return [Reply(message, _broken(message)) for message in found]
 
     def _candidate(self, episode: Episode, rng: random.Random) -> Message:
         situation = episode.situation

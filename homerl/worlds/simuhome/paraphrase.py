@@ -7,7 +7,6 @@ sees the paraphrase alone, must recover which room variables are to go which way
 
 from __future__ import annotations
 
-import json
 import re
 from collections import Counter
 from typing import Any
@@ -15,7 +14,7 @@ from typing import Any
 from envs.simuhome.config import VARIABLES
 from envs.simuhome.generate.furnish import FIXED_ROOMS, OTHER_ROOMS
 from envs.simuhome.spec import device_types
-from homerl.language.paraphrase import LANGUAGES, LONGEST, REWORD, Paraphraser, Rejected
+from homerl.language.paraphrase import LONGEST, Paraphraser, Rejected
 from homerl.language.speaker import split_of
 from homerl.worlds.simuhome.answers import ways
 from homerl.worlds.simuhome.blueprint import SimuHomeBlueprint, SimuHomeIntent
@@ -52,12 +51,7 @@ class SimuHomeParaphraser(Paraphraser):
         return blueprint.model_copy(update={"intents": (await self._intent(intent, blueprint, None),)})
 
     async def _paraphrased(self, query: str, intent: SimuHomeIntent, blueprint: SimuHomeBlueprint, home: None) -> str:
-        system = REWORD.format(language=LANGUAGES.get(blueprint.language, blueprint.language))
-        answer = await self._ask(system, json.dumps({"says": query}, ensure_ascii=False), None)
-        paraphrase = answer.get("paraphrase")
-        if not isinstance(paraphrase, str):
-            raise Rejected("garbled")
-        paraphrase = " ".join(paraphrase.split())
+        paraphrase = await self._reworded(query, blueprint.language)
         check_words(query, paraphrase, blueprint.split)
         if intent.family == "qt2":
             rooms = ", ".join(sorted(blueprint.home["rooms"]))

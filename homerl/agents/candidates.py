@@ -1,0 +1,33 @@
+"""Candidate messages of a scripted agent.
+
+Invariant: they are a function of the agent's seed and of the dialogue alone, and no two are alike.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import random
+from collections.abc import Callable
+
+from homerl.episode import Episode
+from homerl.trajectory import Message
+
+TRIES = 4  # draws for each candidate asked for
+
+
+def candidates(draw: Callable[[Episode, random.Random], Message], episode: Episode, n: int, seed: int) -> list[Message]:
+    """Up to n different messages."""
+    rng = random.Random(_fingerprint(episode, seed))
+    found: dict[str, Message] = {}
+    for _ in range(TRIES * n):
+        message = draw(episode, rng)
+        found.setdefault(json.dumps(message, sort_keys=True), message)
+        if len(found) == n:
+            break
+    return list(found.values())
+
+
+def _fingerprint(episode: Episode, seed: int) -> str:
+    text = json.dumps([seed, episode.blueprint.id, episode.messages])
+    return hashlib.blake2b(text.encode(), digest_size=12).hexdigest()
