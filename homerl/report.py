@@ -11,19 +11,20 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from rich import box
+from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
 from envs.documents import write_atomic
 from homerl.view.page import percent, points, render
-from homerl.view.run import MODELS, Row, Run, read_run
+from homerl.view.run import MODELS, Row, Run, kinds, read_run
 
 
 @dataclass(frozen=True)
 class Report:
-    """The table to print and where the page lies."""
+    """The tables to print and where the page lies."""
 
-    table: Table
+    table: RenderableType
     page: Path
 
 
@@ -32,7 +33,7 @@ def write_report(out: Path) -> Report:
     run = read_run(out)
     page = out / "report.html"
     write_atomic(page, render(run).encode("utf-8", "replace"))
-    return Report(score_table(run), page)
+    return Report(Group(score_table(run), *kind_tables(run)), page)
 
 
 def score_table(run: Run) -> Table:
@@ -61,12 +62,27 @@ def cells(run: Run, model: str) -> Iterator[Text]:
         yield Text(say(first[key]) if key in first else "")
 
 
-def success_cell(score: Row) -> Text:
+def success_cell(score: Row, between: str = "") -> Text:
     """`71.2 %  67.4–75.0`, or nothing."""
     if "success" not in score:
         return Text("")
     low, high = (f"{100 * bound:.1f}" for bound in score["interval"])
-    return Text.assemble(percent(score["success"]), (f"{f'{low}–{high}':>11}", "dim not bold"))
+    return Text.assemble(percent(score["success"]), between, (f"{f'{low}–{high}':>11}", "dim not bold"))
+
+
+def kind_tables(run: Run) -> Iterator[Table]:
+    """Where the tasks of a suite fall in categories, success in each: what a mean would hide."""
+    for suite, by_model in run.scores.items():
+        found = {name: by for name, by in kinds(by_model).items() if any("n" in score for score in by.values())}
+        if not found:
+            continue
+        table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+        table.add_column(Text(suite))
+        for name, by in found.items():
+            table.add_column(Text(f"{name}\nn={max(score['n'] for score in by.values())}"), justify="right")
+        for model in filter(by_model.__contains__, MODELS):
+            table.add_row(MODELS[model], *(success_cell(by.get(model, {}), "\n") for by in found.values()))
+        yield table
 
 
 def caption(run: Run) -> Text:

@@ -23,7 +23,7 @@ from homerl.play import Agent, User, play
 from homerl.recipe import SuiteSettings
 from homerl.trajectory import Outcome, to_row, write_rows
 from homerl.users.scripted import ScriptedUser
-from homerl.worlds import AnyBlueprint, make_blueprint
+from homerl.worlds import AnyBlueprint, labels, make_blueprint
 
 RETRIES = 2
 WAVE = 100  # episodes that a local model plays side by side
@@ -58,7 +58,8 @@ class Heldout:
         return self.suite.count
 
     def __getitem__(self, index: int) -> Task:
-        return Task(make_blueprint(self.suite.recipe, "heldout", self.suite.first_seed + index), self.limits)
+        blueprint = make_blueprint(self.suite.recipe, "heldout", self.suite.first_seed + index)
+        return Task(blueprint, self.limits, labels(blueprint))
 
 
 @dataclass(frozen=True)

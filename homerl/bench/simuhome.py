@@ -56,10 +56,9 @@ class SimuHomeInstance(Model):
 
 def instance_of(blueprint: SimuHomeBlueprint) -> SimuHomeInstance:
     meta = blueprint.task["meta"]
-    case = {"feasible": "F", "infeasible": "IF"}[meta["case"]]
     kinds = (meta.get(key) for key in ("conflict_type", "scenario", "infeasible_family"))
     kind = next(filter(None, kinds), meta["case"])
-    category = f"{meta['query_type'].upper()} {case}"
+    category = blueprint.category
     return SimuHomeInstance(
         id=blueprint.id, category=category, subcategory=f"{category}: {kind.replace('_', ' ')}", blueprint=blueprint
     )

@@ -36,7 +36,7 @@ class ExpertConfig(Model):
 
     mistakes: float = 0.25
     styles: dict[str, float] = {"snippet": 1.0}
-    minimal: bool = Field(False, description="leave out calls that would change nothing")
+    minimal: bool = Field(False, description="leave out calls that would change nothing, and SimuHome's reads before acts")
 
 
 class SynthesisConfig(Model):

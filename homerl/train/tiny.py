@@ -32,15 +32,16 @@ class TinyConfig(Model):
     max_positions: int = 2048
     rope_theta: float = 10000.0
     phrases: tuple[str, ...] = Field((), description="texts that stand often in the data: one token each")
+    words: tuple[str, ...] = Field((), description="regular expressions of further texts that may become one token each")
 
 
-def make_tokenizer(texts: Iterable[str], tools: Sequence[dict[str, Any]], vocab_size: int, phrases: Sequence[str] = ()):
+def make_tokenizer(texts: Iterable[str], tools: Sequence[dict[str, Any]], config: TinyConfig = TinyConfig()):
     """A `PreTrainedTokenizerFast` with our chat template (tool schemas left out of the prompt)."""
     from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, pre_tokenizers, trainers
     from transformers import PreTrainedTokenizerFast
 
     tokenizer = Tokenizer(models.BPE())
-    split = pre_tokenizers.Split(Regex(WORDS), "isolated")
+    split = pre_tokenizers.Split(Regex("|".join((*config.words, WORDS))), "isolated")
     tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
         [split, pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)]
     )
@@ -49,9 +50,11 @@ def make_tokenizer(texts: Iterable[str], tools: Sequence[dict[str, Any]], vocab_
     alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
     tokenizer.train_from_iterator(
         texts,
-        trainers.BpeTrainer(vocab_size=vocab_size, special_tokens=special, initial_alphabet=alphabet, show_progress=False),
+        trainers.BpeTrainer(
+            vocab_size=config.vocab_size, special_tokens=special, initial_alphabet=alphabet, show_progress=False
+        ),
     )
-    tokenizer.add_tokens([AddedToken(text, normalized=False) for text in (*call_frames(tools), *phrases)])
+    tokenizer.add_tokens([AddedToken(text, normalized=False) for text in (*call_frames(tools), *config.phrases)])
     fast = PreTrainedTokenizerFast(
         tokenizer_object=tokenizer, eos_token=IM_END, pad_token=PAD, clean_up_tokenization_spaces=False
     )
@@ -101,7 +104,7 @@ def make_tiny(
     from transformers import GenerationConfig
 
     texts = (message["content"] or call["function"]["arguments"] for message, call in _spoken(rows))
-    tokenizer = make_tokenizer(texts, tools, config.vocab_size, config.phrases)
+    tokenizer = make_tokenizer(texts, tools, config)
     model = make_model(config, len(tokenizer), seed)
     model.generation_config = GenerationConfig(
         do_sample=True, temperature=1.0, top_p=1.0, top_k=0, eos_token_id=model.config.eos_token_id, pad_token_id=0

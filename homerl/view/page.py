@@ -17,7 +17,7 @@ from markupsafe import Markup
 
 from homerl.view import charts
 from homerl.view.dialogue import dialogue
-from homerl.view.run import MODELS, Row, Run, by_index, curve, last, outcome_shares, reward_by_step
+from homerl.view.run import MODELS, Row, Run, by_index, curve, kinds, last, outcome_shares, reward_by_step
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ def render(run: Run) -> str:
     environment = Environment(
         loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
-    environment.filters |= {"percent": percent, "points": points, "figure": figure, "duration": duration}
+    environment.filters |= {"percent": percent, "points": points, "figure": figure, "duration": duration, "kinds": kinds}
     return environment.get_template("report.html.jinja").render(
         run=run,
         models=MODELS,

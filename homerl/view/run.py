@@ -90,6 +90,16 @@ def curve(rows: Sequence[Row], key: str) -> list[tuple[float, float]]:
     return sorted(points.items())
 
 
+def kinds(by_model: Mapping[str, Row]) -> dict[str, dict[str, Row]]:
+    """Success by kind of task and model: by category, with its interval, or by family alone."""
+    found: dict[str, dict[str, Row]] = {}
+    for model, score in by_model.items():
+        families = {name: {"success": share} for name, share in score.get("by_family", {}).items()}
+        for name, part in (score.get("by_category") or families).items():
+            found.setdefault(name, {})[model] = part
+    return dict(sorted(found.items()))
+
+
 def by_index(rows: Sequence[Row], prefix: str) -> dict[int, list[tuple[float, float]]]:
     """Curves of `prefix/0`, `prefix/1`, ..., by that index."""
     indices = {int(key.rpartition("/")[2]) for row in rows for key in row if key.startswith(f"{prefix}/")}

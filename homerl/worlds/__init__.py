@@ -101,6 +101,11 @@ def count_devices(blueprint: Mapping[str, Any]) -> int:
     return sum(len(room["devices"]) for room in home["rooms"].values()) if is_simuhome(blueprint) else len(home["devices"])
 
 
+def labels(blueprint: AnyBlueprint) -> dict[str, str]:
+    """What results are counted by, beside families: SimuHome's columns. HomeEnv's may hold tasks of several kinds."""
+    return {"category": blueprint.category} if is_simuhome(blueprint) else {}
+
+
 # Recipes
 
 AnyBlueprintRecipe = Annotated[
@@ -123,7 +128,7 @@ def expert_for(blueprint: AnyBlueprint, config: ExpertConfig, seed: int) -> Agen
     if is_simuhome(blueprint):
         from homerl.worlds.simuhome.agents import Expert as SimuHomeExpert
 
-        return SimuHomeExpert(seed, config.mistakes, config.styles)
+        return SimuHomeExpert(seed, config.mistakes, config.styles, config.minimal)
     from homerl.agents.expert import Expert
 
     return Expert(seed, config.mistakes, config.styles, config.minimal)

@@ -30,10 +30,10 @@ from homerl.reverify import first_difference, reverify_file
 from homerl.trajectory import Outcome, from_row, to_row
 from homerl.users.scripted import ScriptedUser
 from homerl.worlds import expert_for, make_blueprint, read_blueprint
-from homerl.worlds.simuhome.agents import BASELINES, Scripted, calls, plan
+from homerl.worlds.simuhome.agents import BASELINES, Expert, Scripted, calls, plan
 from homerl.worlds.simuhome.answers import gives, goals_answered, reply_to, times_in
 from homerl.worlds.simuhome.author import author
-from homerl.worlds.simuhome.blueprint import GROUPS, SimuHomeRecipe, blueprint_of
+from homerl.worlds.simuhome.blueprint import GROUPS, QUERY_TYPES, SimuHomeRecipe, blueprint_of
 from homerl.worlds.simuhome.packing import packed, unpacked
 from homerl.worlds.simuhome.speech import lexicon, queries
 from tests.envs.simuhome.conftest import SAMPLES, each_sample
@@ -133,6 +133,27 @@ def test_only_who_does_what_is_right_succeeds(group, language):
         assert released_verdict(trajectory) == 0
     rightly = played(blueprint, BASELINES["refuses-rightly"]())
     assert rightly.success == group.endswith("infeasible")
+
+
+@pytest.mark.parametrize("kind", QUERY_TYPES)
+@pytest.mark.parametrize("style", ["snippet", "stepwise"])
+def test_what_the_expert_does_first_does_not_tell_whether_it_can_be_done(kind, style):
+    def first(case):
+        trajectory = played(made(f"{kind}/{case}"), Expert(styles={style: 1.0}))
+        return {call["function"]["name"] for call in trajectory.messages[2]["tool_calls"]} - {"get_room_states"}
+
+    assert first("feasible") == first("infeasible")
+
+
+def test_the_expert_reads_what_its_acts_rest_on_unless_it_is_to_do_the_least():
+    """A time that hangs on a machine's end, or a setpoint, cannot be guessed."""
+    for group, read in (("qt2/feasible", "get_all_attributes"), ("qt4-2/feasible", "get_attribute")):
+        careful, least = (names(played(made(group), Expert(minimal=minimal))) for minimal in (False, True))
+        assert read in careful and read not in least
+
+
+def names(trajectory):
+    return [call["function"]["name"] for m in trajectory.messages for call in m.get("tool_calls") or ()]
 
 
 @pytest.mark.parametrize("line", [60, 110, 299, 470])
@@ -378,7 +399,7 @@ def test_each_world_has_its_own_expert():
 def acts_once(*acts):
     class Acts(Scripted):
         async def propose(self, episode, n=1):
-            looks = plan(episode.situation.file, episode.situation.start, "")[0]
+            looks = plan(episode.situation.file, episode.situation.start, "", minimal=True)[0]
             rest = [act for act in (*looks, *acts) if act not in self.done]
             self.done += rest[:1]
             return [Reply(calls(rest[0] if rest else {"name": "finish", "answer": "Done."}))]

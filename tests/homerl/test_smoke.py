@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from homerl.trajectory import read_rows
+from homerl.trajectory import from_row, read_rows
 
 ROOT = Path(__file__).parents[2]
 HOMERL = [sys.executable, "-m", "homerl.cli"]
@@ -134,3 +134,30 @@ def test_a_fresh_process_scores_the_same(smoke):
     assert done.returncode == 0, done.stderr[-3000:]
     for name in ("score.json", "trajectories.jsonl"):
         assert (out / "again/bench/heldout" / name).read_bytes() == (out / "rlve/bench/heldout" / name).read_bytes()
+
+
+@pytest.mark.long
+def test_the_recipe_for_simuhome_turns_with_a_tiny_model(smoke, tmp_path):
+    """`recipes/simuhome_8b.yaml` as typed, but for its size."""
+    made, _ = smoke
+    small = {
+        "cpu": "true", "parallel": "ddp", "processes": 1, "wandb.mode": "disabled",
+        "model.name": made / "sft/scratch", "model.dtype": "float32", "model.parameters": "null",
+        "synth.blueprints": 24, "synth.shard": 12, "sft.max_steps": 3, "sft.log_steps": 1,
+        "rlve.updates": 2, "rlve.blueprints_per_update": 2, "rlve.group": 2, "rlve.batch": 2, "rlve.max_tokens": 24,
+        "rlve.log_steps": 1, "bench.max_tokens": 24,
+        "bench.suites": "[{name: heldout, count: 12, recipe: {world: simuhome, phrasings: 1, prompt: full}}]",
+    }  # fmt: skip
+    overrides = [text for key, value in small.items() for text in (f"--{key}", value)]
+    done = call(*LAUNCH, ROOT / "recipes/simuhome_8b.yaml", "--out", "run", *overrides, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr[-3000:]
+    out = tmp_path / "run"
+    found = [from_row(row).blueprint["intents"][0]["family"] for row in read_rows(out / "synth/trajectories.jsonl")]
+    assert len(set(found)) > 3
+    for stage, updates in (("sft", 3), ("rlve", 2)):
+        lines = [json.loads(line) for line in (out / stage / "metrics.jsonl").read_text().splitlines()]
+        assert [line["step"] for line in lines if "loss" in line] == list(range(1, updates + 1))
+    for model in MODELS:
+        score = json.loads((out / model / "bench/heldout/score.json").read_text())
+        assert score["n"] == 12 and sum(part["n"] for part in score["by_category"].values()) == 12
+    assert "QT3 IF" in done.stdout

@@ -18,12 +18,12 @@ from envs.simuhome.air import WATCHED
 from envs.simuhome.config import VARIABLES, HomeConfig
 from envs.simuhome.episodes import Episode, Goal
 from envs.simuhome.generate import times
-from envs.simuhome.generate.furnish import config_of, furnished, perform
+from envs.simuhome.generate.furnish import Scale, config_of, furnished, perform
 from envs.simuhome.generate.wants import AT_ONCE, WANTS, Want, claim, spoken
 from envs.simuhome.home import Device, Home
 from envs.simuhome.reference import levers, reference
 
-ATTEMPTS = 60
+ATTEMPTS = 200
 UNITS = {"temperature": ("°C", 100), "humidity": ("%", 100), "illuminance": ("lux", 1), "pm10": ("μg/m³", 1)}
 HINTS = {
     ("temperature", "increase"): "it is rather cold in the {room}",
@@ -52,20 +52,27 @@ class Draft:
     conflict: dict[str, Any] | None = None
 
 
-def generate(query_type: str, case: str, seed: int) -> Episode:
+def generate(query_type: str, case: str, seed: int, scale: Scale = Scale()) -> Episode:
     """The episode of a seed."""
     for attempt in range(ATTEMPTS):
         rng = Random(f"{query_type} {case} {seed} {attempt}")
         try:
-            config = furnished(rng)
+            config = furnished(rng, scale)
             home = load.start(config)
             draft = MAKERS[query_type](rng, config, home, case == "feasible")
+            _in_scale(draft, scale)
             episode = _episode(query_type, case, seed, draft, rng)
             prove(episode)
             return episode
         except (Unfit, times.NoAnchor):
             continue
     raise RuntimeError(f"no {query_type} {case} episode came of seed {seed} in {ATTEMPTS} homes")
+
+
+def _in_scale(draft: Draft, scale: Scale) -> None:
+    """A device that is missing is of a kind that other homes have, or its name alone would give it away."""
+    if not {goal["device_type"] for goal in draft.goals if "device_type" in goal} <= set(scale.kinds):
+        raise Unfit
 
 
 def _episode(query_type: str, case: str, seed: int, draft: Draft, rng: Random) -> Episode:

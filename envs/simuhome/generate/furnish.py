@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from dataclasses import dataclass
 from random import Random
 from typing import Any
 
@@ -32,18 +33,27 @@ SURE = {
     "kitchen": ("dishwasher", "refrigerator"),
     "utility_room": ("laundry_dryer", "laundry_washer"),
 }
+ALL = tuple(sorted({kind for kinds in (*KINDS.values(), *SURE.values()) for kind in kinds}))
 MOST_OF_A_KIND = 2
-DEVICES = (19, 33)
 
 
-def furnished(rng: Random) -> HomeConfig:
+@dataclass(frozen=True)
+class Scale:
+    """How many devices a home has, and of which kinds; the paper's unless told."""
+
+    devices: tuple[int, int] = (19, 33)
+    kinds: tuple[str, ...] = ALL
+
+
+def furnished(rng: Random, scale: Scale = Scale()) -> HomeConfig:
     """A home whose devices have been used a little."""
     rooms = [*FIXED_ROOMS, rng.choice(OTHER_ROOMS)]
-    chosen = {room: list(SURE.get(room, ())) for room in rooms}
-    for _ in range(rng.randint(*DEVICES) - sum(map(len, chosen.values()))):
+    chosen = {room: [kind for kind in SURE.get(room, ()) if kind in scale.kinds] for room in rooms}
+    for _ in range(rng.randint(*scale.devices) - sum(map(len, chosen.values()))):
         room = rng.choice(rooms)
-        free = [kind for kind in KINDS.get(room, LIVING) if chosen[room].count(kind) < MOST_OF_A_KIND]
-        chosen[room].append(rng.choice(free))
+        kinds = [kind for kind in KINDS.get(room, LIVING) if kind in scale.kinds]
+        if free := [kind for kind in kinds if chosen[room].count(kind) < MOST_OF_A_KIND]:
+            chosen[room].append(rng.choice(free))
     base_time = f"2025-08-23 {rng.randint(7, 19):02}:{rng.randint(0, 59):02}:{rng.randint(0, 59):02}"
     home = load.start({"base_time": base_time, "rooms": {room: _room(rng, room, chosen[room]) for room in rooms}})
     for device in home.plan.devices.values():

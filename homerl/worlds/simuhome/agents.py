@@ -23,20 +23,22 @@ from homerl.chat import tool_call
 from homerl.episode import Episode, Reply
 from homerl.trajectory import Message
 
-READS = ("get_room_devices", "get_room_states", "get_attribute", "get_current_time")
+TOGETHER = ("get_attribute", "get_all_attributes")
 
 
-def plan(file: File, home: Home, reply: str) -> tuple[list[Action], list[Action], list[Action]]:
-    """What a flawless agent does: it looks, acts, and answers."""
+def plan(file: File, home: Home, reply: str, minimal: bool = False) -> list[list[Action]]:
+    """What a flawless agent does, part by part: it looks, acts, and answers. Up to the point where what it saw decides, it
+    does the same in every case, or one who learns from it would read the case off its own calls. `minimal` leaves out
+    what is read only to act, so that what it does rests on what nobody saw."""
     seen = [{"name": action.tool, **action.params} for action in file.eval.required_actions]
+    reads = [] if minimal and file.ruled else [look for look in looks(file, home) if look not in seen]
     acts: list[Action] = []
     if file.meta.query_type == "qt2" and file.ruled:
         acts = [act for goal in file.eval.goals for act in least(goal, home)]
     elif file.ruled:
         acts = [act for act in reference(file, home) if act["name"] != "finish" and act not in seen]
-    else:
-        seen += [look for look in looks(file, home) if look not in seen]
-    return seen, acts, [{"name": "finish", "answer": reply}]
+    looked = [reads, seen] if any(goal.when for goal in file.eval.goals) else [seen, reads]
+    return [*looked, acts, [{"name": "finish", "answer": reply}]]
 
 
 def least(goal: Goal, home: Home) -> list[Action]:
@@ -54,12 +56,12 @@ def least(goal: Goal, home: Home) -> list[Action]:
 
 
 def looks(file: File, home: Home) -> list[Action]:
-    """What one must read to answer."""
+    """What one must read to answer, or to know what to do."""
     found: list[Action] = []
     for goal in file.eval.goals:
         if goal.device_id in home.plan.devices and (goal.model_extra or {}).get("attribute"):
             found.append(_read(goal.device_id, *goal.model_extra["attribute"].split(".")))
-        if file.temporal_conflict is not None:
+        if goal.when:
             found.append({"name": "get_current_time"})
             if goal.anchor:
                 found.append(_read(goal.anchor["device_id"], "1", "OperationalState", "CountdownTime"))
@@ -95,13 +97,15 @@ def acts_of(messages: Sequence[Message]) -> list[Action]:
 
 
 class Expert:
-    """Looks, acts and answers, each in one message (`snippet`) or a call a message (`stepwise`); `mistakes` is the chance
-    that a candidate is wrong."""
+    """Looks, acts and answers, each in one message (`snippet`) or a call a message (`stepwise`, but for what it reads);
+    `mistakes` is the chance that a candidate is wrong."""
 
     name = "expert"
 
-    def __init__(self, seed: int = 0, mistakes: float = 0.0, styles: Mapping[str, float] = {"stepwise": 1.0}) -> None:
-        self.seed, self.mistakes, self.styles = seed, mistakes, styles
+    def __init__(
+        self, seed: int = 0, mistakes: float = 0.0, styles: Mapping[str, float] = {"stepwise": 1.0}, minimal: bool = False
+    ) -> None:
+        self.seed, self.mistakes, self.styles, self.minimal = seed, mistakes, styles, minimal
         self._known: tuple[Any, ...] = ()
 
     async def propose(self, episode: Episode, n: int = 1) -> Sequence[Reply]:
@@ -115,12 +119,12 @@ class Expert:
         if rng.random() < self.mistakes:
             return rng.choice(MISTAKES)(rest, situation.home, rng)
         style = rng.choices(list(self.styles), list(self.styles.values()))[0]
-        return calls(*(rest if style == "snippet" else rest[:1]))
+        return calls(*(rest if style == "snippet" or rest[0]["name"] in TOGETHER else rest[:1]))
 
-    def _plan(self, situation: Any) -> tuple[list[Action], ...]:
+    def _plan(self, situation: Any) -> list[list[Action]]:
         if not self._known or self._known[0] is not situation.file:
             reply = situation.blueprint.intents[0].reply
-            self._known = situation.file, plan(situation.file, situation.start, reply)
+            self._known = situation.file, plan(situation.file, situation.start, reply, self.minimal)
         return self._known[1]
 
 

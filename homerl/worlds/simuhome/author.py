@@ -37,7 +37,7 @@ def author(
     voice = Voice(recipe.language, recipe.temperature, recipe.frames)
     for _ in range(ATTEMPTS):
         number = 2 * rng.getrandbits(40) + (split == "heldout")
-        episode = generate(query_type, case, number)
+        episode = generate(query_type, case, number, recipe.scale)
         if not recipe.goals[0] <= len(episode.eval.goals) <= recipe.goals[1]:
             dropped["author: another number of goals"] += 1
             continue

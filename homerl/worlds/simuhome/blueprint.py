@@ -11,6 +11,7 @@ from pydantic import Field, field_validator, model_validator
 
 from envs.homeenv.types import Model
 from envs.simuhome.episodes import Episode
+from envs.simuhome.generate import ALL, Scale
 from homerl.language.grammar import Half
 from homerl.worlds.simuhome.packing import packed, unpacked
 
@@ -50,6 +51,12 @@ class SimuHomeBlueprint(Model):
     prompt: Literal["brief", "full"] = "full"
 
     @property
+    def category(self) -> str:
+        """Query type and case, as Table 1 heads its columns: `QT3 IF`."""
+        (intent,) = self.intents
+        return f"{intent.family.upper()} {'F' if intent.subcategory == 'feasible' else 'IF'}"
+
+    @property
     def episode(self) -> Episode:
         """The episode, as the world takes it."""
         parts = {"query": self.intents[0].queries[0], "initial_home_config": unpacked(self.home)}
@@ -77,6 +84,8 @@ class SimuHomeRecipe(Model):
     world: Literal["simuhome"]
     types: dict[str, float] = dict.fromkeys(QUERY_TYPES, 1.0)
     goals: tuple[int, int] = Field((1, 4), description="how many goals an episode has (devices to set, values to tell)")
+    devices: tuple[int, int] = Field(Scale().devices, description="how many devices a home has")
+    kinds: tuple[str, ...] = Field(ALL, description="of which kinds")
     language: Literal["en", "zh"] = "en"
     phrasings: int = Field(3, ge=1, description="how many ways the user knows to say it")
     temperature: float = Field(1.0, ge=0, description="how far people stray from the most usual way to say a thing")
@@ -94,13 +103,26 @@ class SimuHomeRecipe(Model):
                 raise ValueError(f"there is no query type '{name}' (there is {', '.join((*QUERY_TYPES, *GROUPS))})")
         return weights
 
+    @field_validator("kinds")
+    @classmethod
+    def _made(cls, kinds: tuple[str, ...]) -> tuple[str, ...]:
+        if unknown := sorted(set(kinds) - set(ALL)):
+            raise ValueError(f"homes have no {', '.join(unknown)} (there is {', '.join(ALL)})")
+        return kinds
+
     @model_validator(mode="after")
     def _some(self) -> SimuHomeRecipe:
+        if not 1 <= self.devices[0] <= self.devices[1]:
+            raise ValueError(f"devices: {list(self.devices)} should be two numbers from 1 up, the smaller first")
         if not 1 <= self.goals[0] <= self.goals[1]:
             raise ValueError(f"goals: {list(self.goals)} should be two numbers from 1 up, the smaller first")
         if not sum(self.types.values()) > 0:
             raise ValueError("types: no query type has a weight above 0")
         return self
+
+    @property
+    def scale(self) -> Scale:
+        return Scale(self.devices, self.kinds)
 
     def groups(self) -> dict[str, float]:
         """The weight of each group."""
