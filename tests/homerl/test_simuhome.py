@@ -201,6 +201,7 @@ HOME = {
             "devices": [
                 {"device_id": "kitchen_fan_1", "device_type": "fan"},
                 {"device_id": "kitchen_dishwasher_1", "device_type": "dishwasher"},
+                {"device_id": "kitchen_heat_pump_1", "device_type": "heat_pump"},
             ],
         },
         "study_room": {"devices": [{"device_id": "study_room_on_off_light_1", "device_type": "on_off_light"}]},
@@ -220,6 +221,8 @@ FAN = question({"variant": "device_attribute", "room_id": "kitchen", "device_id"
                 "attribute": "1.FanControl.FanMode"})  # fmt: skip
 POWER = question({"variant": "device_attribute", "room_id": "kitchen", "device_id": "kitchen_fan_1", "device_type": "fan",
                   "attribute": "1.OnOff.OnOff"})  # fmt: skip
+MODE = question({"variant": "device_attribute", "room_id": "kitchen", "device_id": "kitchen_heat_pump_1",
+                 "device_type": "heat_pump", "attribute": "4.Thermostat.SystemMode"})  # fmt: skip
 GONE = {"room_id": "study_room", "device_id": "study_room_fan_1", "device_type": "fan"}
 NO_FAN = question(GONE | {"asserts": []}, "infeasible", "qt3")
 BRIGHT = question({"room_id": "study_room", "room_state": "illuminance", "direction": "decrease", "feasibility": False},
@@ -246,6 +249,9 @@ CLASH = question(GONE, "infeasible", "qt4-1", temporal_conflict={
         (FAN, "Kitchen fan 1 runs high.", False),
         (POWER, "Kitchen fan 1 is off.", True),
         (POWER, "Kitchen fan 1 is on.", False),
+        (MODE, "The operating mode of heat pump 1 in the kitchen is off.", True),
+        (MODE, "The kitchen heat pump is off.", True),
+        (MODE, "The kitchen heat pump is set to heat.", False),
         (NO_FAN, "There is no fan in the study.", True),
         (NO_FAN, "I could not find fan 1 in the study room, so nothing was changed.", True),
         (NO_FAN, "书房没有风扇1。", True),
@@ -399,8 +405,8 @@ def test_each_world_has_its_own_expert():
 def acts_once(*acts):
     class Acts(Scripted):
         async def propose(self, episode, n=1):
-            looks = plan(episode.situation.file, episode.situation.start, "", minimal=True)[0]
-            rest = [act for act in (*looks, *acts) if act not in self.done]
+            first, second, *_ = plan(episode.situation.file, episode.situation.start, "", minimal=True)
+            rest = [act for act in (*first, *second, *acts) if act not in self.done]
             self.done += rest[:1]
             return [Reply(calls(rest[0] if rest else {"name": "finish", "answer": "Done."}))]
 

@@ -124,13 +124,13 @@ def tells(goal: Goal, home: Home, text: str, of_room: int = 1) -> bool:
 
 
 def _parts(text: str, goal: Goal) -> Iterator[str]:
-    """The whole, and each sentence that names the room. What a device is called holds a number of its own, and what its
-    attribute is called may hold a value (开关)."""
+    """The whole, and each sentence that names the room. What a device is called may hold a value (heat pump) and holds a
+    number of its own, and what its attribute is called may hold a value (开关)."""
     place, path = Place.of(goal), (goal.model_extra or {}).get("attribute", "").partition(".")[2]
-    for kind in ways(f"kind.{place.kind}"):
-        text = re.sub(rf"{re.escape(kind)} ?#?{place.number}(?!\d)", kind, text, flags=re.I)
     for name in ways(f"attribute.{path}"):
         text = text.replace(name, "")
+    for kind in ways(f"kind.{place.kind}"):
+        text = re.sub(rf"(?<![a-z]){re.escape(kind)}(?![a-z])(?: ?#?{place.number}(?!\d))?", "", text, flags=re.I)
     sentences = re.split(r"(?<!\d)[.。;；!?？]|[.](?!\d)|,? and (?=the |in )|，另外|，(?=.{0,12}的)", text)
     yield from (text, *(sentence for sentence in sentences if names_room(sentence, goal)))
 
