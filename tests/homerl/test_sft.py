@@ -13,6 +13,7 @@ from envs.documents import InputError
 from homerl.chat import IM_END
 from homerl.recipe import SFTRecipe
 from homerl.train.sft import bucketed, train_sft
+from homerl.train.tiny import TinyConfig, make_tokenizer
 from homerl.trajectory import write_rows
 
 SIZES = {"hidden_size": 64, "layers": 2, "heads": 2, "kv_heads": 2, "head_dim": 32, "intermediate_size": 128}
@@ -179,3 +180,17 @@ def test_data_is_a_folder_or_a_file(recipe, dialogues):
     train_sft(folder)
     train_sft(file)
     assert losses(folder.out) == losses(file.out)
+
+
+def test_words_that_a_recipe_names_are_one_token_each():
+    config = TinyConfig(words=("[a-z]+_room", r"(?:_[a-z]+)+_\d"))
+    text = "living_room_air_purifier_1 kitchen_fan_2"
+    whole, plain = (make_tokenizer([text] * 3, [], one) for one in (config, TinyConfig()))
+    assert [whole.decode(i) for i in whole(text)["input_ids"]] == [
+        "living_room",
+        "_air_purifier_1",
+        " ",
+        "kitchen",
+        "_fan_2",
+    ]
+    assert len(plain(text)["input_ids"]) > 5 and all(one.decode(one(text)["input_ids"]) == text for one in (whole, plain))

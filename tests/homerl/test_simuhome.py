@@ -80,6 +80,21 @@ def test_the_splits_share_no_home_and_no_sentence():
         )
 
 
+def test_homes_are_of_the_recipes_scale_and_what_is_missing_there_is_a_kind_of_theirs():
+    kinds = ("fan", "humidifier", "on_off_light")
+    for group in ("qt1/infeasible", "qt2/feasible", "qt3/infeasible"):
+        blueprint = made(group, devices=(6, 8), kinds=kinds)
+        rooms = blueprint.episode.initial_home_config.rooms.values()
+        devices = [device.device_type for room in rooms for device in room.devices]
+        assert 6 <= len(devices) <= 8 and set(devices) <= set(kinds)
+        assert {goal.device_type for goal in blueprint.episode.eval.goals} <= {*kinds, ""}
+
+
+def test_a_kind_of_device_that_no_home_has_is_refused():
+    with pytest.raises(ValueError, match="no toaster .*fan"):
+        SimuHomeRecipe(world="simuhome", kinds=("fan", "toaster"))
+
+
 # What is said
 
 
