@@ -62,12 +62,12 @@ def cells(run: Run, model: str) -> Iterator[Text]:
         yield Text(say(first[key]) if key in first else "")
 
 
-def success_cell(score: Row, between: str = "") -> Text:
+def success_cell(score: Row) -> Text:
     """`71.2 %  67.4–75.0`, or nothing."""
     if "success" not in score:
         return Text("")
     low, high = (f"{100 * bound:.1f}" for bound in score["interval"])
-    return Text.assemble(percent(score["success"]), between, (f"{f'{low}–{high}':>11}", "dim not bold"))
+    return Text.assemble(percent(score["success"]), (f"{f'{low}–{high}':>11}", "dim not bold"))
 
 
 def kind_tables(run: Run) -> Iterator[Table]:
@@ -78,10 +78,12 @@ def kind_tables(run: Run) -> Iterator[Table]:
             continue
         table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
         table.add_column(Text(suite))
+        models = [model for model in MODELS if model in by_model]
+        for name in ("n", *(MODELS[model] for model in models)):
+            table.add_column(name, justify="right")
         for name, by in found.items():
-            table.add_column(Text(f"{name}\nn={max(score['n'] for score in by.values())}"), justify="right")
-        for model in filter(by_model.__contains__, MODELS):
-            table.add_row(MODELS[model], *(success_cell(by.get(model, {}), "\n") for by in found.values()))
+            n = max(score["n"] for score in by.values())
+            table.add_row(name, str(n), *(success_cell(by.get(model, {})) for model in models))
         yield table
 
 

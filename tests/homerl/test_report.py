@@ -215,6 +215,18 @@ def test_table_says_the_figures_of_score_json(run):
         ]
 
 
+def test_success_by_category_stands_below_so_that_a_mean_hides_nothing(run):
+    assert "QT3 IF" not in printed(write_report(run))
+    parts = {"QT3 F": (30, 0.2, (0.1, 0.373)), "QT3 IF": (10, 0.9, (0.596, 0.982))}
+    by = {name: dict(zip(("n", "success", "interval"), part)) for name, part in parts.items()}
+    path = run / "sft/bench/heldout/score.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"by_category": by}))
+    report = write_report(run)
+    (line,) = (line for line in printed(report).splitlines() if "QT3 IF" in line)
+    assert line.split() == ["QT3", "IF", "10", "90.0", "%", "59.6–98.2"]
+    assert "QT3 F, n=30" in page_of(report).text and "20.0 % 10.0 to 37.3" in page_of(report).text
+
+
 def test_table_says_the_paired_gain_of_each_suite_in_100_columns(run):
     text = printed(write_report(run))
     assert max(map(len, text.splitlines())) <= 100
