@@ -83,19 +83,23 @@ def _panel(task: str, modes: dict, left: float):
     for share in (0, 0.25, 0.5, 0.75, 1):
         yield tag("text", f"{share * xs.max():.0f}", x=left + WIDTH * share, y=TOP + HEIGHT + 17, class_="m")
     yield tag("text", "rollouts spent", x=left + WIDTH / 2, y=TOP + HEIGHT + 36, class_="m")
-    for mode, runs in modes.items():
+    for mode, runs in reversed(modes.items()):  # the first is dashed and lies on top, so that lines it meets are seen
         found = successes(runs)
         mean, off = found.mean(0), np.array([_deviation(column) for column in found.T])
         low, high = (np.clip(mean - off, 0, 1), np.clip(mean + off, 0, 1))
         edge = [*zip(across, _up(low)), *zip(across[::-1], _up(high)[::-1])]
         yield tag("polygon", points=_points(edge), fill=COLOURS[mode], opacity="0.13")
-        yield tag("polyline", points=_points(zip(across, _up(mean))), stroke=COLOURS[mode])
+        yield tag("polyline", points=_points(zip(across, _up(mean))), **_stroke(mode))
     yield tag("rect", x=left, y=TOP, width=WIDTH, height=HEIGHT, class_="frame")
 
 
 def _key(mode: str, left: float, foot: float):
-    yield tag("line", x1=left, x2=left + 22, y1=foot - 4, y2=foot - 4, stroke=COLOURS[mode], stroke_width=3)
+    yield tag("line", x1=left, x2=left + 22, y1=foot - 4, y2=foot - 4, stroke_width=3, **_stroke(mode))
     yield tag("text", mode, x=left + 28, y=foot)
+
+
+def _stroke(mode: str) -> dict[str, str]:
+    return {"stroke": COLOURS[mode]} | ({"stroke_dasharray": "6 4"} if mode == "trajectory" else {})
 
 
 def successes(runs: Sequence[Sequence[tuple[int, float]]]) -> np.ndarray:

@@ -41,7 +41,7 @@ class Size:
 
     demonstrations: int = 2400
     epochs: float = 2.0
-    updates: int = 15
+    updates: int = 12
     blueprints: int = 8
     group: int = 8
     every: int = 3
