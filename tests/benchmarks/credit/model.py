@@ -51,12 +51,12 @@ class Size:
 SMALLEST = Size(demonstrations=12, epochs=0.5, updates=1, blueprints=2, group=4, every=1, tests=4)
 
 
-def study(out: Path, modes: tuple[str, ...], seeds: int, size: Size = Size()) -> dict[str, Any]:
+def study(out: Path, tasks: Sequence[str], modes: Sequence[str], seeds: int, size: Size = Size()) -> dict[str, Any]:
     """All runs that are not finished yet; the curves of all, by task and mode."""
     from homerl.launch import quieten
 
     quieten()
-    todo = [(task, mode, seed) for seed in range(seeds) for task in TASKS for mode in modes]
+    todo = [(task, mode, seed) for seed in range(seeds) for task in tasks for mode in modes]
     found: dict[tuple[str, str, int], list] = {}
     with progress_bar(Console(file=sys.stdout)) as bar:  # this one, whatever `hushed` puts in its place
         shown = bar.add_task("credit", total=len(todo), note="")
@@ -64,7 +64,7 @@ def study(out: Path, modes: tuple[str, ...], seeds: int, size: Size = Size()) ->
             bar.update(shown, note=f"{task}, {mode}, seed {seed}")
             found[task, mode, seed] = run(out, task, mode, seed, size)["curve"]
             bar.advance(shown)
-    return {task: {mode: [found[task, mode, seed] for seed in range(seeds)] for mode in modes} for task in TASKS}
+    return {task: {mode: [found[task, mode, seed] for seed in range(seeds)] for mode in modes} for task in tasks}
 
 
 def run(out: Path, task: str, mode: str, seed: int, size: Size) -> dict[str, Any]:

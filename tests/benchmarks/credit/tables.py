@@ -11,7 +11,7 @@ first and the whole goal behind two right actions.
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -163,6 +163,6 @@ def success(task: str, policy: Policy, rng: np.random.Generator) -> float:
     return sum(play(task, policy, rng).success for _ in range(TESTS)) / TESTS
 
 
-def study(modes: tuple[str, ...], seeds: int, updates: int) -> dict[str, dict[str, list]]:
+def study(tasks: Sequence[str], modes: Sequence[str], seeds: int, updates: int) -> dict[str, dict[str, list]]:
     """The curves of all runs, by task and mode."""
-    return {task: {mode: [curve(mode, task, seed, updates) for seed in range(seeds)] for mode in modes} for task in TASKS}
+    return {task: {mode: [curve(mode, task, seed, updates) for seed in range(seeds)] for mode in modes} for task in tasks}
