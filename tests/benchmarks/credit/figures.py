@@ -83,14 +83,18 @@ def _panel(task: str, modes: dict, left: float):
     for share in (0, 0.25, 0.5, 0.75, 1):
         yield tag("text", f"{share * xs.max():.0f}", x=left + WIDTH * share, y=TOP + HEIGHT + 17, class_="m")
     yield tag("text", "rollouts spent", x=left + WIDTH / 2, y=TOP + HEIGHT + 36, class_="m")
-    for mode, runs in reversed(modes.items()):  # the first is dashed and lies on top, so that lines it meets are seen
-        found = successes(runs)
-        mean, off = found.mean(0), np.array([_deviation(column) for column in found.T])
-        low, high = (np.clip(mean - off, 0, 1), np.clip(mean + off, 0, 1))
-        edge = [*zip(across, _up(low)), *zip(across[::-1], _up(high)[::-1])]
-        yield tag("polygon", points=_points(edge), fill=COLOURS[mode], opacity="0.13")
-        yield tag("polyline", points=_points(zip(across, _up(mean))), **_stroke(mode))
+    found = {mode: successes(modes[mode]) for mode in reversed(modes)}  # the first is dashed and on top: no line is hidden
+    yield from (_band(across, values, COLOURS[mode]) for mode, values in found.items())
+    for mode, values in found.items():
+        yield tag("polyline", points=_points(zip(across, _up(values.mean(0)))), **_stroke(mode))
     yield tag("rect", x=left, y=TOP, width=WIDTH, height=HEIGHT, class_="frame")
+
+
+def _band(across: np.ndarray, values: np.ndarray, colour: str):
+    mean, off = values.mean(0), np.array([_deviation(column) for column in values.T])
+    low, high = (_up(np.clip(edge, 0, 1)) for edge in (mean - off, mean + off))
+    edge = [*zip(across, low), *zip(across[::-1], high[::-1])]
+    return tag("polygon", points=_points(edge), fill=colour, opacity="0.13")
 
 
 def _key(mode: str, left: float, foot: float):
