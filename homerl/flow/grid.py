@@ -49,7 +49,8 @@ class Cell:
         self.solved.append(bool(found))
         self.trajectories += len(found)
         self.total.update({key: value for key, value in asdict(stats).items() if isinstance(value, int)})
-        self.rows.append([to_row(trajectory) | {"difficulty": stats.difficulty} for trajectory in found])
+        kept = sorted(found, key=lambda trajectory: len(trajectory.steps))  # as a synthesis keeps them
+        self.rows.append([to_row(trajectory) | {"difficulty": stats.difficulty} for trajectory in kept])
 
     def figures(self) -> dict[str, Any]:
         """Success over blueprints with its 95 % interval, trajectories of the first rollout and of the others, calls."""
@@ -115,7 +116,7 @@ def write(cells: Sequence[Cell], folder: Path, seed: int = 0) -> None:
 
 
 def dealt(rows: Sequence[Sequence[dict[str, Any]]], most: int, rng: random.Random) -> Iterator[dict[str, Any]]:
-    """`most` rows: the first of every blueprint, then the second, and so on; of the last round, a draw."""
+    """`most` rows: the shortest of every blueprint, then the next, and so on; of the last round, a draw."""
     chosen: list[tuple[int, int]] = []
     for number in range(max(map(len, rows), default=0)):
         places = [(index, number) for index, found in enumerate(rows) if number < len(found)]
