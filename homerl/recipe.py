@@ -223,6 +223,7 @@ class DeadlineSettings(Model):
     sync: float = Field(600, gt=0, description="weights to the sampler")
     collective: float = Field(7200, gt=0, description="ranks exchanging what they have: the slowest rank's rollouts count")
     train: float = Field(7200, gt=0, description="one update of the trainer, checkpoint included")
+    step: float = Field(1800, gt=0, description="of SFT: one micro-batch, in which ranks wait for one another")
 
 
 class EvaluationSettings(Model):
@@ -258,6 +259,7 @@ class SFTRecipe(Base):
     model: ModelSettings
     data: str = Field(description="a folder or JSONL of trajectories, or a hub dataset")
     sft: SFTSettings = SFTSettings()
+    deadlines: DeadlineSettings = DeadlineSettings()
 
 
 class RLVESections(Base):

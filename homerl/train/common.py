@@ -16,6 +16,7 @@ from envs.documents import InputError
 from homerl.chat import IM_END, chat_template
 from homerl.recipe import Base, ModelSettings, OptimSettings
 from homerl.train.parallel import parallel_arguments
+from homerl.train.refusals import is_adapter
 
 TEMPLATE_MARK = "homerl's training chat template"  # its first words
 
@@ -54,7 +55,7 @@ def common_arguments(recipe: Base, settings: OptimSettings) -> dict[str, Any]:
             "fp16": recipe.model.dtype == "float16",
             "dataloader_pin_memory": not recipe.cpu,
             "disable_tqdm": True,
-            "ddp_timeout": 3600,
+            "ddp_timeout": int(max(recipe.deadlines.collective, recipe.deadlines.step) + 600),  # the watchdog speaks first
             "ddp_find_unused_parameters": False,
         }
         | floor
@@ -65,14 +66,6 @@ def common_arguments(recipe: Base, settings: OptimSettings) -> dict[str, Any]:
 def reporters(recipe: Base) -> list[str]:
     """Where metrics go besides `metrics.jsonl`."""
     return [name for name in recipe.report_to if name != "wandb" or recipe.wandb.mode != "disabled"]
-
-
-class WholeCheckpoints:
-    """A trainer's mixin. Its checkpoints' last file, by which they are known to be complete, waits for every rank's."""
-
-    def _save_rng_state(self, output_dir: str) -> None:
-        super()._save_rng_state(output_dir)
-        self.accelerator.wait_for_everyone()
 
 
 def prepare_scratch(recipe: Any, rows: Any) -> str:
@@ -127,11 +120,6 @@ def load_policy(settings: ModelSettings, source: str) -> Any:
     model = PeftModel.from_pretrained(load_policy(settings, base), source).merge_and_unload().requires_grad_(True)
     model.name_or_path = source
     return model
-
-
-def is_adapter(source: str) -> bool:
-    """Whether a folder holds a low-rank adapter in place of whole weights."""
-    return (Path(source) / "adapter_config.json").exists()
 
 
 def peft_config(settings: ModelSettings) -> Any:
