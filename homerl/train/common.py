@@ -12,6 +12,8 @@ import shutil
 from pathlib import Path
 from typing import Any
 
+import torch
+
 from envs.documents import InputError
 from homerl.chat import IM_END, chat_template
 from homerl.recipe import Base, ModelSettings, OptimSettings
@@ -28,6 +30,8 @@ def common_arguments(recipe: Base, settings: OptimSettings) -> dict[str, Any]:
     os.environ["WANDB_DIR"] = str(recipe.out)
     if recipe.wandb.entity:
         os.environ["WANDB_ENTITY"] = recipe.wandb.entity
+    if recipe.model.dtype == "float32" and not recipe.cpu:
+        torch.set_float32_matmul_precision("high")  # TF32, as fast as a model that is small enough for 32 bits needs
     floor = {"lr_scheduler_kwargs": {"min_lr": settings.min_lr}} if settings.min_lr is not None else {}
     return (
         {
@@ -42,8 +46,8 @@ def common_arguments(recipe: Base, settings: OptimSettings) -> dict[str, Any]:
             "max_grad_norm": settings.max_grad_norm,
             "adam_beta2": settings.adam_beta2,
             "gradient_checkpointing": settings.gradient_checkpointing,
-            "save_strategy": "steps",
-            "save_steps": settings.save_steps,
+            "save_strategy": "steps" if settings.save_steps else "no",
+            "save_steps": settings.save_steps or 1,
             "save_total_limit": settings.keep_checkpoints,
             "logging_steps": settings.log_steps,
             "logging_first_step": True,
@@ -105,7 +109,6 @@ def load_policy(settings: ModelSettings, source: str) -> Any:
 
     An adapter that comes with the source (or with its base) is merged: training another would replace it silently.
     """
-    import torch
     from transformers import AutoModelForCausalLM
     from transformers.utils.logging import disable_progress_bar
 
@@ -161,14 +164,16 @@ def is_finished(args: Any, checkpoint: str) -> bool:
     return state["global_step"] >= args.max_steps if args.max_steps > 0 else state["epoch"] >= args.num_train_epochs
 
 
-def fit(trainer: Any, tokenizer: Any, out: Path) -> Path:
-    """Train, resuming if there is a checkpoint, and write `out/model` in one piece."""
+def fit(trainer: Any, tokenizer: Any, out: Path, seconds: float | None = None) -> Path:
+    """Train, resuming if there is a checkpoint and stopping after so many seconds, and write `out/model` in one piece."""
     from transformers.trainer_callback import PrinterCallback
 
-    from homerl.train.progress import ProgressCallback
+    from homerl.train.progress import InTime, ProgressCallback
 
     trainer.remove_callback(PrinterCallback)
     trainer.add_callback(ProgressCallback(out))
+    if seconds:
+        trainer.add_callback(InTime(seconds))
     state = trainer.accelerator
     checkpoint = last_checkpoint(out) if state.is_main_process else None
     state.wait_for_everyone()

@@ -73,7 +73,7 @@ def train_rlve(recipe: RLVERecipe) -> Path:
             peft_config=peft_config(recipe.model),
         )
         with Watchdog(trainer.phases, dict(recipe.deadlines)):
-            return fit(trainer, tokenizer, recipe.out)
+            return fit(trainer, tokenizer, recipe.out, settings.seconds)
 
 
 def grpo_arguments(recipe: RLVERecipe) -> GRPOConfig:
@@ -91,7 +91,7 @@ def grpo_arguments(recipe: RLVERecipe) -> GRPOConfig:
     accumulate = total // (processes * settings.batch)
     shared = common_arguments(recipe, settings) | {
         "gradient_accumulation_steps": accumulate,
-        "save_steps": settings.save_steps * settings.iterations,  # a resumed run begins with fresh rollouts
+        "save_steps": (settings.save_steps or 1) * settings.iterations,  # a resumed run begins with fresh rollouts
     }
     return GRPOConfig(
         **shared,

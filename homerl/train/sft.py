@@ -68,7 +68,7 @@ def train_sft(recipe: SFTRecipe) -> Path:
     )
     trainer.phases = Phases(out / "ranks", trainer.accelerator.process_index)
     with Watchdog(trainer.phases, dict(recipe.deadlines)):
-        return fit(trainer, tokenizer, out)
+        return fit(trainer, tokenizer, out, settings.seconds)
 
 
 class Watched(Spread):
