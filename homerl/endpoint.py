@@ -22,25 +22,9 @@ from openai.types import Completion
 from openai.types.chat import ChatCompletion
 
 from homerl.completions import REFUSING, checked, in_words, is_away, is_passing, retry_after
-from homerl.play import InfraError
+from homerl.play import InfraError, RequestRefused, Unwelcome
 from homerl.settings import EndpointSettings
 from homerl.trajectory import Message
-
-
-class RequestRefused(InfraError):
-    """The server said that it will not take this request, and `why`; asking again would not help."""
-
-    def __init__(self, url: str, why: str) -> None:
-        super().__init__(f"{url} refused the request: {why}")
-        self.why = why
-
-    def __reduce__(self) -> tuple:
-        return InfraError, (str(self),)
-
-
-class Unwelcome(InfraError):
-    """The server will take no request of ours, whatever it says: its key, its path or its model's name is another."""
-
 
 TRIPS = 5  # faults in a row after which a replica is left alone
 REST, LONGEST_REST = 2.0, 60.0  # seconds it is left alone, doubled each time

@@ -13,7 +13,8 @@ from pydantic import ValidationError
 
 from envs.homeenv.types import Model
 from homerl.chat import FENCE, parse_json
-from homerl.endpoint import Endpoint, RequestRefused, derived_seed
+from homerl.endpoint import Endpoint, derived_seed
+from homerl.play import RequestRefused
 from homerl.settings import EndpointSettings
 from homerl.trajectory import Message
 

@@ -9,8 +9,8 @@ import pytest
 from scripted_server import Faults, ScriptedServer
 
 from homerl.chat import parse_json
-from homerl.endpoint import REST, TRIPS, Endpoint, Patience, RequestRefused, Unwelcome
-from homerl.play import InfraError
+from homerl.endpoint import REST, TRIPS, Endpoint, Patience
+from homerl.play import InfraError, RequestRefused, Unwelcome
 
 ASK = [{"role": "user", "content": "hello"}]
 QUICK = Patience(timeout=0.3, deadline=3.0, tries=4)
