@@ -119,7 +119,7 @@ def synth_grid(
             cells = grid(loaded.synth, budget, lambda bar=bar, task=task: bar.advance(task), keep=out is not None)
         console.print(table(cells, title))
         if out:
-            write(cells, out / title.replace(" ", "-"))
+            write(cells, out / title.replace(" ", "-"), loaded.seed)
 
 
 @app.command("push-data")

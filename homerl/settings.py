@@ -117,3 +117,10 @@ class AuthorSettings(EndpointSettings):
     temperature: float = Field(1.0, ge=0)
     max_tokens: int = Field(4096, ge=1)
     attempts: int = Field(5, ge=1, description="candidates for one blueprint, after which its seed is given up")
+
+
+class ParaphraseSettings(EndpointSettings):
+    """A chat model that rewords queries, and reads each paraphrase without the original."""
+
+    temperature: float = Field(1.0, ge=0)
+    max_tokens: int = Field(400, ge=1)

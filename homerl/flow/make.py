@@ -57,7 +57,7 @@ class Maker:
             line = Line(user, user.urls, user.served_name)
             self.endpoints["user"] = line.endpoint
         self.users = Users(line)
-        for part in ("agent", "author"):
+        for part in ("agent", "author", "paraphrase"):
             if settings := getattr(config, part):
                 self.endpoints[part] = endpoint_of(settings)
 
@@ -96,7 +96,10 @@ class Maker:
             found = await author_blueprint(recipe, config.split, seed, asker, config.author.attempts, dropped)
             return found.blueprint, {"author": found.record | asdict(asker.tally)}
         made = make_blueprint(recipe, config.split, seed, dropped)
-        return (await reworded(made, config.paraphrase, dropped) if config.paraphrase else made), {}
+        if config.paraphrase is None:
+            return made, {}
+        asker = Asker(self.endpoints["paraphrase"], config.paraphrase)
+        return await reworded(made, asker, dropped), {"paraphrase": asdict(asker.tally)}
 
     async def _play(self, blueprint: AnyBlueprint) -> tuple[list[Trajectory], TreeStats]:
         config = self.config

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from runs import (
+from launches import (
     LAUNCHERS,
     checkpoints,
     descendants,

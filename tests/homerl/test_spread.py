@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 import torch
-from runs import LAUNCHERS, ROOT, checkpoints, figures, finish, kill_at, same_run, written
+from launches import LAUNCHERS, ROOT, checkpoints, figures, finish, kill_at, same_run, written
 from transformers import AutoModelForCausalLM
 
 from envs.documents import InputError

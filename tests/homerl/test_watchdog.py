@@ -8,7 +8,7 @@ import time
 from pathlib import Path
 
 import pytest
-from runs import LAUNCHERS, written
+from launches import LAUNCHERS, written
 
 from homerl.train.phases import SHARES, Phases
 from homerl.train.waiting import Episodic, Waiting
