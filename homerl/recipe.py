@@ -74,8 +74,9 @@ class OptimSettings(Model):
     max_grad_norm: float = 1.0
     adam_beta2: float = 0.999
     gradient_checkpointing: bool = True
-    save_steps: int = Field(100, ge=1)
+    save_steps: int | None = Field(100, ge=1, description="null: no checkpoints, so a killed run begins again")
     keep_checkpoints: int = Field(2, ge=1)
+    seconds: float | None = Field(None, gt=0, description="stop after so long, with the model as it is then")
     log_steps: int = Field(10, ge=1)
 
 
@@ -189,12 +190,23 @@ class BlueprintSource(Model):
 
 
 class SuiteSettings(Model):
-    """A held-out suite: other seeds, users and sentences than training's, by construction."""
+    """A held-out suite: other seeds, users and sentences than training's, by construction. With `benchmark`, `count`
+    instances of a shipped one, spread evenly over it, with its own limits; or over its easier half."""
 
     name: str = "heldout"
     recipe: AnyBlueprintRecipe = BlueprintRecipe()
     count: int = Field(500, ge=1)
     first_seed: int = 0
+    benchmark: Literal["smarthome-bench", "smh-bench"] | None = None
+    easier_half: bool = Field(False, description="of `benchmark`: the instances in simple homes")
+
+    @model_validator(mode="after")
+    def _of_one_kind(self) -> SuiteSettings:
+        if self.benchmark and (self.recipe != BlueprintRecipe() or self.first_seed):
+            raise ValueError("a benchmark has its own tasks: leave out `recipe` and `first_seed`")
+        if self.easier_half and not self.benchmark:
+            raise ValueError("`easier_half` is of a `benchmark`")
+        return self
 
 
 class BenchSettings(Model):
@@ -223,6 +235,7 @@ class DeadlineSettings(Model):
     sync: float = Field(600, gt=0, description="weights to the sampler")
     collective: float = Field(7200, gt=0, description="ranks exchanging what they have: the slowest rank's rollouts count")
     train: float = Field(7200, gt=0, description="one update of the trainer, checkpoint included")
+    step: float = Field(1800, gt=0, description="of SFT: one micro-batch, in which ranks wait for one another")
 
 
 class EvaluationSettings(Model):
@@ -258,6 +271,7 @@ class SFTRecipe(Base):
     model: ModelSettings
     data: str = Field(description="a folder or JSONL of trajectories, or a hub dataset")
     sft: SFTSettings = SFTSettings()
+    deadlines: DeadlineSettings = DeadlineSettings()
 
 
 class RLVESections(Base):
