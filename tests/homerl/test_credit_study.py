@@ -5,6 +5,7 @@ import importlib.util
 import json
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -39,7 +40,7 @@ def played(task, seed: int):
 
 @pytest.mark.parametrize("task", tasks.TASKS.values(), ids=lambda task: task.name)
 def test_blueprints_pass_the_filters_and_can_be_solved(task):
-    sure = tasks.replace(task, slip=0.0, trifle=0.0)
+    sure = replace(task, slip=0.0, trifle=0.0)
     for seed in range(8):
         assert first_failure(tasks.make(task.name, "train", seed)) is None
         assert played(sure, seed).outcome is Outcome.SUCCESS
@@ -48,7 +49,7 @@ def test_blueprints_pass_the_filters_and_can_be_solved(task):
 @pytest.mark.parametrize("task", tasks.TASKS.values(), ids=lambda task: task.name)
 def test_one_slip_costs_what_the_task_says(task):
     """A dead end where one step decides or misleads; where the way is long, a turn, of which one can be spared."""
-    lost = played(tasks.replace(task, slip=1.0, trifle=0.0), 3)
+    lost = played(replace(task, slip=1.0, trifle=0.0), 3)
     assert lost.outcome in (Outcome.AGENT_FAILURE, Outcome.TURN_LIMIT)
     gains = [step.facts.progress_after - step.facts.progress_before for step in lost.steps]
     if task is tasks.MISLEADING:
@@ -60,7 +61,7 @@ def test_one_slip_costs_what_the_task_says(task):
 
 
 def test_trifles_are_only_punished():
-    task = tasks.replace(tasks.DECISIVE, slip=0.0, trifle=1.0)
+    task = replace(tasks.DECISIVE, slip=0.0, trifle=1.0)
     found = played(task, 5)
     assert found.success and sum(bool(step.facts.blocked) for step in found.steps) == task.wishes - 1
 
