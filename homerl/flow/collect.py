@@ -2,7 +2,7 @@
 
 Invariants: shards are written atomically by this process alone and never rewritten, each recipe's in a folder of its own,
 but for those in which servers had failed, which are made again; the dataset is the shards in order, so its bytes depend
-neither on the number of workers nor on where a run was killed; workers do not outlive the run; memory holds some tens of shards.
+neither on the number of workers nor on where a run was killed; workers do not outlive the run; memory holds tens of shards.
 """
 
 from __future__ import annotations
