@@ -42,14 +42,14 @@ def check(
     gpu_memory: Annotated[float, typer.Option(help="of each, in GB")] = 80.0,
 ) -> None:
     """Resolve a recipe, check it and this machine, estimate its memory, and print it without running."""
-    from homerl.memory import estimate
+    from homerl.memory import estimates
     from homerl.preflight import check_machine
     from homerl.recipe import load_recipe, resolved
 
     loaded = load_recipe(recipe, context.args)
     print(yaml.safe_dump(resolved(loaded), sort_keys=False, allow_unicode=True), end="")
-    if loaded.run in ("sft", "rlve"):
-        print("".join(f"# {line}\n" for line in estimate(loaded, gpus, gpu_memory).lines(gpu_memory)), end="", flush=True)
+    for stage, found in estimates(loaded, gpus, gpu_memory).items():
+        print("".join(f"# {stage}: {line}\n" for line in found.lines(gpu_memory)), end="", flush=True)
     check_machine(loaded, recipe)
 
 
@@ -119,7 +119,7 @@ def synth_grid(
             cells = grid(loaded.synth, budget, lambda bar=bar, task=task: bar.advance(task), keep=out is not None)
         console.print(table(cells, title))
         if out:
-            write(cells, out / title.replace(" ", "-"))
+            write(cells, out / title.replace(" ", "-"), loaded.seed)
 
 
 @app.command("push-data")

@@ -112,7 +112,10 @@ def stages(recipe: FlywheelRecipe) -> Iterator[tuple[dict[str, Any], Path]]:
         return shared | {"run": run, "out": str(out / folder)} | sections
 
     yield stage("synth", "synth", synth=data["synth"], processes=recipe.processes), out / "synth/stats.json"
-    yield stage("sft", "sft", model=data["model"], data=str(out / "synth"), sft=data["sft"]), out / "sft/model"
+    yield (
+        stage("sft", "sft", model=data["model"], data=str(out / "synth"), sft=data["sft"], deadlines=data["deadlines"]),
+        out / "sft/model",
+    )
     trained = model | {"name": str(out / "sft/model"), "lora": data["model"]["lora"]}
     sections = {key: data[key] for key in RLVE_SECTIONS}
     yield stage("rlve", "rlve", model=trained, **sections), out / "rlve/model"

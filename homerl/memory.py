@@ -12,10 +12,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from homerl.recipe import LoraSettings, RLVERecipe, SFTRecipe
+from homerl.recipe import Base, LoraSettings
 
 GB = 1e9
 OVERHEAD = 3.0  # GB: CUDA context, NCCL, fragmentation
+PROCESS = 1.0  # GB: Python with its libraries, on a CPU
 TILE = 1024  # tokens whose logits exist at a time, in TRL's fused head
 TIGHT = 0.9
 
@@ -61,25 +62,27 @@ KNOWN = {
 
 @dataclass(frozen=True)
 class Estimate:
-    """GB by part; `peak` is the larger of what training and what sampling need."""
+    """GB by part; `peak` is the larger of what training and what sampling need. `lacks` is what does not fit by itself."""
 
     gpus: int
     always: dict[str, float]
     training: dict[str, float]
     sampling: dict[str, float]
+    unit: str = "GPUs"
+    lacks: str = ""
 
     @property
     def peak(self) -> float:
         return sum(self.always.values()) + max(sum(self.training.values()), sum(self.sampling.values()))
 
     def verdict(self, memory: float) -> str:
-        if self.peak > memory:
-            return f"does not fit in {memory:g} GB"
+        if self.peak > memory or self.lacks:
+            return f"does not fit in {memory:g} GB" + (f": {self.lacks}" if self.lacks else "")
         return f"fits in {memory:g} GB" + (", tightly" if self.peak > TIGHT * memory else "")
 
     def lines(self, memory: float) -> list[str]:
         """The estimate, in words and numbers."""
-        head = f"memory of each of {self.gpus} training GPUs, estimated: {self.peak:.1f} GB; {self.verdict(memory)}"
+        head = f"memory of each of {self.gpus} training {self.unit}, estimated: {self.peak:.1f} GB; {self.verdict(memory)}"
         rows = (("always", self.always), ("while training", self.training), ("while sampling", self.sampling))
         return [
             head,
@@ -87,22 +90,43 @@ class Estimate:
         ]
 
 
-def estimate(recipe: SFTRecipe | RLVERecipe, gpus: int | None = None, memory: float = 80.0) -> Estimate:
+def estimates(recipe: Base, gpus: int | None = None, memory: float = 80.0) -> dict[str, Estimate]:
+    """An estimate of each stage that trains: of a flywheel, both."""
+    stages = ("sft", "rlve") if recipe.run == "flywheel" else (recipe.run,)
+    return {stage: estimate(recipe, gpus, memory, stage) for stage in stages if stage in ("sft", "rlve")}
+
+
+def estimate(recipe: Base, gpus: int | None = None, memory: float = 80.0, stage: str | None = None) -> Estimate:
     """The estimate for a number of training GPUs; by default what the recipe leaves of a machine with eight."""
-    count = gpus or recipe.processes or max(1, 8 - _served(recipe))
+    stage = stage or recipe.run
+    count = gpus or recipe.processes or (1 if recipe.cpu else max(1, 8 - _served(recipe)))
     shape, lora = shape_of(recipe.model), recipe.model.lora
-    whole, bytes_each = shape.parameters, 4 if recipe.model.dtype == "float32" else 2
+    whole, width = shape.parameters, 4 if recipe.model.dtype == "float32" else 2
     trained = shape.adapter(lora) if lora else whole
-    always = _states(recipe.parallel, whole, trained, bytes_each, count, lora is not None) | {"overhead": OVERHEAD}
-    settings = recipe.rlve if isinstance(recipe, RLVERecipe) else recipe.sft
-    length = settings.max_episode_tokens if isinstance(recipe, RLVERecipe) else settings.max_length
-    training = _activations(shape, settings.batch * length, settings.gradient_checkpointing)
-    if not isinstance(recipe, RLVERecipe):
-        return Estimate(count, always, training, {})
-    if recipe.rlve.kl and lora is None:
+    always = _states(recipe.parallel, whole, trained, width, count, lora is not None)
+    always["overhead"] = PROCESS if recipe.cpu else OVERHEAD
+    settings = recipe.rlve if stage == "rlve" else recipe.sft
+    length = settings.max_episode_tokens if stage == "rlve" else settings.max_length
+    training = _activations(shape, settings.batch * length, settings.gradient_checkpointing, width)
+    unit = "processes" if recipe.cpu else "GPUs"
+    if stage == "sft":
+        return Estimate(count, always, training, {}, unit)
+    if settings.kl and lora is None:
         shards = count if recipe.parallel in ("zero3", "fsdp2") else 1
-        always["reference"] = whole * bytes_each / shards / GB
-    return Estimate(count, *_sampler(recipe, shape, bytes_each, always, training, memory))
+        always["reference"] = whole * width / shards / GB
+    if settings.engine.kind == "transformers" and (settings.async_rollouts or (recipe.parallel == "fsdp2" and count > 1)):
+        always["the sampler's copy"] = whole * width / GB
+    parts = _sampler(recipe, shape, width, always, training, memory)
+    return Estimate(count, *parts, unit, _lacks(recipe, whole * width / GB, memory))
+
+
+def _lacks(recipe: Base, weights: float, memory: float) -> str:
+    """Each GPU's vLLM holds the model whole, since nothing spreads it there."""
+    engine = recipe.rlve.engine
+    share = engine.gpu_memory * memory
+    if engine.kind != "vllm" or weights < TIGHT * share:
+        return ""
+    return f"vLLM's {share:.1f} GB (rlve.engine.gpu_memory) hold no model of {weights:.1f} GB with its cache"
 
 
 def _states(parallel: str, whole: float, trained: float, width: int, count: int, lora: bool) -> dict[str, float]:
@@ -120,15 +144,17 @@ def _states(parallel: str, whole: float, trained: float, width: int, count: int,
     return {name: size / GB for name, size in parts.items()}
 
 
-def _activations(shape: Shape, tokens: int, checkpointing: bool) -> dict[str, float]:
+def _activations(shape: Shape, tokens: int, checkpointing: bool, width: int) -> dict[str, float]:
     """Of one micro-batch. With checkpointing, each layer's input and one layer whole."""
-    inside = tokens * 2 * (8 * shape.hidden + 2 * shape.head_dim * (shape.heads + shape.kv_heads) + 4 * shape.intermediate)
-    kept = shape.layers * tokens * 2 * shape.hidden + inside if checkpointing else shape.layers * inside
+    inside = (
+        tokens * width * (8 * shape.hidden + 2 * shape.head_dim * (shape.heads + shape.kv_heads) + 4 * shape.intermediate)
+    )
+    kept = shape.layers * tokens * width * shape.hidden + inside if checkpointing else shape.layers * inside
     return {"activations": kept / GB, "logits": min(tokens, TILE) * shape.vocab * 10 / GB}
 
 
 def _sampler(
-    recipe: RLVERecipe, shape: Shape, width: int, always: dict[str, float], training: dict[str, float], memory: float
+    recipe: Base, shape: Shape, width: int, always: dict[str, float], training: dict[str, float], memory: float
 ) -> tuple[dict[str, float], dict[str, float], dict[str, float]]:
     """(always, while training, while sampling) with the engine's share."""
     engine, settings = recipe.rlve.engine, recipe.rlve

@@ -12,11 +12,13 @@ from pathlib import Path
 from envs.documents import InputError
 from homerl.recipe import Base, ModelSettings
 from homerl.settings import EndpointSettings
+from homerl.train.refusals import refuse
 from homerl.users.serve import answers, find_vllm
 
 
 def check_machine(recipe: Base, path: str) -> None:
-    """Raise `InputError` naming all that is missing: GPUs, packages, weights, data, the user's endpoint."""
+    """Raise `InputError` for what cannot be, and for all that is missing: GPUs, packages, weights, data, endpoints."""
+    refuse(recipe)
     looks = (_gpus, _packages, _weights, _data, _endpoints, _policy_server)
     missing = [what for look in looks for what in look(recipe)]
     if missing:

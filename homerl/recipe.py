@@ -20,7 +20,7 @@ from homerl.episode import EpisodeLimits
 from homerl.flow.config import SynthesisConfig
 from homerl.settings import UserSettings
 from homerl.train.tiny import TinyConfig
-from homerl.worlds import AnyBlueprintRecipe, is_simuhome
+from homerl.worlds import AnyBlueprintRecipe, AnyBlueprintSource, is_simuhome
 from rewards.composite import RewardWeights
 
 Parallel = Literal["none", "ddp", "zero2", "zero3", "fsdp2"]
@@ -74,8 +74,9 @@ class OptimSettings(Model):
     max_grad_norm: float = 1.0
     adam_beta2: float = 0.999
     gradient_checkpointing: bool = True
-    save_steps: int = Field(100, ge=1)
+    save_steps: int | None = Field(100, ge=1, description="null: no checkpoints, so a killed run begins again")
     keep_checkpoints: int = Field(2, ge=1)
+    seconds: float | None = Field(None, gt=0, description="stop after so long, with the model as it is then")
     log_steps: int = Field(10, ge=1)
 
 
@@ -181,20 +182,31 @@ class RLVESettings(OptimSettings):
 
 
 class BlueprintSource(Model):
-    """Blueprints by seed: `count` of them from `first_seed` on."""
+    """Blueprints by seed: `count` of them from `first_seed` on; by a recipe, or a `file` of one's own (JSON Lines)."""
 
-    recipe: AnyBlueprintRecipe = BlueprintRecipe()
+    recipe: AnyBlueprintSource = BlueprintRecipe()
     count: int = Field(10000, ge=1)
     first_seed: int = 1_000_000
 
 
 class SuiteSettings(Model):
-    """A held-out suite: other seeds, users and sentences than training's, by construction."""
+    """A held-out suite: other seeds, users and sentences than training's, by construction. With `benchmark`, `count`
+    instances of a shipped one, spread evenly over it, with its own limits; or over its easier half."""
 
     name: str = "heldout"
     recipe: AnyBlueprintRecipe = BlueprintRecipe()
     count: int = Field(500, ge=1)
     first_seed: int = 0
+    benchmark: Literal["smarthome-bench", "smh-bench"] | None = None
+    easier_half: bool = Field(False, description="of `benchmark`: the instances in simple homes")
+
+    @model_validator(mode="after")
+    def _of_one_kind(self) -> SuiteSettings:
+        if self.benchmark and (self.recipe != BlueprintRecipe() or self.first_seed):
+            raise ValueError("a benchmark has its own tasks: leave out `recipe` and `first_seed`")
+        if self.easier_half and not self.benchmark:
+            raise ValueError("`easier_half` is of a `benchmark`")
+        return self
 
 
 class BenchSettings(Model):
@@ -223,6 +235,7 @@ class DeadlineSettings(Model):
     sync: float = Field(600, gt=0, description="weights to the sampler")
     collective: float = Field(7200, gt=0, description="ranks exchanging what they have: the slowest rank's rollouts count")
     train: float = Field(7200, gt=0, description="one update of the trainer, checkpoint included")
+    step: float = Field(1800, gt=0, description="of SFT: one micro-batch, in which ranks wait for one another")
 
 
 class EvaluationSettings(Model):
@@ -231,7 +244,7 @@ class EvaluationSettings(Model):
     every: int | None = Field(None, ge=1)
     count: int = Field(100, ge=1)
     first_seed: int = 900_000
-    recipe: AnyBlueprintRecipe | None = Field(None, description="the training blueprints' if left out")
+    recipe: AnyBlueprintSource | None = Field(None, description="the training blueprints' if left out")
 
 
 class Base(Model):
@@ -258,6 +271,7 @@ class SFTRecipe(Base):
     model: ModelSettings
     data: str = Field(description="a folder or JSONL of trajectories, or a hub dataset")
     sft: SFTSettings = SFTSettings()
+    deadlines: DeadlineSettings = DeadlineSettings()
 
 
 class RLVESections(Base):

@@ -13,7 +13,8 @@ from pydantic import Field, model_validator
 from envs.homeenv.types import Model
 
 NO_KEY = "OPENAI_API_KEY"  # which may be missing: servers of one's own want none
-TRANSPORT = {"url", "serve", "key", "timeout", "deadline", "retries"}
+TRANSPORT = {"url", "serve", "key", "timeout", "deadline", "retries", "audit"}
+SERVED = {"model", "max_length", "seed", "arguments"}  # what answers depend on, of a model that is served
 
 
 class ServeSettings(Model):
@@ -66,7 +67,11 @@ class EndpointSettings(Model):
     @property
     def asked(self) -> dict[str, Any]:
         """What answers depend on."""
-        return self.model_dump(mode="json", exclude=TRANSPORT) | {"model": self.served_name}
+        asked = self.model_dump(mode="json", exclude=TRANSPORT) | {"model": self.served_name}
+        if self.serve:
+            served = self.serve.model_dump(mode="json", include=SERVED, exclude_defaults=True)
+            asked |= {"serve": served} if served != {"model": asked["model"]} else {}
+        return asked
 
     @model_validator(mode="after")
     def _reachable(self) -> EndpointSettings:
@@ -117,3 +122,10 @@ class AuthorSettings(EndpointSettings):
     temperature: float = Field(1.0, ge=0)
     max_tokens: int = Field(4096, ge=1)
     attempts: int = Field(5, ge=1, description="candidates for one blueprint, after which its seed is given up")
+
+
+class ParaphraseSettings(EndpointSettings):
+    """A chat model that rewords queries, and reads each paraphrase without the original."""
+
+    temperature: float = Field(1.0, ge=0)
+    max_tokens: int = Field(400, ge=1)

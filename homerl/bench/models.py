@@ -6,9 +6,10 @@ import json
 from pathlib import Path
 from typing import Any
 
-from homerl.bench.runner import Heldout, Pace, Players, run_suite
+from homerl.bench.runner import WAVE, Heldout, Pace, Players, Tasks, run_suite
+from homerl.episode import EpisodeLimits
 from homerl.progress import progress_bar
-from homerl.recipe import BenchRecipe
+from homerl.recipe import BenchRecipe, SuiteSettings
 
 
 def run_bench(recipe: BenchRecipe) -> dict[str, Any]:
@@ -26,13 +27,24 @@ def run_bench(recipe: BenchRecipe) -> dict[str, Any]:
         with progress_bar() as bar:
             task = bar.add_task(f"bench {suite.name}", total=suite.count, note=Path(recipe.model.name).parent.name)
             scores[suite.name] = run_suite(
-                Heldout(suite, settings.limits),
+                tasks_of(suite, settings.limits),
                 Players(lambda: PolicyAgent(engine, tokenizer), identity=identity(recipe)),
                 recipe.out / "bench" / suite.name,
-                Pace(begin=lambda first: torch.manual_seed(recipe.seed + first)),
+                Pace(max(WAVE, settings.batch), begin=lambda first: torch.manual_seed(recipe.seed + first)),
                 lambda done, total, bar=bar, task=task: bar.update(task, completed=done, total=total),
             )
     return scores
+
+
+def tasks_of(suite: SuiteSettings, limits: EpisodeLimits) -> Tasks:
+    """Blueprints by seed, or a benchmark's own instances, which have their own limits."""
+    if suite.benchmark is None:
+        return Heldout(suite, limits)
+    from homerl.bench.command import Instances
+    from homerl.bench.suites import easier_half, read_suite, spread_evenly
+
+    found = read_suite(suite.benchmark)
+    return Instances(spread_evenly(easier_half(found) if suite.easier_half else found, suite.count), "eia", runs=1)
 
 
 def identity(recipe: BenchRecipe) -> str:

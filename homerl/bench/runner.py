@@ -52,7 +52,9 @@ class Heldout:
 
     def __init__(self, suite: SuiteSettings, limits: EpisodeLimits) -> None:
         self.suite, self.limits = suite, limits
-        self.identity = json.dumps([suite.model_dump(mode="json", exclude={"count"}), asdict(limits)])
+        self.identity = json.dumps(
+            [suite.model_dump(mode="json", exclude={"count", "benchmark", "easier_half"}), asdict(limits)]
+        )
 
     def __len__(self) -> int:
         return self.suite.count

@@ -12,10 +12,11 @@ import json
 import lzma
 import random
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
+from typing import Any
 
 from envs.documents import InputError, write_atomic
 from envs.homeenv.home import Home
@@ -235,6 +236,17 @@ def read_suite(source: str) -> list[AnyInstance]:
     if stated.exists() and stated.read_text().split()[0] != hashlib.sha256(data).hexdigest():
         raise InputError("the suite is not the one that was built", str(path), "build it again: homerl bench build")
     return [instance_from(line) for line in data.decode().splitlines()]
+
+
+def easier_half(found: Sequence[Instance]) -> list[Instance]:
+    """The instances in simple homes: half of every subcategory, by the suite's own composition."""
+    return [instance for instance in found if instance.size == "simple"]
+
+
+def spread_evenly(found: Sequence[Any], count: int) -> list[Any]:
+    """So many of a suite's instances, from all over it, since they stand in order of category and size."""
+    count = min(count, len(found))
+    return [found[i * len(found) // count] for i in range(count)]
 
 
 def instance_from(line: str) -> AnyInstance:

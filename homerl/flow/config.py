@@ -17,12 +17,11 @@ from envs.homeenv.types import Model
 from homerl.blueprints.author import BlueprintRecipe
 from homerl.episode import EpisodeLimits
 from homerl.flow.mcts import SearchConfig
-from homerl.language.paraphrase import ParaphraseSettings
-from homerl.settings import AgentSettings, AuthorSettings, EndpointSettings, UserSettings
+from homerl.settings import AgentSettings, AuthorSettings, EndpointSettings, ParaphraseSettings, UserSettings
 from homerl.worlds import AnyBlueprintRecipe, Split, is_simuhome
 
 Strategy = Literal["m1", "m2", "m3"]
-PARTIES = ("agent", "user", "author")
+PARTIES = ("agent", "user", "author", "paraphrase")
 STRATEGIES = {
     "m1": "Text role-play without blueprint (M1): one model plays person, assistant and tools, and judges what it wrote; "
     "nothing was checked in a home.",
@@ -89,9 +88,11 @@ class SynthesisConfig(Model):
     def identity(self) -> dict[str, Any]:
         """All that the dataset depends on."""
         data = self.model_dump(mode="json", exclude={"in_flight", "attempts", "version", *PARTIES})
-        if self.paraphrase:
-            data["paraphrase"] = self.paraphrase.model_dump(mode="json", exclude={"url", "timeout", "deadline"})
-        return data | {"user": "scripted"} | {part: settings.asked for part, settings in self.endpoints.items()}
+        return (
+            data
+            | {"user": "scripted", "paraphrase": None}
+            | {part: settings.asked for part, settings in self.endpoints.items()}
+        )
 
     @property
     def digest(self) -> str:

@@ -12,10 +12,10 @@ from __future__ import annotations
 
 import asyncio
 import json
+import random
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -49,7 +49,8 @@ class Cell:
         self.solved.append(bool(found))
         self.trajectories += len(found)
         self.total.update({key: value for key, value in asdict(stats).items() if isinstance(value, int)})
-        self.rows.append([to_row(trajectory) | {"difficulty": stats.difficulty} for trajectory in found])
+        kept = sorted(found, key=lambda trajectory: len(trajectory.steps))  # as a synthesis keeps them
+        self.rows.append([to_row(trajectory) | {"difficulty": stats.difficulty} for trajectory in kept])
 
     def figures(self) -> dict[str, Any]:
         """Success over blueprints with its 95 % interval, trajectories of the first rollout and of the others, calls."""
@@ -105,15 +106,22 @@ def with_factors(config: SynthesisConfig, k_user: int, k_agent: int) -> Synthesi
     return config.model_copy(update={"search": search})
 
 
-def write(cells: Sequence[Cell], folder: Path) -> None:
-    """`grid.json`, and a dataset a cell, each with as many dialogues as the smallest one has: the first of every blueprint,
-    then the second of every blueprint, and so on, in the blueprints' order."""
+def write(cells: Sequence[Cell], folder: Path, seed: int = 0) -> None:
+    """`grid.json`, and a dataset a cell, each with as many dialogues as the smallest one has, in the blueprints' order."""
     even = min(cell.trajectories for cell in cells)
     write_atomic(folder / "grid.json", json.dumps([cell.figures() for cell in cells], indent=1) + "\n")
     for cell in cells:
-        most = max(map(len, cell.rows), default=0)
-        dealt = (rows[number] for number in range(most) for rows in cell.rows if number < len(rows))
-        write_rows(folder / f"{cell.k_user}-{cell.k_agent}" / "trajectories.jsonl", islice(dealt, even))
+        rows = dealt(cell.rows, even, random.Random(seed))
+        write_rows(folder / f"{cell.k_user}-{cell.k_agent}" / "trajectories.jsonl", rows)
+
+
+def dealt(rows: Sequence[Sequence[dict[str, Any]]], most: int, rng: random.Random) -> Iterator[dict[str, Any]]:
+    """`most` rows: the shortest of every blueprint, then the next, and so on; of the last round, a draw."""
+    chosen: list[tuple[int, int]] = []
+    for number in range(max(map(len, rows), default=0)):
+        places = [(index, number) for index, found in enumerate(rows) if number < len(found)]
+        chosen += rng.sample(places, min(len(places), most - len(chosen)))
+    return (rows[index][number] for index, number in sorted(chosen))
 
 
 def table(cells: Sequence[Cell], title: str) -> Table:

@@ -5,33 +5,28 @@ names no id; it names the rooms and devices that the original names, and no othe
 original says; and a second request, which sees the home's devices and the paraphrase alone, recovers the calls of the
 plan. Whatever fails leaves the original as it is, and is counted by reason.
 
-Invariants: a blueprint's goals, plan and clarifications never change; an endpoint that fails leaves originals too.
+Invariants: a blueprint's goals, plan and clarifications never change; a server that fails is an `InfraError`, and no reason
+to leave a query as it is; requests to one blueprint and query are alike in every process.
 """
 
 from __future__ import annotations
 
-import asyncio
 import json
 import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from pydantic import Field
-
 from envs.homeenv.home import Home
 from envs.homeenv.home_file import home_from_json
 from envs.homeenv.types import Model
 from homerl.blueprints.blueprint import Blueprint, Call, Intent
-from homerl.chat import FENCE, label
-from homerl.endpoint import Endpoint, Patience
+from homerl.chat import label
 from homerl.language.grammar import grammar
 from homerl.language.speaker import in_words, split_of
-from homerl.play import InfraError
-from homerl.trajectory import Message
+from homerl.structured import Asker, Unreadable
 
 LONGEST = 400  # characters of a query
-AT_ONCE = 8  # queries that are being reworded at a time
 NUMBER = re.compile(r"\d+(?:\.\d+)?")
 NUMERALS = "零一二三四五六七八九十百千点"
 LANGUAGES = {"en": "English", "zh": "Chinese (simplified)"}
@@ -42,31 +37,18 @@ the rest."""
 RECOVER = """You turn what a person says to the voice assistant of a smart home into service calls. Answer with one JSON
 object: {"calls": [{"did": "...", "service": "...", "args": [...]}]}. Use the devices and services below, and call only
 what was asked for, in the order in which it was said."""
-SCHEMA = {
-    "type": "object",
-    "properties": {
-        "calls": {
-            "type": "array",
-            "items": {
-                "type": "object",
-                "properties": {"did": {"type": "string"}, "service": {"type": "string"}, "args": {"type": "array"}},
-                "required": ["did", "service", "args"],
-            },
-        }
-    },
-    "required": ["calls"],
-}
 
 
-class ParaphraseSettings(Model):
-    """An OpenAI-compatible endpoint that rewords; several URLs are replicas. Its key stands in OPENAI_API_KEY."""
+class Reworded(Model):
+    """The first answer."""
 
-    url: tuple[str, ...] = Field(min_length=1)
-    model: str
-    temperature: float = Field(1.0, ge=0)
-    max_tokens: int = Field(400, ge=1)
-    timeout: float = Field(60.0, gt=0)
-    deadline: float = Field(300.0, gt=0, description="seconds for all tries of one request")
+    paraphrase: str
+
+
+class Understood(Model):
+    """The second answer: what somebody who hears the paraphrase alone would do."""
+
+    calls: tuple[Call, ...]
 
 
 class Rejected(Exception):
@@ -76,11 +58,10 @@ class Rejected(Exception):
 class Paraphraser:
     """Rewords the queries of blueprints; `dropped` counts by reason what was not used, `kept` what was."""
 
-    def __init__(self, endpoint: Endpoint, temperature: float = 1.0, max_tokens: int = 400) -> None:
-        self.endpoint, self.temperature, self.max_tokens = endpoint, temperature, max_tokens
+    def __init__(self, asker: Asker) -> None:
+        self.asker = asker
         self.dropped: Counter[str] = Counter()
         self.kept = 0
-        self._gate = asyncio.Semaphore(AT_ONCE)
 
     async def reword(self, blueprint: Blueprint) -> Blueprint:
         """The blueprint with paraphrases in place of the queries that have one."""
@@ -89,18 +70,14 @@ class Paraphraser:
         return blueprint.model_copy(update={"intents": tuple(intents)})
 
     async def _intent(self, intent: Intent, blueprint: Blueprint, home: Home) -> Intent:
-        found = await asyncio.gather(*(self._query(query, intent, blueprint, home) for query in intent.queries))
+        found = [await self._query(query, intent, blueprint, home) for query in intent.queries]  # one request at a time
         return intent.model_copy(update={"queries": tuple(dict.fromkeys(found))})
 
     async def _query(self, query: str, intent: Intent, blueprint: Blueprint, home: Home) -> str:
         try:
-            async with self._gate:
-                paraphrase = await self._paraphrased(query, intent, blueprint, home)
-        except Rejected as reason:
-            self.dropped[str(reason)] += 1
-            return query
-        except InfraError:
-            self.dropped["the endpoint failed"] += 1
+            paraphrase = await self._paraphrased(query, intent, blueprint, home)
+        except (Rejected, Unreadable) as reason:
+            self.dropped["garbled" if isinstance(reason, Unreadable) else str(reason)] += 1
             return query
         self.kept += 1
         return paraphrase
@@ -108,49 +85,25 @@ class Paraphraser:
     async def _paraphrased(self, query: str, intent: Intent, blueprint: Blueprint, home: Home) -> str:
         if intent.clarify or blueprint.history or not intent.plan:
             raise Rejected("nothing to check it by")  # what is meant is not in the sentence alone
-        paraphrase = await self._reworded(query, blueprint.language)
+        paraphrase = await self._reworded(query, blueprint)
         check_words(query, paraphrase, intent, blueprint, home)
-        found = await self._ask(RECOVER, f"{inventory(home)}\n\nThe person says: {paraphrase}", SCHEMA)
-        if not same_calls(found.get("calls"), intent.plan):
+        told = f"{inventory(home)}\n\nThe person says: {paraphrase}"
+        found = await self.asker.ask(RECOVER, told, Understood, blueprint.seed, temperature=0.0)
+        if not same_calls(found.calls, intent.plan):
             raise Rejected("another meaning")
         return paraphrase
 
-    async def _reworded(self, query: str, language: str) -> str:
+    async def _reworded(self, query: str, blueprint: Any) -> str:
         """The endpoint's words, not yet checked."""
-        system = REWORD.format(language=LANGUAGES.get(language, language))
-        answer = await self._ask(system, json.dumps({"says": query}, ensure_ascii=False), None)
-        paraphrase = answer.get("paraphrase")
-        if not isinstance(paraphrase, str):
-            raise Rejected("garbled")
-        return " ".join(paraphrase.split())
-
-    async def _ask(self, system: str, user: str, schema: dict[str, Any] | None) -> dict[str, Any]:
-        messages: list[Message] = [{"role": "system", "content": system}, {"role": "user", "content": user}]
-        form: dict[str, Any] = {"type": "json_object"}
-        if schema:
-            form = {"type": "json_schema", "json_schema": {"name": "calls", "schema": schema}}
-        temperature = 0.0 if schema else self.temperature
-        answer = await self.endpoint.chat(
-            messages, temperature=temperature, max_tokens=self.max_tokens, response_format=form
-        )
-        try:
-            found = json.loads(FENCE.sub(r"\1", (answer.choices[0].message.content or "").strip()))
-        except (ValueError, RecursionError):
-            raise Rejected("garbled") from None
-        if not isinstance(found, dict):
-            raise Rejected("garbled")
-        return found
+        system = REWORD.format(language=LANGUAGES.get(blueprint.language, blueprint.language))
+        answer = await self.asker.ask(system, json.dumps({"says": query}, ensure_ascii=False), Reworded, blueprint.seed)
+        return " ".join(answer.paraphrase.split())
 
 
-async def reworded(blueprint: Blueprint, settings: ParaphraseSettings, dropped: Counter[str]) -> Blueprint:
+async def reworded(blueprint: Any, asker: Asker, dropped: Counter[str]) -> Any:
     """The blueprint with paraphrases; what was not used is counted as `paraphrase: reason`."""
-    patience = Patience(settings.timeout, settings.deadline)
-    kind = paraphraser_of(blueprint)
-    paraphraser = kind(Endpoint(settings.url, settings.model, patience), settings.temperature, settings.max_tokens)
-    try:
-        found = await paraphraser.reword(blueprint)
-    finally:
-        await paraphraser.endpoint.close()
+    paraphraser = paraphraser_of(blueprint)(asker)
+    found = await paraphraser.reword(blueprint)
     dropped.update({f"paraphrase: {reason}": count for reason, count in paraphraser.dropped.items()})
     return found
 
@@ -166,11 +119,8 @@ def paraphraser_of(blueprint: Any) -> type[Paraphraser]:
 
 def check_words(query: str, paraphrase: str, intent: Intent, blueprint: Blueprint, home: Home) -> None:
     """Whether a paraphrase passes the rules, or `Rejected` with the first that it breaks."""
+    check_form(query, paraphrase, blueprint.split)
     said, new = query.lower(), paraphrase.lower()
-    if not new or len(new) > LONGEST or "\n" in paraphrase or any(mark in new for mark in ("device(", "{", "```")):
-        raise Rejected("garbled")
-    if re.sub(r"\W+", "", said) == re.sub(r"\W+", "", new):
-        raise Rejected("a copy")
     if any(_holds(new, device.did.lower()) for device in home.plan.devices if not _holds(said, device.did.lower())):
         raise Rejected("names an id")
     if names_in(said, home) != names_in(new, home):
@@ -178,7 +128,16 @@ def check_words(query: str, paraphrase: str, intent: Intent, blueprint: Blueprin
     values = [value for call in intent.plan for value in call.args] + [float(number) for number in NUMBER.findall(said)]
     if not all(_says(new, value, blueprint.language) for value in values if _says(said, value, blueprint.language)):
         raise Rejected("other values")
-    if split_of(paraphrase) != blueprint.split:
+
+
+def check_form(query: str, paraphrase: str, split: str) -> None:
+    """What holds in every world: words, no copy, of the blueprint's split."""
+    new = paraphrase.lower()
+    if not new or len(new) > LONGEST or any(mark in new for mark in ("device(", "{", "```")):
+        raise Rejected("garbled")
+    if re.sub(r"\W+", "", query.lower()) == re.sub(r"\W+", "", new):
+        raise Rejected("a copy")
+    if split_of(paraphrase) != split:
         raise Rejected("the other split")
 
 
@@ -232,13 +191,10 @@ def inventory(home: Home) -> str:
     return "\n".join(lines)
 
 
-def same_calls(found: Any, plan: Sequence[Call]) -> bool:
+def same_calls(found: Sequence[Call], plan: Sequence[Call]) -> bool:
     """Whether calls as an LLM writes them are those of the plan; switching on what is set anyway may be left out."""
-    try:
-        calls = [(str(call["did"]), str(call["service"]), tuple(call.get("args") or ())) for call in found]
-    except (TypeError, KeyError, AttributeError):
-        return False
-    return _core(calls) == _core([(call.did, call.service, call.args) for call in plan])
+    said, meant = ([(call.did, call.service, call.args) for call in calls] for calls in (found, plan))
+    return _core(said) == _core(meant)
 
 
 def _core(calls: Sequence[tuple[str, str, tuple]]) -> Counter[tuple[str, str, str]]:

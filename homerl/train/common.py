@@ -12,10 +12,13 @@ import shutil
 from pathlib import Path
 from typing import Any
 
+import torch
+
 from envs.documents import InputError
 from homerl.chat import IM_END, chat_template
 from homerl.recipe import Base, ModelSettings, OptimSettings
 from homerl.train.parallel import parallel_arguments
+from homerl.train.refusals import is_adapter
 
 TEMPLATE_MARK = "homerl's training chat template"  # its first words
 
@@ -25,8 +28,11 @@ def common_arguments(recipe: Base, settings: OptimSettings) -> dict[str, Any]:
     os.environ["WANDB_MODE"] = recipe.wandb.mode
     os.environ["WANDB_PROJECT"] = recipe.wandb.project
     os.environ["WANDB_DIR"] = str(recipe.out)
+    os.environ["TENSORBOARD_LOGGING_DIR"] = str(recipe.out / "tensorboard")
     if recipe.wandb.entity:
         os.environ["WANDB_ENTITY"] = recipe.wandb.entity
+    if recipe.model.dtype == "float32" and not recipe.cpu:
+        torch.set_float32_matmul_precision("high")  # TF32, as fast as a model that is small enough for 32 bits needs
     floor = {"lr_scheduler_kwargs": {"min_lr": settings.min_lr}} if settings.min_lr is not None else {}
     return (
         {
@@ -41,12 +47,14 @@ def common_arguments(recipe: Base, settings: OptimSettings) -> dict[str, Any]:
             "max_grad_norm": settings.max_grad_norm,
             "adam_beta2": settings.adam_beta2,
             "gradient_checkpointing": settings.gradient_checkpointing,
-            "save_strategy": "steps",
-            "save_steps": settings.save_steps,
+            "save_strategy": "steps" if settings.save_steps else "no",
+            "save_steps": settings.save_steps or 1,
             "save_total_limit": settings.keep_checkpoints,
             "logging_steps": settings.log_steps,
             "logging_first_step": True,
             "report_to": reporters(recipe),
+            "project": recipe.wandb.project,  # trackio's
+            "trackio_static_space_id": False,  # nothing is published unasked
             "seed": recipe.seed,
             "data_seed": recipe.seed,
             "use_cpu": recipe.cpu,
@@ -54,7 +62,7 @@ def common_arguments(recipe: Base, settings: OptimSettings) -> dict[str, Any]:
             "fp16": recipe.model.dtype == "float16",
             "dataloader_pin_memory": not recipe.cpu,
             "disable_tqdm": True,
-            "ddp_timeout": 3600,
+            "ddp_timeout": int(max(recipe.deadlines.collective, recipe.deadlines.step) + 600),  # the watchdog speaks first
             "ddp_find_unused_parameters": False,
         }
         | floor
@@ -65,14 +73,6 @@ def common_arguments(recipe: Base, settings: OptimSettings) -> dict[str, Any]:
 def reporters(recipe: Base) -> list[str]:
     """Where metrics go besides `metrics.jsonl`."""
     return [name for name in recipe.report_to if name != "wandb" or recipe.wandb.mode != "disabled"]
-
-
-class WholeCheckpoints:
-    """A trainer's mixin. Its checkpoints' last file, by which they are known to be complete, waits for every rank's."""
-
-    def _save_rng_state(self, output_dir: str) -> None:
-        super()._save_rng_state(output_dir)
-        self.accelerator.wait_for_everyone()
 
 
 def prepare_scratch(recipe: Any, rows: Any) -> str:
@@ -112,7 +112,6 @@ def load_policy(settings: ModelSettings, source: str) -> Any:
 
     An adapter that comes with the source (or with its base) is merged: training another would replace it silently.
     """
-    import torch
     from transformers import AutoModelForCausalLM
     from transformers.utils.logging import disable_progress_bar
 
@@ -127,11 +126,6 @@ def load_policy(settings: ModelSettings, source: str) -> Any:
     model = PeftModel.from_pretrained(load_policy(settings, base), source).merge_and_unload().requires_grad_(True)
     model.name_or_path = source
     return model
-
-
-def is_adapter(source: str) -> bool:
-    """Whether a folder holds a low-rank adapter in place of whole weights."""
-    return (Path(source) / "adapter_config.json").exists()
 
 
 def peft_config(settings: ModelSettings) -> Any:
@@ -173,14 +167,16 @@ def is_finished(args: Any, checkpoint: str) -> bool:
     return state["global_step"] >= args.max_steps if args.max_steps > 0 else state["epoch"] >= args.num_train_epochs
 
 
-def fit(trainer: Any, tokenizer: Any, out: Path) -> Path:
-    """Train, resuming if there is a checkpoint, and write `out/model` in one piece."""
+def fit(trainer: Any, tokenizer: Any, out: Path, seconds: float | None = None) -> Path:
+    """Train, resuming if there is a checkpoint and stopping after so many seconds, and write `out/model` in one piece."""
     from transformers.trainer_callback import PrinterCallback
 
-    from homerl.train.progress import ProgressCallback
+    from homerl.train.progress import InTime, ProgressCallback
 
     trainer.remove_callback(PrinterCallback)
     trainer.add_callback(ProgressCallback(out))
+    if seconds:
+        trainer.add_callback(InTime(seconds))
     state = trainer.accelerator
     checkpoint = last_checkpoint(out) if state.is_main_process else None
     state.wait_for_everyone()

@@ -7,9 +7,12 @@ a last one with totals; lines past the checkpoint that a run resumes from are dr
 from __future__ import annotations
 
 import json
+import time
 from pathlib import Path
 from typing import Any
 
+import torch
+from accelerate.utils import broadcast
 from rich.console import Group
 from rich.live import Live
 from rich.progress import Progress
@@ -59,6 +62,20 @@ class ProgressCallback(TrainerCallback):
 
     def _lines(self) -> list[str]:
         return self.path.read_text(encoding="utf-8").splitlines(keepends=True) if self.path.exists() else []
+
+
+class InTime(TrainerCallback):
+    """Ends training after the first update that is over so many seconds from its start; the first rank's clock counts."""
+
+    def __init__(self, seconds: float) -> None:
+        self.seconds = seconds
+
+    def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        self.begun = time.monotonic()
+
+    def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        over = torch.tensor(time.monotonic() - self.begun > self.seconds, dtype=torch.int, device=args.device)
+        control.should_training_stop |= bool(broadcast(over).item())
 
 
 def _is_update(line: str, last: int) -> bool:

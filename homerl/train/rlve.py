@@ -24,22 +24,20 @@ from envs.documents import InputError
 from homerl.recipe import RLVERecipe
 from homerl.train.ahead import Ahead
 from homerl.train.common import (
-    WholeCheckpoints,
     common_arguments,
     fit,
-    is_adapter,
     load_policy,
     load_tokenizer,
     peft_config,
     reporters,
-    require,
 )  # fmt: skip
 from homerl.train.curriculum import Curriculum, difficulties
 from homerl.train.engines import engine_arguments, make_engine
 from homerl.train.evaluation import Evaluation
 from homerl.train.panels import PanelsCallback
-from homerl.train.parallel import world_size
+from homerl.train.parallel import Spread
 from homerl.train.phases import Phases
+from homerl.train.refusals import is_adapter, refuse, spread_by, world_size
 from homerl.train.rollout import Player, Rollout, blueprint_of
 from homerl.train.sentinel import Sentinel, UpdateSignal
 from homerl.train.supply import Batch, Place, Supply, episode_metrics, hash_seed
@@ -60,7 +58,7 @@ def train_rlve(recipe: RLVERecipe) -> Path:
     settings = recipe.rlve
     rows = settings.updates * settings.blueprints_per_update
     with user_factory(recipe.user, recipe.out / "user_server.log") as make_user:
-        engine = make_engine(settings, tokenizer, recipe.seed)
+        engine = make_engine(settings, tokenizer, recipe.seed, in_shards=spread_by(recipe) == "fsdp2" and world_size() > 1)
         branch = settings.branch if settings.credit == "branch" else None
         player = Player(
             engine, tokenizer, make_user, recipe.limits, recipe.rewards, settings.max_episode_tokens, branch, settings.group
@@ -75,24 +73,7 @@ def train_rlve(recipe: RLVERecipe) -> Path:
             peft_config=peft_config(recipe.model),
         )
         with Watchdog(trainer.phases, dict(recipe.deadlines)):
-            return fit(trainer, tokenizer, recipe.out)
-
-
-def refuse(recipe: RLVERecipe) -> None:
-    """What could only go wrong later."""
-    if recipe.model.name is None:
-        raise InputError("RLVE starts from a trained model", where="model.from_scratch", remedy="give `model.name`")
-    sharded = recipe.parallel in ("zero3", "fsdp2")
-    require(
-        not (sharded and is_adapter(recipe.model.name) and recipe.rlve.kl and recipe.model.lora is None),
-        f"a merged adapter cannot be the KL reference under {recipe.parallel}", "parallel",
-        "train with `parallel: zero2` or `model.lora`, or start from an export, which is merged",
-    )  # fmt: skip
-    require(
-        not (sharded and recipe.rlve.engine.kind in ("transformers", "continuous")),
-        f"engine {recipe.rlve.engine.kind} needs whole weights, and {recipe.parallel} shards them", "rlve.engine",
-        "use engine `vllm` or `server`, or `parallel: zero2`",
-    )  # fmt: skip
+            return fit(trainer, tokenizer, recipe.out, settings.seconds)
 
 
 def grpo_arguments(recipe: RLVERecipe) -> GRPOConfig:
@@ -110,8 +91,7 @@ def grpo_arguments(recipe: RLVERecipe) -> GRPOConfig:
     accumulate = total // (processes * settings.batch)
     shared = common_arguments(recipe, settings) | {
         "gradient_accumulation_steps": accumulate,
-        "save_steps": settings.save_steps * settings.iterations,  # a resumed run begins with fresh rollouts
-        "ddp_timeout": int(recipe.deadlines.collective + 600),  # the watchdog speaks first
+        "save_steps": (settings.save_steps or 1) * settings.iterations,  # a resumed run begins with fresh rollouts
     }
     return GRPOConfig(
         **shared,
@@ -130,7 +110,7 @@ def grpo_arguments(recipe: RLVERecipe) -> GRPOConfig:
         loss_type=settings.loss,
         scale_rewards="group",
         mask_truncated_completions=False,
-        model_init_kwargs={"dtype": recipe.model.dtype, "attn_implementation": recipe.model.attention},
+        model_init_kwargs={"device_map": None} if recipe.parallel == "fsdp2" else None,  # TRL's reference, whole on its rank
         shuffle_dataset=False,
         vllm_importance_sampling_correction=False,  # ours, whatever the engine: see `_reweigh`
         **engine_arguments(settings),
@@ -165,7 +145,7 @@ class CurriculumState(TrainerCallback, ExportableState):
             self.curriculum.load(found["attributes"])
 
 
-class RLVETrainer(WholeCheckpoints, GRPOTrainer):
+class RLVETrainer(Spread, GRPOTrainer):
     """GRPOTrainer whose rollouts are episodes and whose advantages are per step."""
 
     def __init__(self, recipe: RLVERecipe, player: Player, **kwargs: Any) -> None:
@@ -193,8 +173,7 @@ class RLVETrainer(WholeCheckpoints, GRPOTrainer):
         self.player.engine.attach(self, self.phases)
         self.evaluation = Evaluation(recipe, self.player, place)
         self.add_callback(CurriculumState(curriculum))
-        if "wandb" in reporters(recipe):
-            self.add_callback(PanelsCallback())
+        self.add_callback(PanelsCallback(reporters(recipe), recipe.out))
 
     @property
     def rollouts(self) -> list[Rollout]:
@@ -223,15 +202,12 @@ class RLVETrainer(WholeCheckpoints, GRPOTrainer):
         phases.training(update)
         return ledgers(trainer.rollouts) | {"reward_parts": [part_totals(rollout) for rollout in trainer.rollouts]}
 
-    def train(self, *args: Any, **kwargs: Any) -> Any:
-        """As ever, and the model that comes out is evaluated like those on the way."""
-        done = super().train(*args, **kwargs)
+    def _evaluate_last(self) -> None:
+        """The model that comes out, like those on the way."""
         if self.evaluation.due(self.state.global_step):
             self.player.engine.sync(self.state.global_step)
             with self.player.engine.awake():
                 self.evaluate_policy()
-            self.log({})
-        return done
 
     def evaluate_policy(self) -> None:
         """Play the held-out suite where the recipe wants it, log how it went, and keep the best model."""
@@ -327,6 +303,8 @@ class RLVETrainer(WholeCheckpoints, GRPOTrainer):
         return loss
 
     def log(self, logs: dict[str, float], start_time: float | None = None) -> None:
+        if "train_runtime" in logs:  # the end, while reporters still listen
+            self._evaluate_last()
         if "loss" in logs:
             logs |= self.phases.take()
         super().log(logs, start_time)

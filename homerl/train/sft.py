@@ -16,7 +16,6 @@ from typing import Any
 from envs.documents import InputError
 from homerl.recipe import SFTRecipe, SFTSettings
 from homerl.train.common import (
-    WholeCheckpoints,
     common_arguments,
     fit,
     load_policy,
@@ -24,13 +23,17 @@ from homerl.train.common import (
     peft_config,
     prepare_scratch,
 )  # fmt: skip
-from homerl.train.parallel import world_size
+from homerl.train.parallel import Spread
+from homerl.train.phases import TRAIN, Phases
+from homerl.train.refusals import refuse, world_size
+from homerl.train.watchdog import Watchdog
 
 
 def train_sft(recipe: SFTRecipe) -> Path:
     """Train and return the folder of the final model."""
     from trl import SFTConfig, SFTTrainer
 
+    refuse(recipe)
     out = recipe.out
     rows = load_dialogues(recipe.data)
     source = prepare_scratch(recipe, rows)
@@ -52,7 +55,7 @@ def train_sft(recipe: SFTRecipe) -> Path:
     )
     model = load_policy(recipe.model, source)
 
-    class Trainer(WholeCheckpoints, SFTTrainer):
+    class Trainer(Watched, SFTTrainer):
         pass
 
     trainer = Trainer(
@@ -63,7 +66,33 @@ def train_sft(recipe: SFTRecipe) -> Path:
         peft_config=peft_config(recipe.model),
         optimizers=(optimizer(model, settings), None),
     )
-    return fit(trainer, tokenizer, out)
+    trainer.phases = Phases(out / "ranks", trainer.accelerator.process_index)
+    with Watchdog(trainer.phases, dict(recipe.deadlines)):
+        return fit(trainer, tokenizer, out, settings.seconds)
+
+
+class Watched(Spread):
+    """A trainer's mixin: each rank says whether it fetches data (`train`) or is in a `step`, where ranks wait for one
+    another, so that one that waits too long knows for whom."""
+
+    phases: Phases
+
+    def get_batch_samples(self, *args: Any, **kwargs: Any) -> Any:
+        self.phases.training(self.state.global_step)
+        return super().get_batch_samples(*args, **kwargs)
+
+    def _get_num_items_in_batch(self, *args: Any, **kwargs: Any) -> Any:
+        with self.phases.phase("step", TRAIN, waits=True):  # counted over all ranks
+            return super()._get_num_items_in_batch(*args, **kwargs)
+
+    def training_step(self, *args: Any, **kwargs: Any) -> Any:
+        with self.phases.phase("step", TRAIN, waits=True):
+            return super().training_step(*args, **kwargs)
+
+    def log(self, logs: dict[str, float], start_time: float | None = None) -> None:
+        if "loss" in logs:
+            logs["time/seconds"] = self.phases.take()["time/seconds"]
+        super().log(logs, start_time)
 
 
 def bucketed(lengths: Sequence[int], batch: int, seed: int, window: int = 512) -> list[int]:

@@ -121,6 +121,7 @@ def main(blueprints: int = 400, processes: int = 2, in_flight: int = 32) -> None
     alone, ours = asyncio.run(overhead(url, 2000, in_flight))
     print(f"a request, {in_flight} in flight: client library {1000 * alone:.2f} ms, Endpoint {1000 * ours:.2f} ms of CPU")
     few, many = (synthesis(url, count, processes, in_flight) for count in (blueprints // 4, blueprints))
+    print(f"{blueprints} blueprints, whole: {many[0]} requests, {many[1] / 60:.1f} minutes, {many[2] / 60:.1f} of CPU")
     requests, wall, cpu = (b - a for a, b in zip(few, many))  # so that starting costs nothing
     made = blueprints - blueprints // 4
     memory = [resource.getrusage(who).ru_maxrss / 1e6 for who in (resource.RUSAGE_CHILDREN, resource.RUSAGE_SELF)]

@@ -2,6 +2,7 @@
 server that speaks vLLM's dialect of completions, and errs in all ways."""
 
 import asyncio
+import copy
 import json
 import math
 import os
@@ -22,6 +23,7 @@ from homerl.recipe import EngineSettings, RLVESettings
 from homerl.train.engines import engine_arguments, make_engine
 from homerl.train.engines.colocated import Colocated
 from homerl.train.engines.continuous import Continuous
+from homerl.train.engines.generate import Snapshot
 from homerl.train.engines.server import Server
 from homerl.train.engines.synced import Gate
 from homerl.train.phases import Phases
@@ -310,6 +312,31 @@ def test_what_breaks_in_the_engine_reaches_who_waits(colocated, monkeypatch):
     monkeypatch.setattr(Engine, "step", lambda self: 1 / 0)
     with pytest.raises(ZeroDivisionError):
         sampled(engine, [1], [2])
+
+
+# The trainer's own weights, and a copy
+
+
+def test_a_copy_samples_with_its_own_weights_until_the_next_sync(model, tokenizer):
+    """TRL puts a `forward` on the model that no copy may inherit, since it runs the model that it was put on."""
+    from trl.trainer.utils import add_fused_lm_head
+
+    trained = copy.deepcopy(model)
+    add_fused_lm_head(trained)
+    accelerator = SimpleNamespace(unwrap_model=lambda model: model, device="cpu", is_fsdp2=False)
+    engine = Snapshot(tokenizer, 8, 1.0, 4)
+    engine.attach(SimpleNamespace(accelerator=accelerator, model=trained, model_wrapped=trained), Phases(Path(os.devnull)))
+    engine.sync(0)
+    torch.manual_seed(0)
+    [before] = sampled(engine, [5, 6, 7])
+    with torch.no_grad():
+        trained.get_input_embeddings().weight.normal_()
+    torch.manual_seed(0)
+    assert sampled(engine, [5, 6, 7]) == [before], "the trainer's weights have changed, and no sync has brought them"
+    engine.sync(1)
+    torch.manual_seed(0)
+    [after] = sampled(engine, [5, 6, 7])
+    assert after.version == 1 and after.logprobs != before.logprobs
 
 
 # Continuous batching

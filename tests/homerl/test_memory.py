@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from homerl.memory import KNOWN, Shape, estimate, shape_of
+from homerl.memory import KNOWN, Shape, estimate, estimates, shape_of
 from homerl.recipe import LoraSettings, ModelSettings, load_recipe
 
 ROOT = Path(__file__).parents[2]
@@ -76,6 +76,28 @@ def test_the_shipped_recipes_fit_gpus_of_80_gb(name):
 
 def test_adapters_fit_one_gpu():
     assert estimate(recipe("sft_8b_lora"), gpus=1).peak < 60 and estimate(recipe("rlve_8b_lora"), gpus=1).peak < 60
+
+
+def test_a_flywheel_has_an_estimate_of_each_stage_that_trains():
+    found = estimates(recipe("scratch_100m"), gpus=1)
+    assert list(found) == ["sft", "rlve"] and all(one.unit == "GPUs" for one in found.values())
+    assert 80e6 < shape_of(recipe("scratch_100m").model).parameters < 120e6, "about 100M, as its name says"
+    assert found["rlve"].sampling["cache"] > 0 and not found["sft"].sampling
+    small = estimates(recipe("quickstart"))
+    assert {(one.unit, one.gpus) for one in small.values()} == {("processes", 2)} and max(e.peak for e in small.values()) < 2
+    assert estimates(recipe("synth")) == {}
+
+
+def test_a_whole_copy_to_sample_from_is_counted():
+    sharded = ("--parallel", "fsdp2", "--rlve.engine", "{kind: transformers}")
+    whole = shape_of(recipe("rlve_full").model).parameters * 2 / 1e9
+    assert estimate(recipe("rlve_full", *sharded), gpus=4).always["the sampler's copy"] == pytest.approx(whole)
+    assert "the sampler's copy" not in estimate(recipe("rlve_full")).always
+
+
+def test_vllm_without_room_for_the_whole_model_does_not_fit():
+    said = estimate(recipe("rlve_full", "--rlve.engine.gpu_memory", "0.2")).verdict(80)
+    assert said == "does not fit in 80 GB: vLLM's 16.0 GB (rlve.engine.gpu_memory) hold no model of 16.4 GB with its cache"
 
 
 def test_check_says_so_and_what_does_not_fit():

@@ -1,20 +1,30 @@
 """Kill -9, the same command again: nothing is lost, nothing happens twice, and the end is an unbroken run's."""
 
 import contextlib
-import json
 import os
 import random
-import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
-from safetensors.torch import load_file
+from launches import (
+    LAUNCHERS,
+    checkpoints,
+    descendants,
+    figures,
+    finish,
+    kill,
+    kill_at,
+    lines,
+    same_run,
+    start,
+    wait_for,
+    written,
+)
 
 from envs.documents import InputError
 from homerl.agents.expert import Expert
@@ -27,7 +37,6 @@ from homerl.recipe import SuiteSettings
 ROOT = Path(__file__).parents[2]
 SIZES = {"hidden_size": 64, "layers": 2, "heads": 2, "kv_heads": 2, "head_dim": 32, "intermediate_size": 128}
 OPTIM = {"warmup": 0.1, "batch": 4, "gradient_checkpointing": False, "log_steps": 1}
-TIMES = ("train_", "time/", "step_time", "num_tokens", "profiling", "epoch")  # of the clock, or counted from a start
 
 
 @pytest.fixture
@@ -73,94 +82,6 @@ def rlve(model, tokenizer, task, tmp_path) -> dict[str, Any]:
     }
 
 
-def written(recipe: dict[str, Any], folder: Path, **changes: Any) -> Path:
-    path = folder / f"{Path(changes.get('out', recipe['out'])).name}.yaml"
-    path.write_text("homerl: 1\n" + yaml.safe_dump({k: v for k, v in (recipe | changes).items() if k != "homerl"}))
-    return path
-
-
-def start(*command: str | Path) -> subprocess.Popen:
-    """A command in a process group of its own."""
-    environment = os.environ | {"OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT)}
-    with (Path(command[-1]).parent / "log.txt").open("a") as log:
-        return subprocess.Popen(
-            list(map(str, command)), env=environment, stdout=log, stderr=log, start_new_session=True, cwd=ROOT
-        )
-
-
-def finish(*command: str | Path) -> None:
-    process = start(*command)
-    assert process.wait(280) == 0, (Path(command[-1]).parent / "log.txt").read_text()[-3000:]
-
-
-def wait_for(holds: Callable[[], bool], process: subprocess.Popen, seconds: float = 250) -> None:
-    for _ in range(int(seconds * 200)):
-        if holds():
-            return
-        assert process.poll() is None, f"ended too soon, with code {process.returncode}"
-        time.sleep(0.005)
-    raise AssertionError("nothing happened")
-
-
-def lines(out: Path) -> list[dict[str, Any]]:
-    """Updates in metrics.jsonl; a line that is being written is not one yet."""
-    text = (out / "metrics.jsonl").read_text() if (out / "metrics.jsonl").exists() else ""
-    rows = [json.loads(line) for line in text.splitlines(keepends=True) if line.endswith("\n")]
-    return [row for row in rows if "loss" in row]
-
-
-def figures(out: Path) -> list[dict[str, float]]:
-    return [{key: value for key, value in row.items() if not key.startswith(TIMES)} for row in lines(out)]
-
-
-def descendants(pid: int) -> Iterator[int]:
-    """Every process below one."""
-    parents: dict[int, list[int]] = {}
-    for entry in Path("/proc").glob("[0-9]*"):
-        try:
-            parent = int((entry / "stat").read_text().rpartition(")")[2].split()[1])
-        except (OSError, ValueError, IndexError):
-            continue
-        parents.setdefault(parent, []).append(int(entry.name))
-    todo = [pid]
-    while todo:
-        children = parents.get(todo.pop(), [])
-        yield from children
-        todo += children
-
-
-def kill(process: subprocess.Popen) -> None:
-    """As a machine that goes down does it: torchrun's workers are in groups of their own."""
-    for pid in (process.pid, *descendants(process.pid)):
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(pid, signal.SIGKILL)
-    process.wait()
-
-
-def kill_at(update: int, out: Path, *command: str | Path) -> None:
-    """Start a command and kill it and all below it once an update is logged and a checkpoint stands."""
-    process = start(*command)
-    wait_for(lambda: len(lines(out)) >= update and bool(checkpoints(out)), process)
-    kill(process)
-    assert not (out / "model").exists(), "it was over before it was killed"
-
-
-def checkpoints(out: Path) -> list[int]:
-    return sorted(int(path.parent.name.split("-")[1]) for path in out.glob("checkpoints/*/trainer_state.json"))
-
-
-def same_run(unbroken: Path, resumed: Path, updates: int) -> None:
-    first, second = figures(unbroken), figures(resumed)
-    assert [row["step"] for row in first] == [row["step"] for row in second] == list(range(1, updates + 1))
-    for one, other in zip(first, second, strict=True):
-        assert other == pytest.approx(one, abs=1e-5, rel=1e-5)
-    totals = [json.loads(line) for line in (resumed / "metrics.jsonl").read_text().splitlines() if "train_runtime" in line]
-    assert len(totals) == 1 and totals[0]["step"] == updates
-    weights, others = (load_file(out / "model/model.safetensors") for out in (unbroken, resumed))
-    assert weights.keys() == others.keys()
-    assert all((others[name] - tensor).abs().max() < 1e-5 for name, tensor in weights.items())
-
-
 @pytest.mark.parametrize(
     "settings", [pytest.param({}, marks=pytest.mark.long), {"muon": 0.02, "in_order": True}], ids=["adamw", "muon"]
 )
@@ -198,16 +119,10 @@ def test_a_finished_run_started_again_changes_nothing(sft, tmp_path, settings):
     assert sum("train_runtime" in line for line in (recipe.out / "metrics.jsonl").read_text().splitlines()) == 1
 
 
-LAUNCHERS = {
-    "accelerate": ["-m", "accelerate.commands.launch"],
-    "two ranks": ["-m", "torch.distributed.run", "--standalone", "--nproc_per_node=2"],
-}
-
-
 @pytest.mark.long
 @pytest.mark.parametrize("launcher", LAUNCHERS)
 def test_sft_in_real_processes(sft, tmp_path, launcher):
-    command = [sys.executable, *LAUNCHERS[launcher]]
+    command = LAUNCHERS[launcher]
     broken, whole = written(sft, tmp_path), written(sft, tmp_path, out=str(tmp_path / "whole"))
     kill_at(7, tmp_path / "sft", *command, broken)
     kill_at(25, tmp_path / "sft", *command, broken)
@@ -224,7 +139,7 @@ def test_sft_in_real_processes(sft, tmp_path, launcher):
 def test_rlve_in_real_processes(rlve, tmp_path, launcher, settings):
     """Six blueprints, two an update: the run goes through them more than twice, and is killed in the second pass."""
     rlve["rlve"] |= settings
-    command = [sys.executable, *LAUNCHERS[launcher]]
+    command = LAUNCHERS[launcher]
     broken, whole = written(rlve, tmp_path), written(rlve, tmp_path, out=str(tmp_path / "whole"))
     out = tmp_path / "rlve"
     kill_at(3, out, *command, broken)
@@ -284,7 +199,7 @@ def test_twenty_kills_at_random_moments(rlve, tmp_path, ranks):
     the unbroken run does not play twice."""
     rlve["rlve"] |= CURRICULUM | {"updates": 40, "save_steps": 1}
     rlve["blueprints"] |= {"count": 50}
-    command = [sys.executable, *(LAUNCHERS["two ranks"] if ranks == 2 else [])]
+    command = LAUNCHERS["two ranks"] if ranks == 2 else [sys.executable]
     broken, whole = written(rlve, tmp_path), written(rlve, tmp_path, out=str(tmp_path / "whole"))
     began = time.monotonic()
     finish(*command, whole)

@@ -23,6 +23,8 @@ from homerl.endpoint import Endpoint, Patience
 from homerl.episode import Episode, EpisodeLimits
 from homerl.language.speaker import split_of
 from homerl.play import play
+from homerl.settings import ParaphraseSettings
+from homerl.structured import Asker
 from homerl.trajectory import Outcome, read_rows
 from homerl.users.scripted import ScriptedUser
 from homerl.worlds.simuhome.agents import acts_of, plan
@@ -173,6 +175,10 @@ def test_three_votes_decide_what_no_rule_does(tmp_path):
 # Paraphrases
 
 
+def asker(server):
+    return Asker(Endpoint([server.url], MODEL, QUICK), ParaphraseSettings(model=MODEL, url=server.url))
+
+
 def test_a_paraphrase_must_say_the_same():
     blueprint = made("qt3/feasible", phrasings=1)
     (query,) = blueprint.intents[0].queries
@@ -180,7 +186,7 @@ def test_a_paraphrase_must_say_the_same():
     wrong = [query.replace("1", "2"), good.replace("turn on", "turn on the TV and"), query, "{}"]
     for said, kept in [(good, 1), *((text, 0) for text in wrong)]:
         with ScriptedServer(answer=lambda request, said=said: {"content": json.dumps({"paraphrase": said})}) as server:
-            paraphraser = SimuHomeParaphraser(Endpoint([server.url], MODEL, QUICK))
+            paraphraser = SimuHomeParaphraser(asker(server))
             found = asyncio.run(paraphraser.reword(blueprint))
         assert paraphraser.kept == kept and found.intents[0].queries == ((said,) if kept else (query,))
 
@@ -198,6 +204,6 @@ def test_a_complaint_must_be_understood_alone(direction):
         return {"content": json.dumps(found)}
 
     with ScriptedServer(answer=answer) as server:
-        paraphraser = SimuHomeParaphraser(Endpoint([server.url], MODEL, QUICK))
+        paraphraser = SimuHomeParaphraser(asker(server))
         asyncio.run(paraphraser.reword(blueprint))
     assert paraphraser.kept == all(goal["direction"] == direction for goal in goals)

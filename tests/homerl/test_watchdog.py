@@ -8,6 +8,7 @@ import time
 from pathlib import Path
 
 import pytest
+from launches import LAUNCHERS, written
 
 from homerl.train.phases import SHARES, Phases
 from homerl.train.waiting import Episodic, Waiting
@@ -136,7 +137,7 @@ def test_a_rank_that_is_written_half_is_passed_over(tmp_path, clock):
     assert [other.phase for other in phases.others()] == ["train"]
 
 
-@pytest.mark.parametrize("phase", ["sync", "collective", "rollout", "train"])
+@pytest.mark.parametrize("phase", ["sync", "collective", "rollout", "train", "step"])
 def test_every_phase_with_a_deadline_stops_the_run_when_it_hangs(tmp_path, phase):
     """Real time, a real thread: what the run would do is caught in place of the process's end."""
     from homerl.recipe import DeadlineSettings
@@ -174,6 +175,61 @@ def test_the_process_ends_with_code_4_even_where_it_hangs_outside_python(tmp_pat
     assert done.returncode == 4
     assert done.stderr.startswith("homerl: the watchdog stopped the run: rank 0 has been in `collective`")
     assert "it waits for rank 1, which has been in `rollout` of update 0 for" in done.stderr
+
+
+SIZES = {"hidden_size": 16, "layers": 1, "heads": 1, "kv_heads": 1, "head_dim": 16, "intermediate_size": 16}
+
+
+@pytest.fixture
+def sft(dialogues, tmp_path) -> dict:
+    settings = {
+        "max_steps": 4,
+        "batch": 1,
+        "packing": False,
+        "gradient_checkpointing": False,
+        "log_steps": 1,
+        "save_steps": 9,
+    }
+    return {
+        "run": "sft", "cpu": True, "out": str(tmp_path / "run"), "data": str(dialogues), "wandb": {"mode": "disabled"},
+        "model": {"dtype": "float32", "from_scratch": SIZES}, "sft": settings, "deadlines": {"step": 4, "train": 600},
+    }  # fmt: skip
+
+
+def test_an_sft_step_that_hangs_is_noticed(sft, monkeypatch):
+    """In this process: its end is caught."""
+    from homerl.recipe import SFTRecipe
+    from homerl.train import watchdog
+    from homerl.train.sft import Watched, train_sft
+
+    said: list[str] = []
+    monkeypatch.setattr(watchdog, "_stop", said.append)
+
+    def slow(self, *args, **kwargs):
+        time.sleep(1)
+        return super(Watched, self).compute_loss(*args, **kwargs)
+
+    monkeypatch.setattr(Watched, "compute_loss", slow, raising=False)
+    train_sft(
+        SFTRecipe.model_validate(
+            {"homerl": 1, "parallel": "none"} | sft | {"sft": sft["sft"] | {"max_steps": 1}, "deadlines": {"step": 0.3}}
+        )
+    )
+    assert len(said) == 1 and said[0].startswith("rank 0 has been in `step` of update 0 for ")
+
+
+@pytest.mark.long
+def test_a_rank_of_sft_whose_data_hang_is_named_by_the_one_that_waits(sft, tmp_path):
+    """Two real ranks: one never gets its batch, the other is in a collective of gloo, outside Python."""
+    recipe = written(sft, tmp_path)
+    hanging = Path(__file__).parents[1] / "helpers/hanging_rank.py"
+    done = subprocess.run(
+        [*LAUNCHERS["two ranks"], hanging, recipe],
+        env=os.environ | {"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}, capture_output=True, text=True, timeout=200,
+    )  # fmt: skip
+    assert "homerl: the watchdog stopped the run: rank 0 has been in `step` of update 2 for" in done.stderr
+    assert "it waits for rank 1, which has been in `train` of update 2 for" in done.stderr
+    assert "exitcode  : 4" in done.stderr and done.returncode == 1, "torchrun's own code"
 
 
 def test_a_policy_that_nobody_serves_ends_a_run_with_code_4(monkeypatch, capsys, tmp_path):

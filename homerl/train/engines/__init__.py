@@ -12,14 +12,14 @@ from typing import Any
 from homerl.recipe import RLVESettings
 
 
-def make_engine(settings: RLVESettings, tokenizer: Any, seed: int) -> Any:
-    """The recipe's engine; `attach` gives it the trainer."""
+def make_engine(settings: RLVESettings, tokenizer: Any, seed: int, in_shards: bool = False) -> Any:
+    """The recipe's engine; `attach` gives it the trainer, whose weights may be in shards."""
     sampling = (tokenizer, settings.max_tokens, settings.temperature)
     match settings.engine.kind:
         case "transformers":
             from homerl.train.engines.generate import InPlace, Snapshot
 
-            kind = Snapshot if settings.async_rollouts else InPlace
+            kind = Snapshot if settings.async_rollouts or in_shards else InPlace
             return kind(*sampling, settings.engine.batch)
         case "continuous":
             from homerl.train.engines.continuous import Continuous

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal
 
-from envs.simuhome.config import VARIABLES
+from envs.homeenv.types import Model
 from envs.simuhome.generate.furnish import FIXED_ROOMS, OTHER_ROOMS
 from envs.simuhome.spec import device_types
-from homerl.language.paraphrase import LONGEST, Paraphraser, Rejected
-from homerl.language.speaker import split_of
+from homerl.language.paraphrase import Paraphraser, Rejected, check_form
 from homerl.worlds.simuhome.answers import ways
 from homerl.worlds.simuhome.blueprint import SimuHomeBlueprint, SimuHomeIntent
 
@@ -23,24 +23,20 @@ NUMBER = re.compile(r"\d+(?::\d{2})?")
 RECOVER = """You are told what a person says to a smart home. Answer with one JSON object: {"wants": [{"room_id": "...",
 "room_state": "...", "direction": "increase" or "decrease"}]}, which room variables (temperature, humidity, illuminance,
 pm10) the person would like to go which way, by room."""
-SCHEMA = {
-    "type": "object",
-    "properties": {
-        "wants": {
-            "type": "array",
-            "items": {
-                "type": "object",
-                "properties": {
-                    "room_id": {"type": "string"},
-                    "room_state": {"enum": sorted(VARIABLES)},
-                    "direction": {"enum": ["increase", "decrease"]},
-                },
-                "required": ["room_id", "room_state", "direction"],
-            },
-        }
-    },
-    "required": ["wants"],
-}
+
+
+class Wish(Model):
+    """A variable of a room that is to go one way."""
+
+    room_id: str
+    room_state: Literal["temperature", "humidity", "illuminance", "pm10"]
+    direction: Literal["increase", "decrease"]
+
+
+class Wishes(Model):
+    """The second answer."""
+
+    wants: tuple[Wish, ...]
 
 
 class SimuHomeParaphraser(Paraphraser):
@@ -51,29 +47,24 @@ class SimuHomeParaphraser(Paraphraser):
         return blueprint.model_copy(update={"intents": (await self._intent(intent, blueprint, None),)})
 
     async def _paraphrased(self, query: str, intent: SimuHomeIntent, blueprint: SimuHomeBlueprint, home: None) -> str:
-        paraphrase = await self._reworded(query, blueprint.language)
+        paraphrase = await self._reworded(query, blueprint)
         check_words(query, paraphrase, blueprint.split)
         if intent.family == "qt2":
-            rooms = ", ".join(sorted(blueprint.home["rooms"]))
-            found = await self._ask(RECOVER, f"Rooms: {rooms}\n\nThe person says: {paraphrase}", SCHEMA)
-            if not same_wishes(found.get("wants"), blueprint.task["eval"]["goals"]):
+            told = f"Rooms: {', '.join(sorted(blueprint.home['rooms']))}\n\nThe person says: {paraphrase}"
+            found = await self.asker.ask(RECOVER, told, Wishes, blueprint.seed, temperature=0.0)
+            if not same_wishes(found.wants, blueprint.task["eval"]["goals"]):
                 raise Rejected("another meaning")
         return paraphrase
 
 
 def check_words(query: str, paraphrase: str, split: str) -> None:
     """Whether a paraphrase passes the rules, or `Rejected` with the first that it breaks."""
+    check_form(query, paraphrase, split)
     said, new = query.lower(), paraphrase.lower()
-    if not new or len(new) > LONGEST or any(mark in new for mark in ("{", "```")):
-        raise Rejected("garbled")
-    if re.sub(r"\W+", "", said) == re.sub(r"\W+", "", new):
-        raise Rejected("a copy")
     if names_in(said) != names_in(new):
         raise Rejected("other names")
     if Counter(NUMBER.findall(said)) != Counter(NUMBER.findall(new)):
         raise Rejected("other values")
-    if split_of(paraphrase) != split:
-        raise Rejected("the other split")
 
 
 def names_in(text: str) -> Counter[str]:
@@ -88,9 +79,6 @@ def names_in(text: str) -> Counter[str]:
     return +found
 
 
-def same_wishes(found: Any, goals: list[dict[str, Any]]) -> bool:
-    try:
-        wishes = {(str(one["room_id"]), one["room_state"], one["direction"]) for one in found}
-    except (TypeError, KeyError):
-        return False
+def same_wishes(found: Sequence[Wish], goals: Sequence[Mapping[str, Any]]) -> bool:
+    wishes = {(wish.room_id, wish.room_state, wish.direction) for wish in found}
     return wishes == {(goal["room_id"], goal["room_state"], goal["direction"]) for goal in goals}

@@ -1,0 +1,78 @@
+"""What cannot be trained as a recipe asks, said before any work: by `homerl check`, and by whoever trains.
+
+Invariants: no torch; a combination that is known to fail, or to go wrong in silence, is refused with what to do instead.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+from envs.documents import InputError
+from homerl.recipe import Base, ModelSettings, RLVESettings, SFTSettings
+
+Refusal = tuple[str, str, str]  # what, where, what to do instead
+
+
+def world_size() -> int:
+    """How many processes train together, as the launcher says."""
+    return int(os.environ.get("WORLD_SIZE", "1"))
+
+
+def spread_by(recipe: Base) -> str:
+    """The recipe's `parallel`, or what an accelerate configuration given on the command line says in its place."""
+    if os.environ.get("ACCELERATE_USE_FSDP") == "true":
+        return "fsdp2"
+    if os.environ.get("ACCELERATE_USE_DEEPSPEED") == "true":
+        return f"zero{os.environ.get('ACCELERATE_DEEPSPEED_ZERO_STAGE', '2')}"
+    return recipe.parallel
+
+
+def is_adapter(source: str) -> bool:
+    """Whether a folder holds a low-rank adapter in place of whole weights."""
+    return (Path(source) / "adapter_config.json").exists()
+
+
+def refuse(recipe: Base) -> None:
+    """Raise `InputError` for the first that is found."""
+    for what, where, remedy in (*_of_sft(recipe), *_of_rlve(recipe)):
+        raise InputError(what, where=where, remedy=remedy)
+
+
+def _of_sft(recipe: Base) -> Iterator[Refusal]:
+    settings: SFTSettings | None = getattr(recipe, "sft", None)
+    how = spread_by(recipe)
+    if settings and settings.muon and how not in ("none", "ddp"):
+        yield f"Muon needs whole matrices, and {how} shards them", "sft.muon", "leave it out, or use `parallel: ddp`"
+
+
+def _of_rlve(recipe: Base) -> Iterator[Refusal]:
+    settings: RLVESettings | None = getattr(recipe, "rlve", None)
+    if settings is None:
+        return
+    model: ModelSettings = recipe.model
+    if recipe.run == "rlve" and model.name is None:
+        yield "RLVE starts from a trained model", "model.from_scratch", "give `model.name`"
+    how, kind = spread_by(recipe), settings.engine.kind
+    if kind == "vllm" and recipe.cpu:
+        yield (
+            "engine vllm shares the trainer's GPU, and the recipe says `cpu: true`",
+            "rlve.engine",
+            "use engine `transformers`",
+        )
+    if how not in ("zero3", "fsdp2"):
+        return
+    if model.name and is_adapter(model.name) and settings.kl and model.lora is None:
+        yield (
+            f"a merged adapter cannot be the KL reference under {how}", "parallel",
+            "train with `parallel: zero2` or `model.lora`, or start from an export, which is merged",
+        )  # fmt: skip
+    if kind == "continuous" or (kind == "transformers" and how == "zero3"):
+        instead = "use engine `vllm` or `server`" + (", or `transformers`" if how == "fsdp2" else ", or `parallel: zero2`")
+        yield f"engine {kind} needs whole weights, and {how} shards them", "rlve.engine", instead
+    if kind in ("vllm", "server") and how == "fsdp2" and model.lora:
+        yield (
+            f"an adapter that fsdp2 shards cannot be merged for engine {kind}", "model.lora",
+            "adapters fit without shards: use `parallel: ddp`, or `zero2`",
+        )  # fmt: skip

@@ -1,0 +1,111 @@
+"""Runs in real processes: started, killed as a machine that goes down does it, started again, and compared."""
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from safetensors.torch import load_file
+
+ROOT = Path(__file__).parents[2]
+TIMES = ("train_", "time/", "step_time", "num_tokens", "profiling", "epoch")  # of the clock, or counted from a start
+LAUNCHERS = {
+    "accelerate": [sys.executable, "-m", "accelerate.commands.launch"],
+    "two ranks": [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc_per_node=2"],
+}
+
+
+def written(recipe: dict[str, Any], folder: Path, **changes: Any) -> Path:
+    path = folder / f"{Path(changes.get('out', recipe['out'])).name}.yaml"
+    path.write_text("homerl: 1\n" + yaml.safe_dump({k: v for k, v in (recipe | changes).items() if k != "homerl"}))
+    return path
+
+
+def start(*command: str | Path) -> subprocess.Popen:
+    """A command in a process group of its own."""
+    environment = os.environ | {"OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT)}
+    with (Path(command[-1]).parent / "log.txt").open("a") as log:
+        return subprocess.Popen(
+            list(map(str, command)), env=environment, stdout=log, stderr=log, start_new_session=True, cwd=ROOT
+        )
+
+
+def finish(*command: str | Path) -> None:
+    process = start(*command)
+    assert process.wait(280) == 0, (Path(command[-1]).parent / "log.txt").read_text()[-3000:]
+
+
+def wait_for(holds: Callable[[], bool], process: subprocess.Popen, seconds: float = 250) -> None:
+    for _ in range(int(seconds * 200)):
+        if holds():
+            return
+        assert process.poll() is None, f"ended too soon, with code {process.returncode}"
+        time.sleep(0.005)
+    raise AssertionError("nothing happened")
+
+
+def lines(out: Path) -> list[dict[str, Any]]:
+    """Updates in metrics.jsonl; a line that is being written is not one yet."""
+    text = (out / "metrics.jsonl").read_text() if (out / "metrics.jsonl").exists() else ""
+    rows = [json.loads(line) for line in text.splitlines(keepends=True) if line.endswith("\n")]
+    return [row for row in rows if "loss" in row]
+
+
+def figures(out: Path) -> list[dict[str, float]]:
+    return [{key: value for key, value in row.items() if not key.startswith(TIMES)} for row in lines(out)]
+
+
+def descendants(pid: int) -> Iterator[int]:
+    """Every process below one."""
+    parents: dict[int, list[int]] = {}
+    for entry in Path("/proc").glob("[0-9]*"):
+        try:
+            parent = int((entry / "stat").read_text().rpartition(")")[2].split()[1])
+        except (OSError, ValueError, IndexError):
+            continue
+        parents.setdefault(parent, []).append(int(entry.name))
+    todo = [pid]
+    while todo:
+        children = parents.get(todo.pop(), [])
+        yield from children
+        todo += children
+
+
+def kill(process: subprocess.Popen) -> None:
+    """As a machine that goes down does it: torchrun's workers are in groups of their own."""
+    for pid in (process.pid, *descendants(process.pid)):
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+    process.wait()
+
+
+def kill_at(update: int, out: Path, *command: str | Path) -> None:
+    """Start a command and kill it and all below it once an update is logged and a checkpoint stands."""
+    process = start(*command)
+    wait_for(lambda: len(lines(out)) >= update and bool(checkpoints(out)), process)
+    kill(process)
+    assert not (out / "model").exists(), "it was over before it was killed"
+
+
+def checkpoints(out: Path) -> list[int]:
+    return sorted(int(path.parent.name.split("-")[1]) for path in out.glob("checkpoints/*/trainer_state.json"))
+
+
+def same_run(unbroken: Path, resumed: Path, updates: int) -> None:
+    first, second = figures(unbroken), figures(resumed)
+    assert [row["step"] for row in first] == [row["step"] for row in second] == list(range(1, updates + 1))
+    for one, other in zip(first, second, strict=True):
+        assert other == pytest.approx(one, abs=1e-5, rel=1e-5)
+    totals = [json.loads(line) for line in (resumed / "metrics.jsonl").read_text().splitlines() if "train_runtime" in line]
+    assert len(totals) == 1 and totals[0]["step"] == updates
+    weights, others = (load_file(out / "model/model.safetensors") for out in (unbroken, resumed))
+    assert weights.keys() == others.keys()
+    assert all((others[name] - tensor).abs().max() < 1e-5 for name, tensor in weights.items())

@@ -1,0 +1,142 @@
+"""Weights in shards: FSDP2 on two ranks of a CPU trains, is killed, resumes and exports as whole weights would."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from launches import LAUNCHERS, ROOT, checkpoints, figures, finish, kill_at, same_run, written
+from transformers import AutoModelForCausalLM
+
+from envs.documents import InputError
+from homerl.export import export
+from homerl.recipe import RLVERecipe, SFTRecipe
+from homerl.train.refusals import refuse
+
+SIZES = {"hidden_size": 64, "layers": 2, "heads": 2, "kv_heads": 2, "head_dim": 32, "intermediate_size": 128}
+OPTIM = {"learning_rate": 1e-3, "warmup": 0.1, "batch": 2, "gradient_checkpointing": False, "log_steps": 1}
+SPREAD = ROOT / "recipes/accelerate/fsdp2.yaml"
+FSDP2 = [*LAUNCHERS["accelerate"], "--config_file", SPREAD, "--num_processes", "2", "--mixed_precision", "no"]
+TRAINER = Path(__file__).parents[1] / "helpers/sharded_logits.py"
+
+
+@pytest.fixture
+def base(tmp_path) -> dict[str, Any]:
+    return {
+        "homerl": 1, "cpu": True, "out": str(tmp_path / "run"), "wandb": {"mode": "disabled"}, "parallel": "fsdp2",
+    }  # fmt: skip
+
+
+@pytest.fixture
+def sft(base, dialogues) -> dict[str, Any]:
+    settings = {"max_steps": 12, "save_steps": 2, "max_length": 1024, "packing": False, "accumulate": 2}
+    model = {"dtype": "float32", "from_scratch": SIZES}
+    return base | {"run": "sft", "data": str(dialogues), "model": model, "sft": OPTIM | settings}
+
+
+@pytest.fixture
+def rlve(base, model, tokenizer, task, tmp_path) -> dict[str, Any]:
+    """Two micro-batches an update on each rank, a KL reference, and the policy's own copy to sample from."""
+    model.save_pretrained(tmp_path / "start")
+    tokenizer.save_pretrained(tmp_path / "start")
+    settings = {"updates": 6, "save_steps": 1, "blueprints_per_update": 2, "group": 4, "max_tokens": 24, "kl": 0.1}
+    return base | {
+        "run": "rlve", "model": {"name": str(tmp_path / "start"), "dtype": "float32"},
+        "limits": {"turns": 3, "steps": 4}, "blueprints": {"recipe": task.model_dump(mode="json"), "count": 6},
+        "rlve": OPTIM | settings | {"max_episode_tokens": 512},
+    }  # fmt: skip
+
+
+def logits(folder: Path) -> torch.Tensor:
+    with torch.no_grad():
+        return AutoModelForCausalLM.from_pretrained(folder).eval()(torch.arange(3, 60)[None]).logits
+
+
+def exports_what_was_trained(out: Path) -> None:
+    """The trainer's own answer, from its shards, against that of the export."""
+    exported = export(out, str(out / "exported"))
+    trained = torch.load(out / "logits.pt")
+    assert (logits(exported) - trained).abs().max() < 1e-5
+    assert (torch.load(out / "shards.pt") < 0.6) and trained.std() > 0
+
+
+@pytest.mark.long
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("kind", ["sft", "rlve"])
+def test_fsdp2_steps_is_killed_resumes_and_exports(kind, request, tmp_path):
+    """Spread as the recipe says, as accelerate's configuration says, and not at all: the same run."""
+    recipe = request.getfixturevalue(kind)
+    updates = 12 if kind == "sft" else 6
+    broken = written(recipe, tmp_path)
+    whole = written(recipe, tmp_path, out=str(tmp_path / "whole"))
+    plain = written(recipe | {"parallel": "ddp"}, tmp_path, out=str(tmp_path / "plain"))
+    kill_at(4, tmp_path / "run", *FSDP2, broken)
+    saved = tmp_path / f"run/checkpoints/checkpoint-{checkpoints(tmp_path / 'run')[-1]}"
+    assert len(list((saved / "pytorch_model_fsdp_0").glob("*.distcp"))) == 2, "a shard a rank"
+    finish(*FSDP2, broken)
+    finish(*LAUNCHERS["two ranks"], TRAINER, whole)
+    finish(*LAUNCHERS["two ranks"], plain)
+    same_run(tmp_path / "whole", tmp_path / "run", updates)
+    for one, other in zip(figures(tmp_path / "plain"), figures(tmp_path / "whole"), strict=True):
+        assert other["loss"] == pytest.approx(one["loss"], abs=1e-4, rel=1e-4)
+    exports_what_was_trained(tmp_path / "whole")
+
+
+# What is refused before any work
+
+MUON = {"run": "sft", "data": "d", "parallel": "fsdp2", "sft": {"muon": 0.02}, "model": {"name": "m"}}
+SHARDED = {"run": "rlve", "parallel": "fsdp2", "model": {"name": "m"}}
+REFUSED = [
+    (MUON, "Muon needs whole matrices"),
+    (MUON | {"parallel": "zero2"}, "Muon needs whole matrices, and zero2"),
+    (SHARDED | {"parallel": "zero3"}, "engine transformers needs whole weights, and zero3"),
+    (SHARDED | {"rlve": {"engine": {"kind": "continuous"}}}, "engine continuous needs whole weights, and fsdp2"),
+    (
+        SHARDED | {"model": {"name": "m", "lora": {}}, "rlve": {"engine": {"kind": "vllm"}}},
+        "an adapter that fsdp2 shards cannot be merged for engine vllm",
+    ),
+    (SHARDED | {"model": {"from_scratch": {}}}, "RLVE starts from a trained model"),
+]
+LET = [
+    SHARDED, SHARDED | {"rlve": {"engine": {"kind": "vllm"}}}, SHARDED | {"parallel": "zero2"},
+    SHARDED | {"parallel": "zero3", "rlve": {"engine": {"kind": "vllm"}}}, MUON | {"parallel": "ddp"},
+]  # fmt: skip
+
+
+def made(data: dict[str, Any]) -> SFTRecipe | RLVERecipe:
+    return (SFTRecipe if data["run"] == "sft" else RLVERecipe).model_validate({"homerl": 1} | data)
+
+
+@pytest.mark.parametrize(("data", "said"), REFUSED)
+def test_what_cannot_be_spread_is_refused(data, said):
+    with pytest.raises(InputError, match=said) as caught:
+        refuse(made(data))
+    assert caught.value.remedy
+
+
+@pytest.mark.parametrize("data", LET)
+def test_what_can_be_is_not(data):
+    refuse(made(data))
+
+
+def test_an_accelerate_configuration_given_outside_wins(monkeypatch):
+    monkeypatch.setenv("ACCELERATE_USE_FSDP", "true")
+    with pytest.raises(InputError, match="fsdp2 shards them"):
+        refuse(made(MUON | {"parallel": "ddp"}))
+
+
+def test_a_merged_adapter_is_no_reference_of_shards(tmp_path):
+    (tmp_path / "adapter_config.json").write_text(json.dumps({}))
+    with pytest.raises(InputError, match="merged adapter"):
+        refuse(made(SHARDED | {"model": {"name": str(tmp_path)}}))
+    refuse(made(SHARDED | {"model": {"name": str(tmp_path)}, "rlve": {"kl": 0.0}}))
+
+
+def test_check_says_so_where_there_is_no_gpu_yet(tmp_path, base):
+    path = written(base | SHARDED | {"cpu": False, "rlve": {"engine": {"kind": "continuous"}}}, tmp_path)
+    command = [sys.executable, "-m", "homerl.cli", "check", str(path)]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 2 and "use engine `vllm` or `server`, or `transformers`" in done.stderr
