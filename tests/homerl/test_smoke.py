@@ -137,12 +137,11 @@ def test_a_fresh_process_scores_the_same(smoke):
 
 
 @pytest.mark.long
-def test_the_recipe_for_simuhome_turns_with_a_tiny_model(smoke, tmp_path):
+def test_the_recipe_for_simuhome_turns_with_a_tiny_model(tiny, tmp_path):
     """`recipes/simuhome_8b.yaml` as typed, but for its size."""
-    made, _ = smoke
     small = {
         "cpu": "true", "parallel": "ddp", "processes": 1, "wandb.mode": "disabled",
-        "model.name": made / "sft/scratch", "model.dtype": "float32", "model.parameters": "null",
+        "model.name": tiny, "model.dtype": "float32", "model.parameters": "null",
         "synth.blueprints": 24, "synth.shard": 12, "sft.max_steps": 3, "sft.log_steps": 1,
         "rlve.updates": 2, "rlve.blueprints_per_update": 2, "rlve.group": 2, "rlve.batch": 2, "rlve.max_tokens": 24,
         "rlve.log_steps": 1, "bench.max_tokens": 24,
