@@ -137,6 +137,7 @@ def test_a_fresh_process_scores_the_same(smoke):
 
 
 @pytest.mark.long
+@pytest.mark.timeout(900)
 def test_the_recipe_for_simuhome_turns_with_a_tiny_model(tiny, tmp_path):
     """`recipes/simuhome_8b.yaml` as typed, but for its size."""
     small = {
