@@ -104,13 +104,14 @@ def test_no_way_of_saying_a_wish_is_charged_and_every_other_wish_is():
 
 LEAKS = {
     "en": (
-        "I’m an AI, I have no home", "I'm just an AI", "I am a bot", "As an LLM I cannot", "I'm ChatGPT",
-        "I am a virtual user", "as the user in this scenario, light please", "this is a test", "Assistant: Done.", "User: turn on the light",
-        "<stop>", "my second wish is light", "I have no wishes left", "turn on device1001", "call turnOn", "state: on", "power: true",
-        "set brightness=50", "according to my instruction",
+        "I’m an AI, I have no home", "I'm just an AI", "I am a bot", "As an LLM I cannot", "I'm ChatGPT", "this is a test",
+        "I am a virtual user", "as the user in this scenario, light please", "Assistant: Done.", "User: turn on the light",
+        "<stop>", "my second wish is light", "I have no wishes left", "turn on device1001", "call turnOn", "state: on",
+        "power: true", "set brightness=50", "according to my instruction",
     ),
     "zh": (
-        "我是AI助手", "我只是个模拟用户", "第二个愿望是开灯", "用户：打开灯", "作为一个AI我没有家", "打开device1001", "<stop>",
+        "我是AI助手", "我只是个模拟用户", "第二个愿望是开灯", "用户：打开灯", "作为一个AI我没有家",
+        "打开device1001", "<stop>",
     ),
 }  # fmt: skip
 
