@@ -27,6 +27,7 @@ IM_START, IM_END = "<|im_start|>", "<|im_end|>"
 CALL = re.compile(r"<tool_call>\s*(.*?)\s*(?:</tool_call>|$)", re.S)
 
 FENCE = re.compile(r"^```(?:json)?\s*(.*?)\s*```$", re.S)
+HALF = re.compile(r"\\u[dD][89a-fA-F]|[\ud800-\udfff]")  # of a surrogate pair, as JSON writes it or as it is
 
 PROMPTS = Path(__file__).parent / "prompts"
 
@@ -93,10 +94,21 @@ def _placed(home: Home, told: Prompts) -> Iterator[str]:
         yield room.name if storeys == 1 else told.floor.format(room=room.name, floor=room.floor)
 
 
+def plain_text(text: str) -> str:
+    """The text with every half of a surrogate pair replaced."""
+    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace") if HALF.search(text) else text
+
+
+def parse_json(text: str) -> Any:
+    """JSON as a model wrote it, its strings plain; `ValueError` or `RecursionError` like `json.loads`."""
+    found = json.loads(text)
+    return json.loads(plain_text(json.dumps(found, ensure_ascii=False))) if HALF.search(text) else found
+
+
 def direct_answer(text: str) -> tuple[dict[str, Any] | None, str | None]:
     """(the answer of a `direct` agent, what is malformed or None); a fence around the JSON is forgiven."""
     try:
-        found = json.loads(FENCE.sub(r"\1", text.strip()))
+        found = parse_json(FENCE.sub(r"\1", text.strip()))
     except (ValueError, RecursionError) as error:
         return None, f"the answer is not JSON ({_why(error)})"
     return (found, None) if isinstance(found, dict) else (None, "the answer is not a JSON object")

@@ -17,35 +17,24 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from openai import APIConnectionError, APIResponseValidationError, APIStatusError, AsyncOpenAI, OpenAIError
+from openai import APIStatusError, AsyncOpenAI, OpenAIError
 from openai.types import Completion
 from openai.types.chat import ChatCompletion
 
-from homerl.play import InfraError
+from homerl.completions import REFUSING, checked, in_words, is_away, is_passing, retry_after
+from homerl.play import InfraError, RequestRefused, Unwelcome
 from homerl.settings import EndpointSettings
 from homerl.trajectory import Message
 
-
-class RequestRefused(InfraError):
-    """The server said that it will not take this request, and `why`; asking again would not help."""
-
-    def __init__(self, url: str, why: str) -> None:
-        super().__init__(f"{url} refused the request: {why}")
-        self.why = why
-
-    def __reduce__(self) -> tuple:
-        return InfraError, (str(self),)
-
-
-PASSING = (408, 409, 425, 429)
 TRIPS = 5  # faults in a row after which a replica is left alone
 REST, LONGEST_REST = 2.0, 60.0  # seconds it is left alone, doubled each time
 FIRST_WAIT, LONGEST_WAIT = 0.5, 20.0  # seconds between tries
+UNREADABLE = (TypeError, LookupError, AttributeError, RecursionError)  # what the client library makes of odd answers
 
 
 @dataclass(frozen=True)
 class Patience:
-    """Seconds for one request, seconds for all of its tries, and how many."""
+    """Seconds for one request, seconds for all of its tries, and how many, those that found nobody there not counted."""
 
     timeout: float = 60.0
     deadline: float = 300.0
@@ -72,6 +61,10 @@ class Replica:
         if self.faults >= TRIPS and now >= self.since:
             self.since, self.rest = now + self.rest, min(2 * self.rest, LONGEST_REST)
 
+    def asked_to_wait(self, until: float) -> None:
+        """A server that says when it will have time is no broken one."""
+        self.since = max(self.since, until)
+
 
 @dataclass
 class Usage:
@@ -95,8 +88,8 @@ class Endpoint:
         self.replicas = [Replica(url, self._client(url)) for url in urls]
         self._loop: asyncio.AbstractEventLoop | None = None
         self.usage = Usage()
-        self.plain = False  # whether its servers refuse schemas
-        self._rng = random.Random(seed)  # of waits, which change no result
+        self.plain: set[str] = set()  # names of the schemas that its servers refuse
+        self._rng = random.Random(f"{seed} {os.getpid()}")  # of waits and of equal replicas, which change no result
 
     async def chat(self, messages: Sequence[Message], **options: Any) -> ChatCompletion:
         """A completion with at least one choice, or `InfraError` once patience ends."""
@@ -111,23 +104,26 @@ class Endpoint:
         body |= body.pop("extra_body", None) or {}
         self._enter(asyncio.get_running_loop())
         end = self.clock() + self.patience.deadline
-        fault, replica = "no replica works", None
-        for attempt in range(self.patience.tries):
-            replica = await self._replica(end, avoid=replica)
-            if replica is None:
-                break
+        fault, replica, tries, waits = "no replica works", None, 0, 0
+        while tries < self.patience.tries and (replica := await self._replica(end, avoid=replica)):
             try:
                 return await self._ask(replica, path, body, kind, end)
             except (OpenAIError, TimeoutError, ValueError) as error:
-                fault = _in_words(error)
+                fault = in_words(error)
                 if not is_passing(error):
                     replica.fine()
-                    raise RequestRefused(replica.url, fault) from error
-                replica.failed(self.clock())
+                    raise self._refusal(replica.url, error) from error
+                tries, waits = tries + (not is_away(error)), waits + 1
                 self.usage.retries += 1
                 self.usage.faults[fault] = self.usage.faults.get(fault, 0) + 1
-                await self._wait(attempt, error, end)
+                await self._wait(replica, waits, error, end)
         raise InfraError(f"{self.model} did not answer ({fault})")
+
+    def _refusal(self, url: str, error: Exception) -> InfraError:
+        if isinstance(error, APIStatusError) and error.status_code not in REFUSING:
+            hint = f"see to the address, the model's name ({self.model}) and the key in {self.key}"
+            return Unwelcome(f"{url} takes no request: {in_words(error)}; {hint}")
+        return RequestRefused(url, in_words(error))
 
     def _client(self, url: str) -> AsyncOpenAI:
         return AsyncOpenAI(base_url=url, api_key=secret(self.key), timeout=self.patience.timeout, max_retries=0)
@@ -144,11 +140,11 @@ class Endpoint:
         try:
             left = max(0.01, min(self.patience.timeout, end - self.clock()))
             async with asyncio.timeout(left):
-                answer = await replica.client.post(path, body=body, cast_to=kind)
+                answer = checked(await replica.client.post(path, body=body, cast_to=kind), kind)
+        except UNREADABLE as error:
+            raise ValueError("the answer is no completion") from error
         finally:
             replica.busy -= 1
-        if not isinstance(answer, kind) or not answer.choices or not _whole(answer.choices[0]):
-            raise ValueError("the answer is no completion")
         replica.fine()
         self.usage.requests += 1
         if answer.usage:
@@ -163,27 +159,26 @@ class Endpoint:
             now = self.clock()
             ready = [r for r in self.replicas if r.since <= now and not (r.faults >= TRIPS and r.busy)]
             if ready:
-                return min(ready, key=lambda r: (r is avoid, r.busy, r.faults))
+                return min(ready, key=lambda r: (r is avoid, r.busy, r.faults, self._rng.random()))
             until = max(min(r.since for r in self.replicas), now + 0.05)
             if until >= end:
                 return None
             await asyncio.sleep(until - now)
 
-    async def _wait(self, attempt: int, error: Exception, end: float) -> None:
-        wait = retry_after(error)
-        if wait is None:
-            wait = min(LONGEST_WAIT, FIRST_WAIT * 2**attempt) * self._rng.uniform(0.5, 1.0)
-        await asyncio.sleep(max(0.0, min(wait, end - self.clock())))
+    async def _wait(self, replica: Replica, waits: int, error: Exception, end: float) -> None:
+        """Before the next try; where the server has named a time, the choice of a replica waits for it."""
+        now, asked = self.clock(), retry_after(error)
+        if asked is not None:
+            replica.asked_to_wait(now + asked * self._rng.uniform(1.0, 1.1))
+            return
+        replica.failed(now)
+        wait = min(LONGEST_WAIT, FIRST_WAIT * 2 ** min(waits - 1, 10)) * self._rng.uniform(0.5, 1.0)
+        await asyncio.sleep(max(0.0, min(wait, end - now)))
 
     async def close(self) -> None:
         """Let connections go."""
         for replica in self.replicas:
             await replica.client.close()
-
-
-def _whole(choice: Any) -> bool:
-    """Whether a choice has what it is there for: a message, or text."""
-    return getattr(choice, "message", None) is not None or getattr(choice, "text", None) is not None
 
 
 def endpoint_of(settings: EndpointSettings) -> Endpoint:
@@ -200,28 +195,3 @@ def derived_seed(*parts: object) -> int:
 def secret(key: str = "OPENAI_API_KEY") -> str:
     """The key of endpoints that want one."""
     return os.environ.get(key, "none")
-
-
-def is_passing(error: BaseException) -> bool:
-    """Faults worth another try: no connection, time-outs, garbled answers, 408, 409, 425, 429 and 5xx."""
-    if isinstance(error, APIStatusError):
-        return error.status_code in PASSING or error.status_code >= 500
-    return isinstance(error, (APIConnectionError, APIResponseValidationError, TimeoutError, ValueError))
-
-
-def retry_after(error: Exception) -> float | None:
-    """Seconds that the server asks to wait, if it does."""
-    if not isinstance(error, APIStatusError):
-        return None
-    try:
-        return max(0.0, float(error.response.headers.get("retry-after", "")))
-    except ValueError:
-        return None
-
-
-def _in_words(error: BaseException) -> str:
-    if isinstance(error, APIStatusError):
-        return f"status {error.status_code}"
-    return {"APITimeoutError": "no answer in time", "TimeoutError": "no answer in time"}.get(
-        type(error).__name__, f"{type(error).__name__}: {str(error)[:120]}"
-    )

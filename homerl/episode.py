@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from envs.world import Action, StepFacts, World
 from homerl import worlds
+from homerl.chat import parse_json
 from homerl.trajectory import Message, Outcome, Step, Trajectory
 
 if TYPE_CHECKING:
@@ -172,7 +173,7 @@ class Episode:
     def _call(self, call: Mapping[str, Any]) -> Result:
         name = call["function"]["name"]
         try:
-            arguments = json.loads(call["function"]["arguments"] or "{}")
+            arguments = parse_json(call["function"]["arguments"] or "{}")
         except (ValueError, TypeError, RecursionError):  # no JSON, numbers without end, endless nesting
             arguments = None
         if not isinstance(arguments, dict):

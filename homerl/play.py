@@ -48,6 +48,21 @@ class InfraError(Exception):
     """A server or machine failed; nobody in the dialogue is to blame."""
 
 
+class RequestRefused(InfraError):
+    """The server said that it will not take this request, and `why`; asking again would not help."""
+
+    def __init__(self, url: str, why: str) -> None:
+        super().__init__(f"{url} refused the request: {why}")
+        self.why = why
+
+    def __reduce__(self) -> tuple:
+        return InfraError, (str(self),)
+
+
+class Unwelcome(InfraError):
+    """The server will take no request of ours, whatever it says: its key, its path or its model's name is another."""
+
+
 class AgentFault(Exception):
     """The agent looped, flooded or stalled: it failed."""
 

@@ -20,7 +20,7 @@ from homerl.episode import EpisodeLimits
 from homerl.flow.config import SynthesisConfig
 from homerl.settings import EndpointSettings, UserSettings
 from homerl.train.tiny import TinyConfig
-from homerl.worlds import AnyBlueprintRecipe, is_simuhome
+from homerl.worlds import AnyBlueprintRecipe, AnyBlueprintSource, is_simuhome
 from rewards.composite import RewardWeights
 
 Parallel = Literal["none", "ddp", "zero2", "zero3", "fsdp2"]
@@ -182,9 +182,9 @@ class RLVESettings(OptimSettings):
 
 
 class BlueprintSource(Model):
-    """Blueprints by seed: `count` of them from `first_seed` on."""
+    """Blueprints by seed: `count` of them from `first_seed` on; by a recipe, or a `file` of one's own (JSON Lines)."""
 
-    recipe: AnyBlueprintRecipe = BlueprintRecipe()
+    recipe: AnyBlueprintSource = BlueprintRecipe()
     count: int = Field(10000, ge=1)
     first_seed: int = 1_000_000
 
@@ -244,7 +244,7 @@ class EvaluationSettings(Model):
     every: int | None = Field(None, ge=1)
     count: int = Field(100, ge=1)
     first_seed: int = 900_000
-    recipe: AnyBlueprintRecipe | None = Field(None, description="the training blueprints' if left out")
+    recipe: AnyBlueprintSource | None = Field(None, description="the training blueprints' if left out")
 
 
 class Base(Model):

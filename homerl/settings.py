@@ -14,8 +14,8 @@ from pydantic import Field, field_validator, model_validator
 from envs.homeenv.types import Model
 
 NO_KEY = "OPENAI_API_KEY"  # which may be missing: servers of one's own want none
-TRANSPORT = {"url", "serve", "key", "timeout", "deadline", "retries"}
-AUDIT = {"audit"}
+TRANSPORT = {"url", "serve", "key", "timeout", "deadline", "retries", "audit"}
+SERVED = {"model", "max_length", "seed", "arguments"}  # what answers depend on, of a model that is served
 
 
 class ServeSettings(Model):
@@ -76,7 +76,11 @@ class EndpointSettings(Model):
     @property
     def asked(self) -> dict[str, Any]:
         """What answers depend on."""
-        return self.model_dump(mode="json", exclude=TRANSPORT | AUDIT) | {"model": self.served_name}
+        asked = self.model_dump(mode="json", exclude=TRANSPORT) | {"model": self.served_name}
+        if self.serve:
+            served = self.serve.model_dump(mode="json", include=SERVED, exclude_defaults=True)
+            asked |= {"serve": served} if served != {"model": asked["model"]} else {}
+        return asked
 
     @model_validator(mode="after")
     def _reachable(self) -> EndpointSettings:

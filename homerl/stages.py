@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 from homerl.flow.collect import synthesise
 from homerl.progress import progress_bar
 from homerl.recipe import SynthRecipe
+from homerl.trajectory import Outcome
 
 
 def run_synth(recipe: SynthRecipe) -> Path:
@@ -17,4 +21,15 @@ def run_synth(recipe: SynthRecipe) -> Path:
         def progress(done: int, total: int) -> None:
             bar.update(task, completed=done, total=total)
 
-        return synthesise(recipe.synth, recipe.out, recipe.processes, progress, recipe.ray)
+        path = synthesise(recipe.synth, recipe.out, recipe.processes, progress, recipe.ray)
+    for line in summary(json.loads((recipe.out / "stats.json").read_text()), recipe.out):
+        print(line)
+    return path
+
+
+def summary(stats: Mapping[str, Any], out: Path) -> Iterator[str]:
+    """What came of the blueprints, and what to do where servers have left a gap."""
+    outcomes = ", ".join(f"{count:,} {name.replace('_', ' ')}" for name, count in stats["outcomes"].items())
+    yield f"{stats['trajectories']:,} trajectories of {sum(stats['outcomes'].values()):,} blueprints ({outcomes}): {out}"
+    if lost := stats["outcomes"].get(Outcome.INFRA_ERROR):
+        yield f"servers failed for {lost:,} of them for good: see to the servers, and the same command makes these again"

@@ -1,20 +1,20 @@
 """Answers by a schema: asked for as JSON, read into a model, asked for once more with the error.
 
 Invariants: what cannot be read twice is `Unreadable`, a fault of the model's; what its servers do wrong is an `InfraError`;
-a server that refuses schemas is asked without from then on; requests to one seed and text are alike in every process.
+a schema that a server refuses is left out from then on; requests to one seed and text are alike in every process.
 """
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from pydantic import ValidationError
 
 from envs.homeenv.types import Model
-from homerl.chat import FENCE
-from homerl.endpoint import Endpoint, RequestRefused, derived_seed
+from homerl.chat import FENCE, parse_json
+from homerl.endpoint import Endpoint, derived_seed
+from homerl.play import RequestRefused
 from homerl.settings import EndpointSettings
 from homerl.trajectory import Message
 
@@ -48,7 +48,7 @@ class Asker:
         for attempt in range(2):
             said = await self._said(messages, shape, derived_seed(seed, shape.__name__, attempt), temperature)
             try:
-                return shape.model_validate(json.loads(FENCE.sub(r"\1", said.strip())))
+                return shape.model_validate(parse_json(FENCE.sub(r"\1", said.strip())))
             except (ValidationError, ValueError, RecursionError) as error:
                 fault = _in_words(error)
                 again = AGAIN.format(error=fault)
@@ -58,14 +58,14 @@ class Asker:
     async def _said(self, messages: list[Message], shape: type[Model], seed: int, temperature: float | None) -> str:
         options: dict[str, Any] = {"max_tokens": self.settings.max_tokens, "seed": seed, "extra_body": self.settings.extra}
         options["temperature"] = self.settings.temperature if temperature is None else temperature
-        form = {} if self.endpoint.plain else {"response_format": response_format(shape)}
+        form = {} if shape.__name__ in self.endpoint.plain else {"response_format": response_format(shape)}
         try:
             answer = await self.endpoint.chat(messages, **options, **form)
         except RequestRefused:
             if not form:
                 raise
             answer = await self.endpoint.chat(messages, **options)
-            self.endpoint.plain = True  # so it was the schema that was refused
+            self.endpoint.plain.add(shape.__name__)  # so it was the schema that was refused
         self.tally.requests += 1
         self.tally.tokens += answer.usage.total_tokens if answer.usage else 0
         return answer.choices[0].message.content or ""

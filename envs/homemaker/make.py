@@ -76,11 +76,12 @@ class HomeRecipe(Model):
 
     @model_validator(mode="after")
     def _says_things_once(self) -> HomeRecipe:
-        if self.scale is not None and (both := self.model_fields_set & {"devices", "rooms"}):
-            raise ValueError(f"scale says how many {sorted(both)[0]} a home has: leave out one of the two")
+        both = [name for name in ("devices", "rooms") if getattr(self, name) != type(self).model_fields[name].default]
+        if self.scale is not None and both:  # defaults pass, or no recipe that was written out whole could be read again
+            raise ValueError(f"scale says how many {both[0]} a home has: leave out one of the two")
         if isinstance(self.scale, dict) and not (min(self.scale.values(), default=0) >= 0 < sum(self.scale.values())):
             raise ValueError("scale needs a weight above 0, and none below it")
-        if self.weather and "hemisphere" in self.model_fields_set:
+        if self.weather and self.hemisphere != "any":
             raise ValueError("hemisphere is for the bundled years: weather files have their own")
         return self
 

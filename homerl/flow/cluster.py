@@ -7,21 +7,25 @@ machine goes; shards are written by the run that waits for them, so machines nee
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+import socket
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 from envs.documents import InputError
 from homerl.flow.config import SynthesisConfig
 from homerl.flow.work import Shard, dealt, work
 
 ROOT = Path(__file__).parents[2]
+HERE = ("localhost", "127.0.0.1", "::1", "0.0.0.0")
+ANSWER = 10.0  # seconds in which a cluster must answer
 TRIES = 3  # times that a worker is begun again when its machine fails
 
 
 def over_ray(config: SynthesisConfig, todo: Sequence[range], address: str, workers: int | None = None) -> Iterator[Shard]:
     """Shards as they are done. `local` starts a cluster of this machine's cores for the time of the run."""
-    ray = _connected(address, workers)
+    ray = _connected(address, workers, {settings.key for settings in config.endpoints.values()})
     try:
         from ray.exceptions import RayTaskError
 
@@ -40,7 +44,26 @@ def over_ray(config: SynthesisConfig, todo: Sequence[range], address: str, worke
         ray.shutdown()
 
 
-def _connected(address: str, workers: int | None) -> Any:
+def refuse(config: SynthesisConfig, address: str) -> None:
+    """What could only go wrong on the other machines, or hang, is said before any work."""
+    if address == "local":
+        return
+    for part, settings in config.endpoints.items():
+        if settings.serve or any(urlsplit(url).hostname in HERE for url in settings.urls):
+            raise InputError(
+                "a model on this machine alone cannot be asked from the others", f"synth.{part}",
+                "serve it where all of them reach it (homerl serve-user), and give its `url`",
+            )  # fmt: skip
+    host, _, port = address.removeprefix("ray://").rpartition(":")
+    if not port.isdigit():
+        return  # `auto`, or the name of a cluster
+    try:
+        socket.create_connection((host, int(port)), timeout=ANSWER).close()
+    except OSError as error:
+        raise InputError(f"no Ray cluster answers at {address}: {error}", "--ray", "`ray start --head` prints one") from None
+
+
+def _connected(address: str, workers: int | None, keys: Iterable[str]) -> Any:
     """The package, connected; workers find this code where it is installed, or beside a source tree."""
     try:
         import ray
@@ -48,7 +71,8 @@ def _connected(address: str, workers: int | None) -> Any:
         raise InputError("the package ray is not installed", "--ray", "pip install 'homerl[ray]'") from None
     path = os.pathsep.join(filter(None, (str(ROOT), os.environ.get("PYTHONPATH"))))
     here = {"num_cpus": workers, "include_dashboard": False} if address == "local" else {}
-    settings = {"runtime_env": {"env_vars": {"PYTHONPATH": path, "OMP_NUM_THREADS": "1"}}, "log_to_driver": False}
+    keys = {name: os.environ[name] for name in keys if name in os.environ}  # in the cluster's memory, in no file of ours
+    settings = {"runtime_env": {"env_vars": {"PYTHONPATH": path, "OMP_NUM_THREADS": "1"} | keys}, "log_to_driver": False}
     try:
         ray.init(address=address, **settings, **here)
     except (ConnectionError, ValueError, RuntimeError) as error:

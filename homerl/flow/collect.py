@@ -2,7 +2,7 @@
 
 Invariants: shards are written atomically by this process alone and never rewritten, each recipe's in a folder of its own,
 but for those in which servers had failed, which are made again; the dataset is the shards in order, so its bytes depend
-neither on the number of workers nor on where a run was killed; workers do not outlive the run; memory holds a few shards.
+neither on the number of workers nor on where a run was killed; workers do not outlive the run; memory holds tens of shards.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from envs.documents import InputError, write_atomic
+from homerl.flow import cluster
 from homerl.flow.config import ExpertConfig, SynthesisConfig
 from homerl.flow.dataset import describe
 from homerl.flow.report import Report
@@ -26,6 +27,7 @@ from homerl.play import InfraError
 from homerl.trajectory import Outcome
 
 Progress = Callable[[int, int], None]
+GRACE = 10.0  # seconds in which a worker ends
 
 
 def synthesise(
@@ -40,6 +42,8 @@ def synthesise(
     todo = [shard for shard in shards if not _stands(folder, shard)]
     done = len(shards) - len(todo)
     progress(done, len(shards))
+    if todo and ray is not None:
+        cluster.refuse(config, ray)
     with ExitStack() as servers:
         asked = _reachable(config, out, servers) if todo else config
         for shard in _workers(asked, todo, processes, ray):
@@ -80,16 +84,14 @@ def _workers(config: SynthesisConfig, todo: Sequence[range], processes: int | No
         return
     try:
         if ray is not None:
-            from homerl.flow.cluster import over_ray
-
-            yield from over_ray(config, todo, ray, processes)
+            yield from cluster.over_ray(config, todo, ray, processes)
         elif processes == 0:
             yield from work(config, todo, config.in_flight)
         else:
             yield from over_processes(config, dealt(config, todo, processes or os.cpu_count() or 1))
     except InfraError as error:
         raise InputError(
-            f"for all of a shard, no model answered: {error}", "synth",
+            f"no model answers, for one blueprint after another: {error}", "synth",
             "see to the server and start the same command again: it goes on from here",
         ) from None  # fmt: skip
 
@@ -107,13 +109,22 @@ def over_processes(config: SynthesisConfig, parts: Sequence[tuple[Sequence[range
         while running:
             for reader in connection.wait(list(running)):
                 if (found := _received(reader)) is None:
-                    running.pop(reader).join()
+                    _ended(running.pop(reader))
                 else:
                     yield found
     finally:
         for process in running.values():
             process.terminate()
-            process.join()
+        for process in running.values():
+            _ended(process)
+
+
+def _ended(process: Any) -> None:
+    """A worker has said that it ends; one that does not is killed."""
+    process.join(GRACE)
+    if process.is_alive():
+        process.kill()
+        process.join()
 
 
 def _received(reader: Any) -> Shard | None:

@@ -18,6 +18,7 @@ from homerl import __version__
 from homerl.flow.config import STRATEGIES, SynthesisConfig
 from homerl.hub import check_token, upload
 from homerl.schemas import VERSIONS, file_name, schemas
+from homerl.trajectory import Outcome
 
 ROWS, STATS, FACTS, CARD = "trajectories.jsonl", "stats.json", "dataset.json", "README.md"
 FILES = (CARD, FACTS, ROWS, "blueprints.jsonl", STATS)  # what is uploaded, beside the schemas
@@ -59,7 +60,13 @@ def push(run: Path, repo: str, private: bool = True, license: str = "apache-2.0"
     facts = read_json(out / FACTS).data
     if _checksum(out / ROWS) != facts["sha256"]:
         raise InputError("the rows are not those that were described", str(out / ROWS), "start the synthesis again")
-    write_atomic(out / CARD, card(facts, json.loads((out / STATS).read_text()), repo, license))
+    stats = json.loads((out / STATS).read_text())
+    if lost := stats["outcomes"].get(Outcome.INFRA_ERROR):
+        raise InputError(
+            f"servers failed for {lost:,} blueprints, which are missing", str(out / STATS),
+            "start the synthesis again, which makes them, before its version is out for good",
+        )  # fmt: skip
+    write_atomic(out / CARD, card(facts, stats, repo, license))
     files = [*FILES, *(f"schemas/{file_name(kind)}" for kind in SCHEMAS)]
     upload(
         out,

@@ -16,12 +16,12 @@ from typing import Any
 from envs.world import WorldError
 from homerl.agents.llm import LLMAgent
 from homerl.blueprints.llm_author import NoBlueprint, author_blueprint
-from homerl.endpoint import Endpoint, RequestRefused, endpoint_of
+from homerl.endpoint import Endpoint, endpoint_of
 from homerl.flow.config import SynthesisConfig
 from homerl.flow.mcts import Players, TreeStats, forest
 from homerl.flow.roleplay import role_play
 from homerl.language.paraphrase import reworded
-from homerl.play import Agent, InfraError
+from homerl.play import Agent, InfraError, RequestRefused, Unwelcome
 from homerl.structured import Asker
 from homerl.trajectory import Outcome, Trajectory, to_row
 from homerl.users.llm import Line
@@ -69,6 +69,8 @@ class Maker:
                 return await self._once(index)
             except RequestRefused as error:  # asking again would not help
                 return Made([], self._line(index, REFUSED) | {"fault": error.why})
+            except Unwelcome:  # nor would going on
+                raise
             except InfraError as error:
                 self.again["infra_error"] += 1
                 fault = str(error)

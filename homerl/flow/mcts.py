@@ -17,7 +17,7 @@ from pydantic import Field
 from envs.homeenv.types import Model
 from homerl.episode import Episode, EpisodeLimits
 from homerl.flow.tree import Node, Role, Unvisited, backpropagate, close, tokens_of, valid, walk
-from homerl.play import Agent, User, UserError, Utterance
+from homerl.play import Agent, RequestRefused, User, UserError, Utterance
 from homerl.trajectory import Outcome, Trajectory
 from homerl.worlds import AnyBlueprint
 
@@ -144,11 +144,22 @@ async def _path(root: Node, players: Players, config: SearchConfig, stats: TreeS
     path = [root]
     while not (node := path[-1]).terminal:
         if not node.children:
-            node.grow(await _candidates(node, players, config, stats))
+            try:
+                node.grow(await _candidates(node, players, config, stats))
+            except RequestRefused:
+                if not node.episode.steps:
+                    raise
+                _outgrown(node)
+                break
         if (child := node.descend(config.c_ucb, config.unvisited)) is None:
             break
         path.append(child)
     return path
+
+
+def _outgrown(node: Node) -> None:
+    """A dialogue that a server no longer takes, for its length as a rule, ends here; what else was found of it stands."""
+    node.episode.end(Outcome.AGENT_FAILURE if node.role is Role.AGENT else Outcome.USER_ERROR)
 
 
 async def _candidates(node: Node, players: Players, config: SearchConfig, stats: TreeStats) -> Sequence:

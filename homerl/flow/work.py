@@ -1,8 +1,8 @@
 """A worker's part of a synthesis: shards in order, so many blueprints in play at once, in one event loop.
 
 Invariants: a shard's bytes are a pure function of the recipe and its range of blueprints (if models answer alike to like
-requests); few shards are open at a time, so memory does not grow with their number; shards come in the order in which
-they were given.
+requests); while there is work, as many blueprints are in play as may be, whatever some of them take; so many shards are open
+at most that memory does not grow with their number; shards come in the order in which they were given.
 """
 
 from __future__ import annotations
@@ -14,9 +14,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from homerl.flow.config import SynthesisConfig
-from homerl.flow.make import REFUSED, Maker
+from homerl.flow.make import REFUSED, Made, Maker
 from homerl.play import InfraError
 from homerl.trajectory import Outcome, as_lines
+
+OPEN = 32  # shards that wait for a slow one before them, at most
 
 
 @dataclass(frozen=True)
@@ -46,27 +48,59 @@ async def _next(shards: AsyncIterator[Shard]) -> Shard | None:
     return await anext(shards, None)
 
 
+class Gate:
+    """Lets `at_once` blueprints play; `room` is set while fewer than that many more wait to."""
+
+    def __init__(self, at_once: int) -> None:
+        self.at_once, self.waiting = at_once, 0
+        self._free, self.room = asyncio.Semaphore(at_once), asyncio.Event()
+        self.room.set()
+
+    async def __aenter__(self) -> None:
+        self._wait(+1)
+        try:
+            await self._free.acquire()
+        finally:
+            self._wait(-1)
+
+    async def __aexit__(self, *error: object) -> None:
+        self._free.release()
+
+    def _wait(self, more: int) -> None:
+        self.waiting += more
+        (self.room.set if self.waiting < self.at_once else self.room.clear)()
+
+
 async def _shards(config: SynthesisConfig, todo: Sequence[range], at_once: int) -> AsyncIterator[Shard]:
-    maker, gate = Maker(config), asyncio.Semaphore(at_once)
-    ahead = 2 + at_once // config.shard
-    pending: deque[asyncio.Task[Shard]] = deque()
+    maker, gate = Maker(config), Gate(at_once)
+    coming, pending = deque(todo), deque[asyncio.Task[Shard]]()
+    most = OPEN + at_once // config.shard
     try:
-        for blueprints in todo:
-            pending.append(asyncio.create_task(_shard(maker, blueprints, gate)))
-            if len(pending) == ahead:
+        while coming or pending:
+            if pending and (pending[0].done() or not coming or len(pending) == most):
                 yield await pending.popleft()
-        while pending:
-            yield await pending.popleft()
+            elif gate.room.is_set():
+                pending.append(asyncio.create_task(_shard(maker, coming.popleft(), gate)))
+                await asyncio.sleep(0)  # its blueprints come to the gate
+            else:
+                await _first(pending[0], gate.room)
     finally:
         for task in pending:
             task.cancel()
         await maker.close()
 
 
-async def _shard(maker: Maker, blueprints: range, gate: asyncio.Semaphore) -> Shard:
+async def _first(shard: asyncio.Task[Shard], room: asyncio.Event) -> None:
+    """Until the shard is done, or there is room."""
+    more = asyncio.create_task(room.wait())
+    await asyncio.wait((shard, more), return_when=asyncio.FIRST_COMPLETED)
+    more.cancel()
+
+
+async def _shard(maker: Maker, blueprints: range, gate: Gate) -> Shard:
     """One range; where no server answered for any of it, there is no use in going on."""
 
-    async def one(index: int) -> Any:
+    async def one(index: int) -> Made:
         async with gate:
             return await maker.one(index)
 

@@ -28,6 +28,7 @@ def common_arguments(recipe: Base, settings: OptimSettings) -> dict[str, Any]:
     os.environ["WANDB_MODE"] = recipe.wandb.mode
     os.environ["WANDB_PROJECT"] = recipe.wandb.project
     os.environ["WANDB_DIR"] = str(recipe.out)
+    os.environ["TENSORBOARD_LOGGING_DIR"] = str(recipe.out / "tensorboard")
     if recipe.wandb.entity:
         os.environ["WANDB_ENTITY"] = recipe.wandb.entity
     if recipe.model.dtype == "float32" and not recipe.cpu:
@@ -52,6 +53,8 @@ def common_arguments(recipe: Base, settings: OptimSettings) -> dict[str, Any]:
             "logging_steps": settings.log_steps,
             "logging_first_step": True,
             "report_to": reporters(recipe),
+            "project": recipe.wandb.project,  # trackio's
+            "trackio_static_space_id": False,  # nothing is published unasked
             "seed": recipe.seed,
             "data_seed": recipe.seed,
             "use_cpu": recipe.cpu,

@@ -1,11 +1,14 @@
-"""A run's figures, arranged so that one look tells its health: in W&B's sections, and in the terminal.
+"""A run's figures, arranged so that one look tells its health: in sections of W&B, trackio and TensorBoard, and in the
+terminal.
 
 Invariants: pure functions of what was logged; a figure that a run does not have is left out, never made up.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 from rich.console import Group
@@ -45,15 +48,38 @@ def _is_one_of(name: str, names: tuple[str, ...]) -> bool:
 
 
 class PanelsCallback(TrainerCallback):
-    """Adds the sections to a W&B run that is open; its own step is the trainer's, as for all else there."""
+    """Adds the sections to what the reporters named show of the run that is open, at the trainer's own step."""
+
+    def __init__(self, reporters: Sequence[str] = ("wandb",), out: Path = Path()) -> None:
+        self.reporters, self.out = reporters, out
 
     def on_log(self, args: Any, state: Any, control: Any, logs: dict[str, Any] | None = None, **kwargs: Any) -> None:
         if not state.is_world_process_zero or not logs or "success" not in logs:
             return
+        for name in self.reporters:
+            getattr(self, f"_to_{name}")(sections(logs), state.global_step)
+
+    def _to_wandb(self, found: dict[str, float], step: int) -> None:
         import wandb
 
         if wandb.run is not None:
-            wandb.log(sections(logs) | {"train/global_step": state.global_step})
+            wandb.log(found | {"train/global_step": step})
+
+    def _to_trackio(self, found: dict[str, float], step: int) -> None:
+        import trackio
+
+        trackio.log(found | {"train/global_step": step})
+
+    def _to_tensorboard(self, found: dict[str, float], step: int) -> None:
+        for name, value in found.items():
+            self._writer.add_scalar(name, value, step)
+        self._writer.flush()
+
+    @cached_property
+    def _writer(self) -> Any:
+        from torch.utils.tensorboard import SummaryWriter
+
+        return SummaryWriter(str(self.out / "tensorboard"), filename_suffix=".panels")
 
 
 def glance(logs: Mapping[str, Any]) -> Group | None:

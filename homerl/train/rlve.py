@@ -173,8 +173,7 @@ class RLVETrainer(Spread, GRPOTrainer):
         self.player.engine.attach(self, self.phases)
         self.evaluation = Evaluation(recipe, self.player, place)
         self.add_callback(CurriculumState(curriculum))
-        if "wandb" in reporters(recipe):
-            self.add_callback(PanelsCallback())
+        self.add_callback(PanelsCallback(reporters(recipe), recipe.out))
 
     @property
     def rollouts(self) -> list[Rollout]:
@@ -203,15 +202,12 @@ class RLVETrainer(Spread, GRPOTrainer):
         phases.training(update)
         return ledgers(trainer.rollouts) | {"reward_parts": [part_totals(rollout) for rollout in trainer.rollouts]}
 
-    def train(self, *args: Any, **kwargs: Any) -> Any:
-        """As ever, and the model that comes out is evaluated like those on the way."""
-        done = super().train(*args, **kwargs)
+    def _evaluate_last(self) -> None:
+        """The model that comes out, like those on the way."""
         if self.evaluation.due(self.state.global_step):
             self.player.engine.sync(self.state.global_step)
             with self.player.engine.awake():
                 self.evaluate_policy()
-            self.log({})
-        return done
 
     def evaluate_policy(self) -> None:
         """Play the held-out suite where the recipe wants it, log how it went, and keep the best model."""
@@ -307,6 +303,8 @@ class RLVETrainer(Spread, GRPOTrainer):
         return loss
 
     def log(self, logs: dict[str, float], start_time: float | None = None) -> None:
+        if "train_runtime" in logs:  # the end, while reporters still listen
+            self._evaluate_last()
         if "loss" in logs:
             logs |= self.phases.take()
         super().log(logs, start_time)

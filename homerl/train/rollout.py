@@ -24,7 +24,7 @@ from homerl.train.credit.branch import plan
 from homerl.train.waiting import Episodic, Waiting
 from homerl.trajectory import Trajectory
 from homerl.users.make import Users
-from homerl.worlds import AnyBlueprint, AnyBlueprintRecipe, make_blueprint
+from homerl.worlds import AnyBlueprint, AnyBlueprintSource, make_blueprint
 from rewards.composite import RewardWeights, step_rewards
 
 RETRIES = 2
@@ -189,6 +189,6 @@ def rewarded(trajectory: Trajectory, weights: RewardWeights) -> Trajectory:
     return replace(trajectory, rewards=rewards, weights=vars(weights))
 
 
-def blueprint_of(recipe: AnyBlueprintRecipe) -> Callable[[int], AnyBlueprint]:
+def blueprint_of(recipe: AnyBlueprintSource) -> Callable[[int], AnyBlueprint]:
     """seed -> its training blueprint, remembered, since a group's members share one."""
     return lru_cache(maxsize=1024)(lambda seed: make_blueprint(recipe, "train", seed))

@@ -14,9 +14,9 @@ from typing import Any
 
 from homerl.blueprints.blueprint import Intent
 from homerl.chat import words_of
-from homerl.endpoint import Endpoint, Patience, RequestRefused, derived_seed
+from homerl.endpoint import Endpoint, Patience, derived_seed
 from homerl.episode import Episode
-from homerl.play import UserError, Utterance, claimed_done
+from homerl.play import RequestRefused, UserError, Utterance, claimed_done
 from homerl.settings import UserSettings
 from homerl.trajectory import Message
 from homerl.users.faults import about, fault_of

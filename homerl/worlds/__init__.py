@@ -8,14 +8,19 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Protocol, Self
 
 from pydantic import Discriminator, Tag
 
+from envs.documents import InputError
+from envs.homeenv.types import Model
 from envs.world import Action, World
 from homerl.blueprints.author import BlueprintRecipe
 from homerl.blueprints.author import make_blueprint as make_homeenv
 from homerl.blueprints.blueprint import Blueprint
+from homerl.trajectory import read_rows
 from homerl.worlds.simuhome.blueprint import SimuHomeBlueprint, SimuHomeRecipe
 
 if TYPE_CHECKING:
@@ -103,14 +108,42 @@ def count_devices(blueprint: Mapping[str, Any]) -> int:
 
 # Recipes
 
-AnyBlueprintRecipe = Annotated[
-    Annotated[BlueprintRecipe, Tag("BlueprintRecipe")] | Annotated[SimuHomeRecipe, Tag("SimuHomeRecipe")],
-    Discriminator(lambda data: "SimuHomeRecipe" if is_simuhome(data) else "BlueprintRecipe"),
-]
+
+class BlueprintFile(Model):
+    """Blueprints that stand in a file, one a line, of any world: seeds go round those of the split, in the file's order."""
+
+    file: Path
+
+    def take(self, split: Split, seed: int) -> AnyBlueprint:
+        found = _lines(self.file, split)
+        if not found:
+            raise InputError(f"no blueprint is of the split '{split}'", str(self.file), "give some lines that `split`")
+        return read_blueprint(found[seed % len(found)]).model_copy(update={"seed": seed})
+
+
+@lru_cache(maxsize=8)
+def _lines(file: Path, split: Split) -> list[dict[str, Any]]:
+    return [row for row in read_rows(file) if row.get("split") == split]
+
+
+def _kind(data: Any) -> str:
+    if is_simuhome(data):
+        return "SimuHomeRecipe"
+    from_file = "file" in data if isinstance(data, Mapping) else isinstance(data, BlueprintFile)
+    return "BlueprintFile" if from_file else "BlueprintRecipe"
+
+
+HomeEnvTag = Annotated[BlueprintRecipe, Tag("BlueprintRecipe")]
+SimuHomeTag = Annotated[SimuHomeRecipe, Tag("SimuHomeRecipe")]
+AnyBlueprintRecipe = Annotated[HomeEnvTag | SimuHomeTag, Discriminator(_kind)]
+FileTag = Annotated[BlueprintFile, Tag("BlueprintFile")]
+AnyBlueprintSource = Annotated[HomeEnvTag | SimuHomeTag | FileTag, Discriminator(_kind)]
 
 
 def make_blueprint(recipe: Any, split: Split, seed: int, dropped: Counter | None = None) -> AnyBlueprint:
     """The blueprint of a seed."""
+    if isinstance(recipe, BlueprintFile):
+        return recipe.take(split, seed)
     if is_simuhome(recipe):
         from homerl.worlds.simuhome.author import make_blueprint as make_simuhome
 

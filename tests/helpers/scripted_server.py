@@ -58,6 +58,8 @@ class ScriptedServer:
     faults: Faults = field(default_factory=Faults)
     answer: Callable[[Mapping[str, Any]], Mapping[str, Any] | list[Mapping[str, Any]]] | None = None
     headers: Mapping[str, str] = field(default_factory=dict)
+    garbage: Sequence[str] = ("<html>bad gateway</html>", '{"choices": 5}', '{"choices": [{"index": 0, "message": 7}]}')
+    refusal: int = 400
     seed: int = 0
     keep: bool = True
 
@@ -111,11 +113,11 @@ class ScriptedServer:
             case "errors":
                 await self._send(send, 500, '{"error": {"message": "out of order"}}')
             case "refusals":
-                await self._send(send, 400, '{"error": {"message": "no such model"}}')
+                await self._send(send, self.refusal, '{"error": {"message": "no such thing"}}')
             case "stalls":
                 await asyncio.sleep(self.faults.stall_seconds)
             case "garbage":
-                await self._send(send, 200, "<html>bad gateway</html>")
+                await self._send(send, 200, self.garbage[self.served["garbage"] % len(self.garbage)])
             case "halves":
                 await self._send(send, 200, text[: len(text) // 2], length=len(text.encode()))
             case _:

@@ -16,13 +16,15 @@ from homerl.agents.llm import as_sent
 from homerl.bench.command import BenchRun, Instances, run
 from homerl.bench.instance import Instance
 from homerl.bench.log import figures, log_to_wandb
+from homerl.bench.models import tasks_of
 from homerl.bench.report import BenchReport, write_report
 from homerl.bench.rescore import rescore
 from homerl.bench.score import pass_hat
-from homerl.bench.suites import SEED, SUITES, build, make_instance, places, read_suite, split, write_suite
+from homerl.bench.suites import SEED, SUITES, build, easier_half, make_instance, places, read_suite, split, write_suite
 from homerl.bench.validity import flaws
-from homerl.episode import Episode
+from homerl.episode import Episode, EpisodeLimits
 from homerl.play import play
+from homerl.recipe import SuiteSettings
 from homerl.trajectory import Outcome, read_rows
 from homerl.users.scripted import ScriptedUser
 
@@ -197,3 +199,24 @@ def test_a_run_is_logged_to_wandb(suite_file, tmp_path, monkeypatch):
         assert time.monotonic() < end
         time.sleep(0.1)
     assert figures(BenchReport.read(tmp_path))["bench/success"] == 1.0
+
+
+def test_the_easier_half_is_the_simple_half_of_each_subcategory():
+    found = read_suite("smarthome-bench")
+    easier = easier_half(found)
+    assert {instance.size for instance in easier} == {"simple"} and abs(len(easier) - len(found) / 2) <= 2
+    whole, half = (Counter(instance.subcategory for instance in some) for some in (found, easier))
+    assert all(abs(half[name] - count / 2) <= 0.5 for name, count in whole.items())
+
+
+def test_a_recipes_suite_may_be_spread_over_a_benchmark():
+    suite = SuiteSettings(name="easier", benchmark="smarthome-bench", easier_half=True, count=40)
+    tasks = tasks_of(suite, EpisodeLimits())
+    labels = [tasks[index].labels for index in range(len(tasks))]
+    assert len(labels) == 40 and {label["size"] for label in labels} == {"simple"}
+    assert {label["category"] for label in labels} == {"QT1", "QT2", "QT3", "QT4", "QT5"}
+    assert SuiteSettings.model_validate(suite.model_dump(mode="json")) == suite, "a stage's recipe says all of it"
+    with pytest.raises(ValueError, match="has its own tasks"):
+        SuiteSettings(benchmark="smh-bench", first_seed=3)
+    with pytest.raises(ValueError, match="is of a `benchmark`"):
+        SuiteSettings(easier_half=True)

@@ -10,6 +10,8 @@ from envs.documents import InputError, validate
 from homerl import config
 from homerl.recipe import Base
 
+ROOT = Path(__file__).parents[2]
+
 
 class Train(BaseModel, extra="forbid"):
     learning_rate: float = 0.0
@@ -133,3 +135,11 @@ def test_there_is_an_accelerate_configuration_for_every_way_to_be_parallel() -> 
     assert kinds["zero2"].deepspeed_config["zero_stage"] == 2 and kinds["zero3"].deepspeed_config["zero_stage"] == 3
     assert kinds["fsdp2"].fsdp_config["fsdp_version"] == 2
     assert set(kinds) | {"none"} == set(get_args(Base.model_fields["parallel"].annotation))
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "recipes").glob("*.yaml")), ids=lambda path: path.stem)
+def test_what_is_written_beside_a_run_is_its_recipe_again(path):
+    from homerl.recipe import KINDS, load_recipe, resolved
+
+    recipe = load_recipe(path)
+    assert KINDS[recipe.run].model_validate(resolved(recipe)) == recipe

@@ -96,6 +96,14 @@ def test_what_is_not_whole_is_not_pushed(made, here, monkeypatch):
     assert here["repos"] == {}
 
 
+def test_what_servers_lost_is_made_before_it_is_pushed(made, here):
+    stats = json.loads((made / "stats.json").read_text())
+    (made / "stats.json").write_text(json.dumps(stats | {"outcomes": stats["outcomes"] | {"infra_error": 2}}))
+    with pytest.raises(InputError, match="servers failed for 2 blueprints"):
+        push(made, "acme/dialogues")
+    assert here["repos"] == {}
+
+
 def test_it_is_loaded_as_training_loads_it(made):
     from datasets import load_dataset
 

@@ -1,13 +1,16 @@
 """Endpoints: real HTTP, every kind of fault, an end to every wait."""
 
 import asyncio
+import threading
 import time
+from email.utils import formatdate
 
 import pytest
 from scripted_server import Faults, ScriptedServer
 
+from homerl.chat import parse_json
 from homerl.endpoint import REST, TRIPS, Endpoint, Patience
-from homerl.play import InfraError
+from homerl.play import InfraError, RequestRefused, Unwelcome
 
 ASK = [{"role": "user", "content": "hello"}]
 QUICK = Patience(timeout=0.3, deadline=3.0, tries=4)
@@ -63,6 +66,51 @@ def test_a_refusal_is_not_tried_again():
     assert endpoint.usage.retries == 0 and server.served["refusals"] == 1
 
 
+def completion(message="null", usage="null", more=""):
+    choices = f'[{{"index": 0, "finish_reason": "stop", "message": {message}}}{more}]'
+    return f'{{"id": "1", "object": "chat.completion", "created": 0, "model": "m", "choices": {choices}, "usage": {usage}}}'
+
+
+SAID = '{"role": "assistant", "content": "hello"}'
+ODD = {
+    "no object": "true",
+    "choices are a number": '{"choices": 5}',
+    "choices are an object": '{"choices": {"0": 1}}',
+    "endless nesting": "[" * 200_000,
+    "no message": completion(),
+    "a message in words": completion('"hello"'),
+    "content in parts": completion('{"role": "assistant", "content": ["hello"]}'),
+    "a call in words": completion('{"role": "assistant", "content": null, "tool_calls": ["switch on"]}'),
+    "a call without function": completion('{"role": "assistant", "content": null, "tool_calls": [{"type": "function"}]}'),
+    "a second choice without message": completion(SAID, more=', {"index": 1, "finish_reason": "stop"}'),
+    "usage in words": completion(SAID, usage='"many"'),
+    "usage of words": completion(SAID, usage='{"prompt_tokens": "12", "completion_tokens": 1}'),
+}
+
+
+@pytest.mark.parametrize("what", ODD)
+def test_an_answer_of_another_shape_is_garbage(what):
+    with ScriptedServer(faults=Faults(garbage=1.0), garbage=[ODD[what]]) as server:
+        (error,), endpoint = ask(server, patience=Patience(timeout=2, deadline=5, tries=2))
+    assert isinstance(error, InfraError) and server.served["garbage"] == endpoint.usage.retries == 2
+
+
+def test_half_a_character_is_replaced_before_it_gets_anywhere():
+    call = {"type": "function", "function": {"name": "say\ud83d", "arguments": '{"text": "\\ud83d"}'}}
+    with ScriptedServer(answer=lambda request: {"content": "well \ud83d, \ud83d\ude00", "tool_calls": [call]}) as server:
+        (text,), _ = ask(server)
+    assert text == "well \ufffd, \U0001f600"
+    assert parse_json('{"text": "\\ud83d", "more": ["\\ud83d\\ude00"]}') == {"text": "\ufffd", "more": ["\U0001f600"]}
+
+
+@pytest.mark.parametrize("status", [401, 403, 404])
+def test_a_wrong_key_or_model_is_no_refusal_of_a_request(status):
+    with ScriptedServer(faults=Faults(refusals=1.0), refusal=status) as server:
+        (error,), _ = ask(server)
+    assert isinstance(error, Unwelcome) and not isinstance(error, RequestRefused)
+    assert f"status {status}" in str(error) and "OPENAI_API_KEY" in str(error) and server.served["refusals"] == 1
+
+
 def test_nobody_at_the_address_is_an_infra_error():
     (error,), endpoint = ask("http://127.0.0.1:9/v1")
     assert isinstance(error, InfraError) and endpoint.usage.requests == 0
@@ -73,6 +121,39 @@ def test_the_server_says_how_long_to_wait():
         begin = time.monotonic()
         ask(server, patience=Patience(timeout=1, deadline=30, tries=3))
         assert time.monotonic() - begin >= 0.4
+
+
+def test_a_date_to_wait_for_is_kept_and_one_too_late_is_not_waited_for():
+    then = formatdate(time.time() + 2, usegmt=True)
+    with ScriptedServer(faults=Faults(refusals=1.0), refusal=429, headers={"retry-after": then}) as server:
+        begin = time.time()
+        ask(server, patience=Patience(timeout=1, deadline=2.5, tries=2))
+        assert server.served["refusals"] >= 2 and time.time() - begin >= 0.9  # a date has whole seconds
+    with ScriptedServer(faults=Faults(errors=1.0), headers={"retry-after": "3600"}) as server:
+        begin = time.monotonic()
+        (error,), _ = ask(server, patience=Patience(timeout=1, deadline=30, tries=3))
+    assert isinstance(error, InfraError) and server.served["errors"] == 1 and time.monotonic() - begin < 10
+
+
+def test_while_one_server_asks_to_wait_another_is_asked():
+    with ScriptedServer(faults=Faults(errors=1.0), headers={"retry-after": "20"}) as busy, ScriptedServer() as free:
+        found, _ = ask(busy, free, patience=Patience(timeout=5, deadline=30, tries=3), times=20)
+    assert found == ["Done."] * 20 and busy.served["errors"] <= 1 and free.served["answers"] == 20
+
+
+def test_a_server_that_is_away_costs_time_and_not_tries():
+    with ScriptedServer() as server:
+        server.die()
+        reborn = threading.Timer(1.0, server.start)
+        reborn.start()
+        (text,), endpoint = ask(server, patience=Patience(timeout=1, deadline=30, tries=2))
+    assert text == "Done." and endpoint.usage.retries > 2
+
+
+def test_equal_replicas_share_what_comes_one_by_one():
+    with ScriptedServer() as one, ScriptedServer() as two:
+        ask(one, two, times=40)
+    assert min(one.served["answers"], two.served["answers"]) >= 8
 
 
 def test_a_dead_replica_is_left_alone_and_the_other_does_the_work():

@@ -41,6 +41,54 @@ def test_they_go_to_the_open_run_at_the_trainers_step(monkeypatch):
     assert logged == [sections(LOGS) | {"train/global_step": 3}]
 
 
+def test_they_are_in_tensorboards_files_beside_its_own(tmp_path):
+    pytest.importorskip("tensorboard", reason="tensorboard is not installed")
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+    panels = PanelsCallback(["tensorboard"], tmp_path)
+    for step in (1, 2):
+        state = SimpleNamespace(is_world_process_zero=True, global_step=step)
+        panels.on_log(None, state, None, logs=LOGS | {"success": step / 4})
+    read = EventAccumulator(str(tmp_path / "tensorboard")).Reload()
+    assert set(read.Tags()["scalars"]) == set(sections(LOGS))
+    assert [(event.step, event.value) for event in read.Scalars("1 success/success")] == [(1, 0.25), (2, 0.5)]
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", ["tensorboard", "trackio"])
+def test_a_real_run_reports(name, model, tokenizer, task, tmp_path, monkeypatch):
+    """Two updates; what arrives is read back by the reporter's own reader."""
+    pytest.importorskip(name, reason=f"{name} is not installed")
+    from homerl.train.rlve import train_rlve
+
+    monkeypatch.setenv("TRACKIO_DIR", str(tmp_path / "trackio"))
+    model.save_pretrained(tmp_path / "start")
+    tokenizer.save_pretrained(tmp_path / "start")
+    settings = {"updates": 2, "blueprints_per_update": 2, "group": 4, "batch": 8, "max_tokens": 16, "log_steps": 1}
+    recipe = {
+        "homerl": 1, "run": "rlve", "cpu": True, "parallel": "none", "out": tmp_path / "run", "report_to": [name],
+        "wandb": {"mode": "disabled", "project": "reported"}, "blueprints": {"recipe": task.model_dump(), "count": 4},
+        "model": {"name": str(tmp_path / "start"), "dtype": "float32"}, "limits": {"turns": 2, "steps": 3},
+        "evaluation": {"every": 2, "count": 2},  # the last of which is logged when training has ended
+        "rlve": settings | {"max_episode_tokens": 512, "gradient_checkpointing": False},
+    }  # fmt: skip
+    train_rlve(RLVERecipe.model_validate(recipe))
+    found = of_tensorboard(tmp_path / "run") if name == "tensorboard" else of_trackio("reported", "run")
+    assert {"1 success/success", "6 time/time/rollout", "4 policy/loss", "train/loss", "train/eval/success"} <= found
+
+
+def of_tensorboard(out) -> set[str]:
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+    return set(EventAccumulator(str(out / "tensorboard")).Reload().Tags()["scalars"])
+
+
+def of_trackio(project: str, run: str) -> set[str]:
+    from trackio.sqlite_storage import SQLiteStorage
+
+    return set(SQLiteStorage.get_all_metrics_for_run(project, run))
+
+
 def test_one_look_at_the_terminal():
     console = Console(width=160, record=True, file=open("/dev/null", "w"))  # noqa: SIM115, PTH123
     console.print(glance(LOGS))

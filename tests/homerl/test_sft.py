@@ -172,6 +172,12 @@ def test_an_adapter_is_trained_kept_and_merged(recipe, tiny):
     assert all(p.requires_grad for p in load_policy(made.model, str(folder)).parameters())
 
 
+def test_training_stops_by_the_clock_and_leaves_a_model(recipe):
+    made = recipe(max_steps=200, seconds=0.001, save_steps=None)
+    assert (train_sft(made) / "model.safetensors").exists()
+    assert len(losses(made.out)) == 1 and not list((made.out / "checkpoints").glob("checkpoint-*"))
+
+
 def test_data_is_a_folder_or_a_file(recipe, dialogues):
     folder, file = (
         recipe(out=name, data=data) for name, data in (("a", dialogues), ("b", dialogues / "trajectories.jsonl"))

@@ -10,15 +10,18 @@ from oracle import Oracle
 from person import content
 from scripted_server import Faults, ScriptedServer
 
+from envs.documents import InputError
 from homerl.agents.llm import LLMAgent
 from homerl.blueprints.author import BlueprintRecipe, make_blueprint
 from homerl.endpoint import Endpoint
 from homerl.flow.collect import synthesise
 from homerl.flow.config import SynthesisConfig
+from homerl.flow.make import Made, Maker
 from homerl.flow.mcts import SearchConfig, search
 from homerl.flow.report import Report
 from homerl.flow.work import work
 from homerl.play import InfraError
+from homerl.settings import AgentSettings
 from homerl.trajectory import from_row
 from homerl.users.scripted import ScriptedUser
 
@@ -154,8 +157,79 @@ def test_a_request_that_a_server_will_not_take_is_an_outcome_and_not_asked_for_a
         synthesise(settings, tmp_path, 0, lambda done, total: told.append(done))
         assert told == [1] and len(server.requests) == asked
     line = json.loads((tmp_path / "blueprints.jsonl").read_text().splitlines()[0])
-    assert line["outcome"] == "refused" and line["fault"] == "status 400"
+    assert line["outcome"] == "refused" and line["fault"].startswith("status 400")
     assert json.loads((tmp_path / "stats.json").read_text())["outcomes"]["refused"] == 1
+
+
+def test_a_dialogue_that_outgrows_a_server_costs_itself_alone(faultless):
+    class Short(ScriptedServer):
+        """Takes no more than five messages."""
+
+        def drawn(self, request):
+            return "refusals" if len(request["messages"]) > 5 else None
+
+    with Short(answer=Oracle(blueprints(), mistakes=0.3)) as server:
+        made = shards(config(server))
+    lines = [line for shard in made for line in shard.stats["blueprints"]]
+    kept = "".join(shard.lines for shard in made).splitlines()
+    assert server.served["refusals"] and {line["outcome"] for line in lines} <= {"success", "agent_failure", "user_error"}
+    assert 0 < len(kept) <= sum(len(shard.lines.splitlines()) for shard in faultless[0])
+
+
+def test_a_key_that_is_not_taken_ends_the_run_and_leaves_no_gap(faultless, tmp_path):
+    class Locked(ScriptedServer):
+        def drawn(self, request):
+            return "refusals" if len(self.requests) in range(20, 40) else None
+
+    with Locked(answer=Oracle(blueprints(), mistakes=0.3), refusal=401) as server:
+        settings = config(server)
+        with pytest.raises(InputError, match="status 401"):
+            synthesise(settings, tmp_path, 0, lambda *_: None)
+        server.requests *= 3  # now it is open
+        synthesise(settings, tmp_path, 0, lambda *_: None)
+    assert (tmp_path / "trajectories.jsonl").read_text() == "".join(shard.lines for shard in faultless[0])
+
+
+def test_one_slow_blueprint_keeps_no_other_waiting(monkeypatch):
+    began, slow = [], asyncio.Event()
+
+    class Clocked(Maker):
+        async def one(self, index):
+            began.append(index)
+            if index == 0:
+                await slow.wait()
+            if index == 320:  # so many shards may wait for the first
+                slow.set()
+            return Made([], self._line(index, "success"))
+
+    monkeypatch.setattr("homerl.flow.work.Maker", Clocked)
+    settings = SynthesisConfig(blueprints=400, shard=10, in_flight=20)
+    made = list(work(settings, [range(i, i + 10) for i in range(0, 400, 10)], 20))
+    assert [shard.blueprints.start for shard in made] == list(range(0, 400, 10)) and len(began) == 400
+
+
+def test_what_a_served_model_answers_by_is_part_of_the_dataset():
+    def agent(**serve):
+        return AgentSettings(model="assistant", serve={"model": "Qwen/Qwen3-8B", "gpus": [0]} | serve).asked
+
+    assert agent() == agent(gpu_memory=0.5, gpus=[0, 1], port=9000) != agent(model="Qwen/Qwen3-32B")
+    assert agent(seed=1) != agent() and agent(max_length=512) != agent()
+    named = AgentSettings(serve={"model": "Qwen/Qwen3-8B", "gpus": [0]})
+    assert named.asked == AgentSettings(model="Qwen/Qwen3-8B", url="http://host/v1").asked
+
+
+@pytest.mark.parametrize(
+    ("agent", "address", "says"),
+    [
+        ({"url": "http://localhost:8000/v1"}, "10.0.0.1:6379", "this machine alone"),
+        ({"serve": {"model": "m", "gpus": [0]}}, "10.0.0.1:6379", "this machine alone"),
+        ({"url": "http://10.0.0.2:8000/v1"}, "127.0.0.1:9", "no Ray cluster answers"),
+    ],
+)
+def test_a_cluster_is_refused_what_could_only_hang(agent, address, says, tmp_path):
+    settings = SynthesisConfig(blueprints=2, agent={"model": "m"} | agent)
+    with pytest.raises(InputError, match=says):
+        synthesise(settings, tmp_path, 1, lambda *_: None, ray=address)
 
 
 def test_where_models_answer_is_no_part_of_the_dataset():

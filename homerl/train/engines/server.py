@@ -12,8 +12,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from homerl.agents.policy import Sample
-from homerl.endpoint import Endpoint, Patience, RequestRefused
-from homerl.play import InfraError
+from homerl.endpoint import Endpoint, Patience
+from homerl.play import InfraError, RequestRefused
 from homerl.recipe import EngineSettings
 from homerl.train.engines.synced import Synced
 from homerl.train.watchdog import Stalled

@@ -1,0 +1,183 @@
+"""Tiny language models in the real trainer: recipes `run: rlve` that differ in `rlve.credit` alone.
+
+Invariants: all runs of a task start from one SFT model and play the same blueprints; a run is a function of task, mode and
+seed; what is finished is one JSON file, written whole, and is never done again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import json
+import shutil
+import sys
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, redirect_stderr, redirect_stdout
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+
+from credit.tasks import TASKS, Demonstrator, Task, make
+from envs.documents import InputError, write_atomic
+from homerl.episode import Episode
+from homerl.play import play
+from homerl.progress import progress_bar
+from homerl.recipe import RLVERecipe, SFTRecipe
+from homerl.trajectory import Trajectory, read_rows, to_row, write_rows
+from homerl.users.scripted import ScriptedUser
+
+MODEL = {"hidden_size": 64, "layers": 2, "heads": 2, "kv_heads": 1, "head_dim": 32, "intermediate_size": 128}
+PHRASES = ('device(\\"', '\\").turn_on()', '\\").close()', '\\").start()', "Done.", "turn on the", "close the")
+ROWS = {"train": 256, "heldout": 512}
+KEPT = ("success", "entropy", "episode/steps", "curriculum/left_flat", "anchor/coverage", "anchor/singletons", "grad_norm")
+
+
+@dataclass(frozen=True)
+class Size:
+    """How much of everything."""
+
+    demonstrations: int = 2400
+    epochs: float = 2.0
+    updates: int = 12
+    blueprints: int = 8
+    group: int = 8
+    every: int = 3
+    tests: int = 96
+
+
+SMALLEST = Size(demonstrations=12, epochs=0.5, updates=1, blueprints=2, group=4, every=1, tests=4)
+
+
+def study(out: Path, tasks: Sequence[str], modes: Sequence[str], seeds: int, size: Size = Size()) -> dict[str, Any]:
+    """All runs that are not finished yet; the curves of all, by task and mode."""
+    from homerl.launch import quieten
+
+    quieten()
+    todo = [(task, mode, seed) for seed in range(seeds) for task in tasks for mode in modes]
+    found: dict[tuple[str, str, int], list] = {}
+    with progress_bar(Console(file=sys.stdout)) as bar:  # this one, whatever `hushed` puts in its place
+        shown = bar.add_task("credit", total=len(todo), note="")
+        for task, mode, seed in todo:
+            bar.update(shown, note=f"{task}, {mode}, seed {seed}")
+            found[task, mode, seed] = run(out, task, mode, seed, size)["curve"]
+            bar.advance(shown)
+    return {task: {mode: [found[task, mode, seed] for seed in range(seeds)] for mode in modes} for task in tasks}
+
+
+def run(out: Path, task: str, mode: str, seed: int, size: Size) -> dict[str, Any]:
+    """The figures of one run: success on held-out homes by rollouts spent, and what it cost."""
+    from homerl.train.rlve import train_rlve
+
+    done = out / "runs" / f"{task}-{mode}-{seed}.json"
+    if done.exists():
+        return finished(done, size)
+    start = begin(out, task, size)
+    recipe = rlve_recipe(out, TASKS[task], mode, seed, size, start)
+    shutil.rmtree(recipe.out, ignore_errors=True)  # one that was broken off: begun again, it is short
+    before = time.perf_counter()
+    with hushed(out / "runs.log"):
+        train_rlve(recipe)
+    lines = list(read_rows(recipe.out / "metrics.jsonl"))
+    found = {
+        "task": task, "mode": mode, "seed": seed, "size": asdict(size), "seconds": time.perf_counter() - before,
+        "curve": curve(lines, size), "updates": [{key: line.get(key) for key in KEPT} for line in lines if "loss" in line],
+    }  # fmt: skip
+    write_atomic(done, json.dumps(found) + "\n")
+    shutil.rmtree(recipe.out)
+    gc.collect()  # a trainer holds itself in circles
+    return found
+
+
+def finished(done: Path, size: Size) -> dict[str, Any]:
+    """The figures of a run that is finished, which must have been of this size."""
+    found = json.loads(done.read_text())
+    if found["size"] != asdict(size):
+        raise InputError(f"it was made at another size: {found['size']}", str(done), "give another --out")
+    return found
+
+
+def curve(lines: Sequence[Mapping[str, float]], size: Size) -> list[tuple[int, float]]:
+    """(rollouts spent, success) of each evaluation."""
+    found = [line["eval/success"] for line in lines if "eval/success" in line]
+    return [(i * size.every * size.blueprints * size.group, success) for i, success in enumerate(found)]
+
+
+def begin(out: Path, task: str, size: Size) -> Path:
+    """The task's SFT model, which every run starts from, and its blueprints."""
+    from homerl.train.sft import train_sft
+
+    folder = out / "sft" / task
+    if (folder / "model").is_dir():
+        return folder / "model"
+    shutil.rmtree(folder, ignore_errors=True)
+    for split, count in ROWS.items():
+        write_rows(blueprints(out, task, split), (make(task, split, seed).model_dump(mode="json") for seed in range(count)))
+    data = folder / "trajectories.jsonl"
+    write_rows(data, map(to_row, demonstrations(TASKS[task], size.demonstrations)))
+    with hushed(out / "runs.log"):
+        return train_sft(sft_recipe(folder, data, size))
+
+
+def demonstrations(task: Task, count: int) -> Iterator[Trajectory]:
+    """Dialogues of the demonstrator with the scripted user, in homes of their own."""
+    for seed in range(10_000, 10_000 + count):
+        episode = Episode.begin(make(task.name, "train", seed), task.limits)
+        yield asyncio.run(play(episode, Demonstrator(task, seed), ScriptedUser(seed), seed))
+
+
+def blueprints(out: Path, task: str, split: str) -> Path:
+    return out / "blueprints" / f"{task}-{split}.jsonl"
+
+
+SHARED = {"homerl": 1, "cpu": True, "parallel": "none", "wandb": {"mode": "disabled"}, "report_to": []}
+
+
+def sft_recipe(folder: Path, data: Path, size: Size) -> SFTRecipe:
+    return SFTRecipe.model_validate(
+        SHARED
+        | {
+            "run": "sft",
+            "out": folder,
+            "data": str(data),
+            "model": {"dtype": "float32", "from_scratch": MODEL | {"phrases": PHRASES}},
+            "sft": {
+                "learning_rate": 3e-3, "muon": 0.02, "warmup": 0.02, "batch": 16, "epochs": size.epochs, "max_length": 1024,
+                "packing": False, "gradient_checkpointing": False, "save_steps": 10_000, "log_steps": 10,
+            },
+        }
+    )  # fmt: skip
+
+
+def rlve_recipe(out: Path, task: Task, mode: str, seed: int, size: Size, start: Path) -> RLVERecipe:
+    """What differs between two runs of a task is `rlve.credit` and the seed."""
+    source = {split: {"file": blueprints(out, task.name, split)} for split in ROWS}
+    return RLVERecipe.model_validate(
+        SHARED
+        | {
+            "run": "rlve",
+            "seed": seed,
+            "out": out / "work" / f"{task.name}-{mode}-{seed}",
+            "model": {"name": str(start), "dtype": "float32"},
+            "blueprints": {"recipe": source["train"], "count": ROWS["train"], "first_seed": 0},
+            "evaluation": {"every": size.every, "count": size.tests, "first_seed": 0, "recipe": source["heldout"]},
+            "limits": asdict(task.limits),
+            "rewards": {"success": task.success, "collateral": 0.2, "turn_limit": 0.0},
+            "rlve": {
+                "credit": mode, "branch": {"horizon": task.horizon}, "updates": size.updates,
+                "blueprints_per_update": size.blueprints, "group": size.group, "batch": size.group * size.blueprints,
+                "learning_rate": 1e-3, "lr_scheduler": "constant", "warmup": 0.0, "kl": 0.0, "loss": "dapo",
+                "max_tokens": 10, "max_episode_tokens": 768, "engine": {"batch": 128},
+                "gradient_checkpointing": False, "save_steps": 10_000, "log_steps": 1,
+            },
+        }
+    )  # fmt: skip
+
+
+@contextmanager
+def hushed(log: Path) -> Iterator[None]:
+    """What the trainer shows of a run goes to a file: the study has a bar of its own."""
+    with log.open("a", encoding="utf-8") as file, redirect_stdout(file), redirect_stderr(file):
+        yield

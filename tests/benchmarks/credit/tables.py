@@ -1,0 +1,168 @@
+"""Policies that are tables (a softmax a state) on tasks of a dozen states: what differs between two curves is the credit
+rule alone, `homerl.train.credit`, as the trainer calls it. It takes a minute and says nothing about language models.
+
+Adam takes the scale out of the advantages, so that one learning rate is fair to all.
+
+Tasks: `long`: twelve subtasks in a row, a wrong action costs one of four spare steps. `decisive`: six steps, of which only
+the third matters, among penalties drawn at random. `misleading`: an early reward that leads to a dead end, or nothing at
+first and the whole goal behind two right actions.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from homerl.train.credit import Fork, anchor_credit, branch_credit, step_credit, trajectory_credit
+from homerl.train.credit.branch import plan
+
+GROUP, GROUPS, RATE, TESTS = 8, 4, 0.08, 200
+ACTIONS = 4
+ROOTS, SIBLINGS = 2, 3
+
+
+@dataclass(frozen=True)
+class Task:
+    """`step(state, action, noise)` -> (next state or None at the end, reward, success); `horizon` bounds forks."""
+
+    states: int
+    horizon: int
+    step: Callable[[tuple, int, float], tuple[tuple | None, float, bool]]
+    start: tuple = (0, 0)
+
+
+def long(state: tuple, action: int, noise: float) -> tuple[tuple | None, float, bool]:
+    done, steps = state[0] + (action == state[0] % ACTIONS), state[1] + 1
+    if done == 12:
+        return None, 1 / 12 + 1.0, True
+    return (done, steps) if steps < 16 else None, (done - state[0]) / 12, False
+
+
+def decisive(state: tuple, action: int, noise: float) -> tuple[tuple | None, float, bool]:
+    stage, right = state
+    right = right or (stage == 2 and action == 3)
+    reward = -0.4 * (noise < 0.5)
+    if stage == 5:
+        return None, reward + right, bool(right)
+    return (stage + 1, int(right)), reward, False
+
+
+def misleading(state: tuple, action: int, noise: float) -> tuple[tuple | None, float, bool]:
+    branch, stage = state
+    if branch == 0:
+        return [((1, 0), 0.3, False), (None, 0.0, False), (None, 0.0, False), ((2, 0), 0.0, False)][action]
+    if branch == 1:
+        return (None if stage == 2 else (1, stage + 1)), 0.0, False
+    if action != stage:
+        return None, 0.0, False
+    return (None, 2.0, True) if stage == 1 else ((2, stage + 1), 0.0, False)
+
+
+TASKS = {"long": Task(12, 12, long), "decisive": Task(12, 4, decisive), "misleading": Task(12, 3, misleading)}
+
+
+class Policy:
+    """Logits by what the agent sees (of `long` the subtask, not how many steps are left), with Adam."""
+
+    def __init__(self) -> None:
+        self.logits: dict[tuple, np.ndarray] = {}
+        self.moments: dict[tuple, list] = {}
+        self.updates = 0
+
+    def chances(self, seen: tuple) -> np.ndarray:
+        logits = self.logits.setdefault(seen, np.zeros(ACTIONS))
+        shares = np.exp(logits - logits.max())
+        return shares / shares.sum()
+
+    def learn(self, gradients: dict[tuple, np.ndarray]) -> None:
+        self.updates += 1
+        for seen, gradient in gradients.items():
+            first, second, age = self.moments.get(seen, [0.0, 0.0, 0])
+            first, second, age = 0.9 * first + 0.1 * gradient, 0.99 * second + 0.01 * gradient**2, age + 1
+            self.moments[seen] = [first, second, age]
+            self.logits[seen] += RATE * (first / (1 - 0.9**age)) / (np.sqrt(second / (1 - 0.99**age)) + 1e-8)
+
+
+@dataclass
+class Episode:
+    """States, actions and rewards up to here."""
+
+    states: list[tuple]
+    actions: list[int]
+    rewards: list[float]
+    success: bool = False
+
+    def fork(self, step: int) -> Episode:
+        return Episode(self.states[: step + 1], self.actions[:step], self.rewards[:step])
+
+
+def seen(task: str, state: tuple) -> tuple:
+    return (state[0],) if task == "long" else state
+
+
+def play(task: str, policy: Policy, rng: np.random.Generator, episode: Episode | None = None) -> Episode:
+    episode = episode or Episode([TASKS[task].start], [], [])
+    state: tuple | None = episode.states[-1]
+    while state is not None:
+        action = int(rng.choice(ACTIONS, p=policy.chances(seen(task, state))))
+        state, reward, episode.success = TASKS[task].step(state, action, rng.random())
+        episode.actions.append(action)
+        episode.rewards.append(reward)
+        if state is not None:
+            episode.states.append(state)
+    return episode
+
+
+def tree(task: str, policy: Policy, rng: np.random.Generator) -> tuple[list[Episode], list[Fork | None]]:
+    """A group of roots and siblings, as the trainer's `credit: branch` plays it."""
+    forks = plan(ROOTS, SIBLINGS, TASKS[task].horizon, GROUP, random.Random(int(rng.integers(1 << 30))))
+    episodes = [play(task, policy, rng) for _ in range(ROOTS)]
+    found: list[Fork | None] = [None] * ROOTS
+    for fork in forks[ROOTS:]:
+        inside = fork.step < len(episodes[fork.parent].actions)
+        episodes.append(play(task, policy, rng, episodes[fork.parent].fork(fork.step) if inside else None))
+        found.append(fork if inside else None)
+    return episodes, found
+
+
+def credited(mode: str, task: str, policy: Policy, rng: np.random.Generator) -> tuple[list[Episode], list[list[float]]]:
+    if mode == "branch":
+        episodes, forks = tree(task, policy, rng)
+        return episodes, branch_credit([e.rewards for e in episodes], forks)
+    episodes = [play(task, policy, rng) for _ in range(GROUP)]
+    rewards = [e.rewards for e in episodes]
+    if mode == "anchor":
+        return episodes, anchor_credit(rewards, [[repr(s) for s in e.states[: len(e.actions)]] for e in episodes])
+    return episodes, trajectory_credit(rewards) if mode == "trajectory" else step_credit(rewards)
+
+
+def curve(mode: str, task: str, seed: int, updates: int) -> list[tuple[int, float]]:
+    """(rollouts spent, success of fresh episodes) before the first update and after every second one."""
+    rng, policy = np.random.default_rng([seed, len(task)]), Policy()
+    tests = np.random.default_rng([seed, 99])
+    found = [(0, success(task, policy, tests))]
+    for update in range(1, updates + 1):
+        gradients: dict[tuple, np.ndarray] = {}
+        for _ in range(GROUPS):
+            episodes, credit = credited(mode, task, policy, rng)
+            for episode, values in zip(episodes, credit, strict=True):
+                for state, action, value in zip(episode.states, episode.actions, values, strict=False):
+                    slope = -policy.chances(seen(task, state))
+                    slope[action] += 1
+                    gradients[seen(task, state)] = gradients.get(seen(task, state), 0.0) + value * slope
+        policy.learn(gradients)
+        if update % 2 == 0:
+            found.append((update * GROUP * GROUPS, success(task, policy, tests)))
+    return found
+
+
+def success(task: str, policy: Policy, rng: np.random.Generator) -> float:
+    return sum(play(task, policy, rng).success for _ in range(TESTS)) / TESTS
+
+
+def study(tasks: Sequence[str], modes: Sequence[str], seeds: int, updates: int) -> dict[str, dict[str, list]]:
+    """The curves of all runs, by task and mode."""
+    return {task: {mode: [curve(mode, task, seed, updates) for seed in range(seeds)] for mode in modes} for task in tasks}
