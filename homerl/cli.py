@@ -266,16 +266,19 @@ def serve_env(
 
 
 @app.command("serve-user", context_settings=OVERRIDES)
-def serve_user_command(context: typer.Context, recipe: str) -> None:
-    """Serve the recipe's user model with vLLM until told to stop (Ctrl-C, SIGTERM)."""
-    from homerl.recipe import load_recipe
+def serve_user_command(
+    context: typer.Context,
+    recipe: str,
+    part: Annotated[str, typer.Option(help="whose model: user, or of a synthesis also agent, author")] = "user",
+) -> None:
+    """Serve the recipe's user model (or that of another part) with vLLM until told to stop (Ctrl-C, SIGTERM)."""
+    from homerl.recipe import PARTS, load_recipe, party
     from homerl.users.serve import serve_user
 
+    one_of("--part", part, PARTS)
     loaded = load_recipe(recipe, context.args)
-    settings = getattr(loaded, "user", None)
-    if settings is None:
-        raise InputError(f"a recipe of `run: {loaded.run}` has no user", recipe, "name one of rlve or flywheel")
-    serve_user(settings, loaded.out / "user_server.log", lambda text: console.print(text, highlight=False, soft_wrap=True))
+    key, settings = party(loaded, part, recipe)
+    serve_user(settings, key, loaded.out / f"{part}_server.log", lambda s: console.print(s, highlight=False, soft_wrap=True))
 
 
 @app.command("audit-user", context_settings=OVERRIDES)

@@ -19,12 +19,13 @@ from homerl.trajectory import Outcome, Trajectory
 @dataclass(frozen=True)
 class Utterance:
     """What a user says, and of which intent. An empty text means that the user stops. `tokens` is what saying it took,
-    `prompt_tokens` that of what it was made from."""
+    `prompt_tokens` that of what it was made from, `requests` how often a model was asked for it."""
 
     text: str
     intent_id: int | None = None
     tokens: int = field(default=0, compare=False)
     prompt_tokens: int = field(default=0, compare=False)
+    requests: int = field(default=1, compare=False)
 
 
 class Agent(Protocol):
@@ -67,11 +68,12 @@ class AgentFault(Exception):
 
 
 class UserError(Exception):
-    """The user simulator left its role. `reason` says how, in a word by which it is counted."""
+    """The user simulator left its role. `reason` says how, in a word by which it is counted; `spent` is an utterance that
+    is not said, with what it took."""
 
-    def __init__(self, message: str, reason: str = "left_role") -> None:
+    def __init__(self, message: str, reason: str = "left_role", spent: Utterance = Utterance("")) -> None:
         super().__init__(message)
-        self.reason = reason
+        self.reason, self.spent = reason, spent
 
 
 async def play(episode: Episode, agent: Agent, user: User, seed: int = 0) -> Trajectory:

@@ -18,7 +18,7 @@ from homerl import config
 from homerl.blueprints.author import BlueprintRecipe
 from homerl.episode import EpisodeLimits
 from homerl.flow.config import SynthesisConfig
-from homerl.settings import UserSettings
+from homerl.settings import EndpointSettings, UserSettings
 from homerl.train.tiny import TinyConfig
 from homerl.worlds import AnyBlueprintRecipe, AnyBlueprintSource, is_simuhome
 from rewards.composite import RewardWeights
@@ -314,6 +314,7 @@ class FlywheelRecipe(RLVESections):
 
 
 Recipe = SynthRecipe | SFTRecipe | RLVERecipe | BenchRecipe | FlywheelRecipe
+PARTS = ("user", "agent", "author")  # that `serve-user` serves
 KINDS: dict[str, type[Base]] = {
     "synth": SynthRecipe, "sft": SFTRecipe, "rlve": RLVERecipe, "bench": BenchRecipe, "flywheel": FlywheelRecipe,
 }  # fmt: skip
@@ -333,3 +334,15 @@ def load_recipe(path: str | Path, overrides: Sequence[str] = ()) -> Recipe:
 def resolved(recipe: Recipe) -> dict[str, Any]:
     """The whole recipe as plain data, defaults included."""
     return recipe.model_dump(mode="json")
+
+
+def party(recipe: Base, part: str, path: str) -> tuple[str, EndpointSettings]:
+    """The key and settings of the model that plays a part, or `InputError` where the recipe has none."""
+    if part == "user" and isinstance(recipe, RLVESections):
+        return "user", recipe.user
+    settings = getattr(getattr(recipe, "synth", None), part, None)
+    if settings is None:
+        raise InputError(
+            f"a recipe of `run: {recipe.run}` without a model as its {part}", path, "name another recipe or part"
+        )
+    return f"synth.{part}", settings

@@ -1,14 +1,15 @@
 """Chat models as recipes name them: where they answer, how they are asked, and what they play.
 
 Invariants: a key is named, never held; whether a model is asked at `url` or served by the run changes nothing that it is
-asked (`asked` is that part alone).
+asked (`asked` is that part alone, without what an audit lets pass).
 """
 
 from __future__ import annotations
 
 from typing import Any, Literal
+from urllib.parse import urlsplit
 
-from pydantic import Field, model_validator
+from pydantic import Field, field_validator, model_validator
 
 from envs.homeenv.types import Model
 
@@ -51,6 +52,14 @@ class EndpointSettings(Model):
     deadline: float = Field(300.0, gt=0, description="seconds for all of its tries")
     retries: int = Field(4, ge=0, description="further tries after the first")
 
+    @field_validator("url")
+    @classmethod
+    def _keyless(cls, url: str | tuple[str, ...] | None) -> str | tuple[str, ...] | None:
+        for one in (url,) if isinstance(url, str) else url or ():
+            if urlsplit(one).username is not None:
+                raise ValueError("no user and password in it: export a key, and name its variable in `key`")
+        return url
+
     @property
     def is_llm(self) -> bool:
         return True
@@ -90,6 +99,8 @@ class AuditSettings(Model):
     contradictions: float = Field(0.02, ge=0, le=1)
     infra_errors: float = Field(0.02, ge=0, le=1)
     success: float = Field(0.9, ge=0, le=1, description="at least so many end well")
+    on_topic: float = Field(0.5, ge=0, le=1, description="at least so many wishes are opened by words about them")
+    distinct: float = Field(0.5, ge=0, le=1, description="at least so many utterances differ")
     words: int = Field(60, ge=1, description="nine utterances in ten are no longer")
 
 

@@ -5,22 +5,22 @@ that fails a filter is left out, and counted by filter and reason; executable an
 consistent is the simulator's (the plan meets the conditions and touches nothing else) and then the model's verdict.
 
 Invariants: a blueprint that comes out has passed what the scripted author's pass, and a verdict that is stored with it; no
-sentence of the other split, no name of the other split and no id is ever said; the same answers give the same blueprint.
+sentence of the other split, no name of the other split, no id and no code is ever said; the same answers give the same
+blueprint.
 """
 
 from __future__ import annotations
 
 import json
 import random
-import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import Field
+from pydantic import AfterValidator, Field
 
 from envs.documents import InputError, read_yaml, validate
 from envs.homeenv.conditions import compile_condition
@@ -34,10 +34,21 @@ from homerl.blueprints.filters import first_failure
 from homerl.blueprints.profile import people, sample_profile
 from homerl.language.speaker import Split, split_of
 from homerl.structured import Asker, Unreadable
+from homerl.users.faults import leak
+from homerl.users.manner import manner
 
 SHOWN = 12  # devices that a candidate is about
 FAMILY = "authored"
-PREFERENCES = ("temperature", "lighting", "noise")
+
+
+def _words(text: str) -> str:
+    """In one line, and something."""
+    if not (words := " ".join(text.split())):
+        raise ValueError("it is empty")
+    return words
+
+
+Words = Annotated[str, AfterValidator(_words)]  # no bound in the schema: servers differ in those of strings
 
 
 class Prompts(Model):
@@ -63,7 +74,7 @@ class Likes(Model):
 class Person(Model):
     """A profile, and the slice of life that is lived now."""
 
-    name: str
+    name: Words
     age: int = Field(ge=1, le=110)
     gender: str
     height_cm: int = Field(ge=50, le=230)
@@ -71,14 +82,14 @@ class Person(Model):
     health: str
     habits: tuple[str, ...] = Field(min_length=1, max_length=4)
     preferences: Likes
-    scene: str
+    scene: Words
 
 
 class Task(Model):
     """One thing that is wanted, and how it is checked."""
 
-    say: tuple[str, ...] = Field(min_length=1)
-    plainly: str
+    say: tuple[Words, ...] = Field(min_length=1)
+    plainly: tuple[Words, ...] = Field(min_length=1)
     clarity: Literal["clear", "ambiguous", "missing_slot"]
     noise: Literal["clean", "noisy"]
     dependency: Literal["independent", "dependent"]
@@ -165,6 +176,9 @@ class Candidate:
         if any(name in person.name.split() or person.name.endswith(name) for name in others):
             self.dropped["candidate: a name of the other split"] += 1
             return None
+        if self._is_code(person.scene):
+            self.dropped["candidate: code in the scene"] += 1
+            return None
         given = prompts().given.format(person=_plain(person), scene=person.scene, devices=shown)
         low, high = self.recipe.intents
         asked = prompts().tasks.format(low=low, high=high, phrasings=self.recipe.phrasings, language=self._language)
@@ -206,37 +220,40 @@ class Candidate:
 
     def _passed(self, task: Task, person: Person) -> Intent | None:
         """The task as an intent, if sentences and simulator allow it."""
-        said = [" ".join(text.split()) for text in task.say]
-        fine = [text for text in dict.fromkeys(said) if text and split_of(text) == self.split]
-        if not fine:
+        said, plainly = self._ours(task.say), self._ours(task.plainly)
+        if not (said and plainly):
             self.dropped["author: no sentence of this split"] += 1
-        elif any(device.did in re.findall(r"\w+", text) for text in (*fine, task.plainly) for device in self._numbered()):
-            self.dropped["author: an id is said"] += 1
+        elif any(map(self._is_code, (*said, *plainly))):
+            self.dropped["author: code is said"] += 1
         else:
-            intent = self._intent(task, fine)
+            intent = self._intent(task, said, plainly[0])
             if not (failure := first_failure(self._made([intent], person))):
                 return intent
             self.dropped["{}: {}".format(*failure)] += 1
         return None
 
-    def _numbered(self) -> Iterator[Device]:
-        """Devices whose id is no name."""
-        return (device for device in self.home.plan.devices if device.did != device.slug)
+    def _ours(self, texts: Sequence[str]) -> list[str]:
+        """The sentences of this split."""
+        return [text for text in dict.fromkeys(texts) if split_of(text) == self.split]
 
-    def _intent(self, task: Task, said: Sequence[str]) -> Intent:
+    def _is_code(self, text: str) -> bool:
+        """Whether an id, code or a word about being a model is in it, by the rules that users are judged by."""
+        return leak(text, "", self.home, manner(self.recipe.home.language)) is not None
+
+    def _intent(self, task: Task, said: Sequence[str], plainly: str) -> Intent:
         devices = owners(task.conditions, self.home)
         scope = "single_device" if len(devices) < 2 else "multi_device"
         factors = Factors(clarity=task.clarity, noise=task.noise, dependency=task.dependency, scope=scope)
         return Intent(
             id=1, family=FAMILY, subcategory=task.clarity, factors=factors, queries=tuple(said),
-            clarification=" ".join(task.plainly.split()), conditions=task.conditions, devices=devices, plan=task.plan,
+            clarification=plainly, conditions=task.conditions, devices=devices, plan=task.plan,
         )  # fmt: skip
 
     async def _verdicts(self, intents: Sequence[Intent], person: Person, seed: int) -> dict[int, Verdict]:
         tasks = "\n".join(f"Task {number}: {_judged(intent)}" for number, intent in enumerate(intents, 1))
         text = prompts().judged.format(person=_plain(person), scene=person.scene, tasks=tasks)
         found = await self.asker.ask(prompts().judge, text, Verdicts, seed, temperature=0.0)
-        return {verdict.task: verdict for verdict in found.verdicts}
+        return {verdict.task: verdict for verdict in found.verdicts if 1 <= verdict.task <= len(intents)}
 
     def _agreed(self, verdict: Verdict | None) -> bool:
         if verdict is None or not verdict.consistent:
@@ -249,7 +266,7 @@ class Candidate:
         profile = Profile.model_validate({key: data[key] for key in Profile.model_fields})
         return Blueprint(
             id=f"{self.split}-{self.seed}", seed=self.seed, split=self.split, language=self.recipe.home.language,
-            profile=profile, scene=" ".join(person.scene.split()), home=home_to_json(self.home), intents=tuple(intents),
+            profile=profile, scene=person.scene, home=home_to_json(self.home), intents=tuple(intents),
             preserve=self.recipe.preserve, toolset=self.recipe.toolset, prompt=self.recipe.prompt,
         )  # fmt: skip
 

@@ -134,7 +134,7 @@ async def _rollout(root: Node, players: Players, config: SearchConfig, stats: Tr
     stats.successes += success
     stats.first += success and stats.rollouts == 1
     stats.steps_linear += len(leaf.steps)
-    stats.calls_linear += len(path) - 1
+    stats.calls_linear += sum(node.requests for node in path[1:])
     stats.tokens_linear += sum(node.cost for node in path)
     return [leaf.trajectory(players.agent.name, players.users[0].name, leaf.blueprint.seed)] if success else []
 
@@ -171,22 +171,25 @@ async def _candidates(node: Node, players: Players, config: SearchConfig, stats:
         stats.tokens += max(reply.prompt_tokens for reply in replies) + sum(reply.tokens for reply in replies)
         return replies
     spoken = await _spoken(node.episode, players.users, config.k_user, stats)
-    stats.calls += len(spoken)
-    stats.sampled += len(spoken)
-    stats.tokens += sum(map(tokens_of, spoken))
     return list({utterance.text: utterance for utterance in spoken}.values())
 
 
 async def _spoken(episode: Episode, users: Sequence[User], count: int, stats: TreeStats) -> list[Utterance]:
-    """What `count` users say, or fewer where too many leave their role."""
+    """What `count` users say, or fewer where too many leave their role; those have cost what they cost."""
     said: list[Utterance] = []
     for user in users:
         if len(said) == count:
             break
         try:
-            said.append(await user.speak(episode))
+            said.append(spent := await user.speak(episode))
         except UserError as error:
             stats.user_errors[error.reason] = stats.user_errors.get(error.reason, 0) + 1
+            spent = error.spent
+            stats.calls_linear += spent.requests
+            stats.tokens_linear += tokens_of(spent)
+        stats.calls += spent.requests
+        stats.sampled += spent.requests
+        stats.tokens += tokens_of(spent)
     return said
 
 

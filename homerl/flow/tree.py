@@ -38,6 +38,7 @@ class Node:
     value: float = 0.0
     passable: bool = True
     cost: int = 0
+    requests: int = 1
     effect: Hashable = None
     merged: int = 0
 
@@ -66,7 +67,7 @@ class Node:
 
     def grow(self, candidates: Sequence[Reply | Utterance]) -> None:
         """Add one child a candidate."""
-        self.children = [Node(self.episode, candidate, cost=tokens_of(candidate)) for candidate in candidates]
+        self.children = [Node(self.episode, c, cost=tokens_of(c), requests=requests_of(c)) for c in candidates]
 
     def descend(self, c_ucb: float, unvisited: Unvisited = "first") -> Node | None:
         """Enter the child that is selected, or None when all that were left have merged into their siblings."""
@@ -97,6 +98,11 @@ class Node:
 def tokens_of(candidate: Reply | Utterance) -> int:
     """Tokens that a request for this one message costs."""
     return candidate.prompt_tokens + candidate.tokens
+
+
+def requests_of(candidate: Reply | Utterance) -> int:
+    """How often a model is asked for it: a user may have to be asked twice, or not at all."""
+    return candidate.requests if isinstance(candidate, Utterance) else 1
 
 
 def valid(episode: Episode) -> bool:

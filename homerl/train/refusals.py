@@ -36,8 +36,14 @@ def is_adapter(source: str) -> bool:
 
 def refuse(recipe: Base) -> None:
     """Raise `InputError` for the first that is found."""
-    for what, where, remedy in (*_of_sft(recipe), *_of_rlve(recipe)):
+    for what, where, remedy in (*_of_machine(recipe), *_of_sft(recipe), *_of_rlve(recipe)):
         raise InputError(what, where=where, remedy=remedy)
+
+
+def _of_machine(recipe: Base) -> Iterator[Refusal]:
+    trains, how = recipe.run in ("sft", "rlve", "flywheel"), spread_by(recipe)
+    if trains and recipe.cpu and how in ("zero2", "zero3"):
+        yield f"{how} is DeepSpeed's, which accelerate runs on GPUs alone", "parallel", "on a CPU use `ddp` or `fsdp2`"
 
 
 def _of_sft(recipe: Base) -> Iterator[Refusal]:

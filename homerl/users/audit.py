@@ -1,7 +1,8 @@
 """`homerl audit-user`: is a recipe's user fit to train with? Blueprints played with the scripted expert as agent.
 
-Invariants: the expert makes no mistakes, so what ends badly is the user's doing (or its servers'); the figures and
-the verdict go to one JSON file; the thresholds are the recipe's.
+Invariants: the expert makes no mistakes, so what ends badly is the user's doing (or its servers'); as it needs no words to
+know what is wanted, that the user speaks of it at all is judged apart; figures and verdict go to one JSON file; the
+thresholds are the recipe's.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from statistics import mean, median
-from typing import Any
+from typing import Any, NamedTuple
 
 from rich.table import Table
 
@@ -25,10 +26,12 @@ from homerl.blueprints.blueprint import Blueprint
 from homerl.episode import Episode, EpisodeLimits
 from homerl.play import User, UserError, Utterance, play
 from homerl.progress import progress_bar
-from homerl.recipe import Base, RLVESections
-from homerl.settings import AuditSettings
+from homerl.recipe import Base, RLVESections, SynthRecipe
+from homerl.settings import AuditSettings, UserSettings
 from homerl.trajectory import Outcome
+from homerl.users.faults import on_topic
 from homerl.users.make import Users, user_factory
+from homerl.worlds import AnyBlueprintRecipe
 
 WORD = re.compile(r"[\u4e00-\u9fff]|[^\W\u4e00-\u9fff]+")  # a Chinese character counts as a word
 REASONS = ("leak", "repetition", "contradiction", "gave_up", "malformed")
@@ -37,17 +40,21 @@ BINS = (5, 10, 20, 40, 80)  # words
 
 @dataclass(frozen=True)
 class Played:
-    """One episode: how it ended, why (if by the user's fault), and what the user said."""
+    """One episode: how it ended, why (if by the user's fault), what the user said, and whether each wish was opened by
+    words about it."""
 
     blueprint: str
     outcome: Outcome
     reason: str | None
     said: tuple[str, ...]
+    topics: tuple[bool, ...] = ()
 
 
 @dataclass(frozen=True)
 class Audit:
-    """The figures: shares are of the blueprints played, `length` is in words."""
+    """The figures: shares are of the blueprints played, `length` is in words. `on_topic` is the share of wishes that
+    were opened with a word of what they are about, `distinct` that of utterances which differ; None where there are none.
+    """
 
     blueprints: int
     success: float
@@ -57,6 +64,8 @@ class Audit:
     utterances: int
     length: dict[str, float]
     lengths: dict[str, int]
+    on_topic: float | None
+    distinct: float | None
     usage: dict[str, Any]
     breaches: tuple[str, ...] = ()
 
@@ -72,7 +81,8 @@ class Audit:
     def _lines(self) -> list[tuple[str, str]]:
         shares = {"end well": self.success, "user errors": self.user_errors} | {f"  {k}": v for k, v in self.reasons.items()}
         rest = {f"outcome {name}": share for name, share in self.outcomes.items()}
-        lines = [(name, f"{share:.1%}") for name, share in (shares | rest).items()]
+        words = {"wishes opened on topic": self.on_topic, "distinct utterances": self.distinct}
+        lines = [(name, f"{share:.1%}") for name, share in (shares | rest | words).items() if share is not None]
         lines += [
             ("utterances", str(self.utterances)),
             ("words", _pairs(self.length)),
@@ -82,18 +92,36 @@ class Audit:
         return lines + ([("endpoint", _pairs(counts))] if counts else [])
 
 
+class Stage(NamedTuple):
+    """What a recipe's user plays."""
+
+    recipe: AnyBlueprintRecipe
+    first_seed: int
+    user: UserSettings
+    limits: EpisodeLimits
+
+
+def stage(recipe: Base, path: str) -> Stage:
+    """What the user of a recipe plays, or `InputError` where it has none."""
+    if isinstance(recipe, RLVESections):
+        found = Stage(recipe.blueprints.recipe, recipe.blueprints.first_seed, recipe.user, recipe.limits)
+    elif isinstance(recipe, SynthRecipe) and recipe.synth.strategy != "m1":
+        found = Stage(recipe.synth.recipe, recipe.synth.first_seed, recipe.synth.user, recipe.synth.limits)
+    else:
+        raise InputError("its model plays with no user", path, "name a recipe of synth (m2 or m3), rlve or flywheel")
+    if not isinstance(found.recipe, BlueprintRecipe):
+        raise InputError("its user speaks once, from the blueprint", path, "there is nothing to audit")
+    return found
+
+
 def audit_user(recipe: Base, path: str, count: int, at_once: int, out: Path) -> Audit:
     """Play, judge, and write the JSON."""
-    if not isinstance(recipe, RLVESections):
-        raise InputError(f"a recipe of `run: {recipe.run}` has no user", path, "name one of rlve or flywheel")
-    source = recipe.blueprints
-    if not isinstance(source.recipe, BlueprintRecipe):
-        raise InputError("its user speaks once, from the blueprint", path, "there is nothing to audit")
-    with user_factory(recipe.user, recipe.out / "user_server.log") as users, progress_bar() as bar:
+    scene = stage(recipe, path)
+    with user_factory(scene.user, recipe.out / "user_server.log") as users, progress_bar() as bar:
         task = bar.add_task("audit user", total=count, note=users(0).name)
-        blueprints = [make_blueprint(source.recipe, "train", source.first_seed + i) for i in range(count)]
-        played = asyncio.run(play_all(blueprints, users, recipe.limits, at_once, lambda: bar.advance(task)))
-    report = judged(summary(played, users.usage()), recipe.user.audit)
+        blueprints = [make_blueprint(scene.recipe, "train", scene.first_seed + i) for i in range(count)]
+        played = asyncio.run(play_all(blueprints, users, scene.limits, at_once, lambda: bar.advance(task)))
+    report = judged(summary(played, users.usage()), scene.user.audit)
     out.parent.mkdir(parents=True, exist_ok=True)
     rows = [asdict(row) | {"outcome": str(row.outcome)} for row in played]
     write_atomic(out, json.dumps(asdict(report) | {"played": rows}, indent=1, ensure_ascii=False) + "\n")
@@ -112,16 +140,19 @@ async def play_all(
             end = await play(Episode.begin(blueprint, limits), Expert(blueprint.seed), user, blueprint.seed)
             progress()
         fault = (user.reason or "gave_up") if end.outcome is Outcome.USER_ERROR else None
-        return Played(blueprint.id, end.outcome, fault, tuple(user.said))
+        return Played(
+            blueprint.id, end.outcome, fault, tuple(user.said), tuple(t for t in user.topics.values() if t is not None)
+        )
 
     return list(await asyncio.gather(*map(one, blueprints)))
 
 
 class Watched:
-    """A user whose words are kept, and why it failed if it did."""
+    """A user whose words are kept, whether it opened each wish by words about it, and why it failed if it did."""
 
     def __init__(self, user: User) -> None:
         self.user, self.name, self.said, self.reason = user, user.name, list[str](), None
+        self.topics = dict[int, bool | None]()
 
     async def speak(self, episode: Episode) -> Utterance:
         try:
@@ -129,24 +160,35 @@ class Watched:
         except UserError as error:
             self.reason = error.reason
             raise
-        self.said += [utterance.text] if utterance.text else []
+        if utterance.text:
+            self.said.append(utterance.text)
+            self._topic(utterance, episode)
         return utterance
+
+    def _topic(self, utterance: Utterance, episode: Episode) -> None:
+        intent = next((i for i in episode.blueprint.intents if i.id == utterance.intent_id), None)
+        if intent and intent.id not in self.topics:
+            self.topics[intent.id] = on_topic(utterance.text, episode, intent)
 
 
 def summary(played: Sequence[Played], usage: dict[str, Any]) -> Audit:
     """The figures of what was played."""
     n = len(played)
     reasons = Counter(row.reason for row in played if row.reason)
-    lengths = [words_in(text) for row in played for text in row.said]
+    said = [text for row in played for text in row.said]
+    topics = [topic for row in played for topic in row.topics]
+    lengths = [words_in(text) for text in said]
     return Audit(
         blueprints=n,
         success=sum(row.outcome is Outcome.SUCCESS for row in played) / n,
         outcomes={str(outcome): count / n for outcome, count in sorted(Counter(row.outcome for row in played).items())},
         user_errors=reasons.total() / n,
         reasons={reason: reasons[reason] / n for reason in dict.fromkeys((*REASONS, *sorted(reasons)))},
-        utterances=len(lengths),
+        utterances=len(said),
         length=spread(lengths),
         lengths=histogram(lengths),
+        on_topic=mean(topics) if topics else None,
+        distinct=len({tuple(WORD.findall(text.lower())) for text in said}) / len(said) if said else None,
         usage=usage,
     )
 
@@ -179,8 +221,14 @@ def judged(audit: Audit, allowed: AuditSettings) -> Audit:
         "infra errors": (audit.outcomes.get(str(Outcome.INFRA_ERROR), 0.0), allowed.infra_errors),
     }
     found = [f"{name}: {share:.1%}, over {most:.1%}" for name, (share, most) in shares.items() if share > most]
-    if audit.success < allowed.success:
-        found.append(f"end well: {audit.success:.1%}, under {allowed.success:.1%}")
+    least = {
+        "end well": (audit.success, allowed.success),
+        "wishes opened on topic": (audit.on_topic, allowed.on_topic),
+        "distinct utterances": (audit.distinct, allowed.distinct),
+    }
+    found += [
+        f"{name}: {share:.1%}, under {low:.1%}" for name, (share, low) in least.items() if share is not None and share < low
+    ]
     if (p90 := audit.length.get("p90", 0)) > allowed.words:
         found.append(f"words: nine in ten up to {p90:g}, over {allowed.words}")
     return replace(audit, breaches=tuple(found))

@@ -16,7 +16,11 @@ from homerl.episode import Episode
 from homerl.users.manner import Manner, manner
 from homerl.users.prompt import overheard
 
-CODE = re.compile(r"`|==|!=|=>|[{}]|\b\w+\([^)\s]*\)|\b[a-z]+(?:_[a-z0-9]+)+\b", re.I | re.A)
+CODE = re.compile(
+    r"[`{}=]|</?\w+>|\b\w+\([^)\s]*\)|\b[a-z]+(?:_[a-z0-9]+)+\b|\b(?-i:[a-z]{2,}[A-Z][a-z]\w*)"
+    r"|\b\w+ ?: ?(?:true|false)\b|\b(?:state|status|power|mode) ?: ?(?:on|off)\b",
+    re.I | re.A,
+)
 DIGITS = re.compile(r"(?<![\w.:])\d+(?:\.\d+)?(?!\d|:\d|[.]\d|\s?[ap]\.?m\b|st\b|nd\b|rd\b|th\b)", re.I | re.A)
 THOUSANDS = re.compile(r"(?<=\d),(?=\d{3})")
 
@@ -42,9 +46,9 @@ def own_words(blueprint: Blueprint, intents: Sequence[Intent]) -> str:
 
 def leak(text: str, own: str, home: Home, words: Manner) -> str | None:
     """An id, code, a parameter's name, or a word about being a simulator; not if one's own wish has it."""
-    ids = (word for word in re.findall(r"\w+", text, re.A) if word in home.plan.by_did)
+    ids = (word for form in (r"\w+", r"\d+") for word in re.findall(form, text, re.A) if word in home.plan.by_did)
     code = (found[0] for found in CODE.finditer(text))
-    dotted = (path for path in _paths(home) if path in text)
+    dotted = (path for path in _paths(home) if path.lower() in text.lower())
     role = (found[0] for pattern in words.out_of_role for found in re.finditer(pattern, text, re.I))
     return next((found for part in (ids, code, dotted, role) for found in part if found.lower() not in own.lower()), None)
 
@@ -124,6 +128,19 @@ def about(text: str, home: Home, intents: Sequence[Intent]) -> Intent | None:
     """The intent whose devices alone a text names, if there is one."""
     found = [i for i in intents if any(home.plan.by_did[did].name in set(mentions(text, home)) for did in i.devices)]
     return found[0] if len(found) == 1 else None
+
+
+def on_topic(text: str, episode: Episode, intent: Intent) -> bool | None:
+    """Whether a text names a device of the intent, its room (a word of either will do) or a value; None where the intent
+    has none of them."""
+    plan = episode.home.plan.by_did
+    actions = intent.automation.actions if intent.automation else ()
+    dids = {*intent.devices, *(did for did, _ in intent.reads), *(call.did for call in actions)}
+    names = {word for did in dids & plan.keys() for name in (plan[did].name, plan[did].room.name) for word in name.split()}
+    values = set(_values(intent))
+    if not (names or values):
+        return None
+    return any(_has(word, text) for word in names) or bool(values & numbers(text, manner(episode.blueprint.language)))
 
 
 def _values(intent: Intent) -> Iterable[float]:

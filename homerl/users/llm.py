@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from homerl.blueprints.blueprint import Intent
@@ -73,26 +73,26 @@ class LLMUser:
     async def speak(self, episode: Episode) -> Utterance:
         intents = episode.open_intents()
         if not intents or (claimed_done(episode) and idle_turns(episode) >= self.line.settings.patience):
-            return Utterance("")
-        said, tokens, prompt_tokens = await self._say(episode, intents)
+            return Utterance("", requests=0)
+        said, spent = await self._say(episode, intents)
         if said.stop:
-            return self._stop(episode)
+            return self._stop(episode, spent)
         if fault := fault_of(said.say, episode, intents):
-            raise self._fault(*fault)
+            raise self._fault(*fault, spent)
         self.line.utterances += 1
-        text = " ".join(said.say.split())
-        return Utterance(text, self._intent(said, episode, intents), tokens, prompt_tokens)
+        return replace(spent, text=" ".join(said.say.split()), intent_id=self._intent(said, episode, intents))
 
-    async def _say(self, episode: Episode, intents: Sequence[Intent]) -> tuple[Said, int, int]:
+    async def _say(self, episode: Episode, intents: Sequence[Intent]) -> tuple[Said, Utterance]:
         """An answer that can be read, asked for twice at most, and what it took."""
-        tokens = prompt_tokens = 0
+        spent = Utterance("", requests=0)
         messages = prompt(episode, intents, self.line.settings, self.seed)
         again = manner(episode.blueprint.language).again
         for attempt in range(2):
             answer = await self.line.complete(messages, schema(intents), self._seed(episode, attempt))
-            tokens, prompt_tokens = tokens + answer.tokens, prompt_tokens + answer.prompt_tokens
+            tokens, prompt_tokens = spent.tokens + answer.tokens, spent.prompt_tokens + answer.prompt_tokens
+            spent = Utterance("", None, tokens, prompt_tokens, attempt + 1)
             try:
-                return read(answer.text, answer.cut, intents), tokens, prompt_tokens
+                return read(answer.text, answer.cut, intents), spent
             except Malformed as error:
                 fault = str(error)
                 tried = [
@@ -100,13 +100,13 @@ class LLMUser:
                     {"role": "user", "content": again.format(error=fault)},
                 ]
                 messages = [*messages, *tried]
-        raise self._fault("malformed", f"the user's answer could not be read: {fault}")
+        raise self._fault("malformed", f"the user's answer could not be read: {fault}", spent)
 
-    def _stop(self, episode: Episode) -> Utterance:
+    def _stop(self, episode: Episode, spent: Utterance) -> Utterance:
         """Giving up is the agent's fault if it claimed that all was done, else the user's."""
         if claimed_done(episode):
-            return Utterance("")
-        raise self._fault("gave_up", "the user gave up while something was still to be done")
+            return spent
+        raise self._fault("gave_up", "the user gave up while something was still to be done", spent)
 
     def _intent(self, said: Said, episode: Episode, intents: Sequence[Intent]) -> int:
         """The intent it says it spoke of; else the one whose devices it named; else the last or the first."""
@@ -116,9 +116,9 @@ class LLMUser:
         current = next((intent for intent in intents if intent.id == episode.speaking_of), intents[0])
         return (named or current).id
 
-    def _fault(self, reason: str, message: str) -> UserError:
+    def _fault(self, reason: str, message: str, spent: Utterance) -> UserError:
         self.line.errors[reason] += 1
-        return UserError(message, reason)
+        return UserError(message, reason, spent)
 
     def _seed(self, episode: Episode, attempt: int) -> int:
         """Another one for every utterance, the same in every process."""

@@ -16,12 +16,13 @@ from pydantic import BaseModel, StrictBool, StrictInt, StrictStr, ValidationErro
 
 from envs.homeenv.home import Home
 from homerl.blueprints.blueprint import Blueprint, Intent
-from homerl.chat import FENCE, words_of
+from homerl.chat import words_of
 from homerl.episode import Episode
 from homerl.settings import UserSettings
 from homerl.trajectory import Message
 from homerl.users.manner import Manner, around, manner
 
+JSON = re.compile(r"""^[{\[]|\{\s*["']|```""")  # a text that is meant for it
 THOUGHT = re.compile(r"<think>.*?(?:</think>|\Z)", re.S)
 STOP = "<stop>"
 LINES = 4  # lines of plain text that can still be one utterance
@@ -91,11 +92,11 @@ def schema(intents: Sequence[Intent]) -> dict[str, Any]:
 
 
 def read(text: str, cut: bool, intents: Sequence[Intent]) -> Said:
-    """The answer in a model's text: JSON, or else the utterance itself; `cut` says that it ran out of tokens."""
-    text = FENCE.sub(r"\1", THOUGHT.sub("", text).strip())
+    """The answer in a model's text: the JSON in it, or else the utterance itself; `cut` says that it ran out of tokens."""
+    text = THOUGHT.sub("", text).strip()
     if cut:
         raise Malformed("it was cut off; be shorter")
-    said = _from_json(text) if text.startswith("{") else _plain(text)
+    said = _from_json(text) if JSON.search(text) else _plain(text)
     if not (said.stop or said.say.strip()):
         raise Malformed("it says nothing")
     if not said.stop and said.about not in (None, *(intent.id for intent in intents)):
@@ -104,8 +105,13 @@ def read(text: str, cut: bool, intents: Sequence[Intent]) -> Said:
 
 
 def _from_json(text: str) -> Said:
+    """The one object in a text, whatever stands around it."""
+    _, brace, rest = text.partition("{")
     try:
-        return Said.model_validate(json.loads(text))
+        found, end = json.JSONDecoder().raw_decode(brace + rest)
+        if "{" in rest[end:]:
+            raise Malformed("it is more than one answer")
+        return Said.model_validate(found)
     except (ValidationError, ValueError, RecursionError):
         raise Malformed('it is not the JSON {"say", "about", "stop"}') from None
 

@@ -1,4 +1,4 @@
-"""A vLLM user simulator for as long as a run, or `homerl serve-user`, needs it.
+"""A vLLM of the run's own (user simulator, author or assistant) for as long as it, or `homerl serve-user`, needs it.
 
 Invariants: rank 0 starts and stops it, the others only wait; one that already answers at the recipe's port with the
 recipe's model is used and left alone; a server that does not answer in time, or dies, is an error that shows the end
@@ -19,17 +19,21 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future
 from contextlib import contextmanager, suppress
+from http.client import HTTPException
 from pathlib import Path
 
 from rich.console import Console
 
 from envs.documents import InputError
-from homerl.settings import EndpointSettings, ServeSettings, UserSettings
+from homerl.settings import EndpointSettings, ServeSettings
 from homerl.users.guard import GRACE
 
 LAUNCHER = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")  # not for vLLM
 POLL = 0.5
+LIMIT = 5.0  # seconds in which a server is to list its models
+SILENT = (OSError, ValueError, KeyError, TypeError, HTTPException)  # no list of models, or not now
 TAIL = 15  # lines of the log that an error shows
 
 
@@ -37,7 +41,7 @@ class ServerFailed(InputError):
     """A server that did not come up, or went away; shows the end of its log."""
 
     def __init__(self, what: str, log: Path) -> None:
-        super().__init__(what, "user.serve", f"{log} ends:")
+        super().__init__(what, "serve", f"{log} ends:")
         self.log = log
 
     def __str__(self) -> str:
@@ -53,25 +57,25 @@ def served(settings: EndpointSettings, log: Path = Path("user_server.log")) -> I
     if settings.serve is None:
         yield settings.urls, settings.model
         return
-    serve, model = settings.serve, settings.served_name
+    serve, model, key = settings.serve, settings.served_name, settings.key
     url = address(serve)
     if os.environ.get("RANK", "0") != "0":
-        wait_until_ready(url, None, log, serve.start_seconds)
+        wait_until_ready(url, None, log, serve.start_seconds, key)
         yield (url,), model
-    elif model in (models(url) or ()):
+    elif model in (models(url, key) or ()):
         yield (url,), model
     else:
-        with running(serve, model, log):
+        with running(serve, model, log, key):
             yield (url,), model
 
 
 @contextmanager
-def running(serve: ServeSettings, model: str, log: Path) -> Iterator[subprocess.Popen]:
+def running(serve: ServeSettings, model: str, log: Path, key: str | None = None) -> Iterator[subprocess.Popen]:
     """A server of our own, once it answers, under the name `model`."""
     with stoppable():
         server = start(serve, model, log)
         try:
-            wait_until_ready(address(serve), server, log, serve.start_seconds)
+            wait_until_ready(address(serve), server, log, serve.start_seconds, key)
             yield server
         finally:
             stop(server)
@@ -85,7 +89,7 @@ def start(serve: ServeSettings, model: str, log: Path) -> subprocess.Popen:
     """Start vLLM on the GPUs named, under a guard, in a process group of its own."""
     with socket.socket() as probe:
         if probe.connect_ex(("127.0.0.1", serve.port)) == 0:
-            raise InputError(f"port {serve.port} is taken by something else", "user.serve.port", "name a free one")
+            raise InputError(f"port {serve.port} is taken by something else", "serve.port", "name a free one")
     environment = {k: v for k, v in os.environ.items() if k not in LAUNCHER}
     environment["CUDA_VISIBLE_DEVICES"] = ",".join(map(str, serve.gpus))
     command = [sys.executable, "-m", "homerl.users.guard", str(os.getpid()), *vllm_command(serve, model)]
@@ -110,7 +114,7 @@ def vllm_program() -> str:
     """`vllm` on the PATH, or beside this Python."""
     found = find_vllm()
     if found is None:
-        raise InputError("the program vllm is not installed", "user.serve", "pip install 'homerl[gpu]', or use `url`")
+        raise InputError("the program vllm is not installed", "serve", "pip install 'homerl[gpu]', or use `url`")
     return found
 
 
@@ -118,38 +122,70 @@ def find_vllm() -> str | None:
     return shutil.which("vllm") or shutil.which("vllm", path=str(Path(sys.executable).parent))
 
 
-def models(url: str) -> Sequence[str] | None:
-    """The models of a server, or None while it does not answer."""
+def models(url: str, key: str | None = None) -> Sequence[str] | None:
+    """The models of a server, or None while it does not answer; with the key in a variable, if one is named."""
     try:
-        with urllib.request.urlopen(f"{url}/models", timeout=5) as answer:
-            return [model["id"] for model in json.load(answer)["data"]]
-    except (OSError, ValueError, KeyError, TypeError):
+        return _models(url, key)
+    except SILENT:
         return None
 
 
 def answers(url: str) -> bool:
     """Whether there is a server, if only one that wants a key."""
     try:
-        with urllib.request.urlopen(f"{url}/models", timeout=5):
-            return True
+        return _listed(url, None) is not None
     except urllib.error.HTTPError:
         return True
-    except (OSError, ValueError):
+    except SILENT:
         return False
 
 
-def wait_until_ready(url: str, server: subprocess.Popen | None, log: Path, seconds: float) -> None:
+def wait_until_ready(url: str, server: subprocess.Popen | None, log: Path, seconds: float, key: str | None = None) -> None:
     """Return once `url` answers, showing what is waited for, or raise `InputError` with the reason."""
     begin, console = time.monotonic(), Console(stderr=True)
     with console.status(f"waiting for {url}") as status:
-        while models(url) is None:
+        while not _ready(url, key):
             gone = time.monotonic() - begin
             if server and server.poll() is not None:
-                raise ServerFailed(f"the user server ended with code {server.returncode}", log)
+                raise ServerFailed(f"the model's server ended with code {server.returncode}", log)
             if gone > seconds:
                 raise ServerFailed(f"{url} did not answer within {seconds:.0f} s", log)
             status.update(f"waiting for {url}, {gone:.0f} s: {tail(log, 1).strip()[:80]}", spinner="dots")
             time.sleep(POLL)
+
+
+def _ready(url: str, key: str | None) -> bool:
+    """Whether it lists its models; to wait for one that wants another key would be in vain."""
+    try:
+        return _models(url, key) is not None
+    except urllib.error.HTTPError as error:
+        if error.code in (401, 403):
+            raise InputError(
+                f"{url} wants another key than ${key}", "key", "export the one that it was started with"
+            ) from None
+        return False
+    except SILENT:
+        return False
+
+
+def _models(url: str, key: str | None) -> Sequence[str]:
+    return [model["id"] for model in json.loads(_listed(url, key))["data"]]
+
+
+def _listed(url: str, key: str | None) -> bytes:
+    """What `/models` says, within `LIMIT` seconds in all, however slowly it comes."""
+    found: Future[bytes] = Future()
+    threading.Thread(target=_fetch, args=(url, key, found), daemon=True).start()
+    return found.result(LIMIT)
+
+
+def _fetch(url: str, key: str | None, found: Future[bytes]) -> None:
+    headers = {"authorization": f"Bearer {os.environ.get(key, 'none')}"} if key else {}
+    try:
+        with urllib.request.urlopen(urllib.request.Request(f"{url}/models", headers=headers), timeout=LIMIT) as answer:
+            found.set_result(answer.read())
+    except Exception as error:
+        found.set_exception(error)  # raised where the result is waited for
 
 
 def tail(log: Path, lines: int = TAIL) -> str:
@@ -187,15 +223,18 @@ def _interrupt(number: int, frame: object) -> None:
     raise KeyboardInterrupt
 
 
-def serve_user(settings: UserSettings, log: Path, say: Callable[[str], None]) -> None:
-    """Serve the recipe's user model until this process is told to stop."""
+def serve_user(settings: EndpointSettings, key: str, log: Path, say: Callable[[str], None]) -> None:
+    """Serve the model that a recipe names under `key` until this process is told to stop."""
     if settings.serve is None:
-        where = ", ".join(settings.urls) or "no endpoint: the user is scripted"
-        raise InputError(f"the recipe serves no user ({where})", "user.serve", "write `user: {kind: llm, serve: {...}}`")
+        where = ", ".join(settings.urls) or "no endpoint: it is scripted"
+        example = "{serve: {model: ..., gpus: [0]}}` (a user's also needs `kind: llm`)"
+        raise InputError(
+            f"the recipe serves no {key.rpartition('.')[2]} ({where})", f"{key}.serve", f"write `{key}: {example}"
+        )
     model, url = settings.served_name, address(settings.serve)
-    with running(settings.serve, model, log) as server:
+    with running(settings.serve, model, log, settings.key) as server:
         say(f"{model} answers at {url}; its log is {log}")
-        say(f"elsewhere: --user.serve null --user.url {url} --user.model {model}")
+        say(f"elsewhere: --{key}.serve null --{key}.url {url} --{key}.model {model}")
         with suppress(KeyboardInterrupt):
-            raise ServerFailed(f"the user server ended with code {server.wait()}", log)
+            raise ServerFailed(f"the model's server ended with code {server.wait()}", log)
     say("stopped")

@@ -1,5 +1,6 @@
 """The audit of a user: figures by hand, breaches, and the command's exit code."""
 
+import itertools
 import json
 import subprocess
 import sys
@@ -9,21 +10,23 @@ import yaml
 from person import content, obedient, wishes
 from scripted_server import ScriptedServer
 
+from envs.documents import InputError
+from homerl.recipe import SynthRecipe, load_recipe
 from homerl.settings import AuditSettings
 from homerl.trajectory import Outcome
-from homerl.users.audit import Played, histogram, judged, spread, summary, words_in
+from homerl.users.audit import Audit, Played, audit_user, histogram, judged, spread, stage, summary, words_in
 
 GOOD = AuditSettings()
+NUMBERS = itertools.count()
 
 
-def row(outcome=Outcome.SUCCESS, reason=None, *said: str) -> Played:
-    return Played("b", outcome, reason, said or ("turn on the lamp",))
+def row(outcome=Outcome.SUCCESS, reason=None, *said: str, topics=(True,)) -> Played:
+    return Played("b", outcome, reason, said or (f"turn on lamp {next(NUMBERS)}",), topics)
 
 
 def test_shares_are_of_blueprints_and_by_reason():
-    rows = (
-        [row()] * 6 + [row(Outcome.USER_ERROR, "leak")] * 2 + [row(Outcome.USER_ERROR, "gave_up"), row(Outcome.TURN_LIMIT)]
-    )
+    ends = [(Outcome.SUCCESS, None)] * 6 + [(Outcome.USER_ERROR, "leak")] * 2
+    rows = [row(*end) for end in (*ends, (Outcome.USER_ERROR, "gave_up"), (Outcome.TURN_LIMIT, None))]
     found = summary(rows, {"requests": 3})
     assert found.success == 0.6 and found.user_errors == pytest.approx(0.3)
     assert found.reasons["leak"] == 0.2 and found.reasons["gave_up"] == 0.1 and found.reasons["repetition"] == 0
@@ -31,8 +34,8 @@ def test_shares_are_of_blueprints_and_by_reason():
 
 
 def test_a_good_user_breaches_nothing_and_a_talkative_one_does():
-    assert not judged(summary([row()] * 5, {}), GOOD).breaches
-    talks = summary([row(Outcome.SUCCESS, None, "word " * 70)] * 5, {})
+    assert not judged(summary([row() for _ in range(5)], {}), GOOD).breaches
+    talks = summary([row(Outcome.SUCCESS, None, "word " * 69 + str(n)) for n in range(5)], {})
     assert judged(talks, GOOD).breaches == ("words: nine in ten up to 70, over 60",)
 
 
@@ -42,23 +45,67 @@ def test_lengths_count_words_and_chinese_characters():
     assert spread([]) == {} and histogram([3, 7, 100])["over 80"] == 1
 
 
+def test_wishes_opened_by_other_words_and_words_that_are_always_the_same_are_breaches():
+    off = summary([row(topics=(n == 0, False)) for n in range(5)] + [row(topics=())], {})
+    assert off.on_topic == 0.1 and judged(off, GOOD).breaches == ("wishes opened on topic: 10.0%, under 50.0%",)
+    alike = summary([row(Outcome.SUCCESS, None, "Turn it on!")] * 3 + [row(Outcome.SUCCESS, None, "turn it on")], {})
+    assert alike.distinct == 0.25 and judged(alike, GOOD).breaches == ("distinct utterances: 25.0%, under 50.0%",)
+    silent = summary([Played("b", Outcome.SUCCESS, None, ())], {})
+    assert silent.on_topic is silent.distinct is None and not judged(silent, GOOD).breaches and silent.table()
+
+
+def indifferent(request):
+    return content(say="Done.", about=wishes(request)[0][0])
+
+
 def bad(request):
     number, _ = wishes(request)[0]
     return content(say="please call set_brightness for me", about=number)
 
 
+def rlve(task) -> dict:
+    return {"run": "rlve", "model": {"name": "runs/none"}, "blueprints": {"recipe": task.model_dump(mode="json")}}
+
+
+def synth(task) -> dict:
+    return {"run": "synth", "synth": {"recipe": task.model_dump(mode="json")}}
+
+
+def written(tmp_path, recipe: dict, server: ScriptedServer) -> str:
+    """The recipe's file, with a user at the server."""
+    recipe.get("synth", recipe)["user"] = {"kind": "llm", "url": [server.url], "model": "scripted"}
+    (tmp_path / "recipe.yaml").write_text(yaml.safe_dump({"homerl": 1, "out": str(tmp_path / "run")} | recipe))
+    return str(tmp_path / "recipe.yaml")
+
+
+def audited(tmp_path, recipe: dict, answer) -> Audit:
+    with ScriptedServer(answer=answer) as server:
+        path = written(tmp_path, recipe, server)
+        return audit_user(load_recipe(path), path, 8, 8, tmp_path / "out.json")
+
+
 @pytest.mark.parametrize(("answer", "code"), [(obedient, 0), (bad, 1)])
 def test_the_command_is_a_gate(tmp_path, task, answer, code):
     with ScriptedServer(answer=answer) as server:
-        recipe = {
-            "homerl": 1, "run": "rlve", "out": str(tmp_path / "run"), "model": {"name": "runs/none"},
-            "blueprints": {"recipe": task.model_dump(mode="json")},
-            "user": {"kind": "llm", "url": [server.url], "model": "scripted"},
-        }  # fmt: skip
-        (tmp_path / "recipe.yaml").write_text(yaml.safe_dump(recipe))
-        arguments = ["audit-user", str(tmp_path / "recipe.yaml"), "--blueprints", "8"]
+        arguments = ["audit-user", written(tmp_path, rlve(task), server), "--blueprints", "8"]
         done = subprocess.run([sys.executable, "-m", "homerl.cli", *arguments], capture_output=True, text=True, timeout=120)
     assert done.returncode == code, done.stderr
     found = json.loads((tmp_path / "run" / "audit_user.json").read_text())
     assert found["blueprints"] == len(found["played"]) == 8 and found["usage"]["requests"] > 0
     assert found["success"] == 1 - code and found["reasons"]["leak"] == code and bool(found["breaches"]) == bool(code)
+
+
+def test_one_who_says_done_whatever_it_wants_does_not_pass_though_all_ends_well(tmp_path, task):
+    found = audited(tmp_path, rlve(task), indifferent)
+    assert found.success == 1 and found.user_errors == found.on_topic == 0 and len(found.breaches) == 2
+
+
+def test_the_user_of_a_synthesis_can_be_audited(tmp_path, task):
+    found = audited(tmp_path, synth(task), obedient)
+    assert found.on_topic == found.distinct == found.success == 1 and not found.breaches
+
+
+def test_a_recipe_without_a_user_is_refused(task):
+    config = {"strategy": "m1", "agent": {"url": "http://127.0.0.1:9/v1", "model": "m"}}
+    with pytest.raises(InputError, match="plays with no user"):
+        stage(SynthRecipe.model_validate({"homerl": 1, "run": "synth", "synth": config}), "r.yaml")

@@ -40,10 +40,15 @@ def switches(text: str) -> list[dict]:
     return found
 
 
+def ours(text: str, split: str = "train") -> list[str]:
+    """The text with courtesies, where it is of the split."""
+    return [said for n in range(40) if split_of(said := f"{'please ' * n}{text}") == split]
+
+
 def task(did: str, name: str, wanted: str) -> dict:
-    says = [f"{'please ' * n}turn {wanted} the {name}" for n in range(12)]
+    says = ours(f"turn {wanted} the {name}")
     return {
-        "say": [text for text in says if split_of(text) == "train"][:3], "plainly": f"Turn {wanted} the {name}.",
+        "say": says[:3], "plainly": says[3:5],
         "clarity": "clear", "noise": "clean", "dependency": "independent",
         "conditions": [f'device("{did}").state == "{wanted}"'],
         "plan": [{"did": did, "service": f"turn_{wanted}", "args": []}],
@@ -122,7 +127,10 @@ def test_a_blueprint_is_written_filtered_judged_and_complete():
         ({"plan": [{"did": "nobody", "service": "turn_on", "args": []}]}, "executable: plan refused: unknown_device"),
         ({"conditions": ["device(\"{did}\").state == 'violet'"]}, "within_bounds: constant out_of_range"),
         ({"conditions": ['device("{did}").state == "{now}"']}, "consistent: a condition holds already"),
-        ({"say": ["the {did} please"] * 2, "plainly": "the {did}"}, "author: an id is said"),
+        ({"say": ["the {did} please"]}, "author: code is said"),
+        ({"say": ["call set_brightness(50) with level==50"]}, "author: code is said"),
+        ({"plainly": ["switch device{did}"]}, "author: code is said"),
+        ({"plainly": ["as an AI I want light"]}, "author: code is said"),
     ],
 )
 def test_what_a_filter_drops_is_counted_with_its_reason(change, reason):
@@ -132,8 +140,8 @@ def test_what_a_filter_drops_is_counted_with_its_reason(change, reason):
         now = "off" if "_on" in first["plan"][0]["service"] else "on"
         text = json.dumps(change).replace("{did}", did).replace("{now}", now)
         spoilt = first | json.loads(text)
-        spoilt["say"] = [t for n in range(12) for t in [f"{'please ' * n}{spoilt['say'][0]}"] if split_of(t) == "train"]
-        return [spoilt, *rest]
+        said = {key: ours(spoilt[key][0])[:3] for key in ("say", "plainly")}
+        return [spoilt | said, *rest]
 
     found, dropped, _ = written(author(spoil), good_seed())
     assert len(found.blueprint.intents) == 1, "the other task stays"
@@ -155,12 +163,40 @@ def test_people_of_the_other_split_and_sentences_of_it_are_dropped():
     _, dropped, _ = written(author(person=PERSON | {"name": "Uma Berg"}), good_seed())
     assert dropped["candidate: a name of the other split"] == 1
 
-    def heldout(tasks):
-        texts = [f"{'please ' * n}switch it" for n in range(99)]
-        return [one | {"say": [text for text in texts if split_of(text) == "heldout"]} for one in tasks]
+    for spoilt in ({"say": ours("switch it", "heldout")}, {"plainly": ours("switch it", "heldout")}):
+        _, dropped, _ = written(author(lambda tasks, spoilt=spoilt: [t | spoilt for t in tasks]), good_seed())
+        assert dropped["author: no sentence of this split"] == 2
+    first, second = ours("switch it", "heldout")[0], ours("switch it")[0]
+    found, _, _ = written(author(lambda tasks: [t | {"plainly": [first, second]} for t in tasks]), good_seed())
+    assert {intent.clarification for intent in found.blueprint.intents} == {second}
 
-    _, dropped, _ = written(author(heldout), good_seed())
-    assert dropped["author: no sentence of this split"] == 2
+
+def test_code_in_the_scene_drops_the_candidate_since_users_may_say_what_they_were_told():
+    _, dropped, _ = written(author(person=PERSON | {"scene": "She would set target_temperature to 20."}), good_seed())
+    assert dropped["candidate: code in the scene"] == 1
+
+
+@pytest.mark.parametrize("part", ["name", "scene", "say", "plainly"])
+def test_words_that_are_none_are_asked_for_again(part):
+    person = PERSON | ({part: " "} if part in PERSON else {})
+    found, dropped, requests = written(
+        author(lambda tasks: [t | {part: [""]} if part in t else t for t in tasks], person=person), good_seed()
+    )
+    assert (
+        found is None and dropped["candidate: unreadable"] == 1 and "it is empty" in requests[-1]["messages"][-1]["content"]
+    )
+
+
+def test_a_verdict_on_a_task_that_there_is_not_says_nothing():
+    def beside(request):
+        said = author()(request)
+        if asked_for(request) == "Verdicts":
+            (first, *rest) = json.loads(said["content"])["verdicts"]
+            said = {"content": json.dumps({"verdicts": [first | {"task": n} for n in (0, -1, 3)] + [first, *rest]})}
+        return said
+
+    found, _, _ = written(beside, good_seed())
+    assert [verdict["task"] for verdict in found.record["verdicts"]] == [1, 2] and len(found.blueprint.intents) == 2
 
 
 def test_what_cannot_be_read_is_asked_for_once_more_with_the_error_then_dropped():

@@ -8,6 +8,7 @@ import pytest
 from person import content, obedient, wishes
 from scripted_server import Faults, ScriptedServer
 
+from envs.documents import Document, InputError, validate
 from homerl.agents.expert import Expert
 from homerl.agents.policy import TransformersEngine
 from homerl.bench.command import BenchRun, user_of
@@ -15,7 +16,7 @@ from homerl.bench.runner import Pace, Players, Task, run_suite
 from homerl.blueprints.author import make_blueprint
 from homerl.chat import tool_call
 from homerl.episode import Episode, EpisodeLimits, Reply
-from homerl.play import listen, play
+from homerl.play import UserError, listen, play
 from homerl.settings import UserSettings
 from homerl.train.rollout import Player
 from homerl.trajectory import Outcome
@@ -163,13 +164,40 @@ def test_questions_cost_no_patience(blueprint):
     assert end.outcome is Outcome.TURN_LIMIT
 
 
+@pytest.mark.parametrize(("first", "requests"), [("as an AI", 1), ("{broken", 2)])
+def test_one_that_leaves_its_role_tells_what_it_took(blueprint, first, requests):
+    with ScriptedServer(answer=lambda request: {"content": first}) as server:
+        chosen = settings(server)
+        with pytest.raises(UserError) as found:
+            asyncio.run(LLMUser(llm_users(chosen, chosen.urls, "m").line, 0).speak(Episode.begin(blueprint)))
+    spent = found.value.spent
+    assert (spent.requests, spent.tokens, spent.prompt_tokens) == (requests, 10 * requests, 100 * requests)
+
+
+def test_going_after_a_false_claim_costs_a_request_unless_patience_had_ended(blueprint):
+    async def goes(patience: int):
+        chosen = settings(server, patience=patience)
+        user, episode = LLMUser(llm_users(chosen, chosen.urls, "m").line, 0), Episode.begin(blueprint)
+        episode.hear("hello", 1)
+        episode.act(Reply({"role": "assistant", "content": "Done."}))
+        return await user.speak(episode)
+
+    with ScriptedServer(answer=lambda request: content(stop=True)) as server:
+        asked, unasked = asyncio.run(goes(9)), asyncio.run(goes(1))
+    assert (asked.text, asked.requests, asked.tokens) == ("", 1, 10) and (unasked.requests, unasked.tokens) == (0, 0)
+
+
 def test_a_contradiction_ends_in_a_user_error(blueprint):
     assert blamed(blueprint, lambda request: content(say="set everything to 8765", about=1)) == "contradiction"
 
 
 @pytest.mark.parametrize(
-    "first", ["", "{broken", '{"say": 3}', '{"say": "x", "about": 99, "stop": false}', "a\nb\nc\nd\ne", "<think>hm"]
-)
+    "first",
+    [
+        "", "{broken", '{"say": 3}', '{"say": "x", "about": 99, "stop": false}', "a\nb\nc\nd\ne", "<think>hm",
+        'Sure! {"say": broken', "```\nturn it on\n```", '["turn it on"]', '{"say": "a"} or {"say": "b"}', "{'say': 'x'}",
+    ],
+)  # fmt: skip
 def test_what_cannot_be_read_is_asked_again_once_with_the_error(blueprint, first):
     def learns(request):
         return obedient(request) if len(request["messages"]) > 2 else {"content": first}
@@ -180,8 +208,14 @@ def test_what_cannot_be_read_is_asked_again_once_with_the_error(blueprint, first
     assert blamed(blueprint, lambda request: {"content": first}) == "malformed"
 
 
-@pytest.mark.parametrize("wrap", ["{}", "```json\n{}\n```", "<think>let me see</think>\n{}"])
-def test_json_may_be_fenced_or_thought_about(blueprint, wrap):
+@pytest.mark.parametrize(
+    "wrap",
+    [
+        "{}", "```json\n{}\n```", "<think>let me see</think>\n{}", "Sure! {}", "```json\n{}\n```\nHope this helps", "[{}]",
+        "{} That is all.",
+    ],
+)  # fmt: skip
+def test_json_may_be_fenced_or_stand_in_a_list_or_among_words(blueprint, wrap):
     assert blamed(blueprint, lambda request: {"content": wrap.replace("{}", obedient(request)["content"])}) is None
 
 
@@ -249,6 +283,19 @@ def test_the_key_is_that_of_the_environment_variable_named(blueprint, monkeypatc
     assert users.line.endpoint.replicas[0].client.api_key == "very-secret" and "secret" not in repr(users.usage())
     with pytest.raises(ValueError):
         UserSettings(key="sk-very-secret")
+
+
+@pytest.mark.parametrize("url", ["http://me:very-secret@host/v1", ["http://a/v1", "https://very-secret@b/v1"]])
+def test_a_key_in_the_address_is_refused_and_not_repeated(url):
+    with pytest.raises(InputError, match="name its variable in `key`") as found:
+        validate(UserSettings, Document("r.yaml", {"kind": "llm", "model": "m", "url": url}, {}))
+    assert "very-secret" not in str(found.value)
+    assert UserSettings(kind="llm", model="m", url="http://a/v1/@/x").urls
+
+
+def test_what_an_audit_lets_pass_changes_nothing_that_is_asked():
+    one, other = (UserSettings(kind="llm", model="m", url="http://a", audit={"leaks": share}) for share in (0.1, 0.2))
+    assert one.asked == other.asked
 
 
 def test_seeds_differ_by_utterance_and_agree_between_runs(blueprint):

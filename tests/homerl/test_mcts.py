@@ -3,6 +3,7 @@
 import asyncio
 import json
 import math
+from dataclasses import replace
 from functools import cache
 
 import pytest
@@ -14,7 +15,7 @@ from homerl.episode import Episode, EpisodeLimits, Reply
 from homerl.flow import mcts
 from homerl.flow.mcts import SearchConfig, search
 from homerl.flow.tree import Node, Role, backpropagate, valid, walk
-from homerl.play import Utterance
+from homerl.play import UserError, Utterance
 from homerl.trajectory import Outcome, to_row
 from homerl.users.scripted import ScriptedUser
 
@@ -186,3 +187,51 @@ def test_the_same_seed_gives_the_same_bytes():
     for blueprint in blueprints()[:5]:
         one, other = grown(blueprint, 0.5), grown(blueprint, 0.5)
         assert [json.dumps(to_row(t)) for t in one[0]] == [json.dumps(to_row(t)) for t in other[0]] and one[1] == other[1]
+
+
+class Moody(ScriptedUser):
+    """Leaves its role where it is told to, at a price."""
+
+    def __init__(self, seed: int, strays: bool) -> None:
+        super().__init__(seed)
+        self.strays = strays
+
+    async def speak(self, episode: Episode) -> Utterance:
+        said = await super().speak(episode)
+        if self.strays:
+            raise UserError("not me", "leak", Utterance("", None, 7, 30, 2))
+        return replace(said, tokens=5, prompt_tokens=20)
+
+
+def test_users_that_leave_their_role_cost_what_they_cost():
+    blueprint = next(blueprint for blueprint in blueprints() if len(blueprint.intents) == 1)
+    config = SearchConfig(k_agent=1, k_user=1, rollouts=1)
+    costs = []
+    for strays in (False, True):
+        users = [Moody(0, strays), Moody(0, False)]
+        found, stats = asyncio.run(search(blueprint, Expert(0), users, config))
+        assert len(found) == 1 and stats.user_errors == ({"leak": 1} if strays else {})
+        assert (stats.calls, stats.tokens) == (stats.calls_linear, stats.tokens_linear)
+        costs.append((stats.calls, stats.tokens))
+    assert costs[1] == (costs[0][0] + 2, costs[0][1] + 37)
+
+
+class Leaves(ScriptedUser):
+    """Speaks once, and then goes without asking anybody."""
+
+    async def speak(self, episode: Episode) -> Utterance:
+        return await super().speak(episode) if episode.turn == 0 else Utterance("", requests=0)
+
+
+class Idle:
+    """Claims that all is done."""
+
+    name = "idle"
+
+    async def propose(self, episode: Episode, n: int = 1):
+        return [Reply({"role": "assistant", "content": "Done."})]
+
+
+def test_a_user_whose_patience_ends_asks_for_nothing():
+    _, stats = asyncio.run(search(blueprints()[0], Idle(), [Leaves(0)], SearchConfig(k_agent=1, k_user=1, rollouts=1)))
+    assert stats.rollouts == 1 and stats.calls == stats.calls_linear == stats.sampled == 2

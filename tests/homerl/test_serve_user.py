@@ -5,7 +5,10 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
+from contextlib import suppress
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import psutil
@@ -15,9 +18,9 @@ from scripted_server import ScriptedServer
 
 from envs.documents import InputError
 from homerl.preflight import check_machine
-from homerl.recipe import RLVERecipe
+from homerl.recipe import PARTS, RLVERecipe, SynthRecipe, party
 from homerl.settings import ServeSettings, UserSettings
-from homerl.users.serve import ServerFailed, models, served, vllm_command
+from homerl.users.serve import ServerFailed, answers, models, served, vllm_command, wait_until_ready
 
 HELPERS = Path(__file__).parents[1] / "helpers"
 STAND_IN = f"""#!{sys.executable}
@@ -155,21 +158,23 @@ def test_a_run_whose_user_does_not_answer_is_refused_before_any_work(tmp_path, p
         )
 
 
-def command(tmp_path: Path, port: int) -> subprocess.Popen:
-    """`homerl serve-user`, in a folder of its own."""
-    user = {"kind": "llm", "model": "scripted", "serve": {"model": "some/model", "gpus": [0], "port": port}}
+def command(tmp_path: Path, port: int, part: str = "user") -> subprocess.Popen:
+    """`homerl serve-user`, in a folder of its own: the user of RLVE, or another part of a synthesis."""
+    model = {"model": "scripted", "serve": {"model": "some/model", "gpus": [0], "port": port}}
+    synthesis = {"homerl": 1, "run": "synth", "synth": {part: model}}
+    recipe = RECIPE | {"user": {"kind": "llm"} | model} if part == "user" else synthesis
     path = tmp_path / "recipe.yaml"
-    path.write_text(yaml.safe_dump(RECIPE | {"out": str(tmp_path / "run"), "user": user}))
+    path.write_text(yaml.safe_dump(recipe | {"out": str(tmp_path / "run")}))
     return subprocess.Popen(
-        [sys.executable, "-m", "homerl.cli", "serve-user", str(path)],
+        [sys.executable, "-m", "homerl.cli", "serve-user", str(path), "--part", part],
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # which tests run in the background would lack
     )  # fmt: skip
 
 
-@pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGTERM])
-def test_the_command_serves_until_it_is_told_to_stop(tmp_path, port, sent):
-    process = command(tmp_path, port)
+@pytest.mark.parametrize(("sent", "part"), [(signal.SIGINT, "user"), (signal.SIGTERM, "agent")])
+def test_the_command_serves_until_it_is_told_to_stop(tmp_path, port, sent, part):
+    process = command(tmp_path, port, part)
     assert wait_for(lambda: models(f"http://127.0.0.1:{port}/v1"))
     assert len(left(port)) == 3
     time.sleep(1)  # until it has printed
@@ -193,3 +198,59 @@ def test_the_command_tells_why_there_is_nothing_to_serve(tmp_path):
     path.write_text(yaml.safe_dump(RECIPE))
     done = subprocess.run([sys.executable, "-m", "homerl.cli", "serve-user", str(path)], capture_output=True, text=True)
     assert done.returncode == 2 and "serves no user" in done.stderr
+
+
+class Keyed(BaseHTTPRequestHandler):
+    """Lists models to those with the key, or byte by byte without an end."""
+
+    def do_GET(self) -> None:
+        trickles, known = self.path.startswith("/trickle"), self.headers["authorization"] == "Bearer right"
+        self.send_response(200 if trickles or known else 401)
+        self.end_headers()
+        with suppress(OSError):
+            while trickles:
+                self.wfile.write(b" ")
+                time.sleep(0.1)
+            self.wfile.write(b'{"data": [{"id": "m"}]}')
+
+    def log_message(self, *words: object) -> None:
+        pass
+
+
+@pytest.fixture
+def keyed():
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Keyed)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    yield f"http://127.0.0.1:{server.server_port}"
+    server.shutdown()
+
+
+def test_a_server_that_wants_a_key_is_waited_for_with_it_and_with_no_other(keyed, tmp_path, monkeypatch):
+    monkeypatch.setenv("MY_KEY", "right")
+    wait_until_ready(keyed, None, tmp_path / "log", 5, "MY_KEY")
+    monkeypatch.setenv("MY_KEY", "wrong")
+    with pytest.raises(InputError, match=r"wants another key than \$MY_KEY"):
+        wait_until_ready(keyed, None, tmp_path / "log", 60, "MY_KEY")
+    assert models(keyed) is None and answers(keyed)
+
+
+def test_a_list_that_comes_byte_by_byte_is_not_waited_for(keyed, monkeypatch):
+    monkeypatch.setattr("homerl.users.serve.LIMIT", 0.5)
+    begin = time.monotonic()
+    assert models(f"{keyed}/trickle") is None and time.monotonic() - begin < 10
+
+
+@pytest.mark.parametrize("part", PARTS)
+def test_each_part_of_a_synthesis_can_be_served(part):
+    serve = {"model": "some/model", "gpus": [0]}
+    parts = {name: {"model": f"the {name}", "serve": serve} for name in PARTS}
+    parts["user"]["kind"] = "llm"
+    key, found = party(SynthRecipe.model_validate({"homerl": 1, "run": "synth", "synth": parts}), part, "r.yaml")
+    assert key == f"synth.{part}" and found.model == f"the {part}"
+
+
+def test_a_part_that_has_no_model_is_named():
+    with pytest.raises(InputError, match="without a model as its author"):
+        party(SynthRecipe.model_validate({"homerl": 1, "run": "synth"}), "author", "r.yaml")
+    with pytest.raises(InputError, match="without a model as its agent"):
+        party(RLVERecipe.model_validate(RECIPE), "agent", "r.yaml")

@@ -99,6 +99,8 @@ REFUSED = [
         "an adapter that fsdp2 shards cannot be merged for engine vllm",
     ),
     (SHARDED | {"model": {"from_scratch": {}}}, "RLVE starts from a trained model"),
+    (SHARDED | {"cpu": True, "rlve": {"engine": {"kind": "vllm"}}}, "engine vllm shares the trainer's GPU"),
+    (SHARDED | {"cpu": True, "parallel": "zero2"}, "zero2 is DeepSpeed's, which accelerate runs on GPUs alone"),
 ]
 LET = [
     SHARDED, SHARDED | {"rlve": {"engine": {"kind": "vllm"}}}, SHARDED | {"parallel": "zero2"},

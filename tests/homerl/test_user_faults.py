@@ -4,9 +4,9 @@ import re
 
 import pytest
 
-from homerl.blueprints.author import BlueprintRecipe, make_blueprint
+from homerl.blueprints.author import BlueprintRecipe, families, make_blueprint
 from homerl.episode import Episode, Reply
-from homerl.users.faults import contradiction, fault_of, leak, numbers, own_words
+from homerl.users.faults import contradiction, fault_of, leak, numbers, on_topic, own_words
 from homerl.users.manner import manner
 
 
@@ -100,6 +100,64 @@ def test_no_way_of_saying_a_wish_is_charged_and_every_other_wish_is():
             for other in intents:
                 charged[other is intent] += [bool(faults(query, episode, [intent])) for query in other.queries]
     assert sum(charged[True]) <= 0.01 * len(charged[True]) and sum(charged[False]) >= 0.9 * len(charged[False])
+
+
+LEAKS = {
+    "en": (
+        "I’m an AI, I have no home", "I'm just an AI", "I am a bot", "As an LLM I cannot", "I'm ChatGPT", "this is a test",
+        "I am a virtual user", "as the user in this scenario, light please", "Assistant: Done.", "User: turn on the light",
+        "<stop>", "my second wish is light", "I have no wishes left", "turn on device1001", "call turnOn", "state: on",
+        "power: true", "set brightness=50", "according to my instruction",
+    ),
+    "zh": (
+        "我是AI助手", "我只是个模拟用户", "第二个愿望是开灯", "用户：打开灯", "作为一个AI我没有家",
+        "打开device1001", "<stop>",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("text", "language"), [(text, language) for language in LEAKS for text in LEAKS[language]])
+def test_words_that_no_person_says_are_leaks(text, language, task):
+    home = Episode.begin(make_blueprint(task, "train", 3)).home
+    assert leak(text.replace("1001", home.plan.devices[0].did), "", home, manner(language))
+
+
+def test_attributes_are_known_in_any_case(task):
+    for seed in range(20):
+        home = Episode.begin(make_blueprint(task, "train", seed)).home
+        dotted = [path for device in home.plan.devices for path in device.spec.attribute_index if path.count(".") == 1]
+        if dotted:
+            assert leak(f"{dotted[0].title()} to max", "", home, manner("en"))
+            return
+    pytest.fail("no device with a component")
+
+
+@pytest.mark.parametrize(
+    "text", ["turn on my task light", "I have no wish to wait", "as you wish", "use the tv as a virtual fireplace",
+             "at 19:30, it is half past seven: turn it on", "put my iPhone playlist on", "it's only a bit too dark"],
+)  # fmt: skip
+def test_what_people_say_is_no_leak(text, task):
+    assert leak(text, "", Episode.begin(make_blueprint(task, "train", 3)).home, manner("en")) is None
+
+
+@pytest.mark.parametrize("language", ["en", "zh"])
+def test_no_sentence_of_the_scripted_user_is_a_leak_and_most_are_on_topic(language):
+    recipe = BlueprintRecipe.model_validate(
+        {
+            "home": {"devices": (5, 20), "language": language}, "intents": (1, 3), "toolset": "smh",
+            "families": dict.fromkeys(families(), 1.0),
+        }
+    )  # fmt: skip
+    topics = []
+    for seed in range(15):
+        episode = Episode.begin(make_blueprint(recipe, "train", seed))
+        for intent in episode.blueprint.intents:
+            for text in (*intent.queries, intent.clarification):
+                assert leak(text, "", episode.home, manner(language)) is None, text
+            topics.append(on_topic(intent.queries[0], episode, intent))
+            assert not on_topic("Done.", episode, intent)
+    judged = [topic for topic in topics if topic is not None]
+    assert sum(judged) > 0.6 * len(judged) > 0
 
 
 @pytest.mark.parametrize("text", ["把1001打开", "把set_brightness设为20", "调用device(灯)"])
