@@ -16,7 +16,7 @@ from pydantic import BaseModel, StrictBool, StrictInt, StrictStr, ValidationErro
 
 from envs.homeenv.home import Home
 from homerl.blueprints.blueprint import Blueprint, Intent
-from homerl.chat import words_of
+from homerl.chat import plain_text, words_of
 from homerl.episode import Episode
 from homerl.settings import UserSettings
 from homerl.trajectory import Message
@@ -111,9 +111,10 @@ def _from_json(text: str) -> Said:
         found, end = json.JSONDecoder().raw_decode(brace + rest)
         if "{" in rest[end:]:
             raise Malformed("it is more than one answer")
-        return Said.model_validate(found)
+        said = Said.model_validate(found)
     except (ValidationError, ValueError, RecursionError):
         raise Malformed('it is not the JSON {"say", "about", "stop"}') from None
+    return said.model_copy(update={"say": plain_text(said.say)})
 
 
 def _plain(text: str) -> Said:

@@ -22,7 +22,7 @@ from homerl.train.rollout import Player
 from homerl.trajectory import Outcome
 from homerl.users.llm import LLMUser
 from homerl.users.make import llm_users, user_factory
-from homerl.users.prompt import overheard, prompt
+from homerl.users.prompt import overheard, prompt, read
 from rewards.composite import RewardWeights
 
 
@@ -371,3 +371,8 @@ def test_a_rollout_in_training_is_played_with_it(model, tokenizer, task):
         metrics = player.user_metrics()
     assert all(rollout.trajectory.outcome.counts and rollout.trajectory.user == "llm:scripted" for rollout in rollouts)
     assert metrics["user/utterances"] == metrics["user/requests"] == 8 and metrics["user/completion_tokens"] == 80
+
+
+def test_half_a_character_is_replaced():
+    said = read('{"say": "hello \\ud83d", "about": null, "stop": false}', False, ())
+    assert said.say == "hello \ufffd"
