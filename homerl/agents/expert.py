@@ -11,6 +11,7 @@ import random
 from collections.abc import Callable, Sequence
 from itertools import takewhile
 
+from envs.homeenv.audit import Refused
 from homerl.agents.candidates import candidates
 from homerl.agents.tongues import Tongue, tongue_of
 from homerl.blueprints.blueprint import Call, Intent
@@ -82,7 +83,10 @@ def needed(calls: list[Call], episode: Episode) -> list[Call]:
     probe, kept = episode.home.fork(), []
     for call in calls:
         key = probe.state_key()
-        probe.call(call.did, call.service, call.args)
+        try:
+            probe.call(call.did, call.service, call.args)
+        except Refused:  # such as a pause of what is paused
+            continue
         kept += [call] if probe.state_key() != key else []
     return kept or calls
 

@@ -235,3 +235,10 @@ class Idle:
 def test_a_user_whose_patience_ends_asks_for_nothing():
     _, stats = asyncio.run(search(blueprints()[0], Idle(), [Leaves(0)], SearchConfig(k_agent=1, k_user=1, rollouts=1)))
     assert stats.rollouts == 1 and stats.calls == stats.calls_linear == stats.sampled == 2
+
+
+def test_an_expert_that_sees_the_home_leaves_out_what_the_home_would_refuse():
+    recipe = BlueprintRecipe.model_validate({"home": {"scale": "simple"}})
+    paused = make_blueprint(recipe, "train", 894)  # one of its players is paused by the time that it is to be
+    found, _ = asyncio.run(search(paused, Expert(minimal=True), [ScriptedUser()], SearchConfig(k_agent=1, rollouts=1)))
+    assert len(found) == 1
