@@ -197,8 +197,8 @@ def test_rlve_broken_off_and_started_again_is_an_unbroken_run(rlve, tmp_path, mo
 def test_twenty_kills_at_random_moments(rlve, tmp_path, ranks):
     """Every process at once, as when a machine goes down: the end is an unbroken run's, and nothing is played twice that
     the unbroken run does not play twice."""
-    rlve["rlve"] |= CURRICULUM | {"updates": 40, "save_steps": 1}
-    rlve["blueprints"] |= {"count": 50}
+    rlve["rlve"] |= CURRICULUM | {"updates": 60, "save_steps": 1}
+    rlve["blueprints"] |= {"count": 80}
     command = LAUNCHERS["two ranks"] if ranks == 2 else [sys.executable]
     broken, whole = written(rlve, tmp_path), written(rlve, tmp_path, out=str(tmp_path / "whole"))
     began = time.monotonic()
@@ -211,12 +211,12 @@ def test_twenty_kills_at_random_moments(rlve, tmp_path, ranks):
         with contextlib.suppress(subprocess.TimeoutExpired):  # somewhere between its start and two updates on
             if rng.random() < 0.7:
                 wait_for(lambda: len(lines(out)) > seen, process)  # noqa: B023
-            process.wait(rng.uniform(0, seconds / 20))
+            process.wait(rng.uniform(0, seconds / 40))  # a machine may be twice as fast as it was
         assert process.poll() is None and not (out / "model").exists(), "it was over before it was killed twenty times"
         kill(process)
         kills += 1
     finish(*command, broken)
-    same_run(tmp_path / "whole", out, 40)
+    same_run(tmp_path / "whole", out, 60)
     same_rollouts(tmp_path / "whole", out)
 
 
