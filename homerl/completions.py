@@ -6,6 +6,7 @@ surrogate pair, which no file could take.
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Sequence
 from email.utils import parsedate_to_datetime
@@ -88,7 +89,8 @@ def retry_after(error: Exception) -> float | None:
         return None
     said = error.response.headers.get("retry-after", "")
     try:
-        return max(0.0, float(said))
+        seconds = float(said)
+        return max(0.0, seconds) if math.isfinite(seconds) else None
     except ValueError:
         pass  # then it is a date
     try:

@@ -168,11 +168,11 @@ class Endpoint:
     async def _wait(self, replica: Replica, waits: int, error: Exception, end: float) -> None:
         """Before the next try; where the server has named a time, the choice of a replica waits for it."""
         now, asked = self.clock(), retry_after(error)
+        wait = min(LONGEST_WAIT, FIRST_WAIT * 2 ** min(waits - 1, 10)) * self._rng.uniform(0.5, 1.0)
         if asked is not None:
-            replica.asked_to_wait(now + asked * self._rng.uniform(1.0, 1.1))
+            replica.asked_to_wait(now + max(wait, asked * self._rng.uniform(1.0, 1.1)))
             return
         replica.failed(now)
-        wait = min(LONGEST_WAIT, FIRST_WAIT * 2 ** min(waits - 1, 10)) * self._rng.uniform(0.5, 1.0)
         await asyncio.sleep(max(0.0, min(wait, end - now)))
 
     async def close(self) -> None:

@@ -91,9 +91,12 @@ def _on_hub(name: str) -> bool:
 
 def _data(recipe: Base) -> list[str]:
     data = getattr(recipe, "data", None)
+    named = [getattr(getattr(recipe, part, None), "recipe", None) for part in ("blueprints", "evaluation")]
+    files = [file for file in (getattr(blueprints, "file", None) for blueprints in named) if file]
+    missing = [f"there is no file of blueprints at {file}" for file in files if not file.exists()]
     if data is None or Path(data).exists() or not _looks_local(data):
-        return []
-    return [f"there is no data at {data} (make it with recipes/synth.yaml)"]
+        return missing
+    return [*missing, f"there is no data at {data} (make it with recipes/synth.yaml)"]
 
 
 def _policy_server(recipe: Base) -> list[str]:

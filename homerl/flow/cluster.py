@@ -46,17 +46,17 @@ def over_ray(config: SynthesisConfig, todo: Sequence[range], address: str, worke
 
 def refuse(config: SynthesisConfig, address: str) -> None:
     """What could only go wrong on the other machines, or hang, is said before any work."""
-    if address == "local":
-        return
+    host, _, port = address.removeprefix("ray://").rpartition(":")
+    host = host.strip("[]")
+    alone = address in ("local", "auto") or host in HERE
     for part, settings in config.endpoints.items():
-        if settings.serve or any(urlsplit(url).hostname in HERE for url in settings.urls):
+        if not alone and (settings.serve or any(urlsplit(url).hostname in HERE for url in settings.urls)):
             raise InputError(
                 "a model on this machine alone cannot be asked from the others", f"synth.{part}",
                 "serve it where all of them reach it (homerl serve-user), and give its `url`",
             )  # fmt: skip
-    host, _, port = address.removeprefix("ray://").rpartition(":")
     if not port.isdigit():
-        return  # `auto`, or the name of a cluster
+        return
     try:
         socket.create_connection((host, int(port)), timeout=ANSWER).close()
     except OSError as error:

@@ -86,7 +86,7 @@ def _workers(config: SynthesisConfig, todo: Sequence[range], processes: int | No
         if ray is not None:
             yield from cluster.over_ray(config, todo, ray, processes)
         elif processes == 0:
-            yield from work(config, todo, config.in_flight)
+            yield from work(config, todo, config.in_flight, ordered=False)
         else:
             yield from over_processes(config, dealt(config, todo, processes or os.cpu_count() or 1))
     except InfraError as error:
@@ -142,7 +142,7 @@ def _serve(writer: Any, config: SynthesisConfig, todo: Sequence[range], at_once:
     """A worker process."""
     die_with(parent)
     try:
-        for shard in work(config, todo, at_once):
+        for shard in work(config, todo, at_once, ordered=False):
             writer.send(shard)
         writer.send(None)
     except (InputError, InfraError) as error:

@@ -1,8 +1,9 @@
-"""A worker's part of a synthesis: shards in order, so many blueprints in play at once, in one event loop.
+"""A worker's part of a synthesis: its shards, so many blueprints in play at once, in one event loop.
 
 Invariants: a shard's bytes are a pure function of the recipe and its range of blueprints (if models answer alike to like
 requests); while there is work, as many blueprints are in play as may be, whatever some of them take; so many shards are open
-at most that memory does not grow with their number; shards come in the order in which they were given.
+at most that memory does not grow with their number; shards come in the order in which they were
+given, where that is asked for.
 """
 
 from __future__ import annotations
@@ -14,11 +15,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from homerl.flow.config import SynthesisConfig
-from homerl.flow.make import REFUSED, Made, Maker
+from homerl.flow.make import Made, Maker
 from homerl.play import InfraError
 from homerl.trajectory import Outcome, as_lines
 
-OPEN = 32  # shards that wait for a slow one before them, at most
+OPEN = 32  # shards begun beyond those that are in play, at most
 
 
 @dataclass(frozen=True)
@@ -36,10 +37,10 @@ def dealt(config: SynthesisConfig, todo: Sequence[range], workers: int) -> list[
     return [(todo[w::count], (config.in_flight + w) // count) for w in range(count)]
 
 
-def work(config: SynthesisConfig, todo: Sequence[range], at_once: int) -> Iterator[Shard]:
-    """Make shards one after the other, `at_once` blueprints in play across their borders."""
+def work(config: SynthesisConfig, todo: Sequence[range], at_once: int, ordered: bool = True) -> Iterator[Shard]:
+    """Shards of `todo`, `at_once` blueprints in play across their borders; in order, or each as it is done."""
     with asyncio.Runner() as loop:
-        shards = _shards(config, todo, at_once)
+        shards = _shards(config, todo, at_once, ordered)
         while (shard := loop.run(_next(shards))) is not None:
             yield shard
 
@@ -49,52 +50,52 @@ async def _next(shards: AsyncIterator[Shard]) -> Shard | None:
 
 
 class Gate:
-    """Lets `at_once` blueprints play; `room` is set while fewer than that many more wait to."""
+    """Lets `at_once` blueprints play; `room` is set while fewer than that many more are expected to come."""
 
     def __init__(self, at_once: int) -> None:
         self.at_once, self.waiting = at_once, 0
         self._free, self.room = asyncio.Semaphore(at_once), asyncio.Event()
         self.room.set()
 
+    def expect(self, more: int) -> None:
+        self.waiting += more
+        (self.room.set if self.waiting < self.at_once else self.room.clear)()
+
     async def __aenter__(self) -> None:
-        self._wait(+1)
-        try:
-            await self._free.acquire()
-        finally:
-            self._wait(-1)
+        await self._free.acquire()
+        self.expect(-1)
 
     async def __aexit__(self, *error: object) -> None:
         self._free.release()
 
-    def _wait(self, more: int) -> None:
-        self.waiting += more
-        (self.room.set if self.waiting < self.at_once else self.room.clear)()
 
-
-async def _shards(config: SynthesisConfig, todo: Sequence[range], at_once: int) -> AsyncIterator[Shard]:
+async def _shards(config: SynthesisConfig, todo: Sequence[range], at_once: int, ordered: bool) -> AsyncIterator[Shard]:
     maker, gate = Maker(config), Gate(at_once)
-    coming, pending = deque(todo), deque[asyncio.Task[Shard]]()
+    coming, pending = deque(todo), list[asyncio.Task[Shard]]()
     most = OPEN + at_once // config.shard
     try:
         while coming or pending:
-            if pending and (pending[0].done() or not coming or len(pending) == most):
-                yield await pending.popleft()
-            elif gate.room.is_set():
+            awaited = pending[:1] if ordered else pending
+            if done := next((task for task in awaited if task.done()), None):
+                pending.remove(done)
+                yield done.result()
+            elif coming and len(pending) < most and gate.room.is_set():
+                gate.expect(len(coming[0]))
                 pending.append(asyncio.create_task(_shard(maker, coming.popleft(), gate)))
-                await asyncio.sleep(0)  # its blueprints come to the gate
             else:
-                await _first(pending[0], gate.room)
+                await _first(awaited, gate.room if coming and len(pending) < most else None)
     finally:
         for task in pending:
             task.cancel()
         await maker.close()
 
 
-async def _first(shard: asyncio.Task[Shard], room: asyncio.Event) -> None:
-    """Until the shard is done, or there is room."""
-    more = asyncio.create_task(room.wait())
-    await asyncio.wait((shard, more), return_when=asyncio.FIRST_COMPLETED)
-    more.cancel()
+async def _first(shards: Sequence[asyncio.Task[Shard]], room: asyncio.Event | None) -> None:
+    """Until a shard is done, or there is room."""
+    more = [asyncio.create_task(room.wait())] if room else []
+    await asyncio.wait((*shards, *more), return_when=asyncio.FIRST_COMPLETED)
+    for task in more:
+        task.cancel()
 
 
 async def _shard(maker: Maker, blueprints: range, gate: Gate) -> Shard:
@@ -106,7 +107,7 @@ async def _shard(maker: Maker, blueprints: range, gate: Gate) -> Shard:
 
     made = await asyncio.gather(*map(one, blueprints))
     lines = [part.stats for part in made]
-    if all(line["outcome"] in (Outcome.INFRA_ERROR, REFUSED) for line in lines):
+    if all(line["outcome"] == Outcome.INFRA_ERROR for line in lines):
         raise InfraError(lines[0]["fault"])
     dropped = sum((part.dropped for part in made), Counter())
     stats = {"blueprints": lines, "dropped": dict(sorted(dropped.items())), "transport": maker.transport()}

@@ -110,7 +110,7 @@ def grpo_arguments(recipe: RLVERecipe) -> GRPOConfig:
         loss_type=settings.loss,
         scale_rewards="group",
         mask_truncated_completions=False,
-        model_init_kwargs={"device_map": None} if recipe.parallel == "fsdp2" else None,  # TRL's reference, whole on its rank
+        model_init_kwargs={"device_map": None} if spread_by(recipe) == "fsdp2" else None,  # of TRL's reference
         shuffle_dataset=False,
         vllm_importance_sampling_correction=False,  # ours, whatever the engine: see `_reweigh`
         **engine_arguments(settings),

@@ -17,7 +17,7 @@ from homerl.users.manner import Manner, manner
 from homerl.users.prompt import overheard
 
 CODE = re.compile(
-    r"[`{}=]|</?\w+>|\b\w+\([^)\s]*\)|\b[a-z]+(?:_[a-z0-9]+)+\b|\b(?-i:[a-z]{2,}[A-Z][a-z]\w*)"
+    r"[`{}]|[=!<>]=|=>|\w ?= ?\w|</?\w+>|\b\w+\((?!s\))[^)\s]*\)|\b[a-z]+(?:_[a-z0-9]+)+\b|\b(?-i:[a-z]{2,}[A-Z][a-z]\w*)"
     r"|\b\w+ ?: ?(?:true|false)\b|\b(?:state|status|power|mode) ?: ?(?:on|off)\b",
     re.I | re.A,
 )

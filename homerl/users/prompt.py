@@ -106,10 +106,10 @@ def read(text: str, cut: bool, intents: Sequence[Intent]) -> Said:
 
 def _from_json(text: str) -> Said:
     """The one object in a text, whatever stands around it."""
-    _, brace, rest = text.partition("{")
+    text = text[max(0, text.find("{")) :]
     try:
-        found, end = json.JSONDecoder().raw_decode(brace + rest)
-        if "{" in rest[end:]:
+        found, end = json.JSONDecoder().raw_decode(text)
+        if "{" in text[end:]:
             raise Malformed("it is more than one answer")
         said = Said.model_validate(found)
     except (ValidationError, ValueError, RecursionError):

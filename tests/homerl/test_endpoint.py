@@ -135,6 +135,14 @@ def test_a_date_to_wait_for_is_kept_and_one_too_late_is_not_waited_for():
     assert isinstance(error, InfraError) and server.served["errors"] == 1 and time.monotonic() - begin < 10
 
 
+@pytest.mark.parametrize("said", ["0", "nan", "Thu, 01 Jan 2026 00:00:00 GMT", "soon"])
+def test_a_busy_server_that_names_no_time_is_not_flooded(said, monkeypatch):
+    monkeypatch.setattr("homerl.endpoint.FIRST_WAIT", 0.2)
+    with ScriptedServer(faults=Faults(refusals=1.0), refusal=429, headers={"retry-after": said}) as server:
+        (error,), _ = ask(server, patience=Patience(timeout=1, deadline=1.5, tries=3))
+    assert isinstance(error, InfraError) and 2 <= server.served["refusals"] <= 15
+
+
 def test_while_one_server_asks_to_wait_another_is_asked():
     with ScriptedServer(faults=Faults(errors=1.0), headers={"retry-after": "20"}) as busy, ScriptedServer() as free:
         found, _ = ask(busy, free, patience=Patience(timeout=5, deadline=30, tries=3), times=20)

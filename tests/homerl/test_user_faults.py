@@ -134,10 +134,17 @@ def test_attributes_are_known_in_any_case(task):
 
 @pytest.mark.parametrize(
     "text", ["turn on my task light", "I have no wish to wait", "as you wish", "use the tv as a virtual fireplace",
-             "at 19:30, it is half past seven: turn it on", "put my iPhone playlist on", "it's only a bit too dark"],
+             "at 19:30, it is half past seven: turn it on", "put my iPhone playlist on", "it's only a bit too dark",
+             "I wish one of the lamps were brighter", "that's not my instruction", "as an AI engineer I work late",
+             "start the simulated sunrise", "switch the lamp(s) off", "thanks =)"],
 )  # fmt: skip
 def test_what_people_say_is_no_leak(text, task):
     assert leak(text, "", Episode.begin(make_blueprint(task, "train", 3)).home, manner("en")) is None
+
+
+@pytest.mark.parametrize("text", ["我是程序员，把灯打开", "AI助手，帮我开灯", "我是AI公司的工程师，请开灯"])
+def test_what_people_say_in_chinese_is_no_leak(text, task):
+    assert leak(text, "", Episode.begin(make_blueprint(task, "train", 3)).home, manner("zh")) is None
 
 
 @pytest.mark.parametrize("language", ["en", "zh"])

@@ -85,7 +85,7 @@ class SimuHomeRecipe(Model):
     types: dict[str, float] = dict.fromkeys(QUERY_TYPES, 1.0)
     goals: tuple[int, int] = Field((1, 4), description="how many goals an episode has (devices to set, values to tell)")
     devices: tuple[int, int] = Field(Scale().devices, description="how many devices a home has")
-    kinds: tuple[str, ...] = Field(ALL, description="of which kinds")
+    kinds: tuple[str, ...] = Field(ALL, min_length=1, description="of which kinds")
     language: Literal["en", "zh"] = "en"
     phrasings: int = Field(3, ge=1, description="how many ways the user knows to say it")
     temperature: float = Field(1.0, ge=0, description="how far people stray from the most usual way to say a thing")
