@@ -65,7 +65,8 @@ class ProgressCallback(TrainerCallback):
 
 
 class InTime(TrainerCallback):
-    """Ends training after the first update that is over so many seconds from its start; the first rank's clock counts."""
+    """Ends training after the first update that is over so many seconds from its start, and keeps what it came to; the first
+    rank's clock counts, and a run that is started again has as many seconds once more."""
 
     def __init__(self, seconds: float) -> None:
         self.seconds = seconds
@@ -75,7 +76,9 @@ class InTime(TrainerCallback):
 
     def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         over = torch.tensor(time.monotonic() - self.begun > self.seconds, dtype=torch.int, device=args.device)
-        control.should_training_stop |= bool(broadcast(over).item())
+        stop = bool(broadcast(over).item())
+        control.should_training_stop |= stop
+        control.should_save |= stop and args.save_strategy != "no"
 
 
 def _is_update(line: str, last: int) -> bool:
