@@ -60,7 +60,11 @@ def refuse(config: SynthesisConfig, address: str) -> None:
     try:
         socket.create_connection((host, int(port)), timeout=ANSWER).close()
     except OSError as error:
-        raise InputError(f"no Ray cluster answers at {address}: {error}", "--ray", "`ray start --head` prints one") from None
+        raise _silent(address, error) from None
+
+
+def _silent(address: str, error: Exception) -> InputError:
+    return InputError(f"no Ray cluster answers at {address}: {error}", "--ray", "`ray start --head` prints one")
 
 
 def _connected(address: str, workers: int | None, keys: Iterable[str]) -> Any:
@@ -76,5 +80,5 @@ def _connected(address: str, workers: int | None, keys: Iterable[str]) -> Any:
     try:
         ray.init(address=address, **settings, **here)
     except (ConnectionError, ValueError, RuntimeError) as error:
-        raise InputError(f"no Ray cluster answers at {address}: {error}", "--ray", "`ray start --head` prints one") from None
+        raise _silent(address, error) from None
     return ray

@@ -57,9 +57,8 @@ class Maker:
             line = Line(user, user.urls, user.served_name)
             self.endpoints["user"] = line.endpoint
         self.users = Users(line)
-        for part in ("agent", "author", "paraphrase"):
-            if settings := getattr(config, part):
-                self.endpoints[part] = endpoint_of(settings)
+        others = {part: settings for part, settings in config.endpoints.items() if part != "user"}
+        self.endpoints |= {part: endpoint_of(settings) for part, settings in others.items()}
 
     async def one(self, index: int) -> Made:
         """A blueprint, begun again when servers fail, then given up with an outcome that says so."""
