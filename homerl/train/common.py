@@ -174,7 +174,8 @@ def fit(trainer: Any, tokenizer: Any, out: Path, seconds: float | None = None) -
     from homerl.train.progress import InTime, ProgressCallback
 
     trainer.remove_callback(PrinterCallback)
-    trainer.add_callback(ProgressCallback(out))
+    progress = ProgressCallback(out)
+    trainer.add_callback(progress)
     if seconds:
         trainer.add_callback(InTime(seconds))
     state = trainer.accelerator
@@ -183,7 +184,10 @@ def fit(trainer: Any, tokenizer: Any, out: Path, seconds: float | None = None) -
     checkpoint = checkpoint or last_checkpoint(out)
     if checkpoint and is_finished(trainer.args, checkpoint):  # the trainer would add an update to a full count
         trainer.args.max_steps, trainer.args.num_train_epochs = -1, 0
-    trainer.train(resume_from_checkpoint=checkpoint)
+    try:
+        trainer.train(resume_from_checkpoint=checkpoint)
+    finally:
+        progress.stop()
     making = out / "model.making"
     trainer.save_model(str(making))
     if state.is_main_process:

@@ -6,15 +6,18 @@ are asked to be in shards are, or the run is refused; what is saved as a model i
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import torch
 from accelerate import DistributedType, PartialState
 from torch.distributed.tensor import DTensor
+from transformers.utils import CONFIG_NAME
 
-from envs.documents import InputError
+from envs.documents import InputError, write_atomic
 from homerl.recipe import Base
 from homerl.train.refusals import spread_by, world_size
 
@@ -36,6 +39,7 @@ class Spread:
     """A trainer's mixin: it shards where it is asked to, and saves whole models and complete checkpoints."""
 
     def create_accelerator_and_postprocess(self) -> None:
+        self.stored_type: torch.dtype = self.model.dtype  # before shards are trained in 32 bits, and saves write that down
         asked = self.args.fsdp_plugin_args is not None or os.environ.get("ACCELERATE_USE_FSDP") == "true"
         if asked:
             _shard_on_cpus_too()
@@ -51,6 +55,13 @@ class Spread:
         weights = {name: weight.cpu() for name, weight in whole_weights(self) if self.args.should_save}
         if self.args.should_save:
             self._save(output_dir, state_dict=weights)
+            self._say_type(Path(output_dir or self.args.output_dir) / CONFIG_NAME)
+
+    def _say_type(self, config: Path) -> None:
+        """transformers writes the type that is trained in, which is not that of the weights beside it."""
+        if config.exists():  # of a model, not of an adapter
+            said = json.loads(config.read_text(encoding="utf-8"))
+            write_atomic(config, json.dumps(said | {"dtype": str(self.stored_type).removeprefix("torch.")}, indent=2) + "\n")
 
     def _save_rng_state(self, output_dir: str) -> None:
         """A checkpoint's last file, by which it is known to be complete, waits for every rank's."""
@@ -63,7 +74,7 @@ def whole_weights(trainer: Any) -> Iterator[tuple[str, torch.Tensor]]:
     policy = trainer.accelerator.unwrap_model(trainer.model_wrapped)
     for name, weight in policy.state_dict().items():
         if isinstance(weight, DTensor):  # of FSDP2, which trains half precision's weights in 32 bits
-            weight = weight.full_tensor().to(policy.config.dtype)
+            weight = weight.full_tensor().to(trainer.stored_type)
         yield name.replace("_checkpoint_wrapped_module.", ""), weight
 
 

@@ -99,7 +99,11 @@ REFUSED = [
         "an adapter that fsdp2 shards cannot be merged for engine vllm",
     ),
     (SHARDED | {"model": {"from_scratch": {}}}, "RLVE starts from a trained model"),
-    (SHARDED | {"cpu": True, "rlve": {"engine": {"kind": "vllm"}}}, "engine vllm shares the trainer's GPU"),
+    (SHARDED | {"cpu": True, "rlve": {"engine": {"kind": "vllm"}}}, "engine vllm takes weights from a GPU"),
+    (
+        SHARDED | {"cpu": True, "rlve": {"engine": {"kind": "server", "url": "http://a:1"}}},
+        "engine server takes weights from a GPU",
+    ),
     (SHARDED | {"cpu": True, "parallel": "zero2"}, "zero2 is DeepSpeed's, which accelerate runs on GPUs alone"),
 ]
 LET = [
