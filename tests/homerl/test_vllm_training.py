@@ -3,6 +3,7 @@
 `scripts/check_vllm` installs one for the CPU and runs this; `vllm_on_cpu` says what differs there from GPUs.
 """
 
+import json
 import os
 import signal
 import socket
@@ -83,12 +84,18 @@ WAYS = {
 }
 
 
-@pytest.mark.parametrize("way", WAYS)
-def test_colocated_samples_with_the_weights_of_now(way, recipe, tmp_path):
+def spread(way: str, recipe: dict[str, Any]) -> tuple[list[Any], dict[str, Any]]:
+    """A launcher, and the recipe as it is to be launched."""
     command, changes = WAYS[way]
     if "lora" in changes:
         changes = {"model": recipe["model"] | changes}
-    train(*command, written(recipe | changes, tmp_path))
+    return command, recipe | changes
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_colocated_samples_with_the_weights_of_now(way, recipe, tmp_path):
+    command, recipe = spread(way, recipe)
+    train(*command, written(recipe, tmp_path))
     found = figures(tmp_path / "run")
     assert len(found) == 6 and max(gaps(tmp_path / "run")) < HALF
     assert all(row["policy/ratio"] == pytest.approx(1, abs=HALF) and row["policy/staleness"] == 0 for row in found)
@@ -131,14 +138,16 @@ def server(recipe, tmp_path):
     return changed(recipe, engine=engine), lambda: serving(recipe["model"]["name"], port, tmp_path / "server.txt")
 
 
-def test_a_server_samples_with_the_weights_of_now(server, tmp_path):
+@pytest.mark.parametrize("way", WAYS)
+def test_a_server_samples_with_the_weights_of_now(way, server, tmp_path):
     recipe, served = server
+    command, recipe = spread(way, recipe)
     with served():
-        train(*ONE, written(recipe, tmp_path))
+        train(*command, written(recipe, tmp_path))
     found = figures(tmp_path / "run")
     assert len(found) == 6 and max(gaps(tmp_path / "run")) < WHOLE
     assert all(row["policy/ratio"] == pytest.approx(1, abs=WHOLE) for row in found)
-    print(f"server: gaps at most {max(gaps(tmp_path / 'run')):.1e}")
+    print(f"server, {way}: gaps at most {max(gaps(tmp_path / 'run')):.1e}")
 
 
 def test_a_server_with_rollouts_ahead_is_one_update_behind_and_no_more(server, tmp_path):
@@ -186,3 +195,10 @@ def test_the_user_is_served_beside_a_colocated_policy(recipe, tmp_path):
     found = figures(tmp_path / "run")
     assert len(found) == 2 and all(row["user/requests"] > 0 for row in found)
     assert not answers(f"http://127.0.0.1:{serve['port']}/v1"), "it went with the run"
+
+
+def test_the_report_of_a_gpu_measures_generation(tmp_path):
+    command = [sys.executable, ROOT / "scripts/gpu_report", "--tiny", "--out", tmp_path / "report.json", "generate_vllm"]
+    subprocess.run(command, cwd=tmp_path, check=True)
+    found = json.loads((tmp_path / "report.json").read_text())["generate_vllm"]
+    assert found["tokens_per_second"] > 0, found
