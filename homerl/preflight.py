@@ -12,7 +12,7 @@ from pathlib import Path
 from envs.documents import InputError
 from homerl.recipe import Base, ModelSettings
 from homerl.settings import EndpointSettings
-from homerl.train.refusals import refuse
+from homerl.train.refusals import refuse, spread_by
 from homerl.users.serve import answers, find_vllm
 
 
@@ -39,7 +39,7 @@ def _gpus(recipe: Base) -> list[str]:
 
 def _packages(recipe: Base) -> list[str]:
     serves = any(settings.serve for settings in models_of(recipe).values())
-    deepspeed = recipe.run in ("sft", "rlve", "flywheel") and recipe.parallel in ("zero2", "zero3")
+    deepspeed = recipe.run in ("sft", "rlve", "flywheel") and spread_by(recipe).startswith("zero")
     kind = recipe.rlve.engine.kind if hasattr(recipe, "rlve") else None
     reporters = [name for name in recipe.report_to if name != "wandb" and importlib.util.find_spec(name) is None]
     missing = {

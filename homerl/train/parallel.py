@@ -1,17 +1,23 @@
 """How a run is spread over devices: the recipe's `parallel`, applied in process through training arguments.
 
-Invariants: an accelerate configuration given on the command line wins; nothing here touches one process; weights that
-are asked to be in shards are, or the run is refused; what is saved as a model is whole, and in the model's own type.
+Invariants: an accelerate configuration given on the command line wins; nothing here touches one process, but for ZeRO,
+which keeps 32-bit weights there too; weights that are asked to be in shards are, or the run is refused; what is saved as
+a model is whole, each weight once, and in the model's own type.
 """
 
 from __future__ import annotations
 
 import os
+import socket
 from collections.abc import Iterator
+from contextlib import nullcontext
+from datetime import timedelta
 from typing import Any
 
 import torch
 from accelerate import DistributedType, PartialState
+from accelerate.state import AcceleratorState
+from peft import PeftModel
 from torch.distributed.tensor import DTensor
 
 from envs.documents import InputError
@@ -21,15 +27,24 @@ from homerl.train.refusals import spread_by, world_size
 
 def parallel_arguments(recipe: Base) -> dict[str, Any]:
     """Training arguments for `parallel`, or none where accelerate was configured from outside."""
-    backend = {"ddp_backend": "gloo"} if recipe.cpu and world_size() > 1 else {}
-    how = spread_by(recipe)
-    if os.environ.get("ACCELERATE_USE_DEEPSPEED") == "true" or os.environ.get("ACCELERATE_USE_FSDP") == "true":
-        return backend
-    if how == "fsdp2" and world_size() > 1:
-        return backend | {"fsdp": True, "fsdp_config": FSDP2}
-    if how in ("zero2", "zero3"):
-        return {"deepspeed": zero(int(how[-1]))}
-    return backend
+    how, in_zero = spread_by(recipe), spread_by(recipe).startswith("zero")
+    outside = os.environ.get("ACCELERATE_USE_DEEPSPEED") == "true" or os.environ.get("ACCELERATE_USE_FSDP") == "true"
+    arguments: dict[str, Any] = {"ddp_backend": "gloo"} if recipe.cpu and world_size() > 1 else {}
+    if in_zero and not outside:
+        arguments["deepspeed"] = zero(int(how[-1]))
+    if in_zero:
+        _be_launched()
+    if in_zero and recipe.cpu:
+        _zero_on_cpus_too(patience(recipe))
+        arguments["accelerator_config"] = {"use_configured_state": True}
+    if how == "fsdp2" and world_size() > 1 and not outside:
+        arguments |= {"fsdp": True, "fsdp_config": FSDP2}
+    return arguments
+
+
+def patience(recipe: Base) -> timedelta:
+    """How long a collective waits for a rank: the watchdog speaks first."""
+    return timedelta(seconds=int(max(recipe.deadlines.collective, recipe.deadlines.step) + 600))
 
 
 class Spread:
@@ -44,13 +59,21 @@ class Spread:
             raise InputError("FSDP2 was asked for, and accelerate does not shard here", "parallel", "use `parallel: ddp`")
 
     def save_model(self, output_dir: str | None = None, _internal_call: bool = False) -> None:
-        """Whole, where transformers would save nothing of weights in shards; a checkpoint has them as shards besides."""
-        if _internal_call or not self.accelerator.is_fsdp2:
-            super().save_model(output_dir, _internal_call)
+        """Whole, and tied weights once, where transformers would save nothing of shards, or tied weights twice."""
+        state = self.accelerator
+        if state.distributed_type != DistributedType.DEEPSPEED and (_internal_call or not state.is_fsdp2):
+            super().save_model(output_dir, _internal_call)  # a checkpoint of FSDP2 has its shards, and nothing else
             return
-        weights = {name: weight.cpu() for name, weight in whole_weights(self) if self.args.should_save}
+        config, saved, adapts = self.model.config, {}, isinstance(self.model, PeftModel)
+        dtype = config.dtype
+        for name, weight in whole_weights(self, frozen=not adapts):
+            if self.args.should_save:
+                saved[name] = weight.to("cpu", dtype, copy=True)
         if self.args.should_save:
-            self._save(output_dir, state_dict=weights)
+            self._save(output_dir, state_dict=saved)
+            config.dtype = dtype  # which has become the shards', and a word
+            if not adapts:
+                config.save_pretrained(output_dir)
 
     def _save_rng_state(self, output_dir: str) -> None:
         """A checkpoint's last file, by which it is known to be complete, waits for every rank's."""
@@ -58,13 +81,26 @@ class Spread:
         self.accelerator.wait_for_everyone()
 
 
-def whole_weights(trainer: Any) -> Iterator[tuple[str, torch.Tensor]]:
-    """The policy's weights by name, one after the other, whole and in the model's own type; all ranks ask together."""
-    policy = trainer.accelerator.unwrap_model(trainer.model_wrapped)
-    for name, weight in policy.state_dict().items():
-        if isinstance(weight, DTensor):  # of FSDP2, which trains half precision's weights in 32 bits
-            weight = weight.full_tensor().to(policy.config.dtype)
-        yield name.replace("_checkpoint_wrapped_module.", ""), weight
+def whole_weights(trainer: Any, frozen: bool = True) -> Iterator[tuple[str, torch.Tensor]]:
+    """The policy's weights by name, one after the other and each once, whole until the next is asked for; all ranks ask
+    together."""
+    policy, seen = trainer.accelerator.unwrap_model(trainer.model_wrapped), set()
+    for name, weight in policy.state_dict(keep_vars=True).items():
+        if id(weight) in seen or not (frozen or weight.requires_grad):
+            continue
+        seen.add(id(weight))
+        with _gathered(weight):
+            whole = weight.detach().full_tensor() if isinstance(weight, DTensor) else weight.detach()
+            yield name.replace("_checkpoint_wrapped_module.", ""), whole
+
+
+def _gathered(weight: torch.Tensor) -> Any:
+    """ZeRO-3's weights are empty but in here."""
+    if not hasattr(weight, "ds_id"):
+        return nullcontext()
+    import deepspeed
+
+    return deepspeed.zero.GatheredParameters([weight])
 
 
 def _shard_on_cpus_too() -> None:
@@ -72,6 +108,30 @@ def _shard_on_cpus_too() -> None:
     shared = PartialState._shared_state
     if shared.get("distributed_type") == DistributedType.MULTI_CPU:
         shared["distributed_type"] = DistributedType.MULTI_GPU
+
+
+def _zero_on_cpus_too(timeout: timedelta) -> None:
+    """transformers leaves DeepSpeed out on a CPU: there its processes find each other beforehand, over plain gloo."""
+    import deepspeed.ops
+
+    # Its own collectives would be compiled first, in a folder of all runs: a build that is killed leaves a lock there,
+    # for which every later start waits without a word and without end.
+    deepspeed.ops.__compatible_ops__["deepspeed_shm_comm"] = False
+    AcceleratorState._reset_state(reset_partial_state=True)
+    given = os.environ.get("ACCELERATE_USE_DEEPSPEED", "false")
+    os.environ["ACCELERATE_USE_DEEPSPEED"] = "true"
+    PartialState(backend="gloo", timeout=timeout)
+    os.environ["ACCELERATE_USE_DEEPSPEED"] = given
+
+
+def _be_launched() -> None:
+    """DeepSpeed asks of one process, too, that a launcher started it."""
+    if "LOCAL_RANK" in os.environ:
+        return
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = str(free.getsockname()[1])
+    os.environ |= {"RANK": "0", "LOCAL_RANK": "0", "WORLD_SIZE": "1", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}
 
 
 def numbered_cpu(storage: Any, location: str) -> Any:

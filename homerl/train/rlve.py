@@ -37,7 +37,7 @@ from homerl.train.evaluation import Evaluation
 from homerl.train.panels import PanelsCallback
 from homerl.train.parallel import Spread
 from homerl.train.phases import Phases
-from homerl.train.refusals import is_adapter, refuse, spread_by, world_size
+from homerl.train.refusals import in_shards, is_adapter, refuse, spread_by, world_size
 from homerl.train.rollout import Player, Rollout, blueprint_of
 from homerl.train.sentinel import Sentinel, UpdateSignal
 from homerl.train.supply import Batch, Place, Supply, episode_metrics, hash_seed
@@ -58,7 +58,7 @@ def train_rlve(recipe: RLVERecipe) -> Path:
     settings = recipe.rlve
     rows = settings.updates * settings.blueprints_per_update
     with user_factory(recipe.user, recipe.out / "user_server.log") as make_user:
-        engine = make_engine(settings, tokenizer, recipe.seed, in_shards=spread_by(recipe) == "fsdp2" and world_size() > 1)
+        engine = make_engine(settings, tokenizer, recipe.seed, in_shards=in_shards(recipe))
         branch = settings.branch if settings.credit == "branch" else None
         player = Player(
             engine, tokenizer, make_user, recipe.limits, recipe.rewards, settings.max_episode_tokens, branch, settings.group
