@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ import torch
 from envs.documents import InputError
 from homerl.chat import IM_END, chat_template
 from homerl.recipe import Base, ModelSettings, OptimSettings
-from homerl.train.parallel import parallel_arguments, patience
+from homerl.train.parallel import parallel_arguments, patience, unsharded
 from homerl.train.refusals import is_adapter
 
 TEMPLATE_MARK = "homerl's training chat template"  # its first words
@@ -107,8 +108,8 @@ def load_tokenizer(source: str) -> Any:
     return tokenizer
 
 
-def load_policy(settings: ModelSettings, source: str) -> Any:
-    """The model in the recipe's dtype (TRL would load a string in float32).
+def load_policy(settings: ModelSettings, source: str, whole: bool = False) -> Any:
+    """The model in the recipe's dtype (TRL would load a string in float32); under ZeRO-3 in shards, or first `whole`.
 
     An adapter that comes with the source (or with its base) is merged: training another would replace it silently.
     """
@@ -117,13 +118,15 @@ def load_policy(settings: ModelSettings, source: str) -> Any:
 
     disable_progress_bar()
     if not is_adapter(source):
-        return AutoModelForCausalLM.from_pretrained(
-            source, dtype=getattr(torch, settings.dtype), attn_implementation=settings.attention
-        )
+        with unsharded() if whole else nullcontext():
+            return AutoModelForCausalLM.from_pretrained(
+                source, dtype=getattr(torch, settings.dtype), attn_implementation=settings.attention
+            )
     from peft import PeftModel
 
     base = json.loads((Path(source) / "adapter_config.json").read_text())["base_model_name_or_path"]
-    model = PeftModel.from_pretrained(load_policy(settings, base), source).merge_and_unload().requires_grad_(True)
+    loaded = load_policy(settings, base, whole=True)
+    model = PeftModel.from_pretrained(loaded, source).merge_and_unload().requires_grad_(True)
     model.name_or_path = source
     return model
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import socket
 from collections.abc import Iterator
-from contextlib import nullcontext
+from contextlib import contextmanager, nullcontext
 from datetime import timedelta
 from typing import Any
 
@@ -19,6 +19,7 @@ from accelerate import DistributedType, PartialState
 from accelerate.state import AcceleratorState
 from peft import PeftModel
 from torch.distributed.tensor import DTensor
+from transformers.integrations import deepspeed as integration
 
 from envs.documents import InputError
 from homerl.recipe import Base
@@ -37,6 +38,7 @@ def parallel_arguments(recipe: Base) -> dict[str, Any]:
     if in_zero and recipe.cpu:
         _zero_on_cpus_too(patience(recipe))
         arguments["accelerator_config"] = {"use_configured_state": True}
+        arguments["bf16"] = recipe.model.dtype == "bfloat16"  # as on GPUs: half weights, and whole ones in the optimizer
     if how == "fsdp2" and world_size() > 1 and not outside:
         arguments |= {"fsdp": True, "fsdp_config": FSDP2}
     return arguments
@@ -101,6 +103,16 @@ def _gathered(weight: torch.Tensor) -> Any:
     import deepspeed
 
     return deepspeed.zero.GatheredParameters([weight])
+
+
+@contextmanager
+def unsharded() -> Iterator[None]:
+    """Models that are loaded in here are whole, though ZeRO-3 may be on: it shards them when training begins."""
+    held, integration._hf_deepspeed_config_weak_ref = integration._hf_deepspeed_config_weak_ref, None
+    try:
+        yield
+    finally:
+        integration._hf_deepspeed_config_weak_ref = held
 
 
 def _shard_on_cpus_too() -> None:

@@ -66,7 +66,7 @@ def train_rlve(recipe: RLVERecipe) -> Path:
         trainer = RLVETrainer(
             recipe,
             player,
-            model=load_policy(recipe.model, recipe.model.name),
+            model=load_policy(recipe.model, recipe.model.name, whole=True),  # engines take copies of it
             args=grpo_arguments(recipe),
             train_dataset=Dataset.from_dict({"prompt": [""] * rows}),  # the curriculum says what is played
             processing_class=tokenizer,

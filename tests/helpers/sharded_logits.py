@@ -23,8 +23,9 @@ def held(trainer):
 def and_logits(self, output_dir=None, _internal_call=False):
     save_model(self, output_dir, _internal_call)
     if not _internal_call:
+        self.model_wrapped.eval()
         with torch.no_grad():
-            found = self.model_wrapped.eval()(torch.arange(3, 60)[None]).logits
+            found = self.model_wrapped(torch.arange(3, 60)[None]).logits
         if self.accelerator.is_main_process:
             folder = self.args.output_dir + "/.."
             torch.save(found, f"{folder}/logits.pt")
