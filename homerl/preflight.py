@@ -6,14 +6,18 @@ Invariants: a run that could only fail later is refused now, with everything tha
 from __future__ import annotations
 
 import importlib.util
+import json
 import os
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
+from urllib.error import HTTPError
 
 from envs.documents import InputError
-from homerl.recipe import Base, ModelSettings
+from homerl.recipe import Base, ModelSettings, RLVESettings
 from homerl.settings import EndpointSettings
 from homerl.train.refusals import refuse, spread_by
-from homerl.users.serve import answers, find_vllm
+from homerl.users.serve import SILENT, answers, fetched, find_vllm
 
 
 def check_machine(recipe: Base, path: str) -> None:
@@ -101,7 +105,29 @@ def _data(recipe: Base) -> list[str]:
 
 def _policy_server(recipe: Base) -> list[str]:
     url = recipe.rlve.engine.url if hasattr(recipe, "rlve") else None
-    return [] if url is None or answers(f"{url}/v1") else [f"the policy server at {url} does not answer"]
+    if url is None:
+        return []
+    try:
+        said = json.loads(fetched(f"{url}/server_info?config_format=json"))["vllm_config"]
+    except HTTPError:
+        lacks = ["VLLM_SERVER_DEV_MODE=1 in its environment"]
+    except SILENT:
+        return [f"the policy server at {url} does not answer"]
+    else:
+        lacks = list(_lacking(said, recipe.rlve))
+    start = "start it as docs/training.md says, with"
+    return [f"the policy server at {url} cannot be trained with: {start} {', '.join(lacks)}"] if lacks else []
+
+
+def _lacking(said: dict[str, Any], settings: RLVESettings) -> Iterator[str]:
+    """What a vLLM was started without, by its own account, that a trainer's sampler needs."""
+    model, tokens = said["model_config"], settings.max_episode_tokens + settings.max_tokens
+    if said["weight_transfer_config"] is None:
+        yield """--weight-transfer-config '{"backend": "nccl"}'"""
+    if model["logprobs_mode"] != "processed_logprobs":  # others are of temperature 1, whatever was sampled at
+        yield "--logprobs-mode processed_logprobs"
+    if model["max_model_len"] < tokens:
+        yield f"--max-model-len {tokens}"
 
 
 def _endpoints(recipe: Base) -> list[str]:

@@ -2,8 +2,8 @@
 
 Invariants: with k = 0 a batch is played when it is asked for, in the thread that asks, so it is on-policy exactly; with
 k > 0 episodes run in one thread beside the trainer, and no batch begins before the weights of the update k before its
-own are in the sampler, so no token is older than k updates (with k = 1, all are of the update before); collectives
-stay in the trainer's thread.
+own are in the sampler, so no token is older than k updates; episodes that are under way when vLLM is sent new weights
+go on with those; collectives stay in the trainer's thread.
 """
 
 from __future__ import annotations

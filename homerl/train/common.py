@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import os
 import shutil
-from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +17,7 @@ import torch
 from envs.documents import InputError
 from homerl.chat import IM_END, chat_template
 from homerl.recipe import Base, ModelSettings, OptimSettings
-from homerl.train.parallel import parallel_arguments, patience, unsharded
+from homerl.train.parallel import parallel_arguments, patience
 from homerl.train.refusals import is_adapter
 
 TEMPLATE_MARK = "homerl's training chat template"  # its first words
@@ -108,8 +107,8 @@ def load_tokenizer(source: str) -> Any:
     return tokenizer
 
 
-def load_policy(settings: ModelSettings, source: str, whole: bool = False) -> Any:
-    """The model in the recipe's dtype (TRL would load a string in float32); under ZeRO-3 in shards, or first `whole`.
+def load_policy(settings: ModelSettings, source: str) -> Any:
+    """The model in the recipe's dtype (TRL would load a string in float32).
 
     An adapter that comes with the source (or with its base) is merged: training another would replace it silently.
     """
@@ -118,15 +117,13 @@ def load_policy(settings: ModelSettings, source: str, whole: bool = False) -> An
 
     disable_progress_bar()
     if not is_adapter(source):
-        with unsharded() if whole else nullcontext():
-            return AutoModelForCausalLM.from_pretrained(
-                source, dtype=getattr(torch, settings.dtype), attn_implementation=settings.attention
-            )
+        return AutoModelForCausalLM.from_pretrained(
+            source, dtype=getattr(torch, settings.dtype), attn_implementation=settings.attention
+        )
     from peft import PeftModel
 
     base = json.loads((Path(source) / "adapter_config.json").read_text())["base_model_name_or_path"]
-    loaded = load_policy(settings, base, whole=True)
-    model = PeftModel.from_pretrained(loaded, source).merge_and_unload().requires_grad_(True)
+    model = PeftModel.from_pretrained(load_policy(settings, base), source).merge_and_unload().requires_grad_(True)
     model.name_or_path = source
     return model
 
@@ -177,7 +174,8 @@ def fit(trainer: Any, tokenizer: Any, out: Path, seconds: float | None = None) -
     from homerl.train.progress import InTime, ProgressCallback
 
     trainer.remove_callback(PrinterCallback)
-    trainer.add_callback(ProgressCallback(out))
+    progress = ProgressCallback(out)
+    trainer.add_callback(progress)
     if seconds:
         trainer.add_callback(InTime(seconds))
     state = trainer.accelerator
@@ -186,7 +184,10 @@ def fit(trainer: Any, tokenizer: Any, out: Path, seconds: float | None = None) -
     checkpoint = checkpoint or last_checkpoint(out)
     if checkpoint and is_finished(trainer.args, checkpoint):  # the trainer would add an update to a full count
         trainer.args.max_steps, trainer.args.num_train_epochs = -1, 0
-    trainer.train(resume_from_checkpoint=checkpoint)
+    try:
+        trainer.train(resume_from_checkpoint=checkpoint)
+    finally:
+        progress.stop()
     making = out / "model.making"
     trainer.save_model(str(making))
     if state.is_main_process:

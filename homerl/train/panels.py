@@ -91,7 +91,8 @@ def glance(logs: Mapping[str, Any]) -> Group | None:
         cells = [f"{label} {logs[name]:.3g}" for label, name in names.items() if isinstance(logs.get(name), (int, float))]
         cells += outcomes(logs) if title == "play" else []
         table.add_row(Text(title, style="bold"), "   ".join(cells))
-    table.add_row(Text("time", style="bold"), shares(logs))
+    if "time/seconds" in logs:  # not in the totals of the end
+        table.add_row(Text("time", style="bold"), shares(logs))
     return Group(table)
 
 

@@ -7,11 +7,13 @@ a model is whole, each weight once, and in the model's own type.
 
 from __future__ import annotations
 
+import json
 import os
 import socket
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -20,8 +22,9 @@ from accelerate.state import AcceleratorState
 from peft import PeftModel
 from torch.distributed.tensor import DTensor
 from transformers.integrations import deepspeed as integration
+from transformers.utils import CONFIG_NAME
 
-from envs.documents import InputError
+from envs.documents import InputError, write_atomic
 from homerl.recipe import Base
 from homerl.train.refusals import spread_by, world_size
 
@@ -53,10 +56,12 @@ class Spread:
     """A trainer's mixin: it shards where it is asked to, and saves whole models and complete checkpoints."""
 
     def create_accelerator_and_postprocess(self) -> None:
+        self.stored_type: torch.dtype = self.model.dtype  # before shards are trained in 32 bits, and saves write that down
         asked = self.args.fsdp_plugin_args is not None or os.environ.get("ACCELERATE_USE_FSDP") == "true"
         if asked:
             _shard_on_cpus_too()
         super().create_accelerator_and_postprocess()
+        integration.unset_hf_deepspeed_config()  # or TRL, still to make its reference, would load that in shards
         if asked and world_size() > 1 and not self.accelerator.is_fsdp2:
             raise InputError("FSDP2 was asked for, and accelerate does not shard here", "parallel", "use `parallel: ddp`")
 
@@ -66,16 +71,19 @@ class Spread:
         if state.distributed_type != DistributedType.DEEPSPEED and (_internal_call or not state.is_fsdp2):
             super().save_model(output_dir, _internal_call)  # a checkpoint of FSDP2 has its shards, and nothing else
             return
-        config, saved, adapts = self.model.config, {}, isinstance(self.model, PeftModel)
-        dtype = config.dtype
-        for name, weight in whole_weights(self, frozen=not adapts):
+        saved = {}
+        for name, weight in whole_weights(self, frozen=not isinstance(self.model, PeftModel)):
             if self.args.should_save:
-                saved[name] = weight.to("cpu", dtype, copy=True)
+                saved[name] = weight.to("cpu", self.stored_type, copy=True)
         if self.args.should_save:
             self._save(output_dir, state_dict=saved)
-            config.dtype = dtype  # which has become the shards', and a word
-            if not adapts:
-                config.save_pretrained(output_dir)
+            self._say_type(Path(output_dir or self.args.output_dir) / CONFIG_NAME)
+
+    def _say_type(self, config: Path) -> None:
+        """transformers writes the type that is trained in, which is not that of the weights beside it."""
+        if config.exists():  # of a model, not of an adapter
+            said = json.loads(config.read_text(encoding="utf-8"))
+            write_atomic(config, json.dumps(said | {"dtype": str(self.stored_type).removeprefix("torch.")}, indent=2) + "\n")
 
     def _save_rng_state(self, output_dir: str) -> None:
         """A checkpoint's last file, by which it is known to be complete, waits for every rank's."""
@@ -107,7 +115,11 @@ def _gathered(weight: torch.Tensor) -> Any:
 
 @contextmanager
 def unsharded() -> Iterator[None]:
-    """Models that are loaded in here are whole, though ZeRO-3 may be on: it shards them when training begins."""
+    """Models that are made in here are whole at first, though ZeRO-3 is asked for: it shards them when training begins.
+
+    Loaded in shards, they would have the frequencies of their positions in half precision, unlike the model that is
+    saved and served, and no adapter could be merged.
+    """
     held, integration._hf_deepspeed_config_weak_ref = integration._hf_deepspeed_config_weak_ref, None
     try:
         yield

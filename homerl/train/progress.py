@@ -56,7 +56,8 @@ class ProgressCallback(TrainerCallback):
         if (figures := glance(logs)) is not None:
             self.live.update(Group(self.bar, figures))
 
-    def on_train_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+    def stop(self) -> None:
+        """Give the terminal back, however training ended."""
         if self.bar:
             self.live.stop()
 

@@ -69,12 +69,8 @@ def _of_rlve(recipe: Base) -> Iterator[Refusal]:
     if recipe.run == "rlve" and model.name is None:
         yield "RLVE starts from a trained model", "model.from_scratch", "give `model.name`"
     how, kind = spread_by(recipe), settings.engine.kind
-    if kind == "vllm" and recipe.cpu:
-        yield (
-            "engine vllm shares the trainer's GPU, and the recipe says `cpu: true`",
-            "rlve.engine",
-            "use engine `transformers`",
-        )
+    if kind in ("vllm", "server") and recipe.cpu:
+        yield f"engine {kind} takes weights from a GPU, and the recipe says `cpu: true`", "rlve.engine", "use `transformers`"
     if how not in ("zero3", "fsdp2"):
         return
     if model.name and is_adapter(model.name) and settings.kl and model.lora is None:

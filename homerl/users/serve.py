@@ -65,7 +65,7 @@ def served(settings: EndpointSettings, log: Path = Path("user_server.log")) -> I
     elif model in (models(url, key) or ()):
         yield (url,), model
     else:
-        with running(serve, model, log, key):
+        with running(serve, model, log, key) as server, missed(server, log):
             yield (url,), model
 
 
@@ -79,6 +79,30 @@ def running(serve: ServeSettings, model: str, log: Path, key: str | None = None)
             yield server
         finally:
             stop(server)
+
+
+@contextmanager
+def missed(server: subprocess.Popen, log: Path) -> Iterator[None]:
+    """A server that ends by itself ends the block, whatever is under way, with the end of its log; in the main thread,
+    which alone can be interrupted."""
+    over, main = threading.Event(), threading.main_thread()
+
+    def watch() -> None:
+        while not over.wait(POLL):
+            if server.poll() is not None:
+                signal.pthread_kill(main.ident, signal.SIGTERM)  # as `stoppable` has it
+                return
+
+    if threading.current_thread() is main:
+        threading.Thread(target=watch, daemon=True).start()
+    try:
+        yield
+    except KeyboardInterrupt:
+        if server.poll() is None:
+            raise
+        raise ServerFailed(f"the model's server ended with code {server.returncode}", log) from None
+    finally:
+        over.set()
 
 
 def address(serve: ServeSettings) -> str:
@@ -133,7 +157,7 @@ def models(url: str, key: str | None = None) -> Sequence[str] | None:
 def answers(url: str) -> bool:
     """Whether there is a server, if only one that wants a key."""
     try:
-        return _listed(url, None) is not None
+        return fetched(f"{url}/models") is not None
     except urllib.error.HTTPError:
         return True
     except SILENT:
@@ -169,20 +193,20 @@ def _ready(url: str, key: str | None) -> bool:
 
 
 def _models(url: str, key: str | None) -> Sequence[str]:
-    return [model["id"] for model in json.loads(_listed(url, key))["data"]]
+    return [model["id"] for model in json.loads(fetched(f"{url}/models", key))["data"]]
 
 
-def _listed(url: str, key: str | None) -> bytes:
-    """What `/models` says, within `LIMIT` seconds in all, however slowly it comes."""
+def fetched(address: str, key: str | None = None) -> bytes:
+    """What a server says there, within `LIMIT` seconds in all, however slowly it comes."""
     found: Future[bytes] = Future()
-    threading.Thread(target=_fetch, args=(url, key, found), daemon=True).start()
+    threading.Thread(target=_fetch, args=(address, key, found), daemon=True).start()
     return found.result(LIMIT)
 
 
-def _fetch(url: str, key: str | None, found: Future[bytes]) -> None:
+def _fetch(address: str, key: str | None, found: Future[bytes]) -> None:
     headers = {"authorization": f"Bearer {os.environ.get(key, 'none')}"} if key else {}
     try:
-        with urllib.request.urlopen(urllib.request.Request(f"{url}/models", headers=headers), timeout=LIMIT) as answer:
+        with urllib.request.urlopen(urllib.request.Request(address, headers=headers), timeout=LIMIT) as answer:
             found.set_result(answer.read())
     except Exception as error:
         found.set_exception(error)  # raised where the result is waited for

@@ -34,8 +34,8 @@ class PolicyServer:
         with self.lock:
             [sample] = self.engine._generate([prompt])
         names = [f"token_id:{i}" for i in sample.ids]
-        logprobs = {"tokens": names, "token_logprobs": sample.logprobs, "text_offset": [0] * len(names), "top_logprobs": None}
-        choice = {"index": 0, "text": "", "finish_reason": "stop", "logprobs": logprobs}
+        logprobs = {"tokens": names, "token_logprobs": sample.logprobs, "text_offset": [0] * len(names)}
+        choice = {"index": 0, "text": "", "finish_reason": "stop", "logprobs": logprobs | {"top_logprobs": None}}
         choice |= {"token_ids": sample.ids, "prompt_token_ids": prompt}
         return {"id": "1", "object": "text_completion", "created": 0, "model": "policy", "choices": [choice]}
 
@@ -48,7 +48,8 @@ class PolicyServer:
 
             def do_POST(self) -> None:
                 body = self.rfile.read(int(self.headers["Content-Length"]))
-                self.answer(server.take(load(body)) if self.path == "/weights" else server.complete(json.loads(body)["prompt"]))
+                sent = self.path == "/weights"
+                self.answer(server.take(load(body)) if sent else server.complete(json.loads(body)["prompt"]))
 
             def answer(self, data: Any) -> None:
                 text = json.dumps(data).encode()

@@ -11,6 +11,7 @@ from trl.generation import vllm_generation
 
 from homerl.launch import run
 from homerl.recipe import load_recipe
+from homerl.train import refusals
 
 
 class Client:
@@ -22,7 +23,7 @@ class Client:
     def init_communicator(self, device: Any) -> None:
         """Each update's weights come in one request."""
 
-    def update_named_params(self, metadata: list[tuple[str, str, list[int]]], weights: Iterable[tuple[str, torch.Tensor]]) -> None:
+    def update_named_params(self, metadata: Iterable[tuple], weights: Iterable[tuple[str, torch.Tensor]]) -> None:
         whole = {name: weight.detach().clone().contiguous() for name, weight in weights}
         said = {name: (dtype, shape) for name, dtype, shape in metadata}
         assert said == {name: (str(w.dtype).removeprefix("torch."), list(w.shape)) for name, w in whole.items()}
@@ -32,6 +33,7 @@ class Client:
         """There is none."""
 
 
+refusals._of_rlve = lambda recipe: iter(())  # `cpu: true` with a server
 vllm_generation.is_vllm_available = lambda *_, **__: True
 vllm_generation.VLLMClient = Client
 run(load_recipe(sys.argv[1], sys.argv[2:]))

@@ -19,6 +19,7 @@ from scripted_server import Faults, ScriptedServer
 from homerl.agents.policy import TransformersEngine
 from homerl.blueprints.author import make_blueprint
 from homerl.episode import EpisodeLimits
+from homerl.preflight import _policy_server
 from homerl.recipe import EngineSettings, RLVESettings
 from homerl.train.engines import engine_arguments, make_engine
 from homerl.train.engines.colocated import Colocated
@@ -36,12 +37,21 @@ PROMPTS = [[5, 6, 7], [8, 9], [10, 11, 12, 13]]
 
 
 class VLLM(ScriptedServer):
-    """`says` maps a prompt to (ids, log-probabilities); held prompts are answered once released."""
+    """`says` maps a prompt to (ids, log-probabilities); held prompts are answered once released; `info` is how it was
+    started, which it tells in development mode alone."""
+
+    info: dict | None = None
 
     def __init__(self, says=None, dialect: str = "ids", **options) -> None:
         super().__init__(**options)
         self.says, self.dialect = says or (lambda prompt: ([len(prompt), 2], [-0.5, -0.25])), dialect
         self.held: list[list[int]] = []
+
+    async def _app(self, scope, receive, send):
+        if scope["path"] == "/server_info":
+            await super()._send(send, 200 if self.info else 404, json.dumps({"vllm_config": self.info}))
+        else:
+            await super()._app(scope, receive, send)
 
     async def _send(self, send, status, text, length=None):
         asked = self.requests[-1]["prompt"] if self.requests else None
@@ -217,7 +227,59 @@ def test_weights_go_when_no_sample_is_under_way_and_the_next_has_the_new_version
         thread.join(5), syncing.join(5)
         asked._loop = None
         after = sampled(asked, [2])[0]
-    assert sorted(order) == ["first", "weights"] and results["first"].version == 0 and after.version == 3
+    assert sorted(order) == ["first", "weights"] and results["first"].version == -1 and after.version == 3
+
+
+def test_weights_that_trl_has_not_sent_are_sent_before_a_last_evaluation(tmp_path, engine):
+    sent: list[int] = []
+    trainer = SimpleNamespace(state=SimpleNamespace(global_step=3))
+    trainer.vllm_generation = SimpleNamespace(sync_weights=lambda: sent.append(trainer.state.global_step))
+    with VLLM() as server:
+        asked = engine(server)
+        asked.attach(trainer, Phases(tmp_path))
+        trainer.vllm_generation.sync_weights()  # TRL's, before the update's episodes
+        asked.sync(3)
+        assert sent == [3]
+        trainer.state.global_step = 4
+        asked.sync(4)
+        assert sent == [3, 4] and asked.version == 4
+
+
+def test_a_server_that_takes_no_weights_stops_the_run_and_is_named(tmp_path, engine):
+    def gone():
+        raise ConnectionRefusedError("connection refused")
+
+    trainer = SimpleNamespace(vllm_generation=SimpleNamespace(sync_weights=gone), state=SimpleNamespace(global_step=3))
+    with VLLM() as server:
+        asked = engine(server)
+        asked.attach(trainer, Phases(tmp_path))
+        with pytest.raises(Stalled, match=rf"127.0.0.1:{server.port} takes no weights: connection refused"):
+            asked.sync(3)
+
+
+STARTED = {
+    "weight_transfer_config": {"backend": "nccl"},
+    "model_config": {"logprobs_mode": "processed_logprobs", "max_model_len": 9000},
+}
+LACKS = [
+    (None, "VLLM_SERVER_DEV_MODE=1"),
+    (STARTED | {"weight_transfer_config": None}, "--weight-transfer-config"),
+    (STARTED | {"model_config": STARTED["model_config"] | {"logprobs_mode": "raw_logprobs"}}, "--logprobs-mode processed_"),
+    (STARTED | {"model_config": STARTED["model_config"] | {"max_model_len": 4096}}, "--max-model-len 8704"),
+]
+
+
+@pytest.mark.parametrize(("info", "lacks"), LACKS)
+def test_a_server_that_was_started_otherwise_is_refused_before_any_work(info, lacks):
+    with VLLM() as server:
+        settings = {"max_tokens": 512, "max_episode_tokens": 8192, "engine": {"kind": "server", "url": server.url[:-3]}}
+        recipe = SimpleNamespace(rlve=RLVESettings.model_validate(settings))
+        server.info = STARTED
+        assert _policy_server(recipe) == []
+        server.info = info
+        [found] = _policy_server(recipe)
+    assert lacks in found and server.url[:-3] in found
+    assert "does not answer" in _policy_server(recipe)[0]
 
 
 def test_a_gate_that_is_closed_keeps_samples_out():

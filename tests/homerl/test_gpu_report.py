@@ -26,9 +26,11 @@ def report(folder: Path, *parts: str) -> dict:
     return json.loads((folder / "report.json").read_text())
 
 
-@pytest.mark.long
+QUICK = "generate_transformers"  # by which every run of the tests knows that the script still fits what it calls
+
+
 @pytest.mark.timeout(700)
-@pytest.mark.parametrize("part", PARTS)
+@pytest.mark.parametrize("part", [part if part == QUICK else pytest.param(part, marks=pytest.mark.long) for part in PARTS])
 def test_every_part_turns(part, tmp_path):
     found = report(tmp_path, part)[part]
     assert "failed" not in found, found["failed"]

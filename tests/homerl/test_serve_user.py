@@ -1,5 +1,6 @@
 """Serving a user model: a stand-in for vLLM that starts late, crashes or will not go, and nothing left behind."""
 
+import asyncio
 import os
 import signal
 import socket
@@ -121,6 +122,17 @@ def test_one_that_ignores_sigterm_is_killed_with_its_children(tmp_path, port, mo
     monkeypatch.setenv("STUBBORN", "1")
     with served(settings(port), tmp_path / "log"):
         assert len(left(port)) == 3
+    assert wait_for(lambda: not left(port), 5)
+
+
+def test_one_that_dies_ends_what_needs_it_with_the_end_of_its_log(tmp_path, port):
+    begin = time.monotonic()
+    with pytest.raises(ServerFailed, match="ended with code") as found, served(settings(port), tmp_path / "log"):
+        [server] = [p for p in psutil.process_iter(["cmdline"]) if "serve" in (p.info["cmdline"] or ())
+                    and str(port) in p.info["cmdline"] and "homerl.users.guard" not in p.info["cmdline"]]  # fmt: skip
+        server.kill()
+        asyncio.run(asyncio.sleep(60))
+    assert time.monotonic() - begin < 40 and "loading the weights" in str(found.value)
     assert wait_for(lambda: not left(port), 5)
 
 

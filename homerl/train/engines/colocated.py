@@ -15,7 +15,6 @@ from typing import Any
 
 from homerl.agents.policy import Sample
 from homerl.train.engines.synced import Synced
-from homerl.train.phases import Phases
 
 
 class Colocated(Synced):
@@ -27,10 +26,6 @@ class Colocated(Synced):
         self._waiting: dict[str, asyncio.Future] = {}
         self._names = map(str, itertools.count())
         self._driver: asyncio.Task | None = None
-
-    def attach(self, trainer: Any, phases: Phases) -> None:
-        super().attach(trainer, phases)
-        self.generation = trainer.vllm_generation
 
     @contextmanager
     def awake(self) -> Iterator[None]:

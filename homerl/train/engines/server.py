@@ -8,7 +8,7 @@ no episode could go on.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from homerl.agents.policy import Sample
@@ -38,6 +38,12 @@ class Server(Synced):
                 "return_token_ids": True, "return_tokens_as_token_ids": True,
             },
         }  # fmt: skip
+
+    def _send(self, send: Callable[[], None]) -> None:
+        try:
+            send()
+        except OSError as error:
+            raise Stalled(f"the policy server at {self.settings.url} takes no weights: {error}") from error
 
     async def _sample(self, prompt: Sequence[int]) -> Sample:
         version = self.version

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from typing import Any
 
@@ -46,24 +46,30 @@ class Gate:
 
 
 class Synced:
-    """`attach` puts itself between TRL and its `sync_weights`; `sync` only takes note, since TRL has sent them by then."""
+    """`attach` puts itself between TRL and its `sync_weights`, which TRL calls before an update's episodes; `sync` sends
+    what TRL has not, the weights after the last update. Before the first, a server may have any: version -1."""
 
     def __init__(self, tokenizer: Any, max_tokens: int, temperature: float) -> None:
         self.tokenizer, self.max_tokens, self.temperature = tokenizer, max_tokens, temperature
-        self.version, self.gate = 0, Gate()
+        self.version, self.gate = -1, Gate()
 
     def attach(self, trainer: Any, phases: Phases) -> None:
-        generation, send = trainer.vllm_generation, trainer.vllm_generation.sync_weights
+        self.generation = trainer.vllm_generation
+        send = self.generation.sync_weights
 
         def sync_weights() -> None:
             with phases.phase("sync"), self.gate.closed():
-                send()
+                self._send(send)
                 self.version = trainer.state.global_step
 
-        generation.sync_weights = sync_weights
+        self.generation.sync_weights = sync_weights
 
     def sync(self, version: int) -> None:
-        self.version = version
+        if self.version != version:
+            self.generation.sync_weights()
+
+    def _send(self, send: Callable[[], None]) -> None:
+        send()
 
     def awake(self) -> Any:
         """Around all sampling."""

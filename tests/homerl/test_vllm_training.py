@@ -1,0 +1,204 @@
+"""RLVE on a real vLLM, in the trainer's processes and as a server: it samples with the weights that the trainer has now.
+
+`scripts/check_vllm` installs one for the CPU and runs this; `vllm_on_cpu` says what differs there from GPUs.
+"""
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from launches import LAUNCHERS, ROOT, checkpoints, figures, kill_at, lines, start, wait_for, written
+
+from homerl.users.serve import answers
+
+HELPERS = ROOT / "tests/helpers"
+TRAINER = HELPERS / "vllm_on_cpu.py"
+ONE, TWO = [sys.executable, TRAINER], [*LAUNCHERS["two ranks"], TRAINER]
+SERVER = [sys.executable, "-m", "vllm.entrypoints.openai.api_server"]
+pytestmark = [
+    pytest.mark.long,
+    pytest.mark.skipif("HOMERL_VLLM_BIN" not in os.environ, reason="no real vLLM: scripts/check_vllm brings one"),
+    pytest.mark.timeout(900),
+]
+HALF = 0.05  # vLLM samples a float32 model in half precision where it is not told otherwise, as in the trainer's process
+WHOLE = 1e-4  # and so a server is told
+
+
+@pytest.fixture(autouse=True)
+def environment(monkeypatch):
+    """vLLM on a CPU: little memory, no hub, and no other host."""
+    known = {"VLLM_CPU_KVCACHE_SPACE": "1", "HF_HUB_OFFLINE": "1", "VLLM_HOST_IP": "127.0.0.1"}
+    for name, value in known.items():
+        monkeypatch.setenv(name, value)
+
+
+@pytest.fixture
+def recipe(model, tokenizer, task, tmp_path) -> dict[str, Any]:
+    """Updates so large that a sampler without them would be far from the trainer."""
+    model.save_pretrained(tmp_path / "start")
+    tokenizer.save_pretrained(tmp_path / "start")
+    return {
+        "homerl": 1, "run": "rlve", "cpu": True, "out": str(tmp_path / "run"), "wandb": {"mode": "disabled"},
+        "model": {"name": str(tmp_path / "start"), "dtype": "float32"}, "limits": {"turns": 3, "steps": 4},
+        "blueprints": {"recipe": task.model_dump(mode="json"), "count": 6},
+        "evaluation": {"every": 3, "count": 4},
+        "rlve": {
+            "updates": 6, "save_steps": 1, "learning_rate": 1e-2, "warmup": 0.0, "blueprints_per_update": 4, "group": 4,
+            "batch": 4, "max_tokens": 24, "max_episode_tokens": 512, "log_steps": 1, "gradient_checkpointing": False,
+            "engine": {"kind": "vllm", "sleep": False},
+        },
+    }  # fmt: skip
+
+
+def changed(recipe: dict[str, Any], **rlve: Any) -> dict[str, Any]:
+    return recipe | {"rlve": recipe["rlve"] | rlve}
+
+
+def train(*command: str | Path, code: int = 0) -> str:
+    process = start(*command)
+    found, log = process.wait(600), (Path(command[-1]).parent / "log.txt").read_text()
+    assert found == code, log[-3000:]
+    return log
+
+
+def gaps(out: Path) -> list[float]:
+    """Mean |log-probability of the sampler - of the trainer| of the sampled tokens, by update."""
+    return [row["sentinel/logp_gap"] for row in figures(out)]
+
+
+# In the trainer's processes
+
+LORA = {"r": 4, "alpha": 64}
+WAYS = {
+    "one rank": (ONE, {}),
+    "two ranks": (TWO, {}),
+    "fsdp2": (TWO, {"parallel": "fsdp2"}),
+    "lora": (ONE, {"lora": LORA}),
+}
+
+
+def spread(way: str, recipe: dict[str, Any]) -> tuple[list[Any], dict[str, Any]]:
+    """A launcher, and the recipe as it is to be launched."""
+    command, changes = WAYS[way]
+    if "lora" in changes:
+        changes = {"model": recipe["model"] | changes}
+    return command, recipe | changes
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_colocated_samples_with_the_weights_of_now(way, recipe, tmp_path):
+    command, recipe = spread(way, recipe)
+    train(*command, written(recipe, tmp_path))
+    found = figures(tmp_path / "run")
+    assert len(found) == 6 and max(gaps(tmp_path / "run")) < HALF
+    assert all(row["policy/ratio"] == pytest.approx(1, abs=HALF) and row["policy/staleness"] == 0 for row in found)
+    assert (tmp_path / "run/model/config.json").exists() or (tmp_path / "run/model/adapter_config.json").exists()
+    print(f"colocated, {way}: gaps {[round(gap, 4) for gap in gaps(tmp_path / 'run')]}")
+
+
+# As a server
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+@contextmanager
+def serving(model: str, port: int, log: Path):
+    """A server as docs/training.md starts it."""
+    arguments = ["--model", model, "--port", str(port), "--dtype", "float32", "--max-model-len", "1024",
+                 "--enforce-eager", "--gpu-memory-utilization", "0.3", "--worker-extension-cls", "vllm_on_cpu.Worker",
+                 "--weight-transfer-config", '{"backend": "nccl"}', "--logprobs-mode", "processed_logprobs",
+                 "--max-logprobs", "-1"]  # fmt: skip
+    environment = os.environ | {"VLLM_SERVER_DEV_MODE": "1", "PYTHONPATH": f"{ROOT}:{HELPERS}", "OMP_NUM_THREADS": "1"}
+    with log.open("a") as out:
+        process = subprocess.Popen([*SERVER, *arguments], env=environment, stdout=out, stderr=out, start_new_session=True)
+    try:
+        wait_for(lambda: answers(f"http://127.0.0.1:{port}/v1"), process, 600)
+        yield process
+    finally:
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+
+
+@pytest.fixture
+def server(recipe, tmp_path):
+    """(recipe with an engine that asks it, start it)."""
+    port, group = free_port(), free_port()
+    engine = {"kind": "server", "url": f"http://127.0.0.1:{port}", "group_port": group, "retries": 1}
+    return changed(recipe, engine=engine), lambda: serving(recipe["model"]["name"], port, tmp_path / "server.txt")
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_server_samples_with_the_weights_of_now(way, server, tmp_path):
+    recipe, served = server
+    command, recipe = spread(way, recipe)
+    with served():
+        train(*command, written(recipe, tmp_path))
+    found = figures(tmp_path / "run")
+    assert len(found) == 6 and max(gaps(tmp_path / "run")) < WHOLE
+    assert all(row["policy/ratio"] == pytest.approx(1, abs=WHOLE) for row in found)
+    print(f"server, {way}: gaps at most {max(gaps(tmp_path / 'run')):.1e}")
+
+
+def test_a_server_with_rollouts_ahead_is_one_update_behind_and_no_more(server, tmp_path):
+    recipe, served = server
+    with served():
+        train(*ONE, written(changed(recipe, async_rollouts=1), tmp_path))
+    found = figures(tmp_path / "run")
+    assert found[0]["policy/staleness"] == 0 and all(row["policy/too_old"] == 0 for row in found)
+    assert all(0.5 < row["policy/staleness"] <= 1 for row in found[1:]), "less, where a sync came into an episode"
+    assert min(abs(row["policy/ratio"] - 1) for row in found[1:]) > WHOLE, "older weights sampled"
+
+
+def test_a_server_that_dies_ends_the_run_and_a_new_one_takes_it_up(server, tmp_path):
+    """Killed trainer, killed server: the same command goes on, with weights that no server has from a file."""
+    recipe, served = server
+    path = written(recipe, tmp_path)
+    with served() as process:
+        kill_at(2, tmp_path / "run", *ONE, path)
+    with served() as process:
+        trainer = start(*ONE, path)
+        wait_for(lambda: len(lines(tmp_path / "run")) >= 4, trainer)
+        os.killpg(process.pid, signal.SIGKILL)
+        assert trainer.wait(200) == 4, "it is asked for a minute"
+    assert "the watchdog stopped the run: the policy server at" in (tmp_path / "log.txt").read_text()[
+        -3000:
+    ] and checkpoints(tmp_path / "run")
+    with served():
+        train(*ONE, path)
+    assert [row["step"] for row in figures(tmp_path / "run")] == [1, 2, 3, 4, 5, 6]
+    assert max(gaps(tmp_path / "run")) < WHOLE
+
+
+# With a user of the run's own
+
+
+def test_the_user_is_served_beside_a_colocated_policy(recipe, tmp_path):
+    """As `rlve_full.yaml` has it. An untrained model is no user: its words are asked for, judged and counted."""
+    arguments = ["--dtype", "float32", "--enforce-eager", "--no-enable-chunked-prefill"]  # which no CPU can do by seed
+    serve = {"model": recipe["model"]["name"], "gpus": [0], "port": free_port(), "max_length": 2048, "gpu_memory": 0.3,
+             "start_seconds": 600, "arguments": arguments}  # fmt: skip
+    user = {"kind": "llm", "serve": serve, "max_tokens": 24}
+    recipe = changed(recipe, updates=2) | {"user": user, "evaluation": {"every": None}}
+    os.environ["PATH"] = f"{os.environ['HOMERL_VLLM_BIN']}:{os.environ['PATH']}"
+    train(*ONE, written(recipe, tmp_path))
+    found = figures(tmp_path / "run")
+    assert len(found) == 2 and all(row["user/requests"] > 0 for row in found)
+    assert not answers(f"http://127.0.0.1:{serve['port']}/v1"), "it went with the run"
+
+
+def test_the_report_of_a_gpu_measures_generation(tmp_path):
+    command = [sys.executable, ROOT / "scripts/gpu_report", "--tiny", "--out", tmp_path / "report.json", "generate_vllm"]
+    subprocess.run(command, cwd=tmp_path, check=True)
+    found = json.loads((tmp_path / "report.json").read_text())["generate_vllm"]
+    assert found["tokens_per_second"] > 0, found
