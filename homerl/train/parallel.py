@@ -176,11 +176,8 @@ FSDP2: dict[str, Any] = {
 
 def zero(stage: int) -> dict[str, Any]:
     """A DeepSpeed configuration whose sizes follow the trainer's."""
-    optimization: dict[str, Any] = {"stage": stage, "overlap_comm": True, "contiguous_gradients": True}
-    if stage == 3:
-        optimization |= {"stage3_gather_16bit_weights_on_model_save": True}
     return {
-        "zero_optimization": optimization,
+        "zero_optimization": {"stage": stage, "overlap_comm": True, "contiguous_gradients": True},
         "bf16": {"enabled": "auto"},
         "gradient_accumulation_steps": "auto",
         "gradient_clipping": "auto",

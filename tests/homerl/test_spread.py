@@ -13,12 +13,14 @@ import pytest
 import torch
 from launches import LAUNCHERS, ROOT, checkpoints, figures, finish, kill_at, same_run, written
 from policy_server import PolicyServer
+from safetensors.torch import load_file
 from transformers import AutoModelForCausalLM
 
 from envs.documents import InputError
+from homerl import preflight
 from homerl.export import export
 from homerl.recipe import RLVERecipe, SFTRecipe
-from homerl.train.refusals import refuse
+from homerl.train.refusals import in_shards, refuse, spread_by
 
 SIZES = {"hidden_size": 64, "layers": 2, "heads": 2, "kv_heads": 2, "head_dim": 32, "intermediate_size": 128}
 OPTIM = {"learning_rate": 1e-3, "warmup": 0.1, "batch": 2, "gradient_checkpointing": False, "log_steps": 1}
@@ -40,6 +42,15 @@ def sft(base, dialogues) -> dict[str, Any]:
     settings = {"max_steps": 12, "save_steps": 2, "max_length": 1024, "packing": False, "accumulate": 2}
     model = {"dtype": "float32", "from_scratch": SIZES}
     return base | {"run": "sft", "data": str(dialogues), "model": model, "sft": OPTIM | settings}
+
+
+@pytest.fixture
+def lora(sft, model, tokenizer, tmp_path) -> dict[str, Any]:
+    """An adapter on a model that a folder holds, its layers computed twice."""
+    model.save_pretrained(tmp_path / "start")
+    tokenizer.save_pretrained(tmp_path / "start")
+    settings = {"name": str(tmp_path / "start"), "dtype": "float32", "lora": {"r": 4, "alpha": 8, "dropout": 0.0}}
+    return sft | {"model": settings, "sft": sft["sft"] | {"gradient_checkpointing": True}}
 
 
 @pytest.fixture
@@ -82,12 +93,12 @@ def same_losses(one: Path, other: Path) -> None:
 
 @pytest.mark.long
 @pytest.mark.timeout(900)
-@pytest.mark.parametrize("kind", ["sft", "rlve"])
+@pytest.mark.parametrize("kind", ["sft", "lora", "rlve"])
 @pytest.mark.parametrize("how", ["fsdp2", *ZERO])
 def test_a_run_in_shards_is_killed_resumes_and_exports(how, kind, request, tmp_path):
     """Spread as the recipe says, as accelerate's configuration says, and not at all: the same run."""
     recipe = request.getfixturevalue(kind)
-    updates = 12 if kind == "sft" else 6
+    updates = 6 if kind == "rlve" else 12
     broken = written(recipe | {"parallel": how}, tmp_path)
     whole = written(recipe | {"parallel": how}, tmp_path, out=str(tmp_path / "whole"))
     plain = written(recipe | {"parallel": "ddp"}, tmp_path, out=str(tmp_path / "plain"))
@@ -100,6 +111,22 @@ def test_a_run_in_shards_is_killed_resumes_and_exports(how, kind, request, tmp_p
     same_run(tmp_path / "whole", tmp_path / "run", updates)
     same_losses(tmp_path / "plain", tmp_path / "whole")
     exports_what_was_trained(tmp_path / "whole")
+
+
+@pytest.mark.long
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("how", ["fsdp2", *ZERO])
+def test_half_precision_begins_where_whole_weights_do(how, rlve, tmp_path):
+    """Policy, reference and sampler are one model at first, positions included, and what is saved says its type."""
+    rlve["model"]["dtype"] = "bfloat16"
+    rlve["rlve"] |= {"updates": 2}
+    recipes = [written(rlve | {"parallel": way}, tmp_path, out=str(tmp_path / way)) for way in ("ddp", how)]
+    for recipe in recipes:
+        finish(*LAUNCHERS["two ranks"], recipe)
+    (plain, *_), (first, *_) = (figures(tmp_path / way) for way in ("ddp", how))
+    assert first["kl"] == 0 and first["loss"] == plain["loss"] and first["sentinel/logp_gap"] == plain["sentinel/logp_gap"]
+    assert json.loads((tmp_path / how / "model/config.json").read_text())["dtype"] == "bfloat16"
+    assert {weight.dtype for weight in load_file(tmp_path / how / "model/model.safetensors").values()} == {torch.bfloat16}
 
 
 @pytest.mark.long
@@ -167,6 +194,23 @@ def test_an_accelerate_configuration_given_outside_wins(monkeypatch):
     monkeypatch.setenv("ACCELERATE_USE_FSDP", "true")
     with pytest.raises(InputError, match="fsdp2 shards them"):
         refuse(made(MUON | {"parallel": "ddp"}))
+
+
+@pytest.mark.parametrize(("stage", "how"), [(3, "zero3"), (2, "zero2"), (1, "zero1")])
+def test_the_stage_is_read_from_deepspeeds_own_configuration(stage, how, monkeypatch, tmp_path):
+    """Where accelerate's configuration names one: there the stage of the environment is none of its business."""
+    own = tmp_path / "deepspeed.json"
+    own.write_text(json.dumps({"zero_optimization": {"stage": stage}}))
+    outside = {"USE_DEEPSPEED": "true", "DEEPSPEED_CONFIG_FILE": str(own), "DEEPSPEED_ZERO_STAGE": "2"}
+    for name, value in outside.items():
+        monkeypatch.setenv(f"ACCELERATE_{name}", value)
+    recipe = made(SHARDED | {"rlve": {"engine": {"kind": "continuous"}}})
+    assert spread_by(recipe) == how and in_shards(recipe) == (stage == 3)
+    missing = importlib.util.find_spec("deepspeed") is None
+    assert any("deepspeed" in what for what in preflight._packages(recipe)) == missing
+    own.unlink()
+    with pytest.raises(InputError, match="deepspeed.json"):
+        spread_by(recipe)
 
 
 def test_a_merged_adapter_is_no_reference_of_shards(tmp_path):
