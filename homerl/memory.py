@@ -111,10 +111,10 @@ def estimate(recipe: Base, gpus: int | None = None, memory: float = 80.0, stage:
     unit = "processes" if recipe.cpu else "GPUs"
     if stage == "sft":
         return Estimate(count, always, training, {}, unit)
+    sharded = recipe.parallel == "zero3" or (recipe.parallel == "fsdp2" and count > 1)
     if settings.kl and lora is None:
-        shards = count if recipe.parallel in ("zero3", "fsdp2") else 1
-        always["reference"] = whole * width / shards / GB
-    if settings.engine.kind == "transformers" and (settings.async_rollouts or (recipe.parallel == "fsdp2" and count > 1)):
+        always["reference"] = whole * width / (count if sharded else 1) / GB
+    if settings.engine.kind == "transformers" and (settings.async_rollouts or sharded):
         always["the sampler's copy"] = whole * width / GB
     parts = _sampler(recipe, shape, width, always, training, memory)
     return Estimate(count, *parts, unit, _lacks(recipe, whole * width / GB, memory))

@@ -16,7 +16,7 @@ from urllib.error import HTTPError
 from envs.documents import InputError
 from homerl.recipe import Base, ModelSettings, RLVESettings
 from homerl.settings import EndpointSettings
-from homerl.train.refusals import refuse
+from homerl.train.refusals import refuse, spread_by
 from homerl.users.serve import SILENT, answers, fetched, find_vllm
 
 LOOKS = 60.0  # seconds in which vLLM tells how it was started: it looks its machine over first
@@ -45,7 +45,7 @@ def _gpus(recipe: Base) -> list[str]:
 
 def _packages(recipe: Base) -> list[str]:
     serves = any(settings.serve for settings in models_of(recipe).values())
-    deepspeed = recipe.run in ("sft", "rlve", "flywheel") and recipe.parallel in ("zero2", "zero3")
+    deepspeed = recipe.run in ("sft", "rlve", "flywheel") and spread_by(recipe).startswith("zero")
     kind = recipe.rlve.engine.kind if hasattr(recipe, "rlve") else None
     reporters = [name for name in recipe.report_to if name != "wandb" and importlib.util.find_spec(name) is None]
     missing = {

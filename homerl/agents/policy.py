@@ -186,6 +186,7 @@ class TransformersEngine:
                 pad_token_id=self.tokenizer.pad_token_id,
                 logits_processor=[scores],
                 use_cache=True,
+                synced_gpus=False,  # the model is whole, and each rank samples as much as it needs; ZeRO-3 implies otherwise
                 **(sampling if self.temperature > 0 else {"do_sample": False}),
             )
         new = output[:, ids.shape[1] :]

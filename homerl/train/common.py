@@ -17,7 +17,7 @@ import torch
 from envs.documents import InputError
 from homerl.chat import IM_END, chat_template
 from homerl.recipe import Base, ModelSettings, OptimSettings
-from homerl.train.parallel import parallel_arguments
+from homerl.train.parallel import parallel_arguments, patience
 from homerl.train.refusals import is_adapter
 
 TEMPLATE_MARK = "homerl's training chat template"  # its first words
@@ -62,7 +62,7 @@ def common_arguments(recipe: Base, settings: OptimSettings) -> dict[str, Any]:
             "fp16": recipe.model.dtype == "float16",
             "dataloader_pin_memory": not recipe.cpu,
             "disable_tqdm": True,
-            "ddp_timeout": int(max(recipe.deadlines.collective, recipe.deadlines.step) + 600),  # the watchdog speaks first
+            "ddp_timeout": int(patience(recipe).total_seconds()),
             "ddp_find_unused_parameters": False,
         }
         | floor
@@ -84,7 +84,7 @@ def prepare_scratch(recipe: Any, rows: Any) -> str:
     from homerl.train.tiny import make_tiny
 
     folder = recipe.out / "scratch"
-    state = PartialState(cpu=recipe.cpu)
+    state = PartialState(cpu=recipe.cpu, timeout=patience(recipe))
     if state.is_main_process and not (folder / "tokenizer_config.json").exists():
         making = folder.with_name("scratch.making")
         make_tiny(rows, json.loads(rows[0]["tools"]), recipe.model.from_scratch, recipe.seed, making)

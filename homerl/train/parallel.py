@@ -1,20 +1,27 @@
 """How a run is spread over devices: the recipe's `parallel`, applied in process through training arguments.
 
-Invariants: an accelerate configuration given on the command line wins; nothing here touches one process; weights that
-are asked to be in shards are, or the run is refused; what is saved as a model is whole, and in the model's own type.
+Invariants: an accelerate configuration given on the command line wins; nothing here touches one process, but for ZeRO,
+which keeps 32-bit weights there too; weights that are asked to be in shards are, or the run is refused; what is saved as
+a model is whole, each weight once, and in the model's own type.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import socket
 from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import torch
 from accelerate import DistributedType, PartialState
+from accelerate.state import AcceleratorState
+from peft import PeftModel
 from torch.distributed.tensor import DTensor
+from transformers.integrations import deepspeed as integration
 from transformers.utils import CONFIG_NAME
 
 from envs.documents import InputError, write_atomic
@@ -24,15 +31,25 @@ from homerl.train.refusals import spread_by, world_size
 
 def parallel_arguments(recipe: Base) -> dict[str, Any]:
     """Training arguments for `parallel`, or none where accelerate was configured from outside."""
-    backend = {"ddp_backend": "gloo"} if recipe.cpu and world_size() > 1 else {}
-    how = spread_by(recipe)
-    if os.environ.get("ACCELERATE_USE_DEEPSPEED") == "true" or os.environ.get("ACCELERATE_USE_FSDP") == "true":
-        return backend
-    if how == "fsdp2" and world_size() > 1:
-        return backend | {"fsdp": True, "fsdp_config": FSDP2}
-    if how in ("zero2", "zero3"):
-        return {"deepspeed": zero(int(how[-1]))}
-    return backend
+    how, in_zero = spread_by(recipe), spread_by(recipe).startswith("zero")
+    outside = os.environ.get("ACCELERATE_USE_DEEPSPEED") == "true" or os.environ.get("ACCELERATE_USE_FSDP") == "true"
+    arguments: dict[str, Any] = {"ddp_backend": "gloo"} if recipe.cpu and world_size() > 1 else {}
+    if in_zero and not outside:
+        arguments["deepspeed"] = zero(int(how[-1]))
+    if in_zero:
+        _be_launched()
+    if in_zero and recipe.cpu:
+        _zero_on_cpus_too(patience(recipe))
+        arguments["accelerator_config"] = {"use_configured_state": True}
+        arguments["bf16"] = recipe.model.dtype == "bfloat16"  # as on GPUs: half weights, and whole ones in the optimizer
+    if how == "fsdp2" and world_size() > 1 and not outside:
+        arguments |= {"fsdp": True, "fsdp_config": FSDP2}
+    return arguments
+
+
+def patience(recipe: Base) -> timedelta:
+    """How long a collective waits for a rank: the watchdog speaks first."""
+    return timedelta(seconds=int(max(recipe.deadlines.collective, recipe.deadlines.step) + 600))
 
 
 class Spread:
@@ -44,17 +61,22 @@ class Spread:
         if asked:
             _shard_on_cpus_too()
         super().create_accelerator_and_postprocess()
+        integration.unset_hf_deepspeed_config()  # or TRL, still to make its reference, would load that in shards
         if asked and world_size() > 1 and not self.accelerator.is_fsdp2:
             raise InputError("FSDP2 was asked for, and accelerate does not shard here", "parallel", "use `parallel: ddp`")
 
     def save_model(self, output_dir: str | None = None, _internal_call: bool = False) -> None:
-        """Whole, where transformers would save nothing of weights in shards; a checkpoint has them as shards besides."""
-        if _internal_call or not self.accelerator.is_fsdp2:
-            super().save_model(output_dir, _internal_call)
+        """Whole, and tied weights once, where transformers would save nothing of shards, or tied weights twice."""
+        state = self.accelerator
+        if state.distributed_type != DistributedType.DEEPSPEED and (_internal_call or not state.is_fsdp2):
+            super().save_model(output_dir, _internal_call)  # a checkpoint of FSDP2 has its shards, and nothing else
             return
-        weights = {name: weight.cpu() for name, weight in whole_weights(self) if self.args.should_save}
+        saved = {}
+        for name, weight in whole_weights(self, frozen=not isinstance(self.model, PeftModel)):
+            if self.args.should_save:
+                saved[name] = weight.to("cpu", self.stored_type, copy=True)
         if self.args.should_save:
-            self._save(output_dir, state_dict=weights)
+            self._save(output_dir, state_dict=saved)
             self._say_type(Path(output_dir or self.args.output_dir) / CONFIG_NAME)
 
     def _say_type(self, config: Path) -> None:
@@ -69,13 +91,40 @@ class Spread:
         self.accelerator.wait_for_everyone()
 
 
-def whole_weights(trainer: Any) -> Iterator[tuple[str, torch.Tensor]]:
-    """The policy's weights by name, one after the other, whole and in the model's own type; all ranks ask together."""
-    policy = trainer.accelerator.unwrap_model(trainer.model_wrapped)
-    for name, weight in policy.state_dict().items():
-        if isinstance(weight, DTensor):  # of FSDP2, which trains half precision's weights in 32 bits
-            weight = weight.full_tensor().to(trainer.stored_type)
-        yield name.replace("_checkpoint_wrapped_module.", ""), weight
+def whole_weights(trainer: Any, frozen: bool = True) -> Iterator[tuple[str, torch.Tensor]]:
+    """The policy's weights by name, one after the other and each once, whole until the next is asked for; all ranks ask
+    together."""
+    policy, seen = trainer.accelerator.unwrap_model(trainer.model_wrapped), set()
+    for name, weight in policy.state_dict(keep_vars=True).items():
+        if id(weight) in seen or not (frozen or weight.requires_grad):
+            continue
+        seen.add(id(weight))
+        with _gathered(weight):
+            whole = weight.detach().full_tensor() if isinstance(weight, DTensor) else weight.detach()
+            yield name.replace("_checkpoint_wrapped_module.", ""), whole
+
+
+def _gathered(weight: torch.Tensor) -> Any:
+    """ZeRO-3's weights are empty but in here."""
+    if not hasattr(weight, "ds_id"):
+        return nullcontext()
+    import deepspeed
+
+    return deepspeed.zero.GatheredParameters([weight])
+
+
+@contextmanager
+def unsharded() -> Iterator[None]:
+    """Models that are made in here are whole at first, though ZeRO-3 is asked for: it shards them when training begins.
+
+    Loaded in shards, they would have the frequencies of their positions in half precision, unlike the model that is
+    saved and served, and no adapter could be merged.
+    """
+    held, integration._hf_deepspeed_config_weak_ref = integration._hf_deepspeed_config_weak_ref, None
+    try:
+        yield
+    finally:
+        integration._hf_deepspeed_config_weak_ref = held
 
 
 def _shard_on_cpus_too() -> None:
@@ -83,6 +132,30 @@ def _shard_on_cpus_too() -> None:
     shared = PartialState._shared_state
     if shared.get("distributed_type") == DistributedType.MULTI_CPU:
         shared["distributed_type"] = DistributedType.MULTI_GPU
+
+
+def _zero_on_cpus_too(timeout: timedelta) -> None:
+    """transformers leaves DeepSpeed out on a CPU: there its processes find each other beforehand, over plain gloo."""
+    import deepspeed.ops
+
+    # Its own collectives would be compiled first, in a folder of all runs: a build that is killed leaves a lock there,
+    # for which every later start waits without a word and without end.
+    deepspeed.ops.__compatible_ops__["deepspeed_shm_comm"] = False
+    AcceleratorState._reset_state(reset_partial_state=True)
+    given = os.environ.get("ACCELERATE_USE_DEEPSPEED", "false")
+    os.environ["ACCELERATE_USE_DEEPSPEED"] = "true"
+    PartialState(backend="gloo", timeout=timeout)
+    os.environ["ACCELERATE_USE_DEEPSPEED"] = given
+
+
+def _be_launched() -> None:
+    """DeepSpeed asks of one process, too, that a launcher started it."""
+    if "LOCAL_RANK" in os.environ:
+        return
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = str(free.getsockname()[1])
+    os.environ |= {"RANK": "0", "LOCAL_RANK": "0", "WORLD_SIZE": "1", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}
 
 
 def numbered_cpu(storage: Any, location: str) -> Any:
@@ -103,11 +176,8 @@ FSDP2: dict[str, Any] = {
 
 def zero(stage: int) -> dict[str, Any]:
     """A DeepSpeed configuration whose sizes follow the trainer's."""
-    optimization: dict[str, Any] = {"stage": stage, "overlap_comm": True, "contiguous_gradients": True}
-    if stage == 3:
-        optimization |= {"stage3_gather_16bit_weights_on_model_save": True}
     return {
-        "zero_optimization": optimization,
+        "zero_optimization": {"stage": stage, "overlap_comm": True, "contiguous_gradients": True},
         "bf16": {"enabled": "auto"},
         "gradient_accumulation_steps": "auto",
         "gradient_clipping": "auto",

@@ -9,7 +9,7 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
-from envs.documents import InputError
+from envs.documents import InputError, read_json
 from homerl.recipe import Base, ModelSettings, RLVESettings, SFTSettings
 
 Refusal = tuple[str, str, str]  # what, where, what to do instead
@@ -25,8 +25,22 @@ def spread_by(recipe: Base) -> str:
     if os.environ.get("ACCELERATE_USE_FSDP") == "true":
         return "fsdp2"
     if os.environ.get("ACCELERATE_USE_DEEPSPEED") == "true":
-        return f"zero{os.environ.get('ACCELERATE_DEEPSPEED_ZERO_STAGE', '2')}"
+        return f"zero{_stage_outside()}"
     return recipe.parallel
+
+
+def _stage_outside() -> int:
+    """ZeRO's stage, from DeepSpeed's own configuration where accelerate's names one."""
+    file = os.environ.get("ACCELERATE_DEEPSPEED_CONFIG_FILE", "none")
+    if file == "none":
+        return int(os.environ.get("ACCELERATE_DEEPSPEED_ZERO_STAGE", "2"))
+    return int(read_json(file).data.get("zero_optimization", {}).get("stage", 0))
+
+
+def in_shards(recipe: Base) -> bool:
+    """Whether the weights will be: ZeRO-3 keeps those of one process so, too."""
+    how = spread_by(recipe)
+    return how == "zero3" or (how == "fsdp2" and world_size() > 1)
 
 
 def is_adapter(source: str) -> bool:
@@ -36,14 +50,8 @@ def is_adapter(source: str) -> bool:
 
 def refuse(recipe: Base) -> None:
     """Raise `InputError` for the first that is found."""
-    for what, where, remedy in (*_of_machine(recipe), *_of_sft(recipe), *_of_rlve(recipe)):
+    for what, where, remedy in (*_of_sft(recipe), *_of_rlve(recipe)):
         raise InputError(what, where=where, remedy=remedy)
-
-
-def _of_machine(recipe: Base) -> Iterator[Refusal]:
-    trains, how = recipe.run in ("sft", "rlve", "flywheel"), spread_by(recipe)
-    if trains and recipe.cpu and how in ("zero2", "zero3"):
-        yield f"{how} is DeepSpeed's, which accelerate runs on GPUs alone", "parallel", "on a CPU use `ddp` or `fsdp2`"
 
 
 def _of_sft(recipe: Base) -> Iterator[Refusal]:
@@ -70,9 +78,9 @@ def _of_rlve(recipe: Base) -> Iterator[Refusal]:
             f"a merged adapter cannot be the KL reference under {how}", "parallel",
             "train with `parallel: zero2` or `model.lora`, or start from an export, which is merged",
         )  # fmt: skip
-    if kind == "continuous" or (kind == "transformers" and how == "zero3"):
-        instead = "use engine `vllm` or `server`" + (", or `transformers`" if how == "fsdp2" else ", or `parallel: zero2`")
-        yield f"engine {kind} needs whole weights, and {how} shards them", "rlve.engine", instead
+    if kind == "continuous":
+        instead = "use engine `vllm`, `server` or `transformers`"
+        yield f"engine continuous needs whole weights, and {how} shards them", "rlve.engine", instead
     if kind in ("vllm", "server") and how == "fsdp2" and model.lora:
         yield (
             f"an adapter that fsdp2 shards cannot be merged for engine {kind}", "model.lora",

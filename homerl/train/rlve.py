@@ -35,9 +35,9 @@ from homerl.train.curriculum import Curriculum, difficulties
 from homerl.train.engines import engine_arguments, make_engine
 from homerl.train.evaluation import Evaluation
 from homerl.train.panels import PanelsCallback
-from homerl.train.parallel import Spread
+from homerl.train.parallel import Spread, unsharded
 from homerl.train.phases import Phases
-from homerl.train.refusals import is_adapter, refuse, spread_by, world_size
+from homerl.train.refusals import in_shards, is_adapter, refuse, spread_by, world_size
 from homerl.train.rollout import Player, Rollout, blueprint_of
 from homerl.train.sentinel import Sentinel, UpdateSignal
 from homerl.train.supply import Batch, Place, Supply, episode_metrics, hash_seed
@@ -58,20 +58,22 @@ def train_rlve(recipe: RLVERecipe) -> Path:
     settings = recipe.rlve
     rows = settings.updates * settings.blueprints_per_update
     with user_factory(recipe.user, recipe.out / "user_server.log") as make_user:
-        engine = make_engine(settings, tokenizer, recipe.seed, in_shards=spread_by(recipe) == "fsdp2" and world_size() > 1)
+        engine = make_engine(settings, tokenizer, recipe.seed, in_shards=in_shards(recipe))
         branch = settings.branch if settings.credit == "branch" else None
         player = Player(
             engine, tokenizer, make_user, recipe.limits, recipe.rewards, settings.max_episode_tokens, branch, settings.group
         )
-        trainer = RLVETrainer(
-            recipe,
-            player,
-            model=load_policy(recipe.model, recipe.model.name),
-            args=grpo_arguments(recipe),
-            train_dataset=Dataset.from_dict({"prompt": [""] * rows}),  # the curriculum says what is played
-            processing_class=tokenizer,
-            peft_config=peft_config(recipe.model),
-        )
+        arguments = grpo_arguments(recipe)
+        with unsharded():
+            trainer = RLVETrainer(
+                recipe,
+                player,
+                model=load_policy(recipe.model, recipe.model.name),
+                args=arguments,
+                train_dataset=Dataset.from_dict({"prompt": [""] * rows}),  # the curriculum says what is played
+                processing_class=tokenizer,
+                peft_config=peft_config(recipe.model),
+            )
         with Watchdog(trainer.phases, dict(recipe.deadlines)):
             return fit(trainer, tokenizer, recipe.out, settings.seconds)
 

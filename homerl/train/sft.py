@@ -23,7 +23,7 @@ from homerl.train.common import (
     peft_config,
     prepare_scratch,
 )  # fmt: skip
-from homerl.train.parallel import Spread
+from homerl.train.parallel import Spread, unsharded
 from homerl.train.phases import TRAIN, Phases
 from homerl.train.refusals import refuse, world_size
 from homerl.train.watchdog import Watchdog
@@ -53,19 +53,20 @@ def train_sft(recipe: SFTRecipe) -> Path:
         train_sampling_strategy="sequential" if settings.in_order else "random",
         dataset_num_proc=None,
     )
-    model = load_policy(recipe.model, source)
 
     class Trainer(Watched, SFTTrainer):
         pass
 
-    trainer = Trainer(
-        model=model,
-        args=arguments,
-        train_dataset=rows,
-        processing_class=tokenizer,
-        peft_config=peft_config(recipe.model),
-        optimizers=(optimizer(model, settings), None),
-    )
+    with unsharded():
+        model = load_policy(recipe.model, source)
+        trainer = Trainer(
+            model=model,
+            args=arguments,
+            train_dataset=rows,
+            processing_class=tokenizer,
+            peft_config=peft_config(recipe.model),
+            optimizers=(optimizer(model, settings), None),
+        )
     trainer.phases = Phases(out / "ranks", trainer.accelerator.process_index)
     with Watchdog(trainer.phases, dict(recipe.deadlines)):
         return fit(trainer, tokenizer, out, settings.seconds)

@@ -10,16 +10,26 @@ from homerl.train import parallel
 save_model = parallel.Spread.save_model
 
 
+def held(trainer):
+    """The share of the trained weights whose 32-bit values, those that the optimizer moves, are with this rank."""
+    inside = getattr(trainer.model_wrapped, "optimizer", None)
+    parts = getattr(inside, "fp32_partitioned_groups_flat", None) or getattr(inside, "single_partition_of_fp32_groups", None)
+    weights = [weight for weight in trainer.model.parameters() if weight.requires_grad]
+    if parts is None:
+        parts = [weight.to_local() for weight in weights]
+    return sum(part.numel() for part in parts) / sum(getattr(w, "ds_numel", w.numel()) for w in weights)
+
+
 def and_logits(self, output_dir=None, _internal_call=False):
     save_model(self, output_dir, _internal_call)
     if not _internal_call:
+        self.model_wrapped.eval()
         with torch.no_grad():
-            found = self.model_wrapped.eval()(torch.arange(3, 60)[None]).logits
-        held = [(p.to_local().numel(), p.numel()) for p in self.model_wrapped.state_dict().values()]
+            found = self.model_wrapped(torch.arange(3, 60)[None]).logits
         if self.accelerator.is_main_process:
             folder = self.args.output_dir + "/.."
             torch.save(found, f"{folder}/logits.pt")
-            torch.save(torch.tensor(sum(h for h, _ in held) / sum(n for _, n in held)), f"{folder}/shards.pt")
+            torch.save(torch.tensor(held(self)), f"{folder}/shards.pt")
 
 
 parallel.Spread.save_model = and_logits

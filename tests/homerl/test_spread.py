@@ -1,5 +1,8 @@
-"""Weights in shards: FSDP2 on two ranks of a CPU trains, is killed, resumes and exports as whole weights would."""
+"""Weights in shards: FSDP2, ZeRO-2 and ZeRO-3 on two ranks of a CPU train, are killed, resume and export as whole weights
+would. DeepSpeed's are skipped where it is not installed; `scripts/check_deepspeed` brings it."""
 
+import copy
+import importlib.util
 import json
 import subprocess
 import sys
@@ -9,24 +12,28 @@ from typing import Any
 import pytest
 import torch
 from launches import LAUNCHERS, ROOT, checkpoints, figures, finish, kill_at, same_run, written
+from policy_server import PolicyServer
+from safetensors.torch import load_file
 from transformers import AutoModelForCausalLM
 
 from envs.documents import InputError
+from homerl import preflight
 from homerl.export import export
 from homerl.recipe import RLVERecipe, SFTRecipe
-from homerl.train.refusals import refuse
+from homerl.train.refusals import in_shards, refuse, spread_by
 
 SIZES = {"hidden_size": 64, "layers": 2, "heads": 2, "kv_heads": 2, "head_dim": 32, "intermediate_size": 128}
 OPTIM = {"learning_rate": 1e-3, "warmup": 0.1, "batch": 2, "gradient_checkpointing": False, "log_steps": 1}
-SPREAD = ROOT / "recipes/accelerate/fsdp2.yaml"
-FSDP2 = [*LAUNCHERS["accelerate"], "--config_file", SPREAD, "--num_processes", "2", "--mixed_precision", "no"]
+NO_DEEPSPEED = pytest.mark.skipif(importlib.util.find_spec("deepspeed") is None, reason="deepspeed is not installed")
+ZERO = [pytest.param(how, marks=NO_DEEPSPEED) for how in ("zero2", "zero3")]
+SHARDS = {"fsdp2": "pytorch_model_fsdp_0/*.distcp", "zero2": "global_step*/*optim_states.pt"}  # a file a rank
 TRAINER = Path(__file__).parents[1] / "helpers/sharded_logits.py"
 
 
 @pytest.fixture
 def base(tmp_path) -> dict[str, Any]:
     return {
-        "homerl": 1, "cpu": True, "out": str(tmp_path / "run"), "wandb": {"mode": "disabled"}, "parallel": "fsdp2",
+        "homerl": 1, "cpu": True, "out": str(tmp_path / "run"), "wandb": {"mode": "disabled"},
     }  # fmt: skip
 
 
@@ -35,6 +42,15 @@ def sft(base, dialogues) -> dict[str, Any]:
     settings = {"max_steps": 12, "save_steps": 2, "max_length": 1024, "packing": False, "accumulate": 2}
     model = {"dtype": "float32", "from_scratch": SIZES}
     return base | {"run": "sft", "data": str(dialogues), "model": model, "sft": OPTIM | settings}
+
+
+@pytest.fixture
+def lora(sft, model, tokenizer, tmp_path) -> dict[str, Any]:
+    """An adapter on a model that a folder holds, its layers computed twice."""
+    model.save_pretrained(tmp_path / "start")
+    tokenizer.save_pretrained(tmp_path / "start")
+    settings = {"name": str(tmp_path / "start"), "dtype": "float32", "lora": {"r": 4, "alpha": 8, "dropout": 0.0}}
+    return sft | {"model": settings, "sft": sft["sft"] | {"gradient_checkpointing": True}}
 
 
 @pytest.fixture
@@ -50,6 +66,12 @@ def rlve(base, model, tokenizer, task, tmp_path) -> dict[str, Any]:
     }  # fmt: skip
 
 
+def by_accelerate(how: str) -> list[str | Path]:
+    """Spread as accelerate's configuration says."""
+    config = ["--config_file", ROOT / f"recipes/accelerate/{how}.yaml"]
+    return [*LAUNCHERS["accelerate"], *config, "--num_processes", "2", "--mixed_precision", "no"]
+
+
 def logits(folder: Path) -> torch.Tensor:
     with torch.no_grad():
         return AutoModelForCausalLM.from_pretrained(folder).eval()(torch.arange(3, 60)[None]).logits
@@ -63,26 +85,67 @@ def exports_what_was_trained(out: Path) -> None:
     assert (torch.load(out / "shards.pt") < 0.6) and trained.std() > 0
 
 
+def same_losses(one: Path, other: Path) -> None:
+    for first, second in zip(figures(one), figures(other), strict=True):
+        assert second["loss"] == pytest.approx(first["loss"], abs=1e-4, rel=1e-4)
+        assert second["grad_norm"] == pytest.approx(first["grad_norm"], abs=1e-4, rel=1e-3)
+
+
 @pytest.mark.long
 @pytest.mark.timeout(900)
-@pytest.mark.parametrize("kind", ["sft", "rlve"])
-def test_fsdp2_steps_is_killed_resumes_and_exports(kind, request, tmp_path):
+@pytest.mark.parametrize("kind", ["sft", "lora", "rlve"])
+@pytest.mark.parametrize("how", ["fsdp2", *ZERO])
+def test_a_run_in_shards_is_killed_resumes_and_exports(how, kind, request, tmp_path):
     """Spread as the recipe says, as accelerate's configuration says, and not at all: the same run."""
     recipe = request.getfixturevalue(kind)
-    updates = 12 if kind == "sft" else 6
-    broken = written(recipe, tmp_path)
-    whole = written(recipe, tmp_path, out=str(tmp_path / "whole"))
+    updates = 6 if kind == "rlve" else 12
+    broken = written(recipe | {"parallel": how}, tmp_path)
+    whole = written(recipe | {"parallel": how}, tmp_path, out=str(tmp_path / "whole"))
     plain = written(recipe | {"parallel": "ddp"}, tmp_path, out=str(tmp_path / "plain"))
-    kill_at(4, tmp_path / "run", *FSDP2, broken)
+    kill_at(4, tmp_path / "run", *by_accelerate(how), broken)
     saved = tmp_path / f"run/checkpoints/checkpoint-{checkpoints(tmp_path / 'run')[-1]}"
-    assert len(list((saved / "pytorch_model_fsdp_0").glob("*.distcp"))) == 2, "a shard a rank"
-    finish(*FSDP2, broken)
+    assert len(list(saved.glob(SHARDS.get(how, SHARDS["zero2"])))) == 2, "a shard a rank"
+    finish(*by_accelerate(how), broken)
     finish(*LAUNCHERS["two ranks"], TRAINER, whole)
     finish(*LAUNCHERS["two ranks"], plain)
     same_run(tmp_path / "whole", tmp_path / "run", updates)
-    for one, other in zip(figures(tmp_path / "plain"), figures(tmp_path / "whole"), strict=True):
-        assert other["loss"] == pytest.approx(one["loss"], abs=1e-4, rel=1e-4)
+    same_losses(tmp_path / "plain", tmp_path / "whole")
     exports_what_was_trained(tmp_path / "whole")
+
+
+@pytest.mark.long
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("how", ["fsdp2", *ZERO])
+def test_half_precision_begins_where_whole_weights_do(how, rlve, tmp_path):
+    """Policy, reference and sampler are one model at first, positions included, and what is saved says its type."""
+    rlve["model"]["dtype"] = "bfloat16"
+    rlve["rlve"] |= {"updates": 2}
+    recipes = [written(rlve | {"parallel": way}, tmp_path, out=str(tmp_path / way)) for way in ("ddp", how)]
+    for recipe in recipes:
+        finish(*LAUNCHERS["two ranks"], recipe)
+    (plain, *_), (first, *_) = (figures(tmp_path / way) for way in ("ddp", how))
+    assert first["kl"] == 0 and first["loss"] == plain["loss"] and first["sentinel/logp_gap"] == plain["sentinel/logp_gap"]
+    assert json.loads((tmp_path / how / "model/config.json").read_text())["dtype"] == "bfloat16"
+    assert {weight.dtype for weight in load_file(tmp_path / how / "model/model.safetensors").values()} == {torch.bfloat16}
+
+
+@pytest.mark.long
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("lora", [None, {"r": 4, "alpha": 8}], ids=["whole", "lora"])
+@pytest.mark.parametrize("how", ["ddp", "fsdp2", *ZERO])
+def test_weights_that_a_server_is_sent_are_the_trainers_own(how, lora, rlve, model, tokenizer, tmp_path):
+    """What the server samples with, the trainer finds as likely: after each of three updates, and from noise at first."""
+    if how == "fsdp2" and lora:
+        pytest.skip("refused")
+    rlve["model"] |= {"lora": lora}
+    with PolicyServer(copy.deepcopy(model), tokenizer, 24) as server:
+        settings = rlve["rlve"] | {"updates": 3, "engine": {"kind": "server", "url": server.url}}
+        recipe = written(rlve | {"parallel": how, "rlve": settings}, tmp_path)
+        finish(*LAUNCHERS["two ranks"], TRAINER.with_name("served_policy.py"), recipe)
+    rows = figures(tmp_path / "run")
+    assert len(rows) == 3 and all(row["sentinel/logp_gap"] < 1e-5 for row in rows)
+    first, *_, last = server.sent
+    assert max((last[name] - first[name]).abs().max() for name in first) > 1e-4, "nothing was learned"
 
 
 # What is refused before any work
@@ -92,7 +155,6 @@ SHARDED = {"run": "rlve", "parallel": "fsdp2", "model": {"name": "m"}}
 REFUSED = [
     (MUON, "Muon needs whole matrices"),
     (MUON | {"parallel": "zero2"}, "Muon needs whole matrices, and zero2"),
-    (SHARDED | {"parallel": "zero3"}, "engine transformers needs whole weights, and zero3"),
     (SHARDED | {"rlve": {"engine": {"kind": "continuous"}}}, "engine continuous needs whole weights, and fsdp2"),
     (
         SHARDED | {"model": {"name": "m", "lora": {}}, "rlve": {"engine": {"kind": "vllm"}}},
@@ -104,11 +166,11 @@ REFUSED = [
         SHARDED | {"cpu": True, "rlve": {"engine": {"kind": "server", "url": "http://a:1"}}},
         "engine server takes weights from a GPU",
     ),
-    (SHARDED | {"cpu": True, "parallel": "zero2"}, "zero2 is DeepSpeed's, which accelerate runs on GPUs alone"),
 ]
 LET = [
     SHARDED, SHARDED | {"rlve": {"engine": {"kind": "vllm"}}}, SHARDED | {"parallel": "zero2"},
     SHARDED | {"parallel": "zero3", "rlve": {"engine": {"kind": "vllm"}}}, MUON | {"parallel": "ddp"},
+    SHARDED | {"cpu": True, "parallel": "zero2"}, SHARDED | {"cpu": True, "parallel": "zero3"},
 ]  # fmt: skip
 
 
@@ -134,6 +196,23 @@ def test_an_accelerate_configuration_given_outside_wins(monkeypatch):
         refuse(made(MUON | {"parallel": "ddp"}))
 
 
+@pytest.mark.parametrize(("stage", "how"), [(3, "zero3"), (2, "zero2"), (1, "zero1")])
+def test_the_stage_is_read_from_deepspeeds_own_configuration(stage, how, monkeypatch, tmp_path):
+    """Where accelerate's configuration names one: there the stage of the environment is none of its business."""
+    own = tmp_path / "deepspeed.json"
+    own.write_text(json.dumps({"zero_optimization": {"stage": stage}}))
+    outside = {"USE_DEEPSPEED": "true", "DEEPSPEED_CONFIG_FILE": str(own), "DEEPSPEED_ZERO_STAGE": "2"}
+    for name, value in outside.items():
+        monkeypatch.setenv(f"ACCELERATE_{name}", value)
+    recipe = made(SHARDED | {"rlve": {"engine": {"kind": "continuous"}}})
+    assert spread_by(recipe) == how and in_shards(recipe) == (stage == 3)
+    missing = importlib.util.find_spec("deepspeed") is None
+    assert any("deepspeed" in what for what in preflight._packages(recipe)) == missing
+    own.unlink()
+    with pytest.raises(InputError, match="deepspeed.json"):
+        spread_by(recipe)
+
+
 def test_a_merged_adapter_is_no_reference_of_shards(tmp_path):
     (tmp_path / "adapter_config.json").write_text(json.dumps({}))
     with pytest.raises(InputError, match="merged adapter"):
@@ -145,4 +224,4 @@ def test_check_says_so_where_there_is_no_gpu_yet(tmp_path, base):
     path = written(base | SHARDED | {"cpu": False, "rlve": {"engine": {"kind": "continuous"}}}, tmp_path)
     command = [sys.executable, "-m", "homerl.cli", "check", str(path)]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
-    assert done.returncode == 2 and "use engine `vllm` or `server`, or `transformers`" in done.stderr
+    assert done.returncode == 2 and "use engine `vllm`, `server` or `transformers`" in done.stderr

@@ -48,7 +48,7 @@ class Snapshot(InPlace):
     def sync(self, version: int) -> None:
         with self._lock, torch.no_grad():
             own = self.model.state_dict()
-            for name, weight in whole_weights(self.trainer):
+            for name, weight in whole_weights(self.trainer, frozen=False):
                 own[name].copy_(weight)
             self.version = version
 
