@@ -33,7 +33,9 @@ def common_arguments(recipe: Base, settings: OptimSettings) -> dict[str, Any]:
         os.environ["WANDB_ENTITY"] = recipe.wandb.entity
     if recipe.model.dtype == "float32" and not recipe.cpu:
         torch.set_float32_matmul_precision("high")  # TF32, as fast as a model that is small enough for 32 bits needs
-    floor = {"lr_scheduler_kwargs": {"min_lr": settings.min_lr}} if settings.min_lr is not None else {}
+    floor = {}
+    if settings.min_lr is not None:  # as a share: of DeepSpeed's optimizer the scheduler could not ask what it is a share of
+        floor = {"lr_scheduler_kwargs": {"min_lr_rate": settings.min_lr / settings.learning_rate}}
     return (
         {
             "output_dir": str(recipe.out / "checkpoints"),

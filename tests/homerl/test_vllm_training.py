@@ -9,13 +9,19 @@ import signal
 import socket
 import subprocess
 import sys
+from collections.abc import Callable, Mapping
 from contextlib import contextmanager
+from importlib.util import find_spec
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import pytest
+import torch
 from launches import LAUNCHERS, ROOT, checkpoints, figures, kill_at, lines, start, wait_for, written
+from transformers import AutoModelForCausalLM
 
+from homerl.export import export
 from homerl.users.serve import answers
 
 HELPERS = ROOT / "tests/helpers"
@@ -27,6 +33,7 @@ pytestmark = [
     pytest.mark.skipif("HOMERL_VLLM_BIN" not in os.environ, reason="no real vLLM: scripts/check_vllm brings one"),
     pytest.mark.timeout(900),
 ]
+deepspeed = pytest.mark.skipif(find_spec("deepspeed") is None, reason="DeepSpeed is not installed")
 HALF = 0.05  # vLLM samples a float32 model in half precision where it is not told otherwise, as in the trainer's process
 WHOLE = 1e-4  # and so a server is told
 
@@ -61,11 +68,9 @@ def changed(recipe: dict[str, Any], **rlve: Any) -> dict[str, Any]:
     return recipe | {"rlve": recipe["rlve"] | rlve}
 
 
-def train(*command: str | Path, code: int = 0) -> str:
+def train(*command: str | Path) -> None:
     process = start(*command)
-    found, log = process.wait(600), (Path(command[-1]).parent / "log.txt").read_text()
-    assert found == code, log[-3000:]
-    return log
+    assert process.wait(600) == 0, (Path(command[-1]).parent / "log.txt").read_text()[-3000:]
 
 
 def gaps(out: Path) -> list[float]:
@@ -81,7 +86,10 @@ WAYS = {
     "two ranks": (TWO, {}),
     "fsdp2": (TWO, {"parallel": "fsdp2"}),
     "lora": (ONE, {"lora": LORA}),
+    "zero2": (TWO, {"parallel": "zero2"}),
+    "zero3": (TWO, {"parallel": "zero3"}),
 }
+EACH = pytest.mark.parametrize("way", [pytest.param(way, marks=deepspeed if "zero" in way else ()) for way in WAYS])
 
 
 def spread(way: str, recipe: dict[str, Any]) -> tuple[list[Any], dict[str, Any]]:
@@ -92,7 +100,7 @@ def spread(way: str, recipe: dict[str, Any]) -> tuple[list[Any], dict[str, Any]]
     return command, recipe | changes
 
 
-@pytest.mark.parametrize("way", WAYS)
+@EACH
 def test_colocated_samples_with_the_weights_of_now(way, recipe, tmp_path):
     command, recipe = spread(way, recipe)
     train(*command, written(recipe, tmp_path))
@@ -113,9 +121,9 @@ def free_port() -> int:
 
 
 @contextmanager
-def serving(model: str, port: int, log: Path):
+def serving(model: str, port: int, log: Path, dtype: str = "float32"):
     """A server as docs/training.md starts it."""
-    arguments = ["--model", model, "--port", str(port), "--dtype", "float32", "--max-model-len", "1024",
+    arguments = ["--model", model, "--port", str(port), "--dtype", dtype, "--max-model-len", "1024",
                  "--enforce-eager", "--gpu-memory-utilization", "0.3", "--worker-extension-cls", "vllm_on_cpu.Worker",
                  "--weight-transfer-config", '{"backend": "nccl"}', "--logprobs-mode", "processed_logprobs",
                  "--max-logprobs", "-1"]  # fmt: skip
@@ -138,7 +146,7 @@ def server(recipe, tmp_path):
     return changed(recipe, engine=engine), lambda: serving(recipe["model"]["name"], port, tmp_path / "server.txt")
 
 
-@pytest.mark.parametrize("way", WAYS)
+@EACH
 def test_a_server_samples_with_the_weights_of_now(way, server, tmp_path):
     recipe, served = server
     command, recipe = spread(way, recipe)
@@ -180,21 +188,88 @@ def test_a_server_that_dies_ends_the_run_and_a_new_one_takes_it_up(server, tmp_p
     assert max(gaps(tmp_path / "run")) < WHOLE
 
 
-# With a user of the run's own
+# The recipes that are shipped, with the engines, the spreading and the user that they name
 
 
-def test_the_user_is_served_beside_a_colocated_policy(recipe, tmp_path):
-    """As `rlve_full.yaml` has it. An untrained model is no user: its words are asked for, judged and counted."""
+@pytest.fixture
+def half(recipe, tokenizer, tmp_path) -> str:
+    """The folder of the same model in half precision, as those are that the recipes name."""
+    AutoModelForCausalLM.from_pretrained(recipe["model"]["name"], dtype=torch.bfloat16).save_pretrained(tmp_path / "half")
+    tokenizer.save_pretrained(tmp_path / "half")
+    return str(tmp_path / "half")
+
+
+@pytest.fixture
+def shrunk(recipe, half, dialogues, tmp_path) -> Callable[..., Path]:
+    """A shipped recipe for a CPU: other weights, small homes, short dialogues."""
+
+    def make(name: str, engine: Mapping[str, Any] = MappingProxyType({"sleep": False}), **more: Any) -> Path:
+        model = {"name": half, "attention": "sdpa"}
+        own = {"extends": str(ROOT / f"recipes/{name}.yaml"), "model": model}
+        if name.startswith("sft"):
+            small = {"data": str(dialogues), "sft": {"max_steps": 2, "accumulate": 2, "max_length": 1024}}
+        else:
+            rlve = {name: recipe["rlve"][name] for name in ("group", "max_tokens", "max_episode_tokens")}
+            small = {key: recipe[key] for key in ("limits", "blueprints")}
+            small["rlve"] = rlve | {"updates": 2, "blueprints_per_update": 2, "engine": dict(engine), "log_steps": 1}
+        shared = {key: recipe[key] for key in ("cpu", "out", "wandb")}
+        return written(shared | own | small | more, tmp_path)
+
+    return make
+
+
+def small_user(model: str) -> dict[str, Any]:
+    """An untrained model is no user: its words are asked for, judged and counted."""
     arguments = ["--dtype", "float32", "--enforce-eager", "--no-enable-chunked-prefill"]  # which no CPU can do by seed
-    serve = {"model": recipe["model"]["name"], "gpus": [0], "port": free_port(), "max_length": 2048, "gpu_memory": 0.3,
-             "start_seconds": 600, "arguments": arguments}  # fmt: skip
-    user = {"kind": "llm", "serve": serve, "max_tokens": 24}
-    recipe = changed(recipe, updates=2) | {"user": user, "evaluation": {"every": None}}
-    os.environ["PATH"] = f"{os.environ['HOMERL_VLLM_BIN']}:{os.environ['PATH']}"
-    train(*ONE, written(recipe, tmp_path))
+    serve = {"model": model, "gpus": [0], "port": free_port(), "max_length": 2048, "gpu_memory": 0.3, "arguments": arguments}
+    return {"model": "tiny", "serve": serve, "max_tokens": 24}
+
+
+def exports(out: Path) -> None:
+    model = AutoModelForCausalLM.from_pretrained(export(out, str(out / "exported")), dtype="auto")
+    assert model.dtype == torch.bfloat16, "as its recipe says"
+
+
+SFT = {"sft_8b": TWO, "sft_4b": TWO, "sft_8b_lora": ONE}
+RLVE = {"rlve_full": TWO, "rlve_full_4b": TWO, "rlve_st": TWO, "rlve_8b_lora": ONE}
+
+
+@deepspeed
+@pytest.mark.parametrize("name", SFT)
+def test_a_shipped_recipe_of_sft_runs_whole(name, shrunk, tmp_path):
+    train(*SFT[name], shrunk(name))
+    assert json.loads((tmp_path / "run/metrics.jsonl").read_text().splitlines()[-1])["step"] == 2
+    exports(tmp_path / "run")
+
+
+@deepspeed
+@pytest.mark.parametrize("name", RLVE)
+def test_a_shipped_recipe_of_rlve_runs_whole(name, shrunk, half, tmp_path, monkeypatch):
+    """vLLM samples beside the trainer, and another plays the user, who goes with the run."""
+    monkeypatch.setenv("PATH", f"{os.environ['HOMERL_VLLM_BIN']}:{os.environ['PATH']}")
+    user = small_user(half)
+    train(*RLVE[name], shrunk(name, **({} if name == "rlve_8b_lora" else {"user": user})))
     found = figures(tmp_path / "run")
-    assert len(found) == 2 and all(row["user/requests"] > 0 for row in found)
-    assert not answers(f"http://127.0.0.1:{serve['port']}/v1"), "it went with the run"
+    assert len(found) == 2 and max(gaps(tmp_path / "run")) < HALF
+    if name != "rlve_8b_lora":
+        assert all(row["user/requests"] > 0 for row in found)
+        assert not answers(f"http://127.0.0.1:{user['serve']['port']}/v1"), "it went with the run"
+    exports(tmp_path / "run")
+
+
+@deepspeed
+def test_the_shipped_recipe_with_a_policy_server_runs_whole(shrunk, half, tmp_path, monkeypatch):
+    monkeypatch.setenv("PATH", f"{os.environ['HOMERL_VLLM_BIN']}:{os.environ['PATH']}")
+    port = free_port()
+    engine = {"url": f"http://127.0.0.1:{port}", "group_port": free_port()}
+    path = shrunk("rlve_async", engine, user=small_user(half), evaluation={"every": 2, "count": 4})
+    with serving(half, port, tmp_path / "server.txt", "bfloat16"):
+        train(*TWO, path)
+    found = figures(tmp_path / "run")
+    assert len(found) == 2 and max(gaps(tmp_path / "run")) < HALF
+    rows = [json.loads(line) for line in (tmp_path / "run/metrics.jsonl").read_text().splitlines()]
+    assert any("eval/counted" in row for row in rows)
+    exports(tmp_path / "run")
 
 
 def test_the_report_of_a_gpu_measures_generation(tmp_path):
