@@ -19,6 +19,8 @@ from homerl.settings import EndpointSettings
 from homerl.train.refusals import refuse, spread_by
 from homerl.users.serve import SILENT, answers, fetched, find_vllm
 
+LOOKS = 60.0  # seconds in which vLLM tells how it was started: it looks its machine over first
+
 
 def check_machine(recipe: Base, path: str) -> None:
     """Raise `InputError` for what cannot be, and for all that is missing: GPUs, packages, weights, data, endpoints."""
@@ -107,12 +109,14 @@ def _policy_server(recipe: Base) -> list[str]:
     url = recipe.rlve.engine.url if hasattr(recipe, "rlve") else None
     if url is None:
         return []
+    if not answers(f"{url}/v1"):
+        return [f"the policy server at {url} does not answer"]
     try:
-        said = json.loads(fetched(f"{url}/server_info?config_format=json"))["vllm_config"]
+        said = json.loads(fetched(f"{url}/server_info?config_format=json", seconds=LOOKS))["vllm_config"]
     except HTTPError:
         lacks = ["VLLM_SERVER_DEV_MODE=1 in its environment"]
     except SILENT:
-        return [f"the policy server at {url} does not answer"]
+        return [f"the policy server at {url} does not say how it was started: is it vLLM's?"]
     else:
         lacks = list(_lacking(said, recipe.rlve))
     start = "start it as docs/training.md says, with"

@@ -196,17 +196,17 @@ def _models(url: str, key: str | None) -> Sequence[str]:
     return [model["id"] for model in json.loads(fetched(f"{url}/models", key))["data"]]
 
 
-def fetched(address: str, key: str | None = None) -> bytes:
-    """What a server says there, within `LIMIT` seconds in all, however slowly it comes."""
+def fetched(address: str, key: str | None = None, seconds: float | None = None) -> bytes:
+    """What a server says there, within `seconds` (`LIMIT`) in all, however slowly it comes."""
     found: Future[bytes] = Future()
-    threading.Thread(target=_fetch, args=(address, key, found), daemon=True).start()
-    return found.result(LIMIT)
+    threading.Thread(target=_fetch, args=(address, key, seconds or LIMIT, found), daemon=True).start()
+    return found.result(seconds or LIMIT)
 
 
-def _fetch(address: str, key: str | None, found: Future[bytes]) -> None:
+def _fetch(address: str, key: str | None, seconds: float, found: Future[bytes]) -> None:
     headers = {"authorization": f"Bearer {os.environ.get(key, 'none')}"} if key else {}
     try:
-        with urllib.request.urlopen(urllib.request.Request(address, headers=headers), timeout=LIMIT) as answer:
+        with urllib.request.urlopen(urllib.request.Request(address, headers=headers), timeout=seconds) as answer:
             found.set_result(answer.read())
     except Exception as error:
         found.set_exception(error)  # raised where the result is waited for

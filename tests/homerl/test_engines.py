@@ -199,11 +199,18 @@ def test_episodes_played_through_the_server_are_those_of_the_model_behind_it(eng
 # Weights
 
 
+def sending(send, update: int, wait=lambda: None) -> SimpleNamespace:
+    """A trainer at an update, as far as engines ask for it."""
+    accelerator = SimpleNamespace(wait_for_everyone=wait)
+    generation, state = SimpleNamespace(sync_weights=send, _iter_named_params=dict), SimpleNamespace(global_step=update)
+    return SimpleNamespace(vllm_generation=generation, state=state, accelerator=accelerator)
+
+
 def test_weights_go_when_no_sample_is_under_way_and_the_next_has_the_new_version(tmp_path, engine):
-    """TRL's sync is held back until the request that is under way has its answer, and others wait for it."""
+    """TRL's sync is held back until the request that is under way has its answer, and others wait for it, on all ranks."""
     order: list[str] = []
-    generation = SimpleNamespace(sync_weights=lambda: order.append("weights"))
-    trainer = SimpleNamespace(vllm_generation=generation, state=SimpleNamespace(global_step=3))
+    trainer = sending(lambda: order.append("weights"), 3, lambda: order.append("all ranks"))
+    generation = trainer.vllm_generation
     with VLLM() as server:
         asked = engine(server)
         asked.attach(trainer, Phases(tmp_path))
@@ -227,13 +234,32 @@ def test_weights_go_when_no_sample_is_under_way_and_the_next_has_the_new_version
         thread.join(5), syncing.join(5)
         asked._loop = None
         after = sampled(asked, [2])[0]
-    assert sorted(order) == ["first", "weights"] and results["first"].version == -1 and after.version == 3
+    assert sorted(order) == ["all ranks", "all ranks", "first", "weights"] and after.version == 3
+    assert [what for what in order if what != "first"] == ["all ranks", "weights", "all ranks"]
+    assert results["first"].version == -1
+
+
+def test_merged_weights_go_as_they_were_though_they_are_packed_late(tmp_path, engine):
+    """As TRL has it with adapters: merged while it names them, and as before once it has named all."""
+    weight, packed = torch.zeros(3), []
+
+    def named():
+        weight.fill_(1.0)
+        yield "weight", weight
+        weight.zero_()
+
+    trainer = sending(lambda: packed.extend(trainer.vllm_generation._iter_named_params()), 3)
+    trainer.vllm_generation._iter_named_params = named
+    with VLLM() as server:
+        asked = engine(server)
+        asked.attach(trainer, Phases(tmp_path))
+        asked.sync(3)
+    assert [(name, found.tolist()) for name, found in packed] == [("weight", [1.0, 1.0, 1.0])] and not weight.any()
 
 
 def test_weights_that_trl_has_not_sent_are_sent_before_a_last_evaluation(tmp_path, engine):
     sent: list[int] = []
-    trainer = SimpleNamespace(state=SimpleNamespace(global_step=3))
-    trainer.vllm_generation = SimpleNamespace(sync_weights=lambda: sent.append(trainer.state.global_step))
+    trainer = sending(lambda: sent.append(trainer.state.global_step), 3)
     with VLLM() as server:
         asked = engine(server)
         asked.attach(trainer, Phases(tmp_path))
@@ -249,10 +275,9 @@ def test_a_server_that_takes_no_weights_stops_the_run_and_is_named(tmp_path, eng
     def gone():
         raise ConnectionRefusedError("connection refused")
 
-    trainer = SimpleNamespace(vllm_generation=SimpleNamespace(sync_weights=gone), state=SimpleNamespace(global_step=3))
     with VLLM() as server:
         asked = engine(server)
-        asked.attach(trainer, Phases(tmp_path))
+        asked.attach(sending(gone, 3), Phases(tmp_path))
         with pytest.raises(Stalled, match=rf"127.0.0.1:{server.port} takes no weights: connection refused"):
             asked.sync(3)
 

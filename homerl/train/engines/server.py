@@ -16,6 +16,7 @@ from homerl.endpoint import Endpoint, Patience
 from homerl.play import InfraError, RequestRefused
 from homerl.recipe import EngineSettings
 from homerl.train.engines.synced import Synced
+from homerl.train.phases import Phases
 from homerl.train.watchdog import Stalled
 
 TOKEN = "token_id:"  # how vLLM writes a token in place of its text
@@ -39,11 +40,24 @@ class Server(Synced):
             },
         }  # fmt: skip
 
+    def attach(self, trainer: Any, phases: Phases) -> None:
+        """Each weight goes as it was when TRL named it: vLLM packs many, and by then TRL has taken adapters out again."""
+        super().attach(trainer, phases)
+        named = self.generation._iter_named_params
+        self.generation._iter_named_params = lambda: ((name, weight.clone()) for name, weight in named())
+
     def _send(self, send: Callable[[], None]) -> None:
+        """One rank sends, and all of them ask: the weights go when none has a sample under way, and none begins before."""
+        self._wait_for_everyone()
         try:
             send()
         except OSError as error:
             raise Stalled(f"the policy server at {self.settings.url} takes no weights: {error}") from error
+        self._wait_for_everyone()
+
+    def _wait_for_everyone(self) -> None:
+        with self.phases.phase("collective", "idle", waits=True):
+            self.trainer.accelerator.wait_for_everyone()
 
     async def _sample(self, prompt: Sequence[int]) -> Sample:
         version = self.version

@@ -54,7 +54,7 @@ class Synced:
         self.version, self.gate = -1, Gate()
 
     def attach(self, trainer: Any, phases: Phases) -> None:
-        self.generation = trainer.vllm_generation
+        self.trainer, self.phases, self.generation = trainer, phases, trainer.vllm_generation
         send = self.generation.sync_weights
 
         def sync_weights() -> None:
