@@ -14,7 +14,8 @@ def held(trainer):
     """The share of the trained weights whose 32-bit values, those that the optimizer moves, are with this rank."""
     inside = getattr(trainer.model_wrapped, "optimizer", None)
     parts = getattr(inside, "fp32_partitioned_groups_flat", None) or getattr(inside, "single_partition_of_fp32_groups", None)
-    weights = [weight for weight in trainer.model.parameters() if weight.requires_grad]
+    kept = trainer.accelerator.unwrap_model(trainer.model_wrapped).state_dict(keep_vars=True)
+    weights = list({id(weight): weight for weight in kept.values() if weight.requires_grad}.values())
     if parts is None:
         parts = [weight.to_local() for weight in weights]
     return sum(part.numel() for part in parts) / sum(getattr(w, "ds_numel", w.numel()) for w in weights)
