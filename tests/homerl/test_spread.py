@@ -1,7 +1,6 @@
 """Weights in shards: FSDP2, ZeRO-2 and ZeRO-3 on two ranks of a CPU train, are killed, resume and export as whole weights
 would. DeepSpeed's are skipped where it is not installed; `scripts/check_deepspeed` brings it."""
 
-import copy
 import importlib.util
 import json
 import subprocess
@@ -12,7 +11,6 @@ from typing import Any
 import pytest
 import torch
 from launches import LAUNCHERS, ROOT, checkpoints, figures, finish, kill_at, same_run, written
-from policy_server import PolicyServer
 from safetensors.torch import load_file
 from transformers import AutoModelForCausalLM
 
@@ -127,25 +125,6 @@ def test_half_precision_begins_where_whole_weights_do(how, rlve, tmp_path):
     assert first["kl"] == 0 and first["loss"] == plain["loss"] and first["sentinel/logp_gap"] == plain["sentinel/logp_gap"]
     assert json.loads((tmp_path / how / "model/config.json").read_text())["dtype"] == "bfloat16"
     assert {weight.dtype for weight in load_file(tmp_path / how / "model/model.safetensors").values()} == {torch.bfloat16}
-
-
-@pytest.mark.long
-@pytest.mark.timeout(600)
-@pytest.mark.parametrize("lora", [None, {"r": 4, "alpha": 8}], ids=["whole", "lora"])
-@pytest.mark.parametrize("how", ["ddp", "fsdp2", *ZERO])
-def test_weights_that_a_server_is_sent_are_the_trainers_own(how, lora, rlve, model, tokenizer, tmp_path):
-    """What the server samples with, the trainer finds as likely: after each of three updates, and from noise at first."""
-    if how == "fsdp2" and lora:
-        pytest.skip("refused")
-    rlve["model"] |= {"lora": lora}
-    with PolicyServer(copy.deepcopy(model), tokenizer, 24) as server:
-        settings = rlve["rlve"] | {"updates": 3, "engine": {"kind": "server", "url": server.url}}
-        recipe = written(rlve | {"parallel": how, "rlve": settings}, tmp_path)
-        finish(*LAUNCHERS["two ranks"], TRAINER.with_name("served_policy.py"), recipe)
-    rows = figures(tmp_path / "run")
-    assert len(rows) == 3 and all(row["sentinel/logp_gap"] < 1e-5 for row in rows)
-    first, *_, last = server.sent
-    assert max((last[name] - first[name]).abs().max() for name in first) > 1e-4, "nothing was learned"
 
 
 # What is refused before any work

@@ -82,22 +82,17 @@ def gaps(out: Path) -> list[float]:
 
 LORA = {"r": 4, "alpha": 64}
 WAYS = {
-    "one rank": (ONE, {}),
-    "two ranks": (TWO, {}),
-    "fsdp2": (TWO, {"parallel": "fsdp2"}),
-    "lora": (ONE, {"lora": LORA}),
-    "zero2": (TWO, {"parallel": "zero2"}),
-    "zero3": (TWO, {"parallel": "zero3"}),
-}
+    "one rank": (ONE, "ddp", None), "two ranks": (TWO, "ddp", None), "lora": (ONE, "ddp", LORA),
+    "fsdp2": (TWO, "fsdp2", None), "zero2": (TWO, "zero2", None), "zero3": (TWO, "zero3", None),
+    "zero2, lora": (TWO, "zero2", LORA), "zero3, lora": (TWO, "zero3", LORA),
+}  # fmt: skip
 EACH = pytest.mark.parametrize("way", [pytest.param(way, marks=deepspeed if "zero" in way else ()) for way in WAYS])
 
 
 def spread(way: str, recipe: dict[str, Any]) -> tuple[list[Any], dict[str, Any]]:
     """A launcher, and the recipe as it is to be launched."""
-    command, changes = WAYS[way]
-    if "lora" in changes:
-        changes = {"model": recipe["model"] | changes}
-    return command, recipe | changes
+    command, how, lora = WAYS[way]
+    return command, recipe | {"parallel": how, "model": recipe["model"] | {"lora": lora}}
 
 
 @EACH
