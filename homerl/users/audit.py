@@ -21,7 +21,6 @@ from rich.table import Table
 
 from envs.documents import InputError, write_atomic
 from homerl.agents.expert import Expert
-from homerl.blueprints.author import BlueprintRecipe, make_blueprint
 from homerl.blueprints.blueprint import Blueprint
 from homerl.episode import Episode, EpisodeLimits
 from homerl.play import User, UserError, Utterance, play
@@ -31,7 +30,7 @@ from homerl.settings import AuditSettings, UserSettings
 from homerl.trajectory import Outcome
 from homerl.users.faults import on_topic
 from homerl.users.make import Users, user_factory
-from homerl.worlds import AnyBlueprintRecipe
+from homerl.worlds import AnyBlueprintSource, is_simuhome, make_blueprint
 
 WORD = re.compile(r"[\u4e00-\u9fff]|[^\W\u4e00-\u9fff]+")  # a Chinese character counts as a word
 REASONS = ("leak", "repetition", "contradiction", "gave_up", "malformed")
@@ -95,7 +94,7 @@ class Audit:
 class Stage(NamedTuple):
     """What a recipe's user plays."""
 
-    recipe: AnyBlueprintRecipe
+    recipe: AnyBlueprintSource
     first_seed: int
     user: UserSettings
     limits: EpisodeLimits
@@ -109,7 +108,7 @@ def stage(recipe: Base, path: str) -> Stage:
         found = Stage(recipe.synth.recipe, recipe.synth.first_seed, recipe.synth.user, recipe.synth.limits)
     else:
         raise InputError("its model plays with no user", path, "name a recipe of synth (m2 or m3), rlve or flywheel")
-    if not isinstance(found.recipe, BlueprintRecipe):
+    if is_simuhome(found.recipe):
         raise InputError("its user speaks once, from the blueprint", path, "there is nothing to audit")
     return found
 

@@ -119,6 +119,12 @@ class BlueprintFile(Model):
 
     file: Path
 
+    @property
+    def world(self) -> str | None:
+        """That of its first line; none yet where there is no file."""
+        first = next(iter(read_rows(self.file)), {}) if self.file.is_file() else {}
+        return first.get("world")
+
     def take(self, split: Split, seed: int) -> AnyBlueprint:
         found = _lines(self.file, split)
         if not found:

@@ -11,7 +11,8 @@ from person import content, obedient, wishes
 from scripted_server import ScriptedServer
 
 from envs.documents import InputError
-from homerl.recipe import SynthRecipe, load_recipe
+from homerl.blueprints.author import make_blueprint
+from homerl.recipe import RLVERecipe, SynthRecipe, load_recipe
 from homerl.settings import AuditSettings
 from homerl.trajectory import Outcome
 from homerl.users.audit import Audit, Played, audit_user, histogram, judged, spread, stage, summary, words_in
@@ -109,3 +110,18 @@ def test_a_recipe_without_a_user_is_refused(task):
     config = {"strategy": "m1", "agent": {"url": "http://127.0.0.1:9/v1", "model": "m"}}
     with pytest.raises(InputError, match="plays with no user"):
         stage(SynthRecipe.model_validate({"homerl": 1, "run": "synth", "synth": config}), "r.yaml")
+
+
+def test_blueprints_of_a_file_are_of_the_world_that_they_say(tmp_path, task):
+    """A user that a model plays is for HomeEnv's; SimuHome's speaks once."""
+    file = tmp_path / "mine.jsonl"
+    blueprints = {"recipe": {"file": str(file)}, "count": 1, "first_seed": 0}
+    user = {"kind": "llm", "url": ["http://127.0.0.1:9/v1"], "model": "m"}
+    recipe = rlve(task) | {"homerl": 1, "blueprints": blueprints, "user": user}
+    file.write_text(make_blueprint(task, "train", 1).model_dump_json() + "\n")
+    assert stage(RLVERecipe.model_validate(recipe), "r.yaml").recipe.file == file
+    file.write_text('{"world": "simuhome", "split": "train"}\n')
+    with pytest.raises(ValueError, match="SimuHome's user speaks once"):
+        RLVERecipe.model_validate(recipe)
+    with pytest.raises(InputError, match="speaks once, from the blueprint"):
+        stage(RLVERecipe.model_validate(recipe | {"user": {"kind": "scripted"}}), "r.yaml")
