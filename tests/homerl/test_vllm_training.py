@@ -19,6 +19,8 @@ from typing import Any
 import pytest
 import torch
 from launches import LAUNCHERS, ROOT, checkpoints, figures, kill_at, lines, start, wait_for, written
+from person import obedient
+from scripted_server import ScriptedServer
 from transformers import AutoModelForCausalLM
 
 from homerl.export import export
@@ -249,6 +251,18 @@ def test_a_shipped_recipe_of_rlve_runs_whole(name, shrunk, half, tmp_path, monke
     if name != "rlve_8b_lora":
         assert all(row["user/requests"] > 0 for row in found)
         assert not answers(f"http://127.0.0.1:{user['serve']['port']}/v1"), "it went with the run"
+    exports(tmp_path / "run")
+
+
+@deepspeed
+def test_a_shipped_recipe_talks_with_a_user_who_can(shrunk, tmp_path):
+    """The same with a person behind the endpoint, so that there are dialogues to sample and to learn from."""
+    with ScriptedServer(answer=obedient) as server:
+        user = {"url": [server.url], "model": "scripted", "serve": None}
+        train(*TWO, shrunk("rlve_full", user=user))
+    found = figures(tmp_path / "run")
+    assert len(found) == 2 and all(0 < gap < HALF for gap in gaps(tmp_path / "run"))
+    assert all(row["user/requests"] > 0 and row["episode/sampled_tokens"] > 0 for row in found)
     exports(tmp_path / "run")
 
 
