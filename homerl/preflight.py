@@ -107,18 +107,17 @@ def _data(recipe: Base) -> list[str]:
 
 def _policy_server(recipe: Base) -> list[str]:
     url = recipe.rlve.engine.url if hasattr(recipe, "rlve") else None
-    if url is None:
+    if url is None or os.environ.get("RANK", "0") != "0":  # one look for all
         return []
     if not answers(f"{url}/v1"):
         return [f"the policy server at {url} does not answer"]
     try:
         said = json.loads(fetched(f"{url}/server_info?config_format=json", seconds=LOOKS))["vllm_config"]
-    except HTTPError:
-        lacks = ["VLLM_SERVER_DEV_MODE=1 in its environment"]
-    except SILENT:
-        return [f"the policy server at {url} does not say how it was started: is it vLLM's?"]
-    else:
         lacks = list(_lacking(said, recipe.rlve))
+    except SILENT as error:
+        if not (isinstance(error, HTTPError) and error.code == 404):
+            return [f"the policy server at {url} does not say how it was started: is it vLLM's? ({error})"]
+        lacks = ["VLLM_SERVER_DEV_MODE=1 in its environment"]
     start = "start it as docs/training.md says, with"
     return [f"the policy server at {url} cannot be trained with: {start} {', '.join(lacks)}"] if lacks else []
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import os
 import socket
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from datetime import timedelta
 from pathlib import Path
@@ -74,7 +74,10 @@ class Spread:
         saved = {}
         for name, weight in whole_weights(self, frozen=not isinstance(self.model, PeftModel)):
             if self.args.should_save:
-                saved[name] = weight.to("cpu", self.stored_type, copy=True)
+                own = (
+                    weight.dtype if isinstance(self.model, PeftModel) else self.stored_type
+                )  # adapters are trained in their own
+                saved[name] = weight.to("cpu", own, copy=True)
         if self.args.should_save:
             self._save(output_dir, state_dict=saved)
             self._say_type(Path(output_dir or self.args.output_dir) / CONFIG_NAME)
@@ -99,18 +102,18 @@ def whole_weights(trainer: Any, frozen: bool = True) -> Iterator[tuple[str, torc
         if id(weight) in seen or not (frozen or weight.requires_grad):
             continue
         seen.add(id(weight))
-        with _gathered(weight):
+        with gathered([weight]):
             whole = weight.detach().full_tensor() if isinstance(weight, DTensor) else weight.detach()
             yield name.replace("_checkpoint_wrapped_module.", ""), whole
 
 
-def _gathered(weight: torch.Tensor) -> Any:
+def gathered(weights: Sequence[torch.Tensor]) -> Any:
     """ZeRO-3's weights are empty but in here."""
-    if not hasattr(weight, "ds_id"):
+    if not any(hasattr(weight, "ds_id") for weight in weights):
         return nullcontext()
     import deepspeed
 
-    return deepspeed.zero.GatheredParameters([weight])
+    return deepspeed.zero.GatheredParameters(list(weights))
 
 
 @contextmanager

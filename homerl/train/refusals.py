@@ -50,8 +50,15 @@ def is_adapter(source: str) -> bool:
 
 def refuse(recipe: Base) -> None:
     """Raise `InputError` for the first that is found."""
-    for what, where, remedy in (*_of_sft(recipe), *_of_rlve(recipe)):
+    for what, where, remedy in (*_of_precision(recipe), *_of_sft(recipe), *_of_rlve(recipe)):
         raise InputError(what, where=where, remedy=remedy)
+
+
+def _of_precision(recipe: Base) -> Iterator[Refusal]:
+    model: ModelSettings | None = getattr(recipe, "model", None)
+    how = spread_by(recipe)
+    if model and model.dtype == "float16" and how.startswith("zero"):
+        yield f"{how} trains in bfloat16 or float32, and the model is to be float16", "model.dtype", "use bfloat16"
 
 
 def _of_sft(recipe: Base) -> Iterator[Refusal]:

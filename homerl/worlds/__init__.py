@@ -138,10 +138,9 @@ def _lines(file: Path, split: Split) -> list[dict[str, Any]]:
 
 
 def _kind(data: Any) -> str:
-    if is_simuhome(data):
-        return "SimuHomeRecipe"
-    from_file = "file" in data if isinstance(data, Mapping) else isinstance(data, BlueprintFile)
-    return "BlueprintFile" if from_file else "BlueprintRecipe"
+    if "file" in data if isinstance(data, Mapping) else isinstance(data, BlueprintFile):
+        return "BlueprintFile"
+    return "SimuHomeRecipe" if is_simuhome(data) else "BlueprintRecipe"
 
 
 HomeEnvTag = Annotated[BlueprintRecipe, Tag("BlueprintRecipe")]

@@ -14,6 +14,7 @@ from types import SimpleNamespace
 
 import pytest
 import torch
+from peft import LoraConfig, get_peft_model
 from scripted_server import Faults, ScriptedServer
 
 from homerl.agents.policy import TransformersEngine
@@ -26,7 +27,7 @@ from homerl.train.engines.colocated import Colocated
 from homerl.train.engines.continuous import Continuous
 from homerl.train.engines.generate import Snapshot
 from homerl.train.engines.server import Server
-from homerl.train.engines.synced import Gate
+from homerl.train.engines.synced import Gate, merged_weights
 from homerl.train.phases import Phases
 from homerl.train.rollout import Player
 from homerl.train.watchdog import Stalled
@@ -202,7 +203,8 @@ def test_episodes_played_through_the_server_are_those_of_the_model_behind_it(eng
 def sending(send, update: int, wait=lambda: None) -> SimpleNamespace:
     """A trainer at an update, as far as engines ask for it."""
     accelerator = SimpleNamespace(wait_for_everyone=wait)
-    generation, state = SimpleNamespace(sync_weights=send, _iter_named_params=dict), SimpleNamespace(global_step=update)
+    generation = SimpleNamespace(sync_weights=send, _iter_named_params=dict, model=None)
+    state = SimpleNamespace(global_step=update)
     return SimpleNamespace(vllm_generation=generation, state=state, accelerator=accelerator)
 
 
@@ -237,6 +239,23 @@ def test_weights_go_when_no_sample_is_under_way_and_the_next_has_the_new_version
     assert sorted(order) == ["all ranks", "all ranks", "first", "weights"] and after.version == 3
     assert [what for what in order if what != "first"] == ["all ranks", "weights", "all ranks"]
     assert results["first"].version == -1
+
+
+def test_an_adapter_is_merged_for_the_sampler_and_the_base_stays_as_it_was(model):
+    """In half precision to the bit, where merging in place and taking out again would leave traces."""
+    torch.manual_seed(0)
+    base = copy.deepcopy(model).to(torch.bfloat16)
+    before = {name: weight.clone() for name, weight in base.named_parameters()}
+    policy = get_peft_model(base, LoraConfig(r=4, lora_alpha=64, target_modules="all-linear"))
+    for name, weight in policy.named_parameters():
+        if "lora_" in name:
+            weight.data = weight.data.float().normal_(0, 0.1)
+    found = {name: weight.clone() for name, weight in merged_weights(policy)}
+    after = {name.replace(".base_layer", ""): weight for name, weight in base.named_parameters() if "lora_" not in name}
+    assert found.keys() == before.keys() and all(torch.equal(after[name], before[name]) for name in before)
+    merged = dict(copy.deepcopy(policy).merge_and_unload().named_parameters())
+    torch.testing.assert_close(found, {name: merged[name].data for name in found}, rtol=1e-2, atol=1e-3)
+    assert sum((found[name] != before[name]).any().item() for name in found) > 10
 
 
 def test_merged_weights_go_as_they_were_though_they_are_packed_late(tmp_path, engine):
@@ -359,7 +378,9 @@ def colocated(tokenizer, monkeypatch):
     llm = SimpleNamespace(
         llm_engine=Engine(), wake_up=lambda tags: calls.append(f"wake {tags[0]}"), sleep=lambda level: calls.append("sleep")
     )
-    generation = SimpleNamespace(llm=llm, sync_weights=lambda: calls.append("weights"), _llm_weights_sleeping=False)
+    generation = SimpleNamespace(
+        model=None, llm=llm, sync_weights=lambda: calls.append("weights"), _llm_weights_sleeping=False
+    )
     trainer = SimpleNamespace(vllm_generation=generation, state=SimpleNamespace(global_step=4))
     monkeypatch.setattr(Colocated, "_parameters", lambda self: None)
     engine = Colocated(tokenizer, 16, 1.0, sleep=True)

@@ -11,6 +11,8 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import torch
+
 from homerl.agents.policy import Sample
 from homerl.endpoint import Endpoint, Patience
 from homerl.play import InfraError, RequestRefused
@@ -41,7 +43,7 @@ class Server(Synced):
         }  # fmt: skip
 
     def attach(self, trainer: Any, phases: Phases) -> None:
-        """Each weight goes as it was when TRL named it: vLLM packs many, and by then TRL has taken adapters out again."""
+        """Each weight goes as it was when it was named: vLLM packs many at a time, and ZeRO-3 has let go of them by then."""
         super().attach(trainer, phases)
         named = self.generation._iter_named_params
         self.generation._iter_named_params = lambda: ((name, weight.clone()) for name, weight in named())
@@ -49,6 +51,8 @@ class Server(Synced):
     def _send(self, send: Callable[[], None]) -> None:
         """One rank sends, and all of them ask: the weights go when none has a sample under way, and none begins before."""
         self._wait_for_everyone()
+        if torch.cuda.is_available():
+            torch.cuda.synchronize()  # vLLM reads on streams of its own, which do not wait for the optimizer's
         try:
             send()
         except OSError as error:

@@ -8,8 +8,14 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from typing import Any
 
+import torch
+from peft import PeftModel
+
 from homerl.agents.policy import Sample
+from homerl.train.parallel import gathered
 from homerl.train.phases import Phases
+
+ADAPTED = ".base_layer.weight"  # how peft names a weight that an adapter is on
 
 
 class Gate:
@@ -45,6 +51,24 @@ class Gate:
             return not self._closed
 
 
+def merged_weights(policy: PeftModel) -> Iterator[tuple[str, torch.Tensor]]:
+    """The weights that an adapted model has, by the base model's names; all ranks ask together.
+
+    TRL would merge the adapter into the base in place and take it out again, which half precision does not undo: the base,
+    and with it the KL reference and what a checkpoint's adapter is to be added to, would wander with every update.
+    """
+    base = policy.get_base_model()
+    for name, weight in base.named_parameters():
+        if policy.prefix in name:
+            continue
+        layer = base.get_submodule(name.removesuffix(ADAPTED)) if name.endswith(ADAPTED) else None
+        with torch.no_grad(), gathered([weight, *(layer.parameters() if layer else ())]):
+            whole = weight.data
+            if layer is not None:
+                whole = (whole.float() + layer.get_delta_weight(policy.active_adapter).float()).to(whole.dtype)
+            yield name.replace(".base_layer", ""), whole
+
+
 class Synced:
     """`attach` puts itself between TRL and its `sync_weights`, which TRL calls before an update's episodes; `sync` sends
     what TRL has not, the weights after the last update. Before the first, a server may have any: version -1."""
@@ -55,6 +79,8 @@ class Synced:
 
     def attach(self, trainer: Any, phases: Phases) -> None:
         self.trainer, self.phases, self.generation = trainer, phases, trainer.vllm_generation
+        if isinstance(self.generation.model, PeftModel):
+            self.generation._iter_named_params = lambda: merged_weights(self.generation.model)
         send = self.generation.sync_weights
 
         def sync_weights() -> None:
