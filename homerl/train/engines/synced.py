@@ -62,7 +62,7 @@ def merged_weights(policy: PeftModel) -> Iterator[tuple[str, torch.Tensor]]:
         if policy.prefix in name:
             continue
         layer = base.get_submodule(name.removesuffix(ADAPTED)) if name.endswith(ADAPTED) else None
-        with torch.no_grad(), gathered([weight, *(layer.parameters() if layer else ())]):
+        with torch.no_grad(), gathered([*layer.parameters()] if layer else [weight]):
             whole = weight.data
             if layer is not None:
                 whole = (whole.float() + layer.get_delta_weight(policy.active_adapter).float()).to(whole.dtype)
