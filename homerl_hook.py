@@ -14,8 +14,15 @@ Invariants:
 """
 
 import os
-import sys
 
+# What a recipe's `__main__` does. Python put the recipe on `sys.path`, where a script's folder goes; `sys.argv` is as typed,
+# so its tail are the recipe's overrides.
+PROGRAM = """
+import sys
+sys.path[:] = [path for path in sys.path if path != {entry!r}]
+from homerl.run.launch import main
+sys.exit(main({recipe!r}, sys.argv[1:]))
+"""
 HEAD = 4096  # bytes within which the declaration stands: a large YAML file is not read whole to be declined
 
 
@@ -68,14 +75,4 @@ class Recipe:
         return ModuleSpec(name, self, origin=self.recipe)
 
     def get_code(self, name: str) -> object:
-        source = f"import homerl_hook; homerl_hook.run({self.entry!r}, {self.recipe!r})"
-        return compile(source, "<recipe>", "exec")
-
-
-def run(entry: str, recipe: str) -> None:
-    """What a recipe's `__main__` does. `sys.argv` is as typed, so its tail are the recipe's overrides."""
-    # Python put the recipe where a script's folder goes.
-    sys.path[:] = [path for path in sys.path if path != entry]
-    from homerl.launch import main
-
-    sys.exit(main(recipe, sys.argv[1:]))
+        return compile(PROGRAM.format(entry=self.entry, recipe=self.recipe), "<recipe>", "exec")

@@ -11,10 +11,10 @@ from typing import Any
 
 from openai.types.chat import ChatCompletionMessage
 
-from homerl.chat import parse_reply
-from homerl.endpoint import Endpoint, derived_seed
-from homerl.episode import Episode, Reply
-from homerl.trajectory import Message
+from homerl.llm.endpoint import Endpoint, derived_seed
+from homerl.play.episode import Episode
+from homerl.play.messages import Message, parse_reply
+from homerl.play.situation import Reply
 
 
 class LLMAgent:

@@ -16,10 +16,10 @@ from typing import Any, Protocol
 import torch
 from transformers import GenerationConfig
 
-from homerl.chat import IM_END, IM_START, parse_reply
-from homerl.episode import Episode, Reply
-from homerl.play import AgentFault
-from homerl.trajectory import Message
+from homerl.play.episode import Episode
+from homerl.play.faults import AgentFault
+from homerl.play.messages import IM_END, IM_START, Message, parse_reply
+from homerl.play.situation import Reply
 
 
 @dataclass(frozen=True)

@@ -23,36 +23,20 @@ from typing import Any, Literal
 import numpy as np
 
 from envs.documents import write_atomic
-from envs.homeenv.home_file import home_from_json
 from envs.homeenv.types import Model
-from homerl.bench import simuhome_cases
-from homerl.bench.cases import Case, cases
 from homerl.bench.journal import Journal
-from homerl.bench.score import score, share_interval
-from homerl.blueprints.blueprint import Blueprint
-from homerl.blueprints.goals import goals
-from homerl.endpoint import Endpoint
-from homerl.play import InfraError
-from homerl.settings import EndpointSettings
-from homerl.structured import Asker, Unreadable
-from homerl.trajectory import Outcome, Trajectory, from_row, read_rows, write_rows
-from homerl.worlds import is_simuhome
+from homerl.bench.score import score
+from homerl.llm.endpoint import Endpoint
+from homerl.llm.settings import EndpointSettings
+from homerl.llm.structured import Asker, Unreadable
+from homerl.measure.intervals import kappa, share_interval
+from homerl.play.faults import InfraError
+from homerl.play.trajectory import Outcome, Trajectory, from_row, read_rows, write_rows
+from homerl.worlds.contract import Case
+from homerl.worlds.registry import world_of, worlds
 
 AT_ONCE = 16
 FILE = "judgements.jsonl"
-TELL = {
-    "answer": "You check what a smart-home assistant answered. You are given the question, the true answer, and what the "
-    "assistant said. It is right if it gives the true answer, in any words or units, and claims nothing against it. It "
-    "is wrong if it gives another, several to choose from, or none.",
-    "clarification": "You check whether a smart-home assistant asked back. You are given what the user said, what the user "
-    "meant but left open, and what the assistant said. It is right if it asks the user for what was left open. It is "
-    "wrong if it asks for nothing, for something else, or only offers more help.",
-}
-TELL |= {
-    kind: f"You check how a smart-home agent ended a task. You are given the user's request, what is true, and the agent's "
-    f"tool calls with its final answer, which alone you judge. {text} Otherwise it is wrong."
-    for kind, text in simuhome_cases.TELL.items()
-}
 FORM = 'Answer with one JSON object: {"why": "a few words", "verdict": "right" or "wrong"}.'
 
 
@@ -77,7 +61,7 @@ def judge_run(folder: Path, settings: JudgeSettings, progress: Callable[[int, in
     """Put a run's cases to the judge; write `judgements.jsonl`, and results and score again; return the score."""
     asked = EndpointSettings(url=tuple(settings.url.split(",")), model=settings.model, max_tokens=400)
     judge = Judge(Asker(Endpoint(asked.urls, settings.model), asked), settings.votes)
-    found = [case for row in read_rows(folder / "trajectories.jsonl") for case in cases(from_row(row))]
+    found = [case for row in read_rows(folder / "trajectories.jsonl") for case in cases_of(from_row(row))]
     (folder / FILE).touch()
     journal = Journal(folder / FILE)
     asyncio.run(hear(judge, to_hear(found, settings.sample), journal, progress))
@@ -93,6 +77,16 @@ def judged_rows(rows: Iterable[Mapping[str, Any]], folder: Path, by: str) -> Ite
     verdicts = {row["index"]: row["verdict"] for row in read_rows(folder / FILE)}
     for row, stored in zip(rows, read_rows(folder / "trajectories.jsonl"), strict=True):
         yield judged(row, from_row(stored), verdicts, by) if row["undecided"] else dict(row)
+
+
+def rubric(case: Case) -> str:
+    """What a judge is told about a kind of case: every kind is of one world."""
+    return next(world.rubrics[case.kind] for world in worlds().values() if case.kind in world.rubrics)
+
+
+def cases_of(trajectory: Trajectory) -> list[Case]:
+    """What was said in an episode that may be judged, in order."""
+    return world_of(trajectory.blueprint).cases(trajectory)
 
 
 class Judge:
@@ -124,7 +118,7 @@ async def hear(
         told = {"question" if case.kind == "answer" else "user": case.asked, "truth": case.wanted, "assistant": case.said}
         async with gate:
             try:
-                vote = await judge.verdict(TELL[case.kind], told)
+                vote = await judge.verdict(rubric(case), told)
             except (InfraError, Unreadable):
                 return
         about = {name: value for name, value in asdict(case).items() if name not in ("step", "intent")}
@@ -137,7 +131,7 @@ async def hear(
 
 def key_of(case: Case, by: str) -> str:
     """Equal for what a judge cannot tell apart; `by` names the judge."""
-    told = [by, TELL[case.kind], case.kind, case.asked, case.wanted, case.said]
+    told = [by, rubric(case), case.kind, case.asked, case.wanted, case.said]
     return hashlib.blake2b(json.dumps(told).encode(), digest_size=12).hexdigest()
 
 
@@ -152,28 +146,14 @@ def to_hear(found: Iterable[Case], sample: int, seed: int = 0) -> list[Case]:
 
 def judged(row: Mapping[str, Any], trajectory: Trajectory, verdicts: Mapping[str, str], by: str) -> dict[str, Any]:
     """An undecided result with the verdicts on it: a success, a failure as it was, or left out."""
-    open_cases = [case for case in cases(trajectory) if case.rule == "undecided"]
+    open_cases = [case for case in cases_of(trajectory) if case.rule == "undecided"]
     given = [verdicts.get(key_of(case, by)) for case in open_cases]
     if None in given:
         return row | {"outcome": str(Outcome.INFRA_ERROR), "error": None}
     right = {case.intent: case.step for case, verdict in zip(open_cases, given, strict=True) if verdict == "right"}
-    if not _holds_with(trajectory, right):
+    if not world_of(trajectory.blueprint).holds_with(trajectory, right):
         return dict(row)
     return row | {"outcome": str(Outcome.SUCCESS), "success": True, "phi": True, "progress": 1.0, "error": None}
-
-
-def _holds_with(trajectory: Trajectory, right: Mapping[int, int]) -> bool:
-    """Whether at some step all was met, counting the answers that were judged right by then."""
-    if is_simuhome(trajectory.blueprint):
-        return bool(right)  # all else was looked at by rule
-    blueprint = Blueprint.model_validate(trajectory.blueprint)
-    wanted = goals(blueprint, home_from_json(blueprint.home, f"home of blueprint {blueprint.id}"))
-    for at, step in enumerate(trajectory.steps):
-        answered = {i for i, goal in enumerate(wanted) if goal.answer and right.get(goal.intent, at + 1) <= at}
-        clean = not blueprint.preserve or step.facts.strayed_after == 0
-        if clean and len(answered | set(step.facts.met)) == len(wanted):
-            return True
-    return False
 
 
 def agreement(judgements: Iterable[Mapping[str, Any]], by: str) -> dict[str, Any]:
@@ -191,11 +171,3 @@ def agreement(judgements: Iterable[Mapping[str, Any]], by: str) -> dict[str, Any
         found["agreement"] = {"n": len(both), "share": float(same.mean()), "interval": share_interval(same)}
         found["agreement"]["kappa"] = kappa(both)
     return found
-
-
-def kappa(pairs: Sequence[tuple[bool, bool]]) -> float:
-    """Cohen's: agreement beyond what chance would give; 1 where both say but one thing, and the same."""
-    ours, theirs = (float(np.mean([pair[i] for pair in pairs])) for i in (0, 1))
-    chance = ours * theirs + (1 - ours) * (1 - theirs)
-    seen = float(np.mean([a == b for a, b in pairs]))
-    return 1.0 if chance == 1.0 else (seen - chance) / (1 - chance)

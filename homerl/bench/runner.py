@@ -17,13 +17,14 @@ from typing import Any, Protocol
 
 from envs.documents import write_atomic
 from homerl.bench.journal import Journal
+from homerl.bench.recipe import SuiteSettings
 from homerl.bench.score import counts, result_row, score
-from homerl.episode import Episode, EpisodeLimits
-from homerl.play import Agent, User, play
-from homerl.recipe import SuiteSettings
-from homerl.trajectory import Outcome, to_row, write_rows
+from homerl.play.episode import Episode, EpisodeLimits
+from homerl.play.loop import Agent, User, play
+from homerl.play.situation import Blueprint
+from homerl.play.trajectory import Outcome, to_row, write_rows
 from homerl.users.scripted import ScriptedUser
-from homerl.worlds import AnyBlueprint, labels, make_blueprint
+from homerl.worlds.registry import begin, make_blueprint, world_of
 
 RETRIES = 2
 WAVE = 100  # episodes that a local model plays side by side
@@ -33,7 +34,7 @@ WAVE = 100  # episodes that a local model plays side by side
 class Task:
     """One episode to play; `labels` go into its result."""
 
-    blueprint: AnyBlueprint
+    blueprint: Blueprint
     limits: EpisodeLimits
     labels: dict[str, Any] = field(default_factory=dict)
 
@@ -61,7 +62,7 @@ class Heldout:
 
     def __getitem__(self, index: int) -> Task:
         blueprint = make_blueprint(self.suite.recipe, "heldout", self.suite.first_seed + index)
-        return Task(blueprint, self.limits, labels(blueprint))
+        return Task(blueprint, self.limits, world_of(blueprint).labels(blueprint))
 
 
 @dataclass(frozen=True)
@@ -140,7 +141,7 @@ async def _play_one(tasks: Tasks, index: int, players: Players) -> dict[str, Any
     for _ in range(RETRIES + 1):
         agent, seed = _Counted(players.agent()), task.blueprint.seed
         user = players.user(seed + strayed)  # one that left its role would do it again
-        trajectory = await play(Episode.begin(task.blueprint, task.limits), agent, user, seed)
+        trajectory = await play(begin(task.blueprint, task.limits), agent, user, seed)
         strayed += trajectory.outcome is Outcome.USER_ERROR
         if trajectory.outcome.counts:
             break

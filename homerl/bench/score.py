@@ -9,30 +9,27 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from statistics import NormalDist
 from typing import Any
 
 import numpy as np
 
 from envs.documents import InputError
-from homerl.bench.cases import cases
-from homerl.bench.errors import failure_of
-from homerl.bench.simuhome_cases import released_verdict
-from homerl.trajectory import Outcome, Trajectory
-from homerl.worlds import count_devices, is_simuhome
+from homerl.measure.intervals import mean_interval, share_interval
+from homerl.play.trajectory import Outcome, Trajectory
+from homerl.worlds.registry import world_of
 
-RESAMPLES = 10_000
 LABELS = ("category", "subcategory", "size")
 
 
 def result_row(trajectory: Trajectory, tokens: int, prompt_tokens: int = 0) -> dict[str, Any]:
     """What a suite keeps of one episode beside the trajectory itself."""
-    failure = failure_of(trajectory)
+    world = world_of(trajectory.blueprint)
+    failure = world.failure_of(trajectory)
     return {
         "id": trajectory.blueprint["id"],
         "subcategories": [intent["subcategory"] for intent in trajectory.blueprint["intents"]],
         "families": [intent["family"] for intent in trajectory.blueprint["intents"]],
-        "devices": count_devices(trajectory.blueprint),
+        "devices": world.count_devices(trajectory.blueprint),
         "outcome": str(trajectory.outcome),
         "success": trajectory.success,
         "phi": trajectory.progress == 1.0,
@@ -41,13 +38,8 @@ def result_row(trajectory: Trajectory, tokens: int, prompt_tokens: int = 0) -> d
         "tokens": tokens,
         "prompt_tokens": prompt_tokens,
         "error": [failure.dimension, failure.type] if failure else None,
-        "undecided": failure is not None and any(case.rule == "undecided" for case in cases(trajectory)),
-    } | _as_released(trajectory)
-
-
-def _as_released(trajectory: Trajectory) -> dict[str, int]:
-    """SimuHome's own verdict, which leaves some failures out."""
-    return {"released": released_verdict(trajectory)} if is_simuhome(trajectory.blueprint) else {}
+        "undecided": failure is not None and any(case.rule == "undecided" for case in world.cases(trajectory)),
+    } | world.extra_results(trajectory)
 
 
 def score(rows: Sequence[Mapping[str, Any]], seed: int = 0) -> dict[str, Any]:
@@ -82,7 +74,7 @@ def score(rows: Sequence[Mapping[str, Any]], seed: int = 0) -> dict[str, Any]:
 
 
 def _released(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Accuracy as SimuHome's own program counts it: what it does not evaluate is left out."""
+    """Accuracy as a paper's own program counts it, where a world says so: what it does not evaluate (-1) is left out."""
     verdicts = [row["released"] for row in rows if row.get("released", -1) >= 0]
     return {"released": {"n": len(verdicts), "success": float(np.mean(verdicts))}} if verdicts else {}
 
@@ -114,21 +106,6 @@ def pass_hat(rows: Sequence[Mapping[str, Any]]) -> dict[str, float]:
 def counts(row: Mapping[str, Any]) -> bool:
     """Whether an episode's outcome says something about the agent."""
     return Outcome(row["outcome"]).counts
-
-
-def mean_interval(values: np.ndarray, seed: int = 0) -> tuple[float, float]:
-    """The 95 % percentile-bootstrap interval of a mean."""
-    draws = np.random.default_rng(seed).integers(0, len(values), (RESAMPLES, len(values)))
-    low, high = np.percentile(values[draws].mean(axis=1), [2.5, 97.5])
-    return float(low), float(high)
-
-
-def share_interval(successes: np.ndarray) -> tuple[float, float]:
-    """Wilson's 95 % interval of a share, which says something of few instances too, and of none or all."""
-    n, share, z = len(successes), float(successes.mean()), NormalDist().inv_cdf(0.975)
-    middle = (share + z * z / (2 * n)) / (1 + z * z / n)
-    half = z * math.sqrt(share * (1 - share) / n + (z / (2 * n)) ** 2) / (1 + z * z / n)
-    return max(0.0, middle - half), min(1.0, middle + half)
 
 
 def paired_difference(

@@ -13,7 +13,7 @@ from rich.table import Table
 
 from envs.documents import InputError
 from homerl.bench.score import paired_difference, score
-from homerl.trajectory import read_rows
+from homerl.play.trajectory import read_rows
 
 MODELS = ("untrained", "sft", "rlve")
 

@@ -1,8 +1,7 @@
-"""SmartHome-Bench and SMH-Bench as instances made from seeds.
+"""Suites as files: written with their checksum, and read back by name or from a file.
 
-Invariants: a suite is a pure function of its seed, byte for byte; every instance belongs to the held-out split and uses
-the held-out halves of names and frames, so none shares a home seed, a name, a frame or a sentence with training; every
-instance has passed the validity checks; the default seed's suite is shipped, with its checksum.
+Invariants: a suite is a pure function of its seed and language, byte for byte; a file that differs from its checksum is
+refused; what a suite is made of, its world knows.
 """
 
 from __future__ import annotations
@@ -10,201 +9,39 @@ from __future__ import annotations
 import hashlib
 import json
 import lzma
-import random
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
-from functools import lru_cache
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 from envs.documents import InputError, write_atomic
-from envs.homeenv.home import Home
-from envs.homemaker.make import HomeRecipe, make_home
-from homerl.bench import simuhome
-from homerl.bench.instance import Instance, Size, Toolset
-from homerl.bench.simuhome import SimuHomeInstance
-from homerl.bench.validity import first_flaw
-from homerl.blueprints.author import BlueprintRecipe, author
-from homerl.worlds import is_simuhome
+from homerl.worlds.contract import Instance, Progress, Suite
+from homerl.worlds.registry import suites, world_of
 
-SHIPPED = Path(__file__).parent / "data"
 SEED = 2026  # of the suites that are shipped
-TRIES = 400  # candidates for one instance before a suite is given up
-SIZES: tuple[Size, ...] = ("simple", "medium", "complex")
-
-Shares = dict[Size, float]
 
 
-@dataclass(frozen=True)
-class Category:
-    """One of a suite's categories: the family and subcategories that make it, and how many instances it has."""
-
-    name: str
-    family: str
-    subcategories: tuple[str, ...]
-    count: int
+def named(name: str) -> Suite:
+    """The suite of a name, or `InputError` that says which there are."""
+    if name not in suites():
+        raise InputError(f"there is no suite '{name}'", "homerl bench", f"known: {', '.join(suites())}")
+    return suites()[name][1]
 
 
-@dataclass(frozen=True)
-class Suite:
-    """A benchmark's composition. `shared_complex`: one complex home serves all instances of that size."""
-
-    name: str
-    toolset: Toolset
-    categories: tuple[Category, ...]
-    shares: Shares
-    shared_complex: bool
-
-    @property
-    def count(self) -> int:
-        return sum(category.count for category in self.categories)
-
-
-WORDINGS = ("clear", "colloquial", "noisy")
-SETS = ("explicit", "batch", "state_dependent", "room_dependent", "top_n")
-VAGUE = ("state_level", "scene_level", "slot_missing")
-TURNS = ("continuation", "topic_shift", "coreference", "correction")
-MEMORIES = ("short_term", "long_term")
-SUITES = {
-    # HomeFlow 4.1, E: 1,678 instances over QT1 to QT5; backtracking (named in 4.1) is QT4's fifth subcategory.
-    "smarthome-bench": Suite("smarthome-bench", "homeflow", (
-        Category("QT1", "atomic", WORDINGS, 379),
-        Category("QT2", "compositional", SETS, 540),
-        Category("QT3", "ambiguous", VAGUE, 279),
-        Category("QT4", "multi_turn", (*TURNS, "backtracking"), 385),
-        Category("QT5", "memory", MEMORIES, 95),
-    ), {"simple": 0.5, "medium": 0.3, "complex": 0.2}, False),
-    # SMH-Bench Appendix C: 22 subcategories of 50, each 25 simple, 15 medium, 10 complex.
-    "smh-bench": Suite("smh-bench", "smh", (
-        Category("TC1", "atomic", WORDINGS, 150),
-        Category("TC2", "compositional", SETS, 250),
-        Category("TC3", "ambiguous", VAGUE, 150),
-        Category("TC4", "automation", ("time_specific", "state_driven", "time_and_state"), 150),
-        Category("TC5", "multi_turn", TURNS, 200),
-        Category("TC6", "memory", MEMORIES, 100),
-        Category("TC7", "query", ("status", "quantity"), 100),
-    ), {"simple": 0.5, "medium": 0.3, "complex": 0.2}, True),
-}  # fmt: skip
-
-
-NAMES = (*SUITES, simuhome.NAME)
-AnyInstance = Instance | SimuHomeInstance
-
-
-@dataclass(frozen=True)
-class Place:
-    """Where an instance stands in its suite."""
-
-    category: Category
-    subcategory: str
-    size: Size
-    number: int
-
-    def id(self, suite: Suite) -> str:
-        return f"{suite.name}-{self.category.name.lower()}-{self.subcategory}-{self.size}-{self.number:03d}"
-
-
-def named(name: str) -> str:
-    """The name of a suite, or `InputError` that says which there are."""
-    if name not in NAMES:
-        raise InputError(f"there is no suite '{name}'", "homerl bench", f"known: {', '.join(NAMES)}")
-    return name
+def suite_of(instance: Instance) -> Suite:
+    """The suite that an instance says it is of: the first of its world where its id names none."""
+    known = world_of(instance.blueprint).suites
+    return next((suite for name, suite in known.items() if instance.id.startswith(name)), next(iter(known.values())))
 
 
 def build_named(
-    name: str, seed: int, language: str, dropped: Counter, progress: Callable[[int, int], None]
-) -> tuple[int, Iterator[AnyInstance]]:
+    name: str, seed: int, language: str, dropped: Counter[str], progress: Progress
+) -> tuple[int, Iterator[Instance]]:
     """(how many, the instances) of a suite by name."""
-    if named(name) == simuhome.NAME:
-        return simuhome.COUNT, simuhome.build(seed, language, dropped, progress)
-    return SUITES[name].count, build(SUITES[name], seed, language, dropped, progress)
+    return named(name).build(seed, language, dropped, progress)
 
 
-def places(suite: Suite) -> Iterator[Place]:
-    """Every place of a suite, in order: categories, subcategories, sizes."""
-    for category in suite.categories:
-        each, more = divmod(category.count, len(category.subcategories))
-        for index, subcategory in enumerate(category.subcategories):
-            counts = split(each + (index < more), suite.shares)
-            yield from (Place(category, subcategory, size, n) for size in SIZES for n in range(counts[size]))
-
-
-def split(count: int, shares: Shares) -> dict[Size, int]:
-    """`count` by shares, whole numbers by the largest remainder."""
-    exact = {size: count * share for size, share in shares.items()}
-    found = {size: int(value) for size, value in exact.items()}
-    rest = sorted(exact, key=lambda size: found[size] - exact[size])
-    for size in rest[: count - sum(found.values())]:
-        found[size] += 1
-    return found
-
-
-def build(
-    suite: Suite, seed: int = SEED, language: str = "en", dropped: Counter | None = None,
-    progress: Callable[[int, int], None] = lambda done, total: None,
-) -> Iterator[Instance]:  # fmt: skip
-    """All instances of a suite, in order."""
-    dropped = Counter() if dropped is None else dropped
-    for done, place in enumerate(places(suite), 1):
-        yield make_instance(suite, place, seed, language, dropped)
-        progress(done, suite.count)
-
-
-def make_instance(suite: Suite, place: Place, seed: int, language: str = "en", dropped: Counter | None = None) -> Instance:
-    """The instance of a place: the first candidate that is valid."""
-    dropped = Counter() if dropped is None else dropped
-    rng = random.Random(f"{suite.name} {seed} {language} {place.id(suite)}")
-    recipe = recipe_for(suite, place, language)
-    for _ in range(TRIES):
-        number = rng.getrandbits(40)
-        home = shared_home(seed, language) if _shared(suite, place.size) else make_home(2 * number + 1, recipe.home)
-        if (blueprint := author(recipe, "heldout", number, home, rng, dropped)) is None:
-            continue
-        instance = Instance(
-            id=place.id(suite), category=place.category.name, subcategory=place.subcategory, size=place.size,
-            toolset=suite.toolset, blueprint=blueprint.model_copy(update={"id": place.id(suite)}),
-        )  # fmt: skip
-        if (flaw := first_flaw(instance)) is None:
-            return instance
-        dropped[f"validity: {flaw}"] += 1
-    raise RuntimeError(f"no valid instance for {place.id(suite)} in {TRIES} candidates: {dict(dropped)}")
-
-
-def recipe_for(suite: Suite, place: Place, language: str) -> BlueprintRecipe:
-    """How a place's blueprints are made."""
-    return BlueprintRecipe(
-        home=home_recipe(place.size, language),
-        intents=(1, 1),
-        families={f"{place.category.family}/{place.subcategory}": 1.0},
-        devices=(2, 4),
-        phrasings=1,
-        frames="heldout",
-        toolset=suite.toolset,
-        prompt="full",
-    )
-
-
-def home_recipe(size: Size, language: str) -> HomeRecipe:
-    """Homes of a size, with names that training never saw."""
-    return HomeRecipe(scale=size, entrance=True, lexicon="heldout", language=language)
-
-
-@lru_cache(maxsize=4)
-def shared_home(seed: int, language: str) -> Home:
-    """SMH-Bench's one dense home: 31 rooms and 135 devices."""
-    dense = HomeRecipe(devices=(135, 135), rooms=(31, 31), entrance=True, lexicon="heldout", language=language)
-    return make_home(2 * random.Random(f"shared home {seed}").getrandbits(40) + 1, dense)
-
-
-def _shared(suite: Suite, size: Size) -> bool:
-    return suite.shared_complex and size == "complex"
-
-
-# Files
-
-
-def write_suite(instances: Iterator[AnyInstance], path: Path) -> str:
+def write_suite(instances: Iterator[Instance], path: Path) -> str:
     """Write JSON Lines, atomically; return the SHA-256 of its bytes."""
     digest = hashlib.sha256()
 
@@ -219,16 +56,16 @@ def write_suite(instances: Iterator[AnyInstance], path: Path) -> str:
     return digest.hexdigest()
 
 
-def to_line(instance: AnyInstance) -> str:
+def to_line(instance: Instance) -> str:
     """One line of a suite's file."""
     return json.dumps(instance.model_dump(mode="json"), ensure_ascii=False, separators=(",", ":")) + "\n"
 
 
-def read_suite(source: str) -> list[AnyInstance]:
+def read_suite(source: str) -> list[Any]:
     """A suite by name (the one that is shipped) or from its file, checked against its checksum."""
     path = Path(source)
     if not path.is_file():
-        path = SHIPPED / f"{named(source)}.jsonl.xz"
+        path = named(source).shipped
     data = path.read_bytes()
     data = lzma.decompress(data) if path.suffix == ".xz" else data
     name = path.name.removesuffix(".xz")
@@ -238,18 +75,15 @@ def read_suite(source: str) -> list[AnyInstance]:
     return [instance_from(line) for line in data.decode().splitlines()]
 
 
-def easier_half(found: Sequence[Instance]) -> list[Instance]:
-    """The instances in simple homes: half of every subcategory, by the suite's own composition."""
-    return [instance for instance in found if instance.size == "simple"]
+def instance_from(line: str) -> Any:
+    """One line of a suite's file."""
+    data = json.loads(line)
+    known = world_of(data["blueprint"]).suites.values()
+    model = next(iter(known)).instance
+    return model.model_validate(data)
 
 
 def spread_evenly(found: Sequence[Any], count: int) -> list[Any]:
     """So many of a suite's instances, from all over it, since they stand in order of category and size."""
     count = min(count, len(found))
     return [found[i * len(found) // count] for i in range(count)]
-
-
-def instance_from(line: str) -> AnyInstance:
-    """One line of a suite's file."""
-    data = json.loads(line)
-    return (SimuHomeInstance if is_simuhome(data["blueprint"]) else Instance).model_validate(data)

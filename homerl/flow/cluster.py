@@ -14,7 +14,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from envs.documents import InputError
-from homerl.flow.config import SynthesisConfig
+from homerl.flow.recipe import SynthesisConfig
 from homerl.flow.work import Shard, dealt, work
 
 ROOT = Path(__file__).parents[2]

@@ -18,21 +18,22 @@ from typing import Any
 
 from envs.documents import InputError, write_atomic
 from homerl.flow import cluster
-from homerl.flow.config import ExpertConfig, SynthesisConfig
-from homerl.flow.dataset import describe
+from homerl.flow.recipe import SynthesisConfig
 from homerl.flow.report import Report
 from homerl.flow.work import Shard, dealt, work
-from homerl.lifetime import die_with
-from homerl.play import InfraError
-from homerl.trajectory import Outcome
+from homerl.play.faults import InfraError
+from homerl.play.trajectory import Outcome
+from homerl.processes.lifetime import die_with
 
 Progress = Callable[[int, int], None]
+Describe = Callable[[Path, SynthesisConfig, dict[str, Any]], None]
 GRACE = 10.0  # seconds in which a worker ends
 
 
 def synthesise(
-    config: SynthesisConfig, out: Path, processes: int | None, progress: Progress, ray: str | None = None
-) -> Path:
+    config: SynthesisConfig, out: Path, processes: int | None, progress: Progress, ray: str | None = None,
+    describe: Describe = lambda out, config, stats: None,
+) -> Path:  # fmt: skip
     """Fill `out` with `trajectories.jsonl` and `stats.json`; finished shards of an earlier run are kept.
 
     So many `processes`, or one a core: of this machine, or of the cluster at the address `ray`. 0 is this one alone.
@@ -50,7 +51,7 @@ def synthesise(
             write_shard(folder, shard)
             done += 1
             progress(done, len(shards))
-    return _assemble(config, folder, shards, out)
+    return _assemble(config, folder, shards, out, describe)
 
 
 def make_shard(config: SynthesisConfig, blueprints: range, folder: Path) -> None:
@@ -67,8 +68,8 @@ def write_shard(folder: Path, shard: Shard) -> None:
 
 def _reachable(config: SynthesisConfig, out: Path, servers: ExitStack) -> SynthesisConfig:
     """The recipe with the address of every model; those that it serves run until `servers` closes."""
+    from homerl.llm.serve import served
     from homerl.users.make import check_key
-    from homerl.users.serve import served
 
     found = {}
     for part, settings in config.endpoints.items():
@@ -151,8 +152,8 @@ def _serve(writer: Any, config: SynthesisConfig, todo: Sequence[range], at_once:
         writer.send(RuntimeError(f"a worker failed:\n{traceback.format_exc()}"))
 
 
-def _assemble(config: SynthesisConfig, folder: Path, shards: Sequence[range], out: Path) -> Path:
-    """Join the shards, sum up what they say, and describe the dataset; `stats.json` is written last."""
+def _assemble(config: SynthesisConfig, folder: Path, shards: Sequence[range], out: Path, describe: Describe) -> Path:
+    """Join the shards, sum up what they say, and let `describe` write what else there is; `stats.json` is written last."""
     path = out / "trajectories.jsonl"
     write_atomic(path, (chunk for shard in shards for chunk in _chunks(_lines_path(folder, shard))))
     lines = (line for stats in _all(folder, shards) for line in stats["blueprints"])
@@ -193,6 +194,3 @@ def _lines_path(folder: Path, shard: range) -> Path:
 
 def _stats_path(folder: Path, shard: range) -> Path:
     return folder / f"{shard.start:07d}.stats.json"
-
-
-__all__ = ["ExpertConfig", "SynthesisConfig", "make_shard", "synthesise"]

@@ -23,12 +23,12 @@ import numpy as np
 from rich.table import Table
 
 from envs.documents import write_atomic
-from homerl.bench.score import mean_interval
-from homerl.flow.config import SynthesisConfig
 from homerl.flow.make import Maker
 from homerl.flow.mcts import Budget, SearchConfig, TreeStats, forest
-from homerl.trajectory import Trajectory, to_row, write_rows
-from homerl.worlds import AnyBlueprint
+from homerl.flow.recipe import SynthesisConfig
+from homerl.measure.intervals import mean_interval
+from homerl.play.situation import Blueprint
+from homerl.play.trajectory import Trajectory, to_row, write_rows
 
 CELLS = ((1, 1), (3, 1), (1, 3), (3, 3))  # (k_user, k_agent), in the paper's order
 MOST = 10_000  # trees, of which a budget allows far fewer
@@ -91,7 +91,7 @@ async def _grid(config: SynthesisConfig, budget: Budget | None, progress: Callab
     return cells
 
 
-async def _played(maker: Maker, blueprint: AnyBlueprint, budget: Budget | None) -> tuple[list[Trajectory], TreeStats]:
+async def _played(maker: Maker, blueprint: Blueprint, budget: Budget | None) -> tuple[list[Trajectory], TreeStats]:
     """One blueprint in one cell."""
     config = maker.config
     if budget is None:

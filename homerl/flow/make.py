@@ -15,18 +15,19 @@ from typing import Any
 
 from envs.world import WorldError
 from homerl.agents.llm import LLMAgent
-from homerl.blueprints.llm_author import NoBlueprint, author_blueprint
-from homerl.endpoint import Endpoint, endpoint_of
-from homerl.flow.config import SynthesisConfig
 from homerl.flow.mcts import Players, TreeStats, forest
-from homerl.flow.roleplay import role_play
-from homerl.language.paraphrase import reworded
-from homerl.play import Agent, InfraError, RequestRefused, Unwelcome
-from homerl.structured import Asker
-from homerl.trajectory import Outcome, Trajectory, to_row
+from homerl.flow.paraphrase import reworded
+from homerl.flow.recipe import SynthesisConfig
+from homerl.llm.endpoint import Endpoint, endpoint_of
+from homerl.llm.structured import Asker
+from homerl.play.faults import InfraError, RequestRefused, Unwelcome
+from homerl.play.loop import Agent
+from homerl.play.situation import Blueprint
+from homerl.play.trajectory import Outcome, Trajectory, to_row
 from homerl.users.llm import Line
 from homerl.users.make import Users
-from homerl.worlds import AnyBlueprint, expert_for, make_blueprint
+from homerl.worlds.contract import NoBlueprint
+from homerl.worlds.registry import make_blueprint, world_of
 
 SPARES = 2  # users who speak where others left their role
 TAKE = 1_000_003  # between the seeds of one dialogue's players and the next one's
@@ -89,12 +90,13 @@ class Maker:
         line = self._line(index, outcome_of(stats)) | stats.row() | record
         return Made([to_row(t) | {"difficulty": line["difficulty"]} for t in kept], line, dropped)
 
-    async def blueprint(self, index: int, dropped: Counter[str]) -> tuple[AnyBlueprint, dict[str, Any]]:
+    async def blueprint(self, index: int, dropped: Counter[str]) -> tuple[Blueprint, dict[str, Any]]:
         """A blueprint, and what its author is to be remembered for."""
         config, recipe, seed = self.config, self.config.recipe_of(index), self.config.first_seed + index
         if config.author:
             asker = Asker(self.endpoints["author"], config.author)
-            found = await author_blueprint(recipe, config.split, seed, asker, config.author.attempts, dropped)
+            author = world_of(recipe).llm_author
+            found = await author(recipe, config.split, seed, asker, config.author.attempts, dropped)
             return found.blueprint, {"author": found.record | asdict(asker.tally)}
         made = make_blueprint(recipe, config.split, seed, dropped)
         if config.paraphrase is None:
@@ -102,27 +104,29 @@ class Maker:
         asker = Asker(self.endpoints["paraphrase"], config.paraphrase)
         return await reworded(made, asker, dropped), {"paraphrase": asdict(asker.tally)}
 
-    async def _play(self, blueprint: AnyBlueprint) -> tuple[list[Trajectory], TreeStats]:
+    async def _play(self, blueprint: Blueprint) -> tuple[list[Trajectory], TreeStats]:
         config = self.config
         if config.strategy == "m1":
             asker = Asker(self.endpoints["agent"], config.agent)
-            return await role_play(blueprint, self._agent(blueprint, blueprint.seed), asker, config.limits)
+            return await world_of(blueprint).role_play(
+                blueprint, self._agent(blueprint, blueprint.seed), asker, config.limits
+            )
         if config.strategy == "m2":
             line = config.search.model_copy(update={"k_agent": 1, "k_user": 1})
             return await forest(blueprint, self.casts(blueprint, line.rollouts), line, config.limits)
         return await forest(blueprint, self.casts(blueprint, 1), config.search, config.limits)
 
-    def casts(self, blueprint: AnyBlueprint, count: int) -> Iterator[Players]:
+    def casts(self, blueprint: Blueprint, count: int) -> Iterator[Players]:
         """The players of one tree after the other: others in each."""
         return (self._cast(blueprint, take) for take in range(count))
 
-    def _cast(self, blueprint: AnyBlueprint, take: int) -> Players:
+    def _cast(self, blueprint: Blueprint, take: int) -> Players:
         users = [self.users(blueprint.seed + take + i) for i in range(self.config.search.k_user + SPARES)]
         return Players(self._agent(blueprint, blueprint.seed + take * TAKE), users)
 
-    def _agent(self, blueprint: AnyBlueprint, seed: int) -> Agent:
+    def _agent(self, blueprint: Blueprint, seed: int) -> Agent:
         if (said := self.config.agent) is None:
-            return expert_for(blueprint, self.config.expert, seed)
+            return world_of(blueprint).expert(self.config.expert, seed)
         return LLMAgent(self.endpoints["agent"], said.temperature, said.max_tokens, seed, extra_body=said.extra)
 
     def _line(self, index: int, outcome: str) -> dict[str, Any]:

@@ -15,11 +15,14 @@ from typing import Literal, NamedTuple
 from pydantic import Field
 
 from envs.homeenv.types import Model
-from homerl.episode import Episode, EpisodeLimits
 from homerl.flow.tree import Node, Role, Unvisited, backpropagate, close, tokens_of, valid, walk
-from homerl.play import Agent, RequestRefused, User, UserError, Utterance
-from homerl.trajectory import Outcome, Trajectory
-from homerl.worlds import AnyBlueprint
+from homerl.play.episode import Episode, EpisodeLimits
+from homerl.play.faults import RequestRefused, UserError
+from homerl.play.loop import Agent, User
+from homerl.play.situation import Blueprint
+from homerl.play.trajectory import Outcome, Trajectory
+from homerl.play.utterance import Utterance
+from homerl.worlds.registry import begin
 
 
 class SearchConfig(Model):
@@ -79,7 +82,7 @@ class Players:
 
 
 async def search(
-    blueprint: AnyBlueprint,
+    blueprint: Blueprint,
     agent: Agent,
     users: Sequence[User],
     config: SearchConfig = SearchConfig(),
@@ -90,7 +93,7 @@ async def search(
 
 
 async def forest(
-    blueprint: AnyBlueprint,
+    blueprint: Blueprint,
     casts: Iterable[Players],
     config: SearchConfig = SearchConfig(),
     limits: EpisodeLimits = EpisodeLimits(),
@@ -105,7 +108,7 @@ async def forest(
         return stats.rollouts < config.rollouts and (budget is None or getattr(stats, budget.of) < budget.most)
 
     for players in takewhile(lambda _: goes_on(), casts):
-        root = Node(Episode.begin(blueprint, limits))
+        root = Node(begin(blueprint, limits))
         while root.passable and goes_on():
             for trajectory in await _rollout(root, players, config, stats):
                 found.setdefault(_deeds(trajectory), trajectory)

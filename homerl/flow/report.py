@@ -13,10 +13,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from homerl.flow.config import SynthesisConfig
 from homerl.flow.make import NO_BLUEPRINT, REFUSED
-from homerl.language.diversity import Spread
-from homerl.trajectory import Outcome, read_rows
+from homerl.flow.recipe import SynthesisConfig
+from homerl.measure.spread import Spread
+from homerl.play.trajectory import Outcome, read_rows
 
 SUMS = (
     "rollouts", "successes", "first", "grounded", "nodes", "merged", "steps_run", "steps_linear", "calls", "calls_linear",

@@ -13,9 +13,11 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Literal
 
-from homerl.chat import words_of
-from homerl.episode import Episode, Reply
-from homerl.play import Utterance, heed, waits_for_user
+from homerl.play.episode import Episode
+from homerl.play.loop import heed, waits_for_user
+from homerl.play.messages import words_of
+from homerl.play.situation import Reply
+from homerl.play.utterance import Utterance
 
 Unvisited = Literal["first", "mean"]
 

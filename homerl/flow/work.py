@@ -14,10 +14,10 @@ from collections.abc import AsyncIterator, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from homerl.flow.config import SynthesisConfig
 from homerl.flow.make import Made, Maker
-from homerl.play import InfraError
-from homerl.trajectory import Outcome, as_lines
+from homerl.flow.recipe import SynthesisConfig
+from homerl.play.faults import InfraError
+from homerl.play.trajectory import Outcome, as_lines
 
 OPEN = 32  # shards begun beyond those that are in play, at most
 

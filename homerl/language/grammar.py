@@ -18,7 +18,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import accumulate
-from pathlib import Path
 from typing import Literal
 
 from hassil.expression import Alternative, ListReference, Permutation, RuleReference, TextChunk
@@ -26,12 +25,11 @@ from hassil.expression import Sequence as Parts
 from hassil.parse_expression import parse_sentence
 from hassil.parser import ParseError
 
-from envs.documents import Document, InputError, read_yaml, validate
+from envs.documents import Document, InputError, validate
 from envs.homeenv.types import Model
 
 Style = Literal["clear", "colloquial"]
 Half = Literal["train", "heldout", "any"]  # which frames may be used
-SHIPPED = Path(__file__).parent
 HELD_OUT = 4  # one frame of so many is kept for evaluation
 FEWEST = 3  # frames of a key of which one can be held out
 PIECES = re.compile(
@@ -217,13 +215,3 @@ def _rule_names(item: object) -> Iterator[str]:
         yield item.rule_name
     for part in getattr(item, "items", ()):
         yield from _rule_names(part)
-
-
-@lru_cache
-def grammar(language: str) -> Grammar:
-    """The grammar that comes with homerl."""
-    files = sorted((SHIPPED / language).glob("*.yaml"))
-    if not files:
-        known = sorted(path.name for path in SHIPPED.iterdir() if any(path.glob("*.yaml")))
-        raise InputError(f"there is no grammar for '{language}'", "language", f"known: {', '.join(known)}")
-    return Grammar(language, [read_yaml(path) for path in files])

@@ -15,9 +15,10 @@ from typing import Any
 import torch
 
 from envs.documents import InputError
-from homerl.chat import IM_END, chat_template
-from homerl.recipe import Base, ModelSettings, OptimSettings
+from homerl.play.messages import IM_END, chat_template
+from homerl.recipe.base import Base
 from homerl.train.parallel import parallel_arguments, patience
+from homerl.train.recipe import ModelSettings, OptimSettings
 from homerl.train.refusals import is_adapter
 
 TEMPLATE_MARK = "homerl's training chat template"  # its first words

@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from envs.documents import InputError
-from homerl.recipe import BlueprintSource, CurriculumSettings
-from homerl.trajectory import read_rows
+from homerl.play.trajectory import read_rows
+from homerl.train.recipe import BlueprintSource, CurriculumSettings
 
 LEAST = 0.1  # chance of a blueprint that is never or always solved
 

@@ -13,10 +13,10 @@ from dataclasses import replace
 from typing import Any
 
 from envs.documents import write_atomic
-from homerl.recipe import RLVERecipe
+from homerl.train.recipe import RLVERecipe
 from homerl.train.rollout import Player
 from homerl.train.supply import Place, episode_metrics, hash_seed, summary
-from homerl.worlds import make_blueprint
+from homerl.worlds.registry import make_blueprint
 
 KEPT = ("success", "episode/turns", "episode/steps", "episode/tool_calls", "episode/sampled_tokens")
 

@@ -25,7 +25,7 @@ from transformers.integrations import deepspeed as integration
 from transformers.utils import CONFIG_NAME
 
 from envs.documents import InputError, write_atomic
-from homerl.recipe import Base
+from homerl.recipe.base import Base
 from homerl.train.refusals import spread_by, world_size
 
 

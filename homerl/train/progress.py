@@ -19,7 +19,7 @@ from rich.progress import Progress
 from transformers import TrainerCallback
 
 from envs.documents import write_atomic
-from homerl.progress import progress_bar
+from homerl.terminal.progress import progress_bar
 from homerl.train.panels import glance
 
 

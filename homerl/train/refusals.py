@@ -10,7 +10,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from envs.documents import InputError, read_json
-from homerl.recipe import Base, ModelSettings, RLVESettings, SFTSettings
+from homerl.recipe.base import Base
+from homerl.train.recipe import ModelSettings, RLVESettings, SFTSettings
 
 Refusal = tuple[str, str, str]  # what, where, what to do instead
 

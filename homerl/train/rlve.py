@@ -21,7 +21,7 @@ from transformers.trainer_callback import ExportableState
 from trl import GRPOConfig, GRPOTrainer
 
 from envs.documents import InputError
-from homerl.recipe import RLVERecipe
+from homerl.play.trajectory import to_row, write_rows
 from homerl.train.ahead import Ahead
 from homerl.train.common import (
     common_arguments,
@@ -37,6 +37,7 @@ from homerl.train.evaluation import Evaluation
 from homerl.train.panels import PanelsCallback
 from homerl.train.parallel import Spread, unsharded
 from homerl.train.phases import Phases
+from homerl.train.recipe import RLVERecipe
 from homerl.train.refusals import in_shards, is_adapter, refuse, spread_by, world_size
 from homerl.train.rollout import Player, Rollout, blueprint_of
 from homerl.train.sentinel import Sentinel, UpdateSignal
@@ -44,7 +45,6 @@ from homerl.train.supply import Batch, Place, Supply, episode_metrics, hash_seed
 from homerl.train.tensors import ledgers, spread, staleness, trimmed, truncated_ratios
 from homerl.train.transcripts import log_transcripts
 from homerl.train.watchdog import Watchdog
-from homerl.trajectory import to_row, write_rows
 from homerl.users.make import user_factory
 from rewards.composite import PARTS
 

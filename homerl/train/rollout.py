@@ -16,15 +16,18 @@ from functools import lru_cache
 from typing import Any
 
 from homerl.agents.policy import Engine, PolicyAgent, Sample, TokenLedger
-from homerl.episode import Episode, EpisodeLimits, Reply
-from homerl.play import User, Utterance, play
-from homerl.recipe import BranchSettings
+from homerl.play.episode import Episode, EpisodeLimits
+from homerl.play.loop import User, play
+from homerl.play.situation import Blueprint, Reply
+from homerl.play.trajectory import Trajectory
+from homerl.play.utterance import Utterance
 from homerl.train.credit import Fork, Played
 from homerl.train.credit.branch import plan
+from homerl.train.recipe import BranchSettings
 from homerl.train.waiting import Episodic, Waiting
-from homerl.trajectory import Trajectory
 from homerl.users.make import Users
-from homerl.worlds import AnyBlueprint, AnyBlueprintSource, make_blueprint
+from homerl.worlds.registry import begin, make_blueprint
+from homerl.worlds.sources import AnyBlueprintSource
 from rewards.composite import RewardWeights, step_rewards
 
 RETRIES = 2
@@ -72,11 +75,11 @@ class Player:
     group: int = 1
     waiting: Waiting = field(default_factory=Waiting)
 
-    def play(self, blueprints: Sequence[AnyBlueprint], seeds: Sequence[int]) -> list[Rollout]:
+    def play(self, blueprints: Sequence[Blueprint], seeds: Sequence[int]) -> list[Rollout]:
         """Play every blueprint once, all at the same time, each at its own pace."""
         return asyncio.run(self.play_all(blueprints, seeds))
 
-    async def play_all(self, blueprints: Sequence[AnyBlueprint], seeds: Sequence[int]) -> list[Rollout]:
+    async def play_all(self, blueprints: Sequence[Blueprint], seeds: Sequence[int]) -> list[Rollout]:
         """The same inside an event loop."""
         if self.branch is None:
             return list(await asyncio.gather(*map(self._one, blueprints, seeds)))
@@ -88,7 +91,7 @@ class Player:
         """What this process's users have asked of their endpoint so far, and how they erred."""
         return self.make_user.metrics() if isinstance(self.make_user, Users) else {}
 
-    async def _tree(self, blueprint: AnyBlueprint, seeds: Sequence[int], branch: BranchSettings) -> list[Rollout]:
+    async def _tree(self, blueprint: Blueprint, seeds: Sequence[int], branch: BranchSettings) -> list[Rollout]:
         """Roots from the start and siblings from their forks; a fork that its root never reached becomes a root."""
         forks = plan(branch.roots, branch.siblings, branch.horizon, len(seeds), random.Random(f"forks {seeds[0]}"))
         witnesses = [Witness({fork.step for fork in forks if fork and fork.parent == i}) for i in range(branch.roots)]
@@ -104,7 +107,7 @@ class Player:
         return [*roots, *await asyncio.gather(*(sibling(fork, seed) for fork, seed in rest if fork))]
 
     async def _one(
-        self, blueprint: AnyBlueprint, seed: int, moment: Start | None = None, witness: Witness | None = None
+        self, blueprint: Blueprint, seed: int, moment: Start | None = None, witness: Witness | None = None
     ) -> Rollout:
         for attempt in range(RETRIES + 1):
             turns = Episodic(self.waiting)
@@ -122,12 +125,12 @@ class Player:
         self.waiting.rewarding += time.perf_counter() - begin
         return found
 
-    def _begin(self, blueprint: AnyBlueprint, moment: Start | None, turns: Episodic) -> Start:
+    def _begin(self, blueprint: Blueprint, moment: Start | None, turns: Episodic) -> Start:
         engine = TimedEngine(self.engine, turns)
         if moment is not None:
             episode, agent = moment
             return episode.fork(), agent.fork(engine)
-        return Episode.begin(blueprint, self.limits), PolicyAgent(engine, self.tokenizer, self.max_tokens)
+        return begin(blueprint, self.limits), PolicyAgent(engine, self.tokenizer, self.max_tokens)
 
 
 class Witness:
@@ -189,6 +192,6 @@ def rewarded(trajectory: Trajectory, weights: RewardWeights) -> Trajectory:
     return replace(trajectory, rewards=rewards, weights=vars(weights))
 
 
-def blueprint_of(recipe: AnyBlueprintSource) -> Callable[[int], AnyBlueprint]:
+def blueprint_of(recipe: AnyBlueprintSource) -> Callable[[int], Blueprint]:
     """seed -> its training blueprint, remembered, since a group's members share one."""
     return lru_cache(maxsize=1024)(lambda seed: make_blueprint(recipe, "train", seed))

@@ -13,7 +13,7 @@ from itertools import compress
 
 import numpy as np
 
-from homerl.recipe import SentinelSettings
+from homerl.train.recipe import SentinelSettings
 
 NOTHING = 1e-9  # what is left of a zero advantage after rounding
 

@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any
 
 from envs.documents import InputError
-from homerl.recipe import SFTRecipe, SFTSettings
 from homerl.train.common import (
     common_arguments,
     fit,
@@ -25,6 +24,7 @@ from homerl.train.common import (
 )  # fmt: skip
 from homerl.train.parallel import Spread, unsharded
 from homerl.train.phases import TRAIN, Phases
+from homerl.train.recipe import SFTRecipe, SFTSettings
 from homerl.train.refusals import refuse, world_size
 from homerl.train.watchdog import Watchdog
 

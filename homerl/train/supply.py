@@ -14,12 +14,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from homerl.recipe import RLVESettings
+from homerl.play.situation import Blueprint
 from homerl.train.credit import assign, last_step_only, recurrence, rule_of
 from homerl.train.curriculum import Curriculum
+from homerl.train.recipe import RLVESettings
 from homerl.train.rollout import Player, Rollout
 from homerl.train.sentinel import NOTHING
-from homerl.worlds import AnyBlueprint
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,7 @@ class Supply:
     """Makes batches."""
 
     def __init__(
-        self, settings: RLVESettings, seed: int, player: Player, blueprint: Callable[[int], AnyBlueprint],
+        self, settings: RLVESettings, seed: int, player: Player, blueprint: Callable[[int], Blueprint],
         curriculum: Curriculum, place: Place,
     ) -> None:  # fmt: skip
         self.settings, self.seed, self.player, self.blueprint = settings, seed, player, blueprint

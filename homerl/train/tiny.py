@@ -13,7 +13,7 @@ from typing import Any
 from pydantic import Field
 
 from envs.homeenv.types import Model
-from homerl.chat import IM_END, IM_START, chat_template
+from homerl.play.messages import IM_END, IM_START, chat_template
 
 PAD = "<|endoftext|>"
 WORDS = r"[ _]?[a-zA-Z]+=?|\d+|[^\sa-zA-Z\d]+|\s+"

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from homerl.recipe import RLVERecipe
+from homerl.play.trajectory import Trajectory
 from homerl.train.common import reporters
-from homerl.trajectory import Trajectory
+from homerl.train.recipe import RLVERecipe
 
 SHOWN = 8
 COLUMNS = ("update", "blueprint", "outcome", "return", "rewards by step", "dialogue")

@@ -1,6 +1,6 @@
 """The LLM user: a chat model plays the person of a blueprint (HomeFlow 3.4.2).
 
-Invariants: what it is told is in `prompt.py`, what it must not say in `faults.py`; it gives up only after `patience`
+Invariants: what it is told is in `prompt.py`, what it must not say its persona knows; it gives up only after `patience`
 claims in a row that changed nothing, so that giving up is the agent's failure; whatever else ends its part is a
 `UserError` with its reason; what its servers do wrong is an `InfraError`.
 """
@@ -12,16 +12,18 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from homerl.blueprints.blueprint import Intent
-from homerl.chat import words_of
-from homerl.endpoint import Endpoint, Patience, derived_seed
-from homerl.episode import Episode
-from homerl.play import RequestRefused, UserError, Utterance, claimed_done
-from homerl.settings import UserSettings
-from homerl.trajectory import Message
-from homerl.users.faults import about, fault_of
+from homerl.llm.endpoint import Endpoint, Patience, derived_seed
+from homerl.llm.settings import UserSettings
+from homerl.play.episode import Episode
+from homerl.play.faults import RequestRefused, UserError
+from homerl.play.loop import claimed_done
+from homerl.play.messages import Message, words_of
+from homerl.play.situation import Intent
+from homerl.play.utterance import Utterance
 from homerl.users.manner import manner
 from homerl.users.prompt import Malformed, Said, prompt, read, schema
+from homerl.worlds.contract import Persona
+from homerl.worlds.registry import world_of
 
 
 @dataclass(frozen=True)
@@ -74,18 +76,19 @@ class LLMUser:
         intents = episode.open_intents()
         if not intents or (claimed_done(episode) and idle_turns(episode) >= self.line.settings.patience):
             return Utterance("", requests=0)
-        said, spent = await self._say(episode, intents)
+        persona = world_of(episode.blueprint).persona(episode)
+        said, spent = await self._say(episode, persona, intents)
         if said.stop:
             return self._stop(episode, spent)
-        if fault := fault_of(said.say, episode, intents):
+        if fault := persona.fault(said.say, intents):
             raise self._fault(*fault, spent)
         self.line.utterances += 1
-        return replace(spent, text=" ".join(said.say.split()), intent_id=self._intent(said, episode, intents))
+        return replace(spent, text=" ".join(said.say.split()), intent_id=self._intent(said, persona, episode, intents))
 
-    async def _say(self, episode: Episode, intents: Sequence[Intent]) -> tuple[Said, Utterance]:
+    async def _say(self, episode: Episode, persona: Persona, intents: Sequence[Intent]) -> tuple[Said, Utterance]:
         """An answer that can be read, asked for twice at most, and what it took."""
         spent = Utterance("", requests=0)
-        messages = prompt(episode, intents, self.line.settings, self.seed)
+        messages = prompt(episode, persona, intents, self.line.settings, self.seed)
         again = manner(episode.blueprint.language).again
         for attempt in range(2):
             answer = await self.line.complete(messages, schema(intents), self._seed(episode, attempt))
@@ -108,11 +111,11 @@ class LLMUser:
             return spent
         raise self._fault("gave_up", "the user gave up while something was still to be done", spent)
 
-    def _intent(self, said: Said, episode: Episode, intents: Sequence[Intent]) -> int:
+    def _intent(self, said: Said, persona: Persona, episode: Episode, intents: Sequence[Intent]) -> int:
         """The intent it says it spoke of; else the one whose devices it named; else the last or the first."""
         if said.about is not None:
             return said.about
-        named = about(said.say, episode.home, intents)
+        named = persona.meant(said.say, intents)
         current = next((intent for intent in intents if intent.id == episode.speaking_of), intents[0])
         return (named or current).id
 

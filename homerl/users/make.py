@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from envs.documents import InputError
-from homerl.play import User
-from homerl.settings import NO_KEY, EndpointSettings, UserSettings
+from homerl.llm.settings import NO_KEY, EndpointSettings, UserSettings
+from homerl.play.loop import User
 from homerl.users.scripted import ScriptedUser
 
 if TYPE_CHECKING:
@@ -66,7 +66,7 @@ def user_factory(settings: UserSettings, log: Path = Path("user_server.log")) ->
     if settings.kind == "scripted":
         yield Users()
         return
-    from homerl.users.serve import served
+    from homerl.llm.serve import served
 
     with served(settings, log) as (urls, model):
         yield llm_users(settings, urls, model)

@@ -11,9 +11,7 @@ from functools import cached_property, lru_cache
 from pathlib import Path
 
 from envs.documents import InputError, read_yaml, validate
-from envs.homeenv.home import Device, Home, Room
 from envs.homeenv.types import Model
-from homerl.blueprints.blueprint import Blueprint
 
 SHIPPED = Path(__file__).parent / "manners"
 Scale = tuple[tuple[float, str], ...]  # words for what is below each mark
@@ -81,26 +79,3 @@ def manner(language: str) -> Manner:
         known = ", ".join(sorted(file.stem for file in SHIPPED.glob("*.yaml")))
         raise InputError(f"the LLM user does not speak '{language}'", str(SHIPPED), f"it speaks {known}")
     return validate(Manner, read_yaml(path))
-
-
-def around(home: Home, blueprint: Blueprint, words: Manner) -> str:
-    """What the person notices in the rooms that the wishes are about: the air, and which lamps are lit."""
-    rooms = {home.plan.by_did[did].room.id: home.plan.by_did[did].room for did in sorted(blueprint.devices)}
-    return "\n".join(_room(home, room, words) for room in rooms.values()) or words.unremarkable
-
-
-def _room(home: Home, room: Room, words: Manner) -> str:
-    felt = [_word(getattr(words.feels, path), home.get(room.id, path)) for path in ("temperature", "humidity", "brightness")]
-    lit = [device.name for device in home.devices(room.id) if is_lit(home, device)]
-    lamps = words.lamps.format(names=words.comma.join(lit)) if lit else ""
-    return words.room.format(room=room.name, air=words.comma.join(filter(None, felt)), lamps=lamps)
-
-
-def is_lit(home: Home, device: Device) -> bool:
-    """Whether a lamp, or the lamp in some other device, is on."""
-    path = "state" if device.spec.category == "light" else "light.state"
-    return home.state_of(device.did).get(path) == "on"
-
-
-def _word(scale: Scale, value: float) -> str:
-    return next((word for mark, word in scale if value < mark), scale[-1][1])

@@ -14,13 +14,12 @@ from typing import Any
 
 from pydantic import BaseModel, StrictBool, StrictInt, StrictStr, ValidationError
 
-from envs.homeenv.home import Home
-from homerl.blueprints.blueprint import Blueprint, Intent
-from homerl.chat import plain_text, words_of
-from homerl.episode import Episode
-from homerl.settings import UserSettings
-from homerl.trajectory import Message
-from homerl.users.manner import Manner, around, manner
+from homerl.llm.settings import UserSettings
+from homerl.play.episode import Episode
+from homerl.play.messages import Message, plain_text, words_of
+from homerl.play.situation import Intent
+from homerl.users.manner import Manner, manner
+from homerl.worlds.contract import Persona
 
 JSON = re.compile(r"""^[{\[]|\{\s*["']|```""")  # a text that is meant for it
 THOUGHT = re.compile(r"<think>.*?(?:</think>|\Z)", re.S)
@@ -40,25 +39,22 @@ class Said(BaseModel):
     stop: StrictBool = False
 
 
-def prompt(episode: Episode, intents: Sequence[Intent], settings: UserSettings, seed: int) -> list[Message]:
+def prompt(
+    episode: Episode, persona: Persona, intents: Sequence[Intent], settings: UserSettings, seed: int
+) -> list[Message]:
     """The person as the system's message, the situation as the user's."""
     words = manner(episode.blueprint.language)
     wishes = "\n".join(f"{intent.id}. {intent.clarification}" for intent in intents)
-    seen = around(episode.home, episode.blueprint, words)
-    situation = words.situation.format(wishes=wishes, around=seen, said=dialogue(episode, words))
+    said = dialogue(episode, persona, words)
+    situation = words.situation.format(wishes=wishes, around=persona.notices(words), said=said)
     return [
-        {"role": "system", "content": person(episode.blueprint, words, settings, noisy(settings, seed, episode.turn))},
+        {"role": "system", "content": person(persona.role(words), words, settings, noisy(settings, seed, episode.turn))},
         {"role": "user", "content": situation},
     ]
 
 
-def person(blueprint: Blueprint, words: Manner, settings: UserSettings, stumbles: bool) -> str:
+def person(role: str, words: Manner, settings: UserSettings, stumbles: bool) -> str:
     """The role, its rules, and how this person talks."""
-    profile = blueprint.profile
-    role = words.role.format(
-        scene=blueprint.scene, name=profile.name, age=profile.age, health=profile.health,
-        habits=words.comma.join(profile.habits),
-    )  # fmt: skip
     style = [words.verbosity[settings.verbosity], words.cooperation[settings.cooperation]]
     return "\n".join([role, words.rules, *style, *([words.noise] if stumbles else []), words.format.format()])
 
@@ -68,19 +64,13 @@ def noisy(settings: UserSettings, seed: int, turn: int) -> bool:
     return random.Random(f"noise {seed} {turn}").random() < settings.noise
 
 
-def dialogue(episode: Episode, words: Manner) -> str:
+def dialogue(episode: Episode, persona: Persona, words: Manner) -> str:
     """What was said aloud, by whom."""
-    toolset, home = episode.blueprint.toolset, episode.home
+    toolset = episode.blueprint.toolset
     spoken = [(m["role"], words_of(m, toolset).text if m["role"] == "assistant" else m["content"]) for m in episode.messages]
     who = {"user": words.you, "assistant": words.assistant}
-    lines = [f"{who[role]}: {overheard(text, home)}" for role, text in spoken if role in who and text.strip()]
+    lines = [f"{who[role]}: {persona.overhears(text)}" for role, text in spoken if role in who and text.strip()]
     return "\n".join(lines) or words.silence
-
-
-def overheard(text: str, home: Home) -> str:
-    """An agent's words with every device by its everyday name."""
-    named = {did: f"{device.room.name} {device.name}" for did, device in home.plan.by_did.items()}
-    return re.sub(r"\w+", lambda found: named.get(found[0], found[0]), text, flags=re.A)
 
 
 def schema(intents: Sequence[Intent]) -> dict[str, Any]:

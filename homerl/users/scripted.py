@@ -6,10 +6,10 @@ condition or the plan; it is asked to speak only while some intent is open, so i
 
 from __future__ import annotations
 
-from homerl.blueprints.blueprint import Intent
-from homerl.chat import words_of
-from homerl.episode import Episode
-from homerl.play import Utterance
+from homerl.play.episode import Episode
+from homerl.play.messages import words_of
+from homerl.play.situation import Intent
+from homerl.play.utterance import Utterance
 
 
 class ScriptedUser:

@@ -6,12 +6,12 @@ Invariants: nothing is added or shortened; what a step earned is shown as it was
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
-from homerl.trajectory import Message, Step, Trajectory
-from homerl.worlds import is_simuhome
+from homerl.play.messages import Message
+from homerl.play.trajectory import Step, Trajectory
+from homerl.worlds.registry import world_of
 
 
 @dataclass(frozen=True)
@@ -58,7 +58,7 @@ def dialogue(trajectory: Trajectory) -> Dialogue:
         success=trajectory.success,
         progress=trajectory.progress,
         strayed=not trajectory.clean,
-        goals=tuple(texts_of(blueprint)),
+        goals=tuple(world_of(blueprint).goals_in_words(blueprint)),
         past=tuple((said["role"], said["content"]) for said in blueprint.get("history", ())),
         prompt=trajectory.messages[0]["content"] if trajectory.messages[0]["role"] == "system" else "",
         turns=turns,
@@ -80,32 +80,8 @@ def _shown(step: Step, rewards: Mapping[str, float]) -> ShownStep:
     )
 
 
-def texts_of(blueprint: Mapping[str, Any]) -> Iterator[str]:
-    """A blueprint's goals in the order of Φ."""
-    if is_simuhome(blueprint):
-        from homerl.worlds.simuhome.situation import goals_in_words
-
-        yield from goals_in_words(blueprint["task"])
-    for intent in blueprint["intents"]:
-        yield from goal_texts(intent)
-
-
-def goal_texts(intent: Mapping[str, Any]) -> Iterator[str]:
-    """An intent's goals in the order of Φ (`homerl.blueprints.goals`)."""
-    if intent.get("clarify"):
-        yield "asks before it acts"
-    yield from intent.get("conditions", ())
-    if rule := intent.get("automation"):
-        after = f"after {rule['delay_seconds']} s" if rule["delay_seconds"] else ""
-        held = f"held {rule['hold_seconds']} s" if rule["hold_seconds"] else ""
-        when = " and ".join([*rule["conditions"], *filter(None, (after, held))])
-        yield f"a rule: when {when}, then {' and '.join(rule['effects'])}"
-    if answer := intent.get("answer"):
-        yield f"answers: {json.dumps(answer['value'], ensure_ascii=False)}"
-
-
 def call_text(call: Message) -> str:
-    """A tool call as code: a snippet as it is, any other tool as a call by name."""
+    """A tool call as code: where its one argument is code, that as it is; any other tool as a call by name."""
     name, arguments = call["function"]["name"], call["function"]["arguments"]
     try:
         given = json.loads(arguments or "{}")
@@ -113,6 +89,6 @@ def call_text(call: Message) -> str:
         given = None
     if not isinstance(given, dict):
         return f"{name}({arguments})"
-    if name == "pyexec" and isinstance(given.get("code"), str):
+    if list(given) == ["code"] and isinstance(given["code"], str):
         return given["code"]
     return f"{name}({', '.join(f'{key}={value!r}' for key, value in given.items())})"

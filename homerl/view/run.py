@@ -17,7 +17,7 @@ from typing import Any
 import yaml
 
 from homerl.bench.score import paired_difference
-from homerl.trajectory import Outcome, Trajectory, from_row, read_rows
+from homerl.play.trajectory import Outcome, Trajectory, from_row, read_rows
 
 MODELS = {"untrained": "untrained", "sft": "after SFT", "rlve": "after RLVE"}
 EXAMPLES = 3

@@ -16,12 +16,12 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from homerl.bench.score import mean_interval
 from homerl.bench.seeds import read_results
 from homerl.flow.grid import CELLS, grid, write
-from homerl.flywheel import stages, stands, start
-from homerl.progress import progress_bar
-from homerl.recipe import FlywheelRecipe, load_recipe
+from homerl.measure.intervals import mean_interval
+from homerl.run.flywheel import stages, stands, start
+from homerl.run.recipe import FlywheelRecipe, load_recipe
+from homerl.terminal.progress import progress_bar
 
 RECIPE = "recipes/quickstart.yaml"
 NAMES = [f"{user}-{agent}" for user, agent in CELLS]

@@ -18,9 +18,9 @@ from typing import Any
 
 from openai import AsyncOpenAI
 
-from homerl.endpoint import Endpoint
 from homerl.flow.collect import synthesise
-from homerl.flow.config import SynthesisConfig
+from homerl.flow.recipe import SynthesisConfig
+from homerl.llm.endpoint import Endpoint
 
 READ = {"name": "pyexec", "arguments": json.dumps({"code": "print(1)"})}
 CALL = {"id": "call_0", "type": "function", "function": READ}

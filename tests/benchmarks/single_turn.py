@@ -17,7 +17,7 @@ import yaml
 from rich.console import Console
 from rich.table import Table
 
-from homerl.flywheel import stands, start
+from homerl.run.flywheel import stands, start
 
 ST = {"last_step_only": True, "credit": "trajectory", "kl": 0.0, "entropy": 1.0e-4}
 KINDS = {"full": {}, "st": ST}

@@ -17,10 +17,10 @@ from envs.homeenv.env import HomeEnv
 from envs.homeenv.home import Home
 from envs.homeenv.physics import Moment, Outdoors
 from envs.homemaker.make import HomeRecipe, make_home
-from homerl.agents.expert import Expert
-from homerl.blueprints.author import BlueprintRecipe, make_blueprint
 from homerl.flow.mcts import search
 from homerl.users.scripted import ScriptedUser
+from homerl.worlds.homeenv.agents.expert import Expert
+from homerl.worlds.homeenv.blueprints.author import BlueprintRecipe, make_blueprint
 
 SIZES = (6, 35, 135)
 

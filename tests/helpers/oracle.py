@@ -11,9 +11,11 @@ from typing import Any
 
 from person import obedient
 
-from homerl.agents.expert import Expert
-from homerl.blueprints.blueprint import Blueprint
-from homerl.episode import Episode, Reply
+from homerl.play.episode import Episode
+from homerl.play.situation import Reply
+from homerl.worlds.homeenv.agents.expert import Expert
+from homerl.worlds.homeenv.blueprints.blueprint import Blueprint
+from homerl.worlds.registry import begin
 
 
 class Oracle:
@@ -21,7 +23,7 @@ class Oracle:
 
     def __init__(self, blueprints: Iterable[Blueprint], mistakes: float = 0.0) -> None:
         self.mistakes = mistakes
-        self.begun = {(episode := Episode.begin(made)).messages[0]["content"]: episode for made in blueprints}
+        self.begun = {(episode := begin(made)).messages[0]["content"]: episode for made in blueprints}
 
     def __call__(self, request: Mapping[str, Any]) -> Mapping[str, Any] | list[Mapping[str, Any]]:
         return self.candidates(request) if request.get("tools") else obedient(request)

@@ -4,7 +4,7 @@ import sys
 
 import torch
 
-from homerl.launch import main
+from homerl.run.launch import main
 from homerl.train import parallel
 
 save_model = parallel.Spread.save_model

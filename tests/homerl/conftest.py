@@ -10,9 +10,11 @@ import pytest
 from fake_hub import TOKEN, hub_runs
 from huggingface_hub import constants
 
-from homerl.blueprints.author import BlueprintRecipe
-from homerl.flow.collect import ExpertConfig, SynthesisConfig, make_shard
-from homerl.trajectory import Trajectory, from_row, read_rows, write_rows
+from homerl.flow.collect import make_shard
+from homerl.flow.recipe import SynthesisConfig
+from homerl.play.trajectory import Trajectory, from_row, read_rows, write_rows
+from homerl.worlds.contract import ExpertConfig
+from homerl.worlds.homeenv.blueprints.author import BlueprintRecipe
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # before torch is loaded: tiny matrices lose by threads
 

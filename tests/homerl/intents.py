@@ -8,16 +8,18 @@ from functools import cache
 from envs.homeenv.conditions import compile_condition
 from envs.homeenv.home import Home
 from envs.homemaker.make import HomeRecipe, make_home
-from homerl.agents.expert import Expert
-from homerl.agents.tongues import tongue_of
-from homerl.blueprints.author import BlueprintRecipe, make_blueprint
-from homerl.blueprints.blueprint import Blueprint, Call
-from homerl.blueprints.intents import Ask, Draft, families
-from homerl.blueprints.undo import after
-from homerl.episode import Episode, EpisodeLimits, Reply
-from homerl.play import play
-from homerl.trajectory import Outcome
+from homerl.play.episode import Episode, EpisodeLimits
+from homerl.play.loop import play
+from homerl.play.situation import Reply
+from homerl.play.trajectory import Outcome
 from homerl.users.scripted import ScriptedUser
+from homerl.worlds.homeenv.agents.expert import Expert
+from homerl.worlds.homeenv.agents.tongues import tongue_of
+from homerl.worlds.homeenv.blueprints.author import BlueprintRecipe, make_blueprint
+from homerl.worlds.homeenv.blueprints.blueprint import Blueprint, Call
+from homerl.worlds.homeenv.blueprints.intents import Ask, Draft, families
+from homerl.worlds.homeenv.blueprints.undo import after
+from homerl.worlds.registry import begin
 
 TOOLSETS = ("homeflow", "smh", "direct")
 HOME = HomeRecipe(devices=(5, 14))
@@ -53,7 +55,7 @@ def solves(home: Home, draft: Draft, calls: Sequence[Call]) -> bool:
 
 
 def expert_plays(blueprint: Blueprint) -> Outcome:
-    return asyncio.run(play(Episode.begin(blueprint, PATIENT), Expert(0), ScriptedUser(0))).outcome
+    return asyncio.run(play(begin(blueprint, PATIENT), Expert(0), ScriptedUser(0))).outcome
 
 
 class Idle:
@@ -69,4 +71,4 @@ class Idle:
 
 
 def idle_plays(blueprint: Blueprint, text: str = "Done.") -> Outcome:
-    return asyncio.run(play(Episode.begin(blueprint, PATIENT), Idle(text), ScriptedUser(0))).outcome
+    return asyncio.run(play(begin(blueprint, PATIENT), Idle(text), ScriptedUser(0))).outcome

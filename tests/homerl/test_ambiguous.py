@@ -11,22 +11,26 @@ from envs.homeenv.audit import Refused
 from envs.homeenv.conditions import compile_condition
 from envs.homeenv.home import Home
 from envs.homemaker.make import HomeRecipe, make_home
-from homerl.agents.expert import Expert
-from homerl.blueprints.author import BlueprintRecipe, make_blueprint
-from homerl.blueprints.blueprint import Blueprint, Call
-from homerl.blueprints.filters import first_failure
-from homerl.blueprints.intents import Ask, Draft, families
-from homerl.blueprints.intents.ambiguous import OneOf, Unvalued
-from homerl.blueprints.intents.complaints import complaints, is_true
-from homerl.blueprints.intents.scenes import scenes
-from homerl.chat import pyexec_message, words_of
-from homerl.episode import Episode, EpisodeLimits, Reply
-from homerl.language.grammar import grammar
-from homerl.language.noun import of_kind
-from homerl.language.speaker import Speaker, Voice
-from homerl.play import play
-from homerl.trajectory import Outcome
+from homerl.language.splits import Voice
+from homerl.play.episode import EpisodeLimits
+from homerl.play.loop import play
+from homerl.play.messages import words_of
+from homerl.play.situation import Reply
+from homerl.play.trajectory import Outcome
 from homerl.users.scripted import ScriptedUser
+from homerl.worlds.homeenv.agents.expert import Expert
+from homerl.worlds.homeenv.blueprints.author import BlueprintRecipe, make_blueprint
+from homerl.worlds.homeenv.blueprints.blueprint import Blueprint, Call
+from homerl.worlds.homeenv.blueprints.filters import first_failure
+from homerl.worlds.homeenv.blueprints.intents import Ask, Draft, families
+from homerl.worlds.homeenv.blueprints.intents.ambiguous import OneOf, Unvalued
+from homerl.worlds.homeenv.blueprints.intents.complaints import complaints, is_true
+from homerl.worlds.homeenv.blueprints.intents.scenes import scenes
+from homerl.worlds.homeenv.language.noun import of_kind
+from homerl.worlds.homeenv.language.shipped import grammar
+from homerl.worlds.homeenv.language.speaker import Speaker
+from homerl.worlds.homeenv.messages import pyexec_message
+from homerl.worlds.registry import begin
 
 NAMES = ("state_level", "scene_level", "slot_missing")
 TOOLSETS = ("homeflow", "smh", "direct")
@@ -85,7 +89,7 @@ def test_the_expert_succeeds(name, toolset):
     for blueprint in blueprints(name):
         assert first_failure(blueprint) is None
         one = blueprint.model_copy(update={"toolset": toolset})
-        trajectory = asyncio.run(play(Episode.begin(one, LIMITS), Expert(0), ScriptedUser(0)))
+        trajectory = asyncio.run(play(begin(one, LIMITS), Expert(0), ScriptedUser(0)))
         assert trajectory.outcome is Outcome.SUCCESS and trajectory.clean
         assert len(trajectory.turns()) == (2 if blueprint.intents[0].clarify else 1)
 
@@ -162,7 +166,7 @@ def tried(home: Home, *calls: Call) -> Home | None:
 def test_one_may_ask_and_is_told_plainly(name):
     for blueprint in blueprints(name):
         intent = blueprint.intents[0]
-        episode = Episode.begin(blueprint)
+        episode = begin(blueprint)
         episode.hear(intent.queries[0], 1)
         episode.act(Reply({"role": "assistant", "content": "What would you like?"}))
         told = asyncio.run(ScriptedUser(0).speak(episode)).text
@@ -239,7 +243,7 @@ def test_acting_before_asking_fails_and_so_does_asking_after():
         act = Reply(pyexec_message("\n".join(call.code for call in intent.plan)))
         ask = Reply({"role": "assistant", "content": intent.question})
         for replies, outcome in (([act], None), ([act, ask], None), ([ask], None), ([ask, act], Outcome.SUCCESS)):
-            episode = Episode.begin(blueprint)
+            episode = begin(blueprint)
             for reply in replies:
                 episode.hear(intent.queries[0], 1)
                 episode.act(reply)
@@ -250,7 +254,7 @@ def test_acting_before_asking_fails_and_so_does_asking_after():
 def test_what_was_done_for_another_intent_is_no_acting_before_asking(toolset):
     for blueprint in blueprints("slot_missing", 2):
         one = blueprint.model_copy(update={"toolset": toolset})
-        trajectory = asyncio.run(play(Episode.begin(one, LIMITS), Expert(0), ScriptedUser(0)))
+        trajectory = asyncio.run(play(begin(one, LIMITS), Expert(0), ScriptedUser(0)))
         assert trajectory.outcome is Outcome.SUCCESS and len(trajectory.turns()) == 4
 
 

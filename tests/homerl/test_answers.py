@@ -7,8 +7,7 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from homerl.blueprints.answers import answers, decide
-from homerl.blueprints.blueprint import Answer
+from homerl.language.answers import Answer, answers, decide
 
 CORPUS = yaml.safe_load((Path(__file__).parent / "answers.yaml").read_text(encoding="utf-8"))
 VERDICTS = ("right", "wrong", "undecided")

@@ -11,11 +11,13 @@ from person import content, obedient, wishes
 from scripted_server import ScriptedServer
 
 from envs.documents import InputError
-from homerl.blueprints.author import make_blueprint
-from homerl.recipe import RLVERecipe, SynthRecipe, load_recipe
-from homerl.settings import AuditSettings
-from homerl.trajectory import Outcome
-from homerl.users.audit import Audit, Played, audit_user, histogram, judged, spread, stage, summary, words_in
+from homerl.flow.recipe import SynthRecipe
+from homerl.llm.settings import AuditSettings
+from homerl.play.trajectory import Outcome
+from homerl.run.audit_user import Audit, Played, audit_user, histogram, judged, spread, stage, summary, words_in
+from homerl.run.recipe import load_recipe
+from homerl.train.recipe import RLVERecipe
+from homerl.worlds.homeenv.blueprints.author import make_blueprint
 
 GOOD = AuditSettings()
 NUMBERS = itertools.count()
@@ -121,7 +123,7 @@ def test_blueprints_of_a_file_are_of_the_world_that_they_say(tmp_path, task):
     file.write_text(make_blueprint(task, "train", 1).model_dump_json() + "\n")
     assert stage(RLVERecipe.model_validate(recipe), "r.yaml").recipe.file == file
     file.write_text('{"world": "simuhome", "split": "train"}\n')
-    with pytest.raises(ValueError, match="SimuHome's user speaks once"):
+    with pytest.raises(ValueError, match="in the world 'simuhome' no such user can speak"):
         RLVERecipe.model_validate(recipe)
     with pytest.raises(InputError, match="speaks once, from the blueprint"):
         stage(RLVERecipe.model_validate(recipe | {"user": {"kind": "scripted"}}), "r.yaml")

@@ -14,19 +14,22 @@ from envs.homeenv.automation import make_rule
 from envs.homeenv.home import Home
 from envs.homeenv.home_file import home_from_json
 from envs.homemaker.make import HomeRecipe
-from homerl.agents.expert import Expert
-from homerl.agents.tongues import TONGUES, automation
-from homerl.blueprints.author import BlueprintRecipe, make_blueprint
-from homerl.blueprints.blueprint import Automation, Blueprint
-from homerl.blueprints.rules import flaw, fulfils, serving
-from homerl.chat import tool_call
-from homerl.episode import Episode, EpisodeLimits, Reply
-from homerl.language.grammar import grammar
-from homerl.language.speaker import Speaker, Voice
-from homerl.language.when import After, Clock, Every, Once
-from homerl.play import play
-from homerl.trajectory import Outcome
+from homerl.language.splits import Voice
+from homerl.play.episode import Episode, EpisodeLimits
+from homerl.play.loop import play
+from homerl.play.messages import tool_call
+from homerl.play.situation import Reply
+from homerl.play.trajectory import Outcome
 from homerl.users.scripted import ScriptedUser
+from homerl.worlds.homeenv.agents.expert import Expert
+from homerl.worlds.homeenv.agents.tongues import TONGUES, automation
+from homerl.worlds.homeenv.blueprints.author import BlueprintRecipe, make_blueprint
+from homerl.worlds.homeenv.blueprints.blueprint import Automation, Blueprint
+from homerl.worlds.homeenv.blueprints.rules import flaw, fulfils, serving
+from homerl.worlds.homeenv.language.shipped import grammar
+from homerl.worlds.homeenv.language.speaker import Speaker
+from homerl.worlds.homeenv.language.when import After, Clock, Every, Once
+from homerl.worlds.registry import begin
 
 SUBCATEGORIES = ("time_specific", "state_driven", "time_and_state")
 COUNT = 16
@@ -73,7 +76,7 @@ def plain(start: Home, wanted: Automation, **changes) -> dict:
 
 def finished(blueprint: Blueprint, *messages: dict) -> Episode:
     """An episode in which these messages are all that an agent says."""
-    episode = Episode.begin(blueprint, EpisodeLimits(steps=len(messages) + 1))
+    episode = begin(blueprint, EpisodeLimits(steps=len(messages) + 1))
     episode.hear(blueprint.intents[0].queries[0], blueprint.intents[0].id)
     for message in messages:
         if episode.outcome is None:
@@ -86,7 +89,7 @@ def finished(blueprint: Blueprint, *messages: dict) -> Episode:
 def test_the_expert_succeeds(subcategory, toolset):
     for blueprint in blueprints(subcategory):
         blueprint = blueprint.model_copy(update={"toolset": toolset})
-        trajectory = asyncio.run(play(Episode.begin(blueprint, EpisodeLimits()), Expert(0), ScriptedUser(0)))
+        trajectory = asyncio.run(play(begin(blueprint, EpisodeLimits()), Expert(0), ScriptedUser(0)))
         assert trajectory.outcome is Outcome.SUCCESS and trajectory.clean
         assert not any(step.facts.blocked for step in trajectory.steps)
 
@@ -314,7 +317,7 @@ def test_several_rules_may_share_out_what_is_to_be_done():
     calls = [tool_call("create_automation", rule) for rule in each]
     episode = finished(blueprint, *({"role": "assistant", "content": "", "tool_calls": [call]} for call in calls))
     assert episode.outcome is Outcome.SUCCESS and episode.strayed() == 0
-    assert len(serving(episode.home, episode.start, wanted)) == len(each)
+    assert len(serving(episode.situation.home, episode.situation.start, wanted)) == len(each)
 
 
 def test_a_rule_beyond_those_wanted_strays_and_so_does_one_that_is_switched_off():
@@ -338,13 +341,13 @@ def test_what_a_rule_has_done_by_itself_is_no_straying():
         found = re.match(r'device\("(\d+)"\)\.(\S+) == ("?\w+"?)$', text)
         if len(wanted.conditions) == 1 and not wanted.hold_seconds and found:
             break
-    episode = Episode.begin(blueprint)
+    episode = begin(blueprint)
     episode.hear(blueprint.intents[0].queries[0], 1)
-    episode.act(Reply(TONGUES["smh"](episode.home).automate(wanted)))
+    episode.act(Reply(TONGUES["smh"](episode.situation.home).automate(wanted)))
     slot = start.plan.slot_of(found[1], found[2])
-    episode.start.set(slot, json.loads(found[3].lower()))  # as if the world had changed it, not the agent
-    episode.home.set(slot, json.loads(found[3].lower()))
-    assert {fired.rule for fired in episode.home.advance(1)} == {"1"}
+    episode.situation.start.set(slot, json.loads(found[3].lower()))  # as if the world had changed it, not the agent
+    episode.situation.home.set(slot, json.loads(found[3].lower()))
+    assert {fired.rule for fired in episode.situation.home.advance(1)} == {"1"}
     assert episode.progress == 1.0 and episode.strayed() == 0
 
 
@@ -358,7 +361,7 @@ def test_intents_after_an_automation_leave_its_devices_alone():
             did for wanted in later for text in wanted.conditions for did in re.findall(r'device\("(\w+)"\)', text)
         ]
         assert len(set(concerned)) == len(concerned) and not set(concerned) & blueprint.devices
-        trajectory = asyncio.run(play(Episode.begin(blueprint, EpisodeLimits()), Expert(0), ScriptedUser(0)))
+        trajectory = asyncio.run(play(begin(blueprint, EpisodeLimits()), Expert(0), ScriptedUser(0)))
         assert trajectory.outcome is Outcome.SUCCESS
 
 

@@ -11,22 +11,25 @@ import pytest
 from scripted_server import Faults, ScriptedServer, key_of
 
 from envs.documents import InputError
-from homerl.agents.expert import Expert
 from homerl.agents.llm import as_sent
-from homerl.bench.command import BenchRun, Instances, run
-from homerl.bench.instance import Instance
-from homerl.bench.log import figures, log_to_wandb
-from homerl.bench.models import tasks_of
-from homerl.bench.report import BenchReport, write_report
+from homerl.bench.recipe import SuiteSettings
 from homerl.bench.rescore import rescore
 from homerl.bench.score import pass_hat
-from homerl.bench.suites import SEED, SUITES, build, easier_half, make_instance, places, read_suite, split, write_suite
-from homerl.bench.validity import flaws
-from homerl.episode import Episode, EpisodeLimits
-from homerl.play import play
-from homerl.recipe import SuiteSettings
-from homerl.trajectory import Outcome, read_rows
+from homerl.bench.suites import read_suite, write_suite
+from homerl.play.episode import EpisodeLimits
+from homerl.play.loop import play
+from homerl.play.trajectory import Outcome, read_rows
+from homerl.run.bench import tasks_of
+from homerl.run.bench_command import BenchRun, Instances, run
 from homerl.users.scripted import ScriptedUser
+from homerl.view.bench_log import figures, log_to_wandb
+from homerl.view.bench_report import write_report
+from homerl.view.bench_results import BenchReport
+from homerl.worlds.homeenv.agents.expert import Expert
+from homerl.worlds.homeenv.bench.instance import Instance
+from homerl.worlds.homeenv.bench.suites import SEED, SUITES, build, make_instance, places, split
+from homerl.worlds.homeenv.bench.validity import flaws
+from homerl.worlds.registry import begin
 
 EVERY = 41  # a sample of the places, over all subcategories and sizes
 
@@ -128,7 +131,7 @@ def script(instances: Instances) -> dict:
     for index in range(len(instances)):
         task = instances[index]
         seed = task.blueprint.seed
-        asyncio.run(play(Episode.begin(task.blueprint, task.limits), Teacher(), ScriptedUser(seed), seed))
+        asyncio.run(play(begin(task.blueprint, task.limits), Teacher(), ScriptedUser(seed), seed))
     return answers
 
 
@@ -146,7 +149,7 @@ def test_an_endpoint_is_scored_as_what_it_says(suite_file, tmp_path, setting):
 
 def test_a_server_in_trouble_costs_no_score_and_resume_finishes(suite_file, tmp_path, monkeypatch):
     for name, seconds in (("FIRST_WAIT", 0.01), ("REST", 0.01), ("LONGEST_REST", 0.05)):
-        monkeypatch.setattr(f"homerl.endpoint.{name}", seconds)
+        monkeypatch.setattr(f"homerl.llm.endpoint.{name}", seconds)
     instances = Instances(sample("smh-bench")[:8], "eia", 1)
     out = tmp_path / "out"
     server = ScriptedServer(answers=script(instances), faults=Faults(errors=0.5, garbage=0.25, halves=0.25))
@@ -203,7 +206,7 @@ def test_a_run_is_logged_to_wandb(suite_file, tmp_path, monkeypatch):
 
 def test_the_easier_half_is_the_simple_half_of_each_subcategory():
     found = read_suite("smarthome-bench")
-    easier = easier_half(found)
+    easier = SUITES["smarthome-bench"].easier_half(found)
     assert {instance.size for instance in easier} == {"simple"} and abs(len(easier) - len(found) / 2) <= 2
     whole, half = (Counter(instance.subcategory for instance in some) for some in (found, easier))
     assert all(abs(half[name] - count / 2) <= 0.5 for name, count in whole.items())

@@ -13,11 +13,11 @@ from pydantic import ValidationError
 
 from envs.homeenv.home_file import home_from_json
 from envs.homemaker.make import HomeRecipe
-from homerl.blueprints.author import BlueprintRecipe, make_blueprint
-from homerl.blueprints.blueprint import Blueprint, Call
-from homerl.blueprints.filters import FILTERS, first_failure
-from homerl.blueprints.profile import people, sample_profile
-from homerl.language.speaker import split_of
+from homerl.language.splits import split_of
+from homerl.worlds.homeenv.blueprints.author import BlueprintRecipe, make_blueprint
+from homerl.worlds.homeenv.blueprints.blueprint import Blueprint, Call
+from homerl.worlds.homeenv.blueprints.filters import FILTERS, first_failure
+from homerl.worlds.homeenv.blueprints.profile import people, sample_profile
 
 ROOT = Path(__file__).parents[2]
 RECIPE = BlueprintRecipe()
@@ -48,7 +48,7 @@ def test_a_blueprint_is_a_pure_function_of_its_seed():
 
 def test_it_is_the_same_in_another_process():
     code = (
-        "from homerl.blueprints.author import BlueprintRecipe, make_blueprint\n"
+        "from homerl.worlds.homeenv.blueprints.author import BlueprintRecipe, make_blueprint\n"
         "print(*(make_blueprint(BlueprintRecipe(), s, 3).model_dump_json() for s in ('train', 'heldout')), sep='\\n')"
     )
     environment = {**os.environ, "PYTHONHASHSEED": "7", "PYTHONPATH": str(ROOT)}

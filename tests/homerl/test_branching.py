@@ -7,14 +7,15 @@ import pytest
 import torch
 
 from homerl.agents.policy import TransformersEngine
-from homerl.blueprints.author import make_blueprint
-from homerl.episode import EpisodeLimits
-from homerl.play import InfraError
-from homerl.recipe import BranchSettings
+from homerl.play.episode import EpisodeLimits
+from homerl.play.faults import InfraError
+from homerl.play.trajectory import Outcome
+from homerl.train.recipe import BranchSettings
 from homerl.train.rollout import Player
 from homerl.train.tensors import ledgers, spread
-from homerl.trajectory import Outcome
 from homerl.users.scripted import ScriptedUser
+from homerl.worlds.homeenv.blueprints.author import make_blueprint
+from homerl.worlds.registry import restored
 from rewards.composite import RewardWeights
 
 LIMITS = EpisodeLimits(turns=4, steps=6, steps_per_turn=2)
@@ -53,9 +54,9 @@ def test_siblings_share_the_roots_prefix_and_nothing_else(player, task, tokenize
 
 
 def test_every_rollout_replays_from_its_blueprint(player, task):
-    from homerl.reverify import first_difference
+    from homerl.play.reverify import first_difference
 
-    assert [first_difference(rollout.trajectory) for rollout in tree(player(), task)] == [None] * 8
+    assert [first_difference(rollout.trajectory, restored) for rollout in tree(player(), task)] == [None] * 8
 
 
 def test_the_same_seeds_grow_the_same_tree(player, task):

@@ -9,20 +9,23 @@ import pytest
 
 from envs.homeenv.home import Home
 from envs.homemaker.make import HomeRecipe, make_home
-from homerl.agents.expert import Expert
-from homerl.blueprints.author import BlueprintRecipe, make_blueprint
-from homerl.blueprints.blueprint import Blueprint, Call
-from homerl.blueprints.filters import first_failure
-from homerl.blueprints.intents import Ask, Draft, families
-from homerl.chat import pyexec_message
-from homerl.episode import Episode, EpisodeLimits, Reply
-from homerl.language.grammar import grammar
-from homerl.language.meaning import Act, Comparison, Rank, Target
-from homerl.language.noun import denotes, is_heavy
-from homerl.language.speaker import Speaker, Voice
-from homerl.play import play
-from homerl.trajectory import Outcome
+from homerl.language.splits import Voice
+from homerl.play.episode import EpisodeLimits
+from homerl.play.loop import play
+from homerl.play.situation import Reply
+from homerl.play.trajectory import Outcome
 from homerl.users.scripted import ScriptedUser
+from homerl.worlds.homeenv.agents.expert import Expert
+from homerl.worlds.homeenv.blueprints.author import BlueprintRecipe, make_blueprint
+from homerl.worlds.homeenv.blueprints.blueprint import Blueprint, Call
+from homerl.worlds.homeenv.blueprints.filters import first_failure
+from homerl.worlds.homeenv.blueprints.intents import Ask, Draft, families
+from homerl.worlds.homeenv.language.meaning import Act, Comparison, Rank, Target
+from homerl.worlds.homeenv.language.noun import denotes, is_heavy
+from homerl.worlds.homeenv.language.shipped import grammar
+from homerl.worlds.homeenv.language.speaker import Speaker
+from homerl.worlds.homeenv.messages import pyexec_message
+from homerl.worlds.registry import begin
 
 SETS = ("batch", "state_dependent", "room_dependent", "top_n")
 TOOLSETS = ("homeflow", "smh", "direct")
@@ -61,7 +64,7 @@ def target_of(draft: Draft) -> Target:
 
 def outcome(blueprint: Blueprint, calls: list[Call]) -> Outcome | None:
     """What comes of these calls alone."""
-    episode = Episode.begin(blueprint)
+    episode = begin(blueprint)
     episode.hear(blueprint.intents[0].queries[0], 1)
     episode.act(Reply(pyexec_message("\n".join(call.code for call in calls) or "pass")))
     return episode.outcome
@@ -176,7 +179,7 @@ def test_the_expert_succeeds_and_looks_first(name, toolset):
     for blueprint in blueprints(name):
         assert first_failure(blueprint) is None
         one = blueprint.model_copy(update={"toolset": toolset})
-        trajectory = asyncio.run(play(Episode.begin(one, LIMITS), Expert(0), ScriptedUser(0)))
+        trajectory = asyncio.run(play(begin(one, LIMITS), Expert(0), ScriptedUser(0)))
         assert trajectory.outcome is Outcome.SUCCESS and trajectory.clean
         looks = blueprint.intents[0].reads and toolset != "direct"
         assert len(trajectory.steps) == (2 if looks else 1)
@@ -199,7 +202,7 @@ def test_too_little_and_too_much_fail(name):
 
 def one_more(blueprint: Blueprint) -> list[list[Call]]:
     """The same calls of other devices that know them, which they would change."""
-    intent, home = blueprint.intents[0], Episode.begin(blueprint).home
+    intent, home = blueprint.intents[0], begin(blueprint).situation.home
     first = [call for call in intent.plan if call.did == intent.devices[0]]
     found = []
     for device in home.plan.devices:

@@ -7,7 +7,6 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from trl.trainer.utils import nanstd
 
-from homerl.recipe import RLVESettings
 from homerl.train.credit import (
     EPSILON,
     Fork,
@@ -23,6 +22,7 @@ from homerl.train.credit import (
     trajectory_credit,
 )  # fmt: skip
 from homerl.train.credit.branch import plan
+from homerl.train.recipe import RLVESettings
 
 REWARDS = st.integers(-8, 8).map(lambda n: n / 4)
 ROLLOUTS = st.lists(REWARDS, min_size=1, max_size=5)

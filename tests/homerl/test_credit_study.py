@@ -11,13 +11,12 @@ from pathlib import Path
 import pytest
 
 from envs.documents import InputError
-from homerl.blueprints.filters import first_failure
-from homerl.episode import Episode
-from homerl.play import play
-from homerl.recipe import BlueprintSource
-from homerl.trajectory import Outcome, write_rows
+from homerl.play.loop import play
+from homerl.play.trajectory import Outcome, write_rows
+from homerl.train.recipe import BlueprintSource
 from homerl.users.scripted import ScriptedUser
-from homerl.worlds import make_blueprint
+from homerl.worlds.homeenv.blueprints.filters import first_failure
+from homerl.worlds.registry import begin, make_blueprint
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -34,7 +33,7 @@ tasks = load("tasks")
 
 
 def played(task, seed: int):
-    episode = Episode.begin(tasks.make(task.name, "heldout", seed), task.limits)
+    episode = begin(tasks.make(task.name, "heldout", seed), task.limits)
     return asyncio.run(play(episode, tasks.Demonstrator(task, seed), ScriptedUser(seed), seed))
 
 

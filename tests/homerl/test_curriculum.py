@@ -7,9 +7,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from envs.documents import InputError
-from homerl.recipe import BlueprintSource, CurriculumSettings, RLVESettings
 from homerl.train.credit import Played
 from homerl.train.curriculum import Curriculum, difficulties
+from homerl.train.recipe import BlueprintSource, CurriculumSettings, RLVESettings
 from homerl.train.supply import Batch, Place, Supply
 
 SOURCE = BlueprintSource(count=10, first_seed=100)

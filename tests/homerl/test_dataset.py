@@ -11,11 +11,12 @@ from typer.testing import CliRunner
 
 from envs.documents import InputError
 from homerl.cli import app
-from homerl.flow.collect import SynthesisConfig, make_shard
 from homerl.flow.collect import _assemble as assemble
-from homerl.flow.dataset import FILES, SCHEMAS, push
-from homerl.schemas import file_name, schemas
-from homerl.trajectory import read_rows
+from homerl.flow.collect import make_shard
+from homerl.flow.recipe import SynthesisConfig
+from homerl.play.trajectory import read_rows
+from homerl.publish.dataset import FILES, describe, push
+from homerl.publish.schemas import file_name, formats, schemas
 
 CONFIG = SynthesisConfig(blueprints=6, version="1.2.0")
 
@@ -24,7 +25,7 @@ CONFIG = SynthesisConfig(blueprints=6, version="1.2.0")
 def made(tmp_path):
     """A finished synthesis."""
     make_shard(CONFIG, range(6), tmp_path / "shards")
-    assemble(CONFIG, tmp_path / "shards", [range(6)], tmp_path)
+    assemble(CONFIG, tmp_path / "shards", [range(6)], tmp_path, describe)
     return tmp_path
 
 
@@ -43,7 +44,7 @@ def test_a_finished_synthesis_says_what_it_is(made):
 
 
 def test_rows_are_valid_under_their_shipped_schema_json_columns_too(made):
-    known = {name: json.loads((made / "schemas" / name).read_text()) for name in map(file_name, SCHEMAS)}
+    known = {name: json.loads((made / "schemas" / name).read_text()) for name in map(file_name, formats())}
     registry = Registry().with_resources((name, Resource.from_contents(schema)) for name, schema in known.items())
     schema = known[file_name("row")]
     whole = Draft202012Validator(schema, registry=registry)
@@ -60,7 +61,7 @@ def test_where_models_answered_is_in_no_file_of_it(tmp_path):
     party = {"url": "http://gpu7.internal:8000/v1", "model": "org/strong", "key": "MY_SECRET_KEY"}
     config = SynthesisConfig.model_validate({"agent": party, "user": {"kind": "llm", **party}, "blueprints": 3})
     make_shard(SynthesisConfig(blueprints=3), range(3), tmp_path / "shards")
-    assemble(config, tmp_path / "shards", [range(3)], tmp_path)
+    assemble(config, tmp_path / "shards", [range(3)], tmp_path, describe)
     for name in FILES:
         text = (tmp_path / name).read_text()
         assert "gpu7" not in text and "MY_SECRET" not in text and str(tmp_path) not in text
@@ -72,7 +73,7 @@ def test_push_uploads_what_it_is_and_tags_the_version(made, here):
     assert done.exit_code == 0, done.output
     held = here["repos"]["datasets/acme/dialogues"]
     assert held["visibility"] == "private" and held["tags"] == ["v1.2.0"]
-    expected = {*FILES, *(f"schemas/{file_name(kind)}" for kind in SCHEMAS)}
+    expected = {*FILES, *(f"schemas/{file_name(kind)}" for kind in formats())}
     assert set(held["files"]) == expected
     assert all(content == (made / name).read_bytes() for name, content in held["files"].items())
     card = held["files"]["README.md"].decode()

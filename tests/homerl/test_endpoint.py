@@ -8,9 +8,9 @@ from email.utils import formatdate
 import pytest
 from scripted_server import Faults, ScriptedServer
 
-from homerl.chat import parse_json
-from homerl.endpoint import REST, TRIPS, Endpoint, Patience
-from homerl.play import InfraError, RequestRefused, Unwelcome
+from homerl.llm.endpoint import REST, TRIPS, Endpoint, Patience
+from homerl.play.faults import InfraError, RequestRefused, Unwelcome
+from homerl.play.messages import parse_json
 
 ASK = [{"role": "user", "content": "hello"}]
 QUICK = Patience(timeout=0.3, deadline=3.0, tries=4)
@@ -18,7 +18,7 @@ QUICK = Patience(timeout=0.3, deadline=3.0, tries=4)
 
 @pytest.fixture(autouse=True)
 def short_waits(monkeypatch):
-    monkeypatch.setattr("homerl.endpoint.FIRST_WAIT", 0.01)
+    monkeypatch.setattr("homerl.llm.endpoint.FIRST_WAIT", 0.01)
 
 
 def ask(*servers: ScriptedServer | str, patience: Patience = QUICK, times: int = 1):
@@ -137,7 +137,7 @@ def test_a_date_to_wait_for_is_kept_and_one_too_late_is_not_waited_for():
 
 @pytest.mark.parametrize("said", ["0", "nan", "Thu, 01 Jan 2026 00:00:00 GMT", "soon"])
 def test_a_busy_server_that_names_no_time_is_not_flooded(said, monkeypatch):
-    monkeypatch.setattr("homerl.endpoint.FIRST_WAIT", 0.2)
+    monkeypatch.setattr("homerl.llm.endpoint.FIRST_WAIT", 0.2)
     with ScriptedServer(faults=Faults(refusals=1.0), refusal=429, headers={"retry-after": said}) as server:
         (error,), _ = ask(server, patience=Patience(timeout=1, deadline=1.5, tries=3))
     assert isinstance(error, InfraError) and 2 <= server.served["refusals"] <= 15

@@ -18,10 +18,8 @@ from peft import LoraConfig, get_peft_model
 from scripted_server import Faults, ScriptedServer
 
 from homerl.agents.policy import TransformersEngine
-from homerl.blueprints.author import make_blueprint
-from homerl.episode import EpisodeLimits
-from homerl.preflight import _policy_server
-from homerl.recipe import EngineSettings, RLVESettings
+from homerl.play.episode import EpisodeLimits
+from homerl.run.preflight import _policy_server
 from homerl.train.engines import engine_arguments, make_engine
 from homerl.train.engines.colocated import Colocated
 from homerl.train.engines.continuous import Continuous
@@ -29,9 +27,11 @@ from homerl.train.engines.generate import Snapshot
 from homerl.train.engines.server import Server
 from homerl.train.engines.synced import Gate, merged_weights
 from homerl.train.phases import Phases
+from homerl.train.recipe import EngineSettings, RLVESettings
 from homerl.train.rollout import Player
 from homerl.train.watchdog import Stalled
 from homerl.users.scripted import ScriptedUser
+from homerl.worlds.homeenv.blueprints.author import make_blueprint
 from rewards.composite import RewardWeights
 
 PROMPTS = [[5, 6, 7], [8, 9], [10, 11, 12, 13]]
@@ -147,7 +147,7 @@ def test_a_slow_request_holds_up_no_other(engine):
 
 
 def test_passing_faults_are_asked_again(engine, monkeypatch):
-    monkeypatch.setattr("homerl.endpoint.FIRST_WAIT", 0.01)
+    monkeypatch.setattr("homerl.llm.endpoint.FIRST_WAIT", 0.01)
     faults = Faults(errors=0.2, garbage=0.1, halves=0.1)
     with VLLM(faults=faults, seed=3) as server:
         found = sampled(engine(server, retries=12, deadline=60), *PROMPTS * 6)
@@ -164,7 +164,7 @@ def test_a_server_that_is_silent_stops_the_run_and_is_named(engine):
 
 
 def test_a_server_that_is_gone_stops_the_run(engine, monkeypatch):
-    monkeypatch.setattr("homerl.endpoint.FIRST_WAIT", 0.01)
+    monkeypatch.setattr("homerl.llm.endpoint.FIRST_WAIT", 0.01)
     server = VLLM()
     with pytest.raises(Stalled, match="policy server"):
         sampled(engine(server, retries=2, deadline=5), [1])
@@ -193,7 +193,7 @@ def test_episodes_played_through_the_server_are_those_of_the_model_behind_it(eng
         through, direct = play(engine(server)), play(behind)
     for ours, theirs in zip(through, direct, strict=True):
         assert ours.ledger.ids == theirs.ledger.ids and ours.ledger.mask == theirs.ledger.mask
-        assert ours.ledger.logprobs == pytest.approx(theirs.ledger.logprobs)
+        assert ours.ledger.logprobs == pytest.approx(theirs.ledger.logprobs, abs=1e-5)  # float32, in batches of other sizes
         assert ours.trajectory == theirs.trajectory
 
 

@@ -17,8 +17,8 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from envs.documents import InputError
 from envs.homeenv.toolsets import TOOLSETS
-from homerl.chat import chat_template, tool_call
-from homerl.export import destination, export
+from homerl.play.messages import chat_template, tool_call
+from homerl.publish.export import destination, export
 from homerl.train.tiny import TinyConfig, make_tiny
 
 ROOT = Path(__file__).parents[2]
@@ -211,7 +211,7 @@ def test_earlier_export_is_replaced_and_nothing_else(run: Path):
 def test_failed_export_leaves_the_earlier_one(run: Path, monkeypatch):
     folder = export(run, str(run / "out"))
     before = contents(folder)
-    monkeypatch.setattr("homerl.export.model_card", lambda *_: 1 / 0)
+    monkeypatch.setattr("homerl.publish.export.model_card", lambda *_: 1 / 0)
     with pytest.raises(ZeroDivisionError):
         export(run, str(run / "out"))
     assert contents(folder) == before and {path.name for path in run.iterdir()} == {"model", "out"}
@@ -348,7 +348,7 @@ def test_hub_ids_and_folders(tmp_path: Path, monkeypatch):
 # The hub
 
 
-PUSH = "import sys; from homerl.export import export; print(export(sys.argv[1], 'acme/agent', push=True))"
+PUSH = "import sys; from homerl.publish.export import export; print(export(sys.argv[1], 'acme/agent', push=True))"
 
 
 def contents(folder: Path) -> dict[str, bytes]:

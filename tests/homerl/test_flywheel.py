@@ -8,8 +8,8 @@ import pytest
 import yaml
 
 from envs.documents import InputError
-from homerl.flywheel import alone, recipe_of, stages, stands
-from homerl.recipe import FlywheelRecipe, load_recipe
+from homerl.run.flywheel import alone, recipe_of, stages, stands
+from homerl.run.recipe import FlywheelRecipe, load_recipe
 
 
 def recipe(out: Path, *overrides: str) -> FlywheelRecipe:
@@ -43,6 +43,6 @@ def test_a_product_is_kept_for_the_same_recipe_and_refused_for_another(tmp_path:
 
 
 def test_one_flywheel_at_a_time_works_in_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("homerl.flywheel.LOCK_SECONDS", 0.2)
+    monkeypatch.setattr("homerl.run.flywheel.LOCK_SECONDS", 0.2)
     with alone(tmp_path), pytest.raises(InputError, match="another run"), alone(tmp_path):
         pass

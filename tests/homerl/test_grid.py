@@ -5,11 +5,12 @@ import random
 
 import pytest
 
-from homerl.blueprints.author import BlueprintRecipe
-from homerl.flow.config import ExpertConfig, SynthesisConfig
 from homerl.flow.grid import CELLS, dealt, grid, table, write
 from homerl.flow.mcts import Budget
-from homerl.trajectory import from_row, read_rows
+from homerl.flow.recipe import SynthesisConfig
+from homerl.play.trajectory import from_row, read_rows
+from homerl.worlds.contract import ExpertConfig
+from homerl.worlds.homeenv.blueprints.author import BlueprintRecipe
 
 RECIPE = BlueprintRecipe.model_validate({"home": {"devices": (3, 6)}, "intents": (1, 2)})
 CONFIG = SynthesisConfig(blueprints=20, recipe=RECIPE, expert=ExpertConfig(mistakes=0.4))

@@ -9,16 +9,16 @@ import pytest
 from scripted_server import Faults, ScriptedServer
 
 from envs.documents import InputError
-from homerl.bench.command import BenchRun, Instances, judge_of, run
-from homerl.bench.instance import Instance
-from homerl.bench.judge import TELL, kappa
-from homerl.bench.report import BenchReport, says_judge
 from homerl.bench.rescore import rescore
 from homerl.bench.suites import read_suite, write_suite
-from homerl.blueprints.answers import decide
-from homerl.blueprints.blueprint import Answer
-from homerl.chat import words_of
-from homerl.trajectory import read_rows
+from homerl.language.answers import Answer, decide
+from homerl.measure.intervals import kappa
+from homerl.play.messages import words_of
+from homerl.play.trajectory import read_rows
+from homerl.run.bench_command import BenchRun, Instances, judge_of, run
+from homerl.view.bench_results import BenchReport, says_judge
+from homerl.worlds.homeenv.bench.cases import RUBRICS
+from homerl.worlds.homeenv.bench.instance import Instance
 
 
 def unclear(answer: Answer) -> str:
@@ -59,7 +59,7 @@ def verdict(request: dict) -> dict:
     """A judge to whom long truths are right, and who gives its verdict in a fence."""
     told = json.loads(request["messages"][1]["content"])
     assert set(told) <= {"question", "user", "truth", "assistant"} and request["temperature"] == 0.0
-    right = request["messages"][0]["content"].startswith(TELL["clarification"][:40]) or len(told["truth"]) > 1
+    right = request["messages"][0]["content"].startswith(RUBRICS["clarification"][:40]) or len(told["truth"]) > 1
     text = json.dumps({"why": "so it is", "verdict": "right" if right else "wrong"})
     return {"content": f"```json\n{text}\n```"}
 

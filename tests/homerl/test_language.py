@@ -15,19 +15,24 @@ from envs.homeenv.home import Device, Home
 from envs.homeenv.spec import Catalogue
 from envs.homemaker.lexicon import shipped_lexicon
 from envs.homemaker.make import HomeRecipe, make_home
-from homerl.agents.expert import Expert
-from homerl.blueprints.actions import actions, propose
-from homerl.blueprints.author import BlueprintRecipe, make_blueprint
-from homerl.chat import briefing
-from homerl.episode import Episode, EpisodeLimits
-from homerl.language import noise
-from homerl.language.diversity import all_families, recipe_of, self_bleu, survey
-from homerl.language.grammar import FEWEST, PIECES, SHIPPED, Frame, Grammar, grammar, tight
-from homerl.language.meaning import Act, Command
-from homerl.language.speaker import Speaker, Voice, in_words, sentence
-from homerl.play import play
-from homerl.trajectory import Outcome
+from homerl.language.grammar import FEWEST, PIECES, Frame, Grammar, tight
+from homerl.language.splits import Voice
+from homerl.measure.spread import self_bleu
+from homerl.play.episode import EpisodeLimits
+from homerl.play.loop import play
+from homerl.play.trajectory import Outcome
 from homerl.users.scripted import ScriptedUser
+from homerl.worlds.homeenv.agents.expert import Expert
+from homerl.worlds.homeenv.blueprints.actions import actions, propose
+from homerl.worlds.homeenv.blueprints.author import BlueprintRecipe, make_blueprint
+from homerl.worlds.homeenv.language import noise
+from homerl.worlds.homeenv.language.diversity import all_families, recipe_of, survey
+from homerl.worlds.homeenv.language.meaning import Act, Command
+from homerl.worlds.homeenv.language.sentences import sentence
+from homerl.worlds.homeenv.language.shipped import SHIPPED, grammar
+from homerl.worlds.homeenv.language.speaker import Speaker, in_words
+from homerl.worlds.homeenv.messages import briefing
+from homerl.worlds.registry import begin
 
 LANGUAGES = ("en", "zh")
 STYLES = ("clear", "colloquial")
@@ -356,7 +361,7 @@ def test_the_expert_serves_a_chinese_home(toolset, ids):
         blueprint = make_blueprint(recipe, "train", seed)
         assert all(device["did"].isascii() for device in blueprint.home["devices"])
         limits = EpisodeLimits(turns=9, steps=30)
-        played = asyncio.run(play(Episode.begin(blueprint, limits), Expert(0), ScriptedUser(0)))
+        played = asyncio.run(play(begin(blueprint, limits), Expert(0), ScriptedUser(0)))
         assert played.outcome is Outcome.SUCCESS
         told, words = played.messages[0]["content"], " ".join(m["content"] for m in played.messages if m["role"] == "user")
         assert "房间有" in told and re.search(r"[\u4e00-\u9fff]", words) and "Done" not in str(played.messages)

@@ -1,4 +1,4 @@
-"""Recipes run as programs, in real interpreters; a probe in place of `homerl.launch` tells what it got."""
+"""Recipes run as programs, in real interpreters; a probe in place of `homerl.run.launch` tells what it got."""
 
 import json
 import os
@@ -36,9 +36,9 @@ def main(path, argv):
         json.dump(told, file)
     return int(os.environ.get("PROBE_RC", 0))
 
-probe = types.ModuleType("homerl.launch")
+probe = types.ModuleType("homerl.run.launch")
 probe.main = main
-sys.modules["homerl.launch"] = probe
+sys.modules["homerl.run.launch"] = probe
 """
 
 

@@ -9,16 +9,16 @@ from functools import cache
 import pytest
 from scripted_server import MODEL, Faults, ScriptedServer
 
-from homerl.blueprints.author import BlueprintRecipe, make_blueprint
-from homerl.blueprints.filters import first_failure
-from homerl.blueprints.llm_author import Authored, NoBlueprint, author_blueprint
-from homerl.endpoint import endpoint_of
-from homerl.flow.config import SynthesisConfig
+from homerl.flow.recipe import SynthesisConfig
 from homerl.flow.report import Report
 from homerl.flow.work import work
-from homerl.language.speaker import split_of
-from homerl.settings import AuthorSettings
-from homerl.structured import Asker
+from homerl.language.splits import split_of
+from homerl.llm.endpoint import endpoint_of
+from homerl.llm.settings import AuthorSettings
+from homerl.llm.structured import Asker
+from homerl.worlds.homeenv.blueprints.author import BlueprintRecipe, make_blueprint
+from homerl.worlds.homeenv.blueprints.filters import first_failure
+from homerl.worlds.homeenv.blueprints.llm_author import Authored, NoBlueprint, author_blueprint
 
 RECIPE = BlueprintRecipe.model_validate({"home": {"devices": (4, 8)}, "intents": (1, 2)})
 DEVICE = re.compile(r"^- (\S+) \((.+?)\): (\{.*?\}); (.*)$", re.M)

@@ -9,26 +9,31 @@ from person import content, obedient, wishes
 from scripted_server import Faults, ScriptedServer
 
 from envs.documents import Document, InputError, validate
-from homerl.agents.expert import Expert
 from homerl.agents.policy import TransformersEngine
-from homerl.bench.command import BenchRun, user_of
 from homerl.bench.runner import Pace, Players, Task, run_suite
-from homerl.blueprints.author import make_blueprint
-from homerl.chat import tool_call
-from homerl.episode import Episode, EpisodeLimits, Reply
-from homerl.play import UserError, listen, play
-from homerl.settings import UserSettings
+from homerl.llm.settings import UserSettings
+from homerl.play.episode import Episode, EpisodeLimits
+from homerl.play.faults import UserError
+from homerl.play.loop import listen, play
+from homerl.play.messages import tool_call
+from homerl.play.situation import Reply
+from homerl.play.trajectory import Outcome
+from homerl.run.bench_command import BenchRun, user_of
 from homerl.train.rollout import Player
-from homerl.trajectory import Outcome
 from homerl.users.llm import LLMUser
 from homerl.users.make import llm_users, user_factory
-from homerl.users.prompt import overheard, prompt, read
+from homerl.users.prompt import prompt, read
+from homerl.worlds.homeenv.agents.expert import Expert
+from homerl.worlds.homeenv.blueprints.author import make_blueprint
+from homerl.worlds.homeenv.faults import overheard
+from homerl.worlds.homeenv.persona import HomePersona
+from homerl.worlds.registry import begin
 from rewards.composite import RewardWeights
 
 
 @pytest.fixture(autouse=True)
 def short_waits(monkeypatch):
-    monkeypatch.setattr("homerl.endpoint.FIRST_WAIT", 0.01)
+    monkeypatch.setattr("homerl.llm.endpoint.FIRST_WAIT", 0.01)
 
 
 @pytest.fixture
@@ -56,7 +61,7 @@ class Says:
 def played(blueprint, server, agent=None, limits=EpisodeLimits(), **more):
     """The trajectory, and what was asked of the endpoint."""
     with user_factory(settings(server, **more)) as users:
-        return asyncio.run(play(Episode.begin(blueprint, limits), agent or Expert(), users(0))), users.usage()
+        return asyncio.run(play(begin(blueprint, limits), agent or Expert(), users(0))), users.usage()
 
 
 def blamed(blueprint, answer, agent=None, **more) -> str | None:
@@ -86,13 +91,13 @@ def test_it_is_told_wishes_and_surroundings_but_no_ids_and_no_code(blueprint):
 
 
 def test_lit_lamps_are_noticed_where_they_are(task):
-    episodes = (Episode.begin(make_blueprint(task, "train", seed)) for seed in range(40))
+    episodes = (begin(make_blueprint(task, "train", seed)) for seed in range(40))
     for episode in episodes:
-        dids = {did for did in episode.blueprint.devices if (episode.home.plan.by_did[did].spec.category) == "light"}
+        dids = {did for did in episode.blueprint.devices if (episode.situation.home.plan.by_did[did].spec.category) == "light"}
         for did in dids:
-            text = prompt(episode, episode.open_intents(), UserSettings(), 0)[1]["content"]
-            lit = episode.home.state_of(did)["state"] == "on"
-            device = episode.home.plan.by_did[did]
+            text = prompt(episode, HomePersona(episode), episode.open_intents(), UserSettings(), 0)[1]["content"]
+            lit = episode.situation.home.state_of(did)["state"] == "on"
+            device = episode.situation.home.plan.by_did[did]
             line = next(line for line in text.splitlines() if line.startswith(f"- {device.room.name}:"))
             assert (device.name in line.partition("lit:")[2]) == lit
             return
@@ -100,10 +105,10 @@ def test_lit_lamps_are_noticed_where_they_are(task):
 
 
 def test_the_knobs_change_the_person(blueprint):
-    episode = Episode.begin(blueprint)
+    episode = begin(blueprint)
 
     def person(**knobs):
-        return prompt(episode, episode.open_intents(), UserSettings(**knobs), 0)[0]["content"]
+        return prompt(episode, HomePersona(episode), episode.open_intents(), UserSettings(**knobs), 0)[0]["content"]
 
     said = {person(), person(verbosity="terse"), person(verbosity="chatty"), person(cooperation="guarded"),
             person(cooperation="reluctant"), person(noise=1.0)}  # fmt: skip
@@ -117,7 +122,7 @@ def test_it_speaks_the_language_of_the_blueprint(blueprint):
 
 
 def test_an_agents_ids_are_heard_by_their_everyday_names(blueprint):
-    home = Episode.begin(blueprint).home
+    home = begin(blueprint).situation.home
     device = home.plan.devices[0]
     assert overheard(f"I turned {device.did} on.", home) == f"I turned {device.room.name} {device.name} on."
     assert overheard(f"打开了{device.did}。", home) == f"打开了{device.room.name} {device.name}。"
@@ -169,7 +174,7 @@ def test_one_that_leaves_its_role_tells_what_it_took(blueprint, first, requests)
     with ScriptedServer(answer=lambda request: {"content": first}) as server:
         chosen = settings(server)
         with pytest.raises(UserError) as found:
-            asyncio.run(LLMUser(llm_users(chosen, chosen.urls, "m").line, 0).speak(Episode.begin(blueprint)))
+            asyncio.run(LLMUser(llm_users(chosen, chosen.urls, "m").line, 0).speak(begin(blueprint)))
     spent = found.value.spent
     assert (spent.requests, spent.tokens, spent.prompt_tokens) == (requests, 10 * requests, 100 * requests)
 
@@ -177,7 +182,7 @@ def test_one_that_leaves_its_role_tells_what_it_took(blueprint, first, requests)
 def test_going_after_a_false_claim_costs_a_request_unless_patience_had_ended(blueprint):
     async def goes(patience: int):
         chosen = settings(server, patience=patience)
-        user, episode = LLMUser(llm_users(chosen, chosen.urls, "m").line, 0), Episode.begin(blueprint)
+        user, episode = LLMUser(llm_users(chosen, chosen.urls, "m").line, 0), begin(blueprint)
         episode.hear("hello", 1)
         episode.act(Reply({"role": "assistant", "content": "Done."}))
         return await user.speak(episode)
@@ -258,14 +263,14 @@ def test_passing_faults_are_outlived(task):
     with ScriptedServer(answer=obedient, faults=faults, seed=1) as server:
         chosen = settings(server, timeout=0.3, deadline=30, retries=12)
         with user_factory(chosen) as users:
-            ends = [asyncio.run(play(Episode.begin(b), Expert(), users(0))) for b in blueprints]  # a loop for each
+            ends = [asyncio.run(play(begin(b), Expert(), users(0))) for b in blueprints]  # a loop for each
     assert {end.outcome for end in ends} == {Outcome.SUCCESS} and users.usage()["retries"] > 0
 
 
 def test_replicas_share_the_work(task):
     async def all_of_them(users):
         blueprints = [make_blueprint(task, "train", seed) for seed in range(10)]
-        return await asyncio.gather(*(play(Episode.begin(b), Expert(), users(0)) for b in blueprints))
+        return await asyncio.gather(*(play(begin(b), Expert(), users(0)) for b in blueprints))
 
     with ScriptedServer(answer=obedient) as one, ScriptedServer(answer=obedient) as two:
         chosen = settings(one).model_copy(update={"url": (one.url, two.url), "timeout": 20.0})
@@ -312,17 +317,17 @@ def test_an_agents_deeds_between_two_equal_utterances_make_them_no_repetition(bl
     with ScriptedServer(answer=lambda request: content(say=wishes(request)[0][1], about=wishes(request)[0][0])) as server:
 
         async def talk():
-            episode = Episode.begin(blueprint)
+            episode = begin(blueprint)
             chosen = settings(server)
             user = LLMUser(llm_users(chosen, chosen.urls, "m").line, 0)
             await listen(episode, user)
-            spared = next(d for d in episode.home.plan.devices if d.did not in blueprint.devices and d.spec.service_index)
-            before = episode.home.state_key()
+            spared = next(d for d in episode.situation.home.plan.devices if d.did not in blueprint.devices and d.spec.service_index)
+            before = episode.situation.home.state_key()
             for code in (f'device("{spared.did}").{path}()' for path in spared.spec.service_index):
                 episode.act(Reply({"role": "assistant", "content": "", "tool_calls": [tool_call("pyexec", {"code": code})]}))
-                if episode.home.state_key() != before:
+                if episode.situation.home.state_key() != before:
                     break
-            assert episode.home.state_key() != before
+            assert episode.situation.home.state_key() != before
             episode.act(Reply({"role": "assistant", "content": "Done."}))
             await listen(episode, user)
             return episode.messages

@@ -17,10 +17,10 @@ from right_files import DEVICE_FILES, NUMBERS, assert_coherent, right_text
 
 from envs.documents import InputError
 from homerl import cli
-from homerl.blueprints.blueprint import Blueprint
-from homerl.episode import Episode
-from homerl.reverify import reverify_file
-from homerl.trajectory import JSON_COLUMNS
+from homerl.play.reverify import reverify_file
+from homerl.play.trajectory import JSON_COLUMNS
+from homerl.worlds.homeenv.blueprints.blueprint import Blueprint
+from homerl.worlds.registry import begin, restored
 
 pytestmark = pytest.mark.timeout(1800)
 
@@ -43,10 +43,10 @@ def written(data: object) -> str:
 def test_a_wrong_blueprint_is_refused_or_can_be_played(rows, rng):
     told = json.loads(rng.choice(rows)["blueprint"])
     try:
-        episode = Episode.begin(Blueprint.model_validate(mutated(told, rng)))
+        episode = begin(Blueprint.model_validate(mutated(told, rng)))
     except (InputError, ValidationError):
         return
-    assert_coherent(episode.home, rng)
+    assert_coherent(episode.situation.home, rng)
     assert episode.progress <= 1 and episode.fork().open_intents() == episode.open_intents()
 
 
@@ -62,7 +62,7 @@ def test_a_wrong_trajectory_is_refused_or_replayed(folder, rows, rng):
     text = written(row).encode()
     (folder / "rows.jsonl").write_bytes((spoilt(text, rng) if rng.random() < 0.25 else text) + b"\n")
     try:
-        assert "all as recorded" in reverify_file(folder / "rows.jsonl")
+        assert "all as recorded" in reverify_file(folder / "rows.jsonl", restored)
     except InputError as error:
         assert error.where and error.remedy and len(str(error).splitlines()) <= 3
 
@@ -109,5 +109,5 @@ def test_a_row_that_is_none_is_refused_by_its_line(folder):
     for wrong in (b"[1]", b"\xff\xfe", b'{"id": ' + b"9" * 5000 + b"}", b"[" * 100_000, b"{}", b'{"id": "x"'):
         (folder / "rows.jsonl").write_bytes(wrong)
         with pytest.raises(InputError) as refused:
-            reverify_file(folder / "rows.jsonl")
+            reverify_file(folder / "rows.jsonl", restored)
         assert refused.value.where.endswith("rows.jsonl:1")

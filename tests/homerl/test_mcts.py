@@ -8,16 +8,19 @@ from functools import cache
 
 import pytest
 
-from homerl.agents.expert import Expert
-from homerl.blueprints.author import BlueprintRecipe, make_blueprint
-from homerl.blueprints.blueprint import Blueprint
-from homerl.episode import Episode, EpisodeLimits, Reply
 from homerl.flow import mcts
 from homerl.flow.mcts import SearchConfig, search
 from homerl.flow.tree import Node, Role, backpropagate, valid, walk
-from homerl.play import UserError, Utterance
-from homerl.trajectory import Outcome, to_row
+from homerl.play.episode import Episode, EpisodeLimits
+from homerl.play.faults import UserError
+from homerl.play.situation import Reply
+from homerl.play.trajectory import Outcome, to_row
+from homerl.play.utterance import Utterance
 from homerl.users.scripted import ScriptedUser
+from homerl.worlds.homeenv.agents.expert import Expert
+from homerl.worlds.homeenv.blueprints.author import BlueprintRecipe, make_blueprint
+from homerl.worlds.homeenv.blueprints.blueprint import Blueprint
+from homerl.worlds.registry import begin
 
 CONFIG = SearchConfig(rollouts=8)
 
@@ -28,7 +31,7 @@ def blueprints() -> tuple[Blueprint, ...]:
 
 
 def root(seed: int = 0) -> Node:
-    return Node(Episode.begin(blueprints()[seed]))
+    return Node(begin(blueprints()[seed]))
 
 
 def grown(

@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from homerl.memory import KNOWN, Shape, estimate, estimates, shape_of
-from homerl.recipe import LoraSettings, ModelSettings, load_recipe
+from homerl.run.memory import KNOWN, Shape, estimate, estimates, shape_of
+from homerl.run.recipe import load_recipe
+from homerl.train.recipe import LoraSettings, ModelSettings
 
 ROOT = Path(__file__).parents[2]
 SIZES = {"Qwen3-0.6B": 0.60, "Qwen3-1.7B": 1.72, "Qwen3-4B": 4.02, "Qwen3-8B": 8.19, "Qwen3-14B": 14.77, "Qwen3-32B": 32.76}

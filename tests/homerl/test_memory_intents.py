@@ -6,8 +6,8 @@ from contextlib import suppress
 import pytest
 
 from envs.homeenv.audit import Refused
-from homerl.blueprints.intents import families
-from homerl.trajectory import Outcome
+from homerl.play.trajectory import Outcome
+from homerl.worlds.homeenv.blueprints.intents import families
 from tests.homerl.intents import TOOLSETS, blueprints, drafts, expert_plays, idle_plays, solves
 
 FAMILY = "memory"

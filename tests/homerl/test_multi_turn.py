@@ -6,10 +6,10 @@ from collections import Counter
 import pytest
 
 from envs.homeenv.audit import Refused
-from homerl.blueprints.author import make_blueprint
-from homerl.blueprints.intents import families
-from homerl.blueprints.undo import after, changed
-from homerl.trajectory import Outcome
+from homerl.play.trajectory import Outcome
+from homerl.worlds.homeenv.blueprints.author import make_blueprint
+from homerl.worlds.homeenv.blueprints.intents import families
+from homerl.worlds.homeenv.blueprints.undo import after, changed
 from tests.homerl.intents import TOOLSETS, blueprints, drafts, expert_plays, idle_plays, recipe, solves
 
 FAMILY = "multi_turn"

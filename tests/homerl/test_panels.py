@@ -5,9 +5,9 @@ from types import SimpleNamespace
 import pytest
 from rich.console import Console
 
-from homerl.recipe import RLVERecipe, SFTRecipe
 from homerl.train.common import reporters
 from homerl.train.panels import SECTIONS, PanelsCallback, glance, sections, shares
+from homerl.train.recipe import RLVERecipe, SFTRecipe
 
 LOGS = {
     "loss": 0.1, "success": 0.5, "reward": 1.25, "entropy": 0.7, "kl": 0.01, "num_tokens": 100, "eval/success": 0.6,
@@ -118,7 +118,7 @@ def test_reporters_by_recipe(kind):
 def test_a_reporter_that_is_not_installed_is_said_at_once(monkeypatch):
     import importlib.util
 
-    from homerl.preflight import _packages
+    from homerl.run.preflight import _packages
 
     find = importlib.util.find_spec
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == "trackio" else find(name))

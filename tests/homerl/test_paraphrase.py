@@ -9,16 +9,18 @@ import pytest
 from scripted_server import MODEL, Faults, ScriptedServer
 
 from envs.homeenv.home_file import home_from_json
-from homerl.blueprints.author import BlueprintRecipe, make_blueprint
-from homerl.blueprints.blueprint import Blueprint, Call
-from homerl.endpoint import Endpoint, Patience
-from homerl.flow.collect import SynthesisConfig, make_shard
-from homerl.language.paraphrase import Paraphraser, Rejected, check_words, names_in, same_calls
-from homerl.language.speaker import split_of
-from homerl.play import InfraError
-from homerl.settings import ParaphraseSettings
-from homerl.structured import Asker
-from homerl.trajectory import read_rows
+from homerl.flow.collect import make_shard
+from homerl.flow.paraphrase import Rejected
+from homerl.flow.recipe import SynthesisConfig
+from homerl.language.splits import split_of
+from homerl.llm.endpoint import Endpoint, Patience
+from homerl.llm.settings import ParaphraseSettings
+from homerl.llm.structured import Asker
+from homerl.play.faults import InfraError
+from homerl.play.trajectory import read_rows
+from homerl.worlds.homeenv.blueprints.author import BlueprintRecipe, make_blueprint
+from homerl.worlds.homeenv.blueprints.blueprint import Blueprint, Call
+from homerl.worlds.homeenv.language.paraphrase import HomeParaphraser, check_words, names_in, same_calls
 
 QUICK = Patience(timeout=2.0, deadline=4.0, tries=2)
 RECIPE = {"home": {"devices": (3, 6)}, "families": {"atomic/clear": 1}, "intents": (1, 1)}
@@ -53,10 +55,10 @@ def plan_of(made: Blueprint) -> list[dict]:
     return [{"did": c.did, "service": c.service, "args": list(c.args)} for i in made.intents for c in i.plan]
 
 
-def reword(made: Blueprint, running: ScriptedServer) -> tuple[Blueprint, Paraphraser]:
+def reword(made: Blueprint, running: ScriptedServer) -> tuple[Blueprint, HomeParaphraser]:
     async def talk():
         endpoint = Endpoint([running.url], MODEL, QUICK)
-        paraphraser = Paraphraser(Asker(endpoint, ParaphraseSettings(model=MODEL, url=running.url)))
+        paraphraser = HomeParaphraser(Asker(endpoint, ParaphraseSettings(model=MODEL, url=running.url)))
         try:
             return await paraphraser.reword(made), paraphraser
         finally:
@@ -120,7 +122,7 @@ def test_answers_that_are_garbage(garbage):
 
 @pytest.mark.parametrize("faults", [Faults(errors=1.0), Faults(garbage=1.0), Faults(refusals=1.0)])
 def test_a_server_that_fails_is_no_reason_to_keep_the_original(monkeypatch, faults):
-    monkeypatch.setattr("homerl.endpoint.FIRST_WAIT", 0.01)
+    monkeypatch.setattr("homerl.llm.endpoint.FIRST_WAIT", 0.01)
     with ScriptedServer(faults=faults) as running, pytest.raises(InfraError):
         reword(blueprint(), running)
 
@@ -142,7 +144,7 @@ def attentive_server(count: int, faults: Faults) -> ScriptedServer:
 
 
 def test_faults_on_the_way_change_no_byte_of_a_synthesis(monkeypatch, tmp_path):
-    monkeypatch.setattr("homerl.endpoint.FIRST_WAIT", 0.01)
+    monkeypatch.setattr("homerl.llm.endpoint.FIRST_WAIT", 0.01)
     monkeypatch.setattr("homerl.flow.make.REST", 0.01)
     written = []
     for name, faults in (("still", Faults()), ("faulty", Faults(errors=0.2, garbage=0.1))):
@@ -169,7 +171,7 @@ def test_values_may_change_from_digits_to_words_and_to_nothing_else():
     (intent,), home = made.intents, home_from_json(made.home)
     value = str(intent.plan[-1].args[0])
     query = next(q for q in (*intent.queries, intent.clarification) if value in q.split() or f"{value}%" in q)
-    from homerl.language.speaker import in_words
+    from homerl.worlds.homeenv.language.speaker import in_words
 
     words = query.replace(value, in_words(int(value), "en")).replace("%", " percent")
     check_words(query, of_split(words), intent, made, home)

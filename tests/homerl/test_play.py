@@ -10,15 +10,20 @@ from pydantic_monty import Monty
 
 from envs.homeenv import sandbox
 from envs.world import WorldError
-from homerl.agents.expert import Expert
-from homerl.blueprints.author import BlueprintRecipe, make_blueprint
-from homerl.blueprints.blueprint import Blueprint, Past
-from homerl.chat import pyexec_message, tool_call
-from homerl.episode import Episode, EpisodeLimits, Reply
-from homerl.play import AgentFault, InfraError, UserError, Utterance, claimed_done, play, waits_for_user
-from homerl.reverify import first_difference
-from homerl.trajectory import Message, Outcome, Trajectory
+from homerl.play.episode import Episode, EpisodeLimits
+from homerl.play.faults import AgentFault, InfraError, UserError
+from homerl.play.loop import claimed_done, play, waits_for_user
+from homerl.play.messages import Message, tool_call
+from homerl.play.reverify import first_difference
+from homerl.play.situation import Reply
+from homerl.play.trajectory import Outcome, Trajectory
+from homerl.play.utterance import Utterance
 from homerl.users.scripted import ScriptedUser
+from homerl.worlds.homeenv.agents.expert import Expert
+from homerl.worlds.homeenv.blueprints.author import BlueprintRecipe, make_blueprint
+from homerl.worlds.homeenv.blueprints.blueprint import Blueprint, Past
+from homerl.worlds.homeenv.messages import pyexec_message
+from homerl.worlds.registry import begin, restored
 
 
 @cache
@@ -69,7 +74,7 @@ def say(text: str) -> Message:
 
 def played(agent, user=None, blueprint: Blueprint | None = None, limits: EpisodeLimits = EpisodeLimits()) -> Trajectory:
     blueprint = blueprint or several()
-    return asyncio.run(play(Episode.begin(blueprint, limits), agent, user or ScriptedUser(1), 5))
+    return asyncio.run(play(begin(blueprint, limits), agent, user or ScriptedUser(1), 5))
 
 
 def plan(blueprint: Blueprint) -> Message:
@@ -99,10 +104,10 @@ def test_touching_another_device_is_a_failure_where_the_blueprint_preserves():
     blueprint = next(b for b in blueprints() if len(b.devices) < len(b.home["devices"]))
     for preserve, outcome in ((True, Outcome.AGENT_FAILURE), (False, Outcome.SUCCESS)):
         one = blueprint.model_copy(update={"preserve": preserve})
-        episode = Episode.begin(one)
+        episode = begin(one)
         other = next(
             f'device("{d.did}").{path}()'
-            for d in episode.home.plan.devices if d.did not in one.devices
+            for d in episode.situation.home.plan.devices if d.did not in one.devices
             for path, compiled in d.spec.service_index.items() if not compiled.service.arguments
             and not compiled.service.requires and moves(episode, d.did, path)
         )  # fmt: skip
@@ -112,9 +117,9 @@ def test_touching_another_device_is_a_failure_where_the_blueprint_preserves():
 
 
 def moves(episode: Episode, did: str, path: str) -> bool:
-    after = episode.home.fork()
+    after = episode.situation.home.fork()
     after.call(did, path)
-    return bool(after.diff(episode.home))
+    return bool(after.diff(episode.situation.home))
 
 
 def test_limits_end_the_episode():
@@ -199,7 +204,7 @@ def test_calls_that_cannot_be_read_are_refused_and_never_raise(arguments):
 
 
 def test_a_malformed_reply_is_a_refusal_of_syntax():
-    episode = Episode.begin(several())
+    episode = begin(several())
     episode.hear("please", 1)
     step = episode.act(Reply(say("<tool_call>{"), malformed="the tool call has no end"))
     assert step.facts.blocked == ("syntax",) and not step.facts.changed
@@ -236,24 +241,24 @@ def test_several_calls_in_a_message_are_answered_one_by_one():
 
 
 def test_forks_of_an_episode_are_independent():
-    episode = Episode.begin(several())
+    episode = begin(several())
     episode.hear("please", 1)
     twin = episode.fork()
     twin.act(Reply(plan(twin.blueprint)))
     assert twin.outcome is Outcome.SUCCESS and twin.progress == 1.0
     assert episode.outcome is None and episode.progress == 0.0 and len(episode.messages) == 2 and not episode.steps
-    assert episode.home.state_key() == episode.start.state_key() != twin.home.state_key()
+    assert episode.situation.home.state_key() == episode.situation.start.state_key() != twin.situation.home.state_key()
 
 
 def test_the_clock_moves_by_the_recipe_alone():
     blueprint = several()
     for seconds in (0, 30):
-        episode = Episode.begin(blueprint, EpisodeLimits(seconds_per_step=seconds))
+        episode = begin(blueprint, EpisodeLimits(seconds_per_step=seconds))
         episode.hear("please", 1)
         episode.act(Reply(say("Hm?")))
         episode.hear("please", 1)
         episode.act(Reply(NOTHING))
-        assert episode.home.clock - episode.start.clock == 2 * seconds
+        assert episode.situation.home.clock - episode.situation.start.clock == 2 * seconds
 
 
 def test_the_user_rewords_goes_round_and_answers_questions():
@@ -270,7 +275,7 @@ def test_the_user_rewords_goes_round_and_answers_questions():
 def test_the_user_goes_on_with_what_is_open_and_stops_when_nothing_is():
     blueprint = several()
     first, second = blueprint.intents
-    episode = Episode.begin(blueprint)
+    episode = begin(blueprint)
     user = ScriptedUser(0)
     assert asyncio.run(user.speak(episode)).intent_id == first.id
     episode.hear(first.queries[0], first.id)
@@ -294,7 +299,7 @@ def test_no_id_or_condition_is_ever_in_a_users_words():
 
 def test_an_agent_never_sees_the_conditions_or_the_plan():
     for blueprint in blueprints():
-        episode = Episode.begin(blueprint)
+        episode = begin(blueprint)
         episode.hear(blueprint.intents[0].queries[0], blueprint.intents[0].id)
         episode.act(Reply(pyexec_message("print(1)")))
         seen = json.dumps([episode.dialogue.messages, episode.dialogue.tools])
@@ -339,7 +344,7 @@ def arguments_of(call) -> dict:
 
 def test_a_direct_answer_acts_speaks_and_ends_the_turn():
     blueprint = direct(several())
-    episode = Episode.begin(blueprint)
+    episode = begin(blueprint)
     first, second = blueprint.intents
     episode.hear(first.queries[0], first.id)
     step = episode.act(Reply(answered("execute", first)))
@@ -357,7 +362,7 @@ def test_a_direct_answer_acts_speaks_and_ends_the_turn():
     "text", ["Sure!", "[1]", '{"mode": "dance"}', '{"mode": "execute", "actions": [{"did": "1"}]}', "{" * 9000]
 )
 def test_an_answer_that_is_none_is_refused_and_ends_the_turn(text):
-    episode = Episode.begin(direct(several()))
+    episode = begin(direct(several()))
     episode.hear("hello", 1)
     step = episode.act(Reply(say(text)))
     assert len(step.facts.blocked) == 1 and not step.facts.changed and waits_for_user(episode)
@@ -372,16 +377,16 @@ def test_memory_and_history_are_told_and_are_no_turns_of_the_episode():
     assert trajectory.outcome is Outcome.SUCCESS
     turns = trajectory.turns()
     assert turns[0].utterance != "Dim the lamp." and sum(len(turn.steps) for turn in turns) == len(trajectory.steps)
-    assert first_difference(trajectory) is None
+    assert first_difference(trajectory, restored) is None
 
 
 @pytest.mark.parametrize("toolset", ["homeflow", "smh", "direct"])
 def test_a_full_briefing_tells_hour_rooms_and_entrance(toolset):
     blueprint = several().model_copy(update={"prompt": "full", "toolset": toolset})
-    episode = Episode.begin(blueprint)
+    episode = begin(blueprint)
     told = episode.messages[0]["content"]
-    assert all(room.name in told for room in episode.home.plan.rooms) and "It is " in told
-    entrance = episode.home.plan.entrance
+    assert all(room.name in told for room in episode.situation.home.plan.rooms) and "It is " in told
+    entrance = episode.situation.home.plan.entrance
     assert entrance is None or f"speaks to device {entrance}" in told
     assert ("pyexec" in told, "control_device" in told, '"products"' in told) == tuple(
         toolset == t for t in ("homeflow", "smh", "direct")

@@ -15,16 +15,20 @@ from transformers import GenerationConfig, PreTrainedTokenizerFast
 
 from envs.documents import InputError
 from homerl.agents.policy import PolicyAgent, Sample, TokenLedger, TransformersEngine, left_pad, render_new
-from homerl.blueprints.author import make_blueprint
-from homerl.blueprints.blueprint import Blueprint
-from homerl.chat import chat_template, parse_reply, pyexec_message, tool_call
-from homerl.episode import Episode, EpisodeLimits
-from homerl.play import InfraError, Utterance, play
+from homerl.play.episode import Episode, EpisodeLimits
+from homerl.play.faults import InfraError
+from homerl.play.loop import play
+from homerl.play.messages import chat_template, parse_reply, tool_call
+from homerl.play.trajectory import Outcome, Trajectory, from_row, read_rows, to_row, write_rows
+from homerl.play.utterance import Utterance
 from homerl.train.common import load_tokenizer
 from homerl.train.rollout import Player
 from homerl.train.tiny import PAD
-from homerl.trajectory import Outcome, Trajectory, from_row, read_rows, to_row, write_rows
 from homerl.users.scripted import ScriptedUser
+from homerl.worlds.homeenv.blueprints.author import make_blueprint
+from homerl.worlds.homeenv.blueprints.blueprint import Blueprint
+from homerl.worlds.homeenv.messages import pyexec_message
+from homerl.worlds.registry import begin
 from rewards.composite import RewardWeights
 
 LONG = EpisodeLimits(turns=99, steps=99, steps_per_turn=99)
@@ -72,7 +76,7 @@ def converse(
     tokenizer, blueprint, said: Sequence[str], heard: Sequence[str], cut=(), limits=LONG
 ) -> tuple[TokenLedger, Trajectory]:
     agent = PolicyAgent(Script(tokenizer, *said, cut=cut), tokenizer)
-    return agent.ledger, asyncio.run(play(Episode.begin(blueprint, limits), agent, Speaks(*heard)))
+    return agent.ledger, asyncio.run(play(begin(blueprint, limits), agent, Speaks(*heard)))
 
 
 def spoken(tokenizer, message) -> str:
@@ -223,7 +227,7 @@ def test_an_empty_reply_is_its_end_alone(tokenizer, blueprint):
 
 def test_a_dialogue_that_outgrows_its_limit_ends_on_a_whole_turn(tokenizer, blueprint):
     agent = PolicyAgent(Script(tokenizer, "no " * 30), tokenizer, max_tokens=150)
-    played = asyncio.run(play(Episode.begin(blueprint, LONG), agent, Speaks(*["yes?"] * 50)))
+    played = asyncio.run(play(begin(blueprint, LONG), agent, Speaks(*["yes?"] * 50)))
     assert played.outcome is Outcome.AGENT_FAILURE and played.steps[-1].facts.last
     assert len(agent.ledger.spans) == len(played.steps) >= 1
     assert agent.ledger.ids[-1] == tokenizer.eos_token_id and agent.ledger.mask[-1] == 1

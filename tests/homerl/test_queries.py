@@ -8,17 +8,17 @@ import pytest
 from envs.homeenv.home import OUTDOORS, Device, Home, Room
 from envs.homeenv.spec import Catalogue
 from envs.homemaker.make import HomeRecipe, make_home
-from homerl.agents.tongues import tongue_of
-from homerl.blueprints.actions import actions
-from homerl.blueprints.answers import decide
-from homerl.blueprints.blueprint import Answer
-from homerl.blueprints.goals import Heard
-from homerl.blueprints.intents import Ask, families
-from homerl.blueprints.survey import OFF, ON, above, survey
-from homerl.episode import Episode, Reply
-from homerl.play import play
-from homerl.trajectory import Outcome
+from homerl.language.answers import Answer, decide
+from homerl.play.loop import play
+from homerl.play.situation import Reply
+from homerl.play.trajectory import Outcome
 from homerl.users.scripted import ScriptedUser
+from homerl.worlds.homeenv.agents.tongues import tongue_of
+from homerl.worlds.homeenv.blueprints.actions import actions
+from homerl.worlds.homeenv.blueprints.goals import Heard
+from homerl.worlds.homeenv.blueprints.intents import Ask, families
+from homerl.worlds.homeenv.blueprints.survey import OFF, ON, above, survey
+from homerl.worlds.registry import begin
 from tests.homerl.intents import PATIENT, TOOLSETS, Idle, blueprints, drafts, expert_plays, idle_plays
 
 FAMILY = "query"
@@ -81,14 +81,14 @@ def rooms_and_devices(blueprint) -> list[tuple[str, dict]]:
 
 def test_a_question_names_what_is_there_and_every_read_can_be_read():
     for blueprint in everything():
-        episode = Episode.begin(blueprint)
-        assert all(episode.home.get(did, path) is not None for did, path in blueprint.intents[0].reads)
+        episode = begin(blueprint)
+        assert all(episode.situation.home.get(did, path) is not None for did, path in blueprint.intents[0].reads)
 
 
 def test_touching_something_while_answering_fails():
     blueprint = next(b for b in everything() if b.intents[0].answer.type == "number")
-    episode = Episode.begin(blueprint)
-    call = next(actions(episode.home, random.Random(0))).plan
+    episode = begin(blueprint)
+    call = next(actions(episode.situation.home, random.Random(0))).plan
     episode.hear(blueprint.intents[0].queries[0], 1)
     episode.act(Reply(tongue_of(episode).act(call)))
     episode.act(Reply(tongue_of(episode).say(blueprint.intents[0].reply)))
@@ -110,7 +110,7 @@ def test_shotguns_fail():
     for blueprint in everything()[::6]:
         text = "0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, yes, no, none, all of them"
         agent = Idle(text)
-        assert asyncio.run(play(Episode.begin(blueprint, PATIENT), agent, ScriptedUser(0))).outcome is not Outcome.SUCCESS
+        assert asyncio.run(play(begin(blueprint, PATIENT), agent, ScriptedUser(0))).outcome is not Outcome.SUCCESS
 
 
 def test_answers_vary():

@@ -10,16 +10,16 @@ from pathlib import Path
 
 import pytest
 
-from homerl.agents.expert import Expert
-from homerl.blueprints.author import make_blueprint
-from homerl.episode import Episode
-from homerl.flow.config import SynthesisConfig
+from homerl.flow.recipe import SynthesisConfig
 from homerl.flow.work import work
-from homerl.play import play
-from homerl.settings import UserSettings
-from homerl.trajectory import Outcome
+from homerl.llm.serve import wait_until_ready
+from homerl.llm.settings import UserSettings
+from homerl.play.loop import play
+from homerl.play.trajectory import Outcome
 from homerl.users.make import user_factory
-from homerl.users.serve import wait_until_ready
+from homerl.worlds.homeenv.agents.expert import Expert
+from homerl.worlds.homeenv.blueprints.author import make_blueprint
+from homerl.worlds.registry import begin
 
 pytest.importorskip("fastapi", reason="`transformers serve` needs it")
 
@@ -50,7 +50,7 @@ def test_a_real_server_is_asked_and_answers(url, tiny, task):
     settings = UserSettings(kind="llm", url=url, model=str(tiny), max_tokens=24, timeout=60, deadline=120)
     with user_factory(settings) as users:
         blueprint = make_blueprint(task, "train", 1)
-        end = asyncio.run(play(Episode.begin(blueprint), Expert(), users(0)))
+        end = asyncio.run(play(begin(blueprint), Expert(), users(0)))
     usage = users.usage()
     assert end.outcome is not Outcome.INFRA_ERROR and usage["requests"] >= 1 and not usage["faults"]
     assert usage["prompt_tokens"] > 100 and usage["completion_tokens"] > 0  # what an untrained model says is no matter

@@ -13,14 +13,14 @@ from pathlib import Path
 import pytest
 
 from homerl.agents.llm import LLMAgent
-from homerl.blueprints.author import make_blueprint
-from homerl.endpoint import Endpoint, Patience
-from homerl.episode import Episode
-from homerl.flow.config import SynthesisConfig
+from homerl.flow.recipe import SynthesisConfig
 from homerl.flow.work import work
-from homerl.settings import ServeSettings
-from homerl.trajectory import Outcome
-from homerl.users.serve import address, running
+from homerl.llm.endpoint import Endpoint, Patience
+from homerl.llm.serve import address, running
+from homerl.llm.settings import ServeSettings
+from homerl.play.trajectory import Outcome
+from homerl.worlds.homeenv.blueprints.author import make_blueprint
+from homerl.worlds.registry import begin
 
 BIN = os.environ.get("HOMERL_VLLM_BIN")
 pytestmark = [
@@ -133,7 +133,7 @@ def test_our_tools_and_dialogues_are_taken(url, task):
 
     async def talk():
         endpoint = Endpoint([url], "tiny", PATIENCE)
-        episode = Episode.begin(blueprint)
+        episode = begin(blueprint)
         episode.hear(blueprint.intents[0].queries[0], 1)
         agent = LLMAgent(endpoint, 1.0, 24, seed=3)
         replies = await agent.propose(episode, 3)

@@ -18,18 +18,19 @@ import pytest
 import yaml
 from rich.console import Console
 
-from homerl.agents.expert import Expert
+from homerl.bench.recipe import SuiteSettings
 from homerl.bench.runner import Heldout, Players, run_suite
 from homerl.bench.score import paired_difference
-from homerl.blueprints.author import BlueprintRecipe
-from homerl.episode import EpisodeLimits, Reply
 from homerl.flow.mcts import TreeStats
 from homerl.flow.report import Report as SynthesisReport
-from homerl.recipe import SuiteSettings
-from homerl.report import Report, write_report
-from homerl.trajectory import from_row, read_rows, to_row, write_rows
+from homerl.play.episode import EpisodeLimits
+from homerl.play.situation import Reply
+from homerl.play.trajectory import from_row, read_rows, to_row, write_rows
 from homerl.view import charts
+from homerl.view.report import Report, write_report
 from homerl.view.run import MODELS, read_run
+from homerl.worlds.homeenv.agents.expert import Expert
+from homerl.worlds.homeenv.blueprints.author import BlueprintRecipe
 from rewards.composite import RewardWeights, step_rewards
 
 NASTY = """</pre><script>alert("x")</script><img src=x onerror=alert(1)> ]]> & "quoted" 'too' {{ 7 * 7 }}"""

@@ -27,12 +27,12 @@ from launches import (
 )
 
 from envs.documents import InputError
-from homerl.agents.expert import Expert
+from homerl.bench.recipe import SuiteSettings
 from homerl.bench.runner import Heldout, Pace, Players, run_suite
 from homerl.bench.score import paired_difference
-from homerl.blueprints.author import BlueprintRecipe
-from homerl.episode import EpisodeLimits
-from homerl.recipe import SuiteSettings
+from homerl.play.episode import EpisodeLimits
+from homerl.worlds.homeenv.agents.expert import Expert
+from homerl.worlds.homeenv.blueprints.author import BlueprintRecipe
 
 ROOT = Path(__file__).parents[2]
 SIZES = {"hidden_size": 64, "layers": 2, "heads": 2, "kv_heads": 2, "head_dim": 32, "intermediate_size": 128}
@@ -87,7 +87,7 @@ def rlve(model, tokenizer, task, tmp_path) -> dict[str, Any]:
 )
 def test_sft_killed_and_started_again_is_an_unbroken_run(sft, tmp_path, settings):
     """In real processes under --all (below); here only the one that is killed."""
-    from homerl.recipe import load_recipe
+    from homerl.run.recipe import load_recipe
     from homerl.train.sft import train_sft
 
     recipe = sft | {"sft": sft["sft"] | settings}
@@ -107,7 +107,7 @@ def test_sft_killed_and_started_again_is_an_unbroken_run(sft, tmp_path, settings
 @pytest.mark.parametrize("settings", [{"max_steps": 4}, {"epochs": 0.2, "max_steps": -1}, {"epochs": 1, "max_steps": -1}])
 def test_a_finished_run_started_again_changes_nothing(sft, tmp_path, settings):
     """As after a kill between the last checkpoint and the final model."""
-    from homerl.recipe import load_recipe
+    from homerl.run.recipe import load_recipe
     from homerl.train.sft import train_sft
 
     recipe = load_recipe(written(sft | {"sft": sft["sft"] | settings}, tmp_path))
@@ -166,7 +166,7 @@ def same_rollouts(unbroken: Path, resumed: Path) -> None:
 
 def test_rlve_broken_off_and_started_again_is_an_unbroken_run(rlve, tmp_path, monkeypatch):
     """In the middle of an update, with a curriculum that has learned and groups that were refilled."""
-    from homerl.recipe import load_recipe
+    from homerl.run.recipe import load_recipe
     from homerl.train.rlve import RLVETrainer, train_rlve
 
     rlve["rlve"] |= CURRICULUM | {"updates": 6, "blueprints_per_update": 3}

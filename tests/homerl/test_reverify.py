@@ -11,16 +11,21 @@ import pytest
 
 from envs.documents import InputError
 from envs.world import WorldError
-from homerl.agents.expert import Expert
-from homerl.blueprints.author import make_blueprint
-from homerl.blueprints.blueprint import Blueprint
-from homerl.chat import parse_reply, pyexec_message
-from homerl.episode import Episode, EpisodeLimits, Reply
-from homerl.play import AgentFault, InfraError, Utterance, play
-from homerl.reverify import reverify_file
+from homerl.play.episode import Episode, EpisodeLimits
+from homerl.play.faults import AgentFault, InfraError
+from homerl.play.loop import play
+from homerl.play.messages import parse_reply
+from homerl.play.reverify import reverify_file
+from homerl.play.situation import Reply
+from homerl.play.trajectory import Outcome, Trajectory, to_row, write_rows
+from homerl.play.utterance import Utterance
 from homerl.train.rollout import rewarded
-from homerl.trajectory import Outcome, Trajectory, to_row, write_rows
 from homerl.users.scripted import ScriptedUser
+from homerl.worlds.homeenv.agents.expert import Expert
+from homerl.worlds.homeenv.blueprints.author import make_blueprint
+from homerl.worlds.homeenv.blueprints.blueprint import Blueprint
+from homerl.worlds.homeenv.messages import pyexec_message
+from homerl.worlds.registry import begin, restored
 from rewards.composite import RewardWeights
 
 WEIGHTS = RewardWeights(collateral=0.2, max_turns=1)
@@ -83,7 +88,7 @@ def endings(task) -> dict[str, Trajectory]:
         "nobody spoke": ([], [InfraError("gone")], EpisodeLimits()),
     }
     return {
-        name: rewarded(asyncio.run(play(Episode.begin(blueprint, limits), Says(*said), Speaks(*heard), 5)), WEIGHTS)
+        name: rewarded(asyncio.run(play(begin(blueprint, limits), Says(*said), Speaks(*heard), 5)), WEIGHTS)
         for name, (said, heard, limits) in played.items()
     }
 
@@ -95,12 +100,12 @@ def ended(task) -> dict[str, Trajectory]:
 
 def check(path: Path, *rows: dict[str, Any]) -> str:
     write_rows(path / "rows.jsonl", rows)
-    return reverify_file(path / "rows.jsonl")
+    return reverify_file(path / "rows.jsonl", restored)
 
 
 def test_synthesised_trajectories_verify(dialogues, rows):
     steps = sum(len(json.loads(row["steps"])) for row in rows)
-    assert reverify_file(dialogues / "trajectories.jsonl").endswith(
+    assert reverify_file(dialogues / "trajectories.jsonl", restored).endswith(
         f"{len(rows)} trajectories, {steps} steps replayed, all as recorded"
     )
 
@@ -127,7 +132,7 @@ def test_fallible_experts_and_stray_devices_verify(task, tmp_path):
     rows = []
     for seed in range(12):
         blueprint = make_blueprint(task, "heldout", seed).model_copy(update={"preserve": bool(seed % 2)})
-        episode = Episode.begin(blueprint, EpisodeLimits(turns=3, steps=6))
+        episode = begin(blueprint, EpisodeLimits(turns=3, steps=6))
         rows.append(to_row(rewarded(asyncio.run(play(episode, Expert(seed, 0.6), ScriptedUser(seed), seed)), WEIGHTS)))
     check(tmp_path, *rows)
 
@@ -137,7 +142,7 @@ def test_phi_with_a_stray_device_is_a_failure_and_verifies(task, tmp_path):
     strange = next(d["did"] for d in blueprint.home["devices"] if d["did"] not in blueprint.devices)
     plan = "\n".join(c.code for intent in blueprint.intents for c in intent.plan)
     for code in ("turn_on()", "open()", "turn_off()", "close()", "set_position(31)"):
-        episode = Episode.begin(blueprint)
+        episode = begin(blueprint)
         episode.hear("go", 1)
         step = episode.act(Reply(pyexec_message(f'device("{strange}").{code}')))
         if step.facts.strayed_after:
@@ -154,7 +159,7 @@ def test_episodes_in_which_time_passes_verify(task, tmp_path):
     limits = EpisodeLimits(seconds_per_step=600)
 
     def play_of(seed):
-        return play(Episode.begin(make_blueprint(task, "heldout", seed), limits), Expert(seed), ScriptedUser(seed))
+        return play(begin(make_blueprint(task, "heldout", seed), limits), Expert(seed), ScriptedUser(seed))
 
     check(tmp_path, *(to_row(rewarded(asyncio.run(play_of(seed)), WEIGHTS)) for seed in range(4)))
 
@@ -292,4 +297,4 @@ def test_a_file_cut_in_half_is_named(dialogues, tmp_path):
     whole = (dialogues / "trajectories.jsonl").read_bytes()
     (tmp_path / "half.jsonl").write_bytes(whole[: len(whole) // 2])
     with pytest.raises(InputError, match=r"half.jsonl:\d+: not a JSON line"):
-        reverify_file(tmp_path / "half.jsonl")
+        reverify_file(tmp_path / "half.jsonl", restored)

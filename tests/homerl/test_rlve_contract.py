@@ -15,20 +15,21 @@ import torch
 from safetensors.torch import load_file
 
 from homerl.agents.policy import Sample, TokenLedger
-from homerl.play import InfraError
-from homerl.recipe import RLVERecipe
-from homerl.reverify import reverify_file
+from homerl.play.faults import InfraError
+from homerl.play.reverify import reverify_file
+from homerl.play.trajectory import Outcome
 from homerl.train import rlve
 from homerl.train.credit import anchor_credit, branch_credit, last_step_only, step_credit, trajectory_credit
 from homerl.train.engines.generate import InPlace
 from homerl.train.phases import SHARES
+from homerl.train.recipe import RLVERecipe
 from homerl.train.rlve import RLVETrainer, train_rlve
 from homerl.train.rollout import Rollout
 from homerl.train.sentinel import SignalLost
 from homerl.train.supply import hash_seed
 from homerl.train.tensors import spread, staleness, truncated_ratios
-from homerl.trajectory import Outcome
 from homerl.users.scripted import ScriptedUser
+from homerl.worlds.registry import restored
 
 SETTINGS = {
     "learning_rate": 1e-3,
@@ -166,7 +167,7 @@ def test_advantages_are_each_steps_credit_on_its_sampled_tokens(mode, recipe, up
     if settings.rlve.kl and updates[0][1]["advantages"].any():
         assert abs(lines[0]["kl"]) < 1e-8 < lines[1]["kl"]
     for update in (1, 2):
-        assert "8 trajectories" in reverify_file(settings.out / f"rollouts/update_{update:06d}.jsonl")
+        assert "8 trajectories" in reverify_file(settings.out / f"rollouts/update_{update:06d}.jsonl", restored)
     assert (settings.out / "model/model.safetensors").exists() and (settings.out / "model/tokenizer.json").exists()
 
 
@@ -277,7 +278,7 @@ def test_a_group_whose_user_fails_is_dropped_and_the_rest_learns(recipe, updates
     assert not output["advantages"][:4].any() and output["advantages"][4:].any()
     [line] = metrics(settings.out)
     assert line["sentinel/dropped_groups"] == 0.5 and line["outcome/infra_error"] == 0.5
-    assert "8 trajectories" in reverify_file(settings.out / "rollouts/update_000001.jsonl")
+    assert "8 trajectories" in reverify_file(settings.out / "rollouts/update_000001.jsonl", restored)
 
 
 def test_a_sample_that_a_failing_world_never_answered_gets_no_credit():
@@ -393,7 +394,7 @@ from pathlib import Path
 import torch
 
 from homerl.agents.policy import Sample, TransformersEngine
-from homerl.recipe import RLVERecipe
+from homerl.train.recipe import RLVERecipe
 from homerl.train import rlve
 
 recipe = RLVERecipe.model_validate(json.loads(Path(sys.argv[1]).read_text()))
@@ -481,7 +482,7 @@ HANGS = """
 import asyncio, json, os, sys
 from pathlib import Path
 
-from homerl.recipe import RLVERecipe
+from homerl.train.recipe import RLVERecipe
 from homerl.train import rlve
 from homerl.users.scripted import ScriptedUser
 

@@ -7,12 +7,13 @@ from oracle import Oracle
 from pydantic import ValidationError
 from scripted_server import ScriptedServer
 
-from homerl.blueprints.author import BlueprintRecipe, make_blueprint
-from homerl.blueprints.blueprint import Blueprint
-from homerl.episode import Episode, Reply
-from homerl.flow.config import SynthesisConfig
+from homerl.flow.recipe import SynthesisConfig
 from homerl.flow.work import work
-from homerl.trajectory import Outcome, from_row
+from homerl.play.situation import Reply
+from homerl.play.trajectory import Outcome, from_row
+from homerl.worlds.homeenv.blueprints.author import BlueprintRecipe, make_blueprint
+from homerl.worlds.homeenv.blueprints.blueprint import Blueprint
+from homerl.worlds.registry import begin
 
 RECIPE = BlueprintRecipe.model_validate({"home": {"devices": (3, 5)}, "intents": (1, 1)})
 COUNT = 6
@@ -66,7 +67,7 @@ def test_a_dialogue_is_imagined_judged_and_stored_in_the_dataset_s_form():
         blueprint = Blueprint.model_validate(trajectory.blueprint)
         assert trajectory.agent == "role-play:llm:scripted" and trajectory.outcome is Outcome.SUCCESS
         assert [intent.family for intent in blueprint.intents] == ["role_play"]
-        episode = Episode.begin(blueprint)
+        episode = begin(blueprint)
         for message in trajectory.messages[1:]:
             if message["role"] == "user":
                 episode.hear(message["content"], 1)

@@ -13,14 +13,13 @@ from envs.homeenv.automation import make_rule
 from envs.homeenv.home_file import home_to_json
 from envs.homeenv.spec import SHIPPED
 from envs.homemaker.make import HomeSampler
-from homerl import worlds
-from homerl.blueprints.author import BlueprintRecipe, make_blueprint
-from homerl.episode import Episode
-from homerl.flow.collect import ExpertConfig
-from homerl.play import play
-from homerl.schemas import file_name, schemas, write_schemas
-from homerl.trajectory import JSON_COLUMNS, to_row
+from homerl.play.loop import play
+from homerl.play.trajectory import JSON_COLUMNS, to_row
+from homerl.publish.schemas import file_name, schemas, write_schemas
 from homerl.users.scripted import ScriptedUser
+from homerl.worlds.contract import ExpertConfig
+from homerl.worlds.homeenv.blueprints.author import BlueprintRecipe
+from homerl.worlds.registry import begin, make_blueprint, world_of
 from homerl.worlds.simuhome.blueprint import SimuHomeRecipe
 
 REGISTRY = Registry().with_resources((name, Resource.from_contents(schema)) for name, schema in schemas().items())
@@ -32,9 +31,9 @@ def validator(kind: str) -> Draft202012Validator:
 
 def trajectory_data(recipe=BlueprintRecipe()) -> dict:
     """A trajectory as it is stored, its JSON columns opened."""
-    blueprint = worlds.make_blueprint(recipe, "train", 3)
-    expert = worlds.expert_for(blueprint, ExpertConfig(mistakes=0.0), 0)
-    row = to_row(asyncio.run(play(Episode.begin(blueprint), expert, ScriptedUser(0))))
+    blueprint = make_blueprint(recipe, "train", 3)
+    expert = world_of(blueprint).expert(ExpertConfig(mistakes=0.0), 0)
+    row = to_row(asyncio.run(play(begin(blueprint), expert, ScriptedUser(0))))
     data = {key: json.loads(value) if key in JSON_COLUMNS else value for key, value in row.items() if key != "id"}
     return json.loads(json.dumps(data))
 

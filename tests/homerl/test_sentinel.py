@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from homerl.recipe import SentinelSettings
+from homerl.train.recipe import SentinelSettings
 from homerl.train.sentinel import Sentinel, SignalLost, UpdateSignal
 
 HEALTHY = {

@@ -22,7 +22,7 @@ from envs.homeenv import HomeSampler
 from envs.homeenv.env import HomeEnv
 from envs.homeenv.home_file import save_home
 from homerl.cli import main
-from homerl.serve_env import HomeServer, Stay
+from homerl.worlds.homeenv.serve_env import HomeServer, Stay
 
 COMMAND = [sys.executable, "-m", "homerl.cli", "serve-env", "--mcp"]
 TASK = "device('1001').brightness > 60"

@@ -18,10 +18,12 @@ import yaml
 from scripted_server import ScriptedServer
 
 from envs.documents import InputError
-from homerl.preflight import check_machine
-from homerl.recipe import PARTS, RLVERecipe, SynthRecipe, party
-from homerl.settings import ServeSettings, UserSettings
-from homerl.users.serve import ServerFailed, answers, models, served, vllm_command, wait_until_ready
+from homerl.flow.recipe import SynthRecipe
+from homerl.llm.serve import ServerFailed, answers, models, served, vllm_command, wait_until_ready
+from homerl.llm.settings import ServeSettings, UserSettings
+from homerl.run.preflight import check_machine
+from homerl.run.recipe import PARTS, party
+from homerl.train.recipe import RLVERecipe
 
 HELPERS = Path(__file__).parents[1] / "helpers"
 STAND_IN = f"""#!{sys.executable}
@@ -52,7 +54,7 @@ def stand_in(tmp_path, monkeypatch) -> None:
     program.write_text(STAND_IN)
     program.chmod(0o755)
     monkeypatch.setenv("PATH", f"{program.parent}:{os.environ['PATH']}")
-    monkeypatch.setattr("homerl.users.serve.GRACE", 2.0)
+    monkeypatch.setattr("homerl.llm.serve.GRACE", 2.0)
 
 
 @pytest.fixture
@@ -129,7 +131,7 @@ def test_one_that_dies_ends_what_needs_it_with_the_end_of_its_log(tmp_path, port
     begin = time.monotonic()
     with pytest.raises(ServerFailed, match="ended with code") as found, served(settings(port), tmp_path / "log"):
         [server] = [p for p in psutil.process_iter(["cmdline"]) if "serve" in (p.info["cmdline"] or ())
-                    and str(port) in p.info["cmdline"] and "homerl.users.guard" not in p.info["cmdline"]]  # fmt: skip
+                    and str(port) in p.info["cmdline"] and "homerl.processes.guard" not in p.info["cmdline"]]  # fmt: skip
         server.kill()
         asyncio.run(asyncio.sleep(60))
     assert time.monotonic() - begin < 40 and "loading the weights" in str(found.value)
@@ -247,7 +249,7 @@ def test_a_server_that_wants_a_key_is_waited_for_with_it_and_with_no_other(keyed
 
 
 def test_a_list_that_comes_byte_by_byte_is_not_waited_for(keyed, monkeypatch):
-    monkeypatch.setattr("homerl.users.serve.LIMIT", 0.5)
+    monkeypatch.setattr("homerl.llm.serve.LIMIT", 0.5)
     begin = time.monotonic()
     assert models(f"{keyed}/trickle") is None and time.monotonic() - begin < 10
 

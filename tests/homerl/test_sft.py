@@ -10,11 +10,11 @@ import pytest
 import torch
 
 from envs.documents import InputError
-from homerl.chat import IM_END
-from homerl.recipe import SFTRecipe
+from homerl.play.messages import IM_END
+from homerl.play.trajectory import write_rows
+from homerl.train.recipe import SFTRecipe
 from homerl.train.sft import bucketed, train_sft
 from homerl.train.tiny import TinyConfig, make_tokenizer
-from homerl.trajectory import write_rows
 
 SIZES = {"hidden_size": 64, "layers": 2, "heads": 2, "kv_heads": 2, "head_dim": 32, "intermediate_size": 128}
 SETTINGS = {

@@ -15,24 +15,27 @@ from envs.simuhome import evaluate, load
 from envs.simuhome.episodes import Episode as File
 from envs.simuhome.episodes import read_episode
 from envs.simuhome.generate import generate
-from homerl.agents.expert import Expert as HomeExpert
-from homerl.bench.report import printed
-from homerl.bench.simuhome import attempt, flaws, instance_of, make_instance, read_episodes
-from homerl.bench.simuhome_cases import failure_of, released_verdict
-from homerl.bench.suites import SEED, read_suite
-from homerl.blueprints.author import BlueprintRecipe
-from homerl.episode import Episode, EpisodeLimits, Reply
-from homerl.flow.collect import ExpertConfig, SynthesisConfig, make_shard
+from homerl.bench.suites import read_suite
+from homerl.flow.collect import make_shard
 from homerl.flow.mcts import search
-from homerl.language.speaker import Voice, split_of
-from homerl.play import play
-from homerl.reverify import first_difference, reverify_file
-from homerl.trajectory import Outcome, from_row, to_row
+from homerl.flow.recipe import SynthesisConfig
+from homerl.language.splits import Voice, split_of
+from homerl.play.episode import EpisodeLimits
+from homerl.play.loop import play
+from homerl.play.reverify import first_difference, reverify_file
+from homerl.play.situation import Reply
+from homerl.play.trajectory import Outcome, from_row, to_row
 from homerl.users.scripted import ScriptedUser
-from homerl.worlds import expert_for, make_blueprint, read_blueprint
+from homerl.worlds.contract import ExpertConfig
+from homerl.worlds.homeenv.agents.expert import Expert as HomeExpert
+from homerl.worlds.homeenv.bench.suites import SEED
+from homerl.worlds.homeenv.blueprints.author import BlueprintRecipe
+from homerl.worlds.registry import begin, make_blueprint, read_blueprint, restored, suites, world_of
 from homerl.worlds.simuhome.agents import BASELINES, Expert, Scripted, calls, plan
 from homerl.worlds.simuhome.answers import gives, goals_answered, reply_to, times_in
 from homerl.worlds.simuhome.author import author
+from homerl.worlds.simuhome.bench.cases import failure_of, released_verdict
+from homerl.worlds.simuhome.bench.suite import attempt, flaws, instance_of, make_instance, read_episodes
 from homerl.worlds.simuhome.blueprint import GROUPS, QUERY_TYPES, SimuHomeRecipe, blueprint_of
 from homerl.worlds.simuhome.packing import packed, unpacked
 from homerl.worlds.simuhome.speech import lexicon, queries
@@ -48,7 +51,7 @@ def made(group: str, number: int = 0, language: str = "en", **more):
 
 
 def played(blueprint, agent, limits=LIMITS):
-    return asyncio.run(play(Episode.begin(blueprint, limits), agent, ScriptedUser()))
+    return asyncio.run(play(begin(blueprint, limits), agent, ScriptedUser()))
 
 
 # Blueprints
@@ -139,11 +142,11 @@ def targets_of(episode):
 def test_only_who_does_what_is_right_succeeds(group, language):
     blueprint = made(group, language=language)
     expert = played(blueprint, BASELINES["expert"]())
-    assert expert.success and expert.valid and expert.progress == 1.0 and first_difference(expert) is None
+    assert expert.success and expert.valid and expert.progress == 1.0 and first_difference(expert, restored) is None
     assert released_verdict(expert) == 1
     for name in ("nothing", "refuses"):
         trajectory = played(blueprint, BASELINES[name]())
-        assert trajectory.outcome is Outcome.AGENT_FAILURE and first_difference(trajectory) is None
+        assert trajectory.outcome is Outcome.AGENT_FAILURE and first_difference(trajectory, restored) is None
         assert failure_of(trajectory).dimension in ("EP", "II", "DC", "AP", "TR", "CM", "CB")
         assert released_verdict(trajectory) == 0
     rightly = played(blueprint, BASELINES["refuses-rightly"]())
@@ -312,7 +315,7 @@ def test_in_an_infeasible_episode_nothing_may_be_touched(group):
     device = next(
         d.device_id for room in home.rooms.values() for d in room.devices if d.device_type in ("fan", "tv", "humidifier")
     )
-    episode = Episode.begin(blueprint, LIMITS)
+    episode = begin(blueprint, LIMITS)
     episode.hear(blueprint.intents[0].queries[0], 1)
     episode.act(Reply(calls(touch | {"device_id": device})))
     assert episode.strayed() == 1
@@ -327,7 +330,7 @@ def test_in_an_infeasible_episode_nothing_may_be_touched(group):
 
 def test_words_alone_are_the_answer_and_three_slips_end_it():
     blueprint = made("qt1/feasible")
-    episode = Episode.begin(blueprint, LIMITS)
+    episode = begin(blueprint, LIMITS)
     episode.hear("?", 1)
     for act in plan(episode.situation.file, episode.situation.start, "")[0]:
         episode.act(Reply(calls(act)))
@@ -341,16 +344,16 @@ def test_words_alone_are_the_answer_and_three_slips_end_it():
 
 
 def test_a_good_call_resets_the_slips_and_polls_take_time():
-    episode = Episode.begin(made("qt4-1/feasible"), LIMITS)
+    episode = begin(made("qt4-1/feasible"), LIMITS)
     episode.hear("?", 1)
     unknown, time = {"name": "no_such_tool"}, {"name": "get_current_time"}
     for act in (unknown, unknown, time, unknown, unknown):
         episode.act(Reply(calls(act)))
-    assert episode.outcome is None and episode.home.tick == 0
+    assert episode.outcome is None and episode.situation.home.tick == 0
     episode.act(Reply(calls(time)))
     for waited in (0, 10, 30, 70, 150, 230, 310, 390):
         episode.act(Reply(calls({"name": "get_workflow_status", "workflow_id": "w"})))
-        assert episode.home.tick == waited and episode.outcome is None
+        assert episode.situation.home.tick == waited and episode.outcome is None
     episode.act(Reply(calls({"name": "get_workflow_status", "workflow_id": "w"})))
     assert episode.outcome is Outcome.AGENT_FAILURE and episode.situation.broke == "polls"
 
@@ -387,11 +390,11 @@ class Looker(Scripted):
 @pytest.mark.parametrize("group", ["qt1/feasible", "qt2/feasible", "qt4-3/feasible", "qt4-1/infeasible"])
 def test_search_finds_verified_trajectories(group):
     blueprint = made(group)
-    expert = expert_for(blueprint, ExpertConfig(mistakes=0.3), 3)
+    expert = world_of(blueprint).expert(ExpertConfig(mistakes=0.3), 3)
     found, stats = asyncio.run(search(blueprint, expert, [ScriptedUser()], limits=LIMITS))
     assert stats.nodes > 1
     for trajectory in found:
-        assert trajectory.success and trajectory.valid and first_difference(trajectory) is None
+        assert trajectory.success and trajectory.valid and first_difference(trajectory, restored) is None
         assert from_row(json.loads(json.dumps(to_row(trajectory)))) == trajectory
 
 
@@ -405,13 +408,13 @@ def test_synthesis_by_recipe_is_the_same_every_time_and_replays(tmp_path):
         make_shard(config, range(8), tmp_path / name)
     one, two = (tmp_path / name / "0000000.jsonl" for name in ("one", "two"))
     assert one.read_bytes() == two.read_bytes()
-    assert "all as recorded" in reverify_file(one)
+    assert "all as recorded" in reverify_file(one, restored)
 
 
 def test_each_world_has_its_own_expert():
     small = BlueprintRecipe.model_validate({"home": {"devices": (2, 2)}, "intents": (1, 1), "phrasings": 1})
-    assert isinstance(expert_for(make_blueprint(small, "train", 0), ExpertConfig(), 0), HomeExpert)
-    assert not isinstance(expert_for(made("qt1/feasible"), ExpertConfig(), 0), HomeExpert)
+    assert isinstance(world_of(make_blueprint(small, "train", 0)).expert(ExpertConfig(), 0), HomeExpert)
+    assert not isinstance(world_of(made("qt1/feasible")).expert(ExpertConfig(), 0), HomeExpert)
 
 
 # Why it failed
@@ -453,7 +456,7 @@ def test_the_papers_taxonomy():
 
 
 def test_instances_stand_under_the_papers_columns():
-    assert [instance_of(made(group)).category for group in GROUPS] == printed()["simuhome"]["categories"]
+    assert [instance_of(made(group)).category for group in GROUPS] == suites()["simuhome"][1].printed()["categories"]
 
 
 def test_what_the_expert_answers_is_read_as_right():

@@ -12,25 +12,26 @@ import pytest
 
 from envs.simuhome import react
 from homerl.agents.llm import LLMAgent
-from homerl.agents.react import ReActAgent, reply_of
-from homerl.bench.command import BenchRun, run
 from homerl.bench.judge import JudgeSettings
-from homerl.bench.report import write_report
 from homerl.bench.rescore import rescore
-from homerl.bench.simuhome import instance_of
 from homerl.bench.suites import write_suite
-from homerl.endpoint import Endpoint, Patience
-from homerl.episode import Episode, EpisodeLimits
-from homerl.language.speaker import split_of
-from homerl.play import play
-from homerl.settings import ParaphraseSettings
-from homerl.structured import Asker
-from homerl.trajectory import Outcome, read_rows
+from homerl.language.splits import split_of
+from homerl.llm.endpoint import Endpoint, Patience
+from homerl.llm.settings import ParaphraseSettings
+from homerl.llm.structured import Asker
+from homerl.play.episode import EpisodeLimits
+from homerl.play.loop import play
+from homerl.play.trajectory import Outcome, read_rows
+from homerl.run.bench_command import BenchRun, run
 from homerl.users.scripted import ScriptedUser
+from homerl.view.bench_report import write_report
+from homerl.worlds.registry import begin
 from homerl.worlds.simuhome.agents import acts_of, plan
 from homerl.worlds.simuhome.author import author
+from homerl.worlds.simuhome.bench.suite import instance_of
 from homerl.worlds.simuhome.blueprint import SimuHomeRecipe
 from homerl.worlds.simuhome.paraphrase import SimuHomeParaphraser
+from homerl.worlds.simuhome.react_agent import ReActAgent, reply_of
 from tests.helpers.scripted_server import MODEL, ScriptedServer
 
 QUICK = Patience(timeout=5, deadline=10, tries=2)
@@ -43,11 +44,11 @@ def made(group, number=0, **more):
 
 
 def played(blueprint, agent):
-    return asyncio.run(play(Episode.begin(blueprint, LIMITS), agent, ScriptedUser()))
+    return asyncio.run(play(begin(blueprint, LIMITS), agent, ScriptedUser()))
 
 
 def steps_of(blueprint):
-    episode = Episode.begin(blueprint, LIMITS)
+    episode = begin(blueprint, LIMITS)
     parts = plan(episode.situation.file, episode.situation.start, blueprint.intents[0].reply)
     return [act for part in parts for act in part]
 

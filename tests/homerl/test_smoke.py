@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from homerl.trajectory import from_row, read_rows
+from homerl.play.trajectory import from_row, read_rows
 
 ROOT = Path(__file__).parents[2]
 HOMERL = [sys.executable, "-m", "homerl.cli"]

@@ -15,9 +15,9 @@ from safetensors.torch import load_file
 from transformers import AutoModelForCausalLM
 
 from envs.documents import InputError
-from homerl import preflight
-from homerl.export import export
-from homerl.recipe import RLVERecipe, SFTRecipe
+from homerl.publish.export import export
+from homerl.run import preflight
+from homerl.train.recipe import RLVERecipe, SFTRecipe
 from homerl.train.refusals import in_shards, refuse, spread_by
 
 SIZES = {"hidden_size": 64, "layers": 2, "heads": 2, "kv_heads": 2, "head_dim": 32, "intermediate_size": 128}

@@ -12,9 +12,11 @@ from pathlib import Path
 
 import pytest
 
-from homerl.flow.collect import ExpertConfig, SynthesisConfig, make_shard, synthesise
+from homerl.flow.collect import make_shard, synthesise
+from homerl.flow.recipe import SynthesisConfig
 from homerl.flow.work import dealt
-from homerl.trajectory import Outcome, from_row, read_rows
+from homerl.play.trajectory import Outcome, from_row, read_rows
+from homerl.worlds.contract import ExpertConfig
 
 ROOT = Path(__file__).parents[2]
 CONFIG = SynthesisConfig(blueprints=96, shard=4, expert=ExpertConfig(mistakes=0.4))

@@ -12,18 +12,18 @@ from scripted_server import Faults, ScriptedServer
 
 from envs.documents import InputError
 from homerl.agents.llm import LLMAgent
-from homerl.blueprints.author import BlueprintRecipe, make_blueprint
-from homerl.endpoint import Endpoint
 from homerl.flow.collect import synthesise
-from homerl.flow.config import SynthesisConfig
 from homerl.flow.make import Made, Maker
 from homerl.flow.mcts import SearchConfig, search
+from homerl.flow.recipe import SynthesisConfig
 from homerl.flow.report import Report
 from homerl.flow.work import work
-from homerl.play import InfraError
-from homerl.settings import AgentSettings
-from homerl.trajectory import from_row
+from homerl.llm.endpoint import Endpoint
+from homerl.llm.settings import AgentSettings
+from homerl.play.faults import InfraError
+from homerl.play.trajectory import from_row
 from homerl.users.scripted import ScriptedUser
+from homerl.worlds.homeenv.blueprints.author import BlueprintRecipe, make_blueprint
 
 RECIPE = BlueprintRecipe.model_validate({"home": {"devices": (3, 5)}, "intents": (1, 2)})
 COUNT = 12
@@ -51,8 +51,8 @@ def data_of(made) -> list:
 
 @pytest.fixture
 def quick(monkeypatch):
-    monkeypatch.setattr("homerl.endpoint.FIRST_WAIT", 0.01)
-    monkeypatch.setattr("homerl.endpoint.REST", 0.1)
+    monkeypatch.setattr("homerl.llm.endpoint.FIRST_WAIT", 0.01)
+    monkeypatch.setattr("homerl.llm.endpoint.REST", 0.1)
     monkeypatch.setattr("homerl.flow.make.REST", 0.2)
 
 
@@ -278,7 +278,7 @@ def test_candidates_that_do_the_same_are_merged():
 
 
 def test_a_user_who_leaves_its_role_is_replaced_and_charged_to_nobody():
-    from homerl.settings import UserSettings
+    from homerl.llm.settings import UserSettings
     from homerl.users.llm import Line, LLMUser
 
     oracle = Oracle(blueprints(1))

@@ -8,14 +8,16 @@ from functools import cache
 import pytest
 
 from envs.documents import InputError
-from homerl.agents.expert import Expert
-from homerl.blueprints.author import BlueprintRecipe, make_blueprint
-from homerl.blueprints.blueprint import Blueprint
-from homerl.chat import tool_call
-from homerl.episode import Episode, EpisodeLimits, Reply
-from homerl.play import play
-from homerl.trajectory import Outcome, Trajectory, from_row, read_rows, to_row, write_rows
+from homerl.play.episode import EpisodeLimits
+from homerl.play.loop import play
+from homerl.play.messages import tool_call
+from homerl.play.situation import Reply
+from homerl.play.trajectory import Outcome, Trajectory, from_row, read_rows, to_row, write_rows
 from homerl.users.scripted import ScriptedUser
+from homerl.worlds.homeenv.agents.expert import Expert
+from homerl.worlds.homeenv.blueprints.author import BlueprintRecipe, make_blueprint
+from homerl.worlds.homeenv.blueprints.blueprint import Blueprint
+from homerl.worlds.registry import begin
 from rewards.composite import RewardWeights, step_rewards
 
 
@@ -26,9 +28,9 @@ def trajectories() -> tuple[Trajectory, ...]:
     played = []
     for seed in range(12):
         blueprint = make_blueprint(BlueprintRecipe(), "train", seed)
-        episode = Episode.begin(blueprint, EpisodeLimits(turns=3, steps=6))
+        episode = begin(blueprint, EpisodeLimits(turns=3, steps=6))
         played.append(asyncio.run(play(episode, Expert(seed, 0.6, **expert), ScriptedUser(seed), seed)))
-    episode = Episode.begin(make_blueprint(BlueprintRecipe(), "heldout", 1), EpisodeLimits(steps=1))
+    episode = begin(make_blueprint(BlueprintRecipe(), "heldout", 1), EpisodeLimits(steps=1))
     episode.hear("é “quoted”\u2028\n\\ please", 1)
     calls = [
         tool_call("query_spec", {"did": "1"}, "call_1"),
@@ -86,7 +88,7 @@ def test_turns_hold_the_steps_that_answer_them():
 def test_a_trajectory_is_complete_in_itself():
     for trajectory in trajectories():
         blueprint = Blueprint.model_validate(json.loads(json.dumps(trajectory.blueprint)))
-        again = Episode.begin(blueprint, EpisodeLimits(turns=3, steps=6))
+        again = begin(blueprint, EpisodeLimits(turns=3, steps=6))
         for turn in trajectory.turns():
             again.hear(turn.utterance)
             for step in turn.steps:
@@ -136,4 +138,4 @@ def test_a_missing_file_is_refused(tmp_path):
 
 def test_an_episode_that_goes_on_is_no_trajectory_yet():
     with pytest.raises(ValueError, match="not over"):
-        Episode.begin(make_blueprint(BlueprintRecipe(), "train", 0)).trajectory("a", "u")
+        begin(make_blueprint(BlueprintRecipe(), "train", 0)).trajectory("a", "u")

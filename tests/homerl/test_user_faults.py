@@ -4,10 +4,11 @@ import re
 
 import pytest
 
-from homerl.blueprints.author import BlueprintRecipe, families, make_blueprint
-from homerl.episode import Episode, Reply
-from homerl.users.faults import contradiction, fault_of, leak, numbers, on_topic, own_words
+from homerl.play.situation import Reply
 from homerl.users.manner import manner
+from homerl.worlds.homeenv.blueprints.author import BlueprintRecipe, families, make_blueprint
+from homerl.worlds.homeenv.faults import contradiction, fault_of, leak, numbers, on_topic, own_words
+from homerl.worlds.registry import begin
 
 
 @pytest.fixture
@@ -19,11 +20,11 @@ def test_another_device_or_value_is_a_contradiction(task):
     found = 0
     for seed in range(60):
         blueprint = make_blueprint(task, "train", seed)
-        episode = Episode.begin(blueprint)
-        first, spared = blueprint.intents[0], [d for d in episode.home.plan.devices if d.did not in blueprint.devices]
+        episode = begin(blueprint)
+        first, spared = blueprint.intents[0], [d for d in episode.situation.home.plan.devices if d.did not in blueprint.devices]
         assert not faults(first.clarification, episode, [first])
         for device in spared:
-            if device.spec.category not in {episode.home.plan.by_did[d].spec.category for d in first.devices}:
+            if device.spec.category not in {episode.situation.home.plan.by_did[d].spec.category for d in first.devices}:
                 assert faults(f"turn on the {device.room.name} {device.name}", episode, [first])
                 found += 1
         if number := re.search(r"\b\d{2,}\b", first.clarification):
@@ -39,7 +40,7 @@ def faults(text, episode, intents):
 
 
 def test_what_the_assistant_brought_up_may_be_objected_to_but_not_agreed_with(blueprint):
-    episode = Episode.begin(blueprint)
+    episode = begin(blueprint)
     episode.hear("hello", 1)
     episode.act(Reply({"role": "assistant", "content": "I have set it to 93."}))
     assert faults("yes, 93 is right", episode, episode.open_intents()) == "93"
@@ -51,11 +52,11 @@ def test_who_corrects_himself_may_name_what_he_takes_back(task):
     blueprint = next(
         b for b in (make_blueprint(task, "train", s) for s in range(99)) if re.search(r"\d\d", b.intents[0].clarification)
     )
-    episode, (intent, *_) = Episode.begin(blueprint), blueprint.intents
+    episode, (intent, *_) = begin(blueprint), blueprint.intents
     number = re.search(r"\d\d+", intent.clarification)[0]
     assert not faults(f"make it 987, no, {number}", episode, [intent]) and faults("make it 987, no, 986", episode, [intent])
-    device = next(d for d in episode.home.plan.devices if d.did not in intent.devices)
-    mine = episode.home.plan.by_did[intent.devices[0]]
+    device = next(d for d in episode.situation.home.plan.devices if d.did not in intent.devices)
+    mine = episode.situation.home.plan.by_did[intent.devices[0]]
     assert not faults(f"the {device.room.name} {device.name} sorry the {mine.room.name} {mine.name}", episode, [intent])
 
 
@@ -66,13 +67,13 @@ def test_the_contrary_of_a_wish_is_a_contradiction(blueprint):
         "devices": blueprint.intents[0].devices[:1],
     }
     intent = blueprint.intents[0].model_copy(update=wish)
-    episode = Episode.begin(blueprint)
+    episode = begin(blueprint)
     assert faults("please turn it off", episode, [intent]) and not faults("turn it on", episode, [intent])
     assert not faults("it is still off, turn it on", episode, [intent])
 
 
 def test_ones_own_words_are_no_leak(blueprint):
-    home = Episode.begin(blueprint).home
+    home = begin(blueprint).situation.home
     assert leak("play simulation radio", "play simulation radio", home, manner("en")) is None
 
 
@@ -93,7 +94,7 @@ def test_no_way_of_saying_a_wish_is_charged_and_every_other_wish_is():
     recipe = BlueprintRecipe.model_validate({"home": {"devices": (6, 20)}, "intents": (2, 3)})
     charged = {True: [], False: []}
     for seed in range(40):
-        episode = Episode.begin(make_blueprint(recipe, "train", seed))
+        episode = begin(make_blueprint(recipe, "train", seed))
         intents = episode.blueprint.intents
         for intent in intents:
             assert not any(fault_of(query, episode, intents) for query in intent.queries)
@@ -118,13 +119,13 @@ LEAKS = {
 
 @pytest.mark.parametrize(("text", "language"), [(text, language) for language in LEAKS for text in LEAKS[language]])
 def test_words_that_no_person_says_are_leaks(text, language, task):
-    home = Episode.begin(make_blueprint(task, "train", 3)).home
+    home = begin(make_blueprint(task, "train", 3)).situation.home
     assert leak(text.replace("1001", home.plan.devices[0].did), "", home, manner(language))
 
 
 def test_attributes_are_known_in_any_case(task):
     for seed in range(20):
-        home = Episode.begin(make_blueprint(task, "train", seed)).home
+        home = begin(make_blueprint(task, "train", seed)).situation.home
         dotted = [path for device in home.plan.devices for path in device.spec.attribute_index if path.count(".") == 1]
         if dotted:
             assert leak(f"{dotted[0].title()} to max", "", home, manner("en"))
@@ -139,12 +140,12 @@ def test_attributes_are_known_in_any_case(task):
              "start the simulated sunrise", "switch the lamp(s) off", "thanks =)"],
 )  # fmt: skip
 def test_what_people_say_is_no_leak(text, task):
-    assert leak(text, "", Episode.begin(make_blueprint(task, "train", 3)).home, manner("en")) is None
+    assert leak(text, "", begin(make_blueprint(task, "train", 3)).situation.home, manner("en")) is None
 
 
 @pytest.mark.parametrize("text", ["我是程序员，把灯打开", "AI助手，帮我开灯", "我是AI公司的工程师，请开灯"])
 def test_what_people_say_in_chinese_is_no_leak(text, task):
-    assert leak(text, "", Episode.begin(make_blueprint(task, "train", 3)).home, manner("zh")) is None
+    assert leak(text, "", begin(make_blueprint(task, "train", 3)).situation.home, manner("zh")) is None
 
 
 @pytest.mark.parametrize("language", ["en", "zh"])
@@ -157,10 +158,10 @@ def test_no_sentence_of_the_scripted_user_is_a_leak_and_most_are_on_topic(langua
     )  # fmt: skip
     topics = []
     for seed in range(15):
-        episode = Episode.begin(make_blueprint(recipe, "train", seed))
+        episode = begin(make_blueprint(recipe, "train", seed))
         for intent in episode.blueprint.intents:
             for text in (*intent.queries, intent.clarification):
-                assert leak(text, "", episode.home, manner(language)) is None, text
+                assert leak(text, "", episode.situation.home, manner(language)) is None, text
             topics.append(on_topic(intent.queries[0], episode, intent))
             assert not on_topic("Done.", episode, intent)
     judged = [topic for topic in topics if topic is not None]
@@ -169,6 +170,6 @@ def test_no_sentence_of_the_scripted_user_is_a_leak_and_most_are_on_topic(langua
 
 @pytest.mark.parametrize("text", ["把1001打开", "把set_brightness设为20", "调用device(灯)"])
 def test_leaks_are_found_between_chinese_characters(text, task):
-    episode = Episode.begin(make_blueprint(task, "train", 3))
-    text = text.replace("1001", episode.home.plan.devices[0].did)
-    assert leak(text, "", episode.home, manner("zh"))
+    episode = begin(make_blueprint(task, "train", 3))
+    text = text.replace("1001", episode.situation.home.plan.devices[0].did)
+    assert leak(text, "", episode.situation.home, manner("zh"))

@@ -13,12 +13,12 @@ from envs.homeenv.home import Home
 from envs.homeenv.home_file import home_from_json
 from envs.homemaker.lexicon import shipped_lexicon
 from envs.homemaker.make import HomeRecipe
-from homerl.blueprints.author import BlueprintRecipe, make_blueprint
-from homerl.blueprints.blueprint import Blueprint, Intent
-from homerl.language.diversity import all_families
-from homerl.language.grammar import grammar
 from homerl.language.numbers import numbers, spelt_out
-from homerl.language.paraphrase import ways
+from homerl.worlds.homeenv.blueprints.author import BlueprintRecipe, make_blueprint
+from homerl.worlds.homeenv.blueprints.blueprint import Blueprint, Intent
+from homerl.worlds.homeenv.language.diversity import all_families
+from homerl.worlds.homeenv.language.paraphrase import ways
+from homerl.worlds.homeenv.language.shipped import grammar
 
 CODE = re.compile(r"[_{}<>=]|\b(?:device\(|self\.|True\b|False\b|turn_o)|\d{4}-\d\d-\d\d")
 PLAIN = ("atomic", "compositional")  # whose plan is what the sentence says, no more and no less

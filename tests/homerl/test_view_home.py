@@ -17,9 +17,9 @@ from envs.homeenv.home_file import save_home
 from envs.homeenv.spec import Catalogue, DeviceSpec, spec_from_json
 from envs.homemaker.make import HomeRecipe, HomeSampler, make_home
 from homerl.cli import app
-from homerl.view.floor import Shape, floor_plan
-from homerl.view.glance import glance, say
-from homerl.view.home import ICONS, HomeView, render
+from homerl.worlds.homeenv.pages.device_words import glance, say
+from homerl.worlds.homeenv.pages.floor import Shape, floor_plan
+from homerl.worlds.homeenv.pages.home import ICONS, HomeView, render
 
 NASTY = """</ul></style><script>alert("x")</script><img src=x onerror=alert(1)> & "quoted" 'too' {{ 7 * 7 }}"""
 SIZES = {"simple": ((5, 5), (5, 5)), "medium": ((35, 35), (10, 11)), "complex": ((135, 135), (31, 31))}

@@ -8,12 +8,12 @@ from html.parser import HTMLParser
 import pytest
 from typer.testing import CliRunner
 
-from homerl.bench.simuhome import attempt
 from homerl.bench.suites import read_suite
 from homerl.cli import app
-from homerl.trajectory import to_row, write_rows
-from homerl.view.simuhome import page, render
+from homerl.play.trajectory import to_row, write_rows
 from homerl.worlds.simuhome.agents import BASELINES, Scripted
+from homerl.worlds.simuhome.bench.suite import attempt
+from homerl.worlds.simuhome.pages.episode import page, render
 from tests.envs.simuhome.conftest import SAMPLES
 
 NASTY = "</style><script>alert(1)</script><img src=x onerror=alert(1)> & \"two\" 'three' {{ 7 * 7 }}"

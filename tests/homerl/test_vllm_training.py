@@ -23,8 +23,8 @@ from person import obedient
 from scripted_server import ScriptedServer
 from transformers import AutoModelForCausalLM
 
-from homerl.export import export
-from homerl.users.serve import answers
+from homerl.llm.serve import answers
+from homerl.publish.export import export
 
 HELPERS = ROOT / "tests/helpers"
 TRAINER = HELPERS / "vllm_on_cpu.py"

@@ -140,7 +140,7 @@ def test_a_rank_that_is_written_half_is_passed_over(tmp_path, clock):
 @pytest.mark.parametrize("phase", ["sync", "collective", "rollout", "train", "step"])
 def test_every_phase_with_a_deadline_stops_the_run_when_it_hangs(tmp_path, phase):
     """Real time, a real thread: what the run would do is caught in place of the process's end."""
-    from homerl.recipe import DeadlineSettings
+    from homerl.train.recipe import DeadlineSettings
 
     deadlines = dict(DeadlineSettings(**{phase: 0.05}))
     said: list[str] = []
@@ -198,8 +198,8 @@ def sft(dialogues, tmp_path) -> dict:
 
 def test_an_sft_step_that_hangs_is_noticed(sft, monkeypatch):
     """In this process: its end is caught."""
-    from homerl.recipe import SFTRecipe
     from homerl.train import watchdog
+    from homerl.train.recipe import SFTRecipe
     from homerl.train.sft import Watched, train_sft
 
     said: list[str] = []
@@ -233,14 +233,14 @@ def test_a_rank_of_sft_whose_data_hang_is_named_by_the_one_that_waits(sft, tmp_p
 
 
 def test_a_policy_that_nobody_serves_ends_a_run_with_code_4(monkeypatch, capsys, tmp_path):
-    from homerl import launch
+    from homerl.run import launch
     from homerl.train.watchdog import Stalled
 
     def stalls(recipe):
         raise Stalled("the policy server at http://x gave no answer")
 
     monkeypatch.setattr(launch, "run", stalls)
-    monkeypatch.setattr("homerl.preflight.check_machine", lambda *_: None)
+    monkeypatch.setattr("homerl.run.preflight.check_machine", lambda *_: None)
     monkeypatch.setattr(launch, "die_with_parent", lambda: None)
     assert launch.main(str(ROOT / "recipes/smoke.yaml"), []) == 4
     assert "the watchdog stopped the run: the policy server at http://x" in capsys.readouterr().err

@@ -8,14 +8,16 @@ from statistics import fmean
 import pytest
 
 from envs.homeenv.sandbox import run_code
-from homerl.agents.expert import Expert
-from homerl.blueprints.author import BlueprintRecipe, make_blueprint
-from homerl.blueprints.blueprint import Blueprint
-from homerl.chat import pyexec_message
-from homerl.episode import Episode, Reply
-from homerl.play import play
-from homerl.trajectory import Message
+from homerl.play.episode import Episode
+from homerl.play.loop import play
+from homerl.play.messages import Message
+from homerl.play.situation import Reply
 from homerl.users.scripted import ScriptedUser
+from homerl.worlds.homeenv.agents.expert import Expert
+from homerl.worlds.homeenv.blueprints.author import BlueprintRecipe, make_blueprint
+from homerl.worlds.homeenv.blueprints.blueprint import Blueprint
+from homerl.worlds.homeenv.messages import pyexec_message
+from homerl.worlds.registry import begin
 from rewards.composite import RewardWeights, step_rewards
 
 WEIGHTS = RewardWeights(collateral=0.2)  # the recipe's
@@ -38,7 +40,7 @@ class Trick:
 
     async def propose(self, episode: Episode, n: int = 1) -> list[Reply]:
         spoken = sum(message["role"] == "assistant" for message in episode.messages)
-        dids = [device.did for device in episode.home.plan.devices]
+        dids = [device.did for device in episode.situation.home.plan.devices]
         return [Reply(self.act(episode, dids, spoken))]
 
 
@@ -49,14 +51,14 @@ def say(text: str) -> Message:
 def switch(episode: Episode, did: str, on: bool = True) -> str:
     """Switch a device on (or off), in the way that it has."""
     ways = ("turn_on", "open", "start", "unlock") if on else ("turn_off", "close", "stop", "lock")
-    services = episode.home.plan.by_did[did].spec.service_index
+    services = episode.situation.home.plan.by_did[did].spec.service_index
     return "\n".join(f'device("{did}").{path}()' for path in services if path.split(".")[-1] in ways) or "pass"
 
 
 def changes(episode: Episode, code: str) -> bool:
-    home = episode.home.fork()
+    home = episode.situation.home.fork()
     run_code(code, home)
-    return home.state_key() != episode.home.state_key()
+    return home.state_key() != episode.situation.home.state_key()
 
 
 TRICKS: dict[str, Callable[[Episode, list[str], int], Message]] = {
@@ -83,7 +85,7 @@ TRICKS: dict[str, Callable[[Episode, list[str], int], Message]] = {
 
 def mean_return(make_agent: Callable[[], object], preserve: bool = True, weights: RewardWeights = WEIGHTS) -> float:
     async def one(blueprint: Blueprint) -> float:
-        trajectory = await play(Episode.begin(blueprint), make_agent(), ScriptedUser(blueprint.seed))
+        trajectory = await play(begin(blueprint), make_agent(), ScriptedUser(blueprint.seed))
         return sum(sum(step_rewards(step.facts, weights).values()) for step in trajectory.steps)
 
     return fmean(asyncio.run(one(blueprint)) for blueprint in blueprints(preserve))

@@ -17,7 +17,7 @@ from homerl.train.credit.step import step_credit
 from homerl.train.credit.trajectory import trajectory_credit
 
 if TYPE_CHECKING:
-    from homerl.recipe import RLVESettings
+    from homerl.train.recipe import RLVESettings
 
 __all__ = [
     "EPSILON", "Fork", "Played", "Rule", "Steps", "anchor_credit", "assign", "branch_credit", "last_step_only", "recurrence",

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from homerl.recipe import RLVESettings
+from homerl.train.recipe import RLVESettings
 
 
 def make_engine(settings: RLVESettings, tokenizer: Any, seed: int, in_shards: bool = False) -> Any:

@@ -14,11 +14,11 @@ from typing import Any
 import torch
 
 from homerl.agents.policy import Sample
-from homerl.endpoint import Endpoint, Patience
-from homerl.play import InfraError, RequestRefused
-from homerl.recipe import EngineSettings
+from homerl.llm.endpoint import Endpoint, Patience
+from homerl.play.faults import InfraError, RequestRefused
 from homerl.train.engines.synced import Synced
 from homerl.train.phases import Phases
+from homerl.train.recipe import EngineSettings
 from homerl.train.watchdog import Stalled
 
 TOKEN = "token_id:"  # how vLLM writes a token in place of its text
@@ -101,7 +101,7 @@ def _id(token: str) -> int:
 
 def served_model(url: str) -> str:
     """The name of the model that a server has."""
-    from homerl.users.serve import models
+    from homerl.llm.serve import models
 
     found = models(f"{url}/v1")
     if not found:

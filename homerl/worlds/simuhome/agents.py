@@ -19,9 +19,9 @@ from envs.simuhome.episodes import Goal
 from envs.simuhome.home import Home
 from envs.simuhome.reference import Action, levers, reference
 from homerl.agents.candidates import candidates
-from homerl.chat import tool_call
-from homerl.episode import Episode, Reply
-from homerl.trajectory import Message
+from homerl.play.episode import Episode
+from homerl.play.messages import Message, tool_call
+from homerl.play.situation import Reply
 
 TOGETHER = ("get_attribute", "get_all_attributes")
 

@@ -17,8 +17,7 @@ from envs.simuhome.air import WATCHED
 from envs.simuhome.episodes import Episode, Goal
 from envs.simuhome.evaluate import value_at
 from envs.simuhome.home import Home
-from homerl.blueprints.answers import read
-from homerl.blueprints.blueprint import Answer
+from homerl.language.answers import Answer, read
 from homerl.language.grammar import tight
 from homerl.language.signs import either
 from homerl.worlds.simuhome.speech import HUNDREDTHS, LANGUAGES, SCALE, Place, Speaker, label, lexicon, plain, plainly

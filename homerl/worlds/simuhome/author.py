@@ -11,7 +11,7 @@ from typing import Literal
 
 from envs.simuhome import load
 from envs.simuhome.generate import generate
-from homerl.language.speaker import NoSentence, Voice
+from homerl.language.splits import NoSentence, Voice
 from homerl.worlds.simuhome.answers import reply_to
 from homerl.worlds.simuhome.blueprint import SimuHomeBlueprint, SimuHomeRecipe, blueprint_of
 from homerl.worlds.simuhome.speech import plainly, queries, request

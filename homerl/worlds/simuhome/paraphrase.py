@@ -15,7 +15,7 @@ from typing import Any, Literal
 from envs.homeenv.types import Model
 from envs.simuhome.generate.furnish import FIXED_ROOMS, OTHER_ROOMS
 from envs.simuhome.spec import device_types
-from homerl.language.paraphrase import Paraphraser, Rejected, check_form
+from homerl.flow.paraphrase import Paraphraser, Rejected, check_form
 from homerl.worlds.simuhome.answers import ways
 from homerl.worlds.simuhome.blueprint import SimuHomeBlueprint, SimuHomeIntent
 
@@ -42,12 +42,8 @@ class Wishes(Model):
 class SimuHomeParaphraser(Paraphraser):
     """Rewords requests of SimuHome's blueprints."""
 
-    async def reword(self, blueprint: SimuHomeBlueprint) -> SimuHomeBlueprint:
-        (intent,) = blueprint.intents
-        return blueprint.model_copy(update={"intents": (await self._intent(intent, blueprint, None),)})
-
-    async def _paraphrased(self, query: str, intent: SimuHomeIntent, blueprint: SimuHomeBlueprint, home: None) -> str:
-        paraphrase = await self._reworded(query, blueprint)
+    async def paraphrased(self, query: str, intent: SimuHomeIntent, blueprint: SimuHomeBlueprint, home: None) -> str:
+        paraphrase = await self.asked(query, blueprint)
         check_words(query, paraphrase, blueprint.split)
         if intent.family == "qt2":
             told = f"Rooms: {', '.join(sorted(blueprint.home['rooms']))}\n\nThe person says: {paraphrase}"

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from envs.simuhome import evaluate
 from envs.simuhome.env import SimuHome
@@ -22,13 +22,11 @@ from envs.simuhome.evaluate import Call
 from envs.simuhome.home import Home
 from envs.simuhome.react import MOST_FAILURES, MOST_POLLS
 from envs.world import Action
-from homerl.trajectory import Message
+from homerl.play.messages import Message
+from homerl.play.situation import Reply
 from homerl.worlds.simuhome.answers import goals_answered, strays
 from homerl.worlds.simuhome.blueprint import SimuHomeBlueprint, SimuHomeIntent
 from homerl.worlds.simuhome.prompt import instruction
-
-if TYPE_CHECKING:
-    from homerl.episode import Reply
 
 
 def goals_in_words(task: Mapping[str, Any]) -> list[str]:

@@ -18,7 +18,7 @@ from envs.documents import read_yaml
 from envs.simuhome.episodes import Assert, Episode, Goal, Target
 from envs.simuhome.spec import clusters, enumerations
 from homerl.language.grammar import Grammar, Style
-from homerl.language.speaker import TRIES, NoSentence, Split, Voice, split_of
+from homerl.language.splits import Split, Voice, of_split
 
 FOLDER = Path(__file__).parent / "language"
 LANGUAGES = tuple(sorted(path.stem for path in FOLDER.glob("*.yaml")))
@@ -229,18 +229,18 @@ SAID: dict[str, Callable[[Episode, Speaker], str]] = {
 
 def queries(episode: Episode, voice: Voice, split: Split, count: int, rng: random.Random) -> tuple[str, ...]:
     """Up to `count` requests of a split, or `NoSentence`."""
-    return tuple(dict.fromkeys(_of_split(lambda: request(episode, _any_style(voice, rng)), split) for _ in range(count)))
+    return tuple(
+        dict.fromkeys(of_split(lambda: _capital(request(episode, _any_style(voice, rng))), split) for _ in range(count))
+    )
 
 
 def _any_style(voice: Voice, rng: random.Random) -> Speaker:
     return Speaker(voice, rng.choice(("clear", "colloquial")) if voice.temperature else "clear", rng)
 
 
-def _of_split(draw: Callable[[], str], split: Split) -> str:
-    for _ in range(TRIES):
-        if split_of(found := draw()) == split:
-            return found[0].upper() + found[1:]
-    raise NoSentence
+def _capital(text: str) -> str:
+    """A sentence's first letter, large."""
+    return text[0].upper() + text[1:]
 
 
 def plainly(language: str) -> Speaker:

@@ -22,12 +22,12 @@ from rich.console import Console
 
 from credit.tasks import TASKS, Demonstrator, Task, make
 from envs.documents import InputError, write_atomic
-from homerl.episode import Episode
-from homerl.play import play
-from homerl.progress import progress_bar
-from homerl.recipe import RLVERecipe, SFTRecipe
-from homerl.trajectory import Trajectory, read_rows, to_row, write_rows
+from homerl.play.loop import play
+from homerl.play.trajectory import Trajectory, read_rows, to_row, write_rows
+from homerl.terminal.progress import progress_bar
+from homerl.train.recipe import RLVERecipe, SFTRecipe
 from homerl.users.scripted import ScriptedUser
+from homerl.worlds.registry import begin
 
 MODEL = {"hidden_size": 64, "layers": 2, "heads": 2, "kv_heads": 1, "head_dim": 32, "intermediate_size": 128}
 PHRASES = ('device(\\"', '\\").turn_on()', '\\").close()', '\\").start()', "Done.", "turn on the", "close the")
@@ -53,7 +53,7 @@ SMALLEST = Size(demonstrations=12, epochs=0.5, updates=1, blueprints=2, group=4,
 
 def study(out: Path, tasks: Sequence[str], modes: Sequence[str], seeds: int, size: Size = Size()) -> dict[str, Any]:
     """All runs that are not finished yet; the curves of all, by task and mode."""
-    from homerl.launch import quieten
+    from homerl.run.launch import quieten
 
     quieten()
     todo = [(task, mode, seed) for seed in range(seeds) for task in tasks for mode in modes]
@@ -74,7 +74,7 @@ def run(out: Path, task: str, mode: str, seed: int, size: Size) -> dict[str, Any
     done = out / "runs" / f"{task}-{mode}-{seed}.json"
     if done.exists():
         return finished(done, size)
-    start = begin(out, task, size)
+    start = make_sft(out, task, size)
     recipe = rlve_recipe(out, TASKS[task], mode, seed, size, start)
     shutil.rmtree(recipe.out, ignore_errors=True)  # one that was broken off: begun again, it is short
     before = time.perf_counter()
@@ -105,7 +105,7 @@ def curve(lines: Sequence[Mapping[str, float]], size: Size) -> list[tuple[int, f
     return [(i * size.every * size.blueprints * size.group, success) for i, success in enumerate(found)]
 
 
-def begin(out: Path, task: str, size: Size) -> Path:
+def make_sft(out: Path, task: str, size: Size) -> Path:
     """The task's SFT model, which every run starts from, and its blueprints."""
     from homerl.train.sft import train_sft
 
@@ -124,7 +124,7 @@ def begin(out: Path, task: str, size: Size) -> Path:
 def demonstrations(task: Task, count: int) -> Iterator[Trajectory]:
     """Dialogues of the demonstrator with the scripted user, in homes of their own."""
     for seed in range(10_000, 10_000 + count):
-        episode = Episode.begin(make(task.name, "train", seed), task.limits)
+        episode = begin(make(task.name, "train", seed), task.limits)
         yield asyncio.run(play(episode, Demonstrator(task, seed), ScriptedUser(seed), seed))
 
 

@@ -17,11 +17,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from envs.homeenv.spec import Catalogue
-from homerl.blueprints.blueprint import Blueprint, Call, Factors, Intent
-from homerl.blueprints.profile import sample_profile
-from homerl.chat import pyexec_message
-from homerl.episode import Episode, EpisodeLimits, Reply
-from homerl.trajectory import Message
+from homerl.play.episode import Episode, EpisodeLimits
+from homerl.play.messages import Message
+from homerl.play.situation import Reply
+from homerl.worlds.homeenv.blueprints.blueprint import Blueprint, Call, Factors, Intent
+from homerl.worlds.homeenv.blueprints.profile import sample_profile
+from homerl.worlds.homeenv.messages import pyexec_message
 
 ROOMS = ("kitchen", "hall", "study", "bedroom", "bathroom", "lounge")
 PRODUCTS = {"lamp": "100003", "spot": "100003", "fan": "100201", "heater": "100401", "curtain": "100501"}
@@ -177,7 +178,7 @@ class Demonstrator:
 
     def _on(self, intent: Intent, episode: Episode, made: int, rng: random.Random) -> Message:
         """The next of the three moves; nothing more after a slip."""
-        lost = episode.home.get(intent.devices[0], "state") == "on"
+        lost = episode.situation.home.get(intent.devices[0], "state") == "on"
         return DONE if lost or rng.random() < self.task.slip else _act(intent.plan[made])
 
 

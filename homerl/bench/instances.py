@@ -1,0 +1,29 @@
+"""A suite's instances as episodes to play."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from typing import Any
+
+from homerl.bench.runner import Task
+from homerl.bench.suites import to_line
+from homerl.worlds.contract import Instance
+
+
+class Instances:
+    """A suite's instances in one setting, each `runs` times."""
+
+    def __init__(self, found: Sequence[Instance], setting: Any, runs: int) -> None:
+        self.found, self.setting, self.runs = found, setting, runs
+        digest = hashlib.sha256("".join(map(to_line, found)).encode()).hexdigest()
+        self.identity = f"{digest} {setting}"
+
+    def __len__(self) -> int:
+        return len(self.found) * self.runs
+
+    def __getitem__(self, index: int) -> Task:
+        run, at = divmod(index, len(self.found))
+        instance = self.found[at]
+        labels, blueprint = instance.labels() | {"run": run}, instance.blueprint_for(self.setting)
+        return Task(blueprint.model_copy(update={"seed": blueprint.seed + run}), instance.limits_for(self.setting), labels)

@@ -1,0 +1,5 @@
+"""`python -m homerl.cli`."""
+
+from homerl.cli import main
+
+main()

@@ -1,0 +1,218 @@
+"""The `homerl` command.
+
+Invariants: bad input ends with one message and code 2; nothing here holds logic of its own.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+import yaml
+
+from envs.documents import InputError
+from homerl.cli.bench import app as bench
+from homerl.terminal.console import console, one_of
+from homerl.worlds.registry import restored, worlds
+
+app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
+view_app = typer.Typer(no_args_is_help=True)
+app.add_typer(view_app, name="view", help="Write pages to look at.")
+app.add_typer(bench, name="bench", help="Benchmarks: build a suite, run it, score again.")
+OVERRIDES = {"allow_extra_args": True, "ignore_unknown_options": True}
+for world in worlds().values():
+    world.commands(app, view_app)
+
+
+@app.command(context_settings=OVERRIDES)
+def run(context: typer.Context, recipe: str) -> None:
+    """Run a recipe in this process; any key can be overridden: --train.learning_rate 2e-6."""
+    from homerl.recipe.load import find_recipe
+    from homerl.run.launch import main as launch
+
+    raise typer.Exit(launch(str(find_recipe(recipe)), context.args))
+
+
+@app.command(context_settings=OVERRIDES)
+def check(
+    context: typer.Context,
+    recipe: str,
+    gpus: Annotated[int | None, typer.Option(help="that train; by default what the recipe leaves of eight")] = None,
+    gpu_memory: Annotated[float, typer.Option(help="of each, in GB")] = 80.0,
+) -> None:
+    """Resolve a recipe, check it and this machine, estimate its memory, and print it without running."""
+    from homerl.run.memory import estimates
+    from homerl.run.preflight import check_machine
+    from homerl.run.recipe import load_recipe, resolved
+
+    loaded = load_recipe(recipe, context.args)
+    print(yaml.safe_dump(resolved(loaded), sort_keys=False, allow_unicode=True), end="")
+    for stage, found in estimates(loaded, gpus, gpu_memory).items():
+        print("".join(f"# {stage}: {line}\n" for line in found.lines(gpu_memory)), end="", flush=True)
+    check_machine(loaded, recipe)
+
+
+@app.command()
+def init(folder: Path) -> None:
+    """Write the shipped recipes to a folder, to begin your own from."""
+    from homerl.recipe.load import shipped_recipes
+
+    if folder.exists() and any(folder.iterdir()):
+        raise InputError("the folder is not empty", where=str(folder), remedy="name a new one")
+    shutil.copytree(shipped_recipes(), folder, dirs_exist_ok=True)
+    console.print(f"recipes written to {folder}; start one with: accelerate launch {folder}/quickstart.yaml")
+
+
+@app.command("export")
+def export_command(
+    run: Path,
+    to: Annotated[str, typer.Option(help="a folder, or a hub id such as org/name")],
+    push: Annotated[bool, typer.Option(help="upload to the hub")] = False,
+    public: Annotated[bool, typer.Option(help="make the hub repository public")] = False,
+    base: Annotated[str | None, typer.Option(help="the base model, where an adapter's own is gone")] = None,
+    adapter: Annotated[bool, typer.Option(help="export the adapter alone, not merged")] = False,
+) -> None:
+    """Export a trained model to a folder or to the Hugging Face hub."""
+    from homerl.publish.export import export
+
+    console.print(f"exported to {export(run, to, push=push, private=not public, base=base, adapter=adapter)}")
+
+
+@app.command(context_settings=OVERRIDES)
+def synth(
+    context: typer.Context,
+    recipe: str,
+    ray: Annotated[str | None, typer.Option(help="a Ray cluster's address; `local` starts one here")] = None,
+) -> None:
+    """Synthesise what a recipe of `run: synth` says; goes on where an earlier start was stopped."""
+    from homerl.recipe.load import find_recipe
+    from homerl.run.launch import main as launch
+    from homerl.run.recipe import load_recipe
+
+    path, over = str(find_recipe(recipe)), [*context.args, *(["--ray", ray] if ray else [])]
+    if (kind := load_recipe(path, context.args).run) != "synth":
+        raise InputError(f"a recipe of `run: {kind}` is no synthesis", path, "start it with `homerl run`")
+    raise typer.Exit(launch(path, over))
+
+
+@app.command("synth-grid", context_settings=OVERRIDES)
+def synth_grid(
+    context: typer.Context,
+    recipe: str,
+    calls: Annotated[list[int] | None, typer.Option(help="requests for each blueprint; may be given again")] = None,
+    sampled: Annotated[list[int] | None, typer.Option(help="messages for each blueprint; may be given again")] = None,
+    out: Annotated[Path | None, typer.Option(help="a folder for figures and datasets")] = None,
+) -> None:
+    """Branching factors compared (HomeFlow, Table 2): as the paper counts, and at equal budgets for each blueprint."""
+    from homerl.flow.grid import grid, table, write
+    from homerl.flow.mcts import Budget
+    from homerl.run.recipe import load_recipe
+    from homerl.terminal.progress import progress_bar
+
+    loaded = load_recipe(recipe, context.args)
+    budgets = [*(Budget("calls", most) for most in calls or ()), *(Budget("sampled", most) for most in sampled or ())]
+    for budget in (None, *budgets):
+        title = f"{budget.most} {budget.of} a blueprint" if budget else "one tree a blueprint"
+        with progress_bar() as bar:
+            task = bar.add_task("synth-grid", total=loaded.synth.blueprints, note=title)
+            cells = grid(loaded.synth, budget, lambda bar=bar, task=task: bar.advance(task), keep=out is not None)
+        console.print(table(cells, title))
+        if out:
+            write(cells, out / title.replace(" ", "-"), loaded.seed)
+
+
+@app.command("push-data")
+def push_data(
+    run: Path,
+    to: Annotated[str, typer.Option(help="a hub id such as org/name")],
+    public: Annotated[bool, typer.Option(help="make the hub repository public")] = False,
+    license: Annotated[str, typer.Option(help="of the data, as the hub names it")] = "apache-2.0",
+) -> None:
+    """Upload a finished synthesis to the Hugging Face hub as a dataset, tagged by its version."""
+    from homerl.publish.dataset import push
+
+    console.print(f"pushed to {push(run, to, private=not public, license=license)}")
+
+
+@app.command()
+def reverify(file: Path) -> None:
+    """Replay every stored trajectory of a file and recompute its rewards; fail on any difference."""
+    from homerl.play.reverify import reverify_file
+
+    console.print(reverify_file(file, restored))
+
+
+@app.command()
+def compare(before: Path, after: Path) -> None:
+    """The paired gain in success between two results.jsonl of one suite, with its 95 % interval."""
+    from homerl.bench.score import paired_difference
+    from homerl.play.trajectory import read_rows
+
+    print(json.dumps(paired_difference(list(read_rows(before)), list(read_rows(after)))))
+
+
+@app.command()
+def seeds(runs: list[Path], suite: str = "heldout") -> None:
+    """Scores of several flywheel runs side by side, with mean and spread."""
+    from homerl.bench.seeds import seeds_table
+
+    console.print(seeds_table(runs, suite))
+
+
+@app.command("schemas")
+def schemas_command(folder: Path) -> None:
+    """Write the JSON Schemas of all files that homerl reads and writes."""
+    from homerl.publish.schemas import write_schemas
+
+    console.print("\n".join(map(str, write_schemas(folder))))
+
+
+@app.command("serve-user", context_settings=OVERRIDES)
+def serve_user_command(
+    context: typer.Context,
+    recipe: str,
+    part: Annotated[str, typer.Option(help="whose model: user, or of a synthesis also agent, author")] = "user",
+) -> None:
+    """Serve the recipe's user model (or that of another part) with vLLM until told to stop (Ctrl-C, SIGTERM)."""
+    from homerl.llm.serve import serve_user
+    from homerl.run.recipe import PARTS, load_recipe, party
+
+    one_of("--part", part, PARTS)
+    loaded = load_recipe(recipe, context.args)
+    key, settings = party(loaded, part, recipe)
+    serve_user(settings, key, loaded.out / f"{part}_server.log", lambda s: console.print(s, highlight=False, soft_wrap=True))
+
+
+@app.command("audit-user", context_settings=OVERRIDES)
+def audit_user_command(
+    context: typer.Context,
+    recipe: str,
+    blueprints: Annotated[int, typer.Option(min=1, help="how many to play")] = 100,
+    at_once: Annotated[int, typer.Option(min=1, help="episodes played side by side")] = 16,
+    out: Annotated[Path | None, typer.Option(help="the JSON; audit_user.json in the recipe's folder if left out")] = None,
+) -> None:
+    """Play blueprints with the recipe's user and the scripted expert; fail where the user is worse than allowed."""
+    from homerl.run.audit_user import audit_user
+    from homerl.run.recipe import load_recipe
+
+    loaded = load_recipe(recipe, context.args)
+    report = audit_user(loaded, recipe, blueprints, at_once, out or loaded.out / "audit_user.json")
+    console.print(report.table())
+    raise typer.Exit(1 if report.breaches else 0)
+
+
+def main() -> None:
+    """Entry point: people's errors become one message and code 2."""
+    try:
+        app()
+    except InputError as error:
+        print(f"homerl: {error}", file=sys.stderr)
+        sys.exit(2)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,109 @@
+"""`homerl bench`: build a suite, run it, score it again."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from envs.documents import InputError
+from homerl.terminal.console import console, one_of
+
+app = typer.Typer(no_args_is_help=True)
+
+
+@app.command("build")
+def build(
+    suite: str,
+    out: Annotated[Path, typer.Option(help="a folder")],
+    seed: Annotated[int | None, typer.Option(help="the shipped suite's if left out")] = None,
+    language: str = "en",
+) -> None:
+    """Make a suite as JSON Lines, with its checksum; every instance passes the validity checks."""
+    from collections import Counter
+
+    from homerl.bench.suites import SEED, build_named, write_suite
+    from homerl.terminal.progress import progress_bar
+
+    dropped, path = Counter(), out / f"{suite}.jsonl"
+    with progress_bar() as bar:
+        task = bar.add_task(f"build {suite}", total=None, note=str(path))
+        count, instances = build_named(
+            suite, SEED if seed is None else seed, language, dropped, lambda n, of: bar.update(task, completed=n, total=of)
+        )
+        digest = write_suite(instances, path)
+    console.print(f"{path}: {count} instances, sha256 {digest}")
+    for reason, count in dropped.most_common():
+        console.print(f"  dropped {count}: {reason}", highlight=False)
+
+
+@app.command("run")
+def run(
+    suite: Annotated[str, typer.Argument(help="a suite by name, or a file of `bench build`")],
+    model: Annotated[str, typer.Option(help="http://host/v1 (several, by commas), a folder, a hub id, or a baseline")],
+    out: Annotated[Path, typer.Option(help="a folder for the results")],
+    setting: Annotated[
+        str, typer.Option(help="eia (tools); where a suite has it: dr (one answer from the whole home), react (a text form)")
+    ] = "eia",
+    episodes: Annotated[
+        Path | None, typer.Option(help="a folder of the paper's released episode files, where a suite reads such")
+    ] = None,
+    mended: Annotated[bool, typer.Option(help="those files without the known faults of the paper's program")] = False,
+    served: Annotated[str | None, typer.Option(help="the model's name on the server, if it has several")] = None,
+    user: Annotated[str | None, typer.Option(help="URL of an LLM user; the scripted one if left out")] = None,
+    at_once: Annotated[int, typer.Option(help="episodes played side by side")] = 16,
+    runs: Annotated[int, typer.Option(help="times that each instance is played, for pass^k")] = 1,
+    limit: Annotated[int | None, typer.Option(help="only the first so many instances")] = None,
+    temperature: float = 0.0,
+    max_tokens: int = 2048,
+    price: Annotated[str | None, typer.Option(help="of a million tokens in and out, as 0.5,1.5")] = None,
+    seed: int = 0,
+    cpu: Annotated[bool, typer.Option(help="load a local model on the CPU, in float32")] = False,
+    resume: Annotated[bool, typer.Option(help="go on with the results in the folder")] = False,
+    judge: Annotated[str | None, typer.Option(help="URL of an LLM judge, for answers that no rule decides")] = None,
+    judge_model: Annotated[str | None, typer.Option(help="its name on the server, if that has several")] = None,
+    judge_votes: Annotated[
+        int | None, typer.Option(help="an odd number; the majority counts; by default the suite's")
+    ] = None,
+    judge_sample: Annotated[int, typer.Option(help="decided cases put to it, to report its agreement")] = 200,
+    wandb: Annotated[str | None, typer.Option(help="log to this Weights & Biases project")] = None,
+) -> None:
+    """Play a suite and write results, trajectories and a report."""
+    from homerl.bench.suites import named
+    from homerl.run.bench_command import BenchRun, judge_of
+    from homerl.run.bench_command import run as play
+    from homerl.view.bench_report import write_report
+    from homerl.worlds.registry import suites
+
+    one_of("--setting", setting, ("eia", "dr", "react"))
+    votes = judge_votes or (named(suite).judge_votes if suite in suites() else 1)
+    settings = BenchRun(
+        suite, model, out, setting, episodes, mended, served, user, at_once, runs, limit, temperature, max_tokens,
+        prices=_prices(price), resume=resume, seed=seed, cpu=cpu,
+        judge=judge_of(judge, judge_model, votes, judge_sample),
+    )  # fmt: skip
+    play(settings)
+    console.print(write_report(out))
+    if wandb:
+        from homerl.view.bench_log import log_to_wandb
+
+        console.print(log_to_wandb(out, wandb))
+
+
+def _prices(text: str | None) -> tuple[float, float] | None:
+    if text is None:
+        return None
+    try:
+        paid, got = map(float, text.split(","))
+        return paid, got
+    except ValueError:
+        raise InputError(f"'{text}' is not two prices", where="--price", remedy="write for example 0.5,1.5") from None
+
+
+@app.command("rescore")
+def rescore(run: Annotated[Path, typer.Argument(help="a folder of `bench run`, or its trajectories.jsonl")]) -> None:
+    """Replay stored trajectories, score them again, and say where the results differ."""
+    from homerl.bench.rescore import rescore as again
+
+    console.print(again(run))

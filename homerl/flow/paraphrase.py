@@ -1,0 +1,101 @@
+"""An LLM's own words for a query, kept only where they certainly mean the same; each world knows how to be certain.
+
+Invariants: a blueprint's goals, plan and clarifications never change; a paraphrase is one sentence of words, no copy, and in
+the split of its blueprint; whatever fails a check leaves the original as it is, and is counted by reason; a server that
+fails is an `InfraError`, and no reason to leave a query as it is; requests to one blueprint and query are alike in every
+process.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from abc import ABC, abstractmethod
+from collections import Counter
+from typing import Any
+
+from envs.homeenv.types import Model
+from homerl.language.splits import split_of
+from homerl.llm.structured import Asker, Unreadable
+from homerl.worlds.registry import world_of
+
+LONGEST = 400  # characters of a query
+LANGUAGES = {"en": "English", "zh": "Chinese (simplified)"}
+REWORD = """You reword what a person says to the voice assistant of a smart home. Answer with one JSON object:
+{{"paraphrase": "..."}}. Speak {language}, as people speak at home. Keep every room name, device name, number, unit and
+setting exactly as it is written; add nothing and leave nothing out. Use another sentence structure and other words for
+the rest."""
+
+
+class Reworded(Model):
+    """The first answer."""
+
+    paraphrase: str
+
+
+class Rejected(Exception):
+    """Why a paraphrase is not used."""
+
+
+class Paraphraser(ABC):
+    """Rewords the queries of blueprints; `dropped` counts by reason what was not used, `kept` what was."""
+
+    def __init__(self, asker: Asker) -> None:
+        self.asker = asker
+        self.dropped: Counter[str] = Counter()
+        self.kept = 0
+
+    async def reword(self, blueprint: Any) -> Any:
+        """The blueprint with paraphrases in place of the queries that have one."""
+        home = self.home_of(blueprint)
+        intents = [await self._intent(intent, blueprint, home) for intent in blueprint.intents]
+        return blueprint.model_copy(update={"intents": tuple(intents)})
+
+    def home_of(self, blueprint: Any) -> Any:
+        """What a paraphrase is checked against besides the blueprint, made once."""
+        return None
+
+    @abstractmethod
+    async def paraphrased(self, query: str, intent: Any, blueprint: Any, home: Any) -> str:
+        """A paraphrase that certainly means the same, or `Rejected` with the reason."""
+
+    async def _intent(self, intent: Any, blueprint: Any, home: Any) -> Any:
+        found = [await self._query(query, intent, blueprint, home) for query in intent.queries]  # one request at a time
+        return intent.model_copy(update={"queries": tuple(dict.fromkeys(found))})
+
+    async def _query(self, query: str, intent: Any, blueprint: Any, home: Any) -> str:
+        try:
+            paraphrase = await self.paraphrased(query, intent, blueprint, home)
+        except (Rejected, Unreadable) as reason:
+            self.dropped["garbled" if isinstance(reason, Unreadable) else str(reason)] += 1
+            return query
+        self.kept += 1
+        return paraphrase
+
+    async def asked(self, query: str, blueprint: Any) -> str:
+        """The endpoint's words, not yet checked."""
+        system = REWORD.format(language=LANGUAGES.get(blueprint.language, blueprint.language))
+        answer = await self.asker.ask(system, json.dumps({"says": query}, ensure_ascii=False), Reworded, blueprint.seed)
+        return " ".join(answer.paraphrase.split())
+
+
+async def reworded(blueprint: Any, asker: Asker, dropped: Counter[str]) -> Any:
+    """The blueprint with paraphrases; what was not used is counted as `paraphrase: reason`."""
+    kind = world_of(blueprint).paraphraser
+    if kind is None:
+        return blueprint
+    paraphraser = kind(asker)
+    found = await paraphraser.reword(blueprint)
+    dropped.update({f"paraphrase: {reason}": count for reason, count in paraphraser.dropped.items()})
+    return found
+
+
+def check_form(query: str, paraphrase: str, split: str) -> None:
+    """What holds in every world: words, no copy, of the blueprint's split."""
+    new = paraphrase.lower()
+    if not new or len(new) > LONGEST or any(mark in new for mark in ("device(", "{", "```")):
+        raise Rejected("garbled")
+    if re.sub(r"\W+", "", query.lower()) == re.sub(r"\W+", "", new):
+        raise Rejected("a copy")
+    if split_of(paraphrase) != split:
+        raise Rejected("the other split")

@@ -1,0 +1,102 @@
+"""What a synthesis is to make, and how.
+
+Invariants: `identity` is all that the dataset's bytes depend on; where models answer, how many are asked at once and how
+patient we are with their servers are not.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from typing import Any, Literal
+
+from pydantic import Field, model_validator
+
+from envs.homeenv.types import Model
+from homerl.flow.mcts import SearchConfig
+from homerl.llm.settings import AgentSettings, AuthorSettings, EndpointSettings, ParaphraseSettings, UserSettings
+from homerl.play.episode import EpisodeLimits
+from homerl.recipe.base import Base
+from homerl.worlds.contract import ExpertConfig, Split
+from homerl.worlds.registry import world_of
+from homerl.worlds.sources import AnyBlueprintRecipe, default_recipe
+
+Strategy = Literal["m1", "m2", "m3"]
+PARTIES = ("agent", "user", "author", "paraphrase")
+STRATEGIES = {
+    "m1": "Text role-play without blueprint (M1): one model plays person, assistant and tools, and judges what it wrote; "
+    "nothing was checked in a home.",
+    "m2": "Linear dialogues on blueprints (M2): played in simulated homes, kept where the home's state proves them right.",
+    "m3": "MCTS-Flow (M3): tree search over dialogues in simulated homes, kept where the home's state proves them right.",
+}
+
+
+class SynthesisConfig(Model):
+    """How much to synthesise, from which blueprints, by whom, by which strategy."""
+
+    blueprints: int = Field(1000, ge=1)
+    recipe: AnyBlueprintRecipe = Field(default_factory=default_recipe)
+    curriculum: tuple[AnyBlueprintRecipe, ...] = Field((), description="recipes for equal shares, in order, before `recipe`")
+    split: Split = "train"
+    first_seed: int = 0
+    strategy: Strategy = Field("m3", description="m1 text role-play, m2 linear on blueprints, m3 MCTS-Flow")
+    agent: AgentSettings | None = Field(None, description="a chat model as the assistant; else the scripted expert")
+    user: UserSettings = UserSettings()
+    author: AuthorSettings | None = Field(
+        None, description="a chat model that writes the blueprints; else the scripted author"
+    )
+    expert: ExpertConfig = ExpertConfig()
+    search: SearchConfig = SearchConfig()
+    limits: EpisodeLimits = EpisodeLimits()
+    per_blueprint: int = Field(2, ge=1, description="trajectories kept of one blueprint, shortest first")
+    shard: int = Field(50, ge=1)
+    in_flight: int = Field(32, ge=1, description="blueprints in play at once, over all processes: so many requests at most")
+    attempts: int = Field(3, ge=1, description="times that a blueprint is begun again when servers fail")
+    version: str = Field("0.1.0", pattern=r"^\d+\.\d+\.\d+$", description="of the dataset, by which it is pushed and tagged")
+    paraphrase: ParaphraseSettings | None = Field(None, description="an LLM that rewords queries, each one checked")
+
+    @model_validator(mode="after")
+    def _castable(self) -> SynthesisConfig:
+        recipes = (*self.curriculum, self.recipe)
+        for world in map(world_of, recipes):
+            if self.strategy == "m1" and world.role_play is None:
+                raise ValueError(f"strategy m1 cannot role-play in the world '{world.name}'")
+            if self.author and world.llm_author is None:
+                raise ValueError(f"the LLM author cannot write for the world '{world.name}'")
+        if self.strategy == "m1" and self.agent is None:
+            raise ValueError("strategy m1 is text alone: it needs an `agent`, a chat model that plays all parts")
+        if self.strategy == "m1" and any(recipe.toolset == "direct" for recipe in recipes):
+            raise ValueError("strategy m1 has no home to answer at once: another toolset than `direct`")
+        return self
+
+    def recipe_of(self, index: int) -> AnyBlueprintRecipe:
+        """The blueprint recipe for the index-th blueprint."""
+        stages = (*self.curriculum, self.recipe)
+        return stages[min(index * len(stages) // self.blueprints, len(stages) - 1)]
+
+    @property
+    def endpoints(self) -> Mapping[str, EndpointSettings]:
+        """The chat models that it names, by the part they play."""
+        named = {part: getattr(self, part) for part in PARTIES}
+        return {part: settings for part, settings in named.items() if settings is not None and settings.is_llm}
+
+    @property
+    def identity(self) -> dict[str, Any]:
+        """All that the dataset depends on."""
+        data = self.model_dump(mode="json", exclude={"in_flight", "attempts", "version", *PARTIES})
+        return (
+            data
+            | {"user": "scripted", "paraphrase": None}
+            | {part: settings.asked for part, settings in self.endpoints.items()}
+        )
+
+    @property
+    def digest(self) -> str:
+        return hashlib.blake2b(json.dumps(self.identity, sort_keys=True).encode(), digest_size=8).hexdigest()
+
+
+class SynthRecipe(Base):
+    run: Literal["synth"]
+    synth: SynthesisConfig = SynthesisConfig()
+    ray: str | None = Field(None, description="address of a Ray cluster to spread over; `local` starts one here")

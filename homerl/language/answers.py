@@ -1,0 +1,302 @@
+"""Whether words answer a question: rules for typed answers (SMH-Bench TC7), in English and Chinese.
+
+An answer is its first claim: "There are 3 lights on: 2 in the kitchen and 1 in the study" says 3. It may restate the
+question, explain itself, and name what is not the case. A guess at several answers is wrong whatever it holds.
+Numbers may be digits or words, with a tolerance, in their unit or in none; 0.5 is not 50 percent, and degrees
+Fahrenheit are not Celsius.
+
+Invariants: pure; `right` is said only of a text that claims the answer and nothing against it; where a rule cannot
+tell, it is `undecided`, and a judge may be asked.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Literal
+
+from pydantic import Field
+
+from envs.homeenv.types import Model
+from homerl.language import signs
+from homerl.language.numbers import Number, blank, numbers, spelt_out
+
+Verdict = Literal["right", "wrong", "undecided"]
+Reading = Literal["right", "wrong", "undecided", "silent"]  # silent: it claims nothing that could be the answer
+
+
+class Answer(Model):
+    """What a question's answer is, see `answers.py`.
+
+    `text`: any way of the one word in `accepted`; `names`: all of those there (none, if it is empty); in both, none of
+    `distractors`. `boolean`: the ways of `accepted` say that it is as it is, `distractors` that it is not; both may be
+    empty. `number`: in `unit` where one is said; `distractors` are names whose digits are not meant.
+    """
+
+    type: Literal["number", "boolean", "text", "names"]
+    value: int | float | bool | str | tuple[str, ...]
+    tolerance: float = 0.0
+    accepted: tuple[tuple[str, ...], ...] = Field((), description="for each expected word or name, the ways to say it")
+    distractors: tuple[str, ...] = Field((), description="what a wrong answer might name")
+    unit: str | None = Field(None, description="of a number; `count` for how many")
+
+
+def answers(expected: Answer, text: str) -> bool:
+    """Whether the text gives the expected answer and no other."""
+    return decide(expected, text) == "right"
+
+
+def decide(expected: Answer, text: str) -> Verdict:
+    """What the rules say; `undecided` where they cannot tell."""
+    reading = read(expected, text)
+    return "wrong" if reading == "silent" else reading
+
+
+def read(expected: Answer, text: str) -> Reading:
+    """As `judge`, but tells a wrong claim from none."""
+    text = " ".join(text.replace("’", "'").replace("*", "").split(" ")).strip().lower()
+    return READERS[expected.type](expected, spelt_out(text)) if text else "silent"
+
+
+# numbers
+
+
+@dataclass(frozen=True)
+class Claim:
+    """A number that may be the answer, and the words of its clause without it."""
+
+    number: Number
+    frame: str
+
+    @property
+    def value(self) -> float:
+        return self.number.value
+
+    @property
+    def skeleton(self) -> str:
+        """The clause without what changes with its number: "there are # lights on" is "there is # light on"."""
+        words = re.findall(r"[a-z\u4e00-\u9fff]+", self.frame)
+        return " ".join("be" if word in ("is", "are", "it", "s") else word.rstrip("s") for word in words)
+
+
+def _number(expected: Answer, text: str) -> Reading:
+    for name in sorted(expected.distractors, key=len, reverse=True):
+        text = blank(text, re.compile(re.escape(name.lower())))
+    found = _claims(expected, text)
+    found = [claim for claim in found if not _inside(signs.BRACKET, text, claim.number.start)] or found
+    if not found:
+        return _nought(expected, text)
+    if len({claim.value for claim in found}) == 1:
+        return _matches(expected, found[0].value)
+    differing = [(a, b) for a, b in pairwise(found) if a.value != b.value]
+    if any(signs.LINK.match(text[a.number.end : b.number.start]) or a.skeleton == b.skeleton for a, b in differing):
+        return "wrong"
+    if signs.GUESS.search(text[found[0].number.end : found[-1].number.start]) or not all(c.skeleton for c in found[1:]):
+        return "wrong"
+    return _first_claim(expected, found)
+
+
+def _first_claim(expected: Answer, found: Sequence[Claim]) -> Reading:
+    """Of several numbers: the first counts, if the others explain it; or the last, if it sums up."""
+    first, rest = found[0].value, found[1:]
+    if _matches(expected, first) == "right":
+        explained = sum(claim.value for claim in rest) == first
+        explained = explained or all(signs.OTHERS.search(claim.frame) for claim in rest if claim.value != first)
+        return "right" if explained else "undecided"
+    if signs.ENDING.search(rest[-1].frame) and _matches(expected, rest[-1].value) == "right":
+        return "right"
+    told = (sum(claim.value for claim in found), *(claim.value for claim in rest))
+    return "undecided" if any(_matches(expected, value) == "right" for value in told) else "wrong"
+
+
+def _claims(expected: Answer, text: str) -> list[Claim]:
+    """The numbers that claim something, in the unit wanted or in none."""
+    found, clauses = [], list(_clauses(text))
+    for number in filter(None, (number.within(expected.unit) for number in numbers(text))):
+        if not _framing(text, number):
+            start, end = next((start, end) for start, end in clauses if start <= number.start < end)
+            found.append(Claim(number, text[start : number.start] + "#" + text[number.end : end]))
+    return found
+
+
+def _framing(text: str, number: Number) -> bool:
+    """Whether a number bounds ("above 50"), is a whole ("of the 5"), is denied, or says none (一盏也没有)."""
+    before, after = text[: number.start], text[number.end :]
+    none = number.value == 1 and signs.NONE_OF.match(after)
+    return bool(signs.BOUND.search(before) or signs.SHARE.match(after) or signs.DENIED.search(before) or none)
+
+
+def _nought(expected: Answer, text: str) -> Reading:
+    """A text without numbers may say that there are none."""
+    if signs.UNSURE.search(text):
+        return "silent"
+    if expected.unit == "count" and signs.NOUGHT.search(text):
+        return _matches(expected, 0.0)
+    if expected.unit == "count" and signs.SOME.search(text):
+        return "undecided"
+    return "wrong" if numbers(text) else "silent"
+
+
+def _matches(expected: Answer, value: float) -> Reading:
+    return "right" if abs(value - float(expected.value)) <= expected.tolerance + 1e-9 else "wrong"
+
+
+def _clauses(text: str) -> Iterator[tuple[int, int]]:
+    start = 0
+    for cut in signs.CLAUSE.finditer(text):
+        yield start, cut.end()
+        start = cut.end()
+    yield start, len(text) + 1
+
+
+def _inside(pattern: re.Pattern[str], text: str, at: int) -> bool:
+    return any(found.start() <= at < found.end() for found in pattern.finditer(text))
+
+
+# yes and no
+
+
+def _boolean(expected: Answer, text: str) -> Reading:
+    if signs.UNSURE.search(text):
+        return "silent"
+    opening, rest = _opening(text)
+    said = _said_to_be(expected, rest if opening is not None else text)
+    if signs.YES_AND_NO.match(text):
+        return "wrong"
+    if opening is None:
+        return "silent" if said is None else "right" if said == "as it is" else "wrong" if said == "not so" else "undecided"
+    if opening != expected.value:
+        return "wrong"
+    if signs.DOUBT.search(rest[:12]) or _opening(rest)[0] == (not opening):
+        return "wrong"
+    if said != "not so":
+        return "right"
+    return "wrong" if signs.IT_IS.match(rest) else "right" if signs.ONLY.search(rest) else "undecided"
+
+
+def _opening(text: str) -> tuple[bool | None, str]:
+    """Yes or no, if the text begins with it, and what follows."""
+    for pattern, value in ((signs.YES, True), (signs.NO, False)):
+        if found := pattern.match(text):
+            return value, text[found.end() :].lstrip(" ,.!;:，。！；")
+    return None, text
+
+
+def _said_to_be(expected: Answer, text: str) -> Literal["as it is", "not so", "both"] | None:
+    """What the words for the two states say, each turned round by a negation before it in its clause."""
+    ways = expected.accepted[0] if expected.accepted else ()
+    said = {
+        (mention.owners == {0}) != mention.denied for mention in _mentions(text, (ways,), expected.distractors, closely=True)
+    }
+    return None if not said else "both" if len(said) > 1 else "as it is" if said.pop() else "not so"
+
+
+# words and names
+
+
+@dataclass(frozen=True)
+class Mention:
+    """Something said: of which expected items (by number), -1 for a distractor; whether it is denied; in which sentence."""
+
+    owners: frozenset[int]
+    denied: bool
+    sentence: int
+    start: int
+
+
+def _mentions(
+    text: str, accepted: Sequence[Sequence[str]], distractors: Sequence[str], closely: bool = False
+) -> list[Mention]:
+    """What is said of the ways, longer ways first, each place once."""
+    ways: dict[str, set[int]] = {}
+    for index, group in enumerate(accepted):
+        for way in group:
+            ways.setdefault(way.lower(), set()).add(index)
+    for way in distractors:
+        ways.setdefault(way.lower(), set()).add(-1)
+    found: list[Mention] = []
+    spans = list(_sentences(text))
+    for way in sorted(filter(None, ways), key=len, reverse=True):
+        for place in re.finditer(_bounded(way), text):
+            at, denied = _place(text, spans, place.start(), closely)
+            found.append(Mention(frozenset(ways[way]), denied, at, place.start()))
+        text = blank(text, re.compile(_bounded(way)))
+    return sorted(found, key=lambda mention: mention.start)
+
+
+def _bounded(way: str) -> str:
+    left = r"(?<![a-z0-9])" if way[0].isascii() else ""
+    right = r"(?:e?s)?(?![a-z0-9])" if way[-1].isascii() else ""
+    return left + r"[\s_-]+".join(map(re.escape, way.split())) + right
+
+
+def _sentences(text: str) -> Iterator[tuple[int, int, bool]]:
+    """(start, end, whether what it says is denied); an exception stands for itself."""
+    start = 0
+    for cut in [*signs.SENTENCE.finditer(text), None]:
+        end = cut.start() if cut else len(text)
+        part = text[start:end]
+        if (turn := signs.EXCEPT.search(part)) and turn.start() > 0:
+            yield start, start + turn.start(), bool(signs.NEGATION.search(part[: turn.start()]))
+            yield start + turn.start(), end, False
+        else:
+            yield start, end, bool(signs.NEGATION.search(part))
+        start = cut.end() if cut else end
+
+
+def _place(text: str, spans: Sequence[tuple[int, int, bool]], at: int, closely: bool) -> tuple[int, bool]:
+    """In which sentence a place is, and whether it is denied there: by a word before it in its clause, if `closely`."""
+    index, (start, _, denied) = next((i, span) for i, span in reversed(list(enumerate(spans))) if span[0] <= at)
+    if closely:
+        clause = re.split(r"[,，:：]", text[start:at])[-1]
+        denied = bool(signs.NEGATION.search(clause))
+    return index, denied
+
+
+def _text(expected: Answer, text: str) -> Reading:
+    if signs.UNSURE.search(text):
+        return "silent"
+    mentions = _mentions(text, expected.accepted, expected.distractors, closely=True)
+    return _weigh(mentions, text, wanted={0})
+
+
+def _names(expected: Answer, text: str) -> Reading:
+    if signs.UNSURE.search(text):
+        return "silent"
+    mentions = _mentions(text, expected.accepted, expected.distractors)
+    if expected.accepted:
+        return _weigh(mentions, text, wanted=set(range(len(expected.accepted))))
+    if any(not mention.denied for mention in mentions):
+        return "undecided" if signs.STATUS.search(text) and signs.NOUGHT.search(text) else "wrong"
+    return "right" if signs.NOUGHT.search(text) else "silent"
+
+
+def _weigh(mentions: Sequence[Mention], text: str, wanted: set[int]) -> Reading:
+    """All that is wanted must be claimed, and nothing else."""
+    claimed = [mention for mention in mentions if not mention.denied]
+    ambiguous = any(-1 in mention.owners and len(mention.owners) > 1 for mention in mentions)
+    if ambiguous or (mentions and (turn := signs.EXCEPT.search(text)) and not signs.NEGATION.search(text[: turn.start()])):
+        return "undecided"
+    named = {owner for mention in claimed for owner in mention.owners} - {-1}
+    others = [mention for mention in claimed if -1 in mention.owners]
+    if signs.DOUBT.search(text) and len(mentions) > len(wanted):
+        return "wrong"
+    if not claimed:
+        return "wrong" if mentions else _all(text)
+    if named != wanted:
+        return "wrong"
+    if not others:
+        return "right"
+    first = min(mention.sentence for mention in claimed if -1 not in mention.owners)
+    apart = all(mention.sentence > first for mention in others) or len(set(signs.STATUS.findall(text))) > 1
+    return "undecided" if apart else "wrong"
+
+
+def _all(text: str) -> Reading:
+    """A text that names nothing may still mean everything."""
+    return "undecided" if signs.ALL.search(text) else "silent"
+
+
+READERS = {"number": _number, "boolean": _boolean, "text": _text, "names": _names}

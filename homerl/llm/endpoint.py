@@ -1,0 +1,197 @@
+"""A chat model behind OpenAI-compatible URLs: several replicas, deadlines, retries, a breaker for each.
+
+Invariants: every request ends, in an answer or an `InfraError`, within `deadline`; keys come from the environment and
+stand in no message; a replica that keeps failing is left alone for a while, then tried with one request; what a
+server garbles is as passing a fault as its silence; it may be used in one event loop after another; a request's body is sent
+as it is (the client library would walk it against its types first, which takes longer than all the rest).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import os
+import random
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from openai import APIStatusError, AsyncOpenAI, OpenAIError
+from openai.types import Completion
+from openai.types.chat import ChatCompletion
+
+from homerl.llm.completions import REFUSING, checked, in_words, is_away, is_passing, retry_after
+from homerl.llm.settings import EndpointSettings
+from homerl.play.faults import InfraError, RequestRefused, Unwelcome
+from homerl.play.messages import Message
+
+TRIPS = 5  # faults in a row after which a replica is left alone
+REST, LONGEST_REST = 2.0, 60.0  # seconds it is left alone, doubled each time
+FIRST_WAIT, LONGEST_WAIT = 0.5, 20.0  # seconds between tries
+UNREADABLE = (TypeError, LookupError, AttributeError, RecursionError)  # what the client library makes of odd answers
+
+
+@dataclass(frozen=True)
+class Patience:
+    """Seconds for one request, seconds for all of its tries, and how many, those that found nobody there not counted."""
+
+    timeout: float = 60.0
+    deadline: float = 300.0
+    tries: int = 5
+
+
+@dataclass
+class Replica:
+    """One server. `since` is when it may be tried again, if it is left alone."""
+
+    url: str
+    client: AsyncOpenAI
+    busy: int = 0
+    faults: int = 0
+    since: float = 0.0
+    rest: float = REST
+
+    def fine(self) -> None:
+        self.faults, self.since, self.rest = 0, 0.0, REST
+
+    def failed(self, now: float) -> None:
+        """Those that were under way when it was left alone say nothing new, and make its rest no longer."""
+        self.faults += 1
+        if self.faults >= TRIPS and now >= self.since:
+            self.since, self.rest = now + self.rest, min(2 * self.rest, LONGEST_REST)
+
+    def asked_to_wait(self, until: float) -> None:
+        """A server that says when it will have time is no broken one."""
+        self.since = max(self.since, until)
+
+
+@dataclass
+class Usage:
+    """What an endpoint was asked for."""
+
+    requests: int = 0
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+    retries: int = 0
+    faults: dict[str, int] = field(default_factory=dict)
+
+
+class Endpoint:
+    """Asks the least busy replica that works."""
+
+    def __init__(
+        self, urls: Sequence[str], model: str, patience: Patience = Patience(), key: str = "OPENAI_API_KEY", seed: int = 0,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:  # fmt: skip
+        self.model, self.patience, self.clock, self.key = model, patience, clock, key
+        self.replicas = [Replica(url, self._client(url)) for url in urls]
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self.usage = Usage()
+        self.plain: set[str] = set()  # names of the schemas that its servers refuse
+        self._rng = random.Random(f"{seed} {os.getpid()}")  # of waits and of equal replicas, which change no result
+
+    async def chat(self, messages: Sequence[Message], **options: Any) -> ChatCompletion:
+        """A completion with at least one choice, or `InfraError` once patience ends."""
+        return await self._until("/chat/completions", {"messages": list(messages)} | options, ChatCompletion)
+
+    async def complete(self, prompt: Sequence[int], **options: Any) -> Completion:
+        """The same for token ids."""
+        return await self._until("/completions", {"prompt": list(prompt)} | options, Completion)
+
+    async def _until(self, path: str, body: dict[str, Any], kind: type) -> Any:
+        body = {"model": self.model} | body
+        body |= body.pop("extra_body", None) or {}
+        self._enter(asyncio.get_running_loop())
+        end = self.clock() + self.patience.deadline
+        fault, replica, tries, waits = "no replica works", None, 0, 0
+        while tries < self.patience.tries and (replica := await self._replica(end, avoid=replica)):
+            try:
+                return await self._ask(replica, path, body, kind, end)
+            except (OpenAIError, TimeoutError, ValueError) as error:
+                fault = in_words(error)
+                if not is_passing(error):
+                    replica.fine()
+                    raise self._refusal(replica.url, error) from error
+                tries, waits = tries + (not is_away(error)), waits + 1
+                self.usage.retries += 1
+                self.usage.faults[fault] = self.usage.faults.get(fault, 0) + 1
+                await self._wait(replica, waits, error, end)
+        raise InfraError(f"{self.model} did not answer ({fault})")
+
+    def _refusal(self, url: str, error: Exception) -> InfraError:
+        if isinstance(error, APIStatusError) and error.status_code not in REFUSING:
+            hint = f"see to the address, the model's name ({self.model}) and the key in {self.key}"
+            return Unwelcome(f"{url} takes no request: {in_words(error)}; {hint}")
+        return RequestRefused(url, in_words(error))
+
+    def _client(self, url: str) -> AsyncOpenAI:
+        return AsyncOpenAI(base_url=url, api_key=secret(self.key), timeout=self.patience.timeout, max_retries=0)
+
+    def _enter(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Connections belong to the event loop that they were made in."""
+        if self._loop not in (None, loop):
+            for replica in self.replicas:
+                replica.client, replica.busy = self._client(replica.url), 0
+        self._loop = loop
+
+    async def _ask(self, replica: Replica, path: str, body: Mapping[str, Any], kind: type, end: float) -> Any:
+        replica.busy += 1
+        try:
+            left = max(0.01, min(self.patience.timeout, end - self.clock()))
+            async with asyncio.timeout(left):
+                answer = checked(await replica.client.post(path, body=body, cast_to=kind), kind)
+        except UNREADABLE as error:
+            raise ValueError("the answer is no completion") from error
+        finally:
+            replica.busy -= 1
+        replica.fine()
+        self.usage.requests += 1
+        if answer.usage:
+            self.usage.prompt_tokens += answer.usage.prompt_tokens or 0
+            self.usage.completion_tokens += answer.usage.completion_tokens or 0
+        return answer
+
+    async def _replica(self, end: float, avoid: Replica | None) -> Replica | None:
+        """The least busy one that works, another than before if there is one; when all rest, the first that may be
+        tried again, if that is in time."""
+        while True:
+            now = self.clock()
+            ready = [r for r in self.replicas if r.since <= now and not (r.faults >= TRIPS and r.busy)]
+            if ready:
+                return min(ready, key=lambda r: (r is avoid, r.busy, r.faults, self._rng.random()))
+            until = max(min(r.since for r in self.replicas), now + 0.05)
+            if until >= end:
+                return None
+            await asyncio.sleep(until - now)
+
+    async def _wait(self, replica: Replica, waits: int, error: Exception, end: float) -> None:
+        """Before the next try; where the server has named a time, the choice of a replica waits for it."""
+        now, asked = self.clock(), retry_after(error)
+        wait = min(LONGEST_WAIT, FIRST_WAIT * 2 ** min(waits - 1, 10)) * self._rng.uniform(0.5, 1.0)
+        if asked is not None:
+            replica.asked_to_wait(now + max(wait, asked * self._rng.uniform(1.0, 1.1)))
+            return
+        replica.failed(now)
+        await asyncio.sleep(max(0.0, min(wait, end - now)))
+
+    async def close(self) -> None:
+        """Let connections go."""
+        for replica in self.replicas:
+            await replica.client.close()
+
+
+def endpoint_of(settings: EndpointSettings) -> Endpoint:
+    """The endpoint that a recipe names, which must run."""
+    patience = Patience(settings.timeout, settings.deadline, settings.retries + 1)
+    return Endpoint(settings.urls, settings.served_name, patience, settings.key)
+
+
+def derived_seed(*parts: object) -> int:
+    """A request's seed, the same in every process."""
+    return int.from_bytes(hashlib.blake2b(" ".join(map(str, parts)).encode(), digest_size=4).digest(), "big") >> 1
+
+
+def secret(key: str = "OPENAI_API_KEY") -> str:
+    """The key of endpoints that want one."""
+    return os.environ.get(key, "none")

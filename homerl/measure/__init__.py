@@ -1,0 +1,1 @@
+"""Figures of samples: intervals, agreement, diversity of texts."""

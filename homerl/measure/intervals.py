@@ -1,0 +1,37 @@
+"""Intervals of means and shares, and agreement beyond chance.
+
+Invariant: resampling is seeded, so the same values give the same digits.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from statistics import NormalDist
+
+import numpy as np
+
+RESAMPLES = 10_000
+
+
+def mean_interval(values: np.ndarray, seed: int = 0) -> tuple[float, float]:
+    """The 95 % percentile-bootstrap interval of a mean."""
+    draws = np.random.default_rng(seed).integers(0, len(values), (RESAMPLES, len(values)))
+    low, high = np.percentile(values[draws].mean(axis=1), [2.5, 97.5])
+    return float(low), float(high)
+
+
+def share_interval(successes: np.ndarray) -> tuple[float, float]:
+    """Wilson's 95 % interval of a share, which says something of few instances too, and of none or all."""
+    n, share, z = len(successes), float(successes.mean()), NormalDist().inv_cdf(0.975)
+    middle = (share + z * z / (2 * n)) / (1 + z * z / n)
+    half = z * math.sqrt(share * (1 - share) / n + (z / (2 * n)) ** 2) / (1 + z * z / n)
+    return max(0.0, middle - half), min(1.0, middle + half)
+
+
+def kappa(pairs: Sequence[tuple[bool, bool]]) -> float:
+    """Cohen's: agreement beyond what chance would give; 1 where both say but one thing, and the same."""
+    ours, theirs = (float(np.mean([pair[i] for pair in pairs])) for i in (0, 1))
+    chance = ours * theirs + (1 - ours) * (1 - theirs)
+    seen = float(np.mean([a == b for a, b in pairs]))
+    return 1.0 if chance == 1.0 else (seen - chance) / (1 - chance)

@@ -1,0 +1,63 @@
+"""How diverse texts are: distinct texts, distinct n-grams, self-BLEU.
+
+Invariant: it keeps hashes, never texts, but for a fair sample.
+"""
+
+from __future__ import annotations
+
+import random
+import re
+from collections.abc import Sequence
+
+SAMPLE = 200  # texts that self-BLEU compares
+TOKENS = re.compile(r"[\u4e00-\u9fff]|[^\W_\u4e00-\u9fff]+(?:'[a-z]+)?")
+
+
+class Spread:
+    """How alike the texts of a stream are. Keeps hashes, and a fair sample of texts for self-BLEU."""
+
+    def __init__(self, rng: random.Random, sample: int = SAMPLE) -> None:
+        self.rng, self.sample = rng, sample
+        self.texts, self.seen, self.lengths = 0, set[int](), 0
+        self.grams: tuple[set[int], ...] = (set(), set(), set())
+        self.totals = [0, 0, 0]
+        self.kept: list[str] = []
+
+    def add(self, text: str) -> None:
+        tokens = TOKENS.findall(text)
+        self.texts += 1
+        self.seen.add(hash(text))
+        self.lengths += len(tokens)
+        for n, known in enumerate(self.grams, 1):
+            known.update(map(hash, zip(*(tokens[i:] for i in range(n)))))
+            self.totals[n - 1] += max(0, len(tokens) - n + 1)
+        _keep(self.kept, self.sample, text, self.texts, self.rng)
+
+    def figures(self) -> dict[str, float]:
+        """Counts, shares and self-BLEU, by name."""
+        shares = [len(known) / max(1, total) for known, total in zip(self.grams, self.totals)]
+        return {
+            "utterances": self.texts, "distinct": len(self.seen), "words": len(self.grams[0]),
+            "distinct_1": shares[0], "distinct_2": shares[1], "distinct_3": shares[2],
+            "mean_length": self.lengths / max(1, self.texts), "self_bleu": self_bleu(self.kept),
+        }  # fmt: skip
+
+
+def _keep(kept: list[str], most: int, text: str, seen: int, rng: random.Random) -> None:
+    """A fair sample of a stream (Vitter's algorithm R)."""
+    if len(kept) < most:
+        kept.append(text)
+    elif (at := rng.randrange(seen)) < most:
+        kept[at] = text
+
+
+def self_bleu(texts: Sequence[str]) -> float:
+    """The mean BLEU of each text against all others: 1 where all are alike (Zhu et al., Texygen)."""
+    from sacrebleu.metrics import BLEU
+
+    if len(texts) < 2:
+        return 0.0
+    bleu = BLEU(tokenize="none", effective_order=True, smooth_method="exp")
+    split = [" ".join(TOKENS.findall(text)) for text in texts]
+    scores = [bleu.sentence_score(text, [*split[:i], *split[i + 1 :]]).score for i, text in enumerate(split)]
+    return sum(scores) / len(scores) / 100

@@ -1,0 +1,1 @@
+"""Playing: messages, episodes, the loop of agent, user and home, trajectories."""

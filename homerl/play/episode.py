@@ -1,0 +1,232 @@
+"""An episode: one blueprint being played, which can be forked at any message.
+
+Invariants: it is over when all of Φ is met, or a limit is reached, never because a speaker says so (but where the world
+lets an agent finish); `fork` is independent; an agent sees `dialogue` alone, never Φ, the plan or the open intents;
+nothing here knows which world it is.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any
+
+from envs.world import Action, StepFacts, World
+from homerl.play.messages import Message, parse_json
+from homerl.play.situation import Blueprint, Reply, Situation
+from homerl.play.trajectory import Outcome, Step, Trajectory
+
+Result = tuple[str, Mapping[str, Any], str | None]  # observation, the world's info, code that ran
+
+
+@dataclass(frozen=True)
+class EpisodeLimits:
+    """How long an episode may go on: user turns, agent steps in all, agent steps in a turn; what a step takes; tool
+    calls in all (None: any number)."""
+
+    turns: int = 5
+    steps: int = 12
+    steps_per_turn: int = 6
+    seconds_per_step: int = 0
+    calls: int | None = None
+
+
+@dataclass(frozen=True)
+class Dialogue:
+    """All that an agent sees."""
+
+    messages: tuple[Message, ...]
+    tools: tuple[Mapping[str, Any], ...]
+
+
+@dataclass
+class Episode:
+    """The state of play."""
+
+    situation: Situation
+    limits: EpisodeLimits
+    messages: list[Message]
+    steps: list[Step] = field(default_factory=list)
+    outcome: Outcome | None = None
+    speaking_of: int | None = None
+    turn: int = 0
+
+    @classmethod
+    def begin(cls, situation: Situation, limits: EpisodeLimits = EpisodeLimits()) -> Episode:
+        """An empty dialogue in a fresh situation."""
+        return cls(situation, limits, situation.opening())
+
+    def fork(self) -> Episode:
+        """An independent copy; messages and steps are shared, since they never change."""
+        return Episode(
+            self.situation.fork(), self.limits, self.messages.copy(), self.steps.copy(), self.outcome, self.speaking_of,
+            self.turn,
+        )  # fmt: skip
+
+    @property
+    def blueprint(self) -> Blueprint:
+        return self.situation.blueprint
+
+    @property
+    def dialogue(self) -> Dialogue:
+        return Dialogue(tuple(self.messages), tuple(self.world.tools))
+
+    @property
+    def world(self) -> World:
+        return self.situation.world
+
+    @property
+    def progress(self) -> float:
+        """m: the share of Φ that is met."""
+        met = self.situation.met()
+        return sum(met) / len(met)
+
+    def open_intents(self) -> list[Any]:
+        """Intents of which some goal is not met now, in the blueprint's order."""
+        return self.situation.open_intents()
+
+    def strayed(self) -> int:
+        """How much differs from the start that no intent asked for."""
+        return self.situation.strayed()
+
+    def hear(self, utterance: str, intent_id: int | None = None) -> None:
+        """The user speaks: a new turn begins."""
+        self.turn += 1
+        self.speaking_of = intent_id
+        self.messages.append({"role": "user", "content": utterance})
+
+    def act(self, reply: Reply) -> Step:
+        """The agent's message takes effect; the episode ends if the home says so or a limit is reached."""
+        decision, situation = self._decision(), self.situation
+        before, strayed, mark = self.progress, self.strayed(), situation.mark()
+        opens = self.messages[-1]["role"] == "user"
+        meant = situation.stands_for(reply)
+        results = self._calls(reply) if meant is None else [self._take(meant)]
+        spoke = meant is not None or not results
+        self.messages.append(reply.message)
+        if meant is None:
+            self.messages += [_tool_message(i, reply, text) for i, (text, _, _) in enumerate(results)]
+        blocked = tuple(info["blocked"]["rule"] for _, info, _ in results if info["blocked"])
+        situation.heed(self.speaking_of, reply.message, blocked, spoke)
+        situation.wait(self.limits.seconds_per_step)
+        met = situation.met()
+        self.outcome = self._verdict(all(met), spoke)
+        codes = [code for _, _, code in results if code]
+        code = "\n".join(codes) or None
+        facts = StepFacts(
+            turn=self.turn,
+            opens_turn=opens,
+            progress_before=before,
+            progress_after=sum(met) / len(met),
+            code=code,
+            code_tokens=(reply.code_tokens or count_tokens)(code) if code else 0,
+            blocked=blocked,
+            error=next((info["error"] for _, info, _ in results if info["error"]), None),
+            changed=situation.changed_since(mark),
+            strayed_before=strayed,
+            strayed_after=self.strayed(),
+            last=self.outcome is not None,
+            intent=self.speaking_of,
+            met=tuple(i for i, holds in enumerate(met) if holds),
+        )
+        step = Step(reply.message, tuple(text for text, _, _ in results), facts, situation.state_key(), decision)
+        self.steps.append(step)
+        return step
+
+    def _calls(self, reply: Reply) -> list[Result]:
+        """The message's tool calls take effect."""
+        if reply.malformed:
+            return [_malformed(reply.malformed)]
+        calls = reply.message.get("tool_calls") or []
+        left = len(calls) if self.limits.calls is None else max(0, self.limits.calls - self._called())
+        return [self._call(call) for call in calls[:left]] + [_over_budget(self.limits.calls) for _ in calls[left:]]
+
+    def _called(self) -> int:
+        """Tool calls so far."""
+        return sum(len(message.get("tool_calls") or ()) for message in self.messages)
+
+    def _call(self, call: Mapping[str, Any]) -> Result:
+        name = call["function"]["name"]
+        try:
+            arguments = parse_json(call["function"]["arguments"] or "{}")
+        except (ValueError, TypeError, RecursionError):  # no JSON, numbers without end, endless nesting
+            arguments = None
+        if not isinstance(arguments, dict):
+            return _malformed("the arguments are not a JSON object")
+        return self._take(arguments | {"name": name})
+
+    def _take(self, action: Action | str) -> Result:
+        """A call takes effect; a text says why there is none."""
+        if isinstance(action, str):
+            return _malformed(action)
+        text, info = self.situation.take(action)
+        return text, info, info.get("code")
+
+    def _verdict(self, met: bool, spoke: bool) -> Outcome | None:
+        if met:
+            clean = not self.blueprint.preserve or self.strayed() == 0
+            return Outcome.SUCCESS if clean else Outcome.AGENT_FAILURE
+        if self.situation.ended:
+            return Outcome.AGENT_FAILURE
+        if spoke and self.turn >= self.limits.turns:
+            return Outcome.TURN_LIMIT
+        in_turn = 1 + sum(step.facts.turn == self.turn for step in self.steps)
+        if self.limits.calls is not None and not spoke and self._called() >= self.limits.calls:
+            return Outcome.STEP_LIMIT
+        if len(self.steps) + 1 >= self.limits.steps or (not spoke and in_turn >= self.limits.steps_per_turn):
+            return Outcome.STEP_LIMIT
+        return None
+
+    def end(self, outcome: Outcome) -> None:
+        """A speaker or a machine ends the episode: what was done so far stands, its last step being the last."""
+        self.outcome = outcome
+        if self.steps:
+            last = self.steps[-1]
+            self.steps[-1] = replace(last, facts=replace(last.facts, last=True))
+
+    def _decision(self) -> str:
+        """What the agent decides from: physical state, open intents, what it last saw (design, `anchor`)."""
+        seen = self.messages[-1]
+        parts = [self.situation.state_key(), [i.id for i in self.open_intents()], seen["role"], seen["content"]]
+        return hashlib.blake2b(json.dumps(parts).encode(), digest_size=12).hexdigest()
+
+    def trajectory(self, agent: str, user: str, seed: int = 0) -> Trajectory:
+        """The finished episode as a record."""
+        if self.outcome is None:
+            raise ValueError("the episode is not over")
+        return Trajectory(
+            blueprint=self.blueprint.model_dump(mode="json"),
+            messages=tuple(self.messages),
+            tools=tuple(self.world.tools),
+            steps=tuple(self.steps),
+            outcome=self.outcome,
+            progress=self.progress,
+            clean=self.strayed() == 0,
+            agent=agent,
+            user=user,
+            seed=seed,
+            limits=asdict(self.limits),
+        )
+
+
+def _malformed(what: str) -> Result:
+    return f"refused: syntax: {what}", {"blocked": {"rule": "syntax"}, "error": None}, None
+
+
+def _over_budget(calls: int | None) -> Result:
+    rule = {"rule": "call_limit", "message": f"only {calls} tool calls are allowed"}
+    return f"refused: call_limit: {rule['message']}", {"blocked": rule, "error": None}, None
+
+
+def _tool_message(index: int, reply: Reply, text: str) -> Message:
+    calls = reply.message.get("tool_calls") or []
+    call_id = calls[index].get("id", "") if index < len(calls) else ""
+    return {"role": "tool", "content": text} | ({"tool_call_id": call_id} if call_id else {})
+
+
+def count_tokens(code: str) -> int:
+    """Words, numbers and punctuation marks: the length of code where no tokenizer is at hand."""
+    return len(re.findall(r"\w+|[^\w\s]", code))

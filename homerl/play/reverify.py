@@ -1,0 +1,155 @@
+"""Replay stored trajectories and recompute all that was recorded of them.
+
+Invariants: a replay starts from the stored blueprint alone; messages, observations, facts, state keys, decisions,
+outcome and rewards must all agree to the letter; the first difference is named with file, line and step.
+Two things can only be checked for sense: the length of code in a policy's own tokens, and whose fault ended an episode
+that the home had not ended.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import asdict, replace
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+from envs.documents import InputError
+from envs.world import StepFacts
+from homerl.play.episode import Episode, EpisodeLimits
+from homerl.play.messages import parse_reply
+from homerl.play.situation import Reply, Situation
+from homerl.play.trajectory import Outcome, Step, Trajectory, from_row, read_rows, to_row
+from rewards.composite import RewardWeights, step_rewards
+
+OWN_TOKENS = ("policy",)  # agents that count code in their own tokenizer's tokens
+SPEAKERS = (Outcome.USER_ERROR, Outcome.WORLD_ERROR, Outcome.INFRA_ERROR, Outcome.AGENT_FAILURE)  # who may end an episode
+
+
+Begin = Callable[[Mapping[str, Any]], Situation]  # the situation of a stored blueprint: `homerl.worlds.registry.restored`
+
+
+def reverify_file(path: Path, begin: Begin) -> str:
+    """Replay every row; return a line that says how many agreed, or raise `InputError` at the first difference."""
+    rows = steps = 0
+    for number, row in enumerate(read_rows(path), 1):
+        where = f"{path}:{number}"
+        try:
+            trajectory = from_row(row)
+            difference = first_difference(trajectory, begin)
+        except (LookupError, TypeError, ValueError, AttributeError, RecursionError, OverflowError) as error:
+            text = f"{error.where}: {error.what}" if isinstance(error, InputError) else f"{type(error).__name__}: {error}"
+            raise InputError(f"not a trajectory that can be replayed ({text})", where, REMEDY) from None
+        if row.get("id") != trajectory.blueprint["id"]:
+            difference = f"the row is named {row.get('id')}"
+        if difference:
+            raise InputError(f"{trajectory.blueprint['id']}: {difference}", where, REMEDY)
+        rows, steps = rows + 1, steps + len(trajectory.steps)
+    return f"{path}: {rows} trajectories, {steps} steps replayed, all as recorded"
+
+
+REMEDY = "the file was edited, or made by another version of homerl"
+
+
+def first_difference(stored: Trajectory, begin: Begin) -> str | None:
+    """What a replay gives otherwise than was stored, or None."""
+    return next(differences(stored, begin), None)
+
+
+def differences(stored: Trajectory, begin: Begin) -> Iterator[str]:
+    """All that a replay gives otherwise; each says what, and at which step."""
+    episode = Episode.begin(begin(stored.blueprint), EpisodeLimits(**stored.limits))
+    steps = iter(stored.steps)
+    for message in stored.messages[len(episode.messages) :]:
+        if message["role"] == "user":
+            upcoming = len(episode.steps)
+            spoken_of = stored.steps[upcoming].facts.intent if upcoming < len(stored.steps) else None
+            episode.hear(message["content"], spoken_of)
+        elif message["role"] == "assistant":
+            number = len(episode.steps) + 1
+            if episode.outcome is not None:
+                yield f"step {number}: the episode was over by then ({episode.outcome})"
+            if (expected := next(steps, None)) is None:
+                yield f"step {number}: there is a message of it, but no record"
+                return
+            found = episode.act(Reply(expected.message, malformed(expected)))
+            last = number == len(stored.steps)
+            yield from (f"step {number}: {text}" for text in step_differences(found, expected, last, stored.agent))
+    if next(steps, None) is not None:
+        yield f"step {len(episode.steps) + 1}: there is a record of it, but no message"
+    yield from end_differences(stored, episode)
+    yield from reward_differences(stored)
+
+
+def step_differences(found: Step, stored: Step, last: bool, agent: str) -> Iterator[str]:
+    """How a replayed step differs. Whether it is the last is known, the replay's limits are not the record's."""
+    facts = replace(found.facts, last=last)
+    if agent in OWN_TOKENS and plausible(stored.facts):
+        facts = replace(facts, code_tokens=stored.facts.code_tokens)
+    if found.observations != stored.observations:
+        yield f"observed {found.observations}, stored {stored.observations}"
+    if facts != stored.facts:
+        again, was = asdict(facts), asdict(stored.facts)
+        changed = [name for name in again if again[name] != was[name]]
+        yield "; ".join(f"{name} {again[name]}, stored {was[name]}" for name in changed)
+    if found.state_key != stored.state_key:
+        yield "the home is in another state than was stored"
+    if found.decision != stored.decision:
+        yield "the decision state is another than was stored"
+
+
+def plausible(facts: StepFacts) -> bool:
+    """Whether code can have so many tokens: at least one if there is any, at most one a byte."""
+    return min(1, len(facts.code or "")) <= facts.code_tokens <= len((facts.code or "").encode())
+
+
+def end_differences(stored: Trajectory, episode: Episode) -> Iterator[str]:
+    """How the end differs: outcome, progress, cleanliness, and the dialogue as a whole."""
+    if stored.outcome is not (expected := possible_outcome(stored, episode)):
+        yield f"outcome {expected}, stored {stored.outcome}"
+    if stored.outcome is not Outcome.WORLD_ERROR:  # it may have failed in the middle of a step, which has no record
+        if episode.progress != stored.progress:
+            yield f"progress {episode.progress}, stored {stored.progress}"
+        if (episode.strayed() == 0) != stored.clean:
+            yield f"clean {not stored.clean}, stored {stored.clean}"
+    episode.outcome = stored.outcome
+    again, was = to_row(episode.trajectory(stored.agent, stored.user, stored.seed)), to_row(stored)
+    for number, here, there in zip(count(1), again["messages"], was["messages"]):
+        if here != there:
+            yield f"message {number} ({here['role']}): {_short(here)}, stored {_short(there)}"
+    if len(again["messages"]) != len(was["messages"]):
+        yield f"{len(again['messages'])} messages, stored {len(was['messages'])}"
+    if json.loads(again["tools"]) != json.loads(was["tools"]):
+        yield "the tools are others than were stored"
+
+
+def possible_outcome(stored: Trajectory, episode: Episode) -> Outcome:
+    """What home and limits say of the end or, where they say nothing, the stored outcome if it makes sense."""
+    if episode.outcome is not None:
+        return episode.outcome
+    return stored.outcome if stored.outcome in SPEAKERS else Outcome.AGENT_FAILURE
+
+
+def reward_differences(stored: Trajectory) -> Iterator[str]:
+    """How the rewards differ, if any were stored."""
+    if not stored.rewards:
+        return
+    weights = RewardWeights(**stored.weights)
+    if len(stored.rewards) != len(stored.steps):
+        yield f"{len(stored.steps)} steps, but rewards of {len(stored.rewards)}"
+    for number, step, rewards in zip(count(1), stored.steps, stored.rewards):
+        if (again := step_rewards(step.facts, weights)) != dict(rewards):
+            yield f"step {number}: rewards {again}, stored {dict(rewards)}"
+
+
+def malformed(step: Step) -> str | None:
+    """Why a reply without calls could not be read: from its text or, if another agent read it, its observation."""
+    if step.message.get("tool_calls") or not step.observations:
+        return None
+    return parse_reply(step.message["content"] or "")[1] or step.observations[0].removeprefix("refused: syntax: ")
+
+
+def _short(message: Mapping[str, Any]) -> str:
+    text = json.dumps({key: value for key, value in message.items() if value and key != "role"}, ensure_ascii=False)
+    return text if len(text) <= 120 else text[:117] + "..."

@@ -1,0 +1,192 @@
+"""Steps, turns and trajectories; reading and writing them.
+
+Invariants: a trajectory holds its whole blueprint, so it can be replayed and every reward recomputed from it
+alone; rows of one file have one shape, so that `datasets.load_dataset` reads them; writing is atomic.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import asdict, dataclass, field
+from enum import StrEnum
+from pathlib import Path
+from typing import Any
+
+from envs.documents import InputError, write_atomic
+from envs.world import StepFacts
+from homerl.play.messages import Message
+
+
+class Outcome(StrEnum):
+    """Why a trajectory ended."""
+
+    SUCCESS = "success"
+    AGENT_FAILURE = "agent_failure"
+    TURN_LIMIT = "turn_limit"
+    STEP_LIMIT = "step_limit"
+    USER_ERROR = "user_error"
+    WORLD_ERROR = "world_error"
+    INFRA_ERROR = "infra_error"
+
+    @property
+    def counts(self) -> bool:
+        """Whether the outcome says something about the agent; the others are retried, then dropped."""
+        return self in (Outcome.SUCCESS, Outcome.AGENT_FAILURE, Outcome.TURN_LIMIT, Outcome.STEP_LIMIT)
+
+
+@dataclass(frozen=True)
+class Step:
+    """One agent message and what came of it. `decision` is a hash of what the agent decided from."""
+
+    message: Message
+    observations: tuple[str, ...]
+    facts: StepFacts
+    state_key: str
+    decision: str
+
+
+@dataclass(frozen=True)
+class Turn:
+    """From one user utterance to the agent's answer to it."""
+
+    utterance: str
+    steps: tuple[Step, ...]
+
+
+@dataclass(frozen=True)
+class Trajectory:
+    """A played blueprint. `blueprint` is plain data; `tools` are OpenAI schemas."""
+
+    blueprint: Mapping[str, Any]
+    messages: tuple[Message, ...]
+    tools: tuple[Mapping[str, Any], ...]
+    steps: tuple[Step, ...]
+    outcome: Outcome
+    progress: float
+    clean: bool
+    agent: str
+    user: str
+    rewards: tuple[Mapping[str, float], ...] = ()
+    weights: Mapping[str, float] = field(default_factory=dict)
+    seed: int = 0
+    limits: Mapping[str, int | None] = field(default_factory=dict)
+
+    @property
+    def success(self) -> bool:
+        return self.outcome is Outcome.SUCCESS
+
+    @property
+    def valid(self) -> bool:
+        """Free of execution errors and command violations (HomeFlow eq. 4)."""
+        return not any(step.facts.blocked or step.facts.error for step in self.steps)
+
+    @property
+    def tool_calls(self) -> int:
+        return sum(len(step.message.get("tool_calls") or ()) for step in self.steps)
+
+    def turns(self) -> list[Turn]:
+        """The steps, grouped by the utterance that they answer."""
+        played = self.messages[1 + len(self.blueprint.get("history", ())) :]
+        spoken = [message["content"] for message in played if message["role"] == "user"]
+        return [
+            Turn(text, tuple(step for step in self.steps if step.facts.turn == number))
+            for number, text in enumerate(spoken, 1)
+        ]
+
+
+JSON_COLUMNS = ("blueprint", "tools", "steps", "rewards", "weights", "limits")
+
+
+def to_row(trajectory: Trajectory) -> dict[str, Any]:
+    """A flat row: `messages` in OpenAI form, nested records as JSON strings (one schema for every row)."""
+    blueprint = trajectory.blueprint
+    return {
+        "id": blueprint["id"],
+        "messages": [_message_row(message) for message in trajectory.messages],
+        "tools": _dump(trajectory.tools),
+        "outcome": str(trajectory.outcome),
+        "progress": trajectory.progress,
+        "clean": trajectory.clean,
+        "agent": trajectory.agent,
+        "user": trajectory.user,
+        "seed": trajectory.seed,
+        "steps": _dump([asdict(step) for step in trajectory.steps]),
+        "rewards": _dump(trajectory.rewards),
+        "weights": _dump(trajectory.weights),
+        "limits": _dump(trajectory.limits),
+        "blueprint": _dump(blueprint),
+    }
+
+
+def from_row(row: Mapping[str, Any]) -> Trajectory:
+    """The trajectory that `to_row` made a row of."""
+    nested = {name: json.loads(row[name]) for name in JSON_COLUMNS}
+    return Trajectory(
+        blueprint=nested["blueprint"],
+        messages=tuple(_message_from_row(message) for message in row["messages"]),
+        tools=tuple(nested["tools"]),
+        steps=tuple(_step(step) for step in nested["steps"]),
+        outcome=Outcome(row["outcome"]),
+        progress=row["progress"],
+        clean=row["clean"],
+        agent=row["agent"],
+        user=row["user"],
+        rewards=tuple(nested["rewards"]),
+        weights=nested["weights"],
+        limits=nested["limits"],
+        seed=row["seed"],
+    )
+
+
+def write_rows(path: str | Path, rows: Iterable[Mapping[str, Any]]) -> None:
+    """Write JSON Lines, atomically."""
+    write_atomic(path, as_lines(rows))
+
+
+def as_lines(rows: Iterable[Mapping[str, Any]]) -> Iterator[str]:
+    """JSON Lines."""
+    return (_dump(row) + "\n" for row in rows)
+
+
+def read_rows(path: str | Path) -> Iterator[dict[str, Any]]:
+    """Read JSON Lines; a broken line is refused with its number."""
+    path = Path(path)
+    if not path.is_file():
+        raise InputError("there is no such file", where=str(path), remedy="check the path")
+    with path.open("rb") as lines:
+        for number, line in enumerate(lines, 1):
+            try:
+                row = json.loads(line.decode())
+            except (ValueError, RecursionError) as error:  # no text, no JSON, endless numbers or nests
+                raise InputError(
+                    f"not a JSON line: {getattr(error, 'msg', error)}", where=f"{path}:{number}",
+                    remedy="the file was cut or edited; make it again, or remove the line",
+                ) from None  # fmt: skip
+            if not isinstance(row, dict):
+                raise InputError("not a JSON object", where=f"{path}:{number}", remedy="a row is one object with its keys")
+            yield row
+
+
+def _message_row(message: Message) -> dict[str, Any]:
+    """Every message with the same keys, so that all rows have one schema."""
+    return {
+        "role": message["role"],
+        "content": message.get("content") or "",
+        "tool_calls": message.get("tool_calls") or [],
+        "tool_call_id": message.get("tool_call_id") or "",
+    }
+
+
+def _message_from_row(row: Mapping[str, Any]) -> Message:
+    message: Message = {"role": row["role"], "content": row["content"]}
+    return message | {key: row[key] for key in ("tool_calls", "tool_call_id") if row.get(key)}
+
+
+def _step(data: Mapping[str, Any]) -> Step:
+    facts = {key: tuple(value) if isinstance(value, list) else value for key, value in data["facts"].items()}
+    return Step(data["message"], tuple(data["observations"]), StepFacts(**facts), data["state_key"], data["decision"])
+
+
+def _dump(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))

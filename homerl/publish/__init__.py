@@ -1,0 +1,1 @@
+"""What leaves the machine: models, datasets, schemas, the hub."""

@@ -1,0 +1,240 @@
+"""A trained run becomes a Hugging Face model: safetensors, tokenizer, chat template, generation config, card.
+
+Invariants: what is exported was loaded, whole and finite, and its tokenizer can render a dialogue; the folder
+appears under its name in one piece or not at all; nothing is uploaded that does not stand in that folder.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from envs.documents import InputError, read_json
+from homerl import __version__
+from homerl.play.messages import IM_END
+from homerl.publish.hub import check_token, first_line, upload
+from homerl.publish.model_card import HUB_ID, STAGES, Facts, gather, local_folder, model_card, read_recipe, source_of
+
+MARK = "homerl.json"  # says of a folder that it is an export, and holds what its card was made from
+STALE = ["*.safetensors", "*.safetensors.index.json", "*.bin", "*.bin.index.json", "adapter_config.json"]
+OTHER_CHECKPOINT = "train again, or export an earlier checkpoint"
+RIGHT_TOKENIZER = "copy the tokenizer that the model was trained with here"
+SENTENCE = "Turn on the light."
+
+
+def export(
+    run: Path,
+    to: str,
+    push: bool = False,
+    private: bool = True,
+    base: str | None = None,
+    adapter: bool = False,
+    license: str = "apache-2.0",
+) -> Path:
+    """Write the model of `run` as a Hugging Face folder, and return that folder.
+
+    `run` is a stage's folder, or a flywheel's: then its last trained stage. `to` is a folder, or a hub id
+    `org/name`: then the folder is RUN/export/name, and `push` uploads it there. A repository that does not
+    exist is made, private or public; with `private`, one that is public is refused. An earlier export at the
+    folder is replaced, anything else refused. A LoRA adapter is merged into its base unless `adapter`. `base`
+    is the hub id or folder of the model that training began with, where the run's own record leads nowhere.
+    """
+    run = Path(run)
+    stage = find_stage(run)
+    folder, repo = destination(run, to)
+    _check_destination(folder, repo, push)
+    facts = gather(stage, repo or folder.name, base, license)
+    tokenizer = load_tokenizer(stage / "model")
+    model = load_adapter(stage / "model", base, push) if adapter else load_model(stage / "model", base)
+    check_model(model, tokenizer, stage / "model")
+    stop_at_end_of_turn(model.generation_config, tokenizer)
+    _write(model, tokenizer, facts, adapter, folder)
+    if push:
+        upload(folder, repo, private, f"Export by homerl {__version__}", delete=STALE)
+    return folder
+
+
+# From where, to where
+
+
+def find_stage(run: Path) -> Path:
+    """The folder that holds `model/`: `run` itself, or the last trained stage of a flywheel."""
+    for stage in (run, *(run / name for name in STAGES)):
+        if _holds_model(stage / "model"):
+            return stage
+    if not run.is_dir():
+        raise InputError("there is no such folder", str(run), "give a run's folder: the `out` of its recipe")
+    if _holds_model(run):
+        raise InputError("this is a model, not a run", str(run), f"give the run's folder: {run.parent}")
+    if (run / "checkpoints").is_dir():
+        raise InputError("training has not finished", str(run), "start its recipe again: it resumes")
+    remedy = "give the folder of a finished sft, rlve or flywheel run"
+    raise InputError("there is no trained model here", str(run), remedy)
+
+
+def _holds_model(folder: Path) -> bool:
+    return (folder / "config.json").is_file() or (folder / "adapter_config.json").is_file()
+
+
+def destination(run: Path, to: str) -> tuple[Path, str | None]:
+    """(folder, hub id or None). `a/b` is a hub id unless a folder `a` stands here; `./a/b` never is one."""
+    if HUB_ID.fullmatch(to) and not Path(to).parent.exists():
+        return run / "export" / to.split("/")[1], to
+    return Path(to).expanduser().absolute(), None
+
+
+def _check_destination(folder: Path, repo: str | None, push: bool) -> None:
+    """Refuse before any work what could not be written, or uploaded, after it."""
+    free = not folder.exists() or (folder / MARK).is_file() or (folder.is_dir() and not any(folder.iterdir()))
+    if not free:
+        remedy = "give another name, or move it away"
+        raise InputError("what stands here is no earlier export", str(folder), remedy)
+    if push and repo is None:
+        remedy = "give --to org/name (where no folder `org` stands), or leave --push out"
+        raise InputError("this is a folder, and only a hub id can be pushed to", str(folder), remedy)
+    if push:
+        check_token(repo)
+
+
+# The model
+
+
+def load_tokenizer(folder: Path) -> Any:
+    """The tokenizer, refused if it cannot read and write, or has no chat template."""
+    from transformers import AutoTokenizer
+
+    try:
+        tokenizer = AutoTokenizer.from_pretrained(folder)
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        what = f"the tokenizer cannot be loaded ({first_line(error)})"
+        raise InputError(what, str(folder), RIGHT_TOKENIZER) from None
+    if SENTENCE not in tokenizer.decode(tokenizer(SENTENCE)["input_ids"]):
+        raise InputError("the tokenizer's files are missing or broken", str(folder), RIGHT_TOKENIZER)
+    if not tokenizer.chat_template:
+        remedy = "save the template of its training, homerl.play.messages.chat_template(), as its chat_template.jinja"
+        raise InputError("the tokenizer has no chat template", str(folder), remedy)
+    return tokenizer
+
+
+def load_model(folder: Path, base: str | None = None) -> Any:
+    """The whole model; a LoRA adapter is merged into its base (which may be an adapter on another)."""
+    if not (folder / "adapter_config.json").is_file():
+        return _load_whole(str(folder))
+    return _load_on_base(folder, base).merge_and_unload()
+
+
+def load_adapter(folder: Path, base: str | None, push: bool) -> Any:
+    """The adapter on its base, refused where others could not put it there."""
+    if not (folder / "adapter_config.json").is_file():
+        raise InputError("the model is whole, it has no adapter", str(folder), "export it without --adapter")
+    source = Path(_adapter_base(folder, base))
+    if (source / "adapter_config.json").is_file():
+        raise InputError("the adapter stands on another", str(folder), "export it merged, without --adapter")
+    if push and source.exists() and not base:
+        remedy = "give the base's hub id as --base, or export it merged"
+        raise InputError("the adapter's base is a folder here", str(source), remedy)
+    model = _load_on_base(folder, base)
+    model.active_peft_config.base_model_name_or_path = base or str(source)
+    return model
+
+
+def _load_on_base(folder: Path, base: str | None) -> Any:
+    from peft import PeftModel
+
+    source = _adapter_base(folder, base)
+    whole = load_model(Path(source), base) if Path(source).is_dir() else _load_whole(source)
+    try:
+        return PeftModel.from_pretrained(whole, str(folder))
+    except _load_errors() as error:
+        what = f"the adapter does not fit its base {source} ({first_line(error)})"
+        raise InputError(what, str(folder), "give the base that it was trained on as --base") from None
+
+
+def _adapter_base(folder: Path, base: str | None) -> str:
+    """A folder that is still here, as the recipe or the adapter names it; else `base`; else a hub id."""
+    stage, settings = folder.parent, read_json(folder / "adapter_config.json").data
+    named = settings.get("base_model_name_or_path")
+    here = local_folder(stage, source_of(read_recipe(stage))) or local_folder(stage, named)
+    source = here or base or named
+    if not source or (not Path(source).is_dir() and not HUB_ID.fullmatch(str(source))):
+        remedy = "give its folder or hub id as --base"
+        raise InputError(f"the adapter's base {source or ''} is gone", str(folder), remedy)
+    return str(source)
+
+
+def _load_whole(source: str) -> Any:
+    """A model in the dtype it was saved in; one that lacks weights is refused, for they would be random."""
+    from transformers import AutoModelForCausalLM
+
+    remedy = OTHER_CHECKPOINT if Path(source).exists() else "check the name and the network"
+    try:
+        model, info = AutoModelForCausalLM.from_pretrained(source, dtype="auto", output_loading_info=True)
+    except _load_errors() as error:
+        raise InputError(f"the model cannot be loaded ({first_line(error)})", source, remedy) from None
+    if missing := sorted(info["missing_keys"]):
+        raise InputError(f"the model's files lack weights: {', '.join(missing[:3])}", source, remedy)
+    return model
+
+
+def _load_errors() -> tuple[type[Exception], ...]:
+    from safetensors import SafetensorError
+
+    return (OSError, ValueError, RuntimeError, KeyError, SafetensorError)
+
+
+def check_model(model: Any, tokenizer: Any, folder: Path) -> None:
+    """Every weight is finite, and every token has an embedding."""
+    import torch
+
+    for name, weight in model.state_dict().items():
+        if weight.is_floating_point() and not torch.isfinite(weight).all():
+            remedy = f"training diverged: {OTHER_CHECKPOINT}, with a smaller learning rate"
+            raise InputError(f"the weight {name} holds NaN or infinity", str(folder), remedy)
+    embeddings = model.get_input_embeddings().weight.shape[0]
+    if len(tokenizer) > embeddings:
+        what = f"the tokenizer has {len(tokenizer)} tokens, the model knows {embeddings}"
+        raise InputError(what, str(folder), RIGHT_TOKENIZER)
+
+
+def stop_at_end_of_turn(config: Any, tokenizer: Any) -> None:
+    """Make generation end where our template ends a message, whatever the base did."""
+    known = config.eos_token_id if isinstance(config.eos_token_id, list) else [config.eos_token_id]
+    ends = [*known, tokenizer.eos_token_id, tokenizer.get_vocab().get(IM_END)]
+    config.eos_token_id = list(dict.fromkeys(end for end in ends if end is not None))
+    if config.pad_token_id is None:
+        config.pad_token_id = tokenizer.pad_token_id
+
+
+def _write(model: Any, tokenizer: Any, facts: Facts, adapter: bool, folder: Path) -> None:
+    """Fill a folder beside the target, then give it the target's name."""
+    making = folder.with_name(f".{folder.name}.making")
+    shutil.rmtree(making, ignore_errors=True)
+    making.mkdir(parents=True)
+    try:
+        _fill(making, model, tokenizer, facts, adapter)
+        _put_in_place(making, folder)
+    finally:
+        shutil.rmtree(making, ignore_errors=True)
+
+
+def _fill(folder: Path, model: Any, tokenizer: Any, facts: Facts, adapter: bool) -> None:
+    model.save_pretrained(folder)
+    model.generation_config.save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    kind = "LoRA adapter" if adapter else f"{model.config.model_type}, {model.num_parameters():,} parameters"
+    (folder / "README.md").write_text(model_card(facts, kind, adapter), encoding="utf-8")
+    known = json.dumps({"homerl": __version__} | asdict(facts), indent=1)
+    (folder / MARK).write_text(known + "\n", encoding="utf-8")
+
+
+def _put_in_place(making: Path, folder: Path) -> None:
+    """Rename; an earlier export goes only once the new one stands."""
+    earlier = folder.with_name(f".{folder.name}.earlier")
+    shutil.rmtree(earlier, ignore_errors=True)
+    if folder.exists():
+        folder.rename(earlier)
+    making.rename(folder)
+    shutil.rmtree(earlier, ignore_errors=True)

@@ -1,0 +1,366 @@
+"""The model card: what a run's own files say of data, recipe, rewards and scores, and how to use the model.
+
+Invariants: whatever a run's folder lacks stays out of the card; no host, address or absolute path of the
+machine that trained goes into it; nothing here needs the model itself.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from envs.documents import Document, InputError, read_json, read_yaml
+from homerl.flow.recipe import STRATEGIES
+from homerl.worlds.contract import Card
+from homerl.worlds.registry import world_of
+
+STAGES = ("rlve", "sft")  # of a flywheel's folder, the last trained first
+HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*")
+PRIVATE = {"out", "wandb", "url"}
+PROVENANCE = ("homerl", "commit", "seed", "python", "packages")
+COLUMNS = ("suite", "episodes", "success", "95 %", "conditions hold", "progress", "tool calls", "tokens")
+METRICS = ("step", "num_tokens", "loss", "reward", "kl")
+
+
+@dataclass(frozen=True)
+class Facts:
+    """All that a card states. `recipes` are those of the stages that led here, oldest first."""
+
+    name: str
+    license: str
+    base: str | None
+    recipes: tuple[dict[str, Any], ...]
+    synthesis: dict[str, Any]
+    metrics: dict[str, Any]
+    provenance: dict[str, Any]
+    scores: dict[str, dict[str, Any]]
+
+    def newest(self, key: str) -> Any:
+        """What the last stage that says anything of `key` says, or an empty mapping."""
+        return next((recipe[key] for recipe in reversed(self.recipes) if recipe.get(key)), {})
+
+
+# Reading a run
+
+
+def gather(stage: Path, name: str, base: str | None, license: str) -> Facts:
+    """Read what lies beside a stage's model."""
+    stages = lineage(stage)
+    recipes = [read_recipe(folder) for folder in stages]
+    sources = [base, *(source_of(recipe) for recipe in recipes)]
+    scores = sorted(stage.glob("bench/*/score.json"))
+    return Facts(
+        name=name,
+        license=license,
+        base=next((source for source in sources if source and _on_hub(source)), None),
+        recipes=tuple(_shareable(recipe) for recipe in recipes if recipe),
+        synthesis=_synthesis(stages, recipes),
+        metrics=_metrics(stage / "metrics.jsonl"),
+        provenance=_provenance(stage),
+        scores={path.parent.name: _mapping(read_json(path)) for path in scores},
+    )
+
+
+def lineage(stage: Path) -> list[Path]:
+    """The stages that led here, oldest first: each began from the model of the one before it."""
+    chain = [stage]
+    while (model := local_folder(chain[0], source_of(read_recipe(chain[0])))) and model.name == "model":
+        if model.parent in chain:
+            break
+        chain.insert(0, model.parent)
+    return chain
+
+
+def read_recipe(stage: Path) -> dict[str, Any]:
+    """The resolved recipe that a stage was trained by, or nothing; a benchmark's says nothing of that."""
+    recipes = (_mapping(read_yaml(path)) for path in _beside(stage, "recipe.yaml"))
+    return next((recipe for recipe in recipes if recipe.get("run") != "bench"), {})
+
+
+def local_folder(stage: Path, source: str | None) -> Path | None:
+    """The folder that a stage knew as `source`, also if it was moved along with it; None if not here."""
+    if not source:
+        return None
+    path = Path(source)
+    moved = stage.parent / path.parent.name / path.name
+    return next((folder for folder in (path, moved) if folder.is_dir()), None)
+
+
+def _beside(stage: Path, name: str) -> list[Path]:
+    """A stage's files of a name: its own, then that of the flywheel whose stage it is."""
+    places = [stage / name, *([stage.parent / name] if stage.name in STAGES else [])]
+    return [path for path in places if path.is_file()]
+
+
+def source_of(recipe: Mapping[str, Any]) -> str | None:
+    """The hub id or folder of the model that a recipe starts from; None if it makes one."""
+    return (recipe.get("model") or {}).get("name")
+
+
+def _on_hub(source: str) -> bool:
+    """Whether a name is a hub id; `run/model` is a stage's output, here or gone."""
+    return bool(HUB_ID.fullmatch(source)) and not Path(source).exists() and Path(source).name != "model"
+
+
+def _mapping(document: Document) -> dict[str, Any]:
+    if not isinstance(document.data, dict):
+        raise InputError("this file must hold keys and values", document.path, "restore it, or remove it")
+    return document.data
+
+
+def _synthesis(stages: list[Path], recipes: list[dict[str, Any]]) -> dict[str, Any]:
+    """The statistics of the data that the run was fine-tuned on, if it was synthesised and lies here."""
+    for stage, recipe in zip(stages, recipes, strict=True):
+        data = local_folder(stage, recipe.get("data")) or stage.parent / "synth"
+        if (data / "stats.json").is_file():
+            return _mapping(read_json(data / "stats.json"))
+    return {}
+
+
+def _metrics(path: Path) -> dict[str, Any]:
+    """The newest value of each metric that a reader asks for first."""
+    newest: dict[str, Any] = {}
+    for line in path.read_text(encoding="utf-8").splitlines() if path.is_file() else ():
+        try:
+            newest |= json.loads(line)
+        except ValueError:
+            continue  # the last line of a run that was killed
+    return {key: newest[key] for key in METRICS if key in newest}
+
+
+def _provenance(stage: Path) -> dict[str, Any]:
+    said = next((_mapping(read_json(path)) for path in _beside(stage, "run.json")), {})
+    return {key: said[key] for key in PROVENANCE if said.get(key) is not None}
+
+
+def _shareable(value: Any) -> Any:
+    """Without what concerns the machine alone; an absolute path keeps its last name."""
+    if isinstance(value, dict):
+        return {key: _shareable(item) for key, item in value.items() if key not in PRIVATE}
+    if isinstance(value, list):
+        return [_shareable(item) for item in value]
+    if isinstance(value, str) and re.fullmatch(r"[/~]\S+", value):
+        return f".../{Path(value).name}"
+    return value
+
+
+# Writing the card
+
+
+REWARDS = {
+    "progress": "earned for the gain in the share of the task's conditions that hold",
+    "success": "earned for ending with all of them true",
+    "audit": "lost for a step with a call that the home refused",
+    "code_check": "lost for code outside restricted Python",
+    "code_length": "lost for code past the limit",
+    "turn_limit": "lost for a turn past the limit",
+    "collateral": "lost for changing a device that the task does not concern",
+}
+
+LIMITS = """Trained and scored in simulated homes. Put a permission check of your own between the model and
+real devices, above all locks, ovens and heaters. It knows no device that the system prompt does not list."""
+
+CARD = """---
+{{ card_data }}
+---
+
+# {{ name }}
+
+A smart-home agent ({{ kind }}), trained with homerl
+{%- if base %} from [{{ base }}](https://huggingface.co/{{ base }}){% endif %}.
+It runs a home by calling tools; what it earned in training and its scores come from the exact state of
+simulated homes.
+{% for title, text in sections %}
+## {{ title }}
+
+{{ text }}
+{% endfor %}"""
+
+USE = """The system prompt {told}. The model answers in words or in tool calls;
+run the calls and append what they return as `tool` messages.
+
+```python
+{imports}
+
+name = "{name}"  # the hub id or the folder
+model = {auto}.from_pretrained(name)
+tokenizer = AutoTokenizer.from_pretrained(name)
+tools = [
+{tools}
+]
+messages = [
+    {{"role": "system", "content": {system}}},
+    {{"role": "user", "content": {utterance}}},
+]
+inputs = tokenizer.apply_chat_template(
+    messages, tools=tools, add_generation_prompt=True, return_tensors="pt", return_dict=True
+)
+output = model.generate(**inputs, max_new_tokens=256, do_sample=False)
+print(tokenizer.decode(output[0, inputs["input_ids"].shape[1] :]))
+```"""
+
+SERVE = """```bash
+vllm serve {model} \\
+    --enable-auto-tool-choice --tool-call-parser hermes
+```
+
+The endpoint speaks OpenAI's protocol at `http://localhost:8000/v1`. The model writes calls in Hermes style,
+which that parser turns into `tool_calls`; send the tools above."""
+
+
+def model_card(facts: Facts, kind: str, adapter: bool) -> str:
+    """The card: YAML front matter and text. `kind` says in a few words what the model is."""
+    from huggingface_hub import ModelCard, ModelCardData
+
+    results = eval_results(facts.scores)
+    stages = dict.fromkeys(recipe["run"] for recipe in facts.recipes if recipe.get("run"))
+    data = ModelCardData(
+        library_name="peft" if adapter else "transformers",
+        pipeline_tag="text-generation",
+        license=facts.license,
+        language=_card(facts).language,
+        base_model=facts.base,
+        tags=["homerl", "smart-home", "agent", "tool-use", *stages],
+        model_name=facts.name if results else None,
+        eval_results=results or None,
+    )
+    sections = [(title, text) for title, text in _sections(facts, adapter) if text]
+    filled = {"name": facts.name, "base": facts.base, "kind": kind, "sections": sections}
+    return str(ModelCard.from_template(data, template_str=CARD, **filled)).rstrip() + "\n"
+
+
+def eval_results(scores: Mapping[str, Mapping[str, Any]]) -> list[Any]:
+    """Each suite's success, with its interval, and success by the conditions alone, for the model-index."""
+    from huggingface_hub import EvalResult
+
+    return [
+        EvalResult(
+            task_type="text-generation",
+            task_name="smart-home control",
+            dataset_type=f"homerl-{suite}",
+            dataset_name=f"homerl {suite}",
+            metric_type=f"{key}_rate",
+            metric_name=name,
+            metric_value=round(score[key], 4),
+            metric_args={"n": score["n"]} | ({"interval_95": score["interval"]} if key == "success" else {}),
+        )
+        for suite, score in scores.items()
+        for key, name in (("success", "success"), ("phi", "conditions hold"))
+        if key in score
+    ]
+
+
+def _sections(facts: Facts, adapter: bool) -> Iterator[tuple[str, str]]:
+    yield "Scores", _scores(facts.scores)
+    yield "Use", _use(facts, adapter)
+    yield "Serve", _serve(facts, adapter)
+    yield "Data", _data(facts)
+    yield "Rewards", _rewards(facts.newest("rewards"))
+    yield "Training", _training(facts)
+    yield "Limits", LIMITS
+
+
+def _scores(scores: Mapping[str, Mapping[str, Any]]) -> str:
+    if not scores:
+        return ""
+    lines = [_row(COLUMNS), _row(["---", *["---:"] * (len(COLUMNS) - 1)])]
+    for suite, score in scores.items():
+        interval = " to ".join(_percent(bound) for bound in score.get("interval", ()))
+        shares = [_percent(score.get(key)) for key in ("success", "phi", "progress")]
+        costs = [f"{score[key]:.1f}" if key in score else "" for key in ("tool_calls", "tokens")]
+        lines.append(_row([suite, score.get("n", 0), shares[0], interval, *shares[1:], *costs]))
+    for suite, score in scores.items():
+        families = [f"{family} {_percent(share)}" for family, share in score.get("by_family", {}).items()]
+        lines += ["", f"{suite}, success by family: {', '.join(families)}."] if families else []
+    lines += ["", "Intervals are percentile bootstraps over episodes. Where a task says so, success also"]
+    lines += ["asks that nothing else was changed."]
+    return "\n".join(lines)
+
+
+def _row(cells: Any) -> str:
+    return f"| {' | '.join(map(str, cells))} |"
+
+
+def _percent(share: float | None) -> str:
+    return "" if share is None else f"{100 * share:.1f} %"
+
+
+def _use(facts: Facts, adapter: bool) -> str:
+    shown = _card(facts)
+    auto = "AutoPeftModelForCausalLM" if adapter else "AutoModelForCausalLM"
+    peft = f"from peft import {auto}\nfrom transformers import AutoTokenizer"
+    return USE.format(
+        told=shown.told,
+        name=facts.name,
+        auto=auto,
+        imports=peft if adapter else f"from transformers import {auto}, AutoTokenizer",
+        tools="\n".join(f"    {json.dumps(tool)}," for tool in shown.tools),
+        system=json.dumps(shown.system, ensure_ascii=False),
+        utterance=json.dumps(shown.utterance, ensure_ascii=False),
+    )
+
+
+def _blueprint_recipe(facts: Facts) -> dict[str, Any]:
+    """The recipe of the blueprints that the model was last trained on."""
+    return next((found for key in ("blueprints", "synth") if (found := (facts.newest(key) or {}).get("recipe"))), {})
+
+
+def _card(facts: Facts) -> Card:
+    """What the world of the blueprints shows, that the model was last trained on."""
+    recipe = _blueprint_recipe(facts)
+    return world_of(recipe).card(recipe)
+
+
+def _serve(facts: Facts, adapter: bool) -> str:
+    on_base = (
+        f"{facts.base or 'BASE'} --enable-lora --lora-modules agent={facts.name} \\\n    --chat-template chat_template.jinja"
+    )
+    return SERVE.format(model=on_base if adapter else facts.name)
+
+
+def _data(facts: Facts) -> str:
+    parts = []
+    if stats := facts.synthesis:
+        parts.append(
+            f"{STRATEGIES[stats.get('strategy', 'm3')]}"
+            f"\n{stats.get('successes')} of {stats.get('rollouts')} rollouts succeeded, and "
+            f"{_percent(stats.get('generation_success'))} of {stats.get('blueprints')} tasks were solved."
+        )
+    elif isinstance(data := facts.newest("data"), str):
+        parts.append(f"Verified dialogues: `{data}`.")
+    if facts.newest("rlve") and (blueprints := facts.newest("blueprints")):
+        count, first = blueprints.get("count"), blueprints.get("first_seed")
+        parts.append(f"Reinforcement learning on {count} simulated tasks, by seed from {first} on.")
+    return "\n\n".join(parts)
+
+
+def _rewards(weights: Mapping[str, Any]) -> str:
+    rows = [_row([f"`{name}`", weights[name], text]) for name, text in REWARDS.items() if name in weights]
+    head = ["A step earns the sum of:", "", _row(["part", "weight", ""]), _row(["---", "---:", "---"])]
+    limits = [f"{name} {weights[name]}" for name in ("max_code_tokens", "max_turns") if name in weights]
+    tail = ["", f"Limits: {', '.join(limits)}."] if limits else []
+    return "\n".join([*head, *rows, *tail]) if rows else ""
+
+
+def _training(facts: Facts) -> str:
+    said = facts.provenance | {f"last {key}": value for key, value in facts.metrics.items()}
+    parts = ["\n".join(f"- {key}: {_inline(value)}" for key, value in said.items())] if said else []
+    for recipe in facts.recipes:
+        text = yaml.safe_dump(recipe, sort_keys=False, allow_unicode=True, width=100)
+        summary = f"<summary>Recipe: {recipe.get('run', 'run')}</summary>"
+        parts.append(f"<details>{summary}\n\n```yaml\n{text}```\n\n</details>")
+    return "\n\n".join(parts)
+
+
+def _inline(value: Any) -> str:
+    if isinstance(value, dict):
+        return ", ".join(f"{key} {_inline(item)}" for key, item in value.items())
+    if isinstance(value, float):
+        return f"{value:.0f}" if value.is_integer() else f"{value:.4g}"
+    return str(value)

@@ -1,0 +1,1 @@
+"""Recipes: what every recipe says, and how the file is read."""

@@ -1,0 +1,1 @@
+"""Runs: recipes of every kind, checked and started."""

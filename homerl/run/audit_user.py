@@ -1,0 +1,246 @@
+"""`homerl audit-user`: is a recipe's user fit to train with? Blueprints played with the scripted expert as agent.
+
+Invariants: the expert makes no mistakes, so what ends badly is the user's doing (or its servers'); as it needs no words to
+know what is wanted, that the user speaks of it at all is judged apart; figures and verdict go to one JSON file; the
+thresholds are the recipe's.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from statistics import mean, median
+from typing import Any, NamedTuple
+
+from rich.table import Table
+
+from envs.documents import InputError, write_atomic
+from homerl.flow.recipe import SynthRecipe
+from homerl.llm.settings import AuditSettings, UserSettings
+from homerl.play.episode import Episode, EpisodeLimits
+from homerl.play.faults import UserError
+from homerl.play.loop import Agent, User, play
+from homerl.play.situation import Blueprint
+from homerl.play.trajectory import Outcome
+from homerl.play.utterance import Utterance
+from homerl.recipe.base import Base
+from homerl.terminal.progress import progress_bar
+from homerl.train.recipe import RLVESections
+from homerl.users.make import Users, user_factory
+from homerl.worlds.contract import ExpertConfig
+from homerl.worlds.registry import begin, make_blueprint, world_of
+from homerl.worlds.sources import AnyBlueprintSource
+
+WORD = re.compile(r"[\u4e00-\u9fff]|[^\W\u4e00-\u9fff]+")  # a Chinese character counts as a word
+REASONS = ("leak", "repetition", "contradiction", "gave_up", "malformed")
+BINS = (5, 10, 20, 40, 80)  # words
+
+
+@dataclass(frozen=True)
+class Played:
+    """One episode: how it ended, why (if by the user's fault), what the user said, and whether each wish was opened by
+    words about it."""
+
+    blueprint: str
+    outcome: Outcome
+    reason: str | None
+    said: tuple[str, ...]
+    topics: tuple[bool, ...] = ()
+
+
+@dataclass(frozen=True)
+class Audit:
+    """The figures: shares are of the blueprints played, `length` is in words. `on_topic` is the share of wishes that
+    were opened with a word of what they are about, `distinct` that of utterances which differ; None where there are none.
+    """
+
+    blueprints: int
+    success: float
+    outcomes: dict[str, float]
+    user_errors: float
+    reasons: dict[str, float]
+    utterances: int
+    length: dict[str, float]
+    lengths: dict[str, int]
+    on_topic: float | None
+    distinct: float | None
+    usage: dict[str, Any]
+    breaches: tuple[str, ...] = ()
+
+    def table(self) -> Table:
+        """As a table to read; breaches last."""
+        table = Table("", "", title=f"user audit: {self.blueprints} blueprints", show_header=False)
+        for name, value in self._lines():
+            table.add_row(name, value)
+        for breach in self.breaches:
+            table.add_row("[red]too bad[/red]", breach)
+        return table
+
+    def _lines(self) -> list[tuple[str, str]]:
+        shares = {"end well": self.success, "user errors": self.user_errors} | {f"  {k}": v for k, v in self.reasons.items()}
+        rest = {f"outcome {name}": share for name, share in self.outcomes.items()}
+        words = {"wishes opened on topic": self.on_topic, "distinct utterances": self.distinct}
+        lines = [(name, f"{share:.1%}") for name, share in (shares | rest | words).items() if share is not None]
+        lines += [
+            ("utterances", str(self.utterances)),
+            ("words", _pairs(self.length)),
+            ("utterances by words", _pairs(self.lengths)),
+        ]
+        counts = {key: value for key, value in self.usage.items() if not isinstance(value, dict)}
+        return lines + ([("endpoint", _pairs(counts))] if counts else [])
+
+
+class Stage(NamedTuple):
+    """What a recipe's user plays."""
+
+    recipe: AnyBlueprintSource
+    first_seed: int
+    user: UserSettings
+    limits: EpisodeLimits
+
+
+def stage(recipe: Base, path: str) -> Stage:
+    """What the user of a recipe plays, or `InputError` where it has none."""
+    if isinstance(recipe, RLVESections):
+        found = Stage(recipe.blueprints.recipe, recipe.blueprints.first_seed, recipe.user, recipe.limits)
+    elif isinstance(recipe, SynthRecipe) and recipe.synth.strategy != "m1":
+        found = Stage(recipe.synth.recipe, recipe.synth.first_seed, recipe.synth.user, recipe.synth.limits)
+    else:
+        raise InputError("its model plays with no user", path, "name a recipe of synth (m2 or m3), rlve or flywheel")
+    if "llm" not in world_of(found.recipe).users:
+        raise InputError("its user speaks once, from the blueprint", path, "there is nothing to audit")
+    return found
+
+
+def audit_user(recipe: Base, path: str, count: int, at_once: int, out: Path) -> Audit:
+    """Play, judge, and write the JSON."""
+    scene = stage(recipe, path)
+    with user_factory(scene.user, recipe.out / "user_server.log") as users, progress_bar() as bar:
+        task = bar.add_task("audit user", total=count, note=users(0).name)
+        blueprints = [make_blueprint(scene.recipe, "train", scene.first_seed + i) for i in range(count)]
+        played = asyncio.run(play_all(blueprints, users, scene.limits, at_once, lambda: bar.advance(task)))
+    report = judged(summary(played, users.usage()), scene.user.audit)
+    out.parent.mkdir(parents=True, exist_ok=True)
+    rows = [asdict(row) | {"outcome": str(row.outcome)} for row in played]
+    write_atomic(out, json.dumps(asdict(report) | {"played": rows}, indent=1, ensure_ascii=False) + "\n")
+    return report
+
+
+async def play_all(
+    blueprints: Sequence[Blueprint], users: Users, limits: EpisodeLimits, at_once: int, progress: Callable[[], None]
+) -> list[Played]:
+    """Every blueprint once, `at_once` at a time."""
+    turnstile = asyncio.Semaphore(at_once)
+
+    async def one(blueprint: Blueprint) -> Played:
+        async with turnstile:
+            user = Watched(users(blueprint.seed))
+            end = await play(begin(blueprint, limits), expert_of(blueprint), user, blueprint.seed)
+            progress()
+        fault = (user.reason or "gave_up") if end.outcome is Outcome.USER_ERROR else None
+        return Played(
+            blueprint.id, end.outcome, fault, tuple(user.said), tuple(t for t in user.topics.values() if t is not None)
+        )
+
+    return list(await asyncio.gather(*map(one, blueprints)))
+
+
+def expert_of(blueprint: Blueprint) -> Agent:
+    """The expert of a blueprint's world, who makes no mistakes."""
+    return world_of(blueprint).expert(ExpertConfig(mistakes=0.0), blueprint.seed)
+
+
+class Watched:
+    """A user whose words are kept, whether it opened each wish by words about it, and why it failed if it did."""
+
+    def __init__(self, user: User) -> None:
+        self.user, self.name, self.said, self.reason = user, user.name, list[str](), None
+        self.topics = dict[int, bool | None]()
+
+    async def speak(self, episode: Episode) -> Utterance:
+        try:
+            utterance = await self.user.speak(episode)
+        except UserError as error:
+            self.reason = error.reason
+            raise
+        if utterance.text:
+            self.said.append(utterance.text)
+            self._topic(utterance, episode)
+        return utterance
+
+    def _topic(self, utterance: Utterance, episode: Episode) -> None:
+        intent = next((i for i in episode.blueprint.intents if i.id == utterance.intent_id), None)
+        if intent and intent.id not in self.topics:
+            self.topics[intent.id] = world_of(episode.blueprint).persona(episode).on_topic(utterance.text, intent)
+
+
+def summary(played: Sequence[Played], usage: dict[str, Any]) -> Audit:
+    """The figures of what was played."""
+    n = len(played)
+    reasons = Counter(row.reason for row in played if row.reason)
+    said = [text for row in played for text in row.said]
+    topics = [topic for row in played for topic in row.topics]
+    lengths = [words_in(text) for text in said]
+    return Audit(
+        blueprints=n,
+        success=sum(row.outcome is Outcome.SUCCESS for row in played) / n,
+        outcomes={str(outcome): count / n for outcome, count in sorted(Counter(row.outcome for row in played).items())},
+        user_errors=reasons.total() / n,
+        reasons={reason: reasons[reason] / n for reason in dict.fromkeys((*REASONS, *sorted(reasons)))},
+        utterances=len(said),
+        length=spread(lengths),
+        lengths=histogram(lengths),
+        on_topic=mean(topics) if topics else None,
+        distinct=len({tuple(WORD.findall(text.lower())) for text in said}) / len(said) if said else None,
+        usage=usage,
+    )
+
+
+def words_in(text: str) -> int:
+    return len(WORD.findall(text))
+
+
+def spread(lengths: Sequence[int]) -> dict[str, float]:
+    """Mean, median, ninth decile (the length that nine in ten do not pass) and longest."""
+    if not lengths:
+        return {}
+    ninth = sorted(lengths)[-(-9 * len(lengths) // 10) - 1]
+    return {"mean": round(mean(lengths), 1), "median": median(lengths), "p90": ninth, "max": max(lengths)}
+
+
+def histogram(lengths: Sequence[int]) -> dict[str, int]:
+    """How many utterances are how long."""
+    edges = [0, *BINS]
+    found = {f"{low + 1}-{high}": sum(low < n <= high for n in lengths) for low, high in zip(edges, BINS)}
+    return found | {f"over {BINS[-1]}": sum(n > BINS[-1] for n in lengths)}
+
+
+def judged(audit: Audit, allowed: AuditSettings) -> Audit:
+    """The audit with what the recipe does not allow."""
+    shares = {
+        "user errors": (audit.user_errors, allowed.user_errors),
+        "leaks": (audit.reasons["leak"], allowed.leaks),
+        "contradictions": (audit.reasons["contradiction"], allowed.contradictions),
+        "infra errors": (audit.outcomes.get(str(Outcome.INFRA_ERROR), 0.0), allowed.infra_errors),
+    }
+    found = [f"{name}: {share:.1%}, over {most:.1%}" for name, (share, most) in shares.items() if share > most]
+    least = {
+        "end well": (audit.success, allowed.success),
+        "wishes opened on topic": (audit.on_topic, allowed.on_topic),
+        "distinct utterances": (audit.distinct, allowed.distinct),
+    }
+    found += [
+        f"{name}: {share:.1%}, under {low:.1%}" for name, (share, low) in least.items() if share is not None and share < low
+    ]
+    if (p90 := audit.length.get("p90", 0)) > allowed.words:
+        found.append(f"words: nine in ten up to {p90:g}, over {allowed.words}")
+    return replace(audit, breaches=tuple(found))
+
+
+def _pairs(data: dict[str, Any]) -> str:
+    return ", ".join(f"{key.replace('_', ' ')} {value:g}" for key, value in data.items())

@@ -1,0 +1,162 @@
+"""`homerl bench run`: a suite, a model, a setting.
+
+Invariants: a folder belongs to one run (suite, setting, model, user, sampling); one that holds results is gone on with
+only when asked to; what a run depends on is written beside its results.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from envs.documents import InputError, write_atomic
+from homerl.bench.instances import Instances
+from homerl.bench.judge import JudgeSettings, judge_run
+from homerl.bench.runner import Pace, Players, run_suite
+from homerl.bench.suites import named, read_suite, suite_of
+from homerl.llm.endpoint import Endpoint
+from homerl.play.loop import Agent, User
+from homerl.terminal.progress import progress_bar
+from homerl.users.scripted import ScriptedUser
+from homerl.worlds.contract import WorldAdapter
+from homerl.worlds.registry import world_of
+
+
+@dataclass(frozen=True)
+class BenchRun:
+    """What to run. `model`: a URL, a folder, a hub id, or a baseline's name. `prices`: per million tokens, in and out."""
+
+    suite: str
+    model: str
+    out: Path
+    setting: str = "eia"
+    episodes: Path | None = None
+    mended: bool = False
+    served: str | None = None
+    user: str | None = None
+    at_once: int = 16
+    runs: int = 1
+    limit: int | None = None
+    temperature: float = 0.0
+    max_tokens: int = 2048
+    prices: tuple[float, float] | None = None
+    resume: bool = False
+    seed: int = 0
+    cpu: bool = False
+    judge: JudgeSettings | None = None
+
+
+def run(settings: BenchRun) -> dict[str, Any]:
+    """Play the suite; return the score, which is in `score.json` too."""
+    if (settings.out / "results.jsonl").exists() and not settings.resume:
+        raise InputError("there are results already", str(settings.out), "add --resume to go on, or choose another --out")
+    if settings.served is None and settings.model.startswith(("http://", "https://")):
+        settings = replace(settings, served=served_model(settings.model))
+    found = found_in(settings)[: settings.limit]
+    instances = Instances(found, settings.setting, settings.runs)
+    write_atomic(settings.out / "run.json", json.dumps(asdict(settings), default=str, indent=1) + "\n")
+    players, pace = players_of(settings, world_of(found[0].blueprint))
+    with progress_bar() as bar:
+        task = bar.add_task(f"{settings.suite} {settings.setting}", total=len(instances), note=settings.model)
+        scored = run_suite(
+            instances, players, settings.out, pace, lambda done, total: bar.update(task, completed=done, total=total)
+        )
+        if settings.judge is None:
+            return scored
+        task = bar.add_task("judge", total=None, note=settings.judge.model)
+        return judge_run(settings.out, settings.judge, lambda done, total: bar.update(task, completed=done, total=total))
+
+
+def found_in(settings: BenchRun) -> list[Any]:
+    """The instances that a run is about: a suite's, or those of a paper's released files."""
+    found = read_suite(settings.suite) if settings.episodes is None else _released(settings)
+    world, suite = world_of(found[0].blueprint), suite_of(found[0])
+    if settings.user and "llm" not in world.users:
+        raise InputError(f"in the world '{world.name}' the user speaks by itself", "--user", "leave it out")
+    if settings.setting not in suite.settings:
+        known = f"one of {', '.join(suite.settings)}"
+        raise InputError(f"{settings.suite} has no setting '{settings.setting}'", "--setting", known)
+    return found
+
+
+def _released(settings: BenchRun) -> list[Any]:
+    found = named(settings.suite).read_files(settings.episodes, settings.mended)
+    if found is None:
+        raise InputError(f"{settings.suite} has no episode files", "--episodes", "leave it out, or name another suite")
+    return found
+
+
+def players_of(settings: BenchRun, world: WorldAdapter) -> tuple[Players, Pace]:
+    """Who plays, and how many episodes at once."""
+    user, spoken = user_of(settings)
+    sampling = f"{settings.temperature} {settings.max_tokens} {settings.seed} {spoken}"
+    if (baseline := world.baselines.get(settings.model)) is not None:
+        return Players(baseline, user, f"{settings.model} {sampling}"), Pace(settings.at_once, waves=False)
+    own = world.endpoint_agent(settings.setting)
+    if settings.model.startswith(("http://", "https://")):
+        from homerl.agents.llm import LLMAgent
+
+        name = settings.served
+        endpoint = Endpoint(settings.model.split(","), name, seed=settings.seed)
+        kind = own or LLMAgent
+        agent: Callable[[], Agent] = lambda: kind(endpoint, settings.temperature, settings.max_tokens)  # noqa: E731
+        return Players(agent, user, f"{name} {sampling}"), Pace(settings.at_once, waves=False)
+    if own is not None:
+        remedy = "serve it (vLLM, --model http://...), or take --setting eia"
+        raise InputError("a model that is loaded here speaks in calls, not in text", f"--setting {settings.setting}", remedy)
+    return local_players(settings, user, sampling)
+
+
+def user_of(settings: BenchRun) -> tuple[Callable[[int], User], str]:
+    """The scripted user, or the one behind a URL."""
+    if settings.user is None:
+        return ScriptedUser, "scripted"
+    from homerl.llm.settings import UserSettings
+    from homerl.users.make import llm_users
+
+    name, urls = served_model(settings.user), tuple(settings.user.split(","))
+    return llm_users(UserSettings(kind="llm", url=urls, model=name), urls, name), name
+
+
+def local_players(settings: BenchRun, user: Callable[[int], User], sampling: str) -> tuple[Players, Pace]:
+    """A model that this process loads."""
+    import torch
+
+    from homerl.agents.policy import PolicyAgent, TransformersEngine
+    from homerl.run.bench import file_stamps
+    from homerl.train.common import load_policy, load_tokenizer
+    from homerl.train.recipe import ModelSettings
+
+    tokenizer = load_tokenizer(settings.model)
+    dtype = "float32" if settings.cpu else "bfloat16"
+    model = load_policy(ModelSettings(name=settings.model, dtype=dtype), settings.model)
+    model = model.to("cpu" if settings.cpu else "cuda").eval()
+    engine = TransformersEngine(model, tokenizer, settings.max_tokens, settings.temperature, settings.at_once)
+    identity = f"{settings.model} {file_stamps(settings.model)} {sampling}"
+    pace = Pace(settings.at_once, begin=lambda first: torch.manual_seed(settings.seed + first))
+    return Players(lambda: PolicyAgent(engine, tokenizer), user, identity), pace
+
+
+def judge_of(url: str | None, model: str | None, votes: int, sample: int) -> JudgeSettings | None:
+    """The judge behind a URL, or none; an even number of votes is refused, since it may be a tie."""
+    if votes < 1 or votes % 2 == 0:
+        raise InputError(f"{votes} votes may be a tie", "--judge-votes", "take an odd number")
+    return JudgeSettings(url, model or served_model(url), votes, sample) if url else None
+
+
+def served_model(url: str) -> str:
+    """The name of the one model that a server has."""
+    from openai import OpenAI, OpenAIError
+
+    from homerl.llm.endpoint import secret
+
+    try:
+        names = [model.id for model in OpenAI(base_url=url.split(",")[0], api_key=secret(), timeout=30).models.list()]
+    except OpenAIError as error:
+        raise InputError(f"the server does not answer ({error})", url, "is it running? the address ends in /v1") from None
+    if len(names) != 1:
+        raise InputError(f"the server has {len(names)} models", url, f"name one with --served: {', '.join(names) or 'none'}")
+    return names[0]

@@ -1,0 +1,168 @@
+"""The flywheel: synthesis, SFT, RLVE, and a benchmark of each model on the way.
+
+Invariants: each stage is a process of its own, with a recipe of its own that can be run by hand; a stage whose
+product stands is never run again, so the same command resumes; one flywheel at a time works in a folder.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor, wait
+from contextlib import contextmanager, nullcontext
+from pathlib import Path
+from typing import Any
+
+import yaml
+from filelock import FileLock, Timeout
+from rich.console import Console
+
+from envs.documents import InputError, write_atomic
+from homerl.processes.lifetime import PARENT
+from homerl.run.recipe import FlywheelRecipe, resolved
+from homerl.terminal.progress import progress_bar
+
+LOCK_SECONDS = 10.0  # a killed run may take a moment to let go
+RLVE_SECTIONS = ("blueprints", "rlve", "rewards", "user", "limits", "sentinel", "deadlines", "evaluation")
+SHARED = ("homerl", "seed", "parallel", "cpu", "wandb", "report_to")
+
+
+def run_flywheel(recipe: FlywheelRecipe) -> None:
+    """Run what is not done yet, then print the table and where the report is."""
+    from homerl.view.report import write_report
+
+    console = Console()
+    with alone(recipe.out):
+        todo = [(stage, product) for stage, product in stages(recipe) if not stands(stage, product)]
+        for stage, product in todo:
+            if stage["run"] != "bench":
+                start(stage, launcher(recipe, stage["run"]))
+                require(product)
+        benchmark(recipe, [stage for stage, _ in todo if stage["run"] == "bench"], console)
+        for _, product in todo:
+            require(product)
+    report = write_report(recipe.out)
+    console.print(report.table)
+    console.print(f"report: [link=file://{report.page}]{report.page}[/link]")
+    console.print(f"next:   homerl export {recipe.out} --to my-home-agent")
+
+
+def stands(stage: dict[str, Any], product: Path) -> bool:
+    """Whether the product is there; one that another recipe made is refused, not silently kept."""
+    if not product.exists():
+        return False
+    path = recipe_of(stage)
+    if path.exists() and comparable(yaml.safe_load(path.read_text())) != comparable(stage):
+        raise InputError(
+            f"{product} was made by another recipe",
+            where=str(path), remedy="choose another --out, or delete that folder to make it again",
+        )  # fmt: skip
+    return True
+
+
+def comparable(stage: dict[str, Any]) -> str:
+    """What a stage's product depends on: not where its run lies, nor how many processes made it."""
+    text = json.dumps(stage | {"processes": 0}, sort_keys=True)
+    return text.replace(str(Path(stage["out"]).parent), "RUN")
+
+
+def recipe_of(stage: dict[str, Any]) -> Path:
+    """Where a stage's own recipe is written (a model's benchmark shares the model's folder)."""
+    return Path(stage["out"]) / f"{stage['run']}.yaml"
+
+
+def require(product: Path) -> None:
+    """A stage that ends well has made its product."""
+    if not product.exists():
+        raise RuntimeError(f"a stage ended without making {product}")
+
+
+def benchmark(recipe: FlywheelRecipe, todo: Sequence[dict[str, Any]], console: Console) -> None:
+    """Benchmark the models side by side, as many as there are processes, under one bar."""
+    if not todo:
+        return
+    total = len(todo) * sum(suite.count for suite in recipe.bench.suites)
+    workers = (recipe.processes or 1) if recipe.cpu else 1
+    with progress_bar(console) as bar, ThreadPoolExecutor(workers) as pool:
+        task = bar.add_task("bench", total=total, note=", ".join(Path(stage["out"]).name for stage in todo))
+        running = [pool.submit(start, stage, [sys.executable], Path(stage["out"]) / "bench.log") for stage in todo]
+        while not all(future.done() for future in running):
+            wait(running, timeout=1)
+            bar.update(task, completed=min(total, sum(played(Path(stage["out"])) for stage in todo)))
+        bar.update(task, completed=total)
+    for future in running:
+        future.result()
+
+
+def played(out: Path) -> int:
+    """How many episodes of a benchmark are on disk."""
+    return sum(file.read_bytes().count(b"\n") for file in out.glob("bench/*/journal/*.jsonl"))
+
+
+def stages(recipe: FlywheelRecipe) -> Iterator[tuple[dict[str, Any], Path]]:
+    """(stage recipe as plain data, the file or folder that proves it done), in order."""
+    data, out = resolved(recipe), recipe.out
+    shared = {key: data[key] for key in SHARED}
+    model = data["model"] | {"from_scratch": None}
+
+    def stage(run: str, folder: str, **sections: Any) -> dict[str, Any]:
+        return shared | {"run": run, "out": str(out / folder)} | sections
+
+    yield stage("synth", "synth", synth=data["synth"], processes=recipe.processes), out / "synth/stats.json"
+    yield (
+        stage("sft", "sft", model=data["model"], data=str(out / "synth"), sft=data["sft"], deadlines=data["deadlines"]),
+        out / "sft/model",
+    )
+    trained = model | {"name": str(out / "sft/model"), "lora": data["model"]["lora"]}
+    sections = {key: data[key] for key in RLVE_SECTIONS}
+    yield stage("rlve", "rlve", model=trained, **sections), out / "rlve/model"
+    untrained = str(out / "sft/scratch") if recipe.model.from_scratch else recipe.model.name
+    for name, weights in (("untrained", untrained), ("sft", str(out / "sft/model")), ("rlve", str(out / "rlve/model"))):
+        last = recipe.bench.suites[-1].name
+        settings = model | {"name": weights, "lora": None}
+        yield stage("bench", name, model=settings, bench=data["bench"]), out / name / "bench" / last / "score.json"
+
+
+def launcher(recipe: FlywheelRecipe, run: str) -> list[str]:
+    """The command that starts a stage: plain Python, or torchrun where training takes several processes."""
+    count = recipe.processes or (1 if recipe.cpu else _gpus())
+    if run in ("sft", "rlve") and count > 1:
+        return [sys.executable, "-m", "torch.distributed.run", "--standalone", f"--nproc_per_node={count}"]
+    return [sys.executable]
+
+
+def start(stage: dict[str, Any], command: list[str], log: Path | None = None) -> None:
+    """Write the stage's recipe and run it to its end, its words to the terminal or to `log`."""
+    path = recipe_of(stage)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_atomic(path, "homerl: 1\n" + yaml.safe_dump({k: v for k, v in stage.items() if k != "homerl"}, sort_keys=False))
+    clean = {k: v for k, v in os.environ.items() if not k.startswith(("ACCELERATE_", "RANK", "WORLD_", "LOCAL_", "MASTER_"))}
+    environment = {"OMP_NUM_THREADS": "1"} | clean | {PARENT: str(os.getpid())}
+    with log.open("w") if log else nullcontext() as words:
+        done = subprocess.run([*command, str(path)], env=environment, stdout=words, stderr=words)
+    if done.returncode:
+        raise InputError(
+            f"stage {path.parent.name} ended with code {done.returncode}",
+            where=str(path), remedy=f"see {log or 'its message above'}; the same command goes on from here",
+        )  # fmt: skip
+
+
+@contextmanager
+def alone(out: Path) -> Iterator[None]:
+    """Hold the folder's lock; another flywheel in it is refused."""
+    out.mkdir(parents=True, exist_ok=True)
+    lock = FileLock(out / ".lock")
+    try:
+        with lock.acquire(timeout=LOCK_SECONDS):
+            yield
+    except Timeout:
+        raise InputError("another run works in this folder", where=str(out), remedy="wait for it, or choose --out") from None
+
+
+def _gpus() -> int:
+    import torch
+
+    return max(1, torch.cuda.device_count())

@@ -1,0 +1,101 @@
+"""Starts the run that a recipe describes; every way to start one (hook, `homerl run`) ends here.
+
+Invariants: bad input and runs that this machine cannot do end before any work, with one message and code 2; a
+run that lost its signal ends with code 3, one that waited too long with 4; only the first process speaks, but for
+what one alone can know.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from envs.documents import InputError
+from homerl.processes.lifetime import die_with_parent
+
+QUIET = {
+    "TRANSFORMERS_VERBOSITY": "error",
+    "HF_HUB_DISABLE_PROGRESS_BARS": "1",
+    "DATASETS_VERBOSITY": "error",
+    "TRL_EXPERIMENTAL_SILENCE": "1",
+    "WANDB_SILENT": "true",
+    "TOKENIZERS_PARALLELISM": "false",
+}
+STOPS = {"SignalLost": ("sentinel", 3), "Stalled": ("watchdog", 4)}  # by name, since torch is not to be loaded for it
+
+
+def main(path: str, argv: Sequence[str]) -> int:
+    """Check the recipe at `path` with the overrides `argv`, run it, and return the exit code."""
+    from homerl.run.preflight import check_machine
+    from homerl.run.recipe import load_recipe
+
+    die_with_parent()
+    quieten()
+    try:
+        recipe = load_recipe(path, argv)
+        check_machine(recipe, path)
+        run(recipe)
+    except InputError as error:
+        complain(str(error))
+        return 2
+    except KeyboardInterrupt:
+        complain("stopped; start the same command again to go on")
+        return 130
+    except RuntimeError as error:
+        by, code = STOPS.get(type(error).__name__, (None, 1))
+        if by is None:
+            raise
+        complain(f"the {by} stopped the run: {error}", first=code == 3)
+        return code
+    return 0
+
+
+def run(recipe: Any) -> None:
+    """Write what the run is beside its results, then do it."""
+    from homerl.run.record import write_record
+
+    if is_first() and recipe.run != "bench":  # a benchmark writes into the folder of the run that made its model
+        write_record(recipe)
+    runner(recipe.run)(recipe)
+
+
+def quieten() -> None:
+    """Leave the screen to the progress bars; whoever wants the libraries' own chatter sets these themselves."""
+    for name, value in QUIET.items():
+        os.environ.setdefault(name, value)
+
+
+def runner(kind: str) -> Callable[[Any], Any]:
+    """The function behind `run:`; imported late, so that a kind costs only what it needs."""
+    if kind == "synth":
+        from homerl.run.stages import run_synth
+
+        return run_synth
+    if kind == "sft":
+        from homerl.train.sft import train_sft
+
+        return train_sft
+    if kind == "rlve":
+        from homerl.train.rlve import train_rlve
+
+        return train_rlve
+    if kind == "bench":
+        from homerl.run.bench import run_bench
+
+        return run_bench
+    from homerl.run.flywheel import run_flywheel
+
+    return run_flywheel
+
+
+def is_first() -> bool:
+    """Whether this is the process that speaks and writes."""
+    return os.environ.get("RANK", "0") == "0"
+
+
+def complain(message: str, first: bool = True) -> None:
+    """One message on stderr, from the first process alone, or from whichever has it."""
+    if is_first() or not first:
+        print(f"homerl: {message}", file=sys.stderr, flush=True)

@@ -1,0 +1,204 @@
+"""How much memory a recipe takes on each GPU, estimated from sizes alone, before anything is loaded.
+
+Invariants: no torch, no network; every part is said apart, so that who doubts one can see it; what two phases never need
+at once (a sleeping sampler, the trainer's activations) is not added up. It is an estimate: fragmentation and the
+libraries' own buffers are one allowance, `OVERHEAD`, and within a tenth of the GPU it says "tight".
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from homerl.recipe.base import Base
+from homerl.train.recipe import LoraSettings
+
+GB = 1e9
+OVERHEAD = 3.0  # GB: CUDA context, NCCL, fragmentation
+PROCESS = 1.0  # GB: Python with its libraries, on a CPU
+TILE = 1024  # tokens whose logits exist at a time, in TRL's fused head
+TIGHT = 0.9
+
+
+@dataclass(frozen=True)
+class Shape:
+    """A dense decoder's sizes; Qwen3's names."""
+
+    hidden: int
+    layers: int
+    heads: int
+    kv_heads: int
+    intermediate: int
+    head_dim: int = 128
+    vocab: int = 151_936
+    tied: bool = False
+
+    @property
+    def per_layer(self) -> int:
+        attention = self.hidden * self.head_dim * (2 * self.heads + 2 * self.kv_heads)
+        return attention + 3 * self.hidden * self.intermediate
+
+    @property
+    def parameters(self) -> float:
+        return self.layers * self.per_layer + self.vocab * self.hidden * (1 if self.tied else 2)
+
+    def adapter(self, lora: LoraSettings) -> float:
+        """Parameters of an adapter on all linear layers."""
+        q, kv = self.heads * self.head_dim, self.kv_heads * self.head_dim
+        ends = 2 * (self.hidden + q) + 2 * (self.hidden + kv) + 3 * (self.hidden + self.intermediate)
+        return lora.r * self.layers * ends
+
+
+KNOWN = {
+    "Qwen3-0.6B": Shape(1024, 28, 16, 8, 3072, tied=True),
+    "Qwen3-1.7B": Shape(2048, 28, 16, 8, 6144, tied=True),
+    "Qwen3-4B": Shape(2560, 36, 32, 8, 9728, tied=True),
+    "Qwen3-8B": Shape(4096, 36, 32, 8, 12288),
+    "Qwen3-14B": Shape(5120, 40, 40, 8, 17408),
+    "Qwen3-32B": Shape(5120, 64, 64, 8, 25600),
+}
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """GB by part; `peak` is the larger of what training and what sampling need. `lacks` is what does not fit by itself."""
+
+    gpus: int
+    always: dict[str, float]
+    training: dict[str, float]
+    sampling: dict[str, float]
+    unit: str = "GPUs"
+    lacks: str = ""
+
+    @property
+    def peak(self) -> float:
+        return sum(self.always.values()) + max(sum(self.training.values()), sum(self.sampling.values()))
+
+    def verdict(self, memory: float) -> str:
+        if self.peak > memory or self.lacks:
+            return f"does not fit in {memory:g} GB" + (f": {self.lacks}" if self.lacks else "")
+        return f"fits in {memory:g} GB" + (", tightly" if self.peak > TIGHT * memory else "")
+
+    def lines(self, memory: float) -> list[str]:
+        """The estimate, in words and numbers."""
+        head = f"memory of each of {self.gpus} training {self.unit}, estimated: {self.peak:.1f} GB; {self.verdict(memory)}"
+        rows = (("always", self.always), ("while training", self.training), ("while sampling", self.sampling))
+        return [
+            head,
+            *(f"  {when}: " + ", ".join(f"{k} {v:.1f}" for k, v in parts.items()) for when, parts in rows if parts),
+        ]
+
+
+def estimates(recipe: Base, gpus: int | None = None, memory: float = 80.0) -> dict[str, Estimate]:
+    """An estimate of each stage that trains: of a flywheel, both."""
+    stages = ("sft", "rlve") if recipe.run == "flywheel" else (recipe.run,)
+    return {stage: estimate(recipe, gpus, memory, stage) for stage in stages if stage in ("sft", "rlve")}
+
+
+def estimate(recipe: Base, gpus: int | None = None, memory: float = 80.0, stage: str | None = None) -> Estimate:
+    """The estimate for a number of training GPUs; by default what the recipe leaves of a machine with eight."""
+    stage = stage or recipe.run
+    count = gpus or recipe.processes or (1 if recipe.cpu else max(1, 8 - _served(recipe)))
+    shape, lora = shape_of(recipe.model), recipe.model.lora
+    whole, width = shape.parameters, 4 if recipe.model.dtype == "float32" else 2
+    trained = shape.adapter(lora) if lora else whole
+    always = _states(recipe.parallel, whole, trained, width, count, lora is not None)
+    always["overhead"] = PROCESS if recipe.cpu else OVERHEAD
+    settings = recipe.rlve if stage == "rlve" else recipe.sft
+    length = settings.max_episode_tokens if stage == "rlve" else settings.max_length
+    training = _activations(shape, settings.batch * length, settings.gradient_checkpointing, width)
+    unit = "processes" if recipe.cpu else "GPUs"
+    if stage == "sft":
+        return Estimate(count, always, training, {}, unit)
+    sharded = recipe.parallel == "zero3" or (recipe.parallel == "fsdp2" and count > 1)
+    if settings.kl and lora is None:
+        always["reference"] = whole * width / (count if sharded else 1) / GB
+    if settings.engine.kind == "transformers" and (settings.async_rollouts or sharded):
+        always["the sampler's copy"] = whole * width / GB
+    parts = _sampler(recipe, shape, width, always, training, memory)
+    return Estimate(count, *parts, unit, _lacks(recipe, whole * width / GB, memory))
+
+
+def _lacks(recipe: Base, weights: float, memory: float) -> str:
+    """Each GPU's vLLM holds the model whole, since nothing spreads it there."""
+    engine = recipe.rlve.engine
+    share = engine.gpu_memory * memory
+    if engine.kind != "vllm" or weights < TIGHT * share:
+        return ""
+    return f"vLLM's {share:.1f} GB (rlve.engine.gpu_memory) hold no model of {weights:.1f} GB with its cache"
+
+
+def _states(parallel: str, whole: float, trained: float, width: int, count: int, lora: bool) -> dict[str, float]:
+    """Weights, gradients and Adam's states, as each way of spreading them keeps them."""
+    if parallel in ("none", "ddp"):  # in the model's own type, whole on each
+        parts = {"weights": width * whole, "gradients": width * trained, "optimizer": 2 * width * trained}
+    elif parallel == "zero2":  # half weights whole; gradients and the optimizer's 32-bit states in shards
+        parts = {"weights": width * whole, "gradients": width * trained / count, "optimizer": 12 * trained / count}
+    elif parallel == "zero3":
+        parts = {"weights": width * whole / count, "gradients": width * trained / count, "optimizer": 12 * trained / count}
+        parts["a layer gathered"] = 2 * width * whole / 30
+    else:  # fsdp2 keeps 32-bit shards and gathers in half precision
+        parts = {"weights": 4 * whole / count, "gradients": 4 * trained / count, "optimizer": 8 * trained / count}
+        parts["a layer gathered"] = 2 * width * whole / 30
+    return {name: size / GB for name, size in parts.items()}
+
+
+def _activations(shape: Shape, tokens: int, checkpointing: bool, width: int) -> dict[str, float]:
+    """Of one micro-batch. With checkpointing, each layer's input and one layer whole."""
+    inside = (
+        tokens * width * (8 * shape.hidden + 2 * shape.head_dim * (shape.heads + shape.kv_heads) + 4 * shape.intermediate)
+    )
+    kept = shape.layers * tokens * width * shape.hidden + inside if checkpointing else shape.layers * inside
+    return {"activations": kept / GB, "logits": min(tokens, TILE) * shape.vocab * 10 / GB}
+
+
+def _sampler(
+    recipe: Base, shape: Shape, width: int, always: dict[str, float], training: dict[str, float], memory: float
+) -> tuple[dict[str, float], dict[str, float], dict[str, float]]:
+    """(always, while training, while sampling) with the engine's share."""
+    engine, settings = recipe.rlve.engine, recipe.rlve
+    if engine.kind == "server":
+        return always, training, {}
+    if engine.kind == "vllm":
+        share = {"vLLM (sleeps while the trainer works)" if engine.sleep else "vLLM": engine.gpu_memory * memory}
+        return (always, training, share) if engine.sleep else (always | share, training, {})
+    cache = 2 * shape.layers * shape.kv_heads * shape.head_dim * width * settings.max_episode_tokens
+    return always, training, {"cache": cache * engine.batch / GB}
+
+
+def _served(recipe: Any) -> int:
+    user = getattr(recipe, "user", None)
+    return len(user.serve.gpus) if user and user.serve else 0
+
+
+def shape_of(model: Any) -> Shape:
+    """From the model's own files, else by its name, else the known one that is nearest in size."""
+    if model.from_scratch is not None:
+        sizes = model.from_scratch
+        return Shape(
+            sizes.hidden_size, sizes.layers, sizes.heads, sizes.kv_heads, sizes.intermediate_size, sizes.head_dim,
+            sizes.vocab_size, True,
+        )  # fmt: skip
+    if found := _of_files(Path(model.name)):
+        return found
+    if (name := model.name.split("/")[-1]) in KNOWN:
+        return KNOWN[name]
+    size = (model.parameters or 8.2) * GB
+    return min(KNOWN.values(), key=lambda shape: abs(shape.parameters - size))
+
+
+def _of_files(folder: Path) -> Shape | None:
+    if (folder / "adapter_config.json").is_file():
+        base = json.loads((folder / "adapter_config.json").read_text())["base_model_name_or_path"]
+        return KNOWN.get(base.split("/")[-1]) or _of_files(Path(base))
+    if not (folder / "config.json").is_file():
+        return None
+    found = json.loads((folder / "config.json").read_text())
+    heads = found["num_attention_heads"]
+    return Shape(
+        found["hidden_size"], found["num_hidden_layers"], heads, found.get("num_key_value_heads", heads),
+        found["intermediate_size"], found.get("head_dim", found["hidden_size"] // heads), found["vocab_size"],
+        found.get("tie_word_embeddings", False),
+    )  # fmt: skip

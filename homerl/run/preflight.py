@@ -1,0 +1,148 @@
+"""Can this machine do what the recipe asks? Asked before any work.
+
+Invariants: a run that could only fail later is refused now, with everything that is missing in one message.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+from urllib.error import HTTPError
+
+from envs.documents import InputError
+from homerl.llm.serve import SILENT, answers, fetched, find_vllm
+from homerl.llm.settings import EndpointSettings
+from homerl.recipe.base import Base
+from homerl.train.recipe import ModelSettings, RLVESettings
+from homerl.train.refusals import refuse, spread_by
+
+LOOKS = 60.0  # seconds in which vLLM tells how it was started: it looks its machine over first
+
+
+def check_machine(recipe: Base, path: str) -> None:
+    """Raise `InputError` for what cannot be, and for all that is missing: GPUs, packages, weights, data, endpoints."""
+    refuse(recipe)
+    looks = (_gpus, _packages, _weights, _data, _endpoints, _policy_server)
+    missing = [what for look in looks for what in look(recipe)]
+    if missing:
+        raise InputError(
+            "this machine cannot run the recipe: " + "; ".join(missing),
+            where=path,
+            remedy="run it where these are, or begin with recipes/quickstart.yaml, which needs none of them",
+        )
+
+
+def _gpus(recipe: Base) -> list[str]:
+    if recipe.cpu or recipe.run == "synth":
+        return []
+    import torch
+
+    return [] if torch.cuda.is_available() else ["no GPU is visible to torch (tiny models run with `cpu: true`)"]
+
+
+def _packages(recipe: Base) -> list[str]:
+    serves = any(settings.serve for settings in models_of(recipe).values())
+    deepspeed = recipe.run in ("sft", "rlve", "flywheel") and spread_by(recipe).startswith("zero")
+    kind = recipe.rlve.engine.kind if hasattr(recipe, "rlve") else None
+    reporters = [name for name in recipe.report_to if name != "wandb" and importlib.util.find_spec(name) is None]
+    missing = {
+        "deepspeed": deepspeed and importlib.util.find_spec("deepspeed") is None,
+        "vllm": (serves and find_vllm() is None)
+        or (kind in ("vllm", "server") and importlib.util.find_spec("vllm") is None),
+    }
+    found = [f"the package {name} is not installed (pip install 'homerl[gpu]')" for name in missing if missing[name]]
+    return found + [
+        f"the package {name} is not installed, and report_to names it (pip install {name})" for name in reporters
+    ]
+
+
+def _weights(recipe: Base) -> list[str]:
+    model: ModelSettings | None = getattr(recipe, "model", None)
+    if model is None or model.name is None:
+        return []
+    if Path(model.name).exists():
+        known = any((Path(model.name) / name).exists() for name in ("config.json", "adapter_config.json"))
+        return [] if known else [f"{model.name} holds neither a model nor an adapter"]
+    if _looks_local(model.name):
+        return [f"there is no model folder {model.name} (train it first, or name a hub model)"]
+    return [] if _on_hub(model.name) else [f"the weights of {model.name} are neither cached nor reachable on the hub"]
+
+
+def _looks_local(name: str) -> bool:
+    return name.startswith((".", "/", "~")) or name.count("/") != 1 or name.split("/")[0] == "runs"
+
+
+def _on_hub(name: str) -> bool:
+    """Cached, or the hub answers for it."""
+    from huggingface_hub import HfApi, try_to_load_from_cache
+    from huggingface_hub.errors import HfHubHTTPError, OfflineModeIsEnabled
+
+    if isinstance(try_to_load_from_cache(name, "config.json"), str):
+        return True
+    if os.environ.get("HF_HUB_OFFLINE") == "1":
+        return False
+    try:
+        HfApi().model_info(name, timeout=10)
+    except (HfHubHTTPError, OfflineModeIsEnabled, OSError) as error:
+        return isinstance(error, HfHubHTTPError) and error.response is not None and error.response.status_code == 429
+    except Exception as error:  # the hub's client raises its transport's own errors when there is no network
+        if "Connect" in type(error).__name__ or "Timeout" in type(error).__name__:
+            return False
+        raise
+    return True
+
+
+def _data(recipe: Base) -> list[str]:
+    data = getattr(recipe, "data", None)
+    named = [getattr(getattr(recipe, part, None), "recipe", None) for part in ("blueprints", "evaluation")]
+    files = [file for file in (getattr(blueprints, "file", None) for blueprints in named) if file]
+    missing = [f"there is no file of blueprints at {file}" for file in files if not file.exists()]
+    if data is None or Path(data).exists() or not _looks_local(data):
+        return missing
+    return [*missing, f"there is no data at {data} (make it with recipes/synth.yaml)"]
+
+
+def _policy_server(recipe: Base) -> list[str]:
+    url = recipe.rlve.engine.url if hasattr(recipe, "rlve") else None
+    if url is None or os.environ.get("RANK", "0") != "0":  # one look for all
+        return []
+    if not answers(f"{url}/v1"):
+        return [f"the policy server at {url} does not answer"]
+    try:
+        said = json.loads(fetched(f"{url}/server_info?config_format=json", seconds=LOOKS))["vllm_config"]
+        lacks = list(_lacking(said, recipe.rlve))
+    except SILENT as error:
+        if not (isinstance(error, HTTPError) and error.code == 404):
+            return [f"the policy server at {url} does not say how it was started: is it vLLM's? ({error})"]
+        lacks = ["VLLM_SERVER_DEV_MODE=1 in its environment"]
+    start = "start it as docs/training.md says, with"
+    return [f"the policy server at {url} cannot be trained with: {start} {', '.join(lacks)}"] if lacks else []
+
+
+def _lacking(said: dict[str, Any], settings: RLVESettings) -> Iterator[str]:
+    """What a vLLM was started without, by its own account, that a trainer's sampler needs."""
+    model, tokens = said["model_config"], settings.max_episode_tokens + settings.max_tokens
+    if said["weight_transfer_config"] is None:
+        yield """--weight-transfer-config '{"backend": "nccl"}'"""
+    if model["logprobs_mode"] != "processed_logprobs":  # others are of temperature 1, whatever was sampled at
+        yield "--logprobs-mode processed_logprobs"
+    if model["max_model_len"] < tokens:
+        yield f"--max-model-len {tokens}"
+
+
+def _endpoints(recipe: Base) -> list[str]:
+    """Models that are to be asked, and do not answer."""
+    named = {part: settings.urls for part, settings in models_of(recipe).items() if settings.urls}
+    silent = {part: urls for part, urls in named.items() if not any(map(answers, urls))}
+    return [f"the {part} at {', '.join(urls)} does not answer" for part, urls in silent.items()]
+
+
+def models_of(recipe: Base) -> dict[str, EndpointSettings]:
+    """The chat models that a recipe names, by their part."""
+    synth, user = getattr(recipe, "synth", None), getattr(recipe, "user", None)
+    found = dict(synth.endpoints) if synth else {}
+    return found | ({"user": user} if user and user.is_llm else {})

@@ -1,0 +1,63 @@
+"""Recipes: one YAML file a run, checked whole before any work.
+
+Invariants: unknown keys are refused; a recipe that loads says everything a run needs, seeds included; nothing
+here imports torch. `run:` says which kind it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+from envs.documents import InputError, validate
+from homerl.bench.recipe import BenchRecipe, BenchSettings
+from homerl.flow.recipe import SynthesisConfig, SynthRecipe
+from homerl.llm.settings import EndpointSettings
+from homerl.recipe import load
+from homerl.recipe.base import Base
+from homerl.train.recipe import RLVERecipe, RLVESections, SFTRecipe, SFTSettings
+
+
+class FlywheelRecipe(RLVESections):
+    """All stages in order: synthesis, SFT, RLVE, and a benchmark of each model on the way."""
+
+    run: Literal["flywheel"]
+    synth: SynthesisConfig = SynthesisConfig()
+    sft: SFTSettings = SFTSettings()
+    bench: BenchSettings = BenchSettings()
+
+
+Recipe = SynthRecipe | SFTRecipe | RLVERecipe | BenchRecipe | FlywheelRecipe
+PARTS = ("user", "agent", "author")  # that `serve-user` serves
+KINDS: dict[str, type[Base]] = {
+    "synth": SynthRecipe, "sft": SFTRecipe, "rlve": RLVERecipe, "bench": BenchRecipe, "flywheel": FlywheelRecipe,
+}  # fmt: skip
+
+
+def load_recipe(path: str | Path, overrides: Sequence[str] = ()) -> Recipe:
+    """Find, extend, override and check a recipe, or raise `InputError` naming file, line and key."""
+    data, document = load.load(path, overrides)
+    kind = data.get("run")
+    if kind not in KINDS:
+        raise InputError(
+            f"run: {kind!r} is not a kind of run", where=str(path), remedy=f"write `run:` with one of {', '.join(KINDS)}"
+        )
+    return validate(KINDS[kind], document)
+
+
+def resolved(recipe: Recipe) -> dict[str, Any]:
+    """The whole recipe as plain data, defaults included."""
+    return recipe.model_dump(mode="json")
+
+
+def party(recipe: Base, part: str, path: str) -> tuple[str, EndpointSettings]:
+    """The key and settings of the model that plays a part, or `InputError` where the recipe has none."""
+    if part == "user" and isinstance(recipe, RLVESections):
+        return "user", recipe.user
+    settings = getattr(getattr(recipe, "synth", None), part, None)
+    if settings is None:
+        raise InputError(
+            f"a recipe of `run: {recipe.run}` without a model as its {part}", path, "name another recipe or part"
+        )
+    return f"synth.{part}", settings

@@ -1,0 +1,36 @@
+"""Stages that need no model of ours."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from homerl.flow.collect import synthesise
+from homerl.flow.recipe import SynthRecipe
+from homerl.play.trajectory import Outcome
+from homerl.publish.dataset import describe
+from homerl.terminal.progress import progress_bar
+
+
+def run_synth(recipe: SynthRecipe) -> Path:
+    """Synthesise with a progress bar; finished shards are kept."""
+    with progress_bar() as bar:
+        task = bar.add_task("synth", total=None, note=recipe.synth.strategy)
+
+        def progress(done: int, total: int) -> None:
+            bar.update(task, completed=done, total=total)
+
+        path = synthesise(recipe.synth, recipe.out, recipe.processes, progress, recipe.ray, describe)
+    for line in summary(json.loads((recipe.out / "stats.json").read_text()), recipe.out):
+        print(line)
+    return path
+
+
+def summary(stats: Mapping[str, Any], out: Path) -> Iterator[str]:
+    """What came of the blueprints, and what to do where servers have left a gap."""
+    outcomes = ", ".join(f"{count:,} {name.replace('_', ' ')}" for name, count in stats["outcomes"].items())
+    yield f"{stats['trajectories']:,} trajectories of {sum(stats['outcomes'].values()):,} blueprints ({outcomes}): {out}"
+    if lost := stats["outcomes"].get(Outcome.INFRA_ERROR):
+        yield f"servers failed for {lost:,} of them for good: see to the servers, and the same command makes these again"

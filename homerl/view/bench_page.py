@@ -1,0 +1,80 @@
+"""The report of a benchmark as one HTML file: success by group, errors, the paper's figures, and single trajectories.
+
+Invariants: self-contained; every text of a run is escaped, by the template or by the charts; dialogues are shown as they
+were stored, home-state differences as the steps recorded them. Of large runs the first dialogues of each subcategory
+and outcome are shown, and the page says how many are not.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+
+from homerl.play.trajectory import from_row, read_rows
+from homerl.view import charts
+from homerl.view.bench_results import BenchReport, says_judge
+from homerl.view.dialogue import Dialogue, dialogue
+from homerl.view.page import percent
+from homerl.worlds.registry import worlds
+
+EACH = 4  # dialogues shown of one subcategory and outcome (success or not)
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One result with its dialogue."""
+
+    result: dict[str, Any]
+    played: Dialogue
+
+
+def render(report: BenchReport) -> str:
+    """The page."""
+    environment = Environment(
+        loader=PackageLoader("homerl", "view"), autoescape=True, undefined=StrictUndefined,
+        trim_blocks=True, lstrip_blocks=True,
+    )  # fmt: skip
+    environment.filters |= {"percent": percent, "words": lambda text: str(text).replace("_", " ")}
+    categories, rows = report.printed()
+    shown = list(entries(report))
+    return environment.get_template("bench.html.jinja").render(
+        report=report,
+        score=report.score,
+        bar=charts.interval_bar,
+        errors=list(errors(report)),
+        taxonomy=taxonomy(report),
+        judge=says_judge(report.score),
+        categories=categories,
+        printed=sorted(rows, key=lambda row: -row["overall"]),
+        entries=shown,
+        hidden=len(report.results) - len(shown),
+    )
+
+
+def errors(report: BenchReport) -> Iterator[tuple[str, str, int, float]]:
+    """(dimension in words, type, count, share of the failures), most first."""
+    counts = report.score.get("errors", {})
+    known = {name: text for world in worlds().values() for name, text in world.dimensions.items()}
+    for name, count in counts.items():
+        dimension, _, kind = name.partition(": ")
+        yield f"{dimension}: {known.get(dimension, dimension)}", kind, count, count / sum(counts.values())
+
+
+def taxonomy(report: BenchReport) -> str:
+    """Whose error taxonomy the failures are told in: that of the world which knows the first dimension named."""
+    dimension = next(iter(report.score.get("errors") or [""])).partition(":")[0]
+    return next((world.taxonomy for world in worlds().values() if dimension in world.dimensions), "homerl")
+
+
+def entries(report: BenchReport) -> Iterator[Entry]:
+    """The dialogues that are shown, in the suite's order."""
+    seen: Counter[tuple[str, bool]] = Counter()
+    for result, row in zip(report.results, read_rows(report.folder / "trajectories.jsonl"), strict=True):
+        kind = result.get("subcategory", ""), result["success"]
+        seen[kind] += 1
+        if seen[kind] <= EACH:
+            yield Entry(dict(result), dialogue(from_row(row)))

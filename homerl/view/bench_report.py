@@ -1,0 +1,102 @@
+"""What a run of a suite says, for people: a terminal table, CSV, and one HTML page (`homerl.view.bench_page`).
+
+Invariants: every figure is the score's or follows from the results; the papers' own figures stand beside ours, marked
+as printed, and are never mixed with them.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+from rich.console import Group
+from rich.table import Table
+
+from envs.documents import write_atomic
+from homerl.view.bench_page import render
+from homerl.view.bench_results import BenchReport, Row, groups, says_judge
+
+MANY = 8  # columns of a paper's table that a terminal shows in full
+
+
+def write_report(folder: Path) -> Group:
+    """Write `report.csv` and `report.html` beside the results; return tables for the terminal."""
+    report = BenchReport.read(folder)
+    write_atomic(folder / "report.csv", as_csv(report))
+    write_atomic(folder / "report.html", render(report).encode("utf-8", "replace"))
+    return tables(report)
+
+
+def as_csv(report: BenchReport) -> str:
+    """One row a group: overall, each category, subcategory and size."""
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(["suite", "model", "setting", "group", "value", "n", "success", "low", "high"])
+    for group, value, row in groups(report.score):
+        fixed = [report.suite, report.model, report.setting, group, value, row["n"]]
+        writer.writerow([*fixed, *(f"{share:.6f}" for share in (row["success"], *row["interval"]))])
+    return text.getvalue()
+
+
+def tables(report: BenchReport) -> Group:
+    """For the terminal: success by group, what went wrong, and the paper's rows."""
+    found = [_success(report)]
+    if report.score.get("errors"):
+        found.append(_errors(report))
+    if judge := says_judge(report.score):
+        found.append(f"{judge[0].upper()}{judge[1:]}.")
+    categories, rows = report.printed()
+    if rows:
+        found.append(_printed(report, categories, rows))
+    return Group(*found, f"{report.folder / 'report.html'}")
+
+
+def _success(report: BenchReport) -> Table:
+    score = report.score
+    table = Table("", "n", "success %", "95 %", title=f"{report.suite}, {report.setting}: {report.model}")
+    group = None
+    for label, value, row in groups(score):
+        if group not in (None, label):
+            table.add_section()
+        group = label
+        low, high = row["interval"]
+        name = value.replace("_", " ") or "overall"
+        table.add_row(name, str(row["n"]), f"{100 * row['success']:.1f}", f"{100 * low:.1f} to {100 * high:.1f}")
+    notes = [f"{score.get('tool_calls', 0):.2f} tool calls", f"{score.get('tokens', 0):.0f} tokens a task"]
+    notes += [f"{report.left_out} left out: nobody's failure"] if report.left_out else []
+    notes += [f"cost {report.cost:.2f}"] if report.cost is not None else []
+    notes += [f"pass^{k} {100 * share:.1f} %" for k, share in score.get("pass_hat", {}).items()]
+    table.caption = ", ".join(notes)
+    return table
+
+
+def _errors(report: BenchReport) -> Table:
+    failed = sum(report.score["errors"].values())
+    table = Table("error", "", "n", "%", title="why instances failed")
+    for name, count in report.score["errors"].items():
+        dimension, _, kind = name.partition(": ")
+        table.add_row(dimension, kind, str(count), f"{100 * count / failed:.1f}")
+    return table
+
+
+def _printed(report: BenchReport, categories: Sequence[str], rows: Sequence[Row]) -> Table:
+    many = len(categories) > MANY  # a terminal has 80 columns
+    heads = [name.removeprefix("QT").replace("-", ".").replace(" ", "") if many else name for name in categories]
+    shape: dict[str, Any] = {"box": None, "padding": (0, 1, 0, 0)} if many else {}
+    title = "beside the paper's figures, as printed"
+    table = Table("" if many else "success %", *heads, "all" if many else "overall", title=title, **shape)
+    by, digits = report.score.get("by_category", {}), 0 if many else 1
+
+    def figures(values: Iterable[float | None]) -> list[str]:
+        return ["" if value is None else f"{value:.{digits}f}" for value in values]
+
+    ours = [100 * by[name]["success"] if name in by else None for name in categories]
+    table.add_row(f"[bold]{report.model}[/]", *figures([*ours, 100 * report.score.get("success", 0)]))
+    table.add_section()
+    for row in sorted(rows, key=lambda row: -row["overall"]):
+        name = row["model"] if many else f"{row['model']} (printed)"
+        table.add_row(name, *figures([*row["categories"], row["overall"]]))
+    return table

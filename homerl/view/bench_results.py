@@ -1,0 +1,94 @@
+"""A benchmark run's folder, read for showing.
+
+Invariants: every figure is the score's or follows from the results; the papers' own figures stand beside ours, marked as
+printed, and are never mixed with them.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from envs.documents import InputError
+from homerl.play.trajectory import read_rows
+from homerl.worlds.registry import suites
+
+Row = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class BenchReport:
+    """A run's folder, read. `run` is what was asked for, `score` what came of it."""
+
+    folder: Path
+    run: Row
+    score: Row
+    results: tuple[Row, ...]
+
+    @classmethod
+    def read(cls, folder: Path) -> BenchReport:
+        """The run in a folder, or `InputError` where there is none."""
+        if not (folder / "score.json").is_file():
+            raise InputError("there are no results", str(folder), "run the suite first: homerl bench run")
+        run, score = (json.loads((folder / name).read_text()) for name in ("run.json", "score.json"))
+        return cls(folder, run, score, tuple(read_rows(folder / "results.jsonl")))
+
+    @property
+    def suite(self) -> str:
+        """The suite that the instances say they are of, or else the name of their file."""
+        first = self.results[0]["id"] if self.results else ""
+        named = next((name for name in suites() if first.startswith(name)), None)
+        return named or Path(self.run["suite"]).name.removesuffix(".xz").removesuffix(".jsonl")
+
+    @property
+    def model(self) -> str:
+        return self.run.get("served") or self.run["model"]
+
+    @property
+    def setting(self) -> str:
+        return self.run["setting"]
+
+    @property
+    def left_out(self) -> int:
+        """Episodes that say nothing of the agent."""
+        return len(self.results) - self.score["n"]
+
+    @property
+    def cost(self) -> float | None:
+        """What the tokens cost, if prices were given."""
+        if not self.run.get("prices"):
+            return None
+        paid = zip(self.run["prices"], ("prompt_tokens", "tokens"))
+        return sum(price * sum(row.get(key, 0) for row in self.results) / 1e6 for price, key in paid)
+
+    def printed(self) -> tuple[list[str], list[Row]]:
+        """The paper's categories and rows for this suite and setting."""
+        known = suites()[self.suite][1].printed() if self.suite in suites() else {}
+        if not known:
+            return [], []
+        return known["categories"], [row for row in known["rows"] if row.get("setting", self.setting) == self.setting]
+
+
+def groups(score: Row) -> list[tuple[str, str, Row]]:
+    """(group, value, n with success and interval) of the whole and of its parts."""
+    found = [("overall", "", score)] if "success" in score else []
+    for label in ("category", "subcategory", "size"):
+        found += [(label, value, row) for value, row in score.get(f"by_{label}", {}).items()]
+    return found
+
+
+def says_judge(score: Row) -> str:
+    """What a judge decided and how far it agrees with the rules; or what there would be for one to decide."""
+    judge = score.get("judge")
+    if judge is None:
+        waiting = score.get("undecided", 0)
+        return f"{waiting} failed by an answer that no rule decides: --judge URL" if waiting else ""
+    found = f"judge {judge['by']}: {judge['right']} of {judge['decided']} undecided answers right"
+    if (with_rules := judge.get("agreement")) is None:
+        return found
+    low, high = (100 * share for share in with_rules["interval"])
+    found += f"; agrees with the rules in {100 * with_rules['share']:.1f} % ({low:.1f} to {high:.1f}) of "
+    return found + f"{with_rules['n']} cases, kappa {with_rules['kappa']:.2f}"

@@ -1,0 +1,1 @@
+"""Scripted agents of HomeEnv."""

@@ -1,0 +1,133 @@
+"""The scripted expert: an oracle that holds the plan. It makes data and upper bounds; it is never a policy.
+
+Invariants: candidates are a pure function of seed and dialogue, and distinct; with `mistakes` 0 every first
+candidate leads to success without a refusal; it reads what one must know before acting or answering, so that its
+dialogues can be learned from. Mistakes are the ones that models make, so that search has something to prune.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Sequence
+from itertools import takewhile
+
+from envs.homeenv.audit import Refused
+from homerl.agents.candidates import candidates
+from homerl.play.episode import Episode
+from homerl.play.messages import Message
+from homerl.play.situation import Reply
+from homerl.worlds.homeenv.agents.tongues import Tongue, tongue_of
+from homerl.worlds.homeenv.blueprints.blueprint import Call, Intent
+from homerl.worlds.homeenv.language.shipped import grammar
+
+
+class Expert:
+    """Answers from the plan of the intent that the user last spoke of.
+
+    `styles` weighs how it works: `snippet` (all calls at once), `stepwise` (a call a message), `query_first`
+    (reads the device before it acts). `mistakes` is the chance that a candidate is wrong. A `minimal` expert leaves
+    out calls that would change nothing; what it sees and a policy cannot is the gap that RL has to close.
+    """
+
+    name = "expert"
+
+    def __init__(
+        self, seed: int = 0, mistakes: float = 0.0, styles: dict[str, float] | None = None, minimal: bool = False
+    ) -> None:
+        self.seed, self.mistakes, self.minimal = seed, mistakes, minimal
+        self.styles = styles or {"snippet": 1.0}
+
+    async def propose(self, episode: Episode, n: int = 1) -> Sequence[Reply]:
+        return [Reply(message) for message in candidates(self._candidate, episode, n, self.seed)]
+
+    def _candidate(self, episode: Episode, rng: random.Random) -> Message:
+        intent = next(i for i in episode.blueprint.intents if i.id == episode.speaking_of)
+        tongue = tongue_of(episode)
+        if intent not in episode.open_intents():
+            return tongue.say(intent.reply or done(episode, rng))
+        if rng.random() < self.mistakes:
+            return rng.choice(MISTAKES)(intent, episode, rng)
+        style = rng.choices(list(self.styles), list(self.styles.values()))[0]
+        if intent.clarify and intent.id not in episode.situation.heard.asked:
+            return tongue.ask(intent.question or grammar(episode.blueprint.language).plain("question"))
+        if (unread := intent.reads and not tongue.has_read(turn_of(episode))) and tongue.reads:
+            return tongue.read(intent.reads)
+        if intent.automation is not None:
+            return tongue.automate(intent.automation)
+        if intent.answer is not None and not intent.conditions:
+            return tongue.say(intent.reply or "")
+        todo = remaining(intent, episode)
+        todo = needed(todo, episode) if self.minimal else todo
+        if style == "query_first" and not unread and episode.messages[-1]["role"] == "user" and tongue.reads:
+            return tongue.look(todo[0].did)
+        return tongue.act(todo[:1] if style == "stepwise" and tongue.reads else todo, intent.reply)
+
+
+def done(episode: Episode, rng: random.Random) -> str:
+    """That it is done."""
+    return rng.choice(grammar(episode.blueprint.language).plain_all("done"))
+
+
+def turn_of(episode: Episode) -> list[Message]:
+    """The messages since the user last spoke."""
+    return list(takewhile(lambda message: message["role"] != "user", reversed(episode.messages)))
+
+
+def remaining(intent: Intent, episode: Episode) -> list[Call]:
+    """The calls of the plan that were not made since the user last spoke; all of them after a refusal."""
+    made = tongue_of(episode).made(turn_of(episode))
+    return [call for call in intent.plan if not made(call)] or list(intent.plan)
+
+
+def needed(calls: list[Call], episode: Episode) -> list[Call]:
+    """The calls that change something now: an oracle sees that a device is on already, a policy does not."""
+    probe, kept = episode.situation.home.fork(), []
+    for call in calls:
+        key = probe.state_key()
+        try:
+            probe.call(call.did, call.service, call.args)
+        except Refused:  # such as a pause of what is paused
+            continue
+        kept += [call] if probe.state_key() != key else []
+    return kept or calls
+
+
+def _wrong_device(intent: Intent, episode: Episode, rng: random.Random) -> Message:
+    others = [d.did for d in episode.situation.home.plan.devices if d.did not in intent.devices] or ["0000"]
+    other = rng.choice(others)
+    plan = [call.model_copy(update={"did": other}) for call in _calls(intent)]
+    return tongue_of(episode).act(plan) if plan else _false_claim(intent, episode, rng)
+
+
+def _wrong_value(intent: Intent, episode: Episode, rng: random.Random) -> Message:
+    plan = _calls(intent)
+    last = plan[-1] if plan else None
+    if last and last.args and isinstance(last.args[0], (int, float)) and not isinstance(last.args[0], bool):
+        wrong = last.model_copy(update={"args": (last.args[0] + rng.choice((-10, 7, 500)),)})
+        return tongue_of(episode).act([*plan[:-1], wrong])
+    return _wrong_device(intent, episode, rng)
+
+
+def _half(intent: Intent, episode: Episode, rng: random.Random) -> Message:
+    plan = _calls(intent)
+    return tongue_of(episode).act(plan[-1:]) if plan else _false_claim(intent, episode, rng)
+
+
+def _false_claim(intent: Intent, episode: Episode, rng: random.Random) -> Message:
+    return tongue_of(episode).say(done(episode, rng))
+
+
+def _unparsable(intent: Intent, episode: Episode, rng: random.Random) -> Message:
+    plan = _calls(intent)
+    return tongue_of(episode).garble(plan[0]) if plan else _false_claim(intent, episode, rng)
+
+
+def _calls(intent: Intent) -> list[Call]:
+    return list(intent.automation.actions if intent.automation else intent.plan)
+
+
+MISTAKES: tuple[Callable[[Intent, Episode, random.Random], Message], ...] = (
+    _wrong_device, _wrong_value, _half, _false_claim, _unparsable,
+)  # fmt: skip
+
+__all__ = ["Expert", "Tongue", "needed", "remaining"]

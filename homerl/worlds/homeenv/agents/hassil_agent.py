@@ -1,0 +1,143 @@
+"""What people use today: Home Assistant's own sentence matcher, as a baseline.
+
+`hassil` matches the request against the sentences of `home-assistant-intents`; what it recognises becomes service calls
+on the devices that fit its slots, as Home Assistant's intent handlers would make them. It knows no dialogue, no memory
+and no conditions, and neither do they.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+from hassil import Intents, recognize_best
+from hassil.intents import TextSlotList
+
+from envs.documents import InputError
+from envs.homeenv.home import Device, Home
+from homerl.play.episode import Episode
+from homerl.play.messages import Message
+from homerl.worlds.homeenv.agents.baselines import Baseline
+from homerl.worlds.homeenv.agents.tongues import tongue_of
+from homerl.worlds.homeenv.blueprints.blueprint import Call
+
+# Home Assistant's domain of a part, by its kind.
+DOMAINS = {
+    "light": "light", "fan": "fan", "ceiling_fan": "fan", "air_conditioner": "climate", "ac_gateway": "climate",
+    "heater": "climate", "thermostat": "climate", "curtain": "cover", "garage_door": "cover", "opener": "cover",
+    "plug": "switch", "wall_switch": "switch", "lock": "lock", "speaker": "media_player", "tv": "media_player",
+    "smart_screen": "media_player", "vacuum": "vacuum", "humidifier": "humidifier", "dehumidifier": "humidifier",
+    "range_hood": "fan", "air_purifier": "fan", "water_heater": "water_heater", "bath_heater": "climate",
+}  # fmt: skip
+# For each intent: services to call, the first that a device has; {slot} is the value's slot.
+SERVICES: dict[str, tuple[tuple[str, str | None], ...]] = {
+    "HassTurnOn": (("turn_on", None), ("open", None), ("lock", None), ("start", None)),
+    "HassTurnOff": (("turn_off", None), ("close", None), ("unlock", None), ("stop", None)),
+    "HassLightSet": (("set_brightness", "brightness"), ("set_color_temperature", "temperature"), ("set_color", "color")),
+    "HassSetPosition": (("set_position", "position"),),
+    "HassClimateSetTemperature": (("set_target_temperature", "temperature"), ("set_temperature", "temperature")),
+    "HassClimateSetFanMode": (("set_fan_speed", "fan_mode"),),
+    "HassFanSetSpeed": (("set_speed", "percentage"), ("set_speed_level", "percentage")),
+    "HassSetVolume": (("set_volume", "volume_level"), ("set_volume_level", "volume_level")),
+    "HassMediaPause": (("pause", None),),
+    "HassMediaUnpause": (("play", None), ("resume", None)),
+    "HassMediaPlayerMute": (("mute", None),),
+    "HassVacuumStart": (("start", None),),
+    "HassVacuumReturnToBase": (("return_to_base", None),),
+}
+
+
+@dataclass(frozen=True)
+class Entity:
+    """A part of a device, as Home Assistant knows it."""
+
+    device: Device
+    prefix: str
+    domain: str
+
+    @property
+    def names(self) -> list[str]:
+        """What it answers to: its name alone, and with its room."""
+        part = f" {self.prefix[:-1].replace('_', ' ')}" if self.prefix else ""
+        return [f"{self.device.room.name} {self.device.name}{part}", f"{self.device.name}{part}"]
+
+
+class HomeAssistant(Baseline):
+    """Hears one sentence, calls what it means."""
+
+    name = "hassil"
+
+    def answer(self, episode: Episode, said: str) -> Message:
+        calls = list(self._calls(episode.situation.home, said, episode.blueprint.language))
+        return tongue_of(episode).act(calls) if calls else tongue_of(episode).say("Sorry, I could not understand that.")
+
+    def _calls(self, home: Home, said: str, language: str) -> Iterator[Call]:
+        entities = list(entities_of(home))
+        intents, defaults = sentences(language)
+        result = recognize_best(said, intents, slot_lists={**defaults, **slots(home, entities)}, best_slot_name="name")
+        if result is None:
+            return
+        given = {name: entity.value for name, entity in result.entities.items()}
+        for entity in fitting(entities, given):
+            yield from calls_of(result.intent.name, entity, given)
+
+
+def entities_of(home: Home) -> Iterator[Entity]:
+    """Every part that can be told something."""
+    for device in home.plan.devices:
+        for prefix, kind in device.spec.kinds:
+            if any(path.startswith(prefix) for path in device.spec.service_index):
+                yield Entity(device, prefix, DOMAINS.get(kind, kind))
+
+
+def slots(home: Home, entities: Sequence[Entity]) -> dict[str, TextSlotList]:
+    """The home's names: a name that two entities answer to means both."""
+    named = [(name, name, {"domain": e.domain}) for e in entities for name in e.names]
+    return {
+        "name": TextSlotList.from_tuples(named, name="name"),
+        "area": TextSlotList.from_tuples([(room.name, room.id) for room in home.plan.rooms], name="area"),
+        "floor": TextSlotList.from_tuples([("ground floor", "0"), ("upstairs", "1")], name="floor"),
+    }
+
+
+def fitting(entities: Sequence[Entity], given: Mapping[str, Any]) -> list[Entity]:
+    """The entities that the slots speak of; none, where they speak of none."""
+    if not given.keys() & {"name", "area", "floor", "domain"}:
+        return []
+    domains = given.get("domain")
+    wanted = {domains} if isinstance(domains, str) else set(domains or ())
+    return [
+        e for e in entities
+        if given.get("name") in (None, *e.names)
+        and given.get("area") in (None, e.device.room.id)
+        and given.get("floor") in (None, str(e.device.room.floor))
+        and (not wanted or e.domain in wanted)
+    ]  # fmt: skip
+
+
+def calls_of(intent: str, entity: Entity, given: Mapping[str, Any]) -> Iterator[Call]:
+    """The services that an intent means for an entity; a setting switches it on first, as Home Assistant does."""
+    index = entity.device.spec.service_index
+    for service, slot in SERVICES.get(intent, ()):
+        path = entity.prefix + service
+        if path not in index or (slot is not None and slot not in given):
+            continue
+        if slot is not None and entity.prefix + "turn_on" in index:
+            yield Call(did=entity.device.did, service=entity.prefix + "turn_on")
+        yield Call(did=entity.device.did, service=path, args=(given[slot],) if slot else ())
+        return
+
+
+@lru_cache
+def sentences(language: str) -> tuple[Intents, dict[str, Any]]:
+    """Home Assistant's sentences, as its own package has them."""
+    try:
+        from home_assistant_intents import get_intents
+    except ModuleNotFoundError:
+        remedy = "pip install 'homerl[bench]'"
+        raise InputError("home-assistant-intents is not installed", "--model hassil", remedy) from None
+    data = get_intents({"zh": "zh-cn"}.get(language, language))
+    intents = Intents.from_dict(data)
+    return intents, dict(intents.slot_lists)

@@ -1,0 +1,1 @@
+"""SmartHome-Bench and SMH-Bench."""

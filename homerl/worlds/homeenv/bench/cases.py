@@ -1,0 +1,87 @@
+"""What an agent said that answers a question, or should have asked one back, and what the rules make of it.
+
+Invariants: pure; of an intent's answers there is none after the first that no rule calls right, since nobody may try one
+answer after the other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from envs.homeenv.home_file import home_from_json
+from homerl.language.answers import Answer, read
+from homerl.play.messages import words_of
+from homerl.play.trajectory import Step, Trajectory
+from homerl.worlds.contract import Case
+from homerl.worlds.homeenv.blueprints.blueprint import Blueprint
+from homerl.worlds.homeenv.blueprints.goals import goals
+
+
+def cases(trajectory: Trajectory) -> list[Case]:
+    """What an agent said that answers a question or should have asked one, in order."""
+    blueprint = Blueprint.model_validate(trajectory.blueprint)
+    intents, found = {intent.id: intent for intent in blueprint.intents}, []
+    for at, (step, user) in enumerate(_with_user(trajectory)):
+        intent = intents.get(step.facts.intent)
+        spoke = blueprint.toolset == "direct" or not step.observations
+        if intent is None or not spoke:
+            continue
+        said = words_of(step.message, blueprint.toolset)
+        of_it = [case for case in found if case.intent == intent.id]
+        if intent.clarify and not any(case.kind == "clarification" for case in of_it):
+            rule = "right" if said.question else "wrong"
+            found.append(Case(at, intent.id, "clarification", user, intent.clarification, said.text, rule))
+        elif intent.answer and said.claims and not any(case.kind == "answer" and case.rule != "right" for case in of_it):
+            rule = read(intent.answer, said.claims)
+            if rule != "silent":
+                found.append(Case(at, intent.id, "answer", user, in_words(intent.answer), said.text, rule))
+    return found
+
+
+def _with_user(trajectory: Trajectory) -> Iterator[tuple[Step, str]]:
+    """Every step with what the user had said last."""
+    steps, heard = iter(trajectory.steps), ""
+    for message in trajectory.messages[-_played(trajectory) :]:
+        if message["role"] == "user":
+            heard = message["content"]
+        elif message["role"] == "assistant" and (step := next(steps, None)) is not None:
+            yield step, heard
+
+
+def _played(trajectory: Trajectory) -> int:
+    """How many messages are no briefing and no history."""
+    return len(trajectory.messages) - 1 - len(trajectory.blueprint.get("history", ()))
+
+
+RUBRICS = {
+    "answer": "You check what a smart-home assistant answered. You are given the question, the true answer, and what the "
+    "assistant said. It is right if it gives the true answer, in any words or units, and claims nothing against it. It "
+    "is wrong if it gives another, several to choose from, or none.",
+    "clarification": "You check whether a smart-home assistant asked back. You are given what the user said, what the user "
+    "meant but left open, and what the assistant said. It is right if it asks the user for what was left open. It is "
+    "wrong if it asks for nothing, for something else, or only offers more help.",
+}
+
+
+def holds_with(trajectory: Trajectory, right: Mapping[int, int]) -> bool:
+    """Whether at some step all was met, counting the answers that were judged right by then (intent -> step)."""
+    blueprint = Blueprint.model_validate(trajectory.blueprint)
+    wanted = goals(blueprint, home_from_json(blueprint.home, f"home of blueprint {blueprint.id}"))
+    for at, step in enumerate(trajectory.steps):
+        answered = {i for i, goal in enumerate(wanted) if goal.answer and right.get(goal.intent, at + 1) <= at}
+        clean = not blueprint.preserve or step.facts.strayed_after == 0
+        if clean and len(answered | set(step.facts.met)) == len(wanted):
+            return True
+    return False
+
+
+def in_words(answer: Answer) -> str:
+    """The true answer for a reader."""
+    if answer.type == "boolean":
+        return "yes" if answer.value else "no"
+    if answer.type == "number":
+        give = f" (give or take {answer.tolerance:g})" if answer.tolerance else ""
+        unit = {"count": "", None: ""}.get(answer.unit, f" {answer.unit}")
+        return f"{answer.value:g}{unit}{give}"
+    value = [answer.value] if isinstance(answer.value, str) else list(answer.value)
+    return ", ".join(value) if value else "none of them"

@@ -1,0 +1,201 @@
+"""SmartHome-Bench and SMH-Bench as instances made from seeds.
+
+Invariants: a suite is a pure function of its seed, byte for byte; every instance belongs to the held-out split and uses
+the held-out halves of names and frames, so none shares a home seed, a name, a frame or a sentence with training; every
+instance has passed the validity checks; the default seed's suite is shipped, with its checksum.
+"""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from envs.documents import read_yaml
+from envs.homeenv.home import Home
+from envs.homemaker.make import HomeRecipe, make_home
+from homerl.worlds import contract
+from homerl.worlds.homeenv.bench.instance import Instance, Size, Toolset
+from homerl.worlds.homeenv.bench.validity import first_flaw
+from homerl.worlds.homeenv.blueprints.author import BlueprintRecipe, author
+
+HERE = Path(__file__).parent
+SEED = 2026  # of the suites that are shipped
+TRIES = 400  # candidates for one instance before a suite is given up
+SIZES: tuple[Size, ...] = ("simple", "medium", "complex")
+
+Shares = dict[Size, float]
+
+
+@dataclass(frozen=True)
+class Category:
+    """One of a suite's categories: the family and subcategories that make it, and how many instances it has."""
+
+    name: str
+    family: str
+    subcategories: tuple[str, ...]
+    count: int
+
+
+@dataclass(frozen=True)
+class Suite(contract.Suite):
+    """A benchmark's composition. `shared_complex`: one complex home serves all instances of that size."""
+
+    name: str
+    toolset: Toolset
+    categories: tuple[Category, ...]
+    shares: Shares
+    shared_complex: bool
+
+    settings = ("eia", "dr")
+    instance = Instance
+
+    @property
+    def count(self) -> int:
+        return sum(category.count for category in self.categories)
+
+    @property
+    def shipped(self) -> Path:  # type: ignore[override]
+        return HERE / "data" / f"{self.name}.jsonl.xz"
+
+    def build(
+        self, seed: int, language: str, dropped: Counter[str], progress: contract.Progress
+    ) -> tuple[int, Iterator[Instance]]:
+        return self.count, build(self, seed, language, dropped, progress)
+
+    def printed(self) -> Mapping[str, Any]:
+        return printed()[self.name]
+
+    def easier_half(self, found: Sequence[Instance]) -> list[Instance]:
+        """The instances in simple homes: half of every subcategory, by the suite's own composition."""
+        return [instance for instance in found if instance.size == "simple"]
+
+
+WORDINGS = ("clear", "colloquial", "noisy")
+SETS = ("explicit", "batch", "state_dependent", "room_dependent", "top_n")
+VAGUE = ("state_level", "scene_level", "slot_missing")
+TURNS = ("continuation", "topic_shift", "coreference", "correction")
+MEMORIES = ("short_term", "long_term")
+SUITES = {
+    # HomeFlow 4.1, E: 1,678 instances over QT1 to QT5; backtracking (named in 4.1) is QT4's fifth subcategory.
+    "smarthome-bench": Suite("smarthome-bench", "homeflow", (
+        Category("QT1", "atomic", WORDINGS, 379),
+        Category("QT2", "compositional", SETS, 540),
+        Category("QT3", "ambiguous", VAGUE, 279),
+        Category("QT4", "multi_turn", (*TURNS, "backtracking"), 385),
+        Category("QT5", "memory", MEMORIES, 95),
+    ), {"simple": 0.5, "medium": 0.3, "complex": 0.2}, False),
+    # SMH-Bench Appendix C: 22 subcategories of 50, each 25 simple, 15 medium, 10 complex.
+    "smh-bench": Suite("smh-bench", "smh", (
+        Category("TC1", "atomic", WORDINGS, 150),
+        Category("TC2", "compositional", SETS, 250),
+        Category("TC3", "ambiguous", VAGUE, 150),
+        Category("TC4", "automation", ("time_specific", "state_driven", "time_and_state"), 150),
+        Category("TC5", "multi_turn", TURNS, 200),
+        Category("TC6", "memory", MEMORIES, 100),
+        Category("TC7", "query", ("status", "quantity"), 100),
+    ), {"simple": 0.5, "medium": 0.3, "complex": 0.2}, True),
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where an instance stands in its suite."""
+
+    category: Category
+    subcategory: str
+    size: Size
+    number: int
+
+    def id(self, suite: Suite) -> str:
+        return f"{suite.name}-{self.category.name.lower()}-{self.subcategory}-{self.size}-{self.number:03d}"
+
+
+def places(suite: Suite) -> Iterator[Place]:
+    """Every place of a suite, in order: categories, subcategories, sizes."""
+    for category in suite.categories:
+        each, more = divmod(category.count, len(category.subcategories))
+        for index, subcategory in enumerate(category.subcategories):
+            counts = split(each + (index < more), suite.shares)
+            yield from (Place(category, subcategory, size, n) for size in SIZES for n in range(counts[size]))
+
+
+def split(count: int, shares: Shares) -> dict[Size, int]:
+    """`count` by shares, whole numbers by the largest remainder."""
+    exact = {size: count * share for size, share in shares.items()}
+    found = {size: int(value) for size, value in exact.items()}
+    rest = sorted(exact, key=lambda size: found[size] - exact[size])
+    for size in rest[: count - sum(found.values())]:
+        found[size] += 1
+    return found
+
+
+def build(
+    suite: Suite, seed: int = SEED, language: str = "en", dropped: Counter | None = None,
+    progress: Callable[[int, int], None] = lambda done, total: None,
+) -> Iterator[Instance]:  # fmt: skip
+    """All instances of a suite, in order."""
+    dropped = Counter() if dropped is None else dropped
+    for done, place in enumerate(places(suite), 1):
+        yield make_instance(suite, place, seed, language, dropped)
+        progress(done, suite.count)
+
+
+def make_instance(suite: Suite, place: Place, seed: int, language: str = "en", dropped: Counter | None = None) -> Instance:
+    """The instance of a place: the first candidate that is valid."""
+    dropped = Counter() if dropped is None else dropped
+    rng = random.Random(f"{suite.name} {seed} {language} {place.id(suite)}")
+    recipe = recipe_for(suite, place, language)
+    for _ in range(TRIES):
+        number = rng.getrandbits(40)
+        home = shared_home(seed, language) if _shared(suite, place.size) else make_home(2 * number + 1, recipe.home)
+        if (blueprint := author(recipe, "heldout", number, home, rng, dropped)) is None:
+            continue
+        instance = Instance(
+            id=place.id(suite), category=place.category.name, subcategory=place.subcategory, size=place.size,
+            toolset=suite.toolset, blueprint=blueprint.model_copy(update={"id": place.id(suite)}),
+        )  # fmt: skip
+        if (flaw := first_flaw(instance)) is None:
+            return instance
+        dropped[f"validity: {flaw}"] += 1
+    raise RuntimeError(f"no valid instance for {place.id(suite)} in {TRIES} candidates: {dict(dropped)}")
+
+
+def recipe_for(suite: Suite, place: Place, language: str) -> BlueprintRecipe:
+    """How a place's blueprints are made."""
+    return BlueprintRecipe(
+        home=home_recipe(place.size, language),
+        intents=(1, 1),
+        families={f"{place.category.family}/{place.subcategory}": 1.0},
+        devices=(2, 4),
+        phrasings=1,
+        frames="heldout",
+        toolset=suite.toolset,
+        prompt="full",
+    )
+
+
+def home_recipe(size: Size, language: str) -> HomeRecipe:
+    """Homes of a size, with names that training never saw."""
+    return HomeRecipe(scale=size, entrance=True, lexicon="heldout", language=language)
+
+
+@lru_cache(maxsize=4)
+def shared_home(seed: int, language: str) -> Home:
+    """SMH-Bench's one dense home: 31 rooms and 135 devices."""
+    dense = HomeRecipe(devices=(135, 135), rooms=(31, 31), entrance=True, lexicon="heldout", language=language)
+    return make_home(2 * random.Random(f"shared home {seed}").getrandbits(40) + 1, dense)
+
+
+def _shared(suite: Suite, size: Size) -> bool:
+    return suite.shared_complex and size == "complex"
+
+
+@lru_cache
+def printed() -> dict[str, Any]:
+    """The papers' figures by suite."""
+    return read_yaml(HERE / "printed.yaml").data

@@ -1,0 +1,143 @@
+"""Four checks that every instance passes before it is in a suite.
+
+1. The reference solution succeeds, in both settings. 2. Doing nothing fails. 3. A wrong but near solution fails.
+4. Changing anything else besides fails. Each check plays the instance through the loop that agents are scored by.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Callable, Iterator, Sequence
+
+from homerl.language.answers import Answer
+from homerl.play.episode import Episode
+from homerl.play.loop import play
+from homerl.play.messages import Message
+from homerl.play.situation import Reply
+from homerl.play.trajectory import Trajectory
+from homerl.users.scripted import ScriptedUser
+from homerl.worlds.homeenv.agents.expert import Expert
+from homerl.worlds.homeenv.agents.tongues import tongue_of
+from homerl.worlds.homeenv.bench.instance import Instance, Setting
+from homerl.worlds.homeenv.blueprints.actions import actions
+from homerl.worlds.homeenv.blueprints.blueprint import Call
+from homerl.worlds.registry import begin
+
+SETTINGS: tuple[Setting, ...] = ("eia", "dr")
+
+
+class Scripted:
+    """Says what a function of the episode says."""
+
+    name = "scripted"
+
+    def __init__(self, answer: Callable[[Episode], Message]) -> None:
+        self.answer = answer
+
+    async def propose(self, episode: Episode, n: int = 1) -> Sequence[Reply]:
+        return [Reply(self.answer(episode))]
+
+
+def first_flaw(instance: Instance) -> str | None:
+    """Why an instance is not valid, or None."""
+    return next(flaws(instance), None)
+
+
+def flaws(instance: Instance) -> Iterator[str]:
+    """Everything that is wrong with an instance."""
+    for setting in SETTINGS:
+        reference = attempt(instance, setting, Expert())
+        if not (reference.success and reference.valid):
+            yield f"the reference fails ({setting})"
+    if attempt(instance, "eia", Scripted(nothing)).success:
+        yield "doing nothing succeeds"
+    if any(attempt(instance, "eia", Scripted(wrong)).success for wrong in near_misses(instance)):
+        yield "a near miss succeeds"
+    if (stray := strays(instance)) is not None and attempt(instance, "eia", stray).success:
+        yield "changing something else succeeds"
+
+
+def attempt(instance: Instance, setting: Setting, agent) -> Trajectory:
+    """The instance played once."""
+    episode = begin(instance.blueprint_for(setting), instance.limits_for(setting))
+    return asyncio.run(play(episode, agent, ScriptedUser()))
+
+
+def nothing(episode: Episode) -> Message:
+    """A lazy agent: whatever is said, it says that all is done."""
+    return tongue_of(episode).say("Done.")
+
+
+def near_misses(instance: Instance) -> Iterator[Callable[[Episode], Message]]:
+    """Agents that get one thing wrong: the device, the value, one device of several, when, whether to ask, the answer."""
+    (intent,) = instance.blueprint.intents[-1:]
+    rng = random.Random(instance.id)
+    calls = list(intent.automation.actions if intent.automation else intent.plan)
+    if calls:
+        yield once(lambda episode: tongue_of(episode).act(other_device(calls, episode, rng)))
+    if calls and (changed := other_value(calls, rng)):
+        yield once(lambda episode: tongue_of(episode).act(changed))
+    if len({call.did for call in calls}) > 1:
+        rest = [call for call in calls if call.did != calls[-1].did]
+        yield once(lambda episode: tongue_of(episode).act(rest))
+    if intent.automation or intent.clarify:
+        yield once(lambda episode: tongue_of(episode).act(calls))
+    if intent.answer is not None:
+        yield lambda episode: tongue_of(episode).say(other_answer(intent.answer))
+
+
+def once(act: Callable[[Episode], Message]) -> Callable[[Episode], Message]:
+    """An agent that does it in its first message, and then says that all is done."""
+    return lambda episode: nothing(episode) if any(m.get("tool_calls") for m in episode.messages) else act(episode)
+
+
+def other_device(calls: Sequence[Call], episode: Episode, rng: random.Random) -> list[Call]:
+    """The same calls of a device that nobody spoke of, of the same product if there is one."""
+    concerned = episode.blueprint.devices | {call.did for call in calls}
+    device = episode.situation.home.plan.by_did[calls[-1].did]
+    others = [d for d in episode.situation.home.plan.devices if d.did not in concerned]
+    alike = [d for d in others if d.spec.spid == device.spec.spid] or others
+    return [call.model_copy(update={"did": rng.choice(alike).did if alike else "0"}) for call in calls]
+
+
+def other_value(calls: Sequence[Call], rng: random.Random) -> list[Call] | None:
+    """The same calls, the last one's number a little off; None where it has none."""
+    *first, last = calls
+    value = last.args[0] if last.args else None
+    if not isinstance(value, (int, float)) or isinstance(value, bool):
+        return None
+    return [*first, last.model_copy(update={"args": (value + rng.choice((-5, -1, 1, 5)),)})]
+
+
+def other_answer(expected: Answer) -> str:
+    """A wrong answer of the right kind."""
+    match expected.type:
+        case "number":
+            return str(expected.value + 1 + expected.tolerance)
+        case "boolean":
+            return "No." if expected.value else "Yes."
+        case _:
+            return ", ".join(expected.distractors) or "I do not know."
+
+
+def strays(instance: Instance) -> Expert | None:
+    """An expert that does one thing more, to a device that nobody spoke of; None if there is none."""
+    episode = begin(instance.blueprint)
+    for action in actions(episode.situation.home, random.Random(instance.id)):
+        if action.device.did not in instance.blueprint.devices:
+            return Meddler(action.plan)
+    return None
+
+
+class Meddler(Expert):
+    """Does its own thing first, then what was asked."""
+
+    def __init__(self, first: Sequence[Call]) -> None:
+        super().__init__()
+        self.first = first
+
+    async def propose(self, episode: Episode, n: int = 1) -> Sequence[Reply]:
+        if not any(message.get("tool_calls") for message in episode.messages):
+            return [Reply(tongue_of(episode).act(self.first))]
+        return await super().propose(episode, n)

@@ -1,0 +1,125 @@
+"""What can be done in a home: single changes, each with its reference calls and its condition.
+
+Invariants: every action is executable in the home it was found in, changes something, and its condition holds after
+its calls; values are ones that people say.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import random
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from envs.homeenv.audit import Refused
+from envs.homeenv.home import Device, Home
+from envs.homeenv.service import CompiledService
+from envs.homeenv.types import ValueType
+from homerl.worlds.homeenv.blueprints.blueprint import Call
+from homerl.worlds.homeenv.language.meaning import Act, Target, spoken_step
+
+SPOKEN_TYPES = ("str", "enum", "bool", "int", "float")
+
+
+@dataclass(frozen=True)
+class Action:
+    """One change of one device by one service (`path`), with the value said (None for services without arguments)."""
+
+    device: Device
+    path: str
+    value: Any
+    plan: tuple[Call, ...]
+    condition: str
+
+    @property
+    def service(self) -> str:
+        """The last word of the path."""
+        return self.path.rpartition(".")[2]
+
+    @property
+    def part(self) -> str:
+        """The component, or ""."""
+        return self.path.rpartition(".")[0]
+
+    @property
+    def type(self) -> ValueType | None:
+        """The argument's."""
+        arguments = self.device.spec.service_index[self.path].service.arguments
+        return arguments[0] if arguments else None
+
+    def act(self, target: Target | None = None) -> Act:
+        """As somebody asks for it: of the device by its name, or of a target that holds it."""
+        return Act(self.service, target or Target.of(self.device, self.part), self.value, self.type)
+
+
+def actions(home: Home, rng: random.Random, devices: Sequence[Device] | None = None) -> Iterator[Action]:
+    """Actions in random order, one for each service of each device (of these alone, if given) at most."""
+    among = home.plan.devices if devices is None else devices
+    pairs = [(device, path) for device in among for path in device.spec.service_index]
+    rng.shuffle(pairs)
+    for device, path in pairs:
+        if action := propose(home, device, path, rng):
+            yield action
+
+
+def propose(home: Home, device: Device, path: str, rng: random.Random) -> Action | None:
+    """The action of calling `path` with some value, if it can be said and would change something."""
+    arguments = device.spec.service_index[path].service.arguments
+    if len(arguments) > 1 or not all(map(_can_be_said, arguments)):
+        return None
+    return enact(home, device, path, spoken_value(arguments[0], rng) if arguments else None)
+
+
+def enact(home: Home, device: Device, path: str, value: Any = None) -> Action | None:
+    """The action of calling `path` with this value, if the home allows it and it would change something."""
+    action, changes = attempt(home, device, path, value)
+    return action if changes else None
+
+
+def attempt(home: Home, device: Device, path: str, value: Any = None) -> tuple[Action | None, bool]:
+    """The action of calling `path` with this value, if the home allows it, and whether it would change something."""
+    compiled = device.spec.service_index[path]
+    call = Call(did=device.did, service=path, args=(value,) if compiled.service.arguments else ())
+    plan = (*_enabling(device, path, compiled), call)
+    after = home.fork()
+    try:
+        for step in plan:
+            after.call(step.did, step.service, step.args)
+    except Refused:
+        return None, False
+    base = home.plan.base[device.did]
+    written = sorted({base + offset for c in plan for offset, *_ in device.spec.service_index[c.service].writes})
+    clauses = [f'device("{device.did}").{home.plan.slots[slot].path} == {literal(after.values[slot])}' for slot in written]
+    changes = any(home.values[slot] != after.values[slot] for slot in written)
+    return Action(device, path, value, plan, " and ".join(clauses)), changes
+
+
+def _can_be_said(kind: ValueType) -> bool:
+    """Whether a value can be drawn that people would say: no colour codes, and no text of one's own."""
+    return kind.type in SPOKEN_TYPES and (kind.type != "str" or kind.options is not None)
+
+
+def _enabling(device: Device, path: str, compiled: CompiledService) -> tuple[Call, ...]:
+    """The call that meets the precondition: `turn_on` of the same part, if it has one."""
+    prefix = path.removesuffix(compiled.service.name)
+    if compiled.service.requires and prefix + "turn_on" in device.spec.service_index:
+        return (Call(did=device.did, service=prefix + "turn_on"),)
+    return ()
+
+
+def spoken_value(kind: ValueType, rng: random.Random) -> Any:
+    """A value that a person would name: round numbers over wide ranges, any over narrow ones."""
+    if kind.type not in ("int", "float") or kind.options:
+        return kind.sample(rng)
+    low, high = kind.range or (0, 100)
+    step = spoken_step(low, high)
+    first = step if low == 0 and step <= high else math.ceil(low / step) * step  # nobody asks for a volume of 0
+    value = first + step * rng.randint(0, int((high - first) // step))
+    return kind.check(float(value) if kind.type == "float" else int(value))
+
+
+def literal(value: Any) -> str:
+    """A value as conditions and code write it."""
+    return json.dumps(value, ensure_ascii=False) if isinstance(value, str) else repr(value)

@@ -1,0 +1,230 @@
+"""The scripted author: a seed becomes a filtered blueprint.
+
+Invariants: a pure function of (recipe, split, seed); the splits share no home seed, no user name and no
+sentence; what is dropped is counted by filter and reason; one device that could be controlled is left alone,
+or else touching everything could not be told from obeying.
+"""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+from pydantic import Field, field_validator, model_validator
+
+from envs.homeenv.home import OUTDOORS, Home
+from envs.homeenv.home_file import home_to_json
+from envs.homeenv.types import Model
+from envs.homemaker.make import HomeRecipe, make_home
+from homerl.language.grammar import Half
+from homerl.language.splits import NoSentence, Split, Voice
+from homerl.worlds.homeenv.blueprints.blueprint import Blueprint, Intent, Past, Profile
+from homerl.worlds.homeenv.blueprints.filters import first_failure
+from homerl.worlds.homeenv.blueprints.intents import Ask, Draft, Propose, families
+from homerl.worlds.homeenv.blueprints.profile import people, sample_profile
+from homerl.worlds.homeenv.language.meaning import Meaning
+from homerl.worlds.homeenv.language.sentences import utter
+from homerl.worlds.homeenv.language.speaker import Speaker, Wording
+
+ATTEMPTS = 20
+
+
+class BlueprintRecipe(Model):
+    """What blueprints to make. Weights need not sum to 1. The home's language is the user's."""
+
+    home: HomeRecipe = HomeRecipe()
+    intents: tuple[int, int] = (1, 2)
+    families: dict[str, float] = Field(
+        {"atomic": 1.0, "compositional/explicit": 1.0}, description="`family`, or `family/subcategory`"
+    )
+    devices: tuple[int, int] = Field((2, 3), description="how many devices an explicit intent names, from 2 up")
+    wordings: dict[Wording, float] = {"clear": 1.0, "colloquial": 1.0, "noisy": 1.0}
+    phrasings: int = Field(3, ge=1, description="how many ways the user knows to say each intent")
+    temperature: float = Field(1.0, ge=0, description="how far people stray from the most usual way to say a thing")
+    frames: Half = Field("any", description="which half of the grammar's frames people use")
+    preserve: bool = True
+    toolset: Literal["homeflow", "smh", "direct"] = "homeflow"
+    prompt: Literal["brief", "full"] = "brief"
+
+    @model_validator(mode="after")
+    def _ranges(self) -> BlueprintRecipe:
+        for name, (low, high), least in (("intents", self.intents, 1), ("devices", self.devices, 2)):
+            if not least <= low <= high:
+                raise ValueError(f"{name}: [{low}, {high}] should be two numbers from {least} up, the smaller first")
+        return self
+
+    @field_validator("families")
+    @classmethod
+    def _known(cls, weights: dict[str, float]) -> dict[str, float]:
+        for name in weights:
+            family, _, subcategory = name.partition("/")
+            if family not in families():
+                raise ValueError(f"there is no family '{family}' (there is {', '.join(families())})")
+            if subcategory and subcategory not in families()[family]:
+                raise ValueError(f"'{family}' has no '{subcategory}' (it has {', '.join(families()[family])})")
+        return weights
+
+    @model_validator(mode="after")
+    def _feasible(self) -> BlueprintRecipe:
+        if self.toolset == "homeflow" and any(name.startswith("automation") for name in self.families):
+            raise ValueError("families: the toolset 'homeflow' has no automations; set `toolset: smh` or `direct`")
+        return self
+
+    @property
+    def voice(self) -> Voice:
+        return Voice(self.home.language, self.temperature, self.frames)
+
+
+def make_blueprint(recipe: BlueprintRecipe, split: Split, seed: int, dropped: Counter | None = None) -> Blueprint:
+    """The blueprint of a seed; candidates that fail a filter are counted in `dropped` and drawn again."""
+    rng = random.Random(f"blueprint {split} {seed}")
+    dropped = Counter() if dropped is None else dropped
+    for _ in range(ATTEMPTS):
+        home = make_home(2 * rng.getrandbits(40) + (split == "heldout"), recipe.home)
+        if blueprint := author(recipe, split, seed, home, rng, dropped):
+            return blueprint
+    raise ValueError(f"no blueprint in {ATTEMPTS} attempts for seed {seed}: {dict(dropped)}; ask less of smaller homes")
+
+
+def author(
+    recipe: BlueprintRecipe, split: Split, seed: int, home: Home, rng: random.Random, dropped: Counter
+) -> Blueprint | None:
+    """One candidate for this home, if it passes the filters; else why it was dropped is counted."""
+    try:
+        candidate = _draw(recipe, split, seed, home, rng)
+    except NoSentence:
+        dropped["author: no sentence of this split"] += 1
+        return None
+    if candidate is None:
+        dropped["author: home offers too little"] += 1
+    elif failure := first_failure(candidate):
+        dropped["{}: {}".format(*failure)] += 1
+    else:
+        return candidate
+    return None
+
+
+def _draw(recipe: BlueprintRecipe, split: Split, seed: int, home: Home, rng: random.Random) -> Blueprint | None:
+    profile = sample_profile(rng, split, recipe.home.language)
+    controllable = [device.did for device in home.plan.devices if device.spec.service_index]
+    if not controllable:
+        return None
+    spared = rng.choice(controllable)
+    drafts: list[Draft] = []
+    families_of: list[str] = []
+    worded: list[Wording] = []
+    for number in range(rng.randint(*recipe.intents)):
+        taken = frozenset((spared, *(did for draft in drafts for did in draft.concerned)))
+        wording = _weighted(recipe.wordings, rng)
+        family, propose = _family(recipe, rng)
+        draft = propose(home, rng, Ask(wording, taken, recipe.devices, number == 0, recipe.prompt == "full"))
+        if draft is None:
+            break
+        for part in (draft, *draft.then):
+            drafts.append(part)
+            families_of.append(family)
+            worded.append(part.wording or wording)
+    if len(drafts) < recipe.intents[0]:
+        return None
+    told = home.fork()
+    for call in drafts[0].before:
+        told.call(call.did, call.service, call.args)
+    teller = Teller(recipe, told, split, rng)
+    parts = zip(families_of, drafts, worded)
+    intents = [teller.intent(family, draft, number, wording) for number, (family, draft, wording) in enumerate(parts, 1)]
+    return Blueprint(
+        id=f"{split}-{seed}",
+        seed=seed,
+        split=split,
+        language=recipe.home.language,
+        profile=profile,
+        scene=_scene(profile, told, recipe.home.language),
+        home=home_to_json(told),
+        intents=tuple(intents),
+        memory=tuple(teller.plain(fact) for draft in drafts for fact in draft.memory),
+        history=teller.history(drafts[0]),
+        preserve=recipe.preserve,
+        toolset=recipe.toolset,
+        prompt=recipe.prompt,
+    )
+
+
+@dataclass(frozen=True)
+class Teller:
+    """Puts drafts into words."""
+
+    recipe: BlueprintRecipe
+    home: Home
+    split: Split
+    rng: random.Random
+
+    def intent(self, family: str, draft: Draft, number: int, wording: Wording) -> Intent:
+        sentences = [self.said(draft.meaning, wording) for _ in range(self.recipe.phrasings)]
+        return Intent(
+            id=number,
+            family=family,
+            subcategory=draft.subcategory,
+            factors=draft.factors.model_copy(update={"noise": "noisy"}) if wording == "noisy" else draft.factors,
+            queries=tuple(dict.fromkeys(sentences)),
+            clarification=self.said(draft.plainly or draft.meaning, "clear"),
+            conditions=draft.conditions,
+            automation=draft.automation,
+            answer=draft.answer,
+            clarify=draft.clarify,
+            keeps=draft.keeps,
+            reads=draft.reads,
+            devices=draft.devices,
+            plan=draft.plan,
+            reply=self.plain(draft.reply) if draft.reply else None,
+            question=self.plain(draft.question) if draft.question else None,
+        )
+
+    def history(self, draft: Draft) -> tuple[Past, ...]:
+        """What was said before, the assistant's own words as plain as they can be."""
+        found: list[Past] = []
+        for said in draft.past:
+            found.append(Past(role="user", content=self.said(said.meaning, "clear")))
+            reply = self.plain(said.reply) if said.reply else self.speaker.say("done")
+            found.append(Past(role="assistant", content=reply))
+        return tuple(found)
+
+    def said(self, meaning: Meaning, wording: Wording) -> str:
+        """A sentence of the user's."""
+        return utter(meaning, self.home, self.recipe.voice, wording, self.split, self.rng)
+
+    def plain(self, meaning: Meaning) -> str:
+        """Words that are not the user's, and so in no split."""
+        return meaning.words(self.speaker)
+
+    @property
+    def speaker(self) -> Speaker:
+        return Speaker(self.home, self.recipe.voice, "clear", self.rng)
+
+
+def _family(recipe: BlueprintRecipe, rng: random.Random) -> tuple[str, Propose]:
+    """The family and subcategory of an intent; of a family as a whole, those that are wordings by their weights."""
+    family, _, subcategory = _weighted(recipe.families, rng).partition("/")
+    known = families()[family]
+    if not subcategory:
+        subcategory = _weighted({name: recipe.wordings.get(name, 0.0 if name in WORDINGS else 1.0) for name in known}, rng)
+    return family, known[subcategory]
+
+
+WORDINGS = ("clear", "colloquial", "noisy")
+
+
+def _scene(profile: Profile, home: Home, language: str) -> str:
+    return people(language).scene.format(
+        name=profile.name,
+        age=profile.age,
+        habit=profile.habits[0],
+        time=f"{home.clock // 3600 % 24:02d}:{home.clock // 60 % 60:02d}",
+        degrees=home.state_of(OUTDOORS)["temperature"],
+    )
+
+
+def _weighted(weights: Mapping[str, float], rng: random.Random) -> str:
+    return rng.choices(list(weights), list(weights.values()))[0]

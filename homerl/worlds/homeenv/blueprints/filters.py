@@ -1,0 +1,102 @@
+"""The triple filter (HomeFlow 3.3.1): executable, within bounds, consistent. Each names what it dropped.
+
+Invariants: a blueprint that passes can be solved by its plan without a refusal, is not solved by doing
+nothing, and its plan changes no device that no intent concerns.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from envs.documents import InputError
+from envs.homeenv.audit import Refused
+from envs.homeenv.conditions import compile_condition
+from envs.homeenv.home import Home
+from envs.homeenv.home_file import home_from_json
+from envs.homeenv.sandbox import run_code
+from homerl.worlds.homeenv.blueprints.blueprint import Blueprint, Intent
+from homerl.worlds.homeenv.blueprints.goals import Heard, goals, keeps
+from homerl.worlds.homeenv.blueprints.rules import flaw
+
+Verdict = str | None  # why it was dropped, or None
+
+
+def executable(blueprint: Blueprint, home: Home) -> Verdict:
+    """Conditions compile against the home, and the plan runs in the sandbox without refusal or error."""
+    try:
+        goals(blueprint, home)
+        for text in _all_conditions(blueprint):
+            compile_condition(text, home.plan)
+    except InputError:
+        return "condition does not compile"
+    code = "\n".join(call.code for intent in blueprint.intents for call in (*intent.plan, *_later(intent)))
+    result = run_code(code, home.fork())
+    if result.refusal:
+        return f"plan refused: {result.refusal.rule}"
+    return "plan fails" if result.error else None
+
+
+def within_bounds(blueprint: Blueprint, home: Home) -> Verdict:
+    """Every constant that a condition compares is one that the device can take."""
+    for text in _all_conditions(blueprint):
+        for slot, value in compile_condition(text, home.plan).comparisons:
+            try:
+                home.plan.slots[slot].type.check(value)
+            except Refused as refusal:
+                return f"constant {refusal.rule}"
+    return None
+
+
+def consistent(blueprint: Blueprint, home: Home) -> Verdict:
+    """No goal is met at the start, all conditions hold after the plan, conditions read what their intent concerns."""
+    if any(goal.met(home, Heard()) for goal in goals(blueprint, home)):
+        return "a condition holds already"
+    for wanted in (intent.automation for intent in blueprint.intents if intent.automation):
+        if reason := flaw(home, wanted):
+            return reason
+    conditions = [compile_condition(text, home.plan) for text in blueprint.conditions]
+    kept = keeps(blueprint, home)
+    after = home.fork()
+    for intent in blueprint.intents:
+        for call in intent.plan:
+            after.call(call.did, call.service, call.args)
+    if not all(condition.holds(after) for condition in conditions):
+        return "conditions contradict each other"
+    if not all(condition.holds(state) for condition in kept for state in (home, after)):
+        return "what is to be kept is not, or was not so"
+    slots = home.plan.slots
+    if {slots[change.slot].owner for change in home.diff(after)} - blueprint.devices:
+        return "plan touches other devices"
+    for intent in blueprint.intents:
+        owners = {slots[s].owner for text in intent.conditions for s in compile_condition(text, home.plan).slots}
+        if intent.conditions and owners != set(intent.devices):
+            return "condition and devices disagree"
+    return None
+
+
+def _all_conditions(blueprint: Blueprint) -> list[str]:
+    """Those of Φ, of what is kept, and of what automations do."""
+    effects = [i.automation.effects for i in blueprint.intents if i.automation]
+    parts = (blueprint.conditions, *(i.keeps for i in blueprint.intents), *effects)
+    return [text for part in parts for text in part]
+
+
+def _later(intent: Intent) -> tuple:
+    """What an automation will do."""
+    return intent.automation.actions if intent.automation else ()
+
+
+FILTERS: dict[str, Callable[[Blueprint, Home], Verdict]] = {
+    "executable": executable,
+    "within_bounds": within_bounds,
+    "consistent": consistent,
+}
+
+
+def first_failure(blueprint: Blueprint) -> tuple[str, str] | None:
+    """(filter, reason) of the first filter that drops the blueprint, or None."""
+    home = home_from_json(blueprint.home, f"home of blueprint {blueprint.id}")
+    for name, check in FILTERS.items():
+        if reason := check(blueprint, home):
+            return name, reason
+    return None

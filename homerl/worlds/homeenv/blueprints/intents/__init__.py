@@ -1,0 +1,23 @@
+"""Intent families: one file each, found by being here.
+
+A family is a module with `SUBCATEGORIES`: by name, a function that proposes a draft for a home, or None where the home
+offers nothing of the kind. Its frames are the keys `<family>.*` of each language. A new family is one file, and its
+frames.
+"""
+
+from __future__ import annotations
+
+import pkgutil
+from functools import lru_cache
+from importlib import import_module
+
+from homerl.worlds.homeenv.blueprints.intents.draft import Ask, Draft, Propose
+
+__all__ = ["Ask", "Draft", "Propose", "families"]
+
+
+@lru_cache
+def families() -> dict[str, dict[str, Propose]]:
+    """Subcategories by family."""
+    found = (import_module(f"{__name__}.{module.name}") for module in pkgutil.iter_modules(__path__))
+    return {m.__name__.rpartition(".")[2]: dict(m.SUBCATEGORIES) for m in found if hasattr(m, "SUBCATEGORIES")}

@@ -1,0 +1,146 @@
+"""Ambiguous intent, QT3 and TC3: complaints, scenes, and requests that leave out what one must know (HomeFlow Table 10).
+
+Complaints and scenes may be acted on or asked about; where a slot is missing, it is open what is meant, and the agent
+must ask before it acts.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from envs.homeenv.home import Device, Home, Room
+from homerl.worlds.homeenv.blueprints.actions import Action, actions, enact
+from homerl.worlds.homeenv.blueprints.blueprint import Factors
+from homerl.worlds.homeenv.blueprints.intents.choice import KINDS, TRIVIAL, is_muddled, resolved
+from homerl.worlds.homeenv.blueprints.intents.complaints import state_level
+from homerl.worlds.homeenv.blueprints.intents.draft import Ask, Draft, control
+from homerl.worlds.homeenv.blueprints.intents.scenes import scene_level
+from homerl.worlds.homeenv.language.meaning import Act, Target
+from homerl.worlds.homeenv.language.noun import is_wide, noun, parts_of
+from homerl.worlds.homeenv.language.speaker import Speaker
+
+DURATIONS = ("minute", "hour", "second")
+UNSAID = ("set_alias", "set_channel", "set_hold_time", "set_breathing_light_enabled")
+
+
+@dataclass(frozen=True)
+class OneOf:
+    """An act on some device of a kind, in a room or anywhere: "turn on the light"."""
+
+    act: Act
+    kind: str
+    room: Room | None
+
+    def words(self, speaker: Speaker) -> str:
+        one = noun(self.kind, "one", speaker)
+        if self.room is None:
+            said = speaker.say("ambiguous.some", one=one)
+        else:
+            said = speaker.say("ambiguous.some_in", one=one, room=speaker.room(self.room))
+        return speaker.say("request", act=speaker.act(self.act, said))
+
+
+@dataclass(frozen=True)
+class WhichOne:
+    """Which of them is meant."""
+
+    kind: str
+    room: Room | None
+
+    def words(self, speaker: Speaker) -> str:
+        slots = {"one": noun(self.kind, "one", speaker), "each": speaker.say(f"kind.{self.kind}.count", number="")}
+        if self.room is None:
+            return speaker.say("ambiguous.ask_room", **slots)
+        return speaker.say("ambiguous.ask_device", **slots, room=speaker.room(self.room))
+
+
+@dataclass(frozen=True)
+class Unvalued:
+    """An act whose argument is left out: "set the brightness of the desk lamp"; with `asked`, the question for it."""
+
+    act: Act
+    asked: bool = False
+
+    def words(self, speaker: Speaker) -> str:
+        slots = {"target": speaker.target(self.act.target), "name": speaker.name(self.act.service.removeprefix("set_"))}
+        if self.asked:
+            return speaker.say(f"ambiguous.ask_{self._slot}", **slots)
+        key = speaker.first(f"ambiguous.open.{self.act.service}", f"ambiguous.open_{self._slot}")
+        return speaker.say("request", act=speaker.say(key, **slots))
+
+    @property
+    def _slot(self) -> str:
+        type = self.act.type
+        return "duration" if type.unit in DURATIONS else "mode" if isinstance(self.act.value, str) else "value"
+
+
+def slot_missing(home: Home, rng: random.Random, ask: Ask) -> Draft | None:
+    """A request that leaves out the room, the device, the mode, the value or the duration."""
+    ways = [_device_missing, _device_missing, _value_missing]
+    for way in rng.sample(ways, len(ways)):
+        if draft := way(home, rng, ask):
+            return draft
+    return None
+
+
+def _value_missing(home: Home, rng: random.Random, ask: Ask) -> Draft | None:
+    for action in actions(home, rng):
+        telling = action.value is not None and not isinstance(action.value, bool) and _can_be_left_out(action)
+        if action.device.did in ask.taken or not telling:
+            continue
+        act = action.act()
+        return _drafted(action, Unvalued(act), Unvalued(act, asked=True), ask)
+    return None
+
+
+def _device_missing(home: Home, rng: random.Random, ask: Ask) -> Draft | None:
+    for action, kind in _of_kinds(home, rng):
+        room = action.device.room if rng.random() < 0.35 else None
+        scope = resolved(Target((), kind, rooms=(room,) if room else ()), home)
+        if action.device.did in ask.taken or is_muddled(home, scope) or not _is_open(home, scope, action, room):
+            continue
+        return _drafted(action, OneOf(action.act(), kind, room), WhichOne(kind, room), ask)
+    return None
+
+
+def _of_kinds(home: Home, rng: random.Random) -> Iterator[tuple[Action, str]]:
+    """Actions with the kind of the part that they are for."""
+    for action in actions(home, rng):
+        prefix = action.part + "." if action.part else ""
+        for kind in KINDS:
+            if prefix in parts_of(action.device, kind) and _can_be_left_out(action) and not is_wide(home, kind):
+                yield action, kind
+                break
+
+
+def _can_be_left_out(action: Action) -> bool:
+    return action.service not in UNSAID and action.value not in TRIVIAL
+
+
+def _is_open(home: Home, scope: Target, action: Action, room: Room | None) -> bool:
+    """Whether several devices would do, one a part, and neither their state nor where the person is settles which."""
+    could = [device for device in scope.devices if _could(home, device, action, scope.kind)]
+    entrance = home.plan.by_did.get(home.plan.entrance)
+    near = [device for device in scope.devices if entrance is not None and device.room == entrance.room]
+    single = len(parts_of(action.device, scope.kind)) == 1
+    apart = room is not None or (len({device.room.id for device in could}) > 1 and len(near) != 1)
+    return single and len(could) > 1 and apart
+
+
+def _could(home: Home, device: Device, action: Action, kind: str) -> bool:
+    paths = [prefix + action.service for prefix in parts_of(device, kind)]
+    try:
+        return any(enact(home, device, path, action.value) for path in paths if path in device.spec.service_index)
+    except ValueError:
+        return False
+
+
+def _drafted(action: Action, meaning: OneOf | Unvalued, question: WhichOne | Unvalued, ask: Ask) -> Draft:
+    factors = Factors(clarity="missing_slot")
+    draft = control("slot_missing", (action,), factors)
+    return replace(draft, meaning=meaning, plainly=draft.meaning, clarify=True, question=question)
+
+
+SUBCATEGORIES = {"state_level": state_level, "scene_level": scene_level, "slot_missing": slot_missing}

@@ -1,0 +1,106 @@
+"""Conditions on a part of some device, written of `self`, and what is asked of it: bound to the devices of a home.
+
+Invariants: what is bound compiles against the home, and compares with values that the part can take; else it is None.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from typing import Any
+
+from envs.documents import InputError
+from envs.homeenv.audit import Refused
+from envs.homeenv.conditions import Condition, compile_condition
+from envs.homeenv.home import Device, Home, Room
+from envs.homeenv.types import Model
+from homerl.worlds.homeenv.blueprints.actions import Action
+from homerl.worlds.homeenv.blueprints.intents.operation import Operation, carry_part
+
+SELF, ROOM = re.compile(r"\bself\."), re.compile(r"\broom\.")
+
+
+class Step(Model):
+    """A service, with a value, or what is added to the attribute as it is (`now`) or to the room's temperature (`room`);
+    a sum is kept from `least` to `most`."""
+
+    service: str
+    value: str | int | bool | None = None
+    now: int | None = None
+    room: int | None = None
+    least: float = -math.inf
+    most: float = math.inf
+
+
+def of_part(text: str, home: Home, device: Device, prefix: str) -> Condition | None:
+    """A condition on a part: {attribute} stands for its value now, {room} for the room's temperature."""
+    try:
+        text = text.format_map(_Now(home, device, prefix))
+        condition = compile_condition(SELF.sub(f'device("{device.did}").{prefix}', text), home.plan)
+        for slot, value in condition.comparisons:
+            home.plan.slots[slot].type.check(value)
+    except (InputError, KeyError, Refused):
+        return None
+    return condition
+
+
+def of_room(text: str, home: Home, room: Room) -> Condition:
+    """A condition on a room."""
+    return compile_condition(ROOM.sub(f'room("{room.id}").', text), home.plan)
+
+
+class _Now(dict):
+    """The values of a part, as they are looked up."""
+
+    def __init__(self, home: Home, device: Device, prefix: str) -> None:
+        self.home, self.device, self.prefix = home, device, prefix
+
+    def __missing__(self, name: str) -> Any:
+        if name == "room":
+            return _in_range(self, int(self.home.get(self.device.room.id, "temperature")))
+        path = self.prefix + name
+        if path not in self.device.spec.attribute_index:
+            raise KeyError(path)
+        return self.home.get(self.device.did, path)
+
+
+def _in_range(now: _Now, value: int) -> int:
+    path = now.prefix + "target_temperature"
+    if path not in now.device.spec.attribute_index:
+        raise KeyError(path)
+    low, high = now.device.spec.attribute_index[path][1].range or (value, value)
+    return int(min(max(value, low), high))
+
+
+def operations(steps: tuple[Step, ...], home: Home, device: Device, prefix: str) -> tuple[Operation, ...] | None:
+    """The steps with their values worked out, or None where the part lacks a service or the value does not fit."""
+    found = []
+    for step in steps:
+        service = device.spec.service_index.get(prefix + step.service)
+        if service is None or len(service.service.arguments) > 1:
+            return None
+        type = next(iter(service.service.arguments), None)
+        try:
+            value = _value(step, _Now(home, device, prefix), type)
+        except (KeyError, Refused):
+            return None
+        found.append(Operation(step.service, value, type))
+    return tuple(found)
+
+
+def _value(step: Step, now: _Now, type: Any) -> Any:
+    if type is None or (step.now is None and step.room is None):
+        return None if type is None else type.check(step.value)
+    base = now["room"] + step.room if step.room is not None else now[step.service.removeprefix("set_")] + step.now
+    base = min(max(base, step.least), step.most)
+    low, high = type.range or (base, base)
+    whole = 5 * round(base / 5) if high - low > 50 else base  # as people would say it
+    value = min(max(whole, low), high)
+    return type.check(float(value) if type.type == "float" else int(value))
+
+
+def done(steps: tuple[Step, ...], home: Home, device: Device, prefix: str) -> tuple[Action, tuple[Operation, ...]] | None:
+    """The action that the steps make and their operations, if the part can do them and they change something."""
+    wanted = operations(steps, home, device, prefix)
+    found = carry_part(home, device, prefix, wanted) if wanted else None
+    return (found[0], wanted) if found is not None and found[1] else None

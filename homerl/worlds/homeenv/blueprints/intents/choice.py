@@ -1,0 +1,234 @@
+"""Which devices to ask for: scopes, comparisons, ranks and conditions on rooms that a home offers, drawn at random.
+
+Invariants: what is proposed singles out devices clearly: where a person could read a comparison or rank in two ways
+(a lamp that is off but was left bright, products that measure differently), it is not proposed.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import Any
+
+from envs.homeenv.home import Device, Home, Room
+from envs.homeenv.spec import Attribute
+from homerl.worlds.homeenv.blueprints.actions import SPOKEN_TYPES, spoken_value
+from homerl.worlds.homeenv.language.meaning import Comparison, Rank, Target
+from homerl.worlds.homeenv.language.noun import OPERATORS, denotes, floors_of, in_place, meets, of_kind, parts_of
+
+KINDS = (
+    "light", "curtain", "air_conditioner", "fan", "ceiling_fan", "heater", "thermostat", "humidifier", "dehumidifier",
+    "air_purifier", "speaker", "smart_screen", "tv", "plug", "wall_switch", "lock", "opener", "camera",
+)  # fmt: skip
+NUMBERS = ("int", "float")
+MEASURED = ("current_temperature", "pm25")  # what devices measure, and people rank them by
+# What rooms are told apart by: kind, attribute, and the value if there is but one to name.
+ROOM_SIGNS: tuple[tuple[str, str, Any], ...] = (
+    *((kind, "state", "on") for kind in ("air_conditioner", "heater", "fan", "light", "tv", "humidifier", "air_purifier")),
+    ("motion_sensor", "motion", True), ("motion_sensor", "motion", False), ("motion_sensor", "human_detected", "yes"),
+    ("motion_sensor", "human_detected", "no"), ("contact_sensor", "contact", "open"), ("curtain", "position", 0),
+    ("opener", "position", None), ("curtain", "position", None), ("speaker", "playing", True),
+    ("speaker", "work_state", "playing"), ("temperature_humidity_sensor", "temperature", None),
+    ("temperature_humidity_sensor", "current_temperature", None),
+)  # fmt: skip
+
+# Products and categories that some would count in, and others would not.
+NEAR = {"fan": ("range_hood", "bath_heater"), "heater": ("water_heater", "thermostat"), "light": ("wall_switch",),
+        "speaker": ("smart_screen", "tv"), "air_conditioner": ("thermostat",)}  # fmt: skip
+TRIVIAL = ("none", "idle", "")  # values that nobody tells devices by
+OBSCURE = (
+    "channel",
+    "hold_time",
+    "tilt",
+    "page",
+    "breathing_light_enabled",
+    "countdown",
+    "angle",
+    "off_delay",
+    "effect",
+    "hs_color",
+    "color",
+    "auto_lock_delay",
+    "exit_volume",
+)  # attributes that nobody tells devices by
+FLICKER = ("light", "speed")  # that of an effect: nobody calls a light slow
+RANKED = ("brightness", "position", "volume", "volume_level", "speed", "target_temperature", "target_humidity",
+          "screen_brightness", "color_temperature")  # fmt: skip
+
+
+def resolved(target: Target, home: Home) -> Target:
+    """The target with the devices that its words mean."""
+    return replace(target, devices=denotes(target, home))
+
+
+def is_muddled(home: Home, target: Target) -> bool:
+    """Whether there are devices about that some people would take for devices of the kind."""
+    near = NEAR.get(target.kind, ())
+    others = (device for device in home.plan.devices if device.spec.category in near and not parts_of(device, target.kind))
+    return any(in_place(target, device.room, home) for device in others)
+
+
+def scope(home: Home, kind: str, rng: random.Random, floors: bool) -> Target:
+    """All of a kind somewhere: the home, a floor, a room or several, or all but some."""
+    rooms = list(dict.fromkeys(device.room for device in of_kind(home, kind)))
+    few = rng.sample(rooms, min(len(rooms), rng.choice((2, 2, 3))))
+    whole = Target((), kind)
+    found = [whole, *(replace(whole, rooms=(room,)) for room in rng.sample(rooms, min(len(rooms), 2)))]
+    if len(few) > 1:
+        found += [
+            replace(whole, rooms=tuple(few)),
+            *(replace(whole, rooms=alike) for alike in [_alike(home, few[0])] if alike),
+        ]
+    if len(rooms) > 2:
+        found += [replace(whole, excluding=(few[0],)), replace(whole, excluding=tuple(few[:2]))]
+    if floors and len(floors_of(home)) > 1:
+        floor = rng.choice(floors_of(home))
+        found += [replace(whole, floor=floor)] * 2
+        found += [replace(whole, floor=floor, excluding=(room,)) for room in few[:1] if room.floor == floor]
+    return rng.choice(found)
+
+
+def _alike(home: Home, room: Room) -> tuple[Room, ...]:
+    """All rooms of a type, if there are several."""
+    rooms = tuple(other for other in home.plan.rooms if other.type == room.type)
+    return rooms if len(rooms) > 1 else ()
+
+
+def attributes(home: Home, devices: Sequence[Device], kind: str) -> dict[str, list[Attribute]]:
+    """The attributes of the kind's parts by name, as each device has them."""
+    found: dict[str, list[Attribute]] = {}
+    for device in devices:
+        for prefix in parts_of(device, kind):
+            for path, (_, attribute) in device.spec.attribute_index.items():
+                own = path.startswith(prefix) and "." not in path.removeprefix(prefix)
+                if own and (kind, attribute.name) != FLICKER:
+                    found.setdefault(attribute.name, []).append(attribute)
+    return found
+
+
+def comparisons(home: Home, within: Target, rng: random.Random) -> Iterator[Comparison]:
+    """Comparisons that some devices of a scope meet, and some do not."""
+    devices = denotes(within, home)
+    known = list(attributes(home, devices, within.kind).items())
+    rng.shuffle(known)
+    known.sort(key=lambda item: item[0] != "state" or rng.random() < 0.6)  # on and off are what people go by most
+    for name, alike in known:
+        untold = name in OBSCURE or any(a.read_only or a.type not in SPOKEN_TYPES for a in alike)
+        if untold or not _commensurable(alike):
+            continue
+        for comparison in _compared(name, alike, rng):
+            met = [device for device in devices if meets(home, device, within.kind, comparison)]
+            if 0 < len(met) < len(devices) and clear(home, devices, within.kind, comparison):
+                yield comparison
+
+
+def _compared(name: str, alike: Sequence[Attribute], rng: random.Random) -> list[Comparison]:
+    type = rng.choice(alike)
+    if type.type in NUMBERS and not type.options:
+        threshold = spoken_value(type, rng)
+        found = [
+            Comparison(name, rng.choice((">", "<")), threshold, type) for threshold in (threshold, spoken_value(type, rng))
+        ]
+        if name == "position":
+            found += [Comparison(name, ">", 0, type), Comparison(name, "==", 0, type)]
+    elif type.type == "bool":
+        found = [Comparison(name, "==", True, type)]
+    else:
+        found = [Comparison(name, "==", value, type) for value in type.options or () if value not in TRIVIAL]
+    rng.shuffle(found)
+    return found
+
+
+def _commensurable(alike: Sequence[Attribute]) -> bool:
+    """Whether numbers mean the same in all of them: a speed of 3 is fast for one fan and slow for another."""
+    first = alike[0]
+    same = all(a.type == first.type and a.unit == first.unit for a in alike) or all(
+        a.unit and a.unit == first.unit for a in alike
+    )
+    return same and (bool(first.unit) or all(a.range == first.range for a in alike))
+
+
+def clear(home: Home, devices: Sequence[Device], kind: str, comparison: Comparison) -> bool:
+    """Whether nobody would take the comparison otherwise: parts agree, and what is off has no say."""
+    return all(_clear_of(home, device, kind, comparison) for device in devices)
+
+
+def _clear_of(home: Home, device: Device, kind: str, comparison: Comparison) -> bool:
+    compare, verdicts = OPERATORS[comparison.operator], set()
+    for prefix in parts_of(device, kind):
+        state = state_of(home, device, prefix)
+        if prefix + comparison.attribute in device.spec.attribute_index:
+            met = compare(home.get(device.did, prefix + comparison.attribute), comparison.value)
+            if met and comparison.attribute != "state" and state == "off":
+                return False
+            verdicts.add(met)
+        elif comparison.type.type in NUMBERS and state not in ("off", None):
+            return False
+    return len(verdicts) < 2
+
+
+def state_of(home: Home, device: Device, prefix: str) -> Any:
+    """Whether a part is on, or None if it cannot be."""
+    path = prefix + "state"
+    return home.get(device.did, path) if path in device.spec.attribute_index else None
+
+
+def ranks(home: Home, within: Target, rng: random.Random) -> Iterator[Target]:
+    """The first few of a scope by some number, of those that are on if others are off."""
+    devices = denotes(within, home)
+    for name, alike in rng.sample(list(known := attributes(home, devices, within.kind).items()), len(known)):
+        numeric = name in (*RANKED, *MEASURED) and all(a.type in NUMBERS and not a.options for a in alike)
+        if numeric and len(alike) == len(devices) - _lacking(home, devices, within.kind, name) and _commensurable(alike):
+            for highest in rng.sample((True, False), 2):
+                target = _ranked(home, within, devices, name, highest, rng)
+                if target.devices:
+                    yield target
+
+
+def _lacking(home: Home, devices: Sequence[Device], kind: str, name: str) -> int:
+    """How many devices have no such number, and are off, so that nobody would rank them; all if one of them is on."""
+    without = [d for d in devices if not any(prefix + name in d.spec.attribute_index for prefix in parts_of(d, kind))]
+    return len(without) if all(is_off(home, device, kind) for device in without) else len(devices)
+
+
+def is_off(home: Home, device: Device, kind: str) -> bool:
+    """Whether all of its parts of the kind are off."""
+    return all(state_of(home, device, prefix) in ("off", None) for prefix in parts_of(device, kind)) and any(
+        state_of(home, device, prefix) == "off" for prefix in parts_of(device, kind)
+    )
+
+
+def _ranked(home: Home, within: Target, devices: Sequence[Device], name: str, highest: bool, rng: random.Random) -> Target:
+    rank = Rank(rng.choice((1, 1, 2, 2, 3)), name, highest)
+    plain = resolved(replace(within, rank=rank), home)
+    off = [device for device in devices if is_off(home, device, within.kind)]
+    if name in MEASURED or not off:
+        return plain
+    (state,) = {a.name: a for a in attributes(home, off[:1], within.kind)["state"]}.values()
+    on = resolved(replace(plain, where=Comparison("state", "==", "on", state)), home)
+    return plain if on.devices == plain.devices and highest and rng.random() < 0.7 else on
+
+
+def room_signs(home: Home, rng: random.Random) -> Iterator[tuple[str, Comparison]]:
+    """Conditions that hold in some rooms and not in others, whichever device of the room one looks at."""
+    for kind, name, value in rng.sample(ROOM_SIGNS, len(ROOM_SIGNS)):
+        devices = of_kind(home, kind)
+        alike = attributes(home, devices, kind).get(name, ())
+        if not devices or any(not any(p + name in d.spec.attribute_index for p in parts_of(d, kind)) for d in devices):
+            continue
+        comparison = _sign(name, value, alike[0], rng)
+        by_room: dict[str, set[bool]] = {}
+        for device in devices:
+            by_room.setdefault(device.room.id, set()).add(meets(home, device, kind, comparison))
+        held = [room for room, found in by_room.items() if found == {True}]
+        if held and len(held) < len(home.plan.rooms) and all(len(found) == 1 for found in by_room.values()):
+            yield kind, comparison
+
+
+def _sign(name: str, value: Any, type: Attribute, rng: random.Random) -> Comparison:
+    if value is not None:
+        return Comparison(name, "==", value, type)
+    if name == "position":
+        return Comparison(name, ">", 0, type)
+    return Comparison(name, rng.choice((">", "<")), rng.randint(17, 28), type)

@@ -1,0 +1,160 @@
+"""What people complain of, and what helps (`complaints.yaml`): "it is too dark in here".
+
+Invariants: a complaint is true in the home; anything that helps, in the room complained of, counts; what is asked for
+plainly is one of these.
+"""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+
+from pydantic import Field
+
+from envs.documents import read_yaml, validate
+from envs.homeenv.conditions import Condition
+from envs.homeenv.home import Device, Home, Room
+from envs.homeenv.types import Model
+from homerl.worlds.homeenv.blueprints.actions import Action
+from homerl.worlds.homeenv.blueprints.blueprint import Factors
+from homerl.worlds.homeenv.blueprints.intents.binding import Step, done, of_part, of_room
+from homerl.worlds.homeenv.blueprints.intents.draft import Ask, Draft
+from homerl.worlds.homeenv.blueprints.intents.operation import Operation
+from homerl.worlds.homeenv.language.meaning import Command, Target
+from homerl.worlds.homeenv.language.noun import parts_of
+from homerl.worlds.homeenv.language.speaker import Speaker
+
+HERE = 0.6  # how often people leave out the room in which they speak
+
+
+class Sign(Model):
+    """What makes a complaint true: a condition on the room's air, or on a part of some kind in it."""
+
+    kind: str | None = None
+    if_: str = Field(alias="if")
+
+
+class Remedy(Model):
+    """What helps, by a kind of device: where `if` holds, until `better` does."""
+
+    kind: str
+    if_: str = Field(alias="if")
+    better: str
+    do: tuple[Step, ...] = ()
+
+
+class Complaint(Model):
+    when: tuple[Sign, ...]
+    remedies: tuple[Remedy, ...]
+
+
+@lru_cache
+def complaints() -> dict[str, Complaint]:
+    """All complaints by name."""
+    return validate(dict[str, Complaint], read_yaml(Path(__file__).parent / "complaints.yaml"))
+
+
+@dataclass(frozen=True)
+class Complaining:
+    """A complaint of a room; without it, of where the person is."""
+
+    name: str
+    room: Room | None
+
+    def words(self, speaker: Speaker) -> str:
+        if self.room is None:
+            return speaker.say(f"ambiguous.{self.name}.here")
+        return speaker.say(f"ambiguous.{self.name}.in", room=speaker.room(self.room))
+
+
+@dataclass(frozen=True)
+class Help:
+    """A remedy in a home: when it has helped, and how to go about it, if people ask for it."""
+
+    device: Device
+    prefix: str
+    better: Condition
+    how: tuple[Action, tuple[Operation, ...]] | None
+
+    @property
+    def plainly(self) -> Command:
+        """The wish for it."""
+        first, *others = self.how[1]
+        it = Target((self.device,), pronoun=True)
+        return Command((first.on(Target.of(self.device, self.prefix[:-1])), *(one.on(it) for one in others)))
+
+
+def state_level(home: Home, rng: random.Random, ask: Ask) -> Draft | None:
+    """A complaint that is true of some room, in which something can be done about it."""
+    rooms = sorted({device.room.id for device in home.plan.devices})
+    pairs = [(name, home.plan.by_room[room]) for name in complaints() for room in rooms]
+    by_name = {name: rng.random() for name in complaints()}  # each as often as the others, not by its rooms
+    here = _here(home, ask) if rng.random() < HERE else None
+    order = sorted(rng.sample(pairs, len(pairs)), key=lambda pair: (pair[1] != here, by_name[pair[0]]))
+    for name, room in order:
+        helps = remedies(home, room, complaints()[name]) if is_true(home, room, complaints()[name]) else []
+        feasible = [help for help in helps if help.how is not None]
+        if feasible and not any(help.device.did in ask.taken for help in helps):
+            return _drafted(home, Complaining(name, _named(home, room, ask, rng)), helps, rng.choice(feasible), ask)
+    return None
+
+
+def is_true(home: Home, room: Room, complaint: Complaint) -> bool:
+    """Whether people would say so."""
+    for sign in complaint.when:
+        if sign.kind is None and of_room(sign.if_, home, room).holds(home):
+            return True
+        parts = _parts(home, room, sign.kind) if sign.kind else ()
+        if any((found := of_part(sign.if_, home, *part)) and found.holds(home) for part in parts):
+            return True
+    return False
+
+
+def remedies(home: Home, room: Room, complaint: Complaint) -> list[Help]:
+    """All that would help in the room and is not so yet."""
+    found = []
+    for remedy in complaint.remedies:
+        for device, prefix in _parts(home, room, remedy.kind):
+            fits, better = (of_part(text, home, device, prefix) for text in (remedy.if_, remedy.better))
+            if fits and better and fits.holds(home) and not better.holds(home):
+                how = done(remedy.do, home, device, prefix) if remedy.do else None
+                found.append(Help(device, prefix, better, how if how and _helps(home, how[0], better) else None))
+    return found
+
+
+def _parts(home: Home, room: Room, kind: str) -> list[tuple[Device, str]]:
+    return [(device, prefix) for device in home.devices(room.id) for prefix in parts_of(device, kind)]
+
+
+def _helps(home: Home, action: Action, better: Condition) -> bool:
+    after = home.fork()
+    for call in action.plan:
+        after.call(call.did, call.service, call.args)
+    return better.holds(after)
+
+
+def _named(home: Home, room: Room, ask: Ask, rng: random.Random) -> Room | None:
+    """The room to name: None where the agent knows that the person is there."""
+    return None if room == _here(home, ask) and rng.random() < HERE else room
+
+
+def _here(home: Home, ask: Ask) -> Room | None:
+    """Where the person is, if the agent knows."""
+    entrance = home.plan.by_did.get(home.plan.entrance)
+    return entrance.room if ask.briefed and entrance is not None else None
+
+
+def _drafted(home: Home, meaning: Complaining, helps: list[Help], chosen: Help, ask: Ask) -> Draft:
+    slots = sorted({slot for help in helps for slot in help.better.slots})
+    return Draft(
+        "state_level",
+        meaning,
+        Factors(clarity="ambiguous"),
+        conditions=(" or ".join(f"({text})" for text in dict.fromkeys(help.better.text for help in helps)),),
+        devices=tuple(dict.fromkeys(help.device.did for help in helps)),
+        plan=chosen.how[0].plan,
+        plainly=chosen.plainly,
+        reads=tuple((home.plan.slots[slot].owner, home.plan.slots[slot].path) for slot in slots),
+    )

@@ -1,0 +1,251 @@
+"""Compositional control, QT2 and TC2: several operations, or a set of devices (HomeFlow Table 10).
+
+Invariants: a set is what `noun.denotes` makes of its description; devices that are as wanted already are kept, and so
+is what else a device of several parts can do; no device that another intent may change bears on the choice.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from envs.homeenv.home import Device, Home
+from homerl.worlds.homeenv.blueprints.actions import Action, actions, literal, propose
+from homerl.worlds.homeenv.blueprints.blueprint import Factors
+from homerl.worlds.homeenv.blueprints.intents.choice import (
+    KINDS,
+    TRIVIAL,
+    comparisons,
+    is_muddled,
+    ranks,
+    resolved,
+    room_signs,
+    scope,
+)
+from homerl.worlds.homeenv.blueprints.intents.draft import Ask, Draft, control
+from homerl.worlds.homeenv.blueprints.intents.operation import Operation, carry
+from homerl.worlds.homeenv.language.meaning import Act, Command, Comparison, Target
+from homerl.worlds.homeenv.language.noun import OPERATORS, denotes, of_kind, parts_of, phrase, place
+from homerl.worlds.homeenv.language.speaker import Speaker
+
+MOST = 24  # devices of one request
+TRIES = 60  # descriptions tried in a home
+ENDING = ("turn_off", "close", "pause", "stop")  # what is asked of devices whatever they are set to
+# What nobody asks of several devices.
+UNTOLD = (
+    "set_alias",
+    "set_channel",
+    "set_hold_time",
+    "set_page",
+    "set_breathing_light_enabled",
+    "set_countdown",
+    "set_tilt",
+)
+OPPOSITES = {"on": None, "off": "turn_on", "locked": "unlock", "unlocked": "lock"}
+
+
+@dataclass(frozen=True)
+class InRooms:
+    """An act in rooms told by a condition, which may be said first: "in rooms where it is warm, open the curtains"."""
+
+    act: Act
+
+    @property
+    def acts(self) -> tuple[Act, ...]:
+        return (self.act,)
+
+    def words(self, speaker: Speaker) -> str:
+        if not speaker.chance(0.5):
+            return speaker.request(self.acts)
+        bare = replace(self.act, target=replace(self.act.target, rooms_where=None))
+        clause = speaker.say("request", act=speaker.act(bare, phrase(bare.target, speaker, placed=False)))
+        return speaker.say("compositional.fronted", where=place(self.act.target, speaker), clause=clause)
+
+
+def explicit(home: Home, rng: random.Random, ask: Ask) -> Draft | None:
+    """Changes of several devices, one each; of fewer than wanted where the home offers no more, of two at least."""
+    wanted = rng.randint(*ask.devices)
+    found: dict[str, Action] = {}
+    for action in actions(home, rng):
+        if action.device.did not in ask.taken:
+            found.setdefault(action.device.did, action)
+        if len(found) == wanted:
+            break
+    if len(found) < 2:
+        return None
+    factors = Factors(scope="multi_device")
+    return control("explicit", tuple(found.values()), factors)
+
+
+def batch(home: Home, rng: random.Random, ask: Ask) -> Draft | None:
+    """The same of all devices of a kind, somewhere."""
+    for kind in _kinds(home, rng):
+        target = resolved(scope(home, kind, rng, ask.briefed), home)
+        if len(target.devices) < 2 or _taken(target.devices, ask):
+            continue
+        first = operation(home, target, rng)
+        if first is None:
+            continue
+        second = operation(home, target, rng) if first.service.startswith("set_") and rng.random() < 0.3 else None
+        pair = second is not None and second.service.startswith("set_") and second.service != first.service
+        wanted = (first, second) if pair else (first,)
+        if draft := asked("batch", home, target, wanted, ask):
+            return draft
+    return None
+
+
+def state_dependent(home: Home, rng: random.Random, ask: Ask) -> Draft | None:
+    """Something of those of a kind that meet a comparison."""
+    for kind in _kinds(home, rng):
+        within = scope(home, kind, rng, ask.briefed)
+        candidates = denotes(within, home)
+        if len(candidates) < 2 or _taken(candidates, ask):
+            continue
+        for comparison in comparisons(home, within, rng):
+            target = resolved(replace(within, where=comparison), home)
+            wanted = operation(home, target, rng)
+            if wanted is None or not sensible(comparison, wanted):
+                continue
+            reads = _reads(candidates, kind, comparison.attribute)
+            draft = asked("state_dependent", home, target, (wanted,), ask, reads)
+            if draft and set(draft.devices) == {device.did for device in target.devices}:
+                return draft
+    return None
+
+
+def room_dependent(home: Home, rng: random.Random, ask: Ask) -> Draft | None:
+    """Something of all devices of a kind in the rooms where another kind of device shows something, or in the others."""
+    for kind in _kinds(home, rng):
+        for sign, comparison in room_signs(home, rng):
+            elsewhere = rng.random() < 0.35 and comparison.value not in (False, "no")
+            target = resolved(Target((), kind, rooms_where=(sign, comparison), elsewhere=elsewhere), home)
+            signs, alike = of_kind(home, sign), of_kind(home, kind)
+            if sign == kind or not 0 < len(target.devices) < len(alike) or _taken((*signs, *target.devices), ask):
+                continue
+            wanted = operation(home, target, rng)
+            reads = _reads(signs, sign, comparison.attribute)
+            if wanted and (draft := asked("room_dependent", home, target, (wanted,), ask, reads)):
+                return replace(draft, meaning=InRooms(wanted.on(target)))
+    return None
+
+
+def top_n(home: Home, rng: random.Random, ask: Ask) -> Draft | None:
+    """Something of the first few of a kind by a number."""
+    for kind in _kinds(home, rng):
+        within = scope(home, kind, rng, ask.briefed)
+        candidates = denotes(within, home)
+        if len(within.rooms) > 1 or len(candidates) < 2 or _taken(candidates, ask):
+            continue  # "the brightest in the hall and the study" might be one in each
+        for target in ranks(home, within, rng):
+            wanted = operation(home, target, rng)
+            if wanted is None or not _fits_rank(target, wanted, home):
+                continue
+            read = (target.rank.attribute, *(("state",) if target.where else ()))
+            reads = tuple(pair for name in read for pair in _reads(candidates, kind, name))
+            draft = asked("top_n", home, target, (wanted,), ask, reads)
+            if draft and set(draft.devices) == {device.did for device in target.devices}:
+                return draft
+    return None
+
+
+def _kinds(home: Home, rng: random.Random) -> Iterator[str]:
+    """Kinds of which the home has several, again and again, those with more devices more often."""
+    counts = {kind: len(of_kind(home, kind)) for kind in KINDS}
+    several = {kind: count**0.5 for kind, count in counts.items() if count > 1}
+    for _ in range(TRIES if several else 0):
+        yield rng.choices(list(several), list(several.values()))[0]
+
+
+def _taken(devices: tuple[Device, ...] | list[Device], ask: Ask) -> bool:
+    return any(device.did in ask.taken for device in devices)
+
+
+def operation(home: Home, target: Target, rng: random.Random) -> Operation | None:
+    """Something that one of the devices can do, and would change it."""
+    device = rng.choice(target.devices)
+    paths = [path for path in device.spec.service_index if _of_kind(device, path, target.kind)]
+    for path in rng.sample(paths, len(paths)):
+        flicker = target.kind == "light" and path.endswith("set_speed")  # the speed of an effect
+        action = None if flicker else propose(home, device, path, rng)
+        if action and action.service not in UNTOLD and action.value not in TRIVIAL:
+            return Operation(action.service, action.value, action.type)
+    return None
+
+
+def _of_kind(device: Device, path: str, kind: str) -> bool:
+    prefix, dot, _ = path.rpartition(".")
+    return prefix + dot in parts_of(device, kind)
+
+
+def sensible(comparison: Comparison, wanted: Operation) -> bool:
+    """Whether people would ask this of devices so described: to undo what they are described by, or to end it."""
+    if comparison.attribute == "state":
+        opposite = OPPOSITES.get(comparison.value, "")
+        return wanted.service == opposite or (opposite is None and wanted.service != "turn_on")
+    if wanted.service == f"set_{comparison.attribute}":
+        return not OPERATORS[comparison.operator](wanted.value, comparison.value)
+    if comparison.attribute == "position":
+        open_now = comparison.operator == ">"
+        return wanted.service == ("close" if open_now else "open")
+    return wanted.service in ENDING
+
+
+def _fits_rank(target: Target, wanted: Operation, home: Home) -> bool:
+    """Whether people would ask this of the first few: nothing that they do already, nor more of what they lead in."""
+    if wanted.service in ("turn_on", "open", "play") and not target.rank.attribute.startswith("current"):
+        return False
+    if wanted.service != f"set_{target.rank.attribute}":
+        return True
+    rest = denotes(replace(target, rank=None), home)
+    others = [device for device in rest if device not in target.devices]
+    path = target.rank.attribute
+    bound = [
+        home.get(d.did, p + path) for d in others for p in parts_of(d, target.kind) if p + path in d.spec.attribute_index
+    ]
+    return all(wanted.value < value for value in bound) if target.rank.highest else all(wanted.value > v for v in bound)
+
+
+def asked(
+    subcategory: str, home: Home, target: Target, wanted: tuple[Operation, ...], ask: Ask, reads: tuple = ()
+) -> Draft | None:
+    """The draft that asks these operations of a target, if all of its devices can do them and some would change."""
+    if not 0 < len(target.devices) <= MOST or is_muddled(home, target):
+        return None
+    carried = [found for device in target.devices for found in carry(home, device, target.kind, wanted)]
+    if not all(found is not None for found in carried) or not any(changes for _, changes in carried):
+        return None
+    changed = tuple(action for action, changes in carried if changes)
+    kept = [action.condition for action, changes in carried if not changes]
+    pronoun = replace(target, pronoun=True)
+    acts = tuple(one.on(target if i == 0 else pronoun) for i, one in enumerate(wanted))
+    draft = control(subcategory, changed, _factors(ask, reads), Command(acts))
+    beside = [text for action in changed for text in _beside(home, action.device, target.kind)]
+    return replace(draft, keeps=tuple(dict.fromkeys((*kept, *beside))), reads=reads)
+
+
+def _beside(home: Home, device: Device, kind: str) -> Iterator[str]:
+    """What the device's parts of other kinds do, which nobody spoke of."""
+    mine = parts_of(device, kind)
+    for prefix, _ in device.spec.kinds:
+        path = prefix + "state"
+        if prefix not in mine and path in device.spec.attribute_index:
+            yield f'device("{device.did}").{path} == {literal(home.get(device.did, path))}'
+
+
+def _reads(devices: tuple[Device, ...] | list[Device], kind: str, attribute: str) -> tuple[tuple[str, str], ...]:
+    pairs = ((device, prefix + attribute) for device in devices for prefix in parts_of(device, kind))
+    return tuple((device.did, path) for device, path in pairs if path in device.spec.attribute_index)
+
+
+def _factors(ask: Ask, reads: tuple) -> Factors:
+    return Factors(scope="batch_device", dependency="dependent" if reads else "independent")
+
+
+SUBCATEGORIES = {
+    "explicit": explicit,
+    "batch": batch,
+    "state_dependent": state_dependent,
+    "room_dependent": room_dependent,
+    "top_n": top_n,
+}

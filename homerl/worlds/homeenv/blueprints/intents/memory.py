@@ -1,0 +1,312 @@
+"""Personalized memory, QT5 and TC6: what is left out stands in the recent dialogue, or in what is known of the person.
+
+`short_term`: values and choices told earlier, beyond the last turn; an adjustment of then that is undone. `long_term`: of
+several known preferences those of the cue count, the others distract. In neither does the utterance name both device and
+value of what it asks for, unless it undoes something.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from envs.homeenv.home import Device, Home
+from homerl.worlds.homeenv.blueprints.actions import Action, enact, propose
+from homerl.worlds.homeenv.blueprints.blueprint import Call
+from homerl.worlds.homeenv.blueprints.intents.dialogue import (
+    DEPENDENT,
+    SEVERAL,
+    Phrased,
+    act_said,
+    asked,
+    device_said,
+    framed,
+    on_the_same,
+    past_actions,
+    repeated,
+    telling,
+    tells,
+    undoing,
+    words_of,
+)
+from homerl.worlds.homeenv.blueprints.intents.draft import Ask, Draft, Propose, Said, control
+from homerl.worlds.homeenv.blueprints.survey import kind_of
+from homerl.worlds.homeenv.blueprints.undo import after, as_it_was
+from homerl.worlds.homeenv.language.meaning import Command
+from homerl.worlds.homeenv.language.speaker import Speaker
+
+# What people do, and the kinds of devices that they have preferences about then.
+CUES: dict[str, tuple[str, ...]] = {
+    "sleep": ("light", "fan", "ceiling_fan", "air_conditioner", "curtain", "heater", "thermostat", "humidifier", "speaker",
+              "air_purifier", "smart_screen", "lock", "ac_gateway", "tv"),
+    "read": ("light", "ceiling_fan", "speaker", "curtain", "fan", "air_conditioner", "heater"),
+    "film": ("tv", "light", "curtain", "speaker", "air_conditioner", "ceiling_fan"),
+    "cook": ("range_hood", "oven", "light", "air_purifier", "speaker", "smart_screen"),
+    "work": ("light", "air_conditioner", "heater", "fan", "curtain", "speaker", "thermostat", "humidifier", "air_purifier"),
+    "wake": ("curtain", "light", "speaker", "heater", "kettle", "smart_screen", "bath_heater", "thermostat", "ac_gateway"),
+    "leave": ("lock", "vacuum", "plug", "camera", "light", "thermostat", "heater", "wall_switch", "garage_door", "curtain"),
+    "return": ("light", "air_conditioner", "heater", "air_purifier", "speaker", "tv", "water_heater", "ac_gateway"),
+    "guests": ("light", "speaker", "tv", "air_conditioner", "air_purifier", "doorbell", "thermostat"),
+    "exercise": ("fan", "ceiling_fan", "air_conditioner", "speaker", "tv", "dehumidifier", "air_purifier"),
+    "bath": ("bath_heater", "water_heater", "light", "heater"),
+    "laundry": ("washer", "dehumidifier", "clothes_rack", "dishwasher"),
+}  # fmt: skip
+PLACES = {"cook": ("kitchen", "dining_room"), "bath": ("bathroom",)}  # where alone a cue's devices stand
+MOST_SETTINGS = 2  # of one preference
+FACTS = (3, 6)
+
+# short term
+
+
+def _stated_value(home: Home, rng: random.Random, ask: Ask) -> Draft | None:
+    """ "Set it to what I told you": a value named for later, with something else in between."""
+    for action in past_actions(home, rng, ask):
+        between = _other(home, action, rng, ask)
+        if action.value is None or isinstance(action.value, bool) or between is None:
+            continue
+        target = device_said(action.device, action.part)
+        told = framed("memory.later", text=act_said(action.act()))
+        meaning = framed("memory.as_told", target=target)
+        return _recalled(action, meaning, between.plan, (_noted(told), asked(between)))
+    return None
+
+
+def _chosen_device(home: Home, rng: random.Random, ask: Ask) -> Draft | None:
+    """ "Turn on the one I spoke of": a device named for later, with another in between."""
+    for action in past_actions(home, rng, ask):
+        between = _other(home, action, rng, ask)
+        if between is not None:
+            told = framed("memory.choice", target=device_said(action.device, action.part))
+            meaning = Phrased(action.act(), words_of("memory.chosen"), "multi_turn.now")
+            return _recalled(action, meaning, between.plan, (_noted(told), asked(between)))
+    return None
+
+
+def _as_at_first(home: Home, rng: random.Random, ask: Ask) -> Draft | None:
+    """ "Set B as I had A at first", A having been changed since."""
+    for first in past_actions(home, rng, ask):
+        now = after(home, first.plan)
+        second = propose(now, first.device, first.path, rng) if first.value is not None else None
+        if second is None or second.value == first.value or not tells(now, second):
+            continue
+        later = after(now, second.plan)
+        for action in _likewise(later, first, rng, ask):
+            slots = {"target": device_said(action.device, action.part), "other": device_said(first.device, first.part)}
+            past = (asked(first), asked(second))
+            return _recalled(action, framed("memory.as_first", **slots), (*first.plan, *second.plan), past)
+    return None
+
+
+def _undone(home: Home, rng: random.Random, ask: Ask) -> Draft | None:
+    """ "Leave A as it was after all, B instead", with something else in between."""
+    for first in past_actions(home, rng, ask):
+        between = _other(home, first, rng, ask)
+        now = after(home, (*first.plan, *between.plan)) if between else home
+        undo = undoing(home, now, first.device) if between else None
+        action = _other(now, first, rng, ask, besides=(between.device.did,)) if undo else None
+        if action is None:
+            continue
+        slots = {"wrong": device_said(first.device, first.part), "text": act_said(action.act())}
+        return Draft(
+            "short_term",
+            framed("multi_turn.instead", **slots),
+            SEVERAL,
+            conditions=(undo.condition, action.condition),
+            devices=(first.device.did, action.device.did),
+            plan=(*undo.calls, *action.plan),
+            plainly=Command((*undo.acts, action.act())),
+            before=(*first.plan, *between.plan),
+            past=(asked(first, undo.told), asked(between)),
+        )
+    return None
+
+
+def _other(home: Home, action: Action, rng: random.Random, ask: Ask, besides: Sequence[str] = ()) -> Action | None:
+    """Something done to another device, of the same kind if there is one."""
+    taken = {action.device.did, *ask.taken, *besides}
+    others = [device for device in home.plan.devices if device.did not in taken]
+    alike = [device for device in others if kind_of(device) == kind_of(action.device)]
+    for found in (*telling(home, rng, alike), *telling(home, rng, others)):
+        if found.value != action.value or found.value is None:
+            return found
+    return None
+
+
+def _likewise(home: Home, past: Action, rng: random.Random, ask: Ask):
+    """The same on other devices that have the same setting."""
+    taken = {past.device.did, *ask.taken}
+    devices = [device for device in home.plan.devices if device.did not in taken]
+    for device in rng.sample(devices, len(devices)):
+        for part in {path.rpartition(".")[0]: None for path in device.spec.service_index}:
+            if kind_of(device, part) == kind_of(past.device, past.part) and (action := repeated(home, past, device, part)):
+                yield action
+
+
+def _noted(told) -> Said:
+    return Said(told, framed("memory.noted"))
+
+
+def _recalled(action: Action, meaning, before: tuple[Call, ...], past: tuple[Said, ...]) -> Draft:
+    draft = control("short_term", (action,), DEPENDENT, meaning)
+    return replace(draft, plainly=Command((action.act(),)), before=before, past=past)
+
+
+# long term
+
+
+@dataclass(frozen=True)
+class Wish:
+    """What a person wants of a device: a few settings, made one after the other."""
+
+    device: Device
+    actions: tuple[Action, ...]
+
+    @property
+    def plan(self) -> tuple[Call, ...]:
+        return tuple(dict.fromkeys(call for action in self.actions for call in action.plan))
+
+    @property
+    def values(self) -> frozenset:
+        return frozenset((action.path, action.value) for action in self.actions)
+
+    def said(self, speaker: Speaker) -> str:
+        return speaker.join([speaker.act(action.act()) for action in self.actions])
+
+    def condition(self, home: Home) -> str:
+        """All that its calls write, as they leave it."""
+        parts = {call.service: call.service.rpartition(".")[0] for call in self.plan}
+        index = self.device.spec.service_index
+        paths = [f"{parts[s]}.{a.name}".lstrip(".") for s in parts for _, a, _ in index[s].writes]
+        return as_it_was(after(home, self.plan), self.device, sorted(set(paths)))
+
+
+@dataclass(frozen=True)
+class Fact:
+    """One thing known of the person: what they want of a device at some occasion, or always (`cue` None)."""
+
+    cue: str | None
+    wish: Wish
+
+    def words(self, speaker: Speaker) -> str:
+        if self.cue is None:
+            return speaker.say("memory.always", text=self.wish.said(speaker))
+        when = speaker.say(f"memory.cue.{self.cue}.when")
+        text = speaker.say("memory.fact", when=when, text=self.wish.said(speaker))
+        return text[0].upper() + text[1:]
+
+
+def _on_cue(home: Home, rng: random.Random, ask: Ask) -> Draft | None:
+    """ "Time to sleep": what the person wants then, of one device or of two."""
+    for cue in rng.sample(list(CUES), len(CUES)):
+        devices = [device for device in _wishable(home, rng, cue) if device.did not in ask.taken]
+        wishes = [wish for device in devices[:4] if (wish := _wish(home, device, rng))]
+        meant = tuple(Fact(cue, wish) for wish in wishes[: 1 + (rng.random() < 0.3)])
+        if not meant:
+            continue
+        others = _distractors(home, rng, meant)
+        usual = {"doing": words_of(f"memory.cue.{cue}.doing")}
+        meaning = framed(f"memory.cue.{cue}.say") if rng.random() < 0.6 else framed("memory.usual", **usual)
+        if others:
+            return _wanted(home, meant, others, meaning, rng)
+    return None
+
+
+def _on_device(home: Home, rng: random.Random, ask: Ask) -> Draft | None:
+    """ "Set the lamp how I like it"."""
+    for device in rng.sample(home.plan.devices, len(home.plan.devices)):
+        wish = _wish(home, device, rng) if device.did not in ask.taken else None
+        if wish is None or all(action.value is None for action in wish.actions):
+            continue
+        meant = (Fact(None, wish),)
+        others = [fact for fact in _distractors(home, rng, meant) if fact.wish.device != device]
+        if len(others) >= FACTS[0] - 1:
+            return _wanted(home, meant, others, framed("memory.how_i_like", target=device_said(device)), rng)
+    return None
+
+
+def _wanted(home: Home, meant: Sequence[Fact], others: Sequence[Fact], meaning, rng: random.Random) -> Draft | None:
+    """The draft of facts that count among others that do not."""
+    count = rng.randint(*FACTS) - len(meant)
+    memory = [*meant, *others[: max(count, FACTS[0] - len(meant))]]
+    if len(memory) < FACTS[0]:
+        return None
+    rng.shuffle(memory)
+    wishes = [fact.wish for fact in meant]
+    return Draft(
+        "long_term",
+        meaning,
+        SEVERAL if len(wishes) > 1 else DEPENDENT,
+        conditions=tuple(wish.condition(home) for wish in wishes),
+        devices=tuple(wish.device.did for wish in wishes),
+        plan=tuple(call for wish in wishes for call in wish.plan),
+        plainly=Command(tuple(action.act() for wish in wishes for action in wish.actions)),
+        memory=tuple(memory),
+    )
+
+
+def _distractors(home: Home, rng: random.Random, meant: Sequence[Fact]) -> list[Fact]:
+    """Facts of other cues, those on the same devices (with other settings) first."""
+    same = [fact.wish.device for fact in meant]
+    found: list[Fact] = []
+    for cue in rng.sample(list(CUES), len(CUES)):
+        devices = _wishable(home, rng, cue)
+        devices.sort(key=lambda device: device not in same)
+        if cue in {fact.cue for fact in meant}:
+            continue
+        for device in devices[: 1 if rng.random() < 0.5 else 3]:
+            wish = _wish(home, device, rng)
+            if wish and not any(wish.values & fact.wish.values and wish.device == fact.wish.device for fact in meant):
+                found.append(Fact(cue, wish))
+                break
+    return sorted(found, key=lambda fact: fact.wish.device not in same)
+
+
+def _wishable(home: Home, rng: random.Random, cue: str) -> list[Device]:
+    """Devices that fit an occasion, in random order."""
+    fitting = [
+        device
+        for device in home.plan.devices
+        if device.spec.category in CUES[cue] and device.room.type in PLACES.get(cue, (device.room.type,))
+    ]
+    return rng.sample(fitting, len(fitting))
+
+
+def _wish(home: Home, device: Device, rng: random.Random) -> Wish | None:
+    """One or two settings, with a value if the device has any."""
+    found = list(telling(home, rng, (device,)))
+    valued = [action for action in found if action.value is not None]
+    first = next(iter(valued or found), None)
+    if first is None:
+        return None
+    settings, now = [first], after(home, first.plan)
+    for action in on_the_same(now, first, rng, valued=True):
+        wanted = len(settings) < MOST_SETTINGS and action.path != first.path and rng.random() < 0.6
+        if wanted and (fitting := enact(now, device, action.path, action.value)):
+            settings.append(fitting)
+    wish = Wish(device, tuple(settings))
+    end = after(home, wish.plan)
+    kept = all(end.get(device.did, _set_by(action)) == action.value for action in settings if _set_by(action))
+    return wish if kept else None
+
+
+def _set_by(action: Action) -> str | None:
+    """The attribute that a setting sets, if it is called after it."""
+    path = action.path.replace("set_", "")
+    return path if path in action.device.spec.attribute_index and action.value is not None else None
+
+
+def _one_of(*ways: Propose) -> Propose:
+    """The ways in random order; a past and a memory belong to a blueprint's first intent."""
+
+    def propose(home: Home, rng: random.Random, ask: Ask) -> Draft | None:
+        found = (way(home, rng, ask) for way in rng.sample(ways, len(ways)))
+        return next(filter(None, found), None) if ask.first else None
+
+    return propose
+
+
+SUBCATEGORIES: dict[str, Propose] = {
+    "short_term": _one_of(_stated_value, _chosen_device, _as_at_first, _undone),
+    "long_term": _one_of(_on_cue, _on_device),
+}

@@ -1,0 +1,385 @@
+"""Context-aware multi-turn interaction, QT4 and TC5: what is meant hangs on what was said before.
+
+`continuation`, `coreference` and `topic_shift` follow a past, or a live intent whose conditions they leave alone;
+`correction` and `backtracking` follow a past that has already been carried out, and whose words tell how things stood
+before wherever they are to be restored.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from dataclasses import replace
+
+from envs.homeenv.home import Device, Home
+from homerl.worlds.homeenv.blueprints.actions import Action, enact, propose
+from homerl.worlds.homeenv.blueprints.intents.dialogue import (
+    DEPENDENT,
+    IT,
+    SEVERAL,
+    Phrased,
+    act_said,
+    asked,
+    device_said,
+    framed,
+    on_the_same,
+    past_actions,
+    repeated,
+    room_said,
+    telling,
+    tells,
+    told,
+    undoing,
+    value_said,
+    words_of,
+)
+from homerl.worlds.homeenv.blueprints.intents.draft import Ask, Draft, Propose, control
+from homerl.worlds.homeenv.blueprints.survey import kind_of, members
+from homerl.worlds.homeenv.blueprints.undo import after
+from homerl.worlds.homeenv.language.meaning import Command, Meaning
+
+Follow = Draft | None
+STEPS = {  # services whose value people ask more or less of, and for which kinds
+    "set_brightness": ("bright", None),
+    "set_screen_brightness": ("bright", None),
+    "set_volume": ("loud", ("speaker", "tv", "smart_screen")),
+    "set_volume_level": ("loud", None),
+    "set_speed": ("fast", ("fan",)),
+    "set_fan_speed": ("fast", ("air_purifier",)),
+    "set_position": ("open", None),
+    "set_target_temperature": ("warm", ("heater", "air_conditioner")),
+}
+EXACT = ("warm",)  # by how much is said in the unit itself ("two degrees warmer")
+
+
+def _after_a_past(subcategory: str, *ways) -> Propose:
+    """Ways to follow a past action, tried in random order for one past action after the other."""
+
+    def propose(home: Home, rng: random.Random, ask: Ask) -> Follow:
+        for action in past_actions(home, rng, ask):
+            now = after(home, action.plan)
+            for way in rng.sample(ways, len(ways)):
+                if (draft := way(home, now, action, rng, ask)) is not None:
+                    return replace(draft, subcategory=subcategory, then=tuple(_named(draft.then, subcategory)))
+        return None
+
+    return propose
+
+
+def _named(drafts: tuple[Draft, ...], subcategory: str) -> Iterator[Draft]:
+    return (replace(draft, subcategory=subcategory) for draft in drafts)
+
+
+def _request(action: Action, meaning: Meaning) -> Draft:
+    """What is asked for in words that need the past, and in full when asked."""
+    return replace(control("", (action,), DEPENDENT, meaning), plainly=Command((action.act(),)))
+
+
+def _free(home: Home, past: Action, ask: Ask, rng: random.Random) -> list[Device]:
+    """Devices that may change besides the past one, in random order."""
+    taken = {past.device.did, *ask.taken}
+    return rng.sample(devices := [d for d in home.plan.devices if d.did not in taken], len(devices))
+
+
+def _alike(past: Action, device: Device, part: str) -> bool:
+    """Whether a device is of the very kind of the past one, so that "the same" can mean it without its name."""
+    kinds = dict(device.spec.kinds), dict(past.device.spec.kinds)
+    return kinds[0].get(f"{part}." if part else "") == kinds[1].get(f"{past.part}." if past.part else "")
+
+
+# continuation
+
+
+def _same_in_room(home: Home, now: Home, past: Action, rng: random.Random, ask: Ask) -> Follow:
+    """ "Also do that in the study": in the one device there of the same kind."""
+    kind = kind_of(past.device, past.part)
+    for room in rng.sample(now.plan.rooms, len(now.plan.rooms)):
+        there = members(now, kind, room)
+        if room == past.device.room or len(there) != 1 or there[0][0].did in ask.taken:
+            continue
+        if _alike(past, *there[0]) and (action := repeated(now, past, *there[0])):
+            meaning = framed("multi_turn.same_room", room=room_said(room))
+            return told(ask, rng, home, (past,), _request(action, meaning))
+    return None
+
+
+def _same_on_device(home: Home, now: Home, past: Action, rng: random.Random, ask: Ask) -> Follow:
+    """ "The same for the study lamp"."""
+    for device in _free(now, past, ask, rng):
+        for part in {path.rpartition(".")[0]: None for path in device.spec.service_index}:
+            if kind_of(device, part) == kind_of(past.device, past.part) and (action := repeated(now, past, device, part)):
+                meaning = framed("multi_turn.same_device", target=device_said(device, part))
+                return told(ask, rng, home, (past,), _request(action, meaning))
+    return None
+
+
+def _further(home: Home, now: Home, past: Action, rng: random.Random, ask: Ask) -> Follow:
+    """ "And the speed at 3": another setting of the same device."""
+    for action in on_the_same(now, past, rng, valued=True):
+        if action.service.startswith("set_") and not _written(action) & _written(past):
+            slots = {"name": _name_said(action), "value": value_said(action)}
+            frame = "multi_turn.further_switch" if isinstance(action.value, bool) else "multi_turn.further"
+            return told(ask, rng, home, (past,), _request(action, framed(frame, **slots)))
+    return None
+
+
+def _written(action: Action) -> set[str]:
+    """The attributes that its last call writes."""
+    return {attribute.name for _, attribute, _ in action.device.spec.service_index[action.path].writes}
+
+
+def _name_said(action: Action):
+    return lambda speaker: speaker.name(action.service.removeprefix("set_"))
+
+
+def _more(home: Home, now: Home, past: Action, rng: random.Random, ask: Ask) -> Follow:
+    """ "A bit brighter": more or less of what was set."""
+    name, kinds = STEPS.get(past.service, (None, None))
+    numeric = isinstance(past.value, (int, float)) and not isinstance(past.value, bool) and past.type.range
+    if name is None or not numeric or (kinds and kind_of(past.device, past.part) not in kinds) or not ask.first:
+        return None
+    up, (low, high) = rng.random() < 0.5, past.type.range
+    step = rng.choice((1, 2, 3)) if name in EXACT else max(1, round((high - low) / 5))
+    value = past.value + (step if up else -step)
+    room = value + (step if up else -step)
+    if not (low <= value <= high and low <= room <= high):
+        return None
+    action = enact(now, past.device, past.path, type(past.value)(value))
+    if action is None:
+        return None
+    frame = f"multi_turn.more.{name}.{'up' if up else 'down'}"
+    if name in EXACT and rng.random() < 0.5:
+        meaning = framed(frame.replace("more", "by"), value=lambda speaker: speaker.value(step, past.type))
+        return _past_only(past, _request(action, meaning))
+    return _past_only(past, _loosened(_request(action, framed(frame)), action, past.value, room))
+
+
+def _loosened(draft: Draft, action: Action, start: float, end: float) -> Draft:
+    """Any value past where it was will do, up to twice the step of the plan."""
+    path = action.path.replace("set_", "")
+    exact = f'device("{action.device.did}").{path} == {action.value!r}'
+    slot = f'device("{action.device.did}").{path}'
+    loose = f"{start!r} < {slot} <= {end!r}" if end > start else f"{end!r} <= {slot} < {start!r}"
+    return replace(draft, conditions=(draft.conditions[0].replace(exact, loose),))
+
+
+def _past_only(past: Action, now: Draft) -> Draft:
+    return replace(now, before=past.plan, past=(asked(past),))
+
+
+# topic shift
+
+
+def _elsewhere(home: Home, now: Home, past: Action, rng: random.Random, ask: Ask) -> Follow:
+    """Something else altogether: of another kind, in full, with nothing of the past in it."""
+    for action in telling(now, rng, _free(now, past, ask, rng)):
+        other = (action.service, action.value) != (past.service, past.value)
+        if other and kind_of(action.device, action.part) != kind_of(past.device, past.part):
+            meaning = framed("multi_turn.shift", text=act_said(action.act()))
+            return told(ask, rng, home, (past,), _request(action, meaning))
+    return None
+
+
+def _tempting(home: Home, now: Home, past: Action, rng: random.Random, ask: Ask) -> Follow:
+    """Something else of which the past could be taken over: the same setting at another value, or the same room."""
+    found = [action for action in telling(now, rng, _free(now, past, ask, rng)) if action.value != past.value]
+    same = [action for action in found if action.service == past.service]
+    near = same or [action for action in found if action.device.room == past.device.room]
+    if not near:
+        return None
+    action = near[0]
+    return told(ask, rng, home, (past,), _request(action, framed("multi_turn.shift", text=act_said(action.act()))))
+
+
+# coreference
+
+
+def _it(home: Home, now: Home, past: Action, rng: random.Random, ask: Ask) -> Follow:
+    """ "Turn it off again", "set that one to 40"."""
+    for action in on_the_same(now, past, rng):
+        back = action.value is None and past.value is None
+        words = rng.choice((IT, words_of("multi_turn.that", device=past.device.name)))
+        meaning = Phrased(action.act(), words, "multi_turn.again" if back else "multi_turn.now")
+        return told(ask, rng, home, (past,), _request(action, meaning))
+    return None
+
+
+def _other_one(home: Home, now: Home, past: Action, rng: random.Random, ask: Ask) -> Follow:
+    """ "The other one": where the room has two of the kind."""
+    kind = kind_of(past.device, past.part)
+    others = [found for found in members(now, kind, past.device.room) if found[0] != past.device]
+    if len(others) != 1 or len(members(now, kind, past.device.room)) != 2 or others[0][0].did in ask.taken:
+        return None
+    device, part = others[0]
+    again = [found for found in (repeated(now, past, device, part),) if found]
+    found = [*again, *(action for action in telling(now, rng, (device,)) if action.part == part)]
+    if not found:
+        return None
+    action = rng.choice(found[:2])
+    frame = "multi_turn.too" if action in again else "multi_turn.now"
+    meaning = Phrased(action.act(), words_of("multi_turn.other"), frame)
+    return told(ask, rng, home, (past,), _request(action, meaning))
+
+
+def _there(home: Home, now: Home, past: Action, rng: random.Random, ask: Ask) -> Follow:
+    """ "The fan there"."""
+    here = [device for device in _free(now, past, ask, rng) if device.room == past.device.room]
+    for action in telling(now, rng, here):
+        if len({path.rpartition(".")[0] for path in action.device.spec.service_index}) > 1:
+            continue
+        meaning = Phrased(action.act(), words_of("multi_turn.there", device=action.device.name), "multi_turn.now")
+        return told(ask, rng, home, (past,), _request(action, meaning))
+    return None
+
+
+def _first_one(home: Home, now: Home, past: Action, rng: random.Random, ask: Ask) -> Follow:
+    """ "The first one", of two that were spoken of."""
+    for second in telling(now, rng, _free(now, past, ask, rng)):
+        later = after(now, second.plan)
+        word, meant = rng.choice((("multi_turn.first", past), ("multi_turn.last", second)))
+        for action in on_the_same(later, meant, rng):
+            meaning = Phrased(action.act(), words_of(word), "multi_turn.now")
+            return told(ask, rng, home, (past, second), _request(action, meaning))
+    return None
+
+
+# correction
+
+
+def _other_value(home: Home, now: Home, past: Action, rng: random.Random, ask: Ask) -> Follow:
+    """ "No, make it 26"."""
+    if past.value is None or isinstance(past.value, bool):
+        return None
+    for _ in range(4):
+        action = propose(now, past.device, past.path, rng)
+        if action is not None and action.value != past.value and tells(now, action):
+            slots = {"value": value_said(action), "wrong": value_said(past)}
+            return _past_only(past, _request(action, framed("multi_turn.make_it", **slots)))
+    return None
+
+
+def _other_act(home: Home, now: Home, past: Action, rng: random.Random, ask: Ask) -> Follow:
+    """ "No, turn it off": the opposite of what was done, or another thing with the same device."""
+    for action in on_the_same(now, past, rng, valued=False):
+        if past.value is None:
+            meaning = Phrased(action.act(), IT, "multi_turn.no")
+            return _past_only(past, _request(action, meaning))
+    return None
+
+
+def _other_room(home: Home, now: Home, past: Action, rng: random.Random, ask: Ask) -> Follow:
+    """ "Not the bedroom, the study"."""
+    kind = kind_of(past.device, past.part)
+    for device, part in members(now, kind):
+        alone = len(members(now, kind, device.room)) == 1 and device.room != past.device.room
+        free = alone and device.did not in ask.taken and _alike(past, device, part)
+        if free and (action := repeated(now, past, device, part)):
+            slots = {"right": room_said(device.room), "wrong": room_said(past.device.room)}
+            return _instead(home, now, past, action, framed("multi_turn.not_room", **slots))
+    return None
+
+
+def _other_device(home: Home, now: Home, past: Action, rng: random.Random, ask: Ask) -> Follow:
+    """ "No, I meant the study lamp"."""
+    for device in _free(now, past, ask, rng):
+        for path in device.spec.service_index:
+            part = path.rpartition(".")[0]
+            if kind_of(device, part) == kind_of(past.device, past.part) and (action := repeated(now, past, device, part)):
+                slots = {"right": device_said(device, part), "wrong": device_said(past.device, past.part)}
+                return _instead(home, now, past, action, framed("multi_turn.not_device", **slots))
+    return None
+
+
+def _other_thing(home: Home, now: Home, past: Action, rng: random.Random, ask: Ask) -> Follow:
+    """ "Leave the fan as it was, turn on the lamp instead"."""
+    for action in telling(now, rng, _free(now, past, ask, rng)):
+        slots = {"wrong": device_said(past.device, past.part), "text": act_said(action.act())}
+        return _instead(home, now, past, action, framed("multi_turn.instead", **slots))
+    return None
+
+
+def _instead(home: Home, now: Home, past: Action, action: Action, meaning: Meaning) -> Follow:
+    """What was done is undone, and something else is done."""
+    undo = undoing(home, now, past.device)
+    if undo is None:
+        return None
+    return Draft(
+        "",
+        meaning,
+        SEVERAL,
+        conditions=(undo.condition, action.condition),
+        devices=(past.device.did, action.device.did),
+        plan=(*undo.calls, *action.plan),
+        plainly=Command((*undo.acts, action.act())),
+        before=past.plan,
+        past=(asked(past, undo.told),),
+    )
+
+
+# backtracking
+
+
+def _undo(home: Home, now: Home, past: Action, rng: random.Random, ask: Ask) -> Follow:
+    """ "Put it back as it was", where the assistant has told how that was."""
+    if (undo := undoing(home, now, past.device)) is None:
+        return None
+    meaning = rng.choice((framed("multi_turn.back"), framed("multi_turn.back_named", target=device_said(past.device))))
+    draft = Draft("", meaning, DEPENDENT, (undo.condition,), (past.device.did,), undo.calls, Command(undo.acts))
+    return replace(draft, before=past.plan, past=(asked(past, undo.told),))
+
+
+def _undo_last(home: Home, now: Home, past: Action, rng: random.Random, ask: Ask) -> Follow:
+    """As before the last of two settings, where the first has said how that was."""
+    if past.value is None:
+        return None
+    for _ in range(4):
+        second = propose(now, past.device, past.path, rng)
+        if second is None or second.value == past.value:
+            continue
+        undo = undoing(now, after(now, second.plan), past.device)
+        if undo is None or len(undo.calls) != 1 or undo.calls[0].args != (past.value,):
+            return None
+        draft = Draft("", framed("multi_turn.back_last"), DEPENDENT, (undo.condition,), (past.device.did,), undo.calls)
+        draft = replace(draft, plainly=Command(undo.acts), past=(asked(past), asked(second)))
+        return replace(draft, before=(*past.plan, *second.plan))
+    return None
+
+
+def _undo_one_of_two(home: Home, now: Home, past: Action, rng: random.Random, ask: Ask) -> Follow:
+    """Of two things that were done, one is put back, or both."""
+    for second in telling(now, rng, _free(now, past, ask, rng)):
+        later = after(now, second.plan)
+        undos = [undoing(home, later, action.device) for action in (past, second)]
+        if not all(undos):
+            continue
+        meant = rng.choice((undos[:1], undos[1:], undos))
+        named = device_said(meant[0].device)
+        meaning = framed("multi_turn.back_both") if len(meant) > 1 else framed("multi_turn.back_named", target=named)
+        return Draft(
+            "",
+            meaning,
+            DEPENDENT if len(meant) == 1 else SEVERAL,
+            conditions=tuple(undo.condition for undo in meant),
+            devices=tuple(undo.device.did for undo in meant),
+            plan=tuple(call for undo in meant for call in undo.calls),
+            plainly=Command(tuple(act for undo in meant for act in undo.acts)),
+            before=(*past.plan, *second.plan),
+            past=(asked(past, undos[0].told), asked(second, undos[1].told)),
+        )
+    return None
+
+
+def _first_only(propose: Propose) -> Propose:
+    """What needs a past can only come first."""
+    return lambda home, rng, ask: propose(home, rng, ask) if ask.first else None
+
+
+SUBCATEGORIES: dict[str, Propose] = {
+    "continuation": _after_a_past("continuation", _same_in_room, _same_on_device, _further, _more),
+    "topic_shift": _after_a_past("topic_shift", _elsewhere, _tempting),
+    "coreference": _after_a_past("coreference", _it, _other_one, _there, _first_one),
+    "correction": _first_only(
+        _after_a_past("correction", _other_value, _other_act, _other_room, _other_device, _other_thing)
+    ),
+    "backtracking": _first_only(_after_a_past("backtracking", _undo, _undo_last, _undo_one_of_two)),
+}

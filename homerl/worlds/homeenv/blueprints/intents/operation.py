@@ -1,0 +1,45 @@
+"""Operations that are asked of several devices, or of one in several steps."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from envs.homeenv.home import Device, Home
+from envs.homeenv.types import ValueType
+from homerl.worlds.homeenv.blueprints.actions import Action, attempt
+from homerl.worlds.homeenv.language.meaning import Act, Target
+from homerl.worlds.homeenv.language.noun import parts_of
+
+
+@dataclass(frozen=True)
+class Operation:
+    """One service, with the value said."""
+
+    service: str
+    value: Any
+    type: ValueType | None
+
+    def on(self, target: Target) -> Act:
+        return Act(self.service, target, self.value, self.type)
+
+
+def carry(home: Home, device: Device, kind: str, wanted: Sequence[Operation]) -> list[tuple[Action, bool] | None]:
+    """What the operations do to each part of the kind that knows them, and whether it changes; None where one is refused."""
+    prefixes = [p for p in parts_of(device, kind) if all(p + one.service in device.spec.service_index for one in wanted)]
+    return [carry_part(home, device, prefix, wanted) for prefix in prefixes] or [None]
+
+
+def carry_part(home: Home, device: Device, prefix: str, wanted: Sequence[Operation]) -> tuple[Action, bool] | None:
+    after, done = home.fork(), []
+    for one in wanted:
+        action, changes = attempt(after, device, prefix + one.service, one.value)
+        if action is None:
+            return None
+        for call in action.plan:
+            after.call(call.did, call.service, call.args)
+        done.append((action, changes))
+    last, plan = done[-1][0], tuple(dict.fromkeys(call for action, _ in done for call in action.plan))
+    condition = " and ".join(dict.fromkeys(text for action, _ in done for text in action.condition.split(" and ")))
+    return replace(last, plan=plan, condition=condition), any(changes for _, changes in done)

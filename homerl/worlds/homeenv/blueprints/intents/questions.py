@@ -1,0 +1,109 @@
+"""What all questions share: the draft of a question, the typed answer, and the sentence that answers it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from envs.homeenv.home import Device, Room
+from homerl.language.answers import Answer
+from homerl.worlds.homeenv.blueprints.blueprint import Factors
+from homerl.worlds.homeenv.blueprints.intents.draft import Draft
+from homerl.worlds.homeenv.blueprints.intents.ways import numbered, ways_of_device
+from homerl.worlds.homeenv.blueprints.survey import Read
+from homerl.worlds.homeenv.language.meaning import Meaning
+from homerl.worlds.homeenv.language.speaker import Speaker
+from homerl.worlds.homeenv.language.state import listed
+
+MOST_READS = 25
+SEVERAL = Factors(scope="multi_device")
+
+
+def question(meaning: Meaning, answer: Answer, reads: Sequence[Read], reply: Meaning) -> Draft | None:
+    """A question, unless too much would have to be read for it."""
+    if len(reads) > MOST_READS:
+        return None
+    factors = SEVERAL if len({did for did, _ in reads}) > 1 else Factors()
+    return Draft("", meaning, factors, answer=answer, reads=tuple(reads), reply=Sentence(reply))
+
+
+@dataclass(frozen=True)
+class YesNo:
+    """Yes or no, and how it stands."""
+
+    value: bool
+    rest: Meaning | None = None
+
+    def words(self, speaker: Speaker) -> str:
+        if self.rest is None:
+            return speaker.say("query.reply.alone", text=speaker.say("query.some" if self.value else "query.none"))
+        word = speaker.say("query.yes" if self.value else "query.no")
+        return speaker.say("query.reply.yes_no", word=word, text=self.rest.words(speaker))
+
+
+@dataclass(frozen=True)
+class Said:
+    """A meaning as a sentence of its own."""
+
+    of: Meaning
+
+    def words(self, speaker: Speaker) -> str:
+        return speaker.say("query.reply.alone", text=self.of.words(speaker))
+
+
+@dataclass(frozen=True)
+class Sentence:
+    """A meaning with a capital letter at its beginning."""
+
+    of: Meaning
+
+    def words(self, speaker: Speaker) -> str:
+        text = self.of.words(speaker)
+        return text[0].upper() + text[1:]
+
+
+@dataclass(frozen=True)
+class Named:
+    """Devices by their names, or that there are none."""
+
+    devices: tuple[Device, ...]
+    counted: bool = False
+
+    def words(self, speaker: Speaker) -> str:
+        names = [speaker.say("query.device", room=device.room.name, device=device.name) for device in self.devices]
+        if not names:
+            return speaker.say("query.reply.none")
+        if not self.counted:
+            return speaker.say("query.reply.alone", text=listed(speaker, names))
+        count = str(len(names))
+        if len(names) > 4:
+            return speaker.say("query.reply.alone", text=count)
+        return speaker.say("query.reply.count", count=count, names=listed(speaker, names))
+
+
+def number(value: float, unit: str | None, tolerance: float = 0.0, names: Sequence[Device] = ()) -> Answer:
+    whole = int(value) if float(value).is_integer() else round(value, 2)
+    return Answer(type="number", value=whole, tolerance=tolerance, unit=unit, distractors=numbered(names))
+
+
+def names(met: Sequence[Device], candidates: Sequence[Device]) -> Answer:
+    others = [device for device in candidates if device not in met]
+    return Answer(
+        type="names",
+        value=tuple(f"{device.room.name} {device.name}" for device in met),
+        accepted=tuple(ways_of_device(device) for device in met),
+        distractors=tuple(dict.fromkeys(way for device in others for way in ways_of_device(device))),
+    )
+
+
+@dataclass(frozen=True)
+class RoomsNamed:
+    """How many rooms, and which."""
+
+    rooms: tuple[Room, ...]
+
+    def words(self, speaker: Speaker) -> str:
+        if not self.rooms:
+            return speaker.say("query.reply.none")
+        names = listed(speaker, [speaker.room(room) for room in self.rooms])
+        return speaker.say("query.reply.count", count=str(len(self.rooms)), names=names)

@@ -1,0 +1,195 @@
+"""What people are about to do, and what they want of the home then (`scenes.yaml`): "i am going to bed".
+
+Invariants: a scene asks all that its wishes say of the devices that the place has; what is so already is kept; asked
+back, the person spells all of it.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+
+from pydantic import Field
+
+from envs.documents import read_yaml, validate
+from envs.homeenv.home import Device, Home, Room
+from envs.homeenv.types import Model
+from homerl.worlds.homeenv.blueprints.actions import Action
+from homerl.worlds.homeenv.blueprints.blueprint import Factors
+from homerl.worlds.homeenv.blueprints.intents.binding import Step, of_part, of_room, operations
+from homerl.worlds.homeenv.blueprints.intents.choice import is_muddled, resolved
+from homerl.worlds.homeenv.blueprints.intents.draft import Ask, Draft
+from homerl.worlds.homeenv.blueprints.intents.operation import Operation, carry_part
+from homerl.worlds.homeenv.language.meaning import Act, Command, Target
+from homerl.worlds.homeenv.language.noun import of_kind, parts_of
+from homerl.worlds.homeenv.language.speaker import Speaker
+
+MOST_ACTS = 6  # more than that nobody would spell
+MOST_DEVICES = 24
+
+
+class Wish(Model):
+    """What is wanted of a kind of device: the first way that a part knows."""
+
+    kind: str
+    do: tuple[Step, ...]
+    if_: str | None = Field(None, alias="if")
+    want: str | None = None
+    plain: str | None = None
+
+
+class Scene(Model):
+    rooms: tuple[str, ...] = ()
+    needs: tuple[str, ...] = ()
+    if_: str | None = Field(None, alias="if")
+    wishes: tuple[Wish, ...]
+
+
+@lru_cache
+def scenes() -> dict[str, Scene]:
+    """All scenes by name."""
+    return validate(dict[str, Scene], read_yaml(Path(__file__).parent / "scenes.yaml"))
+
+
+@dataclass(frozen=True)
+class Doing:
+    """What somebody is about to do, in a room (None: where the person is, or the one room for it) or at home."""
+
+    name: str
+    room: Room | None
+    at_home: bool = False
+
+    def words(self, speaker: Speaker) -> str:
+        key = f"ambiguous.scene.{self.name}"
+        if self.room is not None:
+            return speaker.say(f"{key}.in", room=speaker.room(self.room))
+        return speaker.say(f"{key}.home" if self.at_home else f"{key}.here")
+
+
+@dataclass(frozen=True)
+class Granted:
+    """A wish for one part: the operation and action that grant it, what holds then, and whether it does already."""
+
+    device: Device
+    prefix: str
+    operation: Operation
+    action: Action
+    condition: str
+    already: bool
+
+
+def scene_level(home: Home, rng: random.Random, ask: Ask) -> Draft | None:
+    """A scene that some room, or the home, has something to offer for."""
+    for name in rng.sample(list(scenes()), len(scenes())):
+        scene = scenes()[name]
+        rooms: list[Room | None] = [room for room in home.plan.rooms if room.type in scene.rooms] if scene.rooms else [None]
+        for room in rng.sample(rooms, len(rooms)):
+            if _fits(home, room, scene) and (draft := _drafted(home, name, scene, room, rng, ask)):
+                return draft
+    return None
+
+
+def _fits(home: Home, room: Room | None, scene: Scene) -> bool:
+    weather = scene.if_ is None or of_room(scene.if_, home, home.plan.rooms[0]).holds(home)
+    return weather and all(_devices(home, room, kind) for kind in scene.needs)
+
+
+def _devices(home: Home, room: Room | None, kind: str) -> list[Device]:
+    return [device for device in of_kind(home, kind) if room in (None, device.room)]
+
+
+def _drafted(home: Home, name: str, scene: Scene, room: Room | None, rng: random.Random, ask: Ask) -> Draft | None:
+    groups = [found for wish in scene.wishes if (found := _grant(home, room, wish))]
+    granted = [one for group in groups for one in group]
+    todo = [one for one in granted if one is not None and not one.already]
+    if None in granted or not todo or len(granted) > MOST_DEVICES or any(one.device.did in ask.taken for one in granted):
+        return None
+    acts = [act for wish, group in zip(_wishes(home, room, scene), groups) for act in _acts(home, room, wish, group)]
+    if not 0 < len(acts) <= MOST_ACTS or (len(acts) == 1 and len(home.plan.devices) > 9):
+        return None
+    bare = room is not None and _goes_without_saying(home, room, scene, ask) and rng.random() < 0.6
+    kept = dict.fromkeys(one.condition for one in granted if one.already)
+    devices = tuple(dict.fromkeys(one.device.did for one in todo))
+    return Draft(
+        "scene_level",
+        Doing(name, None if bare else room, at_home=room is None),
+        Factors(clarity="ambiguous", scope=_scope(devices)),
+        conditions=tuple(one.condition for one in todo),
+        devices=devices,
+        plan=tuple(call for one in todo for call in one.action.plan),
+        plainly=Command(tuple(acts)),
+        keeps=tuple(kept),
+        reads=tuple(dict.fromkeys((one.device.did, _main(one)) for one in granted)),
+    )
+
+
+def _main(one: Granted) -> str:
+    """The attribute that tells whether the wish is granted."""
+    return one.condition.split(" and ")[-1].split('").')[1].split()[0].rstrip(")")
+
+
+def _scope(devices: Sequence[str]) -> str:
+    return "single_device" if len(devices) == 1 else "multi_device"
+
+
+def _wishes(home: Home, room: Room | None, scene: Scene) -> list[Wish]:
+    """Those for which there are devices."""
+    return [wish for wish in scene.wishes if _grant(home, room, wish)]
+
+
+def _grant(home: Home, room: Room | None, wish: Wish) -> list[Granted | None]:
+    """The wish for each part that it is for; None where one cannot grant it."""
+    parts = [(device, prefix) for device in _devices(home, room, wish.kind) for prefix in parts_of(device, wish.kind)]
+    return [_grant_part(home, wish, *part) for part in parts if _concerned(home, wish, *part)]
+
+
+def _concerned(home: Home, wish: Wish, device: Device, prefix: str) -> bool:
+    if not any(prefix + step.service in device.spec.service_index for step in wish.do):
+        return False
+    if wish.if_ is None:
+        return True
+    condition = of_part(wish.if_, home, device, prefix)
+    return condition is not None and condition.holds(home)
+
+
+def _grant_part(home: Home, wish: Wish, device: Device, prefix: str) -> Granted | None:
+    for step in wish.do:
+        wanted = operations((step,), home, device, prefix)
+        carried = carry_part(home, device, prefix, wanted) if wanted else None
+        if carried is None:
+            continue
+        action, changes = carried
+        conditions = (of_part(text, home, device, prefix) for text in (wish.want, wish.plain) if text)
+        condition = next((found for found in conditions if found is not None), None)
+        text = condition.text if condition is not None else action.condition
+        already = condition.holds(home) if condition is not None else not changes
+        return Granted(device, prefix, wanted[0], action, text, already)
+    return None
+
+
+def _acts(home: Home, room: Room | None, wish: Wish, group: Sequence[Granted]) -> list[Act]:
+    """The wish in words: of the kind, where that is what it is for, else by name of what is not so yet."""
+    target = resolved(Target((), wish.kind, rooms=(room,) if room else ()), home)
+    alike = {(one.operation.service, one.operation.value) for one in group}
+    whole = {device.did for device in target.devices} == {one.device.did for one in group}
+    if len(target.devices) > 1 and len(alike) == 1 and whole and not is_muddled(home, target):
+        return [group[0].operation.on(target)]
+    return [act for device in target.devices for act in _acts_on(device, wish.kind, group)]
+
+
+def _acts_on(device: Device, kind: str, group: Sequence[Granted]) -> list[Act]:
+    """The wish for one device: for all of it, where that is the same for its parts of the kind, or part by part."""
+    todo = [one for one in group if one.device == device and not one.already]
+    if len(todo) > 1 and len(todo) == len(parts_of(device, kind)) and len({one.operation for one in todo}) == 1:
+        return [todo[0].operation.on(Target.of(device))]
+    return [one.operation.on(Target.of(device, one.prefix[:-1])) for one in todo]
+
+
+def _goes_without_saying(home: Home, room: Room, scene: Scene, ask: Ask) -> bool:
+    """Whether the agent can tell the room: the only one for it, or where the person is."""
+    entrance = home.plan.by_did.get(home.plan.entrance)
+    rooms = [other for other in home.plan.rooms if other.type in scene.rooms]
+    return len(rooms) == 1 or (ask.briefed and entrance is not None and entrance.room == room)

@@ -1,0 +1,311 @@
+"""The LLM author: a chat model writes person, scene and tasks with their conditions; filters decide (HomeFlow 3.3.1).
+
+Three requests a candidate, each answered by a schema: the person and the scene, the tasks, and the verdict on them. A task
+that fails a filter is left out, and counted by filter and reason; executable and within bounds are the simulator's word,
+consistent is the simulator's (the plan meets the conditions and touches nothing else) and then the model's verdict.
+
+Invariants: a blueprint that comes out has passed what the scripted author's pass, and a verdict that is stored with it; no
+sentence of the other split, no name of the other split, no id and no code is ever said; the same answers give the same
+blueprint.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import AfterValidator, Field
+
+from envs.documents import InputError, read_yaml, validate
+from envs.homeenv.conditions import compile_condition
+from envs.homeenv.home import OUTDOORS, Device, Home
+from envs.homeenv.home_file import home_to_json
+from envs.homeenv.types import Model
+from envs.homemaker.make import make_home
+from homerl.language.splits import Split, split_of
+from homerl.llm.structured import Asker, Unreadable
+from homerl.users.manner import manner
+from homerl.worlds.contract import NoBlueprint
+from homerl.worlds.homeenv.blueprints.author import BlueprintRecipe
+from homerl.worlds.homeenv.blueprints.blueprint import Blueprint, Call, Factors, Intent, Profile
+from homerl.worlds.homeenv.blueprints.filters import first_failure
+from homerl.worlds.homeenv.blueprints.profile import people, sample_profile
+from homerl.worlds.homeenv.faults import leak
+
+SHOWN = 12  # devices that a candidate is about
+FAMILY = "authored"
+
+
+def _words(text: str) -> str:
+    """In one line, and something."""
+    if not (words := " ".join(text.split())):
+        raise ValueError("it is empty")
+    return words
+
+
+Words = Annotated[str, AfterValidator(_words)]  # no bound in the schema: servers differ in those of strings
+
+
+class Prompts(Model):
+    """The file of prompts."""
+
+    person: str
+    tasks: str
+    judge: str
+    given: str
+    sketch: str
+    judged: str
+    languages: dict[str, str]
+
+
+class Likes(Model):
+    """What a person likes at home."""
+
+    temperature: int = Field(ge=10, le=32)
+    lighting: str
+    noise: str
+
+
+class Person(Model):
+    """A profile, and the slice of life that is lived now."""
+
+    name: Words
+    age: int = Field(ge=1, le=110)
+    gender: str
+    height_cm: int = Field(ge=50, le=230)
+    weight_kg: int = Field(ge=10, le=250)
+    health: str
+    habits: tuple[str, ...] = Field(min_length=1, max_length=4)
+    preferences: Likes
+    scene: Words
+
+
+class Task(Model):
+    """One thing that is wanted, and how it is checked."""
+
+    say: tuple[Words, ...] = Field(min_length=1)
+    plainly: tuple[Words, ...] = Field(min_length=1)
+    clarity: Literal["clear", "ambiguous", "missing_slot"]
+    noise: Literal["clean", "noisy"]
+    dependency: Literal["independent", "dependent"]
+    conditions: tuple[str, ...] = Field(min_length=1)
+    plan: tuple[Call, ...] = Field(min_length=1)
+
+
+class Tasks(Model):
+    """What a person wants in a scene."""
+
+    tasks: tuple[Task, ...] = Field(min_length=1)
+
+
+class Verdict(Model):
+    """What the model thinks of one task, the first being 1."""
+
+    task: int
+    consistent: bool
+    fault: Literal["none", "sentences", "conditions", "plan", "person", "scene"]
+    why: str
+
+
+class Verdicts(Model):
+    """The third filter's second half."""
+
+    verdicts: tuple[Verdict, ...]
+
+
+@dataclass(frozen=True)
+class Authored:
+    """A blueprint, with how it came about: candidates written, tasks written and kept, the verdict on each kept."""
+
+    blueprint: Blueprint
+    record: dict[str, Any]
+
+
+@cache
+def prompts() -> Prompts:
+    return validate(Prompts, read_yaml(Path(__file__).with_name("authoring.yaml")))
+
+
+async def author_blueprint(
+    recipe: BlueprintRecipe, split: Split, seed: int, asker: Asker, attempts: int, dropped: Counter[str]
+) -> Authored:
+    """The first candidate of a seed of which some task passes all filters, or `NoBlueprint`."""
+    rng = random.Random(f"llm blueprint {split} {seed}")
+    for attempt in range(1, attempts + 1):
+        home = make_home(2 * rng.getrandbits(40) + (split == "heldout"), recipe.home)
+        dropped["candidates: written"] += 1
+        try:
+            found = await Candidate(recipe, split, seed, home, asker, dropped).blueprint(rng)
+        except Unreadable:
+            dropped["candidate: unreadable"] += 1
+            continue
+        if found:
+            return Authored(found.blueprint, found.record | {"candidates": attempt})
+    raise NoBlueprint(f"no blueprint in {attempts} candidates for seed {seed}: {dict(dropped)}")
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """One home for which the model writes."""
+
+    recipe: BlueprintRecipe
+    split: Split
+    seed: int
+    home: Home
+    asker: Asker
+    dropped: Counter[str]
+
+    async def blueprint(self, rng: random.Random) -> Authored | None:
+        """What is left of the candidate after the filters, if it is anything."""
+        shown = self._shown(rng)
+        if not shown:
+            self.dropped["candidate: home offers too little"] += 1
+            return None
+        seed = rng.getrandbits(31)
+        person = await self._person(shown, rng, seed)
+        others = people(self.recipe.home.language).given["train" if self.split == "heldout" else "heldout"]
+        if any(name in person.name.split() or person.name.endswith(name) for name in others):
+            self.dropped["candidate: a name of the other split"] += 1
+            return None
+        if self._is_code(person.scene):
+            self.dropped["candidate: code in the scene"] += 1
+            return None
+        given = prompts().given.format(person=_plain(person), scene=person.scene, devices=shown)
+        low, high = self.recipe.intents
+        asked = prompts().tasks.format(low=low, high=high, phrasings=self.recipe.phrasings, language=self._language)
+        tasks = (await self.asker.ask(asked, given, Tasks, seed)).tasks[:high]
+        self.dropped["tasks: written"] += len(tasks)
+        kept = [intent for task in tasks if (intent := self._passed(task, person))]
+        kept = _apart(kept, self.dropped)
+        verdicts = await self._verdicts(kept, person, seed) if kept else {}
+        agreed = [intent for number, intent in enumerate(kept, 1) if self._agreed(verdicts.get(number))]
+        if len(agreed) < low:
+            self.dropped["candidate: too few tasks are left"] += 1
+            return None
+        intents = [intent.model_copy(update={"id": number}) for number, intent in enumerate(agreed, 1)]
+        made = self._made(intents, person)
+        if failure := first_failure(made):
+            self.dropped["candidate: {}, {}".format(*failure)] += 1
+            return None
+        stored = [verdict.model_dump() for number, verdict in sorted(verdicts.items()) if kept[number - 1] in agreed]
+        return Authored(made, {"tasks": len(tasks), "kept": len(agreed), "verdicts": stored})
+
+    @property
+    def _language(self) -> str:
+        known = prompts().languages
+        return known.get(self.recipe.home.language, self.recipe.home.language)
+
+    def _shown(self, rng: random.Random) -> str:
+        """Some devices that can be controlled, but for one: it is to be left alone."""
+        able = [device for device in self.home.plan.devices if device.spec.service_index]
+        chosen = rng.sample(able, min(SHOWN, len(able) - 1)) if len(able) > 1 else []
+        return "\n".join(_device(self.home, device) for device in chosen)
+
+    async def _person(self, shown: str, rng: random.Random, seed: int) -> Person:
+        minutes, sketch = self.home.clock // 60, sample_profile(rng, self.split, self.recipe.home.language)
+        text = prompts().sketch.format(
+            person=_plain(sketch), devices=shown, hour=minutes // 60 % 24, minute=minutes % 60,
+            outside=self.home.state_of(OUTDOORS)["temperature"],
+        )  # fmt: skip
+        return await self.asker.ask(prompts().person.format(language=self._language), text, Person, seed)
+
+    def _passed(self, task: Task, person: Person) -> Intent | None:
+        """The task as an intent, if sentences and simulator allow it."""
+        said, plainly = self._ours(task.say), self._ours(task.plainly)
+        if not (said and plainly):
+            self.dropped["author: no sentence of this split"] += 1
+        elif any(map(self._is_code, (*said, *plainly))):
+            self.dropped["author: code is said"] += 1
+        else:
+            intent = self._intent(task, said, plainly[0])
+            if not (failure := first_failure(self._made([intent], person))):
+                return intent
+            self.dropped["{}: {}".format(*failure)] += 1
+        return None
+
+    def _ours(self, texts: Sequence[str]) -> list[str]:
+        """The sentences of this split."""
+        return [text for text in dict.fromkeys(texts) if split_of(text) == self.split]
+
+    def _is_code(self, text: str) -> bool:
+        """Whether an id, code or a word about being a model is in it, by the rules that users are judged by."""
+        return leak(text, "", self.home, manner(self.recipe.home.language)) is not None
+
+    def _intent(self, task: Task, said: Sequence[str], plainly: str) -> Intent:
+        devices = owners(task.conditions, self.home)
+        scope = "single_device" if len(devices) < 2 else "multi_device"
+        factors = Factors(clarity=task.clarity, noise=task.noise, dependency=task.dependency, scope=scope)
+        return Intent(
+            id=1, family=FAMILY, subcategory=task.clarity, factors=factors, queries=tuple(said),
+            clarification=plainly, conditions=task.conditions, devices=devices, plan=task.plan,
+        )  # fmt: skip
+
+    async def _verdicts(self, intents: Sequence[Intent], person: Person, seed: int) -> dict[int, Verdict]:
+        tasks = "\n".join(f"Task {number}: {_judged(intent)}" for number, intent in enumerate(intents, 1))
+        text = prompts().judged.format(person=_plain(person), scene=person.scene, tasks=tasks)
+        found = await self.asker.ask(prompts().judge, text, Verdicts, seed, temperature=0.0)
+        return {verdict.task: verdict for verdict in found.verdicts if 1 <= verdict.task <= len(intents)}
+
+    def _agreed(self, verdict: Verdict | None) -> bool:
+        if verdict is None or not verdict.consistent:
+            self.dropped[f"consistent: the judge: {verdict.fault if verdict else 'no verdict'}"] += 1
+            return False
+        return True
+
+    def _made(self, intents: Sequence[Intent], person: Person) -> Blueprint:
+        data = person.model_dump()
+        profile = Profile.model_validate({key: data[key] for key in Profile.model_fields})
+        return Blueprint(
+            id=f"{self.split}-{self.seed}", seed=self.seed, split=self.split, language=self.recipe.home.language,
+            profile=profile, scene=person.scene, home=home_to_json(self.home), intents=tuple(intents),
+            preserve=self.recipe.preserve, toolset=self.recipe.toolset, prompt=self.recipe.prompt,
+        )  # fmt: skip
+
+
+def owners(conditions: Sequence[str], home: Home) -> tuple[str, ...]:
+    """The devices that conditions read; none where one does not compile, which the first filter will say."""
+    try:
+        read = [slot for text in conditions for slot in compile_condition(text, home.plan).slots]
+    except InputError:
+        return ()
+    return tuple(
+        dict.fromkeys(home.plan.slots[slot].owner for slot in read if home.plan.slots[slot].owner in home.plan.by_did)
+    )
+
+
+def _apart(intents: Sequence[Intent], dropped: Counter[str]) -> list[Intent]:
+    """Those that concern no device of an earlier one: diversity, and no task that undoes another."""
+    taken: set[str] = set()
+    kept = []
+    for intent in intents:
+        if taken & set(intent.devices):
+            dropped["author: a device of another task"] += 1
+            continue
+        taken |= set(intent.devices)
+        kept.append(intent)
+    return kept
+
+
+def _device(home: Home, device: Device) -> str:
+    """A line: id, place and name; state; services."""
+    services = (
+        f"{path}({', '.join(argument.describe() for argument in compiled.service.arguments)})"
+        for path, compiled in device.spec.service_index.items()
+    )
+    state = json.dumps(home.state_of(device.did), ensure_ascii=False)
+    return f"- {device.did} ({device.room.name} {device.name}): {state}; {'; '.join(services)}"
+
+
+def _plain(person: Model) -> str:
+    return json.dumps(person.model_dump(mode="json", exclude={"scene"}), ensure_ascii=False)
+
+
+def _judged(intent: Intent) -> str:
+    said = {"say": intent.queries, "plainly": intent.clarification, "conditions": intent.conditions}
+    return json.dumps(said | {"plan": [call.code for call in intent.plan]}, ensure_ascii=False)

@@ -1,0 +1,280 @@
+"""Whether a home has the automation that was asked for (SMH-Bench TC4): by what rules do, never by their text.
+
+Two rules are set off by the same if they have the same times (`_same_times`) and if in the same course of events their
+conditions say the same (`_same_beginnings`): sensors and rooms that show one quantity move together, counters count.
+What a rule does is right if the effects hold after it, whatever state its devices are in, and it touches no other.
+
+Invariants: pure, and answers are kept (the same question costs microseconds); a rule that is odd is no error, only wrong.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property, lru_cache
+
+from envs.homeenv.audit import Refused
+from envs.homeenv.automation import Rule, make_rule, next_time
+from envs.homeenv.clock import advance
+from envs.homeenv.conditions import compile_condition
+from envs.homeenv.home import Home
+from homerl.worlds.homeenv.blueprints.blueprint import Automation, Call
+from homerl.worlds.homeenv.blueprints.samples import counters_of, states
+
+DAY = 86400
+FIRST = 16  # times compared one after the other: tells days of the week and of the month apart
+# And the next time after each of these: tells months and years apart.
+PROBES = (*range(19 * DAY, 800 * DAY, 19 * DAY + 7201), *(years * 365 * DAY for years in (4, 9, 20, 40)))
+JITTER = 1  # seconds: a counter passes 900 one second after a hold of 900 has ended
+REST = 60  # seconds before and after what happens in a course of events
+SHUFFLES = 6  # random states of the devices that a rule acts on
+MOST_COURSES = 200
+
+
+def fulfils(home: Home, start: Home, wanted: Automation) -> bool:
+    """Whether rules made since the start do what is wanted."""
+    return bool(serving(home, start, wanted))
+
+
+def serving(home: Home, start: Home, wanted: Automation) -> frozenset[str]:
+    """Ids of the rules made since the start that do what is wanted; empty if they do not.
+
+    One rule does it all, or several that are set off alike share out the actions. One-shot times may be as late as
+    the clock has moved since the start, for "in an hour" counts from when the rule is made.
+    """
+    made = made_since(home, start)
+    if not made:
+        return frozenset()
+    task, late = Task.of(start, wanted), home.clock - start.clock
+    bare = tuple(replace(rule, id="", title="", held=False, since=None, due=None, fired=None) for rule in made)
+    found = _serving(Question(f"{task.key}{late}{bare}", task, bare, late))
+    return frozenset(made[index].id for index in found)
+
+
+def made_since(home: Home, start: Home) -> tuple[Rule, ...]:
+    """The rules that are new and enabled."""
+    if not home.rules:
+        return ()
+    known = {rule.id for rule in start.rules}
+    return tuple(rule for rule in home.rules if rule.enabled and rule.id not in known)
+
+
+def flaw(home: Home, wanted: Automation) -> str | None:
+    """Why the automation cannot be asked for in this home, or None."""
+    try:
+        rule = _rule(home, wanted)
+    except Refused as refusal:
+        return f"automation refused: {refusal.rule}"
+    if rule.timed and (rule.due is None or rule.due <= home.clock):
+        return "automation: its time is past"
+    if not rule.timed and rule.held:
+        return "automation: its trigger holds already"
+    task = Task("", home, wanted)
+    after = home.fork()
+    if any(effect.holds(home) for effect in task.effects):
+        return "automation: an effect holds already"
+    if not _calls(after, wanted.actions) or not all(effect.holds(after) for effect in task.effects):
+        return "automation: its actions do not have the effects"
+    return None if _does(task, (rule,)) else "automation: it does not do what it should"
+
+
+@dataclass(frozen=True)
+class Task:
+    """A wanted automation in its home, and what follows from the two. Equal by `key`."""
+
+    key: str
+    start: Home = field(compare=False, repr=False)
+    wanted: Automation = field(compare=False, repr=False)
+
+    @staticmethod
+    def of(start: Home, wanted: Automation) -> Task:
+        return _kept(Task(f"{start.state_key()}{wanted.model_dump_json()}", start, wanted))
+
+    @cached_property
+    def rule(self) -> Rule:
+        return _rule(self.start, self.wanted)
+
+    @cached_property
+    def effects(self):
+        return tuple(compile_condition(text, self.start.plan) for text in self.wanted.effects)
+
+    @cached_property
+    def acted(self) -> frozenset[str]:
+        return frozenset(call.did for call in self.wanted.actions)
+
+    @cached_property
+    def still(self) -> Home:
+        """The home at the start, in a world where nothing moves by itself but counters."""
+        plan = replace(self.start.plan, forecast=())
+        for moving in (plan.wiring.rooms, plan.wiring.views, plan.wiring.view_of):
+            moving.clear()
+        return Home(plan, self.start.values, self.start.clock)
+
+    @cached_property
+    def before(self) -> tuple[Home, ...]:
+        """States in which it may have to act: as it is, with its trigger, once more, its devices in any state."""
+        begun = self.start.fork()
+        if self.rule.condition is not None:
+            found = states(self.start, [self.rule.condition])
+            begun = next((state for state in found if self.rule.condition.holds(state)), begun)
+        again = begun.fork()
+        _calls(again, self.wanted.actions)
+        return (self.start, begun, again, *(_shuffled(begun, self.acted, seed) for seed in range(SHUFFLES)))
+
+
+_kept = lru_cache(maxsize=256)(lambda task: task)  # one of equal tasks, so that what follows is worked out once
+
+
+@dataclass(frozen=True)
+class Question:
+    """Whether rules serve a task. Equal by `key`."""
+
+    key: str
+    task: Task = field(compare=False, repr=False)
+    made: tuple[Rule, ...] = field(compare=False, repr=False)
+    late: int = field(compare=False, repr=False)
+
+
+@lru_cache(maxsize=1024)
+def _serving(question: Question) -> tuple[int, ...]:
+    """Indices of the rules that serve."""
+    task, made = question.task, question.made
+    right = [index for index, rule in enumerate(made) if _same_trigger(task, rule, question.late)]
+    for index in right:
+        if _does(task, (made[index],)):
+            return (index,)
+    parts = tuple(index for index in right if {action.did for action in made[index].actions} <= task.acted)
+    return parts if len(parts) > 1 and _does(task, [made[index] for index in parts]) else ()
+
+
+# What sets a rule off
+
+
+def _same_trigger(task: Task, made: Rule, late: int) -> bool:
+    if task.rule.timed != made.timed:
+        return False
+    if made.timed:
+        return _same_times(task.rule, made, task.start.clock, late) and _same_truth(task, made)
+    if task.rule.hold or made.hold or counters_of(task.start, _conditions(task, made)):
+        return _same_beginnings(task, made)
+    return _same_truth(task, made)
+
+
+def _same_times(wanted: Rule, made: Rule, now: int, late: int) -> bool:
+    ours, theirs = _times(wanted, now), _times(made, now)
+    if len(ours) == 1 == len(theirs):
+        return 0 <= theirs[0] - ours[0] <= late
+    return bool(theirs) and ours == theirs
+
+
+def _times(rule: Rule, now: int) -> tuple[int | None, ...]:
+    return (rule.at,) if rule.at is not None else _cron_times(rule.cron or "", now)
+
+
+@lru_cache(maxsize=4096)
+def _cron_times(cron: str, now: int) -> tuple[int | None, ...]:
+    """The first times of a cron line, and where there are many, some of those to come; its one time, if it has one."""
+    found, moment = [], now
+    while len(found) < FIRST and (moment := next_time(cron, moment)) is not None:
+        found.append(moment)
+    return tuple(found) if len(found) < FIRST else (*found, *(next_time(cron, now + ahead) for ahead in PROBES))
+
+
+def _same_truth(task: Task, made: Rule) -> bool:
+    """Whether both conditions hold in the same states."""
+    ours, theirs = task.rule.condition, made.condition
+    if ours is None and theirs is None:
+        return True
+    sampled = states(task.start, _conditions(task, made))
+    return all((ours is None or ours.holds(s)) == (theirs is None or theirs.holds(s)) for s in sampled)
+
+
+def _same_beginnings(task: Task, made: Rule) -> bool:
+    """Whether both rules act at the same seconds, in courses of events in which a state begins, lasts and ends."""
+    watchers = tuple(replace(rule, id=id, actions=()) for id, rule in (("wanted", task.rule), ("made", made)))
+    longest = max(_longest(task.rule), min(made.hold, 2 * DAY)) + 2 * REST
+    for state in _thinned(list(states(task.still, _conditions(task, made), counting=False)), MOST_COURSES):
+        home, fired = task.still.fork(), []
+        home.rules = tuple(replace(w, held=w.condition is not None and w.condition.holds(home)) for w in watchers)
+        for seconds, other in ((REST, task.still), (longest, state), (REST, task.still)):
+            _become(home, other)
+            fired += advance(home, seconds)
+        ours, theirs = ([f.clock for f in fired if f.rule == id] for id in ("wanted", "made"))
+        if len(ours) != len(theirs) or any(abs(a - b) > JITTER for a, b in zip(ours, theirs)):
+            return False
+    return True
+
+
+def _become(home: Home, other: Home) -> None:
+    """Give a home another's values; counters go on counting."""
+    for change in home.diff(other):
+        if change.slot not in home.plan.wiring.counter_of:
+            home.set(change.slot, change.after)
+
+
+def _longest(rule: Rule) -> int:
+    """How long the rule may have to wait until it acts: its hold, or what its counters are compared with."""
+    condition = rule.condition
+    counters = condition.plan.wiring.counter_of if condition else {}
+    numbers = [n for slot in counters if condition for n in condition.thresholds.get(slot) or ()]
+    return min(max([rule.hold, *map(int, numbers)]), 2 * DAY)
+
+
+def _conditions(task: Task, made: Rule) -> list:
+    return [condition for condition in (task.rule.condition, made.condition) if condition is not None]
+
+
+def _thinned(found: list, most: int) -> list:
+    return found if len(found) <= most else random.Random(0).sample(found, most)
+
+
+# What a rule does
+
+
+def _does(task: Task, rules: Sequence[Rule]) -> bool:
+    """Whether the effects hold after the rules wherever they can, and no other device is ever touched."""
+    if any(action.did not in task.acted for rule in rules for action in rule.actions):
+        return False
+    for state in task.before:
+        model, home = state.fork(), state.fork()
+        possible = _calls(model, task.wanted.actions) and all(effect.holds(model) for effect in task.effects)
+        for rule in rules:
+            _calls(home, rule.actions)
+        if possible and not all(effect.holds(home) for effect in task.effects):
+            return False
+    return True
+
+
+def _calls(home: Home, calls: Sequence) -> bool:
+    """Make calls up to the first that is refused; whether all went well."""
+    try:
+        for call in calls:
+            if isinstance(call, Call):
+                home.call(call.did, call.service, call.args)
+            else:
+                home.call(call.did, call.service, (), dict(call.arguments))
+    except Refused:
+        return False
+    return True
+
+
+def _shuffled(home: Home, dids: frozenset[str], seed: int) -> Home:
+    """The home with these devices in some other state."""
+    rng, found = random.Random(seed), home.fork()
+    for slot, place in enumerate(home.plan.slots):
+        if place.owner in dids and not place.type.read_only:
+            found.set(slot, place.type.sample(rng))
+    return found
+
+
+def _rule(home: Home, wanted: Automation) -> Rule:
+    """The wanted rule as an agent would make it."""
+    return make_rule(home, wanted.conditions, _described(home, wanted), "", wanted.delay_seconds, wanted.hold_seconds)
+
+
+def _described(home: Home, wanted: Automation) -> Iterator[dict]:
+    for call in wanted.actions:
+        service = home.plan.services.get((call.did, call.service))
+        names = [argument.name for argument in service[0].service.arguments] if service else []
+        yield {"did": call.did, "locator": call.service, "arguments": dict(zip(names, call.args))}

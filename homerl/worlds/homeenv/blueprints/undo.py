@@ -1,0 +1,91 @@
+"""Undoing: which calls bring devices back to an earlier state, exactly.
+
+Invariants: what `restore` gives, called in the later home, leaves the device in every slot as it was; None where no
+short series of calls does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from envs.homeenv.audit import Refused
+from envs.homeenv.home import Device, Home
+from homerl.worlds.homeenv.blueprints.actions import SPOKEN_TYPES, literal
+from homerl.worlds.homeenv.blueprints.blueprint import Call
+
+LONGEST = 3  # calls
+RUNS = ("start_", "brew", "cook", "feed", "sound", "arm")  # services that set something going, which undoes nothing
+
+
+def after(home: Home, calls: Sequence[Call]) -> Home:
+    """The home once these calls were made."""
+    later = home.fork()
+    for call in calls:
+        later.call(call.did, call.service, call.args)
+    return later
+
+
+def changed(earlier: Home, now: Home, device: Device) -> list[str]:
+    """The paths of the device's attributes that differ."""
+    before, later = earlier.state_of(device.did), now.state_of(device.did)
+    return [path for path in before if before[path] != later[path]]
+
+
+def can_be_told(device: Device, paths: Sequence[str]) -> bool:
+    """Whether people can say these attributes' values: no colour codes, no texts."""
+    types = [device.spec.attribute_index[path][1] for path in paths]
+    return all(kind.type in SPOKEN_TYPES and (kind.type != "str" or kind.options) for kind in types)
+
+
+def as_it_was(earlier: Home, device: Device, paths: Sequence[str]) -> str:
+    """The condition that these attributes have their earlier values."""
+    return " and ".join(f'device("{device.did}").{path} == {literal(earlier.get(device.did, path))}' for path in paths)
+
+
+def restore(earlier: Home, now: Home, device: Device) -> tuple[Call, ...] | None:
+    """The shortest series of calls that leaves the device as it was."""
+    wanted = earlier.state_of(device.did)
+    front: list[tuple[Home, tuple[Call, ...]]] = [(now, ())]
+    seen = {tuple(now.state_of(device.did).values())}
+    calls = list(_candidates(earlier, now, device))
+    for _ in range(LONGEST):
+        following = []
+        for home, made in front:
+            for call in calls:
+                try:
+                    later = after(home, (call,))
+                except Refused:
+                    continue
+                state = later.state_of(device.did)
+                if state == wanted:
+                    return (*made, call)
+                if (key := tuple(state.values())) not in seen:
+                    seen.add(key)
+                    following.append((later, (*made, call)))
+        front = following
+    return None
+
+
+def _candidates(earlier: Home, now: Home, device: Device) -> Iterator[Call]:
+    """Calls that put earlier values back, and those that switch the parts on and off on the way."""
+    paths = changed(earlier, now, device)
+    parts = {path.rpartition(".")[0] for path in paths}
+    for path, compiled in device.spec.service_index.items():
+        part, _, name = path.rpartition(".")
+        prefix = f"{part}." if part else ""
+        written = [prefix + attribute.name for _, attribute, _ in compiled.writes]
+        if part not in parts or name.startswith(RUNS) or not (set(written) & set(paths) or name in ("turn_on", "turn_off")):
+            continue
+        if not compiled.service.arguments:
+            yield Call(did=device.did, service=path)
+        elif len(compiled.service.arguments) == 1:
+            yield from _with_values(device, path, dict.fromkeys(earlier.get(device.did, at) for at in written))
+
+
+def _with_values(device: Device, path: str, values: dict) -> Iterator[Call]:
+    (argument,) = device.spec.service_index[path].service.arguments
+    for value in values:
+        try:
+            yield Call(did=device.did, service=path, args=(argument.check(value),))
+        except (Refused, ValueError):  # a value of another of the attributes written, or one that plans cannot hold
+            continue

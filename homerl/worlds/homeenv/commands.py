@@ -1,0 +1,135 @@
+"""HomeEnv's commands: homes, devices, language and a server, and pages of homes."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from envs.documents import InputError
+from homerl.terminal.console import console, one_of
+
+OVERRIDES = {"allow_extra_args": True, "ignore_unknown_options": True}
+
+
+def add(app: typer.Typer, view: typer.Typer) -> None:
+    """Add them to the command line."""
+    app.command("check-home")(check_home)
+    app.command("check-devices")(check_devices)
+    app.command("make-home")(make_home_command)
+    app.command(context_settings=OVERRIDES)(diversity)
+    app.command("serve-env")(serve_env)
+    view.command("home")(view_home)
+
+
+def check_home(file: Path) -> None:
+    """Check a home file and say what is in it."""
+    from envs.homeenv.home_file import load_home
+
+    home = load_home(file)
+    console.print(f"{file}: {len(home.plan.rooms)} rooms, {len(home.plan.devices)} devices, state {home.state_key()}")
+
+
+def check_devices(folder: Path) -> None:
+    """Check a folder of device YAML files: everything that is wrong or suspicious, with file and line."""
+    from envs.homeenv.lint import check_folder
+    from envs.homeenv.spec import Catalogue
+    from envs.homemaker.furnish import shipped_priors
+
+    report = check_folder(folder, shipped_priors().categories, Catalogue.beside(folder))
+    for finding in report.findings:
+        print(finding)
+    names = ", ".join(spec.name for spec in report.specs) or "none"
+    warnings = len(report.findings) - report.errors
+    print(f"{folder}: {len(report.specs)} devices load ({names}); errors: {report.errors}, warnings: {warnings}")
+    raise typer.Exit(2 if report.errors else 0)
+
+
+def make_home_command(
+    out: Path,
+    seed: int = 0,
+    devices: Annotated[str, typer.Option(help="how many, as LOW-HIGH")] = "2-6",
+    scale: Annotated[str | None, typer.Option(help="simple, medium or complex, in place of --devices")] = None,
+) -> None:
+    """Make a home and write it as JSON."""
+    from envs.homeenv.home_file import save_home
+    from envs.homemaker.make import SCALES, HomeRecipe, make_home
+
+    if scale:
+        one_of("--scale", scale, SCALES)
+    home = make_home(seed, HomeRecipe(scale=scale) if scale else HomeRecipe(devices=_range(devices)))
+    save_home(home, out)
+    console.print(f"{out}: {len(home.plan.rooms)} rooms, {len(home.plan.devices)} devices")
+
+
+def diversity(
+    context: typer.Context,
+    recipe: Annotated[str | None, typer.Argument(help="the families, homes and wordings of its blueprints")] = None,
+    homes: Annotated[int, typer.Option(help="how many homes people speak in")] = 1000,
+    each: Annotated[int, typer.Option(help="utterances in each home")] = 400,
+    language: Annotated[str, typer.Option(help="en or zh, where no recipe is given")] = "en",
+    temperature: Annotated[float, typer.Option(help="where no recipe is given")] = 1.0,
+    seed: int = 0,
+    out: Annotated[Path | None, typer.Option(help="a JSON file for the figures")] = None,
+) -> None:
+    """Measure how diverse the language is: distinct utterances and n-grams, self-BLEU, over homes and families."""
+    from homerl.terminal.progress import progress_bar
+    from homerl.worlds.homeenv.language.diversity import recipe_of, survey, table
+
+    made = recipe_of(recipe, context.args, language, temperature)
+    with progress_bar() as bar:
+        task = bar.add_task("diversity", total=homes, note=made.home.language)
+        found = survey(made, homes, each, seed, lambda done, _: bar.update(task, completed=done))
+    console.print(table(found))
+    if out:
+        out.write_text(json.dumps(found.json(), indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+
+
+def serve_env(
+    mcp: Annotated[bool, typer.Option("--mcp", help="speak the Model Context Protocol")] = False,
+    home: Annotated[Path | None, typer.Option(help="a home file; without one, a home is made")] = None,
+    seed: Annotated[int | None, typer.Option(help="of the home that is made; 0 if left out")] = None,
+    devices: Annotated[str | None, typer.Option(help="how many the home that is made has; 2-6 if left out")] = None,
+    task: Annotated[list[str] | None, typer.Option(help="a condition to be met; may be given again")] = None,
+    toolset: Annotated[str, typer.Option(help="the tools that clients see")] = "homeflow",
+    show_tasks: Annotated[bool, typer.Option(help="let clients read the tasks")] = False,
+    transport: Annotated[str, typer.Option(help="stdio or http")] = "stdio",
+    port: Annotated[int, typer.Option(help="of http; 0 for any")] = 8000,
+) -> None:
+    """Serve a home to other programs' agents, each in a fork of its own."""
+    from envs.homeenv.env import HomeEnv
+    from envs.homeenv.home_file import load_home
+    from envs.homeenv.toolsets import TOOLSETS
+    from envs.homemaker.make import HomeRecipe, make_home
+
+    if not mcp:
+        raise InputError("no protocol is named", where="homerl serve-env", remedy="add --mcp")
+    one_of("--toolset", toolset, TOOLSETS)
+    one_of("--transport", transport, ("stdio", "http"))
+    if home and (seed is not None or devices):
+        raise InputError("a home file is served as it is", where="--home", remedy="leave out --seed and --devices")
+    from homerl.worlds.homeenv.serve_env import serve
+
+    start = load_home(home) if home else make_home(seed or 0, HomeRecipe(devices=_range(devices or "2-6")))
+    serve(HomeEnv(start, tuple(task or ()), toolset), transport, port, show_tasks)
+
+
+def view_home(
+    files: list[Path],
+    out: Annotated[Path | None, typer.Option(help="the page; beside the first file if left out")] = None,
+) -> None:
+    """Draw homes as one HTML page: floor plans, what every device is doing, and what it can be told."""
+    from homerl.worlds.homeenv.pages.home import write_homes
+
+    page = out or files[0].with_suffix(".html")
+    for view in write_homes(files, page):
+        console.print(f"{page}: {view.name}, {len(view.rooms)} rooms, {len(view.home.plan.devices)} devices")
+
+
+def _range(text: str) -> tuple[int, int]:
+    low, _, high = text.partition("-")
+    if not (low.isdigit() and (high or low).isdigit() and int(low) <= int(high or low)):
+        raise InputError(f"'{text}' is not a range", where="--devices", remedy="write for example 2-6")
+    return int(low), int(high or low)

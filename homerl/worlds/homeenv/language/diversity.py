@@ -1,0 +1,140 @@
+"""How diverse the language is: distinct utterances, distinct n-grams, self-BLEU, over many homes and all families.
+
+Invariants: a survey is a pure function of recipe, counts and seed; it keeps hashes, never sentences, but for a sample;
+utterances are those that episodes begin with, of both splits.
+"""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from rich.table import Table
+
+from envs.documents import InputError
+from envs.homemaker.make import HomeRecipe, make_home
+from homerl.measure.spread import SAMPLE, Spread
+from homerl.worlds.homeenv.blueprints.author import BlueprintRecipe
+from homerl.worlds.homeenv.blueprints.intents import Ask, families
+from homerl.worlds.homeenv.language.sentences import sentence
+
+PER_DRAFT = 8  # ways in which each intent is said
+
+
+@dataclass
+class Survey:
+    """What was found. `distinct_1` to `distinct_3` are shares of n-grams, `self_bleu` lies between 0 and 1."""
+
+    homes: int
+    language: str
+    temperature: float
+    utterances: int = 0
+    distinct: int = 0
+    distinct_1: float = 0.0
+    distinct_2: float = 0.0
+    distinct_3: float = 0.0
+    words: int = 0
+    mean_length: float = 0.0
+    self_bleu: float = 0.0
+    by_family: dict[str, dict[str, int]] = field(default_factory=dict)
+
+    def json(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def all_families() -> dict[str, float]:
+    """Every subcategory, with the same weight."""
+    return {f"{family}/{name}": 1.0 for family, names in families().items() for name in names}
+
+
+def recipe_of(recipe: str | None, overrides: Sequence[str], language: str, temperature: float) -> BlueprintRecipe:
+    """The blueprints of a recipe file, or else all families in homes of up to 30 devices."""
+    if recipe is None:
+        home = HomeRecipe(devices=(5, 30), language=language)
+        return BlueprintRecipe(home=home, families=all_families(), temperature=temperature, toolset="smh")
+    from homerl.run.recipe import load_recipe
+
+    loaded = load_recipe(recipe, overrides)
+    for part in ("synth", "blueprints"):
+        if found := getattr(getattr(loaded, part, None), "recipe", None):
+            if not isinstance(found, BlueprintRecipe):
+                raise InputError(
+                    "its blueprints are not HomeEnv's", recipe, "the survey knows the families of HomeEnv alone"
+                )
+            return found
+    raise InputError("the recipe makes no blueprints", recipe, "name one that runs synth, rlve or flywheel")
+
+
+def survey(
+    recipe: BlueprintRecipe,
+    homes: int,
+    each: int,
+    seed: int = 0,
+    progress: Callable[[int, int], None] = lambda *_: None,
+    sample: int = SAMPLE,
+) -> Survey:
+    """`each` utterances in each of so many homes, as people of the recipe would say them."""
+    rng = random.Random(f"survey {seed}")
+    texts = Spread(rng, sample)
+    seen: dict[str, set[int]] = {}
+    said: Counter[str] = Counter()
+    for number in range(homes):
+        for name, text in utterances(recipe, rng, each):
+            said[name] += 1
+            seen.setdefault(name, set()).add(hash(text))
+            texts.add(text)
+        progress(number + 1, homes)
+    found = Survey(homes, recipe.home.language, recipe.temperature, **texts.figures())
+    found.by_family = {name: {"utterances": said[name], "distinct": len(seen[name])} for name in sorted(said)}
+    return found
+
+
+def utterances(recipe: BlueprintRecipe, rng: random.Random, count: int) -> Iterator[tuple[str, str]]:
+    """(family/subcategory, utterance) of one home, as many as asked for unless the home offers too little."""
+    home = make_home(rng.getrandbits(40), recipe.home)
+    names, weights = zip(*_subcategories(recipe).items())
+    wordings, liked = zip(*recipe.wordings.items())
+    left, tries = count, count
+    while left > 0 and tries > 0:
+        tries -= 1
+        name, wording = rng.choices(names, weights)[0], rng.choices(wordings, liked)[0]
+        family, _, subcategory = name.partition("/")
+        draft = families()[family][subcategory](home, rng, Ask(wording, devices=recipe.devices))
+        if draft is None:
+            continue
+        told = home.fork()
+        for call in draft.before:
+            told.call(call.did, call.service, call.args)
+        for _ in range(min(PER_DRAFT, left)):
+            left -= 1
+            yield name, sentence(draft.meaning, told, recipe.voice, draft.wording or wording, rng).lower()
+
+
+def _subcategories(recipe: BlueprintRecipe) -> dict[str, float]:
+    """Weights by family and subcategory."""
+    found: dict[str, float] = {}
+    for name, weight in recipe.families.items():
+        family, _, subcategory = name.partition("/")
+        inner = [subcategory] if subcategory else list(families()[family])
+        found |= {f"{family}/{one}": weight / len(inner) for one in inner}
+    return found
+
+
+def table(found: Survey) -> Table:
+    """The survey as a table."""
+    rows = Table(title=f"{found.homes} homes, {found.language}, temperature {found.temperature:g}", title_justify="left")
+    for column in ("", "utterances", "distinct", "share"):
+        rows.add_column(column, justify="left" if not column else "right")
+    counts = {**found.by_family, "all": {"utterances": found.utterances, "distinct": found.distinct}}
+    for name, count in counts.items():
+        share = count["distinct"] / max(1, count["utterances"])
+        rows.add_row(name, f"{count['utterances']:,}", f"{count['distinct']:,}", f"{share:.1%}", end_section=name != "all")
+    grams = ", ".join(f"{share:.4f}" for share in (found.distinct_1, found.distinct_2, found.distinct_3))
+    rows.caption = (
+        f"distinct-1, -2, -3: {grams}; self-BLEU {found.self_bleu:.3f} ({SAMPLE} sampled); "
+        f"{found.words:,} different words, {found.mean_length:.1f} words each"
+    )
+    return rows

@@ -1,0 +1,153 @@
+"""What speech, and its recognition, do to a sentence: fillers, stutters, things taken back, words misheard or lost.
+
+Invariants: values are never misheard, split, repeated or dropped; what is taken back is never a device or value that
+the sentence means; no artefact names a room or device of the home that the sentence did not name before.
+"""
+
+from __future__ import annotations
+
+import random
+import re
+from typing import Any
+
+from envs.homeenv.home import Device
+from envs.homeenv.types import ValueType
+from homerl.language.grammar import tight
+from homerl.worlds.homeenv.language.meaning import spoken_step
+from homerl.worlds.homeenv.language.speaker import Piece, Speaker
+
+USUAL = {"opened": 6, "garbled": 5, "taken back": 4, "stuttered": 3, "paused": 3, "closed": 2}  # how often, in proportion
+HOW_MANY = (5, 4, 1)  # sentences with one artefact, two, three, in proportion
+WORD = re.compile(r"[\u4e00-\u9fff]|[^\s\u4e00-\u9fff]+")
+CHINESE = re.compile(r"[\u4e00-\u9fff]")
+MARKS = re.compile(r"(?<!\d)[.,;:!?]|[.,;:!?](?!\d)|[，。！？；：、]")
+
+
+def disturb(text: str, speaker: Speaker) -> str:
+    """The sentence as it was spoken and recognised."""
+    text = tight(MARKS.sub(" ", text))
+    named = _named(text, speaker)
+    chosen = _chosen(speaker.rng)
+    for artefact, change in (("garbled", garbled), ("stuttered", stuttered), ("paused", paused)):
+        if artefact in chosen:
+            changed = change(text, speaker)
+            text = changed if _named(changed, speaker) <= named else text
+    if "taken back" in chosen:
+        text = corrected(text, speaker)
+    if "opened" in chosen:
+        text = speaker.say("noise.open", text=text)
+    return speaker.say("noise.close", text=text) if "closed" in chosen else text
+
+
+def _chosen(rng: random.Random) -> set[str]:
+    """Which artefacts a sentence has: one, two, seldom three."""
+    (count,) = rng.choices(range(1, 1 + len(HOW_MANY)), HOW_MANY)
+    chosen: set[str] = set()
+    while len(chosen) < count:
+        chosen |= set(rng.choices(list(USUAL), list(USUAL.values())))
+    return chosen
+
+
+def corrected(text: str, speaker: Speaker) -> str:
+    """The speaker begins with another device or value, and takes it back."""
+    pieces = [p for p in speaker.pieces if len(_places(p.text, text)) == 1]
+    speaker.rng.shuffle(pieces)
+    for piece in pieces:
+        wrong = _other(piece, speaker)
+        if wrong and wrong not in text and piece.text not in wrong:
+            start = _places(piece.text, text)[0]
+            said = speaker.say("noise.correct", wrong=wrong, right=piece.text)
+            return tight(f"{text[:start]} {said} {text[start + len(piece.text) :]}")
+    return text
+
+
+def stuttered(text: str, speaker: Speaker) -> str:
+    """A word (in Chinese: a character) twice."""
+    starts = [at for at in _starts(text, speaker) if not text[at].isdigit()]
+    if not starts:
+        return text
+    at = speaker.rng.choice(starts)
+    word = WORD.match(text, at).group()
+    return tight(f"{text[:at]} {word} {text[at:]}")
+
+
+def paused(text: str, speaker: Speaker) -> str:
+    """A filler before a word."""
+    at = speaker.rng.choice(_starts(text, speaker))
+    return tight(f"{text[:at]} {speaker.rng.choice(speaker.grammar.noise.fillers or ('',))} {text[at:]}")
+
+
+def garbled(text: str, speaker: Speaker) -> str:
+    """A word misheard, split, run together with the next, or lost."""
+    noise = speaker.grammar.noise
+    parts = _parts(text, speaker)
+    spoken = range(0, len(parts), 2)
+    sounds = [(word, heard) for word, ways in noise.sounds.items() for heard in ways]
+    lost = [(word, "") for word in noise.dropped]
+    found = [[(i, *pair) for pair in pairs for i in spoken if _places(pair[0], parts[i])] for pairs in (sounds, lost)]
+    if not any(found):
+        return text
+    at, word, heard = speaker.rng.choice(speaker.rng.choice([places for places in found if places]))
+    start = _places(word, parts[at])[0]
+    parts[at] = parts[at][:start] + heard + parts[at][start + len(word) :]
+    return tight("".join(parts))
+
+
+def _starts(text: str, speaker: Speaker) -> list[int]:
+    """Where words begin, outside values; of Chinese words it is known where those begin that name a device."""
+    found, at = {0}, 0
+    for i, part in enumerate(_parts(text, speaker)):
+        if i % 2 == 0:
+            found |= {at + m.start() for m in re.finditer(r"(?<=\s)\S", part)}
+        at += len(part)
+    if CHINESE.search(text):
+        found = {0, *(at for p in speaker.pieces if p.device is not None for at in _places(p.text, text))}
+    values = [(at, at + len(p.text)) for p in speaker.pieces if p.device is None for at in _places(p.text, text)]
+    return sorted(at for at in found if not any(low <= at < high for low, high in values)) or [0]
+
+
+def _parts(text: str, speaker: Speaker) -> list[str]:
+    """The text cut at its values and numbers, which stand at odd places."""
+    values = sorted({p.text for p in speaker.pieces if p.device is None and p.text}, key=len, reverse=True)
+    return re.split("(" + "|".join([*map(re.escape, values), r"\d[\d.:]*%?"]) + ")", text)
+
+
+def _places(phrase: str, text: str) -> list[int]:
+    """Where a phrase stands in a text, as whole words (Chinese knows no others)."""
+    return [m.start() for m in re.finditer(rf"(?<![a-z0-9']){re.escape(phrase)}(?![a-z0-9'])", text)]
+
+
+def _named(text: str, speaker: Speaker) -> set[str]:
+    """Names of the home's rooms and devices that a text holds."""
+    names = {device.name for device in speaker.home.plan.devices} | {room.name for room in speaker.home.plan.rooms}
+    return {name for name in names if _places(name, text)}
+
+
+def _other(piece: Piece, speaker: Speaker) -> str | None:
+    """Another device, or another value of the kind, in words."""
+    if piece.device is not None:
+        return _other_device(piece.device, speaker)
+    value = _other_value(piece.value, piece.type, speaker.rng)
+    return speaker._value(value, piece.type) if value is not None else None
+
+
+def _other_device(device: Device, speaker: Speaker) -> str | None:
+    """One that the sentence does not mean: of the same kind or room, where there is one."""
+    meant = {p.device.did for p in speaker.pieces if p.device is not None}
+    others = [other for other in speaker.home.plan.devices if other.did not in meant]
+    near = [o for o in others if o.spec.category == device.spec.category or o.room.id == device.room.id]
+    return speaker.device(speaker.rng.choice(near or others)) if others else None
+
+
+def _other_value(value: Any, type: ValueType | None, rng: random.Random) -> Any:
+    """A near number, or another option."""
+    if isinstance(value, bool) or type is None:
+        return None
+    if type.options:
+        return rng.choice([option for option in type.options if option != value] or [None])
+    if not isinstance(value, (int, float)):
+        return None
+    low, high = type.range or (0, 100)
+    step = spoken_step(low, high)
+    near = [value + by * step for by in (-2, -1, 1, 2) if low <= value + by * step <= high]
+    return rng.choice(near) if near else None

@@ -1,0 +1,224 @@
+"""Noun phrases for devices by kind: "the two brightest lights upstairs", and which devices that is.
+
+A device is of a kind if one of its parts is (`spec.kinds`): a fan light is a light and a fan. The words are the keys
+`noun.*` of each language, from the kind's own (`noun.that.light.brightness.above`) to the general (`noun.that.above`).
+
+Invariants: `denotes` works from the meaning of the words alone, never from `Target.devices`; where the words would
+leave it open which devices are meant (equal ranks at the cut), they denote none.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from envs.homeenv.home import Device, Home, Room
+from homerl.worlds.homeenv.language.meaning import Comparison, Rank, Sayer, Target
+
+OPERATORS = {
+    "==": operator.eq, "!=": operator.ne, "<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge,
+}  # fmt: skip
+BROADER = {"fan": ("fan", "ceiling_fan")}  # words that cover several kinds of the specifications
+# Products for which a kind's usual word is too narrow, so that a wider one is said where a home has them.
+WIDER = {
+    "curtain": ("blind", "roller_blind"),
+    "heater": ("ac_gateway",),
+    "thermostat": ("radiator_valve",),
+    "tv": ("projector",),
+    "opener": ("door_opener",),
+}
+SIDES = {">": "above", ">=": "above", "<": "below", "<=": "below", "==": "is", "!=": "is_not"}
+
+
+# What is meant
+
+
+def parts_of(device: Device, kind: str) -> list[str]:
+    """The prefixes of the device's parts of this kind."""
+    return [prefix for prefix, found in device.spec.kinds if found in BROADER.get(kind, (kind,))]
+
+
+def of_kind(home: Home, kind: str) -> list[Device]:
+    """The devices that have a part of this kind."""
+    return [device for device in home.plan.devices if parts_of(device, kind)]
+
+
+def values_of(home: Home, device: Device, kind: str, attribute: str) -> list[Any]:
+    """The attribute's value in each part of the kind that has it."""
+    paths = (prefix + attribute for prefix in parts_of(device, kind))
+    return [home.get(device.did, path) for path in paths if path in device.spec.attribute_index]
+
+
+def meets(home: Home, device: Device, kind: str, comparison: Comparison) -> bool:
+    """Whether some part of the kind compares as said."""
+    compare = OPERATORS[comparison.operator]
+    return any(compare(value, comparison.value) for value in values_of(home, device, kind, comparison.attribute))
+
+
+def denotes(target: Target, home: Home) -> tuple[Device, ...]:
+    """The devices that the words mean, in the order of the home."""
+    if target.kind is None:
+        return target.devices
+    found = [device for device in of_kind(home, target.kind) if in_place(target, device.room, home)]
+    if target.where is not None:
+        found = [device for device in found if meets(home, device, target.kind, target.where)]
+    return tuple(found if target.rank is None else _first(found, target.kind, target.rank, home))
+
+
+def in_place(target: Target, room: Room, home: Home) -> bool:
+    """Whether the target is to be looked for in this room."""
+    if room in target.excluding or (target.rooms and room not in target.rooms):
+        return False
+    if target.floor is not None and room.floor != target.floor:
+        return False
+    if target.rooms_where is None:
+        return True
+    kind, comparison = target.rooms_where
+    held = any(meets(home, device, kind, comparison) for device in of_kind(home, kind) if device.room == room)
+    return held != target.elsewhere
+
+
+def _first(devices: Sequence[Device], kind: str, rank: Rank, home: Home) -> Iterable[Device]:
+    values = {device.did: max(values_of(home, device, kind, rank.attribute), default=None) for device in devices}
+    ranked = sorted(value for value in values.values() if value is not None)
+    ranked = ranked[::-1] if rank.highest else ranked
+    if len(ranked) <= rank.count or ranked[rank.count - 1] == ranked[rank.count]:
+        return ()
+    return [device for device in devices if values[device.did] in ranked[: rank.count]]
+
+
+# How it is said
+
+
+def is_heavy(target: Target) -> bool:
+    """Whether its noun phrase is long, so that verbs do not go around it."""
+    narrowed = target.where or target.rooms_where or target.rank or target.excluding
+    return not target.pronoun and ((narrowed is not None and narrowed != ()) or len(target.rooms) > 1)
+
+
+def phrase(target: Target, speaker: Sayer, placed: bool = True) -> str:
+    """The noun phrase of a target by kind; its place is left out where it has been said."""
+    slots = {"one": noun(target.kind, "one", speaker), "many": noun(target.kind, "many", speaker)}
+    slots["each"] = speaker.say(f"kind.{target.kind}.count", number="")  # the measure word alone
+    slots["place"] = place(target, speaker) if placed else ""
+    if target.rank is not None:
+        return speaker.say(_rank_key(target, speaker), **slots, **_ranked(target, speaker))
+    if target.where is None:
+        but = "_but" if target.elsewhere or target.excluding else ""
+        return speaker.say(f"noun.all{but}" if slots["place"] else "noun.bare", **slots)
+    return speaker.say("noun.those_but" if target.excluding else "noun.those", **slots, **_predicates(target, speaker))
+
+
+def noun(kind: str, number: str, speaker: Sayer) -> str:
+    """What people call the kind in this home: `number` is "one", "many" or "count" (a measure word's place)."""
+    wide = (f"kind.{kind}.wide.{number}",) if is_wide(speaker.home, kind) else ()
+    return speaker.say(speaker.first(*wide, f"kind.{kind}.{number}"))
+
+
+def is_wide(home: Home, kind: str) -> bool:
+    """Whether the home has products for which the kind's usual word is too narrow."""
+    return any(device.spec.name in WIDER.get(kind, ()) for device in of_kind(home, kind))
+
+
+def listed(items: Sequence[str], speaker: Sayer) -> str:
+    """ "the hall, the study and the den"."""
+    text = items[0]
+    for i, item in enumerate(items[1:], 2):
+        text = speaker.say("noun.and" if i == len(items) else "noun.comma", first=text, second=item)
+    return text
+
+
+def rooms_said(rooms: Sequence[Room], speaker: Sayer, bare: bool = False) -> str:
+    """Rooms by their names, or as "the bedrooms" where these are all that are called so."""
+    if type := plural_type(rooms, speaker):
+        return speaker.say(f"noun.rooms.{type}")
+    if len(rooms) == 1 and not bare:
+        return speaker.room(rooms[0])
+    return listed([speaker.say("noun.room", room=room.name) for room in rooms], speaker)
+
+
+def plural_type(rooms: Sequence[Room], speaker: Sayer) -> str | None:
+    """The type that these rooms, and no others, have by type and name, if people have a plural for it."""
+    type = rooms[0].type
+    if len(rooms) < 2 or f"noun.rooms.{type}" not in speaker.grammar:
+        return None
+    mark = speaker.grammar.plain(f"noun.mark.{type}")
+    everywhere = speaker.home.plan.rooms
+    typed, marked = {r.id for r in everywhere if r.type == type}, {r.id for r in everywhere if mark in r.name}
+    return type if typed == marked == {room.id for room in rooms} else None
+
+
+def floors_of(home: Home) -> list[int]:
+    """The floors that rooms lie on, from the lowest."""
+    return sorted({room.floor for room in home.plan.rooms})
+
+
+def place(target: Target, speaker: Sayer) -> str:
+    """Rooms, floor or home, and what is left out."""
+    if target.rooms:
+        text = speaker.say("noun.in", rooms=rooms_said(target.rooms, speaker))
+    elif target.floor is not None:
+        floors = floors_of(speaker.home)
+        text = speaker.say(f"noun.floor.{floors.index(target.floor) + 1}.of.{len(floors)}")
+    else:
+        text = "" if target.rooms_where else speaker.say("noun.home")
+    if target.rooms_where is not None:
+        key = "noun.rooms_except" if target.elsewhere else "noun.rooms_where"
+        text = speaker.say("noun.within", place=text, rooms=speaker.say(key, holds=condition(*target.rooms_where, speaker)))
+    if target.excluding:
+        text = speaker.say("noun.without", place=text, rooms=rooms_said(target.excluding, speaker, bare=True))
+    return text
+
+
+def condition(kind: str, comparison: Comparison, speaker: Sayer) -> str:
+    """ "the air conditioner is on"."""
+    words = {"one": noun(kind, "one", speaker), "name": speaker.name(comparison.attribute)}
+    return speaker.say(_compared("noun.holds", kind, comparison, speaker), **words, value=_value(comparison, speaker))
+
+
+def _predicates(target: Target, speaker: Sayer) -> dict[str, str]:
+    """ "are on" and "is on"."""
+    key = _compared("noun.that", target.kind, target.where, speaker)
+    slots = {"name": speaker.name(target.where.attribute), "value": _value(target.where, speaker)}
+    verbs = {"are": {"be": "are", "have": "have", "s": ""}, "is": {"be": "is", "have": "has", "s": "s"}}
+    state = speaker.rng.getstate()
+    said = {}
+    for number, forms in verbs.items():
+        speaker.rng.setstate(state)  # both draw the same frame, of which one will be used
+        said[number] = speaker.say(key, **slots, **forms)
+    return said
+
+
+def _compared(key: str, kind: str, comparison: Comparison, speaker: Sayer) -> str:
+    """The most special key that the grammar has for a comparison."""
+    side, value = SIDES[comparison.operator], str(comparison.value).lower()
+    path = f"{comparison.attribute}.{side}"
+    return speaker.first(
+        f"{key}.{kind}.{path}.{value}", f"{key}.{path}.{value}", f"{key}.{kind}.{path}", f"{key}.{path}",
+        f"{key}.{side}.{value}", f"{key}.{side}",
+    )  # fmt: skip
+
+
+def _value(comparison: Comparison, speaker: Sayer) -> str:
+    """The value, with its unit."""
+    return speaker.value(comparison.value, comparison.type)
+
+
+def _rank_key(target: Target, speaker: Sayer) -> str:
+    rank = target.rank
+    path, number = f"{rank.attribute}.{'high' if rank.highest else 'low'}", "one" if rank.count == 1 else "many"
+    side = path.rpartition(".")[2]
+    tries = (f"{target.kind}.{path}", path, side)
+    return speaker.first(*(f"noun.top.{key}.{number}" for key in tries))
+
+
+def _ranked(target: Target, speaker: Sayer) -> dict[str, str]:
+    """The count, with a measure word where the language wants one, and what narrows the scope."""
+    number = speaker.say(f"number.{target.rank.count}")
+    count = speaker.say(f"kind.{target.kind}.count", number=number)
+    said = {"number": number, "count": count, "name": speaker.name(target.rank.attribute)}
+    narrowed = _predicates(target, speaker) if target.where is not None else None
+    one = target.rank.count == 1
+    said["that"] = speaker.say("noun.that_clause", holds=narrowed["is" if one else "are"]) if narrowed else ""
+    return said

@@ -1,0 +1,142 @@
+"""An LLM's own words for a query, kept only where they certainly mean the same.
+
+A paraphrase must pass, in this order: it is one sentence of words and no copy; it is in the split of its blueprint; it
+names no id; it names the rooms and devices that the original names, and no others; it says every value that the
+original says; and a second request, which sees the home's devices and the paraphrase alone, recovers the calls of the
+plan. Whatever fails leaves the original as it is, and is counted by reason.
+
+Invariants: a blueprint's goals, plan and clarifications never change; a server that fails is an `InfraError`, and no reason
+to leave a query as it is; requests to one blueprint and query are alike in every process.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from envs.homeenv.home import Home
+from envs.homeenv.home_file import home_from_json
+from envs.homeenv.types import Model
+from homerl.flow.paraphrase import Paraphraser, Rejected, check_form
+from homerl.worlds.homeenv.blueprints.blueprint import Blueprint, Call, Intent
+from homerl.worlds.homeenv.language.shipped import grammar
+from homerl.worlds.homeenv.language.speaker import in_words
+from homerl.worlds.homeenv.messages import label
+
+NUMBER = re.compile(r"\d+(?:\.\d+)?")
+NUMERALS = "零一二三四五六七八九十百千点"
+RECOVER = """You turn what a person says to the voice assistant of a smart home into service calls. Answer with one JSON
+object: {"calls": [{"did": "...", "service": "...", "args": [...]}]}. Use the devices and services below, and call only
+what was asked for, in the order in which it was said."""
+
+
+class Understood(Model):
+    """The second answer: what somebody who hears the paraphrase alone would do."""
+
+    calls: tuple[Call, ...]
+
+
+class HomeParaphraser(Paraphraser):
+    """Rewords queries of HomeEnv's blueprints."""
+
+    def home_of(self, blueprint: Blueprint) -> Home:
+        return home_from_json(blueprint.home, f"home of blueprint {blueprint.id}")
+
+    async def paraphrased(self, query: str, intent: Intent, blueprint: Blueprint, home: Home) -> str:
+        if intent.clarify or blueprint.history or not intent.plan:
+            raise Rejected("nothing to check it by")  # what is meant is not in the sentence alone
+        paraphrase = await self.asked(query, blueprint)
+        check_words(query, paraphrase, intent, blueprint, home)
+        told = f"{inventory(home)}\n\nThe person says: {paraphrase}"
+        found = await self.asker.ask(RECOVER, told, Understood, blueprint.seed, temperature=0.0)
+        if not same_calls(found.calls, intent.plan):
+            raise Rejected("another meaning")
+        return paraphrase
+
+
+def check_words(query: str, paraphrase: str, intent: Intent, blueprint: Blueprint, home: Home) -> None:
+    """Whether a paraphrase passes the rules, or `Rejected` with the first that it breaks."""
+    check_form(query, paraphrase, blueprint.split)
+    said, new = query.lower(), paraphrase.lower()
+    if any(_holds(new, device.did.lower()) for device in home.plan.devices if not _holds(said, device.did.lower())):
+        raise Rejected("names an id")
+    if names_in(said, home) != names_in(new, home):
+        raise Rejected("other names")
+    values = [value for call in intent.plan for value in call.args] + [float(number) for number in NUMBER.findall(said)]
+    if not all(_says(new, value, blueprint.language) for value in values if _says(said, value, blueprint.language)):
+        raise Rejected("other values")
+
+
+def names_in(text: str, home: Home) -> Counter[str]:
+    """Names of rooms and devices, the longest first, so that `attic bedroom` is no `attic`."""
+    names = {device.name for device in home.plan.devices} | {room.name for room in home.plan.rooms}
+    found: Counter[str] = Counter()
+    for name in sorted(names, key=len, reverse=True):
+        pattern = _pattern(name.lower())
+        found[name] = len(pattern.findall(text))
+        text = pattern.sub(" \x00 ", text)
+    return +found
+
+
+def _says(text: str, value: Any, language: str) -> bool:
+    """Whether a text says a value in one of its ways."""
+    return any(_holds(text, way.lower()) for way in ways(value, language))
+
+
+def ways(value: Any, language: str) -> Iterable[str]:
+    """How a value may be said: digits or words, an option by any of its names."""
+    if isinstance(value, bool):
+        return grammar(language).plain_all("value.true" if value else "value.false")
+    if isinstance(value, (int, float)):
+        number = int(value) if float(value).is_integer() else value
+        return (str(number), in_words(number, language))
+    known = grammar(language)
+    options = [key for key in known.keys("option.") if key.rpartition(".")[2] == value]
+    return [str(value).replace("_", " "), *(text for key in options for text in known.plain_all(key))]
+
+
+def _holds(text: str, phrase: str) -> bool:
+    return bool(_pattern(phrase).search(text))
+
+
+def _pattern(phrase: str) -> re.Pattern[str]:
+    """The phrase as whole words and numbers (Chinese knows numbers alone)."""
+    before, after = (f"(?<![{NUMERALS}])", f"(?![{NUMERALS}])") if set(phrase) <= set(NUMERALS) else ("", "")
+    return re.compile(rf"{before}(?<![a-z0-9_.]){re.escape(phrase)}(?![a-z0-9_]|\.\d){after}")
+
+
+def inventory(home: Home) -> str:
+    """Devices and what they can be told, for the second request."""
+    lines = []
+    for device in home.plan.devices:
+        services = (
+            f"{path}({', '.join(argument.describe() for argument in compiled.service.arguments)})"
+            for path, compiled in device.spec.service_index.items()
+        )
+        lines.append(f"- {label(device)}: {'; '.join(services) or 'a sensor'}")
+    return "\n".join(lines)
+
+
+def same_calls(found: Sequence[Call], plan: Sequence[Call]) -> bool:
+    """Whether calls as an LLM writes them are those of the plan; switching on what is set anyway may be left out."""
+    said, meant = ([(call.did, call.service, call.args) for call in calls] for calls in (found, plan))
+    return _core(said) == _core(meant)
+
+
+def _core(calls: Sequence[tuple[str, str, tuple]]) -> Counter[tuple[str, str, str]]:
+    """Calls without those that only switch on what another call sets."""
+    switched = [(did, service.removesuffix("turn_on")) for did, service, _ in calls if service.endswith("turn_on")]
+    set_too = {
+        (did, part)
+        for did, part in switched
+        if any(d == did and s.startswith(part) and s != part + "turn_on" and "." not in s[len(part) :] for d, s, _ in calls)
+    }
+    kept = (c for c in calls if not (c[1].endswith("turn_on") and (c[0], c[1].removesuffix("turn_on")) in set_too))
+    return Counter((did, service, json.dumps([_plain(a) for a in args])) for did, service, args in kept)
+
+
+def _plain(value: Any) -> Any:
+    return int(value) if isinstance(value, float) and value.is_integer() else value

@@ -1,0 +1,196 @@
+"""A speaker: one way of talking, which turns meanings into sentences.
+
+Invariants: a sentence is a pure function of (meaning, home, language, generator); sentences of a split belong to it
+for ever (by a hash of their words), so no sentence that was trained on is ever evaluated on; a clause is an imperative
+that can stand beside others and after "when ...", and courtesy belongs to the sentence.
+"""
+
+from __future__ import annotations
+
+import random
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import groupby
+from typing import Any, Literal
+
+from unicode_rbnf import RbnfEngine
+
+from envs.homeenv.home import Device, Home, Room
+from envs.homeenv.types import ValueType
+from envs.homemaker.lexicon import LANGUAGES, shipped_lexicon
+from homerl.language.grammar import Grammar, Style
+from homerl.language.splits import Voice
+from homerl.worlds.homeenv.language.meaning import Act, Comparison, Target
+from homerl.worlds.homeenv.language.noun import is_heavy, phrase
+from homerl.worlds.homeenv.language.shipped import grammar
+
+Wording = Literal["clear", "colloquial", "noisy"]
+SPELLED = 0.15  # chances at temperature 1: a number in words,
+BRANDED = 0.08  # a device with its brand,
+SPECIFIC = 0.5  # a frame for this kind of device or this value, where there is one,
+SYMBOL = re.compile(r"[%°℃µ]|(?<![A-Za-z])[A-Za-z]{1,3}$")  # units that are written beside digits alone
+WISHED = {"clear": 0.15, "colloquial": 0.4}  # a wish for how things should be, in place of a request to act
+
+
+@dataclass(frozen=True)
+class Piece:
+    """What was said of one device, or of one value, within a sentence."""
+
+    text: str
+    device: Device | None = None
+    value: Any = None
+    type: ValueType | None = None
+
+
+class Speaker:
+    """Says things of one home, in one style. `pieces` are the devices and values that it has said."""
+
+    def __init__(self, home: Home, voice: Voice, style: Style, rng: random.Random) -> None:
+        self.home, self.voice, self.style, self.rng = home, voice, style, rng
+        self.grammar: Grammar = grammar(voice.language)
+        self.pieces: list[Piece] = []
+
+    def say(self, key: str, **slots: str) -> str:
+        """A frame of the key with its slots filled."""
+        return self.grammar.draw(key, slots, self.rng, self.style, self.voice.frames, self.voice.temperature)
+
+    def first(self, *keys: str) -> str:
+        """The first of the keys that the grammar has."""
+        return next(key for key in keys if key in self.grammar)
+
+    def chance(self, probability: float) -> bool:
+        """A coin, which never falls at temperature 0."""
+        return self.rng.random() < probability * min(self.voice.temperature, 1.0)
+
+    def request(self, acts: Sequence[Act]) -> str:
+        """A whole sentence that asks for acts."""
+        wish = f"result.{acts[0].service}"
+        brief = len(acts) == 1 and not is_heavy(acts[0].target)
+        if brief and wish in self.grammar and self.chance(WISHED[self.style]):
+            slots = self._slots(acts[0])
+            return self.say("wish", target=slots["target"], result=self.say(wish, **slots))
+        same = groupby(acts, key=lambda act: (act.service, act.value))
+        return self.say("request", act=self.join([self._clause(list(group)) for _, group in same]))
+
+    def act(self, act: Act, target: str | None = None) -> str:
+        """One clause: "turn off the kitchen light"; `target` says the noun phrase in place of the act's own."""
+        return self._clause([act], target)
+
+    def _clause(self, acts: Sequence[Act], said: str | None = None) -> str:
+        """The same done to one target or to several."""
+        act, slots = acts[0], self._slots(acts[0], said)
+        for other in acts[1:]:
+            slots["target"] = self.say("and", first=slots["target"], second=self.target(other.target))
+        heavy = any(is_heavy(a.target) for a in acts)
+        if heavy and (known := f"act.{act.service}.heavy") in self.grammar:
+            return self.say(known, **slots)  # frames where long noun phrases stand well
+        targets = [a.target for a in acts if a.target.devices]
+        kinds = {target.kind or _kind(target.devices[0], target.part) for target in targets}
+        special = [f"act.{act.service}.{kind}" for kind in sorted(kinds)] if len(kinds) == 1 else []
+        special += [f"act.{act.service}.{str(act.value).lower()}"] if isinstance(act.value, (bool, str)) else []
+        known = [key for key in special if key in self.grammar]
+        if known and self.chance(SPECIFIC):
+            return self.say(self.rng.choice(known), **slots)
+        usual = _fallback(act)
+        return self.say(self.first(f"act.{act.service}", *([f"{usual}.heavy"] if heavy else []), usual), **slots)
+
+    def _slots(self, act: Act, said: str | None = None) -> dict[str, str]:
+        device = act.target.devices[0] if act.target.devices and act.target.kind is None else None
+        slots = {"target": said or self.target(act.target), "name": self.name(act.service.removeprefix("set_"), device)}
+        if act.value is not None:
+            slots["value"] = self.value(act.value, act.type)
+        return slots
+
+    def join(self, clauses: Sequence[str]) -> str:
+        """Clauses as one request."""
+        text = clauses[0]
+        for clause in clauses[1:]:
+            text = self.say("join", first=text, second=clause)
+        return text
+
+    def target(self, target: Target) -> str:
+        """A noun phrase."""
+        if target.pronoun:
+            return self.say("them" if target.many else "it")
+        if target.kind is not None:
+            return phrase(target, self)
+        (device,) = target.devices
+        if target.part and len({path.rpartition(".")[0] for path in device.spec.service_index}) > 1:
+            owner = self.say("device.owner", room=device.room.name, device=device.name)
+            text = self.say("part", device=owner, part=self.name(target.part, device))
+        else:
+            text = self.device(device)
+        self.pieces.append(Piece(text, device=device))
+        return text
+
+    def device(self, device: Device) -> str:
+        """One device by its room and name, and sometimes its brand where no other there has it."""
+        slots = {"room": device.room.name, "device": device.name}
+        brand = _brand(device, self.home, self.voice.language)
+        if brand and self.chance(BRANDED):
+            return self.say("device.branded", brand=brand, **slots)
+        return self.say("device", **slots)
+
+    def room(self, room: Room) -> str:
+        return self.say("room", room=room.name)
+
+    def name(self, word: str, device: Device | None = None) -> str:
+        """An attribute, service, component or category in words; the grammar's (for this kind of device), or its own."""
+        keys = ([f"name.{device.spec.category}.{word}"] if device else []) + [f"name.{word}"]
+        known = [key for key in keys if key in self.grammar]
+        return self.say(known[0]) if known else word.replace("_", " ")
+
+    def value(self, value: Any, type: ValueType | None = None) -> str:
+        """A value as people say it: on and off for bools, options by name, numbers with their unit."""
+        text = self._value(value, type)
+        self.pieces.append(Piece(text, value=value, type=type))
+        return text
+
+    def _value(self, value: Any, type: ValueType | None) -> str:
+        if isinstance(value, bool):
+            return self.say("value.true" if value else "value.false")
+        of = type.name if type is not None else None
+        if isinstance(value, str):
+            known = [key for key in (f"option.{of}.{value}", f"option.{value}") if key in self.grammar]
+            return self.say(known[0]) if known else value.replace("_", " ")
+        if isinstance(value, float) and value.is_integer():
+            value = int(value)
+        unit = (type.unit if type is not None else None) or of
+        known = [key for key in (f"unit.{unit}.{value}", f"unit.{unit}") if key in self.grammar]
+        text = in_words(value, self.voice.language) if self.chance(SPELLED) else str(value)
+        said = self.say(known[0], value=text) if known else text
+        return said.replace(text, str(value)) if SYMBOL.search(said) else said
+
+    def comparison(self, comparison: Comparison) -> str:
+        """ "whose brightness is above 80 percent"."""
+        value = self.value(comparison.value, comparison.type)
+        return self.say(f"where.{comparison.operator}", name=self.name(comparison.attribute), value=value)
+
+
+def _fallback(act: Act) -> str:
+    if act.value is None:
+        return "act._plain"
+    return "act._bool" if isinstance(act.value, bool) else "act._enum" if isinstance(act.value, str) else "act._setter"
+
+
+def _kind(device: Device, part: str) -> str:
+    """What a device, or its part, does: its category's name, or its part's."""
+    return next((kind for prefix, kind in device.spec.kinds if prefix == (f"{part}." if part else "")), device.spec.category)
+
+
+def _brand(device: Device, home: Home, language: str) -> str | None:
+    """The brand in words, where it says which device of the room is meant and people of these homes know it."""
+    if language not in LANGUAGES:
+        return None
+    brand = shipped_lexicon(language).brand_name(device.spec.userdata.brand, device.room.name)
+    there = [other for other in home.plan.devices if other.room.id == device.room.id]
+    alone = sum(other.spec.userdata.brand == device.spec.userdata.brand for other in there) == 1
+    return brand if brand and alone and brand not in device.name else None
+
+
+@lru_cache(maxsize=4096)
+def in_words(value: float, language: str) -> str:
+    """A number in words, as speech recognition writes them."""
+    return RbnfEngine.for_language(language).format_number(value).text.replace("-", " ").replace("〇", "零")

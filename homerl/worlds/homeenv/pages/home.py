@@ -1,0 +1,195 @@
+"""Homes as one HTML page to look at: the floor plan, what every device is doing, and what it can be told.
+
+Invariants: self-contained (no network; the one script is the filter's, and without it the page shows everything);
+every text of a home is escaped by the template; every room and every device is drawn once; equal homes and names
+give equal bytes.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import cached_property
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+
+from envs.documents import write_atomic
+from envs.homeenv.home import OUTDOORS, ROOM_STATE, Device, Home, Room
+from envs.homeenv.home_file import load_home
+from homerl.worlds.homeenv.pages.device_words import Glance, glance, say
+from homerl.worlds.homeenv.pages.floor import COLUMNS, Shape, floor_plan
+
+# Whoever adds a symbol to the file has added an icon.
+ICONS = frozenset(
+    re.findall(r'id="i-(\w+)"', (resources.files("homerl.worlds.homeenv.pages") / "icons.svg").read_text("utf-8"))
+)
+DAY, NIGHT = 1000.0, 10.0  # lux outdoors: above the first it is day, below the second night
+FEW, FEW_COLUMNS = 14, 5  # rooms and devices of a floor that is small, and what it is wide then
+
+
+@dataclass(frozen=True)
+class Tile:
+    """A device on the plan. `anchor` is unique in the page."""
+
+    anchor: str
+    device: Device
+    values: dict[str, Any]
+
+    @cached_property
+    def glance(self) -> Glance:
+        return glance(self.device.spec, self.values)
+
+    @property
+    def kind(self) -> str:
+        return self.device.spec.category.replace("_", " ")
+
+    @property
+    def icon(self) -> str:
+        """The category's icon, or the one for devices that we do not know."""
+        name = self.device.spec.category
+        if name == "lock" and self.values.get("state") == "unlocked":
+            name = "lock_open"
+        return name if name in ICONS else "generic"
+
+    @property
+    def found_by(self) -> str:
+        """What the filter searches."""
+        device = self.device
+        known = (device.name, device.did, device.room.name, self.kind, device.spec.name, self.glance.words)
+        return " ".join(" ".join(known).replace("_", " ").lower().split())
+
+    def attributes(self) -> Iterator[tuple[str, str, str, str]]:
+        """(path, value, type, description)."""
+        for path, (_, kind) in self.device.spec.attribute_index.items():
+            yield path, say(kind, self.values[path]), kind.describe(), kind.description or ""
+
+    def services(self) -> Iterator[tuple[str, str, str, str]]:
+        """(path, arguments with their types, description, precondition)."""
+        for path, compiled in self.device.spec.service_index.items():
+            service = compiled.service
+            arguments = ", ".join(f"{a.name}: {a.describe()}" for a in service.arguments)
+            yield path, arguments, service.description or "", (service.requires or "").replace("self.", "")
+
+
+@dataclass(frozen=True)
+class Floor:
+    name: str
+    rooms: int
+    devices: int
+    plan: Shape
+
+
+@dataclass(frozen=True)
+class HomeView:
+    """A home as the template reads it."""
+
+    anchor: str
+    name: str
+    home: Home
+
+    @cached_property
+    def tiles(self) -> dict[str, list[Tile]]:
+        """Of each room, in the order of the plan."""
+        found: dict[str, list[Tile]] = {room.id: [] for room in self.home.plan.rooms}
+        for number, device in enumerate(self.home.plan.devices):
+            found[device.room.id].append(Tile(f"{self.anchor}-d{number}", device, self.home.state_of(device.did)))
+        return found
+
+    @property
+    def rooms(self) -> dict[str, Room]:
+        return self.home.plan.by_room
+
+    @property
+    def active(self) -> int:
+        return sum(tile.glance.tone == "on" for tiles in self.tiles.values() for tile in tiles)
+
+    @cached_property
+    def outdoors(self) -> dict[str, str]:
+        return self.air(OUTDOORS)
+
+    @property
+    def when(self) -> tuple[str, str]:
+        """Date and hour."""
+        clock = datetime.fromtimestamp(self.home.clock, UTC)
+        return f"{clock:%A}, {clock.day} {clock:%B %Y}", f"{clock:%H:%M}"
+
+    @property
+    def sky(self) -> str:
+        """`day`, `night` or between them `dawn` and `dusk`, by the light outdoors."""
+        light = self.home.get(OUTDOORS, "brightness")
+        if light >= DAY:
+            return "day"
+        return "night" if light < NIGHT else "dawn" if self.home.clock % 86400 < 43200 else "dusk"
+
+    def air(self, owner: str) -> dict[str, str]:
+        """Temperature, humidity and brightness of a room or outdoors, rounded for the eye."""
+        state = self.home.state_of(owner)
+        shown = {"temperature": "{:.1f} °C", "humidity": "{:.0f} %", "brightness": "{:,.0f} lx"}
+        return {path: how.format(state[path]) for path, how in shown.items()}
+
+    def exact(self, owner: str) -> str:
+        """The same, not rounded."""
+        return ", ".join(f"{path} {say(ROOM_STATE[path], value)}" for path, value in self.home.state_of(owner).items())
+
+    def glow(self, room: str) -> int:
+        """How light a room looks, 0 to 100: eyes see ratios, so the logarithm of its brightness."""
+        return round(100 * min(math.log10(1 + self.home.get(room, "brightness")) / 5, 1))
+
+    def floors(self) -> Iterator[Floor]:
+        """From the lowest up; large rooms first, a nested room on its outermost parent's floor."""
+        counts = {room: len(tiles) for room, tiles in self.tiles.items()}
+        by_floor: dict[int, list[Room]] = {}
+        for room in sorted(self.home.plan.rooms, key=lambda room: -self.weight(room.id)):
+            by_floor.setdefault(self._outermost(room).floor, []).append(room)
+        largest = max((len(rooms) + sum(counts[room.id] for room in rooms) for rooms in by_floor.values()), default=0)
+        for number, rooms in sorted(by_floor.items()):
+            devices = sum(counts[room.id] for room in rooms)
+            plan = floor_plan(rooms, counts, COLUMNS if largest > FEW else FEW_COLUMNS)
+            yield Floor(_floor_name(number), len(rooms), devices, plan)
+
+    def _outermost(self, room: Room) -> Room:
+        while room.parent is not None:
+            room = self.rooms[room.parent]
+        return room
+
+    def weight(self, id: str) -> int:
+        """Devices in a room and in the rooms within it."""
+        nested = (room.id for room in self.rooms.values() if room.parent == id)
+        return len(self.tiles[id]) + sum(map(self.weight, nested))
+
+
+def write_homes(files: Sequence[Path], out: Path) -> list[HomeView]:
+    """Write the page of these home files to `out`; what was drawn."""
+    views = [HomeView(f"h{i}", file.stem, load_home(file)) for i, file in enumerate(files, 1)]
+    write_atomic(out, render(views).encode("utf-8", "replace"))
+    return views
+
+
+def render(views: Sequence[HomeView]) -> str:
+    """The page."""
+    environment = Environment(
+        loader=PackageLoader("homerl.worlds.homeenv", "pages"), autoescape=True, undefined=StrictUndefined,
+        trim_blocks=True, lstrip_blocks=True,
+    )  # fmt: skip
+    return environment.get_template("home.html.jinja").render(homes=views, categories=categories(views))
+
+
+def categories(views: Sequence[HomeView]) -> list[tuple[str, str, str, int]]:
+    """(category, its words, its icon, devices), most first."""
+    tiles = [tile for view in views for tiles in view.tiles.values() for tile in tiles]
+    counts = Counter(tile.device.spec.category for tile in tiles)
+    ranked = sorted(counts.items(), key=lambda pair: (-pair[1], pair[0]))
+    return [(name, name.replace("_", " "), name if name in ICONS else "generic", n) for name, n in ranked]
+
+
+def _floor_name(number: int) -> str:
+    if number == 0:
+        return "Ground floor"
+    return f"Floor {number}" if number > 0 else f"Basement {-number}"

@@ -1,0 +1,183 @@
+"""A home served over MCP, the Model Context Protocol: any client of it can live there as an agent would.
+
+Invariants: each session has a fork of the home to itself, and its calls take effect one after another; a client is
+told what an agent may know (tools, rooms, names and ids of devices), and of the tasks only where the server shows
+them; stdout carries the protocol and nothing else.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import signal
+import socket
+import sys
+import weakref
+from collections.abc import Callable
+from dataclasses import asdict
+from typing import Any, Literal
+
+import anyio
+import anyio.to_thread
+
+from envs.documents import InputError
+from envs.homeenv.env import HomeEnv
+from envs.world import WorldError
+from homerl import __version__
+from homerl.worlds.homeenv.messages import system_prompt
+
+try:
+    import uvicorn
+    from mcp import MCPError, types
+    from mcp.server import Server, ServerRequestContext
+    from mcp.server.context import CallNext, HandlerResult
+    from mcp.server.stdio import stdio_server
+    from mcp.types.version import HANDSHAKE_PROTOCOL_VERSIONS
+except ModuleNotFoundError as missing:
+    raise InputError(
+        f"the package {missing.name} is not installed", where="homerl serve-env", remedy="pip install 'homerl[mcp]'"
+    ) from None
+
+Transport = Literal["stdio", "http"]
+HOST = "127.0.0.1"  # a home has no password: it is served to this machine alone
+JSON = "application/json"
+
+
+class Stay:
+    """One client's life in the home: a world of its own, one call at a time."""
+
+    def __init__(self, env: HomeEnv) -> None:
+        self.env = env
+        self._turn = anyio.Lock()
+
+    async def call(self, name: str, arguments: dict[str, Any]) -> types.CallToolResult:
+        """Take a tool call in a thread. It is never abandoned: the next call would meet the world in mid-step."""
+        async with self._turn:
+            try:
+                observation, *_, info = await anyio.to_thread.run_sync(self.env.step, arguments | {"name": name})
+            except WorldError as error:
+                raise MCPError(types.INTERNAL_ERROR, str(error)) from error
+        return types.CallToolResult(
+            content=[types.TextContent(text=observation)],
+            structured_content={"observation": observation} | info,  # clients may show the model this part alone
+            is_error=bool(info["blocked"] or info["error"]),
+        )
+
+
+class HomeServer:
+    """What the protocol asks of a home. Without a session (over stdio) there is one stay."""
+
+    def __init__(self, env: HomeEnv, show_tasks: bool = False) -> None:
+        self.env, self.show_tasks = env, show_tasks
+        self.stays: dict[str | None, Stay] = {}
+
+    def server(self) -> Server:
+        server = Server(
+            "homerl",
+            version=__version__,
+            title="A smart home",
+            instructions=system_prompt(self.env.engine.home.plan.devices),
+            on_list_tools=self._list_tools,
+            on_call_tool=self._call_tool,
+            on_list_resources=self._list_resources,
+            on_read_resource=self._read_resource,
+        )
+        server.middleware.append(_refuse_sessionless)
+        return server
+
+    def stay(self, context: ServerRequestContext) -> Stay:
+        """The stay of the request's session: begun at its first call, ended with the session."""
+        session = _session_of(context)
+        if session not in self.stays:
+            self.stays[session] = Stay(self.env.fork())
+            if session:  # what the client said at the handshake lives as long as its session
+                weakref.finalize(context.session.client_params, self.stays.pop, session, None)
+        return self.stays[session]
+
+    async def _list_tools(self, context: ServerRequestContext, _: Any) -> types.ListToolsResult:
+        functions = [tool["function"] for tool in self.env.tools]
+        return types.ListToolsResult(
+            tools=[types.Tool(name=f["name"], description=f["description"], input_schema=f["parameters"]) for f in functions]
+        )
+
+    async def _call_tool(self, context: ServerRequestContext, call: types.CallToolRequestParams) -> types.CallToolResult:
+        return await self.stay(context).call(call.name, call.arguments or {})
+
+    async def _list_resources(self, context: ServerRequestContext, _: Any) -> types.ListResourcesResult:
+        named = {uri.removeprefix("home://"): uri for uri in self._resources(self.env)}
+        return types.ListResourcesResult(
+            resources=[types.Resource(uri=uri, name=name, mime_type=JSON) for name, uri in named.items()]
+        )
+
+    async def _read_resource(
+        self, context: ServerRequestContext, wanted: types.ReadResourceRequestParams
+    ) -> types.ReadResourceResult:
+        known = self._resources(self.stay(context).env)
+        if wanted.uri not in known:
+            raise MCPError(types.INVALID_PARAMS, f"there is no resource {wanted.uri} (there is {', '.join(known)})")
+        text = json.dumps(known[wanted.uri], ensure_ascii=False)
+        return types.ReadResourceResult(contents=[types.TextResourceContents(uri=wanted.uri, mime_type=JSON, text=text)])
+
+    def _resources(self, env: HomeEnv) -> dict[str, list[dict[str, Any]]]:
+        """What may be read of a home, by address."""
+        plan = env.engine.home.plan
+        known: dict[str, list[dict[str, Any]]] = {
+            "home://rooms": [asdict(room) for room in plan.rooms],
+            "home://devices": [{"did": d.did, "name": d.name, "room": d.room.id} for d in plan.devices],
+        }
+        if self.show_tasks:
+            tasks = env.engine.task.tasks
+            known["home://tasks"] = [{"id": t.id, "condition": t.condition, "finished": t.finished} for t in tasks]
+        return known
+
+
+def _session_of(context: ServerRequestContext) -> str | None:
+    return context.request.headers.get("mcp-session-id") if context.request else None
+
+
+async def _refuse_sessionless(context: ServerRequestContext, call_next: CallNext) -> HandlerResult:
+    """Over HTTP the newest protocol has no sessions, so no home to come back to: its clients fall back to a handshake."""
+    if context.request and not _session_of(context) and context.method != "initialize":
+        raise MCPError(
+            types.UNSUPPORTED_PROTOCOL_VERSION,
+            "a home is kept for a session: connect with the initialize handshake",
+            {"supported": list(HANDSHAKE_PROTOCOL_VERSIONS), "requested": context.protocol_version},
+        )
+    return await call_next(context)
+
+
+def serve(env: HomeEnv, transport: Transport = "stdio", port: int = 8000, show_tasks: bool = False) -> None:
+    """Serve forks of `env` until stdin ends (stdio) or the process is told to stop."""
+    logging.basicConfig(level=logging.WARNING, stream=sys.stderr)
+    server = HomeServer(env, show_tasks).server()
+    if transport == "http":
+        listener = _listen(port)
+        print(f"homerl: a home at http://{HOST}:{listener.getsockname()[1]}/mcp", file=sys.stderr, flush=True)
+        _on_stop_signals(lambda *_: None)  # uvicorn stops for them, then raises them again for us
+        anyio.run(_serve_http, server, listener)
+    else:
+        _on_stop_signals(lambda *_: os._exit(0))  # a thread that waits for stdin would hold any other exit up
+        anyio.run(_serve_stdio, server)
+
+
+async def _serve_stdio(server: Server) -> None:
+    async with stdio_server() as (read, write):
+        await server.run(read, write, server.create_initialization_options())
+
+
+async def _serve_http(server: Server, listener: socket.socket) -> None:
+    config = uvicorn.Config(server.streamable_http_app(host=HOST), log_config=None, timeout_graceful_shutdown=1)
+    await uvicorn.Server(config).serve(sockets=[listener])
+
+
+def _listen(port: int) -> socket.socket:
+    try:
+        return socket.create_server((HOST, port))
+    except (OSError, OverflowError) as error:
+        raise InputError(f"{port} cannot be had: {error}", where="--port", remedy="name another, or 0 for any") from None
+
+
+def _on_stop_signals(handler: Callable[..., None]) -> None:
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, handler)

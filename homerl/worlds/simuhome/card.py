@@ -1,0 +1,25 @@
+"""What a model card shows of SimuHome."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from envs.simuhome.tools import TOOLS, TOOLSETS
+from homerl.worlds.contract import Card
+from homerl.worlds.simuhome.prompt import instruction
+
+
+def card(recipe: Mapping[str, Any]) -> Card:
+    """Tools and instruction as the recipe says them."""
+    language = recipe.get("language", "en")
+    return Card(
+        tools=[TOOLS[name].schema() for name in TOOLSETS[recipe.get("toolset", "released")]],
+        system=instruction(recipe.get("prompt") or "brief", language, "kitchen", "2025-08-23 10:00:00"),
+        told="says where the user is and what time it is",
+        utterance=UTTERANCES.get(language, UTTERANCES["en"]),
+        language=language,
+    )
+
+
+UTTERANCES = {"en": "Turn on the kitchen ceiling light.", "zh": "打开厨房的吸顶灯。"}

@@ -1,0 +1,31 @@
+"""SimuHome's command: a page of an episode."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from homerl.terminal.console import console, one_of
+
+
+def add(app: typer.Typer, view: typer.Typer) -> None:
+    """Add it to the command line."""
+    view.command("simuhome")(view_simuhome)
+
+
+def view_simuhome(
+    file: Annotated[Path, typer.Argument(help="an episode file, or a trajectories.jsonl of SimuHome")],
+    out: Annotated[Path | None, typer.Option(help="the page; beside the file if left out")] = None,
+    row: Annotated[int, typer.Option(min=1, help="which trajectory of a JSONL file")] = 1,
+    agent: Annotated[str, typer.Option(help="who plays an episode file")] = "expert",
+) -> None:
+    """Draw an episode of SimuHome as one HTML page: rooms, devices, workflows and calls on one axis of virtual time."""
+    from homerl.worlds.simuhome.agents import BASELINES
+    from homerl.worlds.simuhome.pages.episode import write_page
+
+    one_of("--agent", agent, BASELINES)
+    page = out or file.with_suffix(".html")
+    trajectory = write_page(file, page, row, agent)
+    console.print(f"{page}: {trajectory.blueprint['id']}, {trajectory.outcome}, {len(trajectory.steps)} messages")

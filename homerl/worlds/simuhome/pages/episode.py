@@ -1,0 +1,374 @@
+"""An episode of SimuHome as one HTML file: rooms, devices, workflows and the agent's calls on one axis of virtual time.
+
+What is drawn is computed anew: the trajectory is replayed, and time goes on after the agent's end until all that was
+asked for or scheduled is over. Beside each curve of a room stands the one of a home that nobody touched.
+
+Invariants: self-contained, without scripts; every text of the episode is escaped; equal episodes give equal bytes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from itertools import groupby
+from pathlib import Path
+from typing import Any
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+
+from envs.documents import InputError, write_atomic
+from envs.simuhome import load, passage
+from envs.simuhome.config import VARIABLES
+from envs.simuhome.home import Device, Home
+from homerl.play.episode import Episode, EpisodeLimits
+from homerl.play.loop import play
+from homerl.play.reverify import malformed
+from homerl.play.situation import Reply
+from homerl.play.trajectory import Trajectory, from_row, read_rows
+from homerl.users.scripted import ScriptedUser
+from homerl.view.dialogue import Dialogue, dialogue
+from homerl.worlds.registry import begin, read_blueprint
+from homerl.worlds.simuhome.agents import BASELINES, acts_of
+from homerl.worlds.simuhome.situation import goals_in_words
+
+MINUTE = 600  # ticks
+POINTS = 360
+SHORTEST, LONGEST, AFTER = 20 * MINUTE, 480 * MINUTE, 3 * MINUTE
+STEPS = (1, 2, 5, 10, 15, 20, 30, 60, 120)  # minutes between marks of the axis
+MARKS = 8
+SHOWN = {  # name, unit, by what it is divided, the least span that is drawn
+    "temperature": ("Temperature", "°C", 100, 1.0),
+    "humidity": ("Humidity", "%", 100, 4.0),
+    "illuminance": ("Illuminance", "lux", 1, 60.0),
+    "pm10": ("PM10", "µg/m³", 1, 4.0),
+}
+
+
+@dataclass(frozen=True)
+class Span:
+    """A stretch of time, in percent of the axis; `level` (0 to 100) is how much, where that says something."""
+
+    left: float
+    width: float
+    text: str
+    tone: str
+    level: float | None = None
+
+
+@dataclass(frozen=True)
+class Plot:
+    """A room variable: its curve and the untouched home's, in a box of 1000 by 100; its first and last value."""
+
+    name: str
+    unit: str
+    curve: str
+    untouched: str
+    low: float
+    high: float
+    first: float
+    last: float
+    wanted: bool
+
+
+@dataclass(frozen=True)
+class RoomView:
+    name: str
+    plots: tuple[Plot, ...]
+    moving: tuple[tuple[str, tuple[Span, ...]], ...]
+    still: tuple[tuple[str, str], ...]
+    concerned: bool
+
+
+@dataclass(frozen=True)
+class Mark:
+    """A call, at a moment."""
+
+    number: int
+    at: float
+    text: str
+    tone: str
+
+
+# What happened
+
+
+def played(path: Path, number: int, agent: str) -> Trajectory:
+    """A stored trajectory (the number-th of a JSONL file), or an episode file played by a scripted agent."""
+    if path.suffix == ".jsonl":
+        rows = [row for at, row in enumerate(read_rows(path), 1) if at == number]
+        if not rows:
+            raise InputError(f"there is no row {number}", str(path), "count from 1")
+        trajectory = from_row(rows[0])
+        if trajectory.blueprint.get("world") != "simuhome":
+            raise InputError("not a trajectory of SimuHome", f"{path}:{number}", "for HomeEnv see `homerl view home`")
+        return trajectory
+    from homerl.worlds.simuhome.bench.suite import read_episodes
+
+    (instance,) = read_episodes(path)
+    episode = begin(instance.blueprint, instance.limits_for("eia"))
+    return asyncio.run(play(episode, BASELINES[agent](), ScriptedUser()))
+
+
+@dataclass(frozen=True)
+class Story:
+    """A trajectory replayed: the home as it was after the calls of each moment, and the calls with their moments."""
+
+    trajectory: Trajectory
+    episode: Episode
+    homes: tuple[Home, ...]
+    calls: tuple[tuple[int, dict[str, Any], bool], ...]
+    met: tuple[bool, ...]
+
+    @classmethod
+    def of(cls, trajectory: Trajectory) -> Story:
+        episode = begin(read_blueprint(trajectory.blueprint), EpisodeLimits(**trajectory.limits))
+        homes, calls = [episode.situation.home.fork()], []
+        episode.hear(trajectory.turns()[0].utterance, 1)
+        for step in trajectory.steps:
+            now = episode.situation.home.tick
+            done = episode.act(Reply(step.message, malformed(step)))
+            calls += [(now, act, bool(done.facts.blocked)) for act in acts_of([step.message])]
+            homes.append(episode.situation.home.fork())
+        return cls(trajectory, episode, tuple(homes), tuple(calls), episode.situation.met())
+
+    def end(self) -> int:
+        """Until when there is something to see."""
+        file, last = self.episode.situation.file, self.homes[-1]
+        times = [goal.when.window[-1] for goal in file.eval.goals if goal.when]
+        times += [flow.due for flow in last.workflows] + [last.tick]
+        return min(max(SHORTEST, *(time + AFTER for time in times)), LONGEST)
+
+    def ticks(self) -> list[int]:
+        """The moments that are drawn: evenly, and right before and after what is due."""
+        end = self.end()
+        due = {tick for flow in self.homes[-1].workflows for tick in (flow.due, flow.due + 1)}
+        moved = {home.tick for home in self.homes}
+        even = {round(i * end / POINTS) for i in range(POINTS + 1)}
+        return [0, *sorted(tick for tick in even | due | moved if tick <= end)]
+
+    def states(self) -> Iterator[Home]:
+        """The home at each moment, first as it was before any call; the caller must not keep it."""
+        starts = [home.tick for home in self.homes]
+        held, home = -1, self.homes[0]
+        yield home
+        for tick in self.ticks()[1:]:
+            if (at := bisect_right(starts, tick) - 1) != held:
+                held, home = at, self.homes[at].fork()
+            passage.advance(home, tick)
+            yield home
+
+
+# What is drawn of it
+
+
+@dataclass(frozen=True)
+class Page:
+    """All that the template shows."""
+
+    story: Story
+    rooms: tuple[RoomView, ...]
+    axis: tuple[tuple[float, str], ...]
+    calls: tuple[Mark, ...]
+    flows: tuple[Span, ...]
+    windows: tuple[Span, ...]
+    goals: tuple[tuple[str, bool], ...]
+    dialogue: Dialogue
+    minutes: int
+
+    @property
+    def query(self) -> str:
+        return self.story.trajectory.turns()[0].utterance
+
+    @property
+    def answer(self) -> str | None:
+        return self.story.episode.situation.answer
+
+
+def page(trajectory: Trajectory) -> Page:
+    """The trajectory, ready to be drawn."""
+    story = Story.of(trajectory)
+    file, ticks = story.episode.situation.file, story.ticks()
+    samples = [_sample(home, home.tick) for home in story.states()]
+    fresh = load.start(file.initial_home_config, story.episode.blueprint.strict)
+    untouched = [_sample(fresh, tick) for tick in ticks]
+    last, end = story.homes[-1], story.end()
+    rooms = tuple(_room(room, last, samples, untouched, ticks, file) for room in last.plan.rooms)
+    found = dialogue(trajectory)
+    met = tuple(zip(goals_in_words(trajectory.blueprint["task"]), story.met))
+    return Page(
+        story, tuple(sorted(rooms, key=lambda room: not room.concerned)), tuple(_axis(last, end)), tuple(_calls(story, end)),
+        tuple(_flows(story, end)), tuple(_windows(file, story.met, end)), met, found, end // MINUTE,
+    )  # fmt: skip
+
+
+Sample = tuple[dict[str, dict[str, float]], dict[str, tuple]]  # rooms' variables, what devices are doing
+
+
+def _sample(home: Home, tick: int) -> Sample:
+    passage.advance(home, tick)
+    rooms = {room: home.room_state(room) for room in home.plan.rooms}
+    return rooms, {device.id: glance(home, device) for device in home.plan.devices.values()}
+
+
+def _room(
+    name: str, home: Home, samples: Sequence[Sample], untouched: Sequence[Sample], ticks: Sequence[int], file: Any
+) -> RoomView:
+    wanted = {goal.room_state for goal in file.eval.goals if goal.room_id == name and goal.room_state}
+    plots = []
+    for variable in VARIABLES:
+        values = [rooms[name][variable] for rooms, _ in samples]
+        before = [rooms[name][variable] if name in rooms else values[0] for rooms, _ in untouched]
+        plots.append(_plot(variable, values, before, ticks, variable in wanted))
+    moving, still, touched = [], [], False
+    for device in home.plan.by_room[name]:
+        told, without = ([devices.get(device.id, ("", "off", None)) for _, devices in row] for row in (samples, untouched))
+        touched = touched or told != without
+        if len(set(told)) == 1:
+            still.append((device.id, told[0][0]))
+        else:
+            moving.append((device.id, tuple(_spans(told, ticks))))
+    asked = [room for g in file.eval.goals for room in (g.anchor.get("room_id"), *(t.room_id for t in (g.targets or (g,))))]
+    return RoomView(name, tuple(plots), tuple(moving), tuple(still), name in asked or touched)
+
+
+def _plot(variable: str, values: Sequence[float], before: Sequence[float], ticks: Sequence[int], wanted: bool) -> Plot:
+    name, unit, scale, least = SHOWN[variable]
+    ours, theirs = ([value / scale for value in row] for row in (values, before))
+    low, high = min(*ours, *theirs), max(*ours, *theirs)
+    if high - low < least:
+        low, high = (low + high - least) / 2, (low + high + least) / 2
+    return Plot(
+        name, unit, _path(ours, ticks, low, high), _path(theirs, ticks, low, high), low, high, ours[0], ours[-1], wanted
+    )
+
+
+def _path(values: Sequence[float], ticks: Sequence[int], low: float, high: float) -> str:
+    """Straight lines through the values; of a stretch that is flat, its ends."""
+    points = [
+        (round(1000 * tick / ticks[-1], 1), round(96 - 92 * (v - low) / (high - low), 1)) for tick, v in zip(ticks, values)
+    ]
+    kept = [p for i, p in enumerate(points) if i in (0, len(points) - 1) or not points[i - 1][1] == p[1] == points[i + 1][1]]
+    return "M" + "L".join(f"{x:g} {y:g}" for x, y in kept)
+
+
+def _spans(told: Sequence[tuple], ticks: Sequence[int]) -> Iterator[Span]:
+    """Stretches in which a device says the same."""
+    end = ticks[-1]
+    for (text, tone, level), run in groupby(range(len(ticks)), key=lambda i: told[i]):
+        run = list(run)
+        start, stop = ticks[run[0]], ticks[min(run[-1] + 1, len(ticks) - 1)]
+        if stop > start:
+            yield Span(100 * start / end, 100 * (stop - start) / end, text, tone, level)
+
+
+def _axis(home: Home, end: int) -> Iterator[tuple[float, str]]:
+    """Marks at whole minutes of the clock."""
+    step = next((step for step in STEPS if end / MINUTE / step <= MARKS), STEPS[-1])
+    base = home.plan.base_time
+    first = -(-(base.hour * 60 + base.minute + (base.second > 0)) // step) * step
+    at = base.replace(hour=0, minute=0, second=0) + timedelta(minutes=first)
+    while (tick := (at - base).total_seconds() * 10) <= end:
+        yield 100 * tick / end, at.strftime("%H:%M")
+        at += timedelta(minutes=step)
+
+
+def _calls(story: Story, end: int) -> Iterator[Mark]:
+    """Calls of one moment stand side by side."""
+    for number, (tick, act, refused) in enumerate(story.calls, 1):
+        given = ", ".join(f"{key}={value!r}" for key, value in act.items() if key != "name")
+        tone = "refused" if refused else "acts" if act["name"] in ACTING else "looks"
+        yield Mark(number, 100 * tick / end, f"{act['name']}({given})", tone)
+
+
+ACTING = ("execute_command", "write_attribute", "schedule_workflow", "cancel_workflow", "finish")
+
+
+def _flows(story: Story, end: int) -> Iterator[Span]:
+    """Workflows at their time, as what became of them."""
+    *_, last = story.states()
+    for flow in last.workflows:
+        yield Span(
+            100 * flow.due / end,
+            0.0,
+            f"{flow.start_time[11:]}: {flow.total} step{'s' if flow.total > 1 else ''}, {flow.status}",
+            flow.status,
+        )
+
+
+def _windows(file: Any, met: Sequence[bool], end: int) -> Iterator[Span]:
+    for number, goal in enumerate(file.eval.goals):
+        if goal.when:
+            window = goal.when.window
+            left, right = (100 * min(tick, end) / end for tick in (window[0], window[-1] + 1))
+            yield Span(left, right - left, f"goal {number + 1}", "met" if met[number] else "missed")
+
+
+# What a device is doing
+
+
+def glance(home: Home, device: Device) -> tuple[str, str, float | None]:
+    """(what a device is doing in a few words, its tone, how much of it)."""
+    has = device.type.where
+
+    def read(cluster: str, attribute: str) -> Any:
+        return home.view(device.id, cluster)[attribute]
+
+    if "OperationalState" in has:
+        state, phases, phase = (read("OperationalState", name) for name in ("OperationalState", "PhaseList", "CurrentPhase"))
+        named = phases[phase] if isinstance(phases, list) and isinstance(phase, int) and phase < len(phases) else ""
+        if state in (1, 2):
+            return (f"running: {named}" if state == 1 else "paused"), ("runs" if state == 1 else "waits"), None
+        return ("on, stopped", "idle", None) if read("OnOff", "OnOff") is True else ("off", "off", None)
+    if "RVCOperationalState" in has:
+        return (*RVC.get(read("RVCOperationalState", "OperationalState"), ("?", "idle")), None)
+    if "OnOff" in has and read("OnOff", "OnOff") is not True:
+        return "off", "off", None
+    if "FanControl" in has:
+        percent = read("FanControl", "PercentCurrent")
+        mode = f", {MODES.get(read('Thermostat', 'SystemMode'), '?')}" if "Thermostat" in has else ""
+        return f"on, fan {percent} %{mode}", "runs", percent if isinstance(percent, (int, float)) else None
+    if "MediaPlayback" in has:
+        return f"on, {PLAYBACK.get(read('MediaPlayback', 'CurrentState'), '?')}", "runs", None
+    if "LevelControl" in has:
+        level = read("LevelControl", "CurrentLevel")
+        return f"on, level {level}", "lit", 100 * level / 254 if isinstance(level, (int, float)) else None
+    if "WindowCovering" in has:
+        closed = read("WindowCovering", "CurrentPositionLiftPercent100ths")
+        return f"{closed / 100:g} % closed", "idle", closed / 100
+    if "TemperatureControl" in has:
+        return f"set to {read('TemperatureControl', 'TemperatureSetpoint') / 100:g} °C", "idle", None
+    if "Thermostat" in has:
+        mode = read("Thermostat", "SystemMode")
+        return MODES.get(mode, "?"), ("runs" if mode else "off"), None
+    return ("on", "lit", None) if "OnOff" in has else ("", "idle", None)
+
+
+MODES = {0: "off", 1: "auto", 3: "cooling", 4: "heating"}
+PLAYBACK = {0: "playing", 1: "paused", 2: "not playing", 3: "buffering"}
+RVC = {
+    0: ("stopped", "off"), 1: ("cleaning", "runs"), 2: ("paused", "waits"), 3: ("error", "waits"),
+    64: ("going home", "runs"), 65: ("charging", "idle"), 66: ("docked", "idle"),
+}  # fmt: skip
+
+
+# The file
+
+
+def render(trajectory: Trajectory) -> str:
+    """The page."""
+    environment = Environment(
+        loader=PackageLoader("homerl.worlds.simuhome", "pages"), autoescape=True, undefined=StrictUndefined,
+        trim_blocks=True, lstrip_blocks=True,
+    )  # fmt: skip
+    environment.filters |= {"words": lambda text: str(text).replace("_", " ")}
+    return environment.get_template("episode.html.jinja").render(page=page(trajectory), trajectory=trajectory)
+
+
+def write_page(source: Path, out: Path, number: int = 1, agent: str = "expert") -> Trajectory:
+    """Draw an episode file or a stored trajectory."""
+    trajectory = played(source, number, agent)
+    write_atomic(out, render(trajectory).encode("utf-8", "replace"))
+    return trajectory

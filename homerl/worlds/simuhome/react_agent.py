@@ -1,0 +1,47 @@
+"""Any OpenAI-compatible endpoint as an agent that speaks SimuHome's text form (ReAct) in place of tool calls.
+
+Invariants: as for `llm.py`; the episode knows nothing of the form: what was said is kept as a tool call, the thought as
+the message's words, and both are put into text again for the next request.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from envs.simuhome import react
+from homerl.llm.endpoint import Endpoint
+from homerl.play.episode import Episode
+from homerl.play.messages import tool_call
+from homerl.play.situation import Reply
+
+FORM = {"type": "json_schema", "json_schema": {"name": "step", "schema": react.RESPONSE_SCHEMA, "strict": True}}
+
+
+class ReActAgent:
+    """Asks an endpoint for the next step as one JSON object."""
+
+    def __init__(self, endpoint: Endpoint, temperature: float = 0.0, max_tokens: int = 2048, **options: Any) -> None:
+        self.name, self.endpoint = f"llm:{endpoint.model}", endpoint
+        self.options = {"temperature": temperature, "max_tokens": max_tokens, "response_format": FORM} | options
+
+    async def propose(self, episode: Episode, n: int = 1) -> Sequence[Reply]:
+        dialogue = episode.dialogue
+        answer = await self.endpoint.chat(react.rendered(dialogue.messages, dialogue.tools), n=n, **self.options)
+        prompt, completion = (answer.usage.prompt_tokens, answer.usage.completion_tokens) if answer.usage else (0, 0)
+        texts = [choice.message.content or "" for choice in answer.choices]
+        return [reply_of(text, episode.blueprint.strict, completion // len(texts), prompt) for text in texts]
+
+
+def reply_of(text: str, strict: bool = True, tokens: int = 0, prompt_tokens: int = 0) -> Reply:
+    """A step as a tool call."""
+    step = react.parse(text, strict)
+    if step is None:
+        message = {"role": "assistant", "content": text}
+        return Reply(message, react.INVALID["error"], tokens, prompt_tokens=prompt_tokens)
+    name = "finish" if step.action.lower() == "finish" else step.action
+    call = tool_call(name, dict(step.arguments), "call_0")
+    return Reply(
+        {"role": "assistant", "content": step.thought, "tool_calls": [call]}, None, tokens,
+        prompt_tokens=prompt_tokens,
+    )  # fmt: skip

@@ -1,0 +1,68 @@
+"""Where blueprints come from, as recipes say it: a world's own recipe, or a file of blueprints.
+
+Invariants: the world that a mapping names decides which recipe checks it; the unions know every world that is there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Union
+
+from pydantic import Discriminator, Tag
+
+from envs.documents import InputError
+from envs.homeenv.types import Model
+from homerl.play.trajectory import read_rows
+from homerl.worlds.contract import Split
+from homerl.worlds.registry import default_world, read_blueprint, worlds
+
+
+class BlueprintFile(Model):
+    """Blueprints that stand in a file, one a line, of any world: seeds go round those of the split, in the file's order."""
+
+    file: Path
+
+    @property
+    def world(self) -> str | None:
+        """That of its first line; none yet where there is no file."""
+        first = next(iter(read_rows(self.file)), {}) if self.file.is_file() else {}
+        return first.get("world")
+
+    def take(self, split: Split, seed: int) -> Any:
+        """The blueprint of a seed."""
+        found = _lines(self.file, split)
+        if not found:
+            raise InputError(f"no blueprint is of the split '{split}'", str(self.file), "give some lines that `split`")
+        return read_blueprint(found[seed % len(found)]).model_copy(update={"seed": seed})
+
+
+@lru_cache(maxsize=8)
+def _lines(file: Path, split: Split) -> list[dict[str, Any]]:
+    return [row for row in read_rows(file) if row.get("split") == split]
+
+
+def _kind(data: Any) -> str:
+    """The label of the model that checks a source."""
+    if "file" in data if isinstance(data, Mapping) else isinstance(data, BlueprintFile):
+        return BlueprintFile.__name__
+    if not isinstance(data, Mapping):
+        return type(data).__name__
+    name = data.get("world", default_world().name)
+    return worlds()[name].recipe.__name__ if name in worlds() else str(name)
+
+
+def default_recipe() -> Any:
+    """The default world's recipe as it is where nothing is said."""
+    return default_world().recipe()
+
+
+if TYPE_CHECKING:
+    AnyBlueprintRecipe = Any
+    AnyBlueprintSource = Any
+else:
+    _recipes = tuple(Annotated[world.recipe, Tag(world.recipe.__name__)] for world in worlds().values())
+    _file = Annotated[BlueprintFile, Tag(BlueprintFile.__name__)]
+    AnyBlueprintRecipe = Annotated[Union[_recipes], Discriminator(_kind)]  # noqa: UP007
+    AnyBlueprintSource = Annotated[Union[(*_recipes, _file)], Discriminator(_kind)]  # noqa: UP007
