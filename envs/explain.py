@@ -1,7 +1,7 @@
-"""What pydantic found wrong, as one problem in plain words: which key, what is wrong with it, what was meant.
+"""What pydantic found wrong, as problems in plain words: which key, what is wrong with it, and what to do.
 
-Invariants: pure; knows models and data, not files. Keys are those of the data: the labels that pydantic adds
-to a place for the members of a union are taken out.
+Invariants: the functions are pure, and know models and data but no files; keys are those of the data, without the labels
+that pydantic adds to a place for the members of a union.
 """
 
 import difflib
@@ -38,7 +38,10 @@ class Problem:
 
 
 def explain(model_type: Any, data: Any, error: ValidationError) -> Problem:
-    """The problem to name first. A union reports all its members: the one meant fits deepest, then best."""
+    """The problem to name first.
+
+    A union reports the problems of all its members. The member that was meant is the one that fits deepest, then best.
+    """
     found = _found(data, error)
     misfits = Counter(raw["loc"][:-1] for key, raw in found if len(key) < len(raw["loc"]))
     key, raw = _likeliest(found, misfits)
@@ -49,7 +52,7 @@ def explain(model_type: Any, data: Any, error: ValidationError) -> Problem:
 
 def explain_all(model_type: Any, data: Any, error: ValidationError) -> list[Problem]:
     """One problem for every key that is wrong, in the order in which pydantic found them."""
-    by_key: dict[tuple, list] = {}
+    by_key: dict[tuple[tuple[Hashable, ...], str], list[Raw]] = {}
     for key, raw in _found(data, error):
         by_key.setdefault((key, raw["msg"] if _is_ours(raw) else ""), []).append((key, raw))
     chosen = [_likeliest(found, Counter()) for found in by_key.values()]
@@ -69,7 +72,7 @@ def _is_ours(raw: Mapping[str, Any]) -> bool:
     return isinstance(raw.get("ctx", {}).get("error"), Problems)
 
 
-def _likeliest(found: Sequence[Raw], misfits: Mapping[tuple, int]) -> Raw:
+def _likeliest(found: Sequence[Raw], misfits: Mapping[tuple[Hashable, ...], int]) -> Raw:
     """Of what the members of a union found: the member meant fits deepest, then best."""
     return max(found, key=lambda it: (len(it[0]), -misfits[it[1]["loc"][:-1]], it[1]["type"] == "extra_forbidden"))
 

@@ -1,9 +1,11 @@
-"""What agents' code hands to the host, and how it crosses.
+"""How the arguments of service calls cross from the sandbox to the host.
 
-Reading the arguments of a call makes Python objects of them, in the host, which no limit of the sandbox bounds: hashing
-keys that share their parts, or whose hashes collide, may never end. So the host reads none but harmless ones. Invariants:
-a call whose own source text has nothing but short literals between its brackets is read as it is; all others that are
-read come from the prelude, which has made a JSON text of them, in the sandbox and within its limits, `LONGEST` at most.
+When the host reads the arguments of a call, it makes Python objects of them. No limit of the sandbox bounds that work:
+hashing keys that share their parts, or whose hashes collide, may never end. So the host reads harmless arguments alone.
+
+Invariants: a call whose source text has nothing but short literals between its brackets is read as it is; the arguments of
+any other call arrive as one JSON text of at most `LONGEST` characters, which the prelude made in the sandbox, within its
+limits.
 """
 
 from __future__ import annotations
@@ -16,7 +18,7 @@ from functools import lru_cache
 from typing import Any
 
 from envs.homeenv.audit import Refused
-from envs.homeenv.home import Plan
+from envs.homeenv.plan import Plan
 
 ASK = "__device"  # the host's one function beneath the prelude: no code that the auditor passes can name it
 LONGEST = 100_000  # characters of all arguments of a call; single texts that homes take are far shorter
@@ -68,7 +70,7 @@ def flattened(nodes: Iterable[ast.AST], plan: Plan) -> set[str] | None:
             loose += 1
         elif isinstance(node, ast.Call):
             if isinstance(node.func, ast.Name):
-                loose -= node.func.id == "device" and _of_literals(node)
+                loose -= int(node.func.id == "device" and _of_literals(node))
             elif isinstance(node.func, ast.Attribute) and not _of_literals(node):
                 methods.add(node.func.attr)
     if methods:
@@ -95,7 +97,7 @@ def _of_literals(call: ast.Call) -> bool:
     if not all(word.arg for word in call.keywords):
         return False
     values = [*call.args, *(word.value for word in call.keywords)]
-    return sum(map(_length, values)) + sum(len(word.arg) for word in call.keywords) <= SHORT
+    return sum(map(_length, values)) + sum(len(word.arg or "") for word in call.keywords) <= SHORT
 
 
 def _length(node: ast.expr) -> float:
@@ -114,7 +116,7 @@ def _length(node: ast.expr) -> float:
     return math.inf
 
 
-def arguments(text: str) -> tuple[list, dict[str, Any]]:
+def arguments(text: str) -> tuple[list[Any], dict[str, Any]]:
     """The arguments that the prelude made into a text, or `Refused`."""
     if len(text) > LONGEST:
         raise Refused("out_of_range", "the arguments are too long")

@@ -1,11 +1,12 @@
 """Homes as JSON, without loss, in the terms of SMH-Bench's tables 4 to 7, 9 and 11.
 
-A home file holds `rooms` and `devices`; what a simulation has besides (clock, weather, air, automations) stands
-beside them and may be missing. A device is written `whole`, with its attributes, their values, and its services; or
-by its product, which stands under `specs`: the shipped catalogue's by its digest, any other whole.
+A home file holds `rooms` and `devices`. What a simulation has besides (clock, weather, air, automations) stands beside
+them and may be missing. A device is written in one of two forms. `whole` gives its attributes, their values, and its
+services. The other form names its product, which stands under `specs`: a product of the shipped catalogue by its digest,
+any other one whole.
 
-Invariants: `home_from_json(home_to_json(home))` has the same plan digest, values, clock and state key, in both forms;
-a file that does not make a coherent home is refused as one.
+Invariants: `home_from_json(home_to_json(home))` has the same plan digest, values, clock and state key, in both forms; a
+file that does not make a coherent home is refused as a whole, with `InputError`.
 """
 
 from __future__ import annotations
@@ -20,11 +21,15 @@ from pydantic import Discriminator, Field, Tag, model_validator
 
 from envs.documents import Document, InputError, read_json, refuse_unwritable, validate, write_atomic
 from envs.homeenv.audit import Refused
-from envs.homeenv.automation import Rule, restored_rule
-from envs.homeenv.home import OUTDOORS, Device, Home, Room
+from envs.homeenv.automation import restored_rule
+from envs.homeenv.devices import Device
+from envs.homeenv.home import Home
+from envs.homeenv.interface import Attribute
 from envs.homeenv.physics import Moment, Outdoors, restored_air
-from envs.homeenv.spec import Attribute, Catalogue, Component, DeviceSpec, UserData, spec_from_json
-from envs.homeenv.types import Model
+from envs.homeenv.rooms import OUTDOORS, Room
+from envs.homeenv.rules import Rule
+from envs.homeenv.spec import Catalogue, Component, DeviceSpec, UserData, spec_from_json
+from envs.model import Model
 
 FORMAT = 2
 MILD = {"temperature": 21.0, "humidity": 50.0, "brightness": 100.0}  # where a file says nothing of the air
@@ -67,15 +72,19 @@ class DeviceRecord(DeviceSpec):
 
     @property
     def did(self) -> str:
+        """The device's id in the home."""
         return self.userdata.did
 
     @property
     def room(self) -> str:
+        """The id of its room."""
         return self.userdata.room
 
     @property
     def state(self) -> dict[str, Any]:
-        return {prefix + attribute.name: attribute.value for prefix, part in self.parts() for attribute in part.attributes}
+        """The values of its attributes, by dotted path."""
+        parts = [("", self.attributes), *((f"{component.name}.", component.attributes) for component in self.components)]
+        return {prefix + attribute.name: attribute.value for prefix, attributes in parts for attribute in attributes}
 
     def product(self) -> DeviceSpec:
         """The specification, which the devices of a product share."""
@@ -171,7 +180,7 @@ class HomeRecord(Model):
 
 
 def home_to_json(home: Home, whole: bool = False) -> dict[str, Any]:
-    """The home as plain data; its devices `whole`, or by their products."""
+    """The home as plain JSON data, its devices `whole` or by their products."""
     return {
         "format": FORMAT,
         "clock": home.clock,
@@ -194,7 +203,7 @@ def _placed(home: Home, device: Device) -> dict[str, Any]:
 def _products(home: Home) -> dict[str, str | dict[str, Any]]:
     """What `specs` says of each product: the digest of one that is shipped, all of any other."""
     shipped = Catalogue.shipped()
-    specs: dict[str, str | dict] = {}
+    specs: dict[str, str | dict[str, Any]] = {}
     for spec in (device.spec for device in home.plan.devices):
         known = spec.spid in shipped and shipped[spec.spid].digest == spec.digest
         specs[spec.spid] = spec.digest if known else spec.model_dump(mode="json", exclude_defaults=True)
@@ -266,9 +275,10 @@ def _build(record: HomeRecord, source: str) -> Home:
             raise ValueError(f"air is given for room '{min(unknown)}', which does not exist")
         state = {OUTDOORS: record.outdoors} | {d.did: d.state for d in record.devices}
         state |= {id: record.air[id].state if id in record.air else MILD for id in by_id}
-        biases = [record.air[id].bias if id in record.air else None for id in by_id]
+        biases = [bias for id in by_id if id in record.air and (bias := record.air[id].bias) is not None]
         forecast = [Moment(clock, Outdoors(*weather)) for clock, *weather in record.forecast]
-        home = Home.build(rooms, devices, state, record.clock, record.entrance, forecast, None if None in biases else biases)
+        known = biases if len(biases) == len(by_id) else None
+        home = Home.build(rooms, devices, state, record.clock, record.entrance, forecast, known)
         _resume(home, record)
     except (ValueError, Refused) as error:
         raise InputError(str(error), where=source, remedy="correct the home file, or make it again") from None
@@ -293,16 +303,20 @@ def _resume(home: Home, record: HomeRecord) -> None:
     if len({rule.id for rule in home.rules}) < len(home.rules):
         raise ValueError("two automations have the same id")
     airs = [record.air[room.id] for room in home.plan.rooms if room.id in record.air]
-    moving = [air for air in airs if air.since is not None]
+    moving = [
+        (air.since, air.start, air.goal)
+        for air in airs
+        if air.since is not None and air.start is not None and air.goal is not None
+    ]
     if moving and len(moving) < len(home.plan.rooms):
         raise ValueError("the air of some rooms moves, and that of others does not")
     changed = max((moment.clock for moment in home.plan.forecast if moment.clock <= home.clock), default=0)
-    if moving and min(air.since for air in moving) < changed:
+    if moving and min(since for since, _, _ in moving) < changed:
         raise ValueError(f"the weather changed at {changed}, and the air of some room is told as it was before")
     if moving:
         home.air = [
-            restored_air(a.since, a.start, a.goal, bias, room.shell, home.clock)
-            for a, room, bias in zip(moving, home.plan.wiring.rooms, home.plan.bias)
+            restored_air(since, start, goal, bias, room.shell, home.clock)
+            for (since, start, goal), room, bias in zip(moving, home.plan.wiring.rooms, home.plan.bias)
         ]
         home.stirred = True  # whether devices have changed since, the goals tell
 

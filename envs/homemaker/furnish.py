@@ -1,8 +1,8 @@
 """Furnishing: which devices stand in which room, what they are called, and their ids.
 
-Invariants: a product stands only in room kinds that it names, or else in those of its category's prior (no oven in
-a bathroom); a device's name is unique within its room; ids are drawn without repetition, so an id tells nothing
-about its device; at least one device can be controlled, if any of the products can.
+Invariants: a product stands in room kinds that it names, or else in those of its category's prior (no oven in a bathroom);
+a device's name is unique within its room; ids are drawn without repetition, so that an id tells nothing about its device;
+at least one device can be controlled, if any of the products can.
 """
 
 from __future__ import annotations
@@ -12,14 +12,16 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from pathlib import Path
+from typing import cast
 
 from pydantic import Field
 
 from envs.documents import read_yaml, validate
-from envs.homeenv.home import Device, Room
-from envs.homeenv.spec import DeviceSpec, RoomType
-from envs.homeenv.types import Model
+from envs.homeenv.devices import Device
+from envs.homeenv.rooms import Room, RoomType
+from envs.homeenv.spec import DeviceSpec
 from envs.homemaker.lexicon import Half, Lexicon
+from envs.model import Model
 
 RARE = 0.05  # how much less likely a second one is of those that a home has once
 AGAIN = 0.6  # how much less likely a second one of any category is in the same room
@@ -43,7 +45,7 @@ def shipped_priors() -> Priors:
 
 @dataclass(frozen=True, eq=False)
 class Offer:
-    """What of one category a room of one kind may hold: the products, how likely, how many at most."""
+    """What a room of one kind may hold of one category: the products, their weight, and how many at most."""
 
     category: str
     weight: float
@@ -76,7 +78,7 @@ class Stock:
 
     def _offer(self, category: str, kind: str) -> Offer:
         prior = self.priors.categories.get(category)
-        usual = UNKNOWN if prior is None else prior.get(kind, 0.0)
+        usual = UNKNOWN if prior is None else prior.get(cast(RoomType, kind), 0.0)
         products = tuple(s for s in self._by_category[category] if (kind in s.userdata.rooms if s.userdata.rooms else usual))
         return Offer(category, usual or UNKNOWN, products, self.priors.most_in_room.get(category, 1))
 

@@ -27,6 +27,7 @@ class Engine:
         self.home, self.met, self.answer = home, met, answer
 
     def fork(self) -> Engine:
+        """An independent copy, by a fork of its home."""
         return Engine(self.home.fork(), self.met, self.answer)
 
 
@@ -46,10 +47,12 @@ class SimuHome(World):
         if toolset not in tools.TOOLSETS:
             raise ValueError(f"toolset '{toolset}' is not one of {', '.join(tools.TOOLSETS)}")
         if isinstance(episode, Mapping):
-            episode = (Episode if "initial_home_config" in episode else HomeConfig).model_validate(episode)
-        self.episode = episode if isinstance(episode, Episode) else None
-        config = self.episode.initial_home_config if self.episode else episode
-        self._start = Engine(load.start(config, strict))
+            kind = Episode if "initial_home_config" in episode else HomeConfig
+            episode = kind.model_validate(episode)
+        self.episode: Episode | None = None
+        if isinstance(episode, Episode):
+            self.episode, episode = episode, episode.initial_home_config
+        self._start = Engine(load.start(episode, strict))
         self._toolset = {name: tools.TOOLS[name] for name in tools.TOOLSETS[toolset]}
         self._ticks = ticks_per_step
         self.engine = self._start.fork()
@@ -59,9 +62,10 @@ class SimuHome(World):
 
     @property
     def tools(self) -> list[dict[str, Any]]:
+        """The tools of the agent's toolset, as OpenAI function schemas."""
         return [tool.schema() for tool in self._toolset.values()]
 
-    def reset(self, *, seed: int | None = None, options: dict | None = None) -> tuple[str, dict[str, Any]]:
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[str, dict[str, Any]]:
         """Back to the start; the observation is the user's request."""
         super().reset(seed=seed)
         self.engine = self._start.fork()
@@ -69,6 +73,7 @@ class SimuHome(World):
         return self.episode.query if self.episode else "", self._info(None, ())
 
     def step(self, action: Mapping[str, Any]) -> tuple[str, float, bool, bool, dict[str, Any]]:
+        """Take a tool call, and let `ticks_per_step` pass if it is accepted; the reward is the gain in progress."""
         before, earlier = self.engine.fork(), self._progress
         name, result = self._act(action)
         refused = tools.failed(result)
@@ -124,6 +129,7 @@ class SimuHome(World):
         self._progress = self._measure()
 
     def fork(self) -> Self:
+        """An independent copy, by a fork of its home."""
         twin = type(self).__new__(type(self))
         twin.__dict__.update(self.__dict__)
         twin.engine = self.engine.fork()

@@ -47,6 +47,7 @@ class When(_Part):
 
     @property
     def window(self) -> range:
+        """The ticks at one of which the goal must hold."""
         return range(max(0, self.at_tick - self.tolerance_ticks), self.at_tick + self.tolerance_ticks + 1)
 
 
@@ -65,7 +66,15 @@ class Goal(_Part):
 
     @property
     def rooms(self) -> set[str]:
+        """The rooms of the goal's anchor and targets."""
         return {self.anchor.get("room_id", ""), *(target.room_id for target in self.targets)} - {""}
+
+
+def time_of(goal: Goal) -> When:
+    """When a goal of QT4 is due, or `ValueError` where the file does not say."""
+    if goal.when is None:
+        raise ValueError("a goal of this query type says when it is due, and one does not")
+    return goal.when
 
 
 class Evaluation(_Part):

@@ -12,13 +12,10 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from functools import cached_property, lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from envs.simuhome.config import TIME_FORMAT, VARIABLES
 from envs.simuhome.spec import Cluster, DeviceType, member
-
-if TYPE_CHECKING:
-    from envs.simuhome.workflows import Workflow
 
 ABSENT = object()  # stands for the value of a slot that was not there
 
@@ -60,6 +57,7 @@ class Plan:
 
     @cached_property
     def by_room(self) -> dict[str, tuple[Device, ...]]:
+        """The devices of each room, in the order in which they were added."""
         return {name: tuple(d for d in self.devices.values() if d.room == name) for name in self.rooms}
 
     @cached_property
@@ -72,9 +70,46 @@ class Plan:
 
     @cached_property
     def digest(self) -> int:
+        """A 128-bit hash of everything in the plan."""
         rooms = [(r.name, r.base, r.baseline) for r in self.rooms.values()]
         devices = [(d.id, d.type.name, d.room, d.base, tuple(d.offsets)) for d in self.devices.values()]
         return text_hash(repr((self.strict, self.base_time, rooms, devices, self.aggregators, self.max_ticks)))
+
+
+@dataclass(frozen=True)
+class Workflow:
+    """Steps that wait for a virtual time, and how far they have come.
+
+    `due` is the tick at which they act, `start_time` the same as text. `steps` is JSON text, so it never changes and hashes
+    by its content; `total` counts them.
+    """
+
+    id: str
+    due: int
+    start_time: str
+    steps: str
+    total: int
+    description: str | None = None
+    status: str = "pending"
+    current_step: int = 0
+    error: str | None = None
+
+    @cached_property
+    def text(self) -> str:
+        """Everything of the workflow, for the key of a home."""
+        return repr(self)
+
+    def record(self) -> dict[str, Any]:
+        """The workflow as the agent's tools show it."""
+        return {
+            "workflow_id": self.id,
+            "description": self.description,
+            "start_time": self.start_time,
+            "status": self.status,
+            "current_step": self.current_step,
+            "total_steps": self.total,
+            "error": self.error,
+        }
 
 
 class View:
@@ -99,23 +134,28 @@ class View:
         """Write a number, or a list of them, as members of the attribute's enumeration."""
         self[attribute] = member(self.spec.enums[attribute], value)
 
-    def beside(self, cluster: str) -> View | None:
-        """Another cluster of the same device, wherever it is."""
-        endpoint = self.device.type.where.get(cluster)
-        return None if endpoint is None else View(self.home, self.device, endpoint, cluster)
+    def beside(self, cluster: str) -> View:
+        """Another cluster that the same device has, wherever it is."""
+        return View(self.home, self.device, self.device.type.where[cluster], cluster)
+
+    def has(self, cluster: str) -> bool:
+        """Whether the device has a cluster, wherever it is."""
+        return cluster in self.device.type.where
 
     @property
     def spec(self) -> Cluster:
+        """The cluster as the catalogue has it."""
         return self.device.type.endpoints[self.endpoint][self.cluster]
 
     @property
     def strict(self) -> bool:
+        """Whether the home keeps to the reference, its slips included."""
         return self.home.plan.strict
 
     @property
     def powered(self) -> bool:
-        onoff = self.beside("OnOff")
-        return onoff is not None and onoff["OnOff"] is True
+        """Whether the device is on; one that has no OnOff is not."""
+        return self.has("OnOff") and self.beside("OnOff")["OnOff"] is True
 
 
 class Home:
@@ -179,6 +219,7 @@ class Home:
         return self.seconds_at(self.tick)
 
     def seconds_at(self, tick: int) -> float:
+        """Virtual seconds since `base_time` at a tick."""
         if self.interval == 0.1 and not self.offset:
             return tick / 10  # exact, where a product of doubles would fall short of whole seconds
         return self.offset + tick * self.interval
@@ -191,9 +232,11 @@ class Home:
     # Rooms and devices
 
     def device(self, device_id: Any) -> Device | None:
+        """The device of this id, or None."""
         return self.plan.devices.get(device_id) if isinstance(device_id, str) else None
 
     def view(self, device_id: str, cluster: str, endpoint: int | None = None) -> View:
+        """A cluster of a device, at its first endpoint unless one is given."""
         device = self.plan.devices[device_id]
         return View(self, device, device.type.where[cluster] if endpoint is None else endpoint, cluster)
 
@@ -202,6 +245,7 @@ class Home:
         return {key: self.values[slot] for key, slot in device.flat()}
 
     def room_state(self, room: str) -> dict[str, float]:
+        """A room's variables by name: hundredths of a degree and of a percent, lux, μg/m³."""
         base = self.plan.rooms[room].base
         return {name: self.values[base + i] for i, name in enumerate(VARIABLES)}
 
@@ -233,6 +277,7 @@ class Home:
 
 
 def text_hash(text: str) -> int:
+    """A 128-bit hash that is the same in every process."""
     return int.from_bytes(hashlib.blake2b(text.encode(errors="surrogatepass"), digest_size=16).digest(), "big")
 
 

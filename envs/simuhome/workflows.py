@@ -1,7 +1,7 @@
-"""Workflows: steps that act at a virtual time, in order, the first that fails ending them.
+"""Workflows: steps that act at a virtual time, in order, until the first that fails.
 
-Invariants: a record is immutable, a change replaces it; ids are UUIDs made from the home and the number of the
-registration, so that equal homes name alike; a step acts wholly or not at all.
+Invariants: a `Workflow` never changes, its progress replaces it; ids are UUIDs made from the home and the number of the
+registration, so that equal homes give equal ids; a step acts wholly or not at all.
 """
 
 from __future__ import annotations
@@ -9,14 +9,14 @@ from __future__ import annotations
 import json
 import math
 import uuid
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime
-from functools import cached_property
+from functools import partial
 from typing import Any
 
 from envs.simuhome import service
 from envs.simuhome.config import TIME_FORMAT
-from envs.simuhome.home import Home, text_hash
+from envs.simuhome.home import Home, Workflow, text_hash
 from envs.simuhome.results import Failure, need
 
 STATUSES = ("pending", "running", "completed", "failed", "cancelled")
@@ -27,38 +27,8 @@ KEYS = {
 }
 
 
-@dataclass(frozen=True)
-class Workflow:
-    """A registration. `steps` is JSON text: it is never changed, and hashes by its content."""
-
-    id: str
-    due: int
-    start_time: str
-    steps: str
-    total: int
-    description: str | None = None
-    status: str = "pending"
-    current_step: int = 0
-    error: str | None = None
-
-    @cached_property
-    def text(self) -> str:
-        """All of it, for a home's key."""
-        return repr(self)
-
-    def record(self) -> dict[str, Any]:
-        return {
-            "workflow_id": self.id,
-            "description": self.description,
-            "start_time": self.start_time,
-            "status": self.status,
-            "current_step": self.current_step,
-            "total_steps": self.total,
-            "error": self.error,
-        }
-
-
 def parse_time(text: Any) -> datetime:
+    """A time from its text, or `Failure`."""
     try:
         return datetime.strptime(text, TIME_FORMAT)
     except (TypeError, ValueError):
@@ -92,15 +62,18 @@ def _check_steps(start_time: Any, steps: Any) -> None:
 
 def _find(home: Home, workflow_id: Any) -> Workflow:
     flow = next((flow for flow in home.workflows if flow.id == workflow_id), None)
-    need(flow, "VALIDATION_ERROR", f"there is no workflow {workflow_id!r}")
+    if flow is None:
+        raise Failure("VALIDATION_ERROR", f"there is no workflow {workflow_id!r}")
     return flow
 
 
 def status(home: Home, workflow_id: Any) -> dict[str, Any]:
+    """How far a workflow has come, or `Failure`."""
     return _find(home, workflow_id).record()
 
 
 def listed(home: Home, status: Any = None, from_time: Any = None, to_time: Any = None) -> list[dict[str, Any]]:
+    """The workflows of a status and a span of time, without their errors."""
     need(status is None or status in STATUSES, "VALIDATION_ERROR", f"status is one of {', '.join(STATUSES)}")
     start = None if from_time is None else parse_time(from_time)
     end = None if to_time is None else parse_time(to_time)
@@ -114,6 +87,7 @@ def listed(home: Home, status: Any = None, from_time: Any = None, to_time: Any =
 
 
 def cancel(home: Home, workflow_id: Any) -> dict[str, Any]:
+    """Cancel a workflow that is still to come, or `Failure`."""
     flow = _find(home, workflow_id)
     data = {"workflow_id": flow.id, "status": "cancelled"}
     if flow.status == "cancelled":
@@ -128,6 +102,7 @@ def _put(home: Home, flow: Workflow) -> None:
 
 
 def next_due(home: Home) -> int | None:
+    """The tick at which the next workflow acts, or None."""
     return min((flow.due for flow in home.workflows if flow.status == "pending"), default=None)
 
 
@@ -145,7 +120,7 @@ class Malformed(Exception):
 def _run(home: Home, flow: Workflow, live: bool) -> None:
     for number, step in enumerate(json.loads(flow.steps)):
         try:
-            home.attempt(lambda step=step: _act(home, step["tool"], step["args"]))
+            home.attempt(partial(_act, home, step["tool"], step["args"]))
         except Failure as failure:
             return _put(home, replace(flow, status="failed", error=failure.label))
         except Malformed as wrong:

@@ -23,7 +23,7 @@ from typing import Any, Literal
 import numpy as np
 
 from envs.documents import write_atomic
-from envs.homeenv.types import Model
+from envs.model import Model
 from homerl.bench.journal import Journal
 from homerl.bench.score import score
 from homerl.llm.endpoint import Endpoint

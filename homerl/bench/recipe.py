@@ -9,7 +9,7 @@ from typing import Literal
 
 from pydantic import Field, field_validator, model_validator
 
-from envs.homeenv.types import Model
+from envs.model import Model
 from homerl.play.episode import EpisodeLimits
 from homerl.recipe.base import Base
 from homerl.train.recipe import ModelSettings

@@ -14,7 +14,7 @@ from abc import ABC, abstractmethod
 from collections import Counter
 from typing import Any
 
-from envs.homeenv.types import Model
+from envs.model import Model
 from homerl.language.splits import split_of
 from homerl.llm.structured import Asker, Unreadable
 from homerl.worlds.registry import world_of

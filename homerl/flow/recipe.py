@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 from pydantic import Field, model_validator
 
-from envs.homeenv.types import Model
+from envs.model import Model
 from homerl.flow.mcts import SearchConfig
 from homerl.llm.settings import AgentSettings, AuthorSettings, EndpointSettings, ParaphraseSettings, UserSettings
 from homerl.play.episode import EpisodeLimits

@@ -19,7 +19,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from envs.homeenv.types import Model
+from envs.model import Model
 from homerl.language import signs
 from homerl.language.numbers import Number, blank, numbers, spelt_out
 

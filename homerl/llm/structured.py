@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 from pydantic import ValidationError
 
-from envs.homeenv.types import Model
+from envs.model import Model
 from homerl.llm.endpoint import Endpoint, derived_seed
 from homerl.llm.settings import EndpointSettings
 from homerl.play.faults import RequestRefused

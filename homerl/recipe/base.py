@@ -11,7 +11,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from envs.homeenv.types import Model
+from envs.model import Model
 
 Parallel = Literal["none", "ddp", "zero2", "zero3", "fsdp2"]
 

@@ -10,7 +10,7 @@ from typing import Literal
 
 from pydantic import Field, model_validator
 
-from envs.homeenv.types import Model
+from envs.model import Model
 from homerl.llm.settings import UserSettings
 from homerl.play.episode import EpisodeLimits
 from homerl.recipe.base import Base

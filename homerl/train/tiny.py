@@ -12,7 +12,7 @@ from typing import Any
 
 from pydantic import Field
 
-from envs.homeenv.types import Model
+from envs.model import Model
 from homerl.play.messages import IM_END, IM_START, chat_template
 
 PAD = "<|endoftext|>"

@@ -11,7 +11,7 @@ from functools import cached_property, lru_cache
 from pathlib import Path
 
 from envs.documents import InputError, read_yaml, validate
-from envs.homeenv.types import Model
+from envs.model import Model
 
 SHIPPED = Path(__file__).parent / "manners"
 Scale = tuple[tuple[float, str], ...]  # words for what is below each mark

@@ -15,7 +15,7 @@ from typing import Any, Literal, Protocol
 
 from pydantic import Field
 
-from envs.homeenv.types import Model
+from envs.model import Model
 from homerl.play.episode import Episode, EpisodeLimits
 from homerl.play.loop import Agent
 from homerl.play.situation import Blueprint, Situation

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Union
 from pydantic import Discriminator, Tag
 
 from envs.documents import InputError
-from envs.homeenv.types import Model
+from envs.model import Model
 from homerl.play.trajectory import read_rows
 from homerl.worlds.contract import Split
 from homerl.worlds.registry import default_world, read_blueprint, worlds

@@ -5,13 +5,15 @@ A locator is the path of a service within its device: `set_brightness`, `light.s
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
 from envs.homeenv.audit import Refused
-from envs.homeenv.automation import Rule, make_rule, put_rule
-from envs.homeenv.home import Device, Home
+from envs.homeenv.automation import make_rule, put_rule
+from envs.homeenv.devices import Device
+from envs.homeenv.home import Home
+from envs.homeenv.rules import Rule
 from envs.homeenv.sandbox import Limits, RunResult
 from envs.homeenv.tools import Tool, render
 from envs.homeenv.types import shown
@@ -26,6 +28,7 @@ def query_device(home: Home, arguments: Mapping[str, Any], limits: Limits) -> Ru
         raise Refused(
             "out_of_range", f"{len(found)} devices match; ask for {MOST_DEVICES} at most: narrow it by room or tags"
         )
+    show: dict[str, Callable[[Home, Device], dict[str, Any]]]
     show = {"candidates": _candidate, "spec": abilities, "status": lambda home, device: home.state_of(device.did)}
     return RunResult(render([{"did": d.did} | show[arguments["what"]](home, d) for d in found]))
 
@@ -129,7 +132,7 @@ def _rule(home: Home, id: str) -> tuple[int, Rule]:
     raise Refused("unknown_automation", f"there is no automation {shown(id)} (there is {known})")
 
 
-ACTION = {
+ACTION: dict[str, Any] = {
     "type": "object",
     "properties": {
         "did": {"type": "string", "description": "a device id"},
@@ -139,7 +142,7 @@ ACTION = {
     "required": ["did", "locator"],
     "additionalProperties": False,
 }
-RULE_PARTS = {
+RULE_PARTS: dict[str, str | Mapping[str, Any]] = {
     "title": "what to call it",  # not `name`, which is the tool's in an action
     "conditions": {
         "type": "array",

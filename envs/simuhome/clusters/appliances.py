@@ -9,9 +9,10 @@ from __future__ import annotations
 from typing import Any
 
 from envs.simuhome.clusters import laundry
-from envs.simuhome.clusters.registry import command, done, passes
 from envs.simuhome.home import View
+from envs.simuhome.registry import command, done, passes
 from envs.simuhome.results import is_number, need
+from envs.simuhome.spec import Cycle
 from envs.simuhome.ticks import counted, folded
 
 STOPPED, RUNNING, PAUSED, ERROR = range(4)
@@ -19,9 +20,15 @@ LABELS = ("Stopped", "Running", "Paused", "Error")
 NO_ERROR, UNABLE_TO_START, IN_STATE = 0, 1, 3
 
 
+def _cycle(view: View) -> Cycle:
+    cycle = view.device.type.cycle
+    assert cycle is not None, "a device with OperationalState has a programme"
+    return cycle
+
+
 def choose(view: View) -> Any:
     """The mode or level that decides how long the programme takes."""
-    cluster, attribute = view.device.type.cycle.by
+    cluster, attribute = _cycle(view).by
     return view.beside(cluster)[attribute]
 
 
@@ -31,10 +38,10 @@ def _enter(view: View, state: int) -> None:
 
 
 def _set_up(view: View) -> None:
-    """The start of a programme."""
+    """Set a programme to its start."""
     if view["PhaseList"]:
         view["CurrentPhase"] = 0
-    view["CountdownTime"] = view["#cycle"] = view.device.type.cycle.duration(choose(view))
+    view["CountdownTime"] = view["#cycle"] = _cycle(view).duration(choose(view))
     view["#passes"] = 0
 
 
@@ -57,6 +64,7 @@ def _answer(view: View, error: int) -> dict[str, Any]:
 
 @command("OperationalState", "Start")
 def start(view: View) -> dict[str, Any]:
+    """Start the programme of a stopped appliance; `Failure` if the appliance is off."""
     need(view.powered, "COMMAND_EXECUTION_ERROR", "the appliance is off")
     state = view["OperationalState"]
     if state == STOPPED:
@@ -64,7 +72,7 @@ def start(view: View) -> dict[str, Any]:
     if state == STOPPED or view.strict:  # its own slip: any other Start sets the programme back as well
         _set_up(view)
     answer = _answer(view, {STOPPED: NO_ERROR, RUNNING: NO_ERROR, PAUSED: IN_STATE}.get(state, UNABLE_TO_START))
-    return answer | _drying(view) if view.beside("LaundryDryerControls") else answer
+    return answer | _drying(view) if view.has("LaundryDryerControls") else answer
 
 
 def _drying(view: View) -> dict[str, Any]:
@@ -73,13 +81,14 @@ def _drying(view: View) -> dict[str, Any]:
     info = {
         "initial_phase": (view["PhaseList"] or ["Heating"])[0],
         "dryness_level": laundry.DRYNESS[level] if level in range(4) else None,
-        "estimated_duration_minutes": view.device.type.cycle.duration(level) // 60,
+        "estimated_duration_minutes": _cycle(view).duration(level) // 60,
     }
     return {"operational_state_label": "Running", "cycle_info": info}
 
 
 @command("OperationalState", "Stop")
 def stop(view: View) -> dict[str, Any]:
+    """End the programme, whatever its state."""
     if view["OperationalState"] != STOPPED:
         _end(view)
         view["CurrentPhase"] = None
@@ -88,6 +97,7 @@ def stop(view: View) -> dict[str, Any]:
 
 @command("OperationalState", "Pause")
 def pause(view: View) -> dict[str, Any]:
+    """Pause a programme that runs."""
     state = view["OperationalState"]
     if state == RUNNING:
         _enter(view, PAUSED)
@@ -96,6 +106,7 @@ def pause(view: View) -> dict[str, Any]:
 
 @command("OperationalState", "Resume")
 def resume(view: View) -> dict[str, Any]:
+    """Go on with a programme that was paused."""
     state = view["OperationalState"]
     if state == PAUSED:
         _enter(view, RUNNING)
@@ -106,6 +117,7 @@ def resume(view: View) -> dict[str, Any]:
 
 @command("OperationalState", "OperationalCommandResponse")
 def respond(view: View, command_response_state: Any) -> dict[str, Any]:
+    """Accept a response and change nothing."""
     return done(view, "OperationalCommandResponse", command_response_state=command_response_state)
 
 
@@ -122,6 +134,7 @@ def powered(view: View, on: bool) -> None:
 
 @passes("OperationalState")
 def pass_on(view: View, n: int) -> None:
+    """Count the programme down for n passes; it ends at 0."""
     left = view["CountdownTime"]
     if view["OperationalState"] != RUNNING or not is_number(left):
         return None
@@ -137,7 +150,7 @@ def pass_on(view: View, n: int) -> None:
 
 
 def _enter_phase(view: View, before: float, left: float) -> None:
-    cycle, total = view.device.type.cycle, view["#cycle"]
+    cycle, total = _cycle(view), view["#cycle"]
     if not (cycle.whole_seconds and view.strict):  # its own slip: loaded washers and dryers keep their phase
         total = view["#cycle"] = max(total, before)
     phase = view["CurrentPhase"]

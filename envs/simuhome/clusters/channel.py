@@ -10,8 +10,8 @@ from collections.abc import Callable
 from typing import Any
 
 from envs.simuhome.clusters import level, media, onoff
-from envs.simuhome.clusters.registry import command
 from envs.simuhome.home import View
+from envs.simuhome.registry import command
 from envs.simuhome.results import Failure, is_integer, need
 from envs.simuhome.spec import Struct
 
@@ -30,11 +30,13 @@ def _tune(view: View, entry: Entry) -> None:
 
 
 def number(entry: Entry) -> str:
+    """The number of a channel as people say it: `4.1`."""
     return f"{entry['MajorNumber']}.{entry['MinorNumber']}"
 
 
 @command("Channel", "ChangeChannel")
 def change_channel(view: View, match: Any) -> dict[str, Any]:
+    """Tune to the one channel that a text matches: an identifier, a call sign, a name or a number."""
     need(isinstance(match, str) and match.strip(), "COMMAND_EXECUTION_ERROR", "match is a text")
     channels, wanted = _channels(view), match.strip().lower()
     for name in ("Identifier", "AffiliateCallSign", "CallSign", "Name", None):
@@ -48,17 +50,20 @@ def change_channel(view: View, match: Any) -> dict[str, Any]:
 
 @command("Channel", "ChangeChannelByNumber")
 def change_channel_by_number(view: View, major_number: Any, minor_number: Any) -> dict[str, Any]:
+    """Tune to a channel by its major and minor number."""
     whole = is_integer(major_number) and is_integer(minor_number) and major_number >= 0 and minor_number >= 0
     need(whole, "COMMAND_EXECUTION_ERROR", "channel numbers are integers from 0")
     wanted = (major_number, minor_number)
     found = next((one for one in _channels(view) if (one["MajorNumber"], one["MinorNumber"]) == wanted), None)
-    need(found, "COMMAND_EXECUTION_ERROR", f"there is no channel {major_number}.{minor_number}")
+    if not found:
+        raise Failure("COMMAND_EXECUTION_ERROR", f"there is no channel {major_number}.{minor_number}")
     _tune(view, found)
     return {"Status": 0, "Data": f"Changed to channel {number(found)} ({found['Name']})"}
 
 
 @command("Channel", "SkipChannel")
 def skip_channel(view: View, count: Any) -> dict[str, Any]:
+    """Go `count` channels on in the list, around its end."""
     need(is_integer(count), "COMMAND_EXECUTION_ERROR", "count is an integer")
     channels, current = _channels(view), view["CurrentChannel"]
     need(isinstance(current, Struct) or not view.strict, "INTERNAL_ERROR", "the present channel is no structure")
@@ -127,6 +132,7 @@ SUPPORTED: dict[int, Callable[[View], Any] | None] = {
 
 @command("KeypadInput", "SendKey")
 def send_key(view: View, KeyCode: Any) -> dict[str, Any]:
+    """Press a key of the remote control, by its CEC code; the result says whether it did something."""
     need(is_integer(KeyCode) and KeyCode in CODES, "COMMAND_INVALID_ARGS", "KeyCode is no CEC key code")
     return {"Status": _press(view, KeyCode)}
 

@@ -13,9 +13,10 @@ from functools import lru_cache
 from pathlib import Path
 
 from envs.documents import InputError, read_yaml, validate
-from envs.homeenv.home import Device, Home
+from envs.homeenv.devices import Device
+from envs.homeenv.home import Home
 from envs.homeenv.toolsets.direct import serialise
-from envs.homeenv.types import Model
+from envs.model import Model
 from homerl.language.grammar import tight
 from homerl.play.messages import Message, tool_call
 

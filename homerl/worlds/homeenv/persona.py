@@ -9,7 +9,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from envs.homeenv.home import Device, Home, Room
+from envs.homeenv.devices import Device
+from envs.homeenv.home import Home
+from envs.homeenv.rooms import Room
 from homerl.play.episode import Episode
 from homerl.users.manner import Manner, Scale
 from homerl.worlds.homeenv import faults

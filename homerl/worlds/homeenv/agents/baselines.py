@@ -12,7 +12,7 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from envs.homeenv.home import Device
+from envs.homeenv.devices import Device
 from homerl.play.episode import Episode
 from homerl.play.messages import Message
 from homerl.play.situation import Reply

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from envs.homeenv.types import Model
+from envs.model import Model
 from homerl.play.episode import EpisodeLimits
 from homerl.worlds.homeenv.blueprints.blueprint import Blueprint
 

@@ -12,7 +12,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol
 
-from envs.homeenv.home import Device, Home, Room
+from envs.homeenv.devices import Device
+from envs.homeenv.home import Home
+from envs.homeenv.rooms import Room
 from envs.homeenv.types import ValueType
 from homerl.language.grammar import Grammar
 

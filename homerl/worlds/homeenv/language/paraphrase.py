@@ -19,7 +19,7 @@ from typing import Any
 
 from envs.homeenv.home import Home
 from envs.homeenv.home_file import home_from_json
-from envs.homeenv.types import Model
+from envs.model import Model
 from homerl.flow.paraphrase import Paraphraser, Rejected, check_form
 from homerl.worlds.homeenv.blueprints.blueprint import Blueprint, Call, Intent
 from homerl.worlds.homeenv.language.shipped import grammar

@@ -10,7 +10,8 @@ import random
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from envs.homeenv.home import Device, Home
+from envs.homeenv.devices import Device
+from envs.homeenv.home import Home
 from homerl.worlds.homeenv.blueprints.actions import Action, actions, literal, propose
 from homerl.worlds.homeenv.blueprints.blueprint import Factors
 from homerl.worlds.homeenv.blueprints.intents.choice import (
