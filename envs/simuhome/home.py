@@ -12,13 +12,10 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from functools import cached_property, lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from envs.simuhome.config import TIME_FORMAT, VARIABLES
 from envs.simuhome.spec import Cluster, DeviceType, member
-
-if TYPE_CHECKING:
-    from envs.simuhome.workflows import Workflow
 
 ABSENT = object()  # stands for the value of a slot that was not there
 
@@ -75,6 +72,42 @@ class Plan:
         rooms = [(r.name, r.base, r.baseline) for r in self.rooms.values()]
         devices = [(d.id, d.type.name, d.room, d.base, tuple(d.offsets)) for d in self.devices.values()]
         return text_hash(repr((self.strict, self.base_time, rooms, devices, self.aggregators, self.max_ticks)))
+
+
+@dataclass(frozen=True)
+class Workflow:
+    """Steps that wait for a virtual time, and how far they have come.
+
+    `due` is the tick at which they act, `start_time` the same as text. `steps` is JSON text, so it never changes and hashes
+    by its content; `total` counts them.
+    """
+
+    id: str
+    due: int
+    start_time: str
+    steps: str
+    total: int
+    description: str | None = None
+    status: str = "pending"
+    current_step: int = 0
+    error: str | None = None
+
+    @cached_property
+    def text(self) -> str:
+        """Everything of the workflow, for the key of a home."""
+        return repr(self)
+
+    def record(self) -> dict[str, Any]:
+        """The workflow as the agent's tools show it."""
+        return {
+            "workflow_id": self.id,
+            "description": self.description,
+            "start_time": self.start_time,
+            "status": self.status,
+            "current_step": self.current_step,
+            "total_steps": self.total,
+            "error": self.error,
+        }
 
 
 class View:

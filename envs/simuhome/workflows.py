@@ -1,7 +1,7 @@
-"""Workflows: steps that act at a virtual time, in order, the first that fails ending them.
+"""Workflows: steps that act at a virtual time, in order, until the first that fails.
 
-Invariants: a record is immutable, a change replaces it; ids are UUIDs made from the home and the number of the
-registration, so that equal homes name alike; a step acts wholly or not at all.
+Invariants: a `Workflow` never changes, its progress replaces it; ids are UUIDs made from the home and the number of the
+registration, so that equal homes give equal ids; a step acts wholly or not at all.
 """
 
 from __future__ import annotations
@@ -9,14 +9,14 @@ from __future__ import annotations
 import json
 import math
 import uuid
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime
-from functools import cached_property
+from functools import partial
 from typing import Any
 
 from envs.simuhome import service
 from envs.simuhome.config import TIME_FORMAT
-from envs.simuhome.home import Home, text_hash
+from envs.simuhome.home import Home, Workflow, text_hash
 from envs.simuhome.results import Failure, need
 
 STATUSES = ("pending", "running", "completed", "failed", "cancelled")
@@ -25,37 +25,6 @@ KEYS = {
     "execute_command": {"device_id", "endpoint_id", "cluster_id", "command_id", "args"},
     "write_attribute": {"device_id", "endpoint_id", "cluster_id", "attribute_id", "value"},
 }
-
-
-@dataclass(frozen=True)
-class Workflow:
-    """A registration. `steps` is JSON text: it is never changed, and hashes by its content."""
-
-    id: str
-    due: int
-    start_time: str
-    steps: str
-    total: int
-    description: str | None = None
-    status: str = "pending"
-    current_step: int = 0
-    error: str | None = None
-
-    @cached_property
-    def text(self) -> str:
-        """All of it, for a home's key."""
-        return repr(self)
-
-    def record(self) -> dict[str, Any]:
-        return {
-            "workflow_id": self.id,
-            "description": self.description,
-            "start_time": self.start_time,
-            "status": self.status,
-            "current_step": self.current_step,
-            "total_steps": self.total,
-            "error": self.error,
-        }
 
 
 def parse_time(text: Any) -> datetime:
@@ -145,7 +114,7 @@ class Malformed(Exception):
 def _run(home: Home, flow: Workflow, live: bool) -> None:
     for number, step in enumerate(json.loads(flow.steps)):
         try:
-            home.attempt(lambda step=step: _act(home, step["tool"], step["args"]))
+            home.attempt(partial(_act, home, step["tool"], step["args"]))
         except Failure as failure:
             return _put(home, replace(flow, status="failed", error=failure.label))
         except Malformed as wrong:

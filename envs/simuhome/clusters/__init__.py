@@ -1,26 +1,15 @@
-"""What clusters do: one function a command, a special write or a passage of time, found by cluster and name.
+"""What clusters do, one file for each or for a few that belong together.
 
-Invariants: a function gets a `View` and the arguments of the catalogue, and returns the result's data or raises
-`Failure`; a `PASSES` function brings its cluster `n` passes further, exactly as n single ones would.
+Every module of this folder is imported here and registers its functions with `envs.simuhome.registry`: a new cluster is
+one new file. Modules may use functions of one another; none imports this package itself.
 """
 
-from envs.simuhome.clusters import (
-    appliances,
-    channel,
-    covering,
-    fan,
-    laundry,
-    level,
-    media,
-    modes,
-    onoff,
-    simple,
-    thermostat,
-    vacuum,
-)
-from envs.simuhome.clusters.registry import COMMANDS, PASSES, WRITES
+from importlib import import_module
+from pkgutil import iter_modules
 
-__all__ = [
-    "COMMANDS", "PASSES", "WRITES", "appliances", "channel", "covering", "fan", "laundry", "level", "media", "modes",
-    "onoff", "simple", "thermostat", "vacuum",
-]  # fmt: skip
+from envs.simuhome.registry import COMMANDS, PASSES, WRITES
+
+for _found in iter_modules(__path__):
+    import_module(f"{__name__}.{_found.name}")
+
+__all__ = ["COMMANDS", "PASSES", "WRITES"]

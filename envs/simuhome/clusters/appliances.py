@@ -9,8 +9,8 @@ from __future__ import annotations
 from typing import Any
 
 from envs.simuhome.clusters import laundry
-from envs.simuhome.clusters.registry import command, done, passes
 from envs.simuhome.home import View
+from envs.simuhome.registry import command, done, passes
 from envs.simuhome.results import is_number, need
 from envs.simuhome.ticks import counted, folded
 

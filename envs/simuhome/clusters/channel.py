@@ -10,8 +10,8 @@ from collections.abc import Callable
 from typing import Any
 
 from envs.simuhome.clusters import level, media, onoff
-from envs.simuhome.clusters.registry import command
 from envs.simuhome.home import View
+from envs.simuhome.registry import command
 from envs.simuhome.results import Failure, is_integer, need
 from envs.simuhome.spec import Struct
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from envs.simuhome.clusters.registry import command, write
 from envs.simuhome.home import View
+from envs.simuhome.registry import command, write
 from envs.simuhome.results import Failure, is_integer, need
 
 PERCENT = {0: 0, 1: 33, 2: 66, 3: 100, 4: 100, 6: 100}  # of a mode; On and Smart run as High, Auto (5) is unsupported

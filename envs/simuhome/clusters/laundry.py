@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from envs.simuhome.clusters.registry import store, write
 from envs.simuhome.home import View
+from envs.simuhome.registry import store, write
 from envs.simuhome.results import is_integer, need
 
 DRYNESS = ("Low", "Normal", "Extra", "Max")

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from envs.simuhome.clusters.registry import command, done, passes
 from envs.simuhome.home import View
+from envs.simuhome.registry import command, done, passes
 from envs.simuhome.results import Failure, is_integer, is_number, need
 
 SUFFIX = "WithOnOff"

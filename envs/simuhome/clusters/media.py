@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from envs.simuhome.clusters.registry import command
 from envs.simuhome.home import View
+from envs.simuhome.registry import command
 from envs.simuhome.results import need
 
 PLAYING, PAUSED, NOT_PLAYING = range(3)

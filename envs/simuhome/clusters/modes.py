@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from envs.simuhome.clusters import laundry
-from envs.simuhome.clusters.registry import command, store, write
 from envs.simuhome.home import View
+from envs.simuhome.registry import command, store, write
 from envs.simuhome.results import need
 
 

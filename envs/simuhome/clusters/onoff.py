@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from envs.simuhome.clusters import appliances, level
-from envs.simuhome.clusters.registry import command, done
 from envs.simuhome.home import View
+from envs.simuhome.registry import command, done
 
 
 @command("OnOff", "On")

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from envs.simuhome.clusters.registry import command, done, passes, store, write
 from envs.simuhome.home import View
+from envs.simuhome.registry import command, done, passes, store, write
 from envs.simuhome.results import Failure, is_integer, is_number, need
 from envs.simuhome.ticks import counted, folded
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from envs.simuhome.clusters.registry import command, store, write
 from envs.simuhome.home import View
+from envs.simuhome.registry import command, store, write
 from envs.simuhome.results import is_integer, need
 from envs.simuhome.spec import Struct
 

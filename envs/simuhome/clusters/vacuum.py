@@ -9,8 +9,8 @@ from __future__ import annotations
 from typing import Any
 
 from envs.simuhome.clusters.modes import supported
-from envs.simuhome.clusters.registry import command, passes
 from envs.simuhome.home import View
+from envs.simuhome.registry import command, passes
 from envs.simuhome.results import is_integer, is_number, need
 from envs.simuhome.ticks import counted, folded, until
 
