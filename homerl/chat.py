@@ -16,9 +16,10 @@ from pathlib import Path
 from typing import Any
 
 from envs.documents import InputError, read_yaml, validate
-from envs.homeenv.home import Device, Home
+from envs.homeenv.devices import Device
+from envs.homeenv.home import Home
 from envs.homeenv.toolsets.direct import serialise
-from envs.homeenv.types import Model
+from envs.model import Model
 from homerl.language import signs
 from homerl.language.grammar import tight
 from homerl.trajectory import Message

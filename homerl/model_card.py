@@ -16,7 +16,8 @@ from typing import Any
 import yaml
 
 from envs.documents import Document, InputError, read_json, read_yaml
-from envs.homeenv.home import Device, Room
+from envs.homeenv.devices import Device
+from envs.homeenv.rooms import Room
 from envs.homeenv.spec import Catalogue
 from envs.homeenv.toolsets import TOOLSETS
 from envs.simuhome.tools import TOOLS as SIMUHOME_TOOLS

@@ -13,7 +13,7 @@ from typing import Any, Literal
 from pydantic import Field, model_validator
 
 from envs.documents import InputError, validate
-from envs.homeenv.types import Model
+from envs.model import Model
 from homerl import config
 from homerl.blueprints.author import BlueprintRecipe
 from homerl.episode import EpisodeLimits

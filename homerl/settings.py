@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 
 from pydantic import Field, field_validator, model_validator
 
-from envs.homeenv.types import Model
+from envs.model import Model
 
 NO_KEY = "OPENAI_API_KEY"  # which may be missing: servers of one's own want none
 TRANSPORT = {"url", "serve", "key", "timeout", "deadline", "retries", "audit"}

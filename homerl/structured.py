@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 from pydantic import ValidationError
 
-from envs.homeenv.types import Model
+from envs.model import Model
 from homerl.chat import FENCE, parse_json
 from homerl.endpoint import Endpoint, derived_seed
 from homerl.play import RequestRefused

@@ -1,22 +1,15 @@
-"""HomeEnv, the verifiable home simulator (HomeFlow 3.2.1, Appendix A)."""
+"""HomeEnv, the verifiable home simulator (HomeFlow 3.2.1, Appendix A).
+
+Invariant: nothing here imports `envs.homemaker`, which makes homes out of what is here.
+"""
 
 from __future__ import annotations
-
-from typing import Any
 
 import gymnasium
 
 from envs.homeenv.spec import Entity
 
-__all__ = ["Entity", "HomeSampler", "register"]
-
-
-def __getattr__(name: str) -> Any:
-    if name == "HomeSampler":  # lazily: HomeMaker builds on HomeEnv
-        from envs.homemaker.make import HomeSampler
-
-        return HomeSampler
-    raise AttributeError(name)
+__all__ = ["Entity", "register"]
 
 
 def register() -> None:

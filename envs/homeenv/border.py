@@ -16,7 +16,7 @@ from functools import lru_cache
 from typing import Any
 
 from envs.homeenv.audit import Refused
-from envs.homeenv.home import Plan
+from envs.homeenv.plan import Plan
 
 ASK = "__device"  # the host's one function beneath the prelude: no code that the auditor passes can name it
 LONGEST = 100_000  # characters of all arguments of a call; single texts that homes take are far shorter

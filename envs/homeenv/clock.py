@@ -1,13 +1,13 @@
 """Time: the clock leaps from event to event, and what depends on it follows.
 
-Events are: a change of the weather, a time of a rule, the end of a rule's `hold`, and every moment at which a
-quantity that some rule watches passes a number the rule compares it with. Between events the air of a room is a
-closed form (`physics.py`) and a counter grows by the second, so nothing is ever ticked; air that no rule watches
-and no device stirs is carried through the weather at the end alone.
+Events are a change of the weather, a time of a rule, the end of a rule's `hold`, and every moment at which a quantity that
+some rule watches passes a number that the rule compares it with. Between events the air of a room is a closed form
+(`physics.py`) and a counter grows by the second, so nothing is ever ticked. Air that no rule watches and no device stirs
+is carried through the weather once, at the end.
 
-Invariants: `advance(a); advance(b)` leaves what `advance(a + b)` leaves, and the rules have acted at the same
-seconds in the same order; rules act in the order in which the home lists them, and what one does the next one
-sees; between leaps the air of every room has come through all weather; a home whose clock never moves pays nothing.
+Invariants: `advance(a); advance(b)` leaves what `advance(a + b)` leaves, and the rules have acted at the same seconds in
+the same order; rules act in the order in which the home lists them, and each sees what those before it did; between leaps
+the air of every room has come through all weather; a home whose clock never moves pays nothing.
 """
 
 from __future__ import annotations
@@ -19,25 +19,28 @@ from math import ceil, inf
 from typing import Any, NamedTuple
 
 from envs.homeenv.audit import Refused
-from envs.homeenv.automation import NEVER, Rule
-from envs.homeenv.home import LATEST, Home
-from envs.homeenv.physics import LIGHT, Air, Counter, Outdoors, View, aim
+from envs.homeenv.calls import call_service
+from envs.homeenv.conditions import Numbers
+from envs.homeenv.physics import LIGHT, Air, Outdoors, aim
+from envs.homeenv.plan import LATEST
+from envs.homeenv.rules import NEVER, Rule
+from envs.homeenv.state import HomeState
+from envs.homeenv.wiring import Counter, View
 
-LONGEST = 366 * 86400
-Numbers = frozenset | None  # at which comparisons of a slot change; None where more than that is made of it
+LONGEST = 366 * 86400  # seconds of one leap
 
 
 @dataclass(frozen=True)
 class Fired:
-    """A rule that acted: when, and what was refused, if anything (the calls after it were not made)."""
+    """A rule that acted at `clock` (s). `refused` is the refusal of a call, if any: the calls after it were not made."""
 
     rule: str
     clock: int
     refused: str | None = None
 
 
-def advance(home: Home, seconds: int) -> list[Fired]:
-    """Let `seconds` pass; what the rules did, in order."""
+def advance(home: HomeState, seconds: int) -> list[Fired]:
+    """Let `seconds` pass (0 to `LONGEST`); what the rules did, in order. `ValueError` where the clock cannot go so far."""
     if not isinstance(seconds, int) or not 0 <= seconds <= LONGEST:
         raise ValueError(f"the clock moves forward by 0 to {LONGEST} seconds, not by {seconds!r}")
     if home.clock + seconds > LATEST:
@@ -55,8 +58,8 @@ def advance(home: Home, seconds: int) -> list[Fired]:
     return fired
 
 
-def settle(home: Home) -> list[Fired]:
-    """Let the rules see the present state and act on it, after calls."""
+def settle(home: HomeState) -> list[Fired]:
+    """Let the rules see the present state and act on it, as after calls; what they did, in order."""
     agenda = Agenda(home)
     fired = agenda.settle()
     home.rules = agenda.left()
@@ -70,7 +73,7 @@ class Agenda:
     the slots that conditions read (`slots`) when they were last asked.
     """
 
-    def __init__(self, home: Home) -> None:
+    def __init__(self, home: HomeState) -> None:
         self.home, self.rules = home, list(home.rules)
         self.times = [rule.time for rule in self.rules]
         self.readers = [index for index, rule in enumerate(self.rules) if rule.enabled and rule.condition is not None]
@@ -129,7 +132,7 @@ class Agenda:
             _show(home, rooms, [view for did in dids for view in wiring.views_of[did]])  # services may read them
         for action in rule.actions:
             try:
-                home.call(action.did, action.service, (), dict(action.arguments))
+                call_service(home, action.did, action.service, (), dict(action.arguments))
             except Refused as error:
                 refused = str(error)
                 break
@@ -141,7 +144,7 @@ class Agenda:
 # Air, sensors, counters
 
 
-def breathe(home: Home, rooms: Iterable[int] | None = None) -> None:
+def breathe(home: HomeState, rooms: Iterable[int] | None = None) -> None:
     """Give every room whose devices have changed the air that they now make; `rooms` says where to look."""
     wiring, clock, outdoors = home.plan.wiring, home.clock, Outdoors(*home.values[:3])
     if home.air is None:
@@ -155,14 +158,14 @@ def breathe(home: Home, rooms: Iterable[int] | None = None) -> None:
             home.air[index] = _carried(home, index).under(wiring.rooms[index].inputs(home.values), clock, outdoors)
 
 
-def _carried(home: Home, room: int) -> Air:
+def _carried(home: HomeState, room: int) -> Air:
     """The air of a room through the weather that came since it was last looked at."""
     air, moments = home.air[room], home.plan.wiring.moments
     first, last = bisect_right(moments, air.since), bisect_right(moments, home.clock)
     return air.through(home.plan.forecast[first:last]) if first < last else air
 
 
-def _move(home: Home, to: int, end: int, watches: Watches) -> None:
+def _move(home: HomeState, to: int, end: int, watches: Watches) -> None:
     """Bring clock, weather, air, sensors and counters to a moment; what no rule watches, at the end alone."""
     _count(home, to - home.clock)
     home.clock = to
@@ -177,7 +180,7 @@ def _move(home: Home, to: int, end: int, watches: Watches) -> None:
         _show(home, turned, seen)
 
 
-def _show(home: Home, rooms: Iterable[int], views: Iterable[View]) -> None:
+def _show(home: HomeState, rooms: Iterable[int], views: Iterable[View]) -> None:
     """Write what sensors and rooms show now, once the air of these rooms is as it is now."""
     for room in rooms:
         home.air[room] = _carried(home, room)
@@ -185,13 +188,13 @@ def _show(home: Home, rooms: Iterable[int], views: Iterable[View]) -> None:
         home.set(view.slot, view.at(home.air, home.clock))
 
 
-def _weather_at(home: Home, clock: int) -> Outdoors | None:
+def _weather_at(home: HomeState, clock: int) -> Outdoors | None:
     """The weather that begins at this very moment, if any does."""
     index = bisect_right(home.plan.wiring.moments, clock) - 1
     return home.plan.forecast[index].outdoors if index >= 0 and home.plan.forecast[index].clock == clock else None
 
 
-def _count(home: Home, seconds: int) -> None:
+def _count(home: HomeState, seconds: int) -> None:
     """Counters grow while what they count holds, and are 0 while it does not."""
     for counter in home.plan.wiring.counters:
         home.set(counter.slot, counter.after(home.values, seconds))
@@ -213,7 +216,7 @@ class Watch:
         self.value: Any = None
         self.at = 0
 
-    def look(self, home: Home, end: int) -> None:
+    def look(self, home: HomeState, end: int) -> None:
         """See what it shows now; `end` is when the weather changes, or the leap is over."""
         value, air = home.values[self.slot], home.air
         # Light follows at once, and a call may have written what is not so; all else stands as it stood.
@@ -254,7 +257,7 @@ class Watches(NamedTuple):
     counters: list[tuple[Counter, Numbers]]
 
 
-def _watches(home: Home) -> Watches:
+def _watches(home: HomeState) -> Watches:
     """What moves by itself of the slots that conditions read, with the numbers they are compared with, and counters."""
     numbers: dict[int, Numbers] = {slot: None for counter in home.plan.wiring.counters for slot in counter.reads}
     for rule in home.rules:
@@ -269,7 +272,7 @@ def _watches(home: Home) -> Watches:
     )
 
 
-def _next_event(home: Home, end: int, watches: Watches, agenda: Agenda) -> int:
+def _next_event(home: HomeState, end: int, watches: Watches, agenda: Agenda) -> int:
     """The next moment, `end` at most, at which anything may change that a rule could see."""
     now, moments = home.clock, home.plan.wiring.moments
     index = bisect_right(moments, now)
@@ -286,7 +289,7 @@ def _next_event(home: Home, end: int, watches: Watches, agenda: Agenda) -> int:
     return min(at, weather)
 
 
-def _counted(home: Home, counter: Counter, numbers: Numbers) -> int:
+def _counted(home: HomeState, counter: Counter, numbers: Numbers) -> int:
     """When a counter next stands otherwise to a number."""
     value = home.values[counter.slot]
     high = _around(value, numbers)[1]

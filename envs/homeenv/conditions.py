@@ -1,8 +1,9 @@
 """Conditions φ over a home, as text: `device("1001").light.brightness > 60`.
 
-Names: `device(did)`, `room(name)`, `home` (outdoors), each followed by an attribute path.
-Invariants: a condition compiles once against a plan, to a closure over the flat values; anything outside
-the grammar, or naming what the home lacks, is a `ConditionError` that says where; checking never raises.
+Names are `device(did)`, `room(name)` and `home` (outdoors), each followed by the path of an attribute.
+
+Invariants: a condition compiles once against a plan, to a closure over the flat values; what is outside the grammar, or
+names what the home lacks, is a `ConditionError` that says where; checking never raises.
 """
 
 from __future__ import annotations
@@ -12,16 +13,24 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from math import inf, nextafter
-from typing import Any
+from typing import Any, Protocol
 
 from envs.documents import InputError
 from envs.explain import did_you_mean
 from envs.homeenv.audit import Refused
 from envs.homeenv.expressions import Closure, ExpressionError, compile_expression, parse, path_of
-from envs.homeenv.home import OUTDOORS, Home, Plan
+from envs.homeenv.plan import Plan
+from envs.homeenv.rooms import OUTDOORS
 
 KNOWN_SHOWN = 20  # names listed where one is wrong
 EXACT = 1 << 50  # below it a float has no neighbour that could be a value
+Numbers = frozenset[float] | None  # at which comparisons of a slot change; None where more than that is made of it
+
+
+class Valued(Protocol):
+    """Anything with the flat values of a plan: the state of a home."""
+
+    values: list[Any]
 
 
 class ConditionError(InputError):
@@ -30,7 +39,10 @@ class ConditionError(InputError):
 
 @dataclass(frozen=True)
 class Condition:
-    """A compiled condition. `slots` are the places it reads, `comparisons` its (slot, constant) pairs."""
+    """A condition, compiled against `plan`.
+
+    `slots` are the slots that it reads; `comparisons` are the (slot, constant) pairs that it compares.
+    """
 
     text: str
     check: Closure
@@ -40,12 +52,12 @@ class Condition:
     plan: Plan = field(repr=False, compare=False)
 
     @cached_property
-    def thresholds(self) -> Mapping[int, frozenset | None]:
-        """Each slot -> the numbers at which a comparison may change, or None where more than that is made of it."""
+    def thresholds(self) -> Mapping[int, Numbers]:
+        """By slot, the numbers at which a comparison may change; None where more than comparisons is made of it."""
         return _thresholds(self.tree, self.plan, self.slots)
 
-    def holds(self, home: Home) -> bool:
-        """Whether the condition holds now. What cannot be worked out (unlike types, 1 / 0) does not hold."""
+    def holds(self, home: Valued) -> bool:
+        """Whether the condition holds now. One that cannot be worked out (unlike types, 1 / 0) does not hold."""
         try:
             return bool(self.check(home.values))
         except (TypeError, ValueError, ArithmeticError):
@@ -119,17 +131,17 @@ def _comparisons(tree: ast.expr, plan: Plan) -> Iterator[tuple[int, Any]]:
                     yield from ((slot, value) for value in _constants(part) for slot in slots)
 
 
-def _thresholds(tree: ast.expr, plan: Plan, slots: frozenset[int]) -> dict[int, frozenset | None]:
-    """Where comparisons of each slot change: numbers alone, in plain comparisons, or None."""
-    numbers: dict[int, set | None] = {slot: set() for slot in slots}
+def _thresholds(tree: ast.expr, plan: Plan, slots: frozenset[int]) -> dict[int, Numbers]:
+    """Where comparisons of each slot change: the numbers of plain comparisons, or None."""
+    numbers: dict[int, set[float] | None] = {slot: set() for slot in slots}
 
     def walk(node: ast.AST) -> None:
         if isinstance(node, ast.expr) and (slot := _slot(node, plan)) is not None:
             numbers[slot] = None
         elif isinstance(node, ast.Compare) and (plain := _plain_comparison(node, plan)) is not None:
             for slot, values in plain:
-                if numbers[slot] is not None:
-                    numbers[slot].update(values)
+                if (known := numbers[slot]) is not None:
+                    known.update(values)
         else:
             for child in ast.iter_child_nodes(node):
                 walk(child)
@@ -138,12 +150,12 @@ def _thresholds(tree: ast.expr, plan: Plan, slots: frozenset[int]) -> dict[int, 
     return {slot: None if found is None else frozenset(found) for slot, found in numbers.items()}
 
 
-def _plain_comparison(node: ast.Compare, plan: Plan) -> list[tuple[int, list]] | None:
+def _plain_comparison(node: ast.Compare, plan: Plan) -> list[tuple[int, list[float]]] | None:
     """The (slot, numbers) pairs of a comparison in which every slot meets constants alone; None for any other."""
     sides = [node.left, *node.comparators]
     slots = [_slot(side, plan) for side in sides]
     constants = [list(_constants(side)) for side in sides]
-    pairs: list[tuple[int, list]] = []
+    pairs: list[tuple[int, list[float]]] = []
     for at, slot in enumerate(slots):
         near = [n for n in (at - 1, at + 1) if 0 <= n < len(sides)]
         if slot is None and not constants[at]:

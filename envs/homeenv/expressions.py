@@ -11,7 +11,7 @@ from __future__ import annotations
 import ast
 import operator
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 Closure = Callable[[Any], Any]
 Resolver = Callable[[ast.expr], Closure | None]
@@ -26,7 +26,7 @@ ARITHMETIC: dict[type, Callable[[Any, Any], Any]] = {
     ast.FloorDiv: operator.floordiv, ast.Mod: operator.mod,
 }  # fmt: skip
 MOST_NESTED = 100
-FUNCTIONS: dict[str, Callable] = {"abs": abs, "min": min, "max": max, "len": len, "any": any, "all": all}
+FUNCTIONS: dict[str, Callable[..., Any]] = {"abs": abs, "min": min, "max": max, "len": len, "any": any, "all": all}
 
 
 class ExpressionError(ValueError):
@@ -38,10 +38,19 @@ class ExpressionError(ValueError):
         super().__init__(f"{message} (column {self.column})")
 
 
-def parse(text: str, mode: str = "eval") -> ast.AST:
-    """The syntax tree of `text`; a syntax error becomes an `ExpressionError`."""
+def parse(text: str) -> ast.Expression:
+    """The syntax tree of one expression, or `ExpressionError`."""
+    return cast(ast.Expression, _parsed(text, "eval"))
+
+
+def parse_statements(text: str) -> ast.Module:
+    """The syntax tree of a sequence of statements, or `ExpressionError`."""
+    return cast(ast.Module, _parsed(text, "exec"))
+
+
+def _parsed(text: str, mode: str) -> ast.AST:
     try:
-        tree = ast.parse(text.strip(), mode=mode)
+        tree: ast.AST = ast.parse(text.strip(), mode=mode)
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         wrong = ExpressionError(f"cannot be parsed: {getattr(error, 'msg', error)}")
         wrong.column = getattr(error, "offset", None) or 1

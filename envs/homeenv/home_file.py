@@ -20,11 +20,15 @@ from pydantic import Discriminator, Field, Tag, model_validator
 
 from envs.documents import Document, InputError, read_json, refuse_unwritable, validate, write_atomic
 from envs.homeenv.audit import Refused
-from envs.homeenv.automation import Rule, restored_rule
-from envs.homeenv.home import OUTDOORS, Device, Home, Room
+from envs.homeenv.automation import restored_rule
+from envs.homeenv.devices import Device
+from envs.homeenv.home import Home
+from envs.homeenv.interface import Attribute
 from envs.homeenv.physics import Moment, Outdoors, restored_air
-from envs.homeenv.spec import Attribute, Catalogue, Component, DeviceSpec, UserData, spec_from_json
-from envs.homeenv.types import Model
+from envs.homeenv.rooms import OUTDOORS, Room
+from envs.homeenv.rules import Rule
+from envs.homeenv.spec import Catalogue, Component, DeviceSpec, UserData, spec_from_json
+from envs.model import Model
 
 FORMAT = 2
 MILD = {"temperature": 21.0, "humidity": 50.0, "brightness": 100.0}  # where a file says nothing of the air

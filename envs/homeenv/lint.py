@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from envs.documents import Document, InputError, problems, read_yaml
-from envs.homeenv.spec import Argument, Attribute, Component, DeviceSpec, device_files, load_specs
+from envs.homeenv.interface import Argument, Attribute
+from envs.homeenv.spec import Component, DeviceSpec, device_files, load_specs
 from envs.homeenv.types import NUMBERS
 
 

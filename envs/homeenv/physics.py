@@ -6,28 +6,23 @@ The physics is stated in full here:
 - air keeps the outdoor vapour pressure plus what people, baths and pots add, so heated winter air is dry;
   walls and textiles hold it a share of the way back to a middle humidity;
 - daylight is a share of the outdoor light, less where curtains are drawn; lamps add to it in proportion;
-- what heats or cools brings a room a share of the way to its target, never past it; so for humidity;
+- what heats or cools brings a room a share of the way to its target, never past it; the same holds for humidity;
 - light follows at once, temperature and humidity by an exponential of a room's time constant.
 
-Invariants: between two changes of weather or devices every quantity moves one way only and is a closed form of
-the time since, which can be solved for the time (so a leap gives what any number of smaller ones give, and nothing
-is searched for by trying); pure functions of their arguments.
+Units: celsius, percent, lux, hPa, seconds.
+Invariants: all functions are pure; between two changes of weather or devices every quantity moves one way only; it is a
+closed form of the time since, which can be solved for the time. So one leap gives what any number of smaller ones give.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
-from math import ceil, exp, inf, log
-from typing import TYPE_CHECKING, Any, NamedTuple
+from math import ceil, exp, log
+from typing import Any, NamedTuple
 
-from envs.homeenv.service import Scope
 from envs.homeenv.spec import DeviceSpec
-from envs.homeenv.types import LARGEST, NUMBERS, ValueType
-
-if TYPE_CHECKING:
-    from envs.homeenv.home import Plan
+from envs.homeenv.types import NUMBERS
 
 Running = tuple[DeviceSpec, Mapping[str, Any]]  # a device's specification and its values by path
 
@@ -59,7 +54,11 @@ class Moment(NamedTuple):
 
 
 class Shell(NamedTuple):
-    """A room kind and the weather: shares of outdoor temperature and light, vapour added (hPa), inertia (s)."""
+    """How a kind of room meets the weather.
+
+    `outdoors` and `daylight` are its shares (0..1) of the outdoor temperature and light, `vapour` is what its use adds to
+    the air (hPa), `seconds` is the time constant of its temperature.
+    """
 
     outdoors: float = 0.35
     daylight: float = 0.015
@@ -88,8 +87,10 @@ PLAIN_SHELL = Shell()
 
 
 class Inputs(NamedTuple):
-    """What the devices of a room do to its air: how open the curtains are (0..1), light added (lux), and in the
-    order of the devices what heats or cools (mode, target, share) and what moistens or dries (way, target, share).
+    """What the devices of a room do to its air.
+
+    `openness` says how open the curtains are (0..1), `lux` is the light that lamps add. `heating` lists what heats or
+    cools as (mode, target, share), `moistening` what moistens or dries as (way, target, share), in the order of the devices.
     """
 
     openness: float = 1.0
@@ -99,7 +100,7 @@ class Inputs(NamedTuple):
 
 
 def inputs(running: Sequence[Running]) -> Inputs:
-    """What these devices do, in their present state."""
+    """What these devices do to the air, in their present state."""
     covers = [(spec, values) for spec, values in running if spec.category in COVERS]
     positions = [_number(values.get(prefix + "position"), 100) for spec, values in covers for prefix, _ in spec.kinds]
     openness = 0.05 + 0.95 * sum(positions) / len(positions) / 100 if positions else 1.0
@@ -146,7 +147,7 @@ def _heating(values: Mapping[str, Any], prefix: str, kind: str) -> tuple[str, fl
         return None
     modes = {"air_conditioner": values.get(prefix + "ac_mode"), "thermostat": values.get(prefix + "mode", "heat")}
     mode = modes.get(kind, "heat")
-    power = values.get(prefix + "fan_speed", values.get(prefix + "power_level"))
+    power: Any = values.get(prefix + "fan_speed", values.get(prefix + "power_level"))
     share = POWER.get(power, 0.7)
     return (mode, target, share) if mode in ("heat", "cool", "auto") else None
 
@@ -163,7 +164,7 @@ def _moistening(values: Mapping[str, Any], prefix: str, kind: str) -> tuple[str,
 
 
 def steady(shell: Shell, outdoors: Outdoors, devices: Inputs, drift: float = 0.0) -> Outdoors:
-    """Where a room's temperature, humidity and light tend to, and stay if nothing changes."""
+    """What a room's temperature, humidity and light tend to and then keep; `drift` (celsius) is added before devices act."""
     share, daylight = shell.outdoors, outdoors.brightness * devices.openness
     temperature = share * outdoors.temperature + (1 - share) * COMFORT + drift
     if shell.sunny:
@@ -192,10 +193,11 @@ TEMPERATURE, HUMIDITY, LIGHT = range(3)  # a room's quantities, in the order of 
 
 
 class Air(NamedTuple):
-    """A room's air from `since` (s) until something changes: where it is then, and what it tends to.
+    """A room's air from `since` (s) until something changes.
 
-    `devices` is what the goal was worked out from, None where that is not known; `bias` is what the room's temperature
-    and humidity have of their own, which weather and devices do not explain.
+    `temperature` and `humidity` are those at `since`; `goal` is what the air tends to. `devices` is what the goal was worked
+    out from, None where that is not known. `bias` is the part of temperature and humidity that weather and devices do not
+    explain.
     """
 
     since: int
@@ -207,14 +209,14 @@ class Air(NamedTuple):
     shell: Shell
 
     def at(self, quantity: int, clock: int) -> float:
-        """A quantity at a moment, exact: a room's state shows tenths."""
+        """A quantity at a moment (s), exact, where a room's state shows tenths."""
         if quantity == LIGHT:
             return self.goal[LIGHT]
         start, goal, seconds = self._way(quantity)
         return goal + (start - goal) * exp((self.since - clock) / seconds) if clock > self.since else start
 
     def when(self, quantity: int, value: float) -> int:
-        """The second at which temperature or humidity has come by a value, give or take one; `since` if it never does."""
+        """The second at which temperature or humidity passes a value, give or take one; `since` if it never does."""
         start, goal, seconds = self._way(quantity)
         way, rest = start - goal, value - goal
         return self.since + (ceil(seconds * log(way / rest)) if way * rest > 0 else 0)
@@ -226,7 +228,7 @@ class Air(NamedTuple):
         return self.humidity, self.goal[HUMIDITY], HUMIDITY_SECONDS
 
     def through(self, weather: Iterable[Moment]) -> Air:
-        """The air after changes of the weather."""
+        """The air after these changes of the weather, which come in order and after `since`."""
         since, warm, humid, goal, devices, bias, shell = self
         for clock, outdoors in weather:
             warm = goal[0] + (warm - goal[0]) * exp((since - clock) / shell.seconds)
@@ -235,7 +237,7 @@ class Air(NamedTuple):
         return Air(since, warm, humid, goal, devices, bias, shell)
 
     def under(self, devices: Inputs, clock: int, outdoors: Outdoors) -> Air:
-        """The air from `clock` on under these devices; what makes no difference to it is no change."""
+        """The air from `clock` on under these devices. It stays as it is where they make no difference."""
         goal = aim(self.shell, self.bias, outdoors, devices)
         if goal == self.goal:
             return self if devices == self.devices else self._replace(devices=devices)
@@ -245,7 +247,7 @@ class Air(NamedTuple):
 
 @lru_cache(maxsize=1 << 14)
 def aim(shell: Shell, bias: tuple[float, float], outdoors: Outdoors, devices: Inputs) -> Outdoors:
-    """What the air of a room tends to, with what it has of its own."""
+    """What the air of a room tends to, its bias included."""
     warm, humid, light = steady(shell, outdoors, devices)
     return Outdoors(_bounded(warm + bias[0], *BOUNDS[0]), _bounded(humid + bias[1], *BOUNDS[1]), light)
 
@@ -257,120 +259,8 @@ def restored_air(
     within = [low <= value <= high for values in (start, goal) for value, (low, high) in zip(values, BOUNDS)]
     if not 0 <= since <= clock or not all(within):
         raise ValueError(f"a room's air since {since}, from {list(start)} to {list(goal)}, cannot be at {clock}")
-    return Air(since, *start, Outdoors(*goal), None, bias, shell)
+    return Air(since, start[0], start[1], Outdoors(*goal), None, bias, shell)
 
 
 def _bounded(value: float, low: float, high: float) -> float:
     return min(max(value, low), high)
-
-
-# How a plan is wired to its air
-
-
-class RoomWiring:
-    """A room: its shell, the first slot of its state, and the devices that its air depends on with their slots."""
-
-    def __init__(self, shell: Shell, slot: int, devices: Sequence[tuple[DeviceSpec, Mapping[str, int]]]) -> None:
-        self.shell, self.slot, self.devices = shell, slot, devices
-        self.slots = [slot for _, slots in devices for slot in slots.values()]
-        self._known = lru_cache(maxsize=256)(self._inputs)
-
-    def inputs(self, values: Sequence[Any]) -> Inputs:
-        """What its devices do now."""
-        return self._known(tuple([values[slot] for slot in self.slots]))
-
-    def _inputs(self, state: tuple) -> Inputs:
-        values = iter(state)
-        return inputs([(spec, dict(zip(slots, values))) for spec, slots in self.devices])
-
-
-class View:
-    """A slot that shows a quantity of a room: the room's own, or a sensor's. `half` is half a step of what it shows."""
-
-    def __init__(self, slot: int, room: int, quantity: int, type: ValueType) -> None:
-        self.slot, self.room, self.quantity, self.type = slot, room, quantity, type
-        self.low, self.high = type.range or (-inf, inf)
-        self.whole, self.plain = type.type == "int", type.precision in (None, 0.1)
-        self.half = max(type.precision or (1 if self.whole else 0.1), 0.1) / 2
-
-    def at(self, air: Sequence[Air], clock: int) -> Any:
-        """What it shows at a moment."""
-        return self.shows(air[self.room].at(self.quantity, clock))
-
-    def shows(self, quantity: float) -> Any:
-        """The quantity, rounded, within what the slot can hold."""
-        value = round(quantity, 1) + 0.0  # one zero, not two
-        value = self.low if value < self.low else self.high if value > self.high else value
-        if self.whole:
-            value = round(value)
-        return value if self.plain else self.type.check(value)
-
-
-@dataclass(frozen=True)
-class Counter:
-    """A slot that counts the seconds for which something has held; `reads` are the slots of it that the air moves."""
-
-    slot: int
-    base: int
-    type: ValueType
-    holds: Callable[[Scope], Any]
-    reads: tuple[int, ...]
-
-    @property
-    def most(self) -> int:
-        """Where it stops."""
-        return int(self.type.range[1]) if self.type.range else LARGEST
-
-    def counts(self, values: Sequence[Any]) -> bool:
-        """Whether it grows now."""
-        return bool(self.holds(Scope(values, self.base, {})))
-
-    def after(self, values: Sequence[Any], seconds: int) -> int:
-        """Its value in `seconds`, nothing else changing."""
-        return min(values[self.slot] + seconds, self.most) if self.counts(values) else 0
-
-
-class Wiring:
-    """Everything of a plan that moves by itself. Made once a plan, when its clock first moves."""
-
-    def __init__(self, plan: Plan) -> None:
-        self.moments = [moment.clock for moment in plan.forecast]
-        rooms = {room.id: index for index, room in enumerate(plan.rooms)}
-        inside: list[list] = [[] for _ in plan.rooms]
-        self.views: list[View] = []
-        self.views_of: dict[str, list[View]] = {}
-        self.counters: list[Counter] = []
-        for room, index in rooms.items():
-            base = plan.base[room]
-            self.views += [View(base + i, index, i, plan.slots[base + i].type) for i in range(3)]
-        for device in plan.devices:
-            base, spec, room = plan.base[device.did], device.spec, rooms[device.room.id]
-            index = {path: base + offset for path, (offset, _) in spec.attribute_index.items()}
-            slots = {path: slot for path, slot in index.items() if spec.attribute_index[path][1].counts is None}
-            if any(kind in CLIMATE or kind == "light" or prefix + "brightness" in slots for prefix, kind in spec.kinds):
-                inside[room].append((spec, slots))
-            views = {path: View(slots[path], room, at, spec.attribute_index[path][1]) for path, at in reports(spec)}
-            self.views += views.values()
-            self.views_of[device.did] = list(views.values())
-            shown = {view.slot for view in views.values()}
-            for path, counter in spec.counter_index.items():
-                reads = tuple(sorted({base + at for at in counter.reads} & shown))
-                self.counters.append(
-                    Counter(base + counter.offset, base, spec.attribute_index[path][1], counter.holds, reads)
-                )
-        self.rooms = [
-            RoomWiring(SHELLS.get(room.type, PLAIN_SHELL), plan.base[room.id], inside[index])
-            for index, room in enumerate(plan.rooms)
-        ]
-        self.room_of = {device.did: rooms[device.room.id] for device in plan.devices}
-        self.view_of = {view.slot: view for view in self.views}
-        self.counter_of = {counter.slot: counter for counter in self.counters}
-
-
-def bias_of(plan: Plan, values: Sequence[Any]) -> tuple[tuple[float, float], ...]:
-    """For each room what its temperature and humidity have over the steady state of weather and devices."""
-    outdoors, found = Outdoors(*values[:3]), []
-    for room in plan.wiring.rooms:
-        aim = steady(room.shell, outdoors, room.inputs(values))
-        found.append((round(values[room.slot] - aim[0], 2), round(values[room.slot + 1] - aim[1], 2)))
-    return tuple(found)

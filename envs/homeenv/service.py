@@ -1,36 +1,49 @@
-"""Service code ready to run: assignments to attributes of `self`, preconditions, counters.
+"""Services and counters, compiled from their code to closures over the flat values of a home.
 
-Invariants: what compiles can be called; a call's values are canonical, or it is `Refused`; code sees the flat values
-of its device, the writes before it and its arguments, and nothing else.
+Invariants: a service that compiles can be called; a call gives canonical values or raises `Refused`; code sees the values
+of its own device, its own earlier writes and its arguments, and nothing else.
 """
 
 from __future__ import annotations
 
 import ast
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from envs.homeenv.audit import Refused
-from envs.homeenv.expressions import Closure, ExpressionError, attributes_in, compile_expression, in_words, parse, path_of
+from envs.homeenv.expressions import (
+    Closure,
+    ExpressionError,
+    Resolver,
+    attributes_in,
+    compile_expression,
+    in_words,
+    parse,
+    parse_statements,
+    path_of,
+)
+from envs.homeenv.interface import Attribute, Service
 from envs.homeenv.types import shown
 
-if TYPE_CHECKING:
-    from envs.homeenv.spec import Attribute, Service
+Offsets = Mapping[str, tuple[int, Attribute]]  # by name: where an attribute lies within its device, and its type
 
 
 class Scope(NamedTuple):
-    """What service code sees: the flat values, where the device's part begins, the bound arguments."""
+    """What service code sees: the flat values of the home, the index at which its device begins, the bound arguments."""
 
-    values: list
+    values: Sequence[Any]
     base: int
     arguments: Mapping[str, Any]
 
 
 @dataclass(frozen=True)
 class CompiledCounter:
-    """An attribute that counts, at its offset: what must hold for it to grow, and the offsets that this looks at."""
+    """An attribute that counts seconds, at its offset within the device.
+
+    It grows while `holds` is true. `reads` are the offsets of the attributes that `holds` looks at.
+    """
 
     offset: int
     holds: Closure
@@ -39,16 +52,19 @@ class CompiledCounter:
 
 @dataclass(frozen=True)
 class CompiledService:
-    """A service ready to run. `writes` are (offset, attribute, closure) in the order of the code, `reads` the
-    (name, offset) of the attributes that the precondition looks at."""
+    """A service that is ready to run.
+
+    `writes` are (offset, attribute, closure) in the order of the code. `requires` is the precondition, and `reads` are
+    the (name, offset) pairs of the attributes that it looks at.
+    """
 
     service: Service
     writes: tuple[tuple[int, Attribute, Closure], ...]
     requires: Callable[[Scope], bool] | None = None
     reads: tuple[tuple[str, int], ...] = ()
 
-    def bind(self, args: tuple, kwargs: Mapping[str, Any]) -> dict[str, Any]:
-        """Canonical arguments by name, or `Refused`."""
+    def bind(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:
+        """The canonical arguments by name, from positional and named ones, or `Refused`."""
         declared = self.service.arguments
         if len(args) > len(declared):
             raise Refused("unknown_argument", f"{self.service.signature()} takes {len(declared)} arguments")
@@ -69,15 +85,19 @@ class CompiledService:
                 bound[argument.name] = None
         return bound
 
-    def updates(self, values: list, base: int, arguments: Mapping[str, Any]) -> list[tuple[int, Any]]:
-        """(slot, canonical value) for every write, in order; each sees those before it, and `values` sees none."""
-        scope = Scope(values.copy(), base, arguments)
+    def updates(self, values: Sequence[Any], base: int, arguments: Mapping[str, Any]) -> list[tuple[int, Any]]:
+        """The (slot, canonical value) pairs of all writes, in order, or `Refused`.
+
+        Each write sees those before it; `values` itself is not changed. `base` is the device's first slot.
+        """
+        written = list(values)
+        scope = Scope(written, base, arguments)
         updates = []
         try:
             if self.requires is not None and not self.requires(scope):
                 raise Refused("precondition", self._unmet(scope))
             for offset, attribute, closure in self.writes:
-                value = scope.values[base + offset] = attribute.check(closure(scope), attribute.name)
+                value = written[base + offset] = attribute.check(closure(scope), attribute.name)
                 updates.append((base + offset, value))
         except (ArithmeticError, TypeError, ValueError) as error:
             raise Refused("out_of_range", f"{self.service.name} cannot be worked out: {error}") from None
@@ -86,12 +106,12 @@ class CompiledService:
     def _unmet(self, scope: Scope) -> str:
         """What the precondition needs and what is the case: `set_speed needs state == "on"; now state is "off"`."""
         now = [f"{name} is {json.dumps(scope.values[scope.base + offset])}" for name, offset in self.reads]
-        needs = f"{self.service.name} needs {self.service.requires.strip().replace('self.', '')}"
+        needs = f"{self.service.name} needs {(self.service.requires or '').strip().replace('self.', '')}"
         return f"{needs}; now {', '.join(now)}" if now else needs
 
 
 class ServiceError(ValueError):
-    """A service's `code` or `requires` (the `key`) that does not compile."""
+    """A service whose `code` or `requires` does not compile; `key` says which of the two."""
 
     def __init__(self, key: str, error: ExpressionError) -> None:
         self.key = key
@@ -101,7 +121,10 @@ class ServiceError(ValueError):
 def compile_counter(
     attribute: Attribute, attributes: tuple[Attribute, ...], offset: int = 0
 ) -> tuple[Closure, tuple[int, ...]] | None:
-    """What an attribute counts, if it counts, and the offsets that it reads; or `ExpressionError`."""
+    """The condition under which an attribute counts and the offsets that it reads, or `ExpressionError`.
+
+    None for an attribute that does not count. `offset` is where `attributes` begin within the device.
+    """
     if attribute.counts is None:
         return None
     offsets = {a.name: (offset + i, a) for i, a in enumerate(attributes)}
@@ -113,29 +136,34 @@ def compile_counter(
     return counted, tuple(at for at, _ in reads)
 
 
-def _resolver(offsets: Mapping[str, tuple[int, Attribute]], arguments: frozenset[str]) -> Callable:
+def _resolver(offsets: Offsets, arguments: frozenset[str]) -> Resolver:
     """Names of arguments and attributes of `self`, as closures over a `Scope`."""
 
     def resolve(node: ast.expr) -> Closure | None:
         root, names = path_of(node)
         if isinstance(node, ast.Name) and node.id in arguments:
-            return lambda scope, name=node.id: scope.arguments[name]
+            name = node.id
+            return lambda scope: scope.arguments[name]
         if isinstance(root, ast.Name) and root.id == "self" and len(names) == 1:
             if names[0] not in offsets:
                 raise ExpressionError(f"self has no attribute '{names[0]}'", node)
-            return lambda scope, at=offsets[names[0]][0]: scope.values[scope.base + at]
+            at = offsets[names[0]][0]
+            return lambda scope: scope.values[scope.base + at]
         return None
 
     return resolve
 
 
 def compile_service(service: Service, attributes: tuple[Attribute, ...], offset: int = 0) -> CompiledService:
-    """Compile code and precondition, or raise `ServiceError`."""
+    """Compile the code and the precondition of a service, or raise `ServiceError`.
+
+    `attributes` are those of the service's own part; `offset` is where they begin within the device.
+    """
     offsets = {a.name: (offset + i, a) for i, a in enumerate(attributes)}
     resolve = _resolver(offsets, frozenset(a.name for a in service.arguments))
     key = "code"
     try:
-        tree = parse(service.code, "exec")
+        tree = parse_statements(service.code)
         writes = tuple(_write(statement, offsets, resolve) for statement in tree.body)
         if not service.requires:
             return CompiledService(service, writes)
@@ -147,10 +175,11 @@ def compile_service(service: Service, attributes: tuple[Attribute, ...], offset:
     return CompiledService(service, writes, requires, reads)
 
 
-def _write(statement: ast.stmt, offsets: Mapping, resolve: Callable) -> tuple[int, Attribute, Closure]:
+def _write(statement: ast.stmt, offsets: Offsets, resolve: Resolver) -> tuple[int, Attribute, Closure]:
     if not (isinstance(statement, ast.Assign) and len(statement.targets) == 1):
         raise ExpressionError(f"{in_words(statement)} is not an assignment to an attribute of self", statement)
     root, names = path_of(statement.targets[0])
     if not (isinstance(root, ast.Name) and root.id == "self" and len(names) == 1 and names[0] in offsets):
         raise ExpressionError(f"{in_words(statement.targets[0])} is not an attribute of self", statement)
-    return (*offsets[names[0]], compile_expression(statement.value, resolve))
+    offset, attribute = offsets[names[0]]
+    return offset, attribute, compile_expression(statement.value, resolve)

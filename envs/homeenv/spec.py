@@ -1,9 +1,7 @@
-"""Device specifications: the YAML that a device is made from (HomeFlow A.1).
+"""Device specifications, the catalogue that holds them, and free-standing devices (HomeFlow A.1, A.2).
 
-Invariants: a `DeviceSpec` that loads is executable (its service code and preconditions compile against
-its own attributes and arguments); compilation happens once a spec; a spec never changes.
-A service's `code` is a sequence of assignments to attributes of `self`; `requires` is an expression
-over them. Both use the closed grammar of `expressions.py`.
+Invariants: a `DeviceSpec` that loads is executable, so its service code and preconditions compile against its own
+attributes and arguments; a spec is compiled once; a spec never changes.
 """
 
 from __future__ import annotations
@@ -11,10 +9,11 @@ from __future__ import annotations
 import hashlib
 import json
 import keyword
+import random
 from collections.abc import Iterator, Mapping
-from functools import cached_property
+from functools import cached_property, lru_cache
 from pathlib import Path
-from typing import Any, Literal, TextIO
+from typing import Any, TextIO
 
 from pydantic import Field, ValidationError, model_validator
 
@@ -22,63 +21,14 @@ from envs.documents import Document, InputError, read_yaml, validate
 from envs.explain import Problems
 from envs.homeenv.audit import Refused
 from envs.homeenv.expressions import ExpressionError
+from envs.homeenv.interface import Argument, Attribute, Service
+from envs.homeenv.rooms import ROOM_STATE, RoomType
 from envs.homeenv.service import CompiledCounter, CompiledService, ServiceError, compile_counter, compile_service
-from envs.homeenv.types import Model, ValueType
+from envs.model import Model
 
 PART_KINDS = {"light": "light", "heater": "heater", "ac": "air_conditioner", "floor_heating": "heater", "dryer": "dryer"}
 SHIPPED = Path(__file__).resolve().parent / "catalogue"
 Found = tuple[tuple[str | int, ...], str]  # the key below a model, and what is wrong there
-RoomType = Literal[
-    "living_room", "bedroom", "kitchen", "dining_room", "bathroom", "closet", "pantry", "study", "hallway",
-    "laundry", "balcony", "garage", "leisure", "storage",
-]  # fmt: skip
-
-
-class Attribute(ValueType):
-    """A named value of a device. A `read_only` one is measured: no service writes it."""
-
-    name: str
-    description: str | None = None
-    read_only: bool = False
-    counts: str | None = Field(None, description="an expression over self: the value is for how many seconds it has held")
-
-    @model_validator(mode="after")
-    def _countable(self) -> Attribute:
-        if self.counts is not None and self.type != "int":
-            raise ValueError(f"attribute '{self.name}' counts seconds, so its type is int")
-        if self.counts is not None and (self.options or self.precision or (self.range and self.range[0] > 0)):
-            raise ValueError(f"attribute '{self.name}' counts seconds from 0: no options, no precision, no range above 0")
-        return self
-
-
-class Argument(ValueType):
-    name: str
-    required: bool = True
-    default: Any = None
-    description: str | None = None
-
-    @model_validator(mode="after")
-    def _default_fits(self) -> Argument:
-        if self.default is not None:
-            try:
-                self.check(self.default, "default")
-            except Refused as refused:
-                raise ValueError(f"argument '{self.name}': {refused.message}") from None
-        return self
-
-
-class Service(Model):
-    """What a device can be told to do."""
-
-    name: str
-    arguments: tuple[Argument, ...] = ()
-    code: str
-    requires: str | None = Field(None, description="an expression over self that must hold before the call")
-    description: str | None = None
-
-    def signature(self) -> str:
-        """`set_brightness(brightness: int 1..100 percentage)`, as agents read it."""
-        return f"{self.name}({', '.join(f'{a.name}: {a.describe()}' for a in self.arguments)})"
 
 
 class Component(Model):
@@ -155,8 +105,16 @@ class DeviceSpec(Component):
             yield component.name + ".", component
 
     @cached_property
+    def flags(self) -> tuple[str, ...]:
+        """The dotted paths of all boolean attributes."""
+        return tuple(path for path, (_, attribute) in self.attribute_index.items() if attribute.type == "bool")
+
+    @cached_property
     def kinds(self) -> tuple[tuple[str, str], ...]:
-        """(prefix, kind) of every part that holds attributes: what it does, by its name or the device's category."""
+        """The (prefix, kind) pairs of all parts that hold attributes.
+
+        The kind says what a part does: by the name of the component if `PART_KINDS` knows it, else the device's category.
+        """
         return tuple(
             (prefix, PART_KINDS.get(prefix[:-1], self.category)) for prefix, part in self.parts() if part.attributes
         )
@@ -195,11 +153,45 @@ class DeviceSpec(Component):
         """A hash of the whole specification, the same in every process."""
         return hashlib.blake2b(self.model_dump_json(exclude_defaults=True).encode(), digest_size=8).hexdigest()
 
-    def rand(self, seed: int | None = None):
-        """A free-standing device with random attributes, as in HomeFlow A.2."""
-        from envs.homeenv.home import lone_device
+    def rand(self, seed: int | None = None) -> LoneDevice:
+        """A free-standing device with random values, as in HomeFlow A.2; the same seed gives the same device."""
+        rng = random.Random(seed)
+        for quantity in ROOM_STATE.values():  # the first draws are those of the air around it, which nothing reads
+            quantity.sample(rng)
+        return LoneDevice(self, [attribute.sample(rng) for _, attribute in self.attribute_index.values()])
 
-        return lone_device(self, seed)
+
+class LoneDevice:
+    """A device outside any home: attributes to read, services to call (HomeFlow A.2).
+
+    `values` are those of all its attributes, in the order of `DeviceSpec.attribute_index`. `prefix` is the path of the
+    component that this object stands for, with a dot; components share the values of their device.
+    """
+
+    def __init__(self, spec: DeviceSpec, values: list[Any], prefix: str = "") -> None:
+        self._spec, self._values, self._prefix = spec, values, prefix
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_"):
+            raise AttributeError(name)
+        spec, path = self._spec, self._prefix + name
+        if path in spec.attribute_index:
+            return self._values[spec.attribute_index[path][0]]
+        if path in spec.service_index:
+            return lambda *args, **kwargs: self._call(path, args, kwargs)
+        if any(component.name == path for component in spec.components):
+            return LoneDevice(spec, self._values, path + ".")
+        raise AttributeError(f"{spec.name} has no attribute or service '{path}'")
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if not name.startswith("_"):
+            raise Refused("read_only", f"'{name}' cannot be assigned; call a service instead")
+        super().__setattr__(name, value)
+
+    def _call(self, path: str, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
+        service = self._spec.service_index[path]
+        for slot, value in service.updates(self._values, 0, service.bind(args, kwargs)):
+            self._values[slot] = value
 
 
 def _unusable(**lists: tuple[Attribute | Argument | Service | Component, ...]) -> Iterator[Found]:
@@ -225,14 +217,14 @@ class Entity:
 
 
 def load_specs(document: Document) -> list[DeviceSpec]:
-    """Validate a document that holds a list of specifications."""
+    """The specifications of a document that holds a list of them, or `InputError` naming file and line."""
     if not isinstance(document.data, list) or not document.data:
         raise InputError("a device file is a list of devices", where=f"{document.path}:1", remedy="begin with '- name: ...'")
     return list(validate(tuple[DeviceSpec, ...], document))
 
 
 def device_files(folder: Path) -> list[Path]:
-    """The YAML files of a folder, of which there must be one."""
+    """The YAML files of a folder, sorted by name; `InputError` if there are none."""
     found = sorted(path for path in Path(folder).glob("*.y*ml") if path.suffix in (".yaml", ".yml"))
     if not found:
         raise InputError("no device files found", where=str(folder), remedy="name a folder with *.yaml files")
@@ -247,6 +239,7 @@ class Catalogue(Mapping[str, DeviceSpec]):
 
     @classmethod
     def load(cls, *folders: Path) -> Catalogue:
+        """The products of all device files of some folders, or `InputError`: each spid is used once."""
         specs: dict[str, DeviceSpec] = {}
         for path in (path for folder in folders for path in device_files(folder)):
             document = read_yaml(path)
@@ -259,17 +252,15 @@ class Catalogue(Mapping[str, DeviceSpec]):
                 specs[spec.spid] = spec
         return cls(specs)
 
-    @classmethod
-    def shipped(cls) -> Catalogue:
-        """The catalogue that comes with homerl."""
-        global _SHIPPED
-        if _SHIPPED is None:
-            _SHIPPED = cls.load(SHIPPED)
-        return _SHIPPED
+    @staticmethod
+    @lru_cache(maxsize=1)
+    def shipped() -> Catalogue:
+        """The catalogue that comes with homerl, read once a process."""
+        return Catalogue.load(SHIPPED)
 
     @classmethod
     def beside(cls, folder: Path) -> Mapping[str, DeviceSpec]:
-        """What a folder of devices would be added to: the shipped catalogue, or nothing if it is that itself."""
+        """The products that a folder of devices adds to: the shipped ones, or none if it is the shipped folder itself."""
         return {} if Path(folder).resolve() == SHIPPED else cls.shipped()
 
     def __getitem__(self, spid: str) -> DeviceSpec:
@@ -282,11 +273,8 @@ class Catalogue(Mapping[str, DeviceSpec]):
         return len(self._specs)
 
 
-_SHIPPED: Catalogue | None = None
-
-
 def spec_from_json(data: Mapping[str, Any]) -> DeviceSpec:
-    """A specification embedded in a home file."""
+    """A specification that a home file holds whole, or `ValueError`."""
     try:
         return DeviceSpec.model_validate(json.loads(json.dumps(data)))
     except ValidationError as error:

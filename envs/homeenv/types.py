@@ -13,9 +13,10 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, PlainSerializer, model_validator
+from pydantic import Field, PlainSerializer, model_validator
 
 from envs.homeenv.audit import Refused
+from envs.model import Model
 
 TypeName = Literal["str", "bool", "int", "float", "hex", "enum", "list", "tuple", "dict"]
 HEX = re.compile(r"#[0-9a-f]{6}")
@@ -24,12 +25,6 @@ LARGEST = 1 << 63  # no device knows larger numbers, and floats cannot hold them
 FINEST = 1 << 52  # up to here every whole number is a float
 SHOWN = 80  # characters of a refused value
 LONGEST = 10_000  # no device knows longer texts and lists
-
-
-class Model(BaseModel):
-    """Base of everything read from a file: unknown keys are refused, instances never change."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
 
 # A number, written without a fraction where it has none.

@@ -1,9 +1,10 @@
-"""The first state of a home, from weather, hour and habit: its air (the steady state of `physics.py`, with a drift
-of each room's own) and its devices.
+"""The first state of a home, from weather, hour and habit: the air of its rooms, and its devices.
 
-Invariants: sensors say what their room's state says; the state is a pure function of its arguments and the
-rng; at most one device a room heats or cools, and one moistens or dries, so none works against another; what runs
-is switched on and could have been (no program in a machine that is off, no mist from an empty tank).
+The air of a room is the steady state of `homeenv/physics.py`, with a drift of the room's own.
+
+Invariants: sensors say what their room's state says; the state is a pure function of its arguments and the rng; at most
+one device of a room heats or cools, and one moistens or dries, so that none works against another; what runs is switched
+on and could have been (no program in a machine that is off, no mist from an empty tank).
 """
 
 from __future__ import annotations
@@ -12,11 +13,13 @@ import random
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 from envs.homeenv.audit import Refused
-from envs.homeenv.home import OUTDOORS, ROOM_STATE, Device, Room
+from envs.homeenv.devices import Device
 from envs.homeenv.physics import PLAIN_SHELL, SHELLS, THERMAL, Outdoors, Running, inputs, reports, steady
+from envs.homeenv.rooms import OUTDOORS, ROOM_STATE, Room
 from envs.homeenv.spec import DeviceSpec
 from envs.homemaker.weather import Sky
 
@@ -41,13 +44,16 @@ NEEDS = {"humidifier": ("tank_empty", False), "dehumidifier": ("tank_full", Fals
 
 
 def room_air(kind: str, sky: Sky, running: Sequence[Running] = (), drift: float = 0.0) -> dict[str, float]:
-    """The state of a room: temperature, humidity and brightness, given the devices in it."""
+    """The state of a room of a kind: celsius, percent and lux, given the devices in it.
+
+    `drift` (celsius) is the room's own.
+    """
     air = steady(SHELLS.get(kind, PLAIN_SHELL), outdoors(sky), inputs(running), drift)
     return {quantity: round(value, 1) for quantity, value in zip(ROOM_STATE, air)}
 
 
 def outdoors(sky: Sky) -> Outdoors:
-    """What of the sky the air of rooms depends on."""
+    """The part of the sky that the air of rooms depends on."""
     return Outdoors(sky.temperature, sky.humidity, sky.illuminance)
 
 
@@ -73,7 +79,7 @@ class Scene:
 
 
 def share_on(kind: str, scene: Scene) -> float:
-    """How likely a device (by category, or by the kind of its part) is switched on."""
+    """The probability (0..1) that a device, by its category or by the kind of its part, is switched on."""
     match kind:
         case "light" | "wall_switch":
             return (0.15 if scene.asleep else 0.65) if scene.dark else 0.2
@@ -101,9 +107,9 @@ def share_on(kind: str, scene: Scene) -> float:
 
 
 def settings(spec: DeviceSpec, scene: Scene, rng: random.Random) -> Values:
-    """A device as people may have left it: drawn evenly, then bent to habit, then to what can be."""
+    """The values of a device by path, as people may have left it: drawn evenly, then bent to habit, then to what can be."""
     values = {path: attribute.sample(rng) for path, (_, attribute) in spec.attribute_index.items()}
-    for path, share in _seldom(spec):
+    for path, share in _seldom(spec.flags):
         values[path] = rng.random() < share
     for prefix, kind in spec.kinds:
         if values.get(prefix + "state") in ("on", "off"):
@@ -117,16 +123,11 @@ def settings(spec: DeviceSpec, scene: Scene, rng: random.Random) -> Values:
     return values
 
 
-_SELDOM_OF: dict[str, tuple[tuple[str, float], ...]] = {}
-
-
-def _seldom(spec: DeviceSpec) -> tuple[tuple[str, float], ...]:
-    """(path, share) of what is seldom so, or nearly always; worked out once a specification."""
-    if spec.digest not in _SELDOM_OF:
-        truths = (path for path, (_, attribute) in spec.attribute_index.items() if attribute.type == "bool")
-        names = ((path, path.rpartition(".")[2]) for path in truths)
-        _SELDOM_OF[spec.digest] = tuple((path, SELDOM[name]) for path, name in names if name in SELDOM)
-    return _SELDOM_OF[spec.digest]
+@cache
+def _seldom(flags: tuple[str, ...]) -> tuple[tuple[str, float], ...]:
+    """The (path, share) pairs of those attributes of a product that are seldom true, or nearly always."""
+    names = ((path, path.rpartition(".")[2]) for path in flags)
+    return tuple((path, SELDOM[name]) for path, name in names if name in SELDOM)
 
 
 def _habits(kind: str, scene: Scene, rng: random.Random) -> Iterable[tuple[str, Any]]:
@@ -247,7 +248,7 @@ def initial_state(
     rng: random.Random,
     given: Mapping[str, Values] | None = None,
 ) -> dict[str, Values]:
-    """Every owner's values by path. `given` fixes some attributes of some devices."""
+    """The values of every owner, by owner and path. `given` fixes some attributes of some devices, by did."""
     state: dict[str, Values] = {
         OUTDOORS: {"temperature": sky.temperature, "humidity": sky.humidity, "brightness": sky.illuminance}
     }
@@ -267,8 +268,8 @@ def initial_state(
             running.append((device.spec, values))
             state[device.did] = values
         state[room.id] = room_air(room.type, sky, running, drift)
-        for spec, values in running:
-            _report(spec, values, state[room.id])
+        for device in inside[room.id]:
+            _report(device.spec, state[device.did], state[room.id])
     return state
 
 

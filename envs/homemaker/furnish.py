@@ -16,10 +16,11 @@ from pathlib import Path
 from pydantic import Field
 
 from envs.documents import read_yaml, validate
-from envs.homeenv.home import Device, Room
-from envs.homeenv.spec import DeviceSpec, RoomType
-from envs.homeenv.types import Model
+from envs.homeenv.devices import Device
+from envs.homeenv.rooms import Room, RoomType
+from envs.homeenv.spec import DeviceSpec
 from envs.homemaker.lexicon import Half, Lexicon
+from envs.model import Model
 
 RARE = 0.05  # how much less likely a second one is of those that a home has once
 AGAIN = 0.6  # how much less likely a second one of any category is in the same room

@@ -10,7 +10,7 @@ from __future__ import annotations
 import random
 from dataclasses import dataclass
 
-from envs.homeenv.home import Room
+from envs.homeenv.rooms import Room
 from envs.homemaker.lexicon import Half, Lexicon
 
 CORE = ("living_room", "bedroom", "kitchen", "bathroom")  # what every home of four rooms has

@@ -18,7 +18,7 @@ from pydantic import Field, model_validator
 
 from envs.documents import InputError, read_yaml, validate
 from envs.homeenv.spec import DeviceSpec
-from envs.homeenv.types import Model
+from envs.model import Model
 
 Half = Literal["train", "heldout"]
 NAMES = Path(__file__).parent / "names"

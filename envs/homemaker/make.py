@@ -20,15 +20,17 @@ from typing import Literal
 from pydantic import Field, model_validator
 
 from envs.documents import InputError
-from envs.homeenv.home import Device, Home, Room
+from envs.homeenv.devices import Device
+from envs.homeenv.home import Home
 from envs.homeenv.physics import Moment, Outdoors
+from envs.homeenv.rooms import Room
 from envs.homeenv.spec import SHIPPED, Catalogue
-from envs.homeenv.types import Model
 from envs.homemaker.climate import initial_state
 from envs.homemaker.furnish import Stock, entrance, furnish, shipped_priors
 from envs.homemaker.layout import draw_layout
 from envs.homemaker.lexicon import Half, shipped_lexicon
 from envs.homemaker.weather import Hemisphere, Sky, Weather
+from envs.model import Model
 
 Range = tuple[int, int]
 Scale = Literal["simple", "medium", "complex"]

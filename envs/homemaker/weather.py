@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 import numpy as np
 
 from envs.documents import InputError
-from envs.homeenv.home import ROOM_STATE
+from envs.homeenv.rooms import ROOM_STATE
 
 if TYPE_CHECKING:
     from pandas import DataFrame

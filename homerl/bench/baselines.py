@@ -12,7 +12,7 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from envs.homeenv.home import Device
+from envs.homeenv.devices import Device
 from homerl.agents.expert import Expert
 from homerl.agents.tongues import tongue_of
 from homerl.blueprints.actions import actions

@@ -16,7 +16,8 @@ from hassil import Intents, recognize_best
 from hassil.intents import TextSlotList
 
 from envs.documents import InputError
-from envs.homeenv.home import Device, Home
+from envs.homeenv.devices import Device
+from envs.homeenv.home import Home
 from homerl.agents.tongues import tongue_of
 from homerl.bench.baselines import Baseline
 from homerl.blueprints.blueprint import Call

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from envs.homeenv.types import Model
+from envs.model import Model
 from homerl.blueprints.blueprint import Blueprint
 from homerl.episode import EpisodeLimits
 

@@ -24,7 +24,7 @@ import numpy as np
 
 from envs.documents import write_atomic
 from envs.homeenv.home_file import home_from_json
-from envs.homeenv.types import Model
+from envs.model import Model
 from homerl.bench import simuhome_cases
 from homerl.bench.cases import Case, cases
 from homerl.bench.journal import Journal

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from envs.documents import InputError
-from envs.homeenv.types import Model
+from envs.model import Model
 from envs.simuhome import load
 from envs.simuhome.episodes import Episode as File
 from envs.simuhome.episodes import read_episode

@@ -14,7 +14,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from envs.homeenv.audit import Refused
-from envs.homeenv.home import Device, Home
+from envs.homeenv.devices import Device
+from envs.homeenv.home import Home
 from envs.homeenv.service import CompiledService
 from envs.homeenv.types import ValueType
 from homerl.blueprints.blueprint import Call

@@ -15,10 +15,11 @@ from typing import Literal
 
 from pydantic import Field, field_validator, model_validator
 
-from envs.homeenv.home import OUTDOORS, Home
+from envs.homeenv.home import Home
 from envs.homeenv.home_file import home_to_json
-from envs.homeenv.types import Model
+from envs.homeenv.rooms import OUTDOORS
 from envs.homemaker.make import HomeRecipe, make_home
+from envs.model import Model
 from homerl.blueprints.blueprint import Blueprint, Intent, Past, Profile
 from homerl.blueprints.filters import first_failure
 from homerl.blueprints.intents import Ask, Draft, Propose, families

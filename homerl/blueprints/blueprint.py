@@ -15,7 +15,7 @@ from typing import Any, Literal
 
 from pydantic import Field, model_validator
 
-from envs.homeenv.types import Model
+from envs.model import Model
 
 FORMAT = 2
 

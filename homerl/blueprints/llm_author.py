@@ -24,10 +24,12 @@ from pydantic import AfterValidator, Field
 
 from envs.documents import InputError, read_yaml, validate
 from envs.homeenv.conditions import compile_condition
-from envs.homeenv.home import OUTDOORS, Device, Home
+from envs.homeenv.devices import Device
+from envs.homeenv.home import Home
 from envs.homeenv.home_file import home_to_json
-from envs.homeenv.types import Model
+from envs.homeenv.rooms import OUTDOORS
 from envs.homemaker.make import make_home
+from envs.model import Model
 from homerl.blueprints.author import BlueprintRecipe
 from homerl.blueprints.blueprint import Blueprint, Call, Factors, Intent, Profile
 from homerl.blueprints.filters import first_failure

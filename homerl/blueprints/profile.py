@@ -11,7 +11,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from envs.documents import InputError, read_yaml, validate
-from envs.homeenv.types import Model
+from envs.model import Model
 from homerl.blueprints.blueprint import Profile
 
 PEOPLE = Path(__file__).parent / "people"

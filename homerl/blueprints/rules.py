@@ -15,10 +15,12 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 
 from envs.homeenv.audit import Refused
-from envs.homeenv.automation import Rule, make_rule, next_time
+from envs.homeenv.automation import make_rule
 from envs.homeenv.clock import advance
 from envs.homeenv.conditions import compile_condition
+from envs.homeenv.cron import next_time
 from envs.homeenv.home import Home
+from envs.homeenv.rules import Rule
 from homerl.blueprints.blueprint import Automation, Call
 from homerl.blueprints.samples import counters_of, states
 

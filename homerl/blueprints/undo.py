@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from envs.homeenv.audit import Refused
-from envs.homeenv.home import Device, Home
+from envs.homeenv.devices import Device
+from envs.homeenv.home import Home
 from homerl.blueprints.actions import SPOKEN_TYPES, literal
 from homerl.blueprints.blueprint import Call
 

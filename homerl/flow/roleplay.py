@@ -18,7 +18,7 @@ from typing import Any, Literal
 
 from envs.documents import read_yaml, validate
 from envs.homeenv.home import Home
-from envs.homeenv.types import Model
+from envs.model import Model
 from homerl.agents.llm import LLMAgent
 from homerl.blueprints.blueprint import Blueprint, Factors, Intent
 from homerl.chat import label

@@ -27,7 +27,7 @@ from hassil.parse_expression import parse_sentence
 from hassil.parser import ParseError
 
 from envs.documents import Document, InputError, read_yaml, validate
-from envs.homeenv.types import Model
+from envs.model import Model
 
 Style = Literal["clear", "colloquial"]
 Half = Literal["train", "heldout", "any"]  # which frames may be used

@@ -11,7 +11,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
-from envs.homeenv.home import Device, Room
+from envs.homeenv.devices import Device
+from envs.homeenv.rooms import Room
 from envs.homeenv.types import ValueType
 
 if TYPE_CHECKING:

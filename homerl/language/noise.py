@@ -10,7 +10,7 @@ import random
 import re
 from typing import Any
 
-from envs.homeenv.home import Device
+from envs.homeenv.devices import Device
 from envs.homeenv.types import ValueType
 from homerl.language.grammar import tight
 from homerl.language.meaning import spoken_step

@@ -13,7 +13,9 @@ import operator
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from envs.homeenv.home import Device, Home, Room
+from envs.homeenv.devices import Device
+from envs.homeenv.home import Home
+from envs.homeenv.rooms import Room
 from homerl.language.meaning import Comparison, Rank, Target
 
 if TYPE_CHECKING:

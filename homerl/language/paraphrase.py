@@ -19,7 +19,7 @@ from typing import Any
 
 from envs.homeenv.home import Home
 from envs.homeenv.home_file import home_from_json
-from envs.homeenv.types import Model
+from envs.model import Model
 from homerl.blueprints.blueprint import Blueprint, Call, Intent
 from homerl.chat import label
 from homerl.language.grammar import grammar

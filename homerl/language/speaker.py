@@ -18,7 +18,9 @@ from typing import Any, Literal
 
 from unicode_rbnf import RbnfEngine
 
-from envs.homeenv.home import Device, Home, Room
+from envs.homeenv.devices import Device
+from envs.homeenv.home import Home
+from envs.homeenv.rooms import Room
 from envs.homeenv.types import ValueType
 from envs.homemaker.lexicon import LANGUAGES, shipped_lexicon
 from homerl.language.grammar import Grammar, Half, Style, grammar

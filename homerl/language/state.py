@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from envs.homeenv.home import Device, Home
+from envs.homeenv.devices import Device
+from envs.homeenv.home import Home
 from homerl.language.meaning import Target
 from homerl.language.speaker import Speaker
 

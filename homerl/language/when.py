@@ -17,7 +17,8 @@ from typing import Any, Literal
 
 from unicode_rbnf import FormatPurpose, RbnfEngine
 
-from envs.homeenv.home import Device, Room
+from envs.homeenv.devices import Device
+from envs.homeenv.rooms import Room
 from homerl.language.meaning import Operator, Target
 from homerl.language.speaker import Speaker
 

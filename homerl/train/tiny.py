@@ -12,7 +12,7 @@ from typing import Any
 
 from pydantic import Field
 
-from envs.homeenv.types import Model
+from envs.model import Model
 from homerl.chat import IM_END, IM_START, chat_template
 
 PAD = "<|endoftext|>"

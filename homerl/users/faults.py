@@ -10,7 +10,8 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 
-from envs.homeenv.home import Device, Home
+from envs.homeenv.devices import Device
+from envs.homeenv.home import Home
 from homerl.blueprints.blueprint import Blueprint, Intent
 from homerl.episode import Episode
 from homerl.users.manner import Manner, manner

@@ -11,8 +11,10 @@ from functools import cached_property, lru_cache
 from pathlib import Path
 
 from envs.documents import InputError, read_yaml, validate
-from envs.homeenv.home import Device, Home, Room
-from envs.homeenv.types import Model
+from envs.homeenv.devices import Device
+from envs.homeenv.home import Home
+from envs.homeenv.rooms import Room
+from envs.model import Model
 from homerl.blueprints.blueprint import Blueprint
 
 SHIPPED = Path(__file__).parent / "manners"

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Literal
 
-from envs.homeenv.home import Room
+from envs.homeenv.rooms import Room
 
 COLUMNS = 7  # of a floor; one holds one tile
 TILE, HEAD, NARROW_HEAD, GAP, EDGE = 74, 34, 60, 6, 18  # pixels, as in home.css

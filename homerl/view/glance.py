@@ -11,7 +11,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from envs.homeenv.spec import Attribute, Component, DeviceSpec
+from envs.homeenv.interface import Attribute
+from envs.homeenv.spec import Component, DeviceSpec
 from envs.homeenv.types import HEX, NUMBERS, ValueType
 
 Tone = Literal["on", "off", "alert", "plain"]

@@ -21,8 +21,10 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from envs.documents import write_atomic
-from envs.homeenv.home import OUTDOORS, ROOM_STATE, Device, Home, Room
+from envs.homeenv.devices import Device
+from envs.homeenv.home import Home
 from envs.homeenv.home_file import load_home
+from envs.homeenv.rooms import OUTDOORS, ROOM_STATE, Room
 from homerl.view.floor import COLUMNS, Shape, floor_plan
 from homerl.view.glance import Glance, glance, say
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, Protocol, Self
 from pydantic import Discriminator, Tag
 
 from envs.documents import InputError
-from envs.homeenv.types import Model
+from envs.model import Model
 from envs.world import Action, World
 from homerl.blueprints.author import BlueprintRecipe
 from homerl.blueprints.author import make_blueprint as make_homeenv

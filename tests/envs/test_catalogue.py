@@ -6,7 +6,9 @@ from collections import Counter
 import pytest
 
 from envs.homeenv.audit import Refused
-from envs.homeenv.home import OUTDOORS, ROOM_STATE, Device, Home, Room
+from envs.homeenv.devices import Device
+from envs.homeenv.home import Home
+from envs.homeenv.rooms import OUTDOORS, ROOM_STATE, Room
 from envs.homeenv.service import CompiledService
 from envs.homeenv.spec import Catalogue, DeviceSpec
 

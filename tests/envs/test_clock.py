@@ -7,12 +7,15 @@ import pytest
 
 from envs.documents import InputError, read_yaml
 from envs.homeenv.audit import Refused
-from envs.homeenv.automation import make_rule, next_time
+from envs.homeenv.automation import make_rule
 from envs.homeenv.clock import advance, settle
 from envs.homeenv.conditions import compile_condition
-from envs.homeenv.home import Device, Home, Room
+from envs.homeenv.cron import next_time
+from envs.homeenv.devices import Device
+from envs.homeenv.home import Home
 from envs.homeenv.home_file import home_from_json, home_to_json
 from envs.homeenv.physics import HUMIDITY_SECONDS, Inputs, Moment, Outdoors
+from envs.homeenv.rooms import Room
 from envs.homeenv.spec import Catalogue, load_specs
 from envs.homemaker.make import HomeSampler
 
@@ -125,7 +128,7 @@ def test_a_counter_counts_and_a_rule_sees_it_pass():
 
 def make_rule_of_nothing(home: Home):
     """A rule without actions, which no agent can make."""
-    from envs.homeenv.automation import Rule
+    from envs.homeenv.rules import Rule
 
     return Rule(id="1", actions=())
 

@@ -6,10 +6,10 @@ import itertools
 import gymnasium as gym
 import pytest
 
-from envs.homeenv import Entity, HomeSampler
+from envs.homeenv import Entity
 from envs.homeenv.conditions import ConditionError
 from envs.homeenv.env import HomeEnv
-from envs.homemaker.make import HomeRecipe, make_home
+from envs.homemaker.make import HomeRecipe, HomeSampler, make_home
 from envs.world import ContractError, check_world
 
 # The abilities of the paper's light (HomeFlow A.1), in a file of one's own.

@@ -8,10 +8,9 @@ import gymnasium as gym
 import pytest
 from gymnasium.utils.env_checker import check_env
 
-from envs.homeenv import HomeSampler
 from envs.homeenv.env import HomeEnv
 from envs.homeenv.toolsets import TOOLSETS
-from envs.homemaker.make import HomeRecipe, make_home
+from envs.homemaker.make import HomeRecipe, HomeSampler, make_home
 from envs.spaces import AnyText, ToolCalls
 from envs.world import check_world
 

@@ -7,8 +7,10 @@ from draws import HALL, OWN, own_home
 
 from envs.documents import InputError
 from envs.homeenv.audit import Refused
-from envs.homeenv.home import OUTDOORS, Device, Home, Room
+from envs.homeenv.devices import Device
+from envs.homeenv.home import Home
 from envs.homeenv.home_file import home_from_json, home_to_json, load_home, save_home
+from envs.homeenv.rooms import OUTDOORS, Room
 from envs.homeenv.spec import Catalogue, Entity
 from envs.homemaker.make import HomeSampler
 

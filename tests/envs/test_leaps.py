@@ -11,11 +11,14 @@ from hypothesis import strategies as st
 
 from envs.documents import read_yaml
 from envs.homeenv.audit import Refused
-from envs.homeenv.automation import make_rule, next_time
+from envs.homeenv.automation import make_rule
 from envs.homeenv.clock import Fired, settle
-from envs.homeenv.home import Device, Home, Room
+from envs.homeenv.cron import next_time
+from envs.homeenv.devices import Device
+from envs.homeenv.home import Home
 from envs.homeenv.home_file import home_from_json, home_to_json
 from envs.homeenv.physics import Moment, Outdoors
+from envs.homeenv.rooms import Room
 from envs.homeenv.spec import load_specs
 from envs.homemaker.make import HomeSampler
 

@@ -19,8 +19,10 @@ from mutations import JUNK, mutated
 
 from envs.homeenv.audit import RULES, Refused
 from envs.homeenv.clock import settle
-from envs.homeenv.home import OUTDOORS, ROOM_STATE, Device, Home, Room
+from envs.homeenv.devices import Device
+from envs.homeenv.home import Home
 from envs.homeenv.physics import SHELLS, Moment, Outdoors
+from envs.homeenv.rooms import OUTDOORS, ROOM_STATE, Room
 from envs.homeenv.sandbox import Limits
 from envs.homeenv.service import CompiledService
 from envs.homeenv.spec import Catalogue, DeviceSpec, Entity

@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from envs.documents import InputError, read_yaml
-from envs.homeenv.home import Device, Home
+from envs.homeenv.devices import Device
+from envs.homeenv.home import Home
 from envs.homeenv.spec import Catalogue
 from envs.homemaker.lexicon import shipped_lexicon
 from envs.homemaker.make import HomeRecipe, make_home

@@ -5,7 +5,9 @@ import random
 
 import pytest
 
-from envs.homeenv.home import OUTDOORS, Device, Home, Room
+from envs.homeenv.devices import Device
+from envs.homeenv.home import Home
+from envs.homeenv.rooms import OUTDOORS, Room
 from envs.homeenv.spec import Catalogue
 from envs.homemaker.make import HomeRecipe, make_home
 from homerl.agents.tongues import tongue_of

@@ -18,9 +18,9 @@ import pytest
 import uvicorn
 from mcp import Client, MCPError, StdioServerParameters, stdio_client
 
-from envs.homeenv import HomeSampler
 from envs.homeenv.env import HomeEnv
 from envs.homeenv.home_file import save_home
+from envs.homemaker.make import HomeSampler
 from homerl.cli import main
 from homerl.serve_env import HomeServer, Stay
 

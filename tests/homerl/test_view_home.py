@@ -12,8 +12,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
-from envs.homeenv.home import LATEST, OUTDOORS, ROOM_STATE, Device, Home, Room
+from envs.homeenv.devices import Device
+from envs.homeenv.home import Home
 from envs.homeenv.home_file import save_home
+from envs.homeenv.plan import LATEST
+from envs.homeenv.rooms import OUTDOORS, ROOM_STATE, Room
 from envs.homeenv.spec import Catalogue, DeviceSpec, spec_from_json
 from envs.homemaker.make import HomeRecipe, HomeSampler, make_home
 from homerl.cli import app

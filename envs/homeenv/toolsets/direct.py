@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from envs.homeenv.home import OUTDOORS, Home
+from envs.homeenv.home import Home
+from envs.homeenv.rooms import OUTDOORS
 from envs.homeenv.sandbox import Limits, RunResult
 from envs.homeenv.tools import Tool, as_schema
 from envs.homeenv.toolsets.smh import ACTION, RULE_PARTS, abilities, create_automation

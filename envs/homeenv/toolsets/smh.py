@@ -10,8 +10,10 @@ from dataclasses import replace
 from typing import Any
 
 from envs.homeenv.audit import Refused
-from envs.homeenv.automation import Rule, make_rule, put_rule
-from envs.homeenv.home import Device, Home
+from envs.homeenv.automation import make_rule, put_rule
+from envs.homeenv.devices import Device
+from envs.homeenv.home import Home
+from envs.homeenv.rules import Rule
 from envs.homeenv.sandbox import Limits, RunResult
 from envs.homeenv.tools import Tool, render
 from envs.homeenv.types import shown

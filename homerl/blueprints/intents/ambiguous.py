@@ -10,7 +10,9 @@ import random
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from envs.homeenv.home import Device, Home, Room
+from envs.homeenv.devices import Device
+from envs.homeenv.home import Home
+from envs.homeenv.rooms import Room
 from homerl.blueprints.actions import Action, actions, enact
 from homerl.blueprints.blueprint import Factors
 from homerl.blueprints.intents.choice import KINDS, TRIVIAL, is_muddled, resolved

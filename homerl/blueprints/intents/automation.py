@@ -15,7 +15,9 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from envs.homeenv.conditions import compile_condition
-from envs.homeenv.home import OUTDOORS, ROOM_STATE, Device, Home, Room
+from envs.homeenv.devices import Device
+from envs.homeenv.home import Home
+from envs.homeenv.rooms import OUTDOORS, ROOM_STATE, Room
 from homerl.blueprints.actions import Action, actions, literal
 from homerl.blueprints.blueprint import Automation, Factors
 from homerl.blueprints.intents.draft import Ask, Draft, Propose

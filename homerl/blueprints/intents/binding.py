@@ -12,8 +12,10 @@ from typing import Any
 from envs.documents import InputError
 from envs.homeenv.audit import Refused
 from envs.homeenv.conditions import Condition, compile_condition
-from envs.homeenv.home import Device, Home, Room
-from envs.homeenv.types import Model
+from envs.homeenv.devices import Device
+from envs.homeenv.home import Home
+from envs.homeenv.rooms import Room
+from envs.model import Model
 from homerl.blueprints.actions import Action
 from homerl.blueprints.intents.operation import Operation, carry_part
 

@@ -11,8 +11,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
-from envs.homeenv.home import Device, Home, Room
-from envs.homeenv.spec import Attribute
+from envs.homeenv.devices import Device
+from envs.homeenv.home import Home
+from envs.homeenv.interface import Attribute
+from envs.homeenv.rooms import Room
 from homerl.blueprints.actions import SPOKEN_TYPES, spoken_value
 from homerl.language.meaning import Comparison, Rank, Target
 from homerl.language.noun import OPERATORS, denotes, floors_of, in_place, meets, of_kind, parts_of

@@ -15,8 +15,10 @@ from pydantic import Field
 
 from envs.documents import read_yaml, validate
 from envs.homeenv.conditions import Condition
-from envs.homeenv.home import Device, Home, Room
-from envs.homeenv.types import Model
+from envs.homeenv.devices import Device
+from envs.homeenv.home import Home
+from envs.homeenv.rooms import Room
+from envs.model import Model
 from homerl.blueprints.actions import Action
 from homerl.blueprints.blueprint import Factors
 from homerl.blueprints.intents.binding import Step, done, of_part, of_room

@@ -10,7 +10,8 @@ import random
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from envs.homeenv.home import Device, Home
+from envs.homeenv.devices import Device
+from envs.homeenv.home import Home
 from homerl.blueprints.actions import Action, actions, literal, propose
 from homerl.blueprints.blueprint import Factors
 from homerl.blueprints.intents.choice import KINDS, TRIVIAL, comparisons, is_muddled, ranks, resolved, room_signs, scope

@@ -13,7 +13,9 @@ from dataclasses import dataclass, replace
 from itertools import islice
 
 from envs.homeenv.conditions import compile_condition
-from envs.homeenv.home import Device, Home, Room
+from envs.homeenv.devices import Device
+from envs.homeenv.home import Home
+from envs.homeenv.rooms import Room
 from homerl.blueprints.actions import Action, actions, enact
 from homerl.blueprints.blueprint import Call, Factors
 from homerl.blueprints.intents.draft import Ask, Draft, Said, control

@@ -11,7 +11,8 @@ import random
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from envs.homeenv.home import Device, Home
+from envs.homeenv.devices import Device
+from envs.homeenv.home import Home
 from homerl.blueprints.actions import Action, enact, propose
 from homerl.blueprints.blueprint import Call
 from homerl.blueprints.intents.dialogue import (

@@ -11,7 +11,8 @@ import random
 from collections.abc import Iterator
 from dataclasses import replace
 
-from envs.homeenv.home import Device, Home
+from envs.homeenv.devices import Device
+from envs.homeenv.home import Home
 from homerl.blueprints.actions import Action, enact, propose
 from homerl.blueprints.intents.dialogue import (
     DEPENDENT,

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from envs.homeenv.home import Device, Home
+from envs.homeenv.devices import Device
+from envs.homeenv.home import Home
 from envs.homeenv.types import ValueType
 from homerl.blueprints.actions import Action, attempt
 from homerl.language.meaning import Act, Target

@@ -10,7 +10,9 @@ from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 
-from envs.homeenv.home import Device, Home, Room
+from envs.homeenv.devices import Device
+from envs.homeenv.home import Home
+from envs.homeenv.rooms import Room
 from envs.homeenv.types import ValueType
 from homerl.blueprints.blueprint import Answer
 from homerl.blueprints.intents.dialogue import device_said, framed, room_said, words_of

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from envs.homeenv.home import Device, Room
+from envs.homeenv.devices import Device
+from envs.homeenv.rooms import Room
 from homerl.blueprints.blueprint import Answer, Factors
 from homerl.blueprints.intents.draft import Draft
 from homerl.blueprints.intents.ways import numbered, ways_of_device

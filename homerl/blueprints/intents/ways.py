@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
 
-from envs.homeenv.home import Device
+from envs.homeenv.devices import Device
 from homerl.language.grammar import SHIPPED, Grammar, grammar
 
 Ways = tuple[str, ...]

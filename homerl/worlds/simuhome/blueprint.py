@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from pydantic import Field, field_validator, model_validator
 
-from envs.homeenv.types import Model
+from envs.model import Model
 from envs.simuhome.episodes import Episode
 from envs.simuhome.generate import ALL, Scale
 from homerl.language.grammar import Half

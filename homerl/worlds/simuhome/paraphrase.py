@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
-from envs.homeenv.types import Model
+from envs.model import Model
 from envs.simuhome.generate.furnish import FIXED_ROOMS, OTHER_ROOMS
 from envs.simuhome.spec import device_types
 from homerl.language.paraphrase import Paraphraser, Rejected, check_form

@@ -9,7 +9,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from envs.documents import read_yaml, validate
-from envs.homeenv.types import Model
+from envs.model import Model
 
 
 class Prompts(Model):

@@ -1,0 +1,34 @@
+"""Service calls: the only way in which agents and automations change a home.
+
+Invariant: a call that is refused has changed nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from envs.homeenv.audit import Refused
+from envs.homeenv.plan import Plan
+from envs.homeenv.state import HomeState
+from envs.homeenv.types import shown
+
+
+def call_service(
+    home: HomeState, did: str, service: str, args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None
+) -> None:
+    """Call a service of a device by its dotted path, with positional and named arguments, or raise `Refused`."""
+    try:
+        compiled, base = home.plan.services[did, service]
+    except (KeyError, TypeError):
+        raise _unknown(home.plan, did, service) from None
+    for slot, value in compiled.updates(home.values, base, compiled.bind(args, kwargs or {})):
+        home.set(slot, value)
+
+
+def _unknown(plan: Plan, did: Any, service: Any) -> Refused:
+    if not isinstance(did, str) or did not in plan.by_did:
+        return Refused("unknown_device", f"there is no device {shown(did)}")
+    device = plan.by_did[did]
+    known = ", ".join(device.spec.service_index) or "no services"
+    return Refused("unknown_service", f"{device.name} {did} has no service {shown(service)} (it has {known})")

@@ -1,0 +1,24 @@
+"""A device of a home: a specification that stands in a room."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from envs.homeenv.rooms import Room
+from envs.homeenv.spec import DeviceSpec
+
+
+@dataclass(frozen=True)
+class Device:
+    """A device in a room. `did` is its id in the home; `name` is what people call it, unique within its room."""
+
+    did: str
+    name: str
+    room: Room
+    spec: DeviceSpec
+
+    @property
+    def slug(self) -> str:
+        """Room and name as one word: `kitchen_wall_light`."""
+        return re.sub(r"\W+", "_", f"{self.room.name} {self.name}").strip("_")

@@ -1,0 +1,65 @@
+"""What a device shows and takes: its attributes, its services and their arguments, as data (HomeFlow A.1).
+
+A service's `code` is a sequence of assignments to attributes of `self`; its `requires` is an expression over them. Both
+use the closed grammar of `expressions.py`. Nothing here runs: `service.py` compiles, `spec.py` makes devices of it.
+
+Invariants: an attribute that counts seconds is an int from 0; the default of an argument fits its type.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pydantic import Field, model_validator
+
+from envs.homeenv.audit import Refused
+from envs.homeenv.types import ValueType
+from envs.model import Model
+
+
+class Attribute(ValueType):
+    """A named value of a device. A `read_only` one is measured: no service writes it."""
+
+    name: str
+    description: str | None = None
+    read_only: bool = False
+    counts: str | None = Field(None, description="an expression over self: the value is for how many seconds it has held")
+
+    @model_validator(mode="after")
+    def _countable(self) -> Attribute:
+        if self.counts is not None and self.type != "int":
+            raise ValueError(f"attribute '{self.name}' counts seconds, so its type is int")
+        if self.counts is not None and (self.options or self.precision or (self.range and self.range[0] > 0)):
+            raise ValueError(f"attribute '{self.name}' counts seconds from 0: no options, no precision, no range above 0")
+        return self
+
+
+# A named argument of a service: `default` stands in for one that is not given. (A docstring would enter the schemas.)
+class Argument(ValueType):
+    name: str
+    required: bool = True
+    default: Any = None
+    description: str | None = None
+
+    @model_validator(mode="after")
+    def _default_fits(self) -> Argument:
+        if self.default is not None:
+            try:
+                self.check(self.default, "default")
+            except Refused as refused:
+                raise ValueError(f"argument '{self.name}': {refused.message}") from None
+        return self
+
+
+class Service(Model):
+    """What a device can be told to do."""
+
+    name: str
+    arguments: tuple[Argument, ...] = ()
+    code: str
+    requires: str | None = Field(None, description="an expression over self that must hold before the call")
+    description: str | None = None
+
+    def signature(self) -> str:
+        """`set_brightness(brightness: int 1..100 percentage)`, as agents read it."""
+        return f"{self.name}({', '.join(f'{a.name}: {a.describe()}' for a in self.arguments)})"

@@ -1,0 +1,171 @@
+"""What never changes about a home: its rooms, its devices, its weather to come, and the layout of its values.
+
+Invariants: a plan never changes once a home has been built on it; slots are ordered (outdoors, then rooms, then devices);
+`digest` is the same in every process, and plans with equal digests behave alike; ids of rooms and devices are unique.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property, lru_cache
+
+from envs.homeenv.audit import Refused
+from envs.homeenv.devices import Device
+from envs.homeenv.physics import Moment, Outdoors
+from envs.homeenv.rooms import OUTDOORS, ROOM_STATE, Room
+from envs.homeenv.service import CompiledService
+from envs.homeenv.spec import DeviceSpec
+from envs.homeenv.types import ValueType, shown
+from envs.homeenv.wiring import Wiring
+
+LATEST = 253_402_300_799  # the last second of the year 9999: no calendar goes further
+
+
+@dataclass(frozen=True)
+class Slot:
+    """One place of the flat state: its owner (a did, a room's id or `outdoors`), its path and its type."""
+
+    owner: str
+    path: str
+    type: ValueType
+
+    def __str__(self) -> str:
+        return f"{self.owner}.{self.path}"
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A home without its values.
+
+    `entrance` is the id of the device that people speak to, if there is one. `forecast` is the weather to come, in order.
+    `bias` is, for each room, what its air has over the steady state (see `Wiring.bias`). `base` is the first slot of each
+    owner. Parts that do not fit together raise `ValueError`.
+    """
+
+    rooms: tuple[Room, ...]
+    devices: tuple[Device, ...]
+    entrance: str | None = None
+    forecast: tuple[Moment, ...] = ()
+    bias: tuple[tuple[float, float], ...] = ()
+    slots: tuple[Slot, ...] = field(init=False)
+    base: Mapping[str, int] = field(init=False, compare=False, hash=False)
+
+    def __post_init__(self) -> None:
+        _refuse_incoherent(self.rooms, self.devices)
+        if self.entrance is not None and all(device.did != self.entrance for device in self.devices):
+            raise ValueError(f"the entrance is device '{self.entrance}', which does not exist")
+        object.__setattr__(self, "forecast", _checked_forecast(self.forecast))
+        slots = [Slot(OUTDOORS, path, kind) for path, kind in ROOM_STATE.items()]
+        base = {OUTDOORS: 0}
+        for room in self.rooms:
+            base[room.id] = len(slots)
+            slots += [Slot(room.id, path, kind) for path, kind in ROOM_STATE.items()]
+        for device in self.devices:
+            base[device.did] = len(slots)
+            slots += [Slot(device.did, path, a) for path, (_, a) in device.spec.attribute_index.items()]
+        object.__setattr__(self, "slots", tuple(slots))
+        object.__setattr__(self, "base", base)
+
+    @cached_property
+    def by_did(self) -> dict[str, Device]:
+        """The devices by their ids."""
+        return {device.did: device for device in self.devices}
+
+    @cached_property
+    def by_room(self) -> dict[str, Room]:
+        """The rooms by their ids."""
+        return {room.id: room for room in self.rooms}
+
+    def room(self, called: str) -> Room:
+        """The room of this id, or of this name if one room alone has it; else `Refused`."""
+        if called in self.by_room:
+            return self.by_room[called]
+        named = [room for room in self.rooms if room.name == called]
+        if len(named) == 1:
+            return named[0]
+        if named:
+            raise Refused("unknown_room", f"{len(named)} rooms are called {shown(called)}: {', '.join(r.id for r in named)}")
+        raise Refused("unknown_room", f"there is no room {shown(called)}")
+
+    @cached_property
+    def services(self) -> dict[tuple[str, str], tuple[CompiledService, int]]:
+        """The compiled service and the device's first slot, by (did, dotted service path)."""
+        return {
+            (device.did, path): (service, self.base[device.did])
+            for device in self.devices
+            for path, service in device.spec.service_index.items()
+        }
+
+    @cached_property
+    def wiring(self) -> Wiring:
+        """What of the home moves by itself. It is made when first needed: a home whose clock stands still has none."""
+        return Wiring(self.rooms, self.devices, self.forecast, self.base)
+
+    @cached_property
+    def digest(self) -> int:
+        """A 128-bit hash of everything in the plan."""
+        rooms = [(r.id, r.type, r.name, r.floor, r.parent) for r in self.rooms]
+        devices = [(d.did, d.name, d.room.id, d.spec.digest) for d in self.devices]
+        weather = [(moment.clock, *moment.outdoors) for moment in self.forecast]
+        return text_hash(repr((rooms, devices, self.entrance, weather, self.bias)))
+
+    def slot_of(self, owner: str, path: str) -> int:
+        """The index of a slot, or `Refused`."""
+        if owner in self.by_did:
+            index = self.by_did[owner].spec.attribute_index
+            if path not in index:
+                raise Refused(
+                    "unknown_attribute", f"device {owner} has no attribute {shown(path)} (it has {', '.join(index)})"
+                )
+            return self.base[owner] + index[path][0]
+        if owner not in self.base:
+            raise Refused("unknown_device", f"there is no device or room '{owner}'")
+        if path not in ROOM_STATE:
+            raise Refused("unknown_attribute", f"{owner} has no '{path}' (it has {', '.join(ROOM_STATE)})")
+        return self.base[owner] + list(ROOM_STATE).index(path)
+
+
+def text_hash(text: str) -> int:
+    """A 128-bit hash that is the same in every process."""
+    return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=16).digest(), "big")
+
+
+def _refuse_incoherent(rooms: Sequence[Room], devices: Sequence[Device]) -> None:
+    by_id = {room.id: room for room in rooms}
+    owners = [OUTDOORS, *(room.id for room in rooms), *(device.did for device in devices)]
+    if twice := {name for name in owners if owners.count(name) > 1} if len(set(owners)) < len(owners) else None:
+        raise ValueError(f"'{sorted(twice)[0]}' names two things; the ids of rooms and devices must be unique")
+    for room in rooms:
+        seen, at = {room.id}, room
+        while at.parent is not None:
+            if at.parent not in by_id or at.parent in seen:
+                raise ValueError(f"room '{room.id}' has the parent '{at.parent}', which is missing or its own child")
+            seen.add(at.parent)
+            at = by_id[at.parent]
+    specs: dict[str, DeviceSpec] = {}
+    for device in devices:
+        if by_id.get(device.room.id) != device.room:
+            raise ValueError(f"device {device.did} is in room '{device.room.id}', which does not exist")
+        if specs.setdefault(device.spec.spid, device.spec).digest != device.spec.digest:
+            raise ValueError(f"device {device.did}: the spid {device.spec.spid} stands for two specifications in this home")
+
+
+def _checked_forecast(forecast: Sequence[Moment]) -> tuple[Moment, ...]:
+    """The weather to come, as slots can show it, or `ValueError` if it is not in order."""
+    found, before = [], -1
+    for moment in forecast:
+        if not before < moment.clock <= LATEST:
+            raise ValueError(f"the forecast's moments follow each other, and {shown(moment.clock)} is not after {before}")
+        try:
+            sky = _checked_sky(*moment.outdoors)
+        except Refused as error:
+            raise ValueError(error.message) from None
+        found.append(Moment(before := moment.clock, sky))
+    return tuple(found)
+
+
+@lru_cache(maxsize=1 << 14, typed=True)  # of the hours of a few years most come again
+def _checked_sky(*sky: float) -> Outdoors:
+    return Outdoors(*(ROOM_STATE[path].check(value, f"the forecast's {path}") for path, value in zip(ROOM_STATE, sky)))

@@ -1,0 +1,33 @@
+"""Rooms, and the state that every room and the outdoors have.
+
+Invariants: a room never changes; its state has the three quantities of `ROOM_STATE`, in this order.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from envs.homeenv.types import ValueType
+
+RoomType = Literal[
+    "living_room", "bedroom", "kitchen", "dining_room", "bathroom", "closet", "pantry", "study", "hallway",
+    "laundry", "balcony", "garage", "leisure", "storage",
+]  # fmt: skip
+ROOM_STATE: dict[str, ValueType] = {
+    "temperature": ValueType(type="float", range=(-40, 60), precision=0.1, unit="celsius"),
+    "humidity": ValueType(type="float", range=(0, 100), precision=0.1, unit="percentage"),
+    "brightness": ValueType(type="float", range=(0, 120000), precision=0.1, unit="lux"),
+}
+OUTDOORS = "outdoors"  # the owner of the weather, beside the ids of rooms and devices
+
+
+@dataclass(frozen=True)
+class Room:
+    """A room (SMH-Bench Table 5). `type` is its use (bedroom, ...), `parent` the id of the room that holds it, if any."""
+
+    id: str
+    type: str
+    name: str
+    floor: int = 0
+    parent: str | None = None

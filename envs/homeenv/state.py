@@ -1,0 +1,142 @@
+"""The state of a home, as data: a plan, one flat list of values, a clock, and what is pending (HomeFlow eq. 2).
+
+Nothing here acts. `calls.py` changes a state as agents do, `clock.py` lets time pass; `home.py` offers both as methods.
+
+Invariants: `fork` is independent of its parent; `state_key` is exact, for it covers plan, values, clock, rules and air; it
+is the same in every process; states with equal keys behave alike ever after.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, Self
+
+from envs.homeenv.audit import Refused
+from envs.homeenv.devices import Device
+from envs.homeenv.physics import Air, Moment
+from envs.homeenv.plan import LATEST, Plan, text_hash
+from envs.homeenv.rooms import ROOM_STATE, Room
+from envs.homeenv.rules import Rule
+from envs.homeenv.types import shown
+
+
+@dataclass(frozen=True)
+class Change:
+    """One slot that differs: `slot` is its index in the plan."""
+
+    slot: int
+    before: Any
+    after: Any
+
+
+class HomeState:
+    """A plan, the values of its slots, a clock in seconds since the epoch (local time), and what is pending.
+
+    `rules` are the automations, in the order in which they act. `air` is None until the clock first moves. `stirred` says
+    that a value may have changed since the air last took notice, which it does when the clock moves on.
+    """
+
+    __slots__ = ("_key", "air", "clock", "plan", "rules", "stirred", "values")
+
+    def __init__(self, plan: Plan, values: Sequence[Any], clock: int = 0) -> None:
+        if len(values) != len(plan.slots):
+            raise ValueError(f"a home with {len(plan.slots)} slots got {len(values)} values")
+        if not 0 <= clock <= LATEST:
+            raise ValueError(f"the clock counts the seconds since 1970, from 0 to {LATEST}, and is {shown(clock)}")
+        self.plan, self.values, self.clock = plan, list(values), clock
+        self.air: list[Air] | None = None
+        self.rules: tuple[Rule, ...] = ()
+        self.stirred = False
+        self._key = 0
+        for slot, value in enumerate(self.values):
+            self._key ^= _slot_hash(slot, value)
+
+    @classmethod
+    def build(
+        cls,
+        rooms: Iterable[Room],
+        devices: Iterable[Device],
+        state: Mapping[str, Mapping[str, Any]],
+        clock: int = 0,
+        entrance: str | None = None,
+        forecast: Iterable[Moment] = (),
+        bias: Sequence[tuple[float, float]] | None = None,
+    ) -> Self:
+        """A home from its parts, or `ValueError`.
+
+        `state` gives every value of every owner, by owner and path. `clock` is in seconds since the epoch (local time).
+        Without `bias`, the rooms' air is taken to stand still as the state shows it.
+        """
+        plan = Plan(tuple(rooms), tuple(devices), entrance, tuple(forecast), tuple(bias or ()))
+        values = []
+        for slot in plan.slots:
+            try:
+                values.append(slot.type.check(state[slot.owner][slot.path], str(slot)))
+            except KeyError:
+                raise ValueError(f"the state gives no value for {slot}") from None
+            except Refused as error:
+                raise ValueError(f"the state is wrong: {error.message}") from None
+        if bias is None:
+            object.__setattr__(plan, "bias", plan.wiring.bias(values))  # nobody else has seen this plan yet
+        return cls(plan, values, clock)
+
+    def fork(self) -> Self:
+        """An independent copy, by one copy of the list: the plan is shared."""
+        twin = type(self).__new__(type(self))
+        twin.plan, twin.values, twin.clock, twin._key = self.plan, self.values.copy(), self.clock, self._key
+        twin.air = None if self.air is None else self.air.copy()
+        twin.rules, twin.stirred = self.rules, self.stirred
+        return twin
+
+    def state_key(self) -> str:
+        """An exact 128-bit hash of plan, state, clock and all that is pending, in hex."""
+        return f"{self._key ^ self.plan.digest ^ text_hash(f'clock={self.clock}{self._pending()}'):032x}"
+
+    def _pending(self) -> str:
+        """Rules and air as text; empty for a home that has none and whose clock never moved."""
+        if not self.air:
+            return repr(self.rules) if self.rules else ""
+        return repr((self.rules, [air[:4] for air in self.air]))
+
+    def set(self, slot: int, value: Any) -> None:
+        """Put a canonical value in a slot and keep the key up to date. For worlds: agents change a home by calls alone."""
+        before = self.values[slot]
+        if before is not value:
+            self._key ^= _slot_hash(slot, before) ^ _slot_hash(slot, value)
+            self.values[slot] = value
+            self.stirred = True
+
+    def get(self, owner: str, path: str) -> Any:
+        """The value of a device's attribute (dotted path) or of a room's state, or `Refused`."""
+        return self.values[self.plan.slot_of(owner, path)]
+
+    def diff(self, other: HomeState) -> list[Change]:
+        """Every slot in which `other` differs; `before` is this home's value. `ValueError` where the plans differ."""
+        if other.plan is not self.plan and other.plan.digest != self.plan.digest:
+            raise ValueError("homes with different plans cannot be compared")
+        pairs = enumerate(zip(self.values, other.values))
+        return [Change(slot, mine, theirs) for slot, (mine, theirs) in pairs if mine != theirs]
+
+    def state_of(self, owner: str) -> dict[str, Any]:
+        """All values of a device, a room or `outdoors`, by path."""
+        if owner in self.plan.by_did:
+            base, index = self.plan.base[owner], self.plan.by_did[owner].spec.attribute_index
+            return {path: self.values[base + offset] for path, (offset, _) in index.items()}
+        return {path: self.get(owner, path) for path in ROOM_STATE}
+
+    def devices(self, room: str | None = None, category: str | None = None) -> Iterator[Device]:
+        """The devices, in the order of the plan; only those of a room (by its id) and of a category, if given."""
+        for device in self.plan.devices:
+            if room in (None, device.room.id) and category in (None, device.spec.category):
+                yield device
+
+
+def _slot_hash(slot: int, value: Any) -> int:
+    return _slot_text_hash(slot, repr(value))
+
+
+@lru_cache(maxsize=1 << 18)
+def _slot_text_hash(slot: int, text: str) -> int:
+    return text_hash(f"{slot}={text}")

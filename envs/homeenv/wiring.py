@@ -1,0 +1,165 @@
+"""What of a home moves by itself: the air of its rooms, the slots that show it, and the counters.
+
+Invariants: a `Wiring` depends on the parts of a plan alone and never changes; rooms are named by their index in the plan,
+slots by their index in the flat values.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from math import inf
+from typing import Any
+
+from envs.homeenv.devices import Device
+from envs.homeenv.physics import (
+    CLIMATE,
+    PLAIN_SHELL,
+    SHELLS,
+    Air,
+    Inputs,
+    Moment,
+    Outdoors,
+    Shell,
+    inputs,
+    reports,
+    steady,
+)
+from envs.homeenv.rooms import ROOM_STATE, Room
+from envs.homeenv.service import Scope
+from envs.homeenv.spec import DeviceSpec
+from envs.homeenv.types import LARGEST, ValueType
+
+
+class RoomWiring:
+    """A room: its shell, the first slot of its state, and the devices that its air depends on, with their slots by path."""
+
+    def __init__(self, shell: Shell, slot: int, devices: Sequence[tuple[DeviceSpec, Mapping[str, int]]]) -> None:
+        self.shell, self.slot, self.devices = shell, slot, devices
+        self.slots = [slot for _, slots in devices for slot in slots.values()]
+        self._known = lru_cache(maxsize=256)(self._inputs)
+
+    def inputs(self, values: Sequence[Any]) -> Inputs:
+        """What the room's devices do to its air, given the flat values."""
+        return self._known(tuple([values[slot] for slot in self.slots]))
+
+    def _inputs(self, state: tuple[Any, ...]) -> Inputs:
+        values = iter(state)
+        return inputs([(spec, dict(zip(slots, values))) for spec, slots in self.devices])
+
+
+class View:
+    """A slot that shows a quantity of a room: the room's own, or a sensor's. `half` is half a step of what it shows."""
+
+    def __init__(self, slot: int, room: int, quantity: int, type: ValueType) -> None:
+        self.slot, self.room, self.quantity, self.type = slot, room, quantity, type
+        self.low, self.high = type.range or (-inf, inf)
+        self.whole, self.plain = type.type == "int", type.precision in (None, 0.1)
+        self.half = max(type.precision or (1 if self.whole else 0.1), 0.1) / 2
+
+    def at(self, air: Sequence[Air], clock: int) -> Any:
+        """What the slot shows at a moment (s); `air` is that of all rooms."""
+        return self.shows(air[self.room].at(self.quantity, clock))
+
+    def shows(self, quantity: float) -> Any:
+        """The quantity, rounded, within what the slot can hold."""
+        value = round(quantity, 1) + 0.0  # one zero, not two
+        value = self.low if value < self.low else self.high if value > self.high else value
+        if self.whole:
+            value = round(value)
+        return value if self.plain else self.type.check(value)
+
+
+@dataclass(frozen=True)
+class Counter:
+    """A slot that counts the seconds for which something has held.
+
+    `base` is the first slot of its device. `reads` are the slots that it looks at and that the air moves.
+    """
+
+    slot: int
+    base: int
+    type: ValueType
+    holds: Callable[[Scope], Any]
+    reads: tuple[int, ...]
+
+    @property
+    def most(self) -> int:
+        """The value (s) at which it stops."""
+        return int(self.type.range[1]) if self.type.range else LARGEST
+
+    def counts(self, values: Sequence[Any]) -> bool:
+        """Whether it grows, given the flat values."""
+        return bool(self.holds(Scope(values, self.base, {})))
+
+    def after(self, values: Sequence[Any], seconds: int) -> int:
+        """Its value after `seconds`, if nothing else changes."""
+        return min(values[self.slot] + seconds, self.most) if self.counts(values) else 0
+
+
+class Wiring:
+    """Everything of a plan that moves by itself.
+
+    `moments` are the clocks (s) at which the weather changes. `rooms` are in the order of the plan. `views` are all slots
+    that show the air, `views_of` those of a device by its did, `view_of` by slot. `room_of` is the room's index by did.
+    """
+
+    def __init__(
+        self, rooms: Sequence[Room], devices: Sequence[Device], forecast: Iterable[Moment], base: Mapping[str, int]
+    ) -> None:
+        index_of = {room.id: index for index, room in enumerate(rooms)}
+        self.moments = [moment.clock for moment in forecast]
+        self.room_of = {device.did: index_of[device.room.id] for device in devices}
+        self.views_of = {device.did: list(self._sensors(device, base[device.did])) for device in devices}
+        self.views = [
+            View(base[room.id] + i, index, i, kind)
+            for index, room in enumerate(rooms)
+            for i, kind in enumerate(ROOM_STATE.values())
+        ]
+        self.views += [view for views in self.views_of.values() for view in views]
+        self.view_of = {view.slot: view for view in self.views}
+        self.counters = [counter for device in devices for counter in self._counters(device, base[device.did])]
+        self.counter_of = {counter.slot: counter for counter in self.counters}
+        inside: list[list[tuple[DeviceSpec, Mapping[str, int]]]] = [[] for _ in rooms]
+        for device in devices:
+            slots = _settings(device.spec, base[device.did])
+            if _concerns_air(device.spec, slots):
+                inside[self.room_of[device.did]].append((device.spec, slots))
+        self.rooms = [
+            RoomWiring(SHELLS.get(room.type, PLAIN_SHELL), base[room.id], inside[index]) for index, room in enumerate(rooms)
+        ]
+
+    def _sensors(self, device: Device, base: int) -> Iterator[View]:
+        index, room = device.spec.attribute_index, self.room_of[device.did]
+        for path, quantity in reports(device.spec):
+            offset, attribute = index[path]
+            yield View(base + offset, room, quantity, attribute)
+
+    def _counters(self, device: Device, base: int) -> Iterator[Counter]:
+        shown = {view.slot for view in self.views_of[device.did]}
+        for path, counter in device.spec.counter_index.items():
+            reads = tuple(sorted({base + at for at in counter.reads} & shown))
+            kind = device.spec.attribute_index[path][1]
+            yield Counter(base + counter.offset, base, kind, counter.holds, reads)
+
+    def bias(self, values: Sequence[Any]) -> tuple[tuple[float, float], ...]:
+        """For each room, by how much its temperature (celsius) and humidity (percent) exceed the steady state.
+
+        `values` are the flat values of a home, whose first three are the weather.
+        """
+        outdoors, found = Outdoors(*values[:3]), []
+        for room in self.rooms:
+            aim = steady(room.shell, outdoors, room.inputs(values))
+            found.append((round(values[room.slot] - aim[0], 2), round(values[room.slot + 1] - aim[1], 2)))
+        return tuple(found)
+
+
+def _settings(spec: DeviceSpec, base: int) -> dict[str, int]:
+    """The slots of a device by path, without its counters: those change every second."""
+    return {path: base + offset for path, (offset, attribute) in spec.attribute_index.items() if attribute.counts is None}
+
+
+def _concerns_air(spec: DeviceSpec, slots: Mapping[str, int]) -> bool:
+    """Whether a part of the device heats, dries, covers a window or shines."""
+    return any(kind in CLIMATE or kind == "light" or prefix + "brightness" in slots for prefix, kind in spec.kinds)
