@@ -49,7 +49,7 @@ def explain(model_type: Any, data: Any, error: ValidationError) -> Problem:
 
 def explain_all(model_type: Any, data: Any, error: ValidationError) -> list[Problem]:
     """One problem for every key that is wrong, in the order in which pydantic found them."""
-    by_key: dict[tuple, list] = {}
+    by_key: dict[tuple[tuple[Hashable, ...], str], list[Raw]] = {}
     for key, raw in _found(data, error):
         by_key.setdefault((key, raw["msg"] if _is_ours(raw) else ""), []).append((key, raw))
     chosen = [_likeliest(found, Counter()) for found in by_key.values()]
@@ -69,7 +69,7 @@ def _is_ours(raw: Mapping[str, Any]) -> bool:
     return isinstance(raw.get("ctx", {}).get("error"), Problems)
 
 
-def _likeliest(found: Sequence[Raw], misfits: Mapping[tuple, int]) -> Raw:
+def _likeliest(found: Sequence[Raw], misfits: Mapping[tuple[Hashable, ...], int]) -> Raw:
     """Of what the members of a union found: the member meant fits deepest, then best."""
     return max(found, key=lambda it: (len(it[0]), -misfits[it[1]["loc"][:-1]], it[1]["type"] == "extra_forbidden"))
 

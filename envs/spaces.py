@@ -43,7 +43,8 @@ class ToolCalls(spaces.Space[dict[str, Any]]):
 
     def sample(self, mask: None = None, probability: None = None) -> dict[str, Any]:
         name = list(self.parameters)[self.np_random.integers(len(self.parameters))]
-        return {"name": name} | _draw(self.parameters[name], self.np_random)
+        arguments: dict[str, Any] = _draw(self.parameters[name], self.np_random)
+        return {"name": name} | arguments
 
     def contains(self, x: Any) -> bool:
         if not isinstance(x, dict) or not isinstance(x.get("name"), str) or x["name"] not in self.parameters:

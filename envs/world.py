@@ -113,7 +113,7 @@ def _check_tools(tools: list[dict[str, Any]]) -> None:
     _require(names and len(set(names)) == len(names), "tool names are missing or repeated", names)
 
 
-def _check_result(result: tuple, action: Action) -> None:
+def _check_result(result: tuple[Any, ...], action: Action) -> None:
     observation, reward, terminated, truncated, info = result
     _require(isinstance(observation, str), "the observation is not text", action)
     _require(isinstance(reward, float), "the reward is not a float", action)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Hashable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -81,7 +81,7 @@ _JSON_TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|[{}\[\],:\n]|[^\s{}\[\],:"]+')
 def json_lines(text: str) -> dict[KeyPath, int]:
     """The line of every key and item of a JSON text that is known to parse."""
     lines: dict[KeyPath, int] = {(): 1}
-    path: list[Hashable] = []  # the key or index we are at, one for each open object or array
+    path: list[Any] = []  # the key or index we are at, one for each open object or array
     objects: list[bool] = []  # whether each of those is an object
     line, key_next = 1, False
     for token in _JSON_TOKEN.findall(text):

@@ -156,7 +156,8 @@ def _key(loader: _Loader, node: yaml.Node) -> Hashable:
     if not isinstance(node, yaml.ScalarNode):
         where = f"{loader.source}:{node.start_mark.line + 1}"
         raise InputError("a key must be a word or a number", where, "put quotes around the key")
-    return loader.construct_object(node)
+    key: Hashable = loader.construct_object(node)
+    return key
 
 
 def _refuse_duplicates(loader: _Loader, node: yaml.MappingNode) -> None:

@@ -56,7 +56,7 @@ class Refused(Exception):
         self.rule, self.message = rule, message
         super().__init__(f"{rule}: {message}")
 
-    def __reduce__(self) -> tuple:
+    def __reduce__(self) -> tuple[type[Refused], tuple[str, str]]:
         return type(self), (self.rule, self.message)  # between processes
 
 
@@ -80,7 +80,7 @@ def _restricted(nodes: Iterable[ast.AST]) -> list[str]:
         elif isinstance(node, (ast.Import, ast.ImportFrom)):
             names = [a.name for a in node.names] if isinstance(node, ast.Import) else [node.module or "."]
             found += [(line, f"import {name}") for name in names if name not in ALLOWED_IMPORTS]
-        elif isinstance(node, (ast.ClassDef, ast.Global, ast.Nonlocal, *ASYNC)) or getattr(node, "is_async", 0):
+        elif isinstance(node, (ast.ClassDef, ast.Global, ast.Nonlocal, *ASYNC)) or getattr(node, "is_async", False):
             found.append((line, type(node).__name__))
         elif isinstance(node, ast.MatchClass):  # case str(name=x) reads the attribute `name`
             found += [(line, "." + name) for name in node.kwd_attrs if _is_private(name)]

@@ -68,7 +68,7 @@ def flattened(nodes: Iterable[ast.AST], plan: Plan) -> set[str] | None:
             loose += 1
         elif isinstance(node, ast.Call):
             if isinstance(node.func, ast.Name):
-                loose -= node.func.id == "device" and _of_literals(node)
+                loose -= int(node.func.id == "device" and _of_literals(node))
             elif isinstance(node.func, ast.Attribute) and not _of_literals(node):
                 methods.add(node.func.attr)
     if methods:
@@ -95,7 +95,7 @@ def _of_literals(call: ast.Call) -> bool:
     if not all(word.arg for word in call.keywords):
         return False
     values = [*call.args, *(word.value for word in call.keywords)]
-    return sum(map(_length, values)) + sum(len(word.arg) for word in call.keywords) <= SHORT
+    return sum(map(_length, values)) + sum(len(word.arg or "") for word in call.keywords) <= SHORT
 
 
 def _length(node: ast.expr) -> float:
@@ -114,7 +114,7 @@ def _length(node: ast.expr) -> float:
     return math.inf
 
 
-def arguments(text: str) -> tuple[list, dict[str, Any]]:
+def arguments(text: str) -> tuple[list[Any], dict[str, Any]]:
     """The arguments that the prelude made into a text, or `Refused`."""
     if len(text) > LONGEST:
         raise Refused("out_of_range", "the arguments are too long")

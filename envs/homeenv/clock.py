@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 
 from envs.homeenv.audit import Refused
 from envs.homeenv.calls import call_service
-from envs.homeenv.conditions import Numbers
+from envs.homeenv.conditions import Condition, Numbers
 from envs.homeenv.physics import LIGHT, Air, Outdoors, aim
 from envs.homeenv.plan import LATEST
 from envs.homeenv.rules import NEVER, Rule
@@ -48,10 +48,10 @@ def advance(home: HomeState, seconds: int) -> list[Fired]:
     agenda, end = Agenda(home), home.clock + seconds
     fired = agenda.settle()
     if home.clock < end:
-        breathe(home)
+        air = breathe(home)
         watches = _watches(home)
         while home.clock < end:
-            _move(home, _next_event(home, end, watches, agenda), end, watches)
+            _move(home, air, _next_event(home, air, end, watches, agenda), end, watches)
             fired += agenda.settle()
         home.stirred = False  # rules have told the air what they did
     home.rules = agenda.left()
@@ -69,15 +69,19 @@ def settle(home: HomeState) -> list[Fired]:
 class Agenda:
     """The rules of a home while they act: how far each has come, and when its time comes next.
 
-    `times` holds for each rule when it next acts or passes a time, `NEVER` if no time is set; `seen` are the values of
-    the slots that conditions read (`slots`) when they were last asked.
+    `rules` keeps their places: None stands for one that is gone. `times` holds for each rule the second at which it next
+    acts or passes a time, `NEVER` if there is none. `readers` are the conditions of the enabled rules by the rule's place,
+    `slots` what they read, and `seen` the values of those slots when the conditions were last asked.
     """
 
     def __init__(self, home: HomeState) -> None:
-        self.home, self.rules = home, list(home.rules)
-        self.times = [rule.time for rule in self.rules]
-        self.readers = [index for index, rule in enumerate(self.rules) if rule.enabled and rule.condition is not None]
-        self.slots = sorted({slot for index in self.readers for slot in self.rules[index].condition.slots})
+        self.home = home
+        self.rules: list[Rule | None] = [*home.rules]
+        self.times = [rule.time for rule in home.rules]
+        self.readers: dict[int, Condition] = {
+            index: rule.condition for index, rule in enumerate(home.rules) if rule.enabled and rule.condition is not None
+        }
+        self.slots = sorted({slot for condition in self.readers.values() for slot in condition.slots})
         self.seen: list[Any] | None = None
 
     def left(self) -> tuple[Rule, ...]:
@@ -88,48 +92,51 @@ class Agenda:
         """Let the rules see the present state and act on it."""
         fired: list[Fired] = []
         if self.rules:
-            while (index := self._first_due()) is not None:
-                fired.append(self._act(index))
-            for index in self._come():  # its condition did not hold
-                self._put(index, self.rules[index].over(self.home.clock))
+            while (due := self._first_due()) is not None:
+                fired.append(self._act(*due))
+            for index, rule in self._come():  # its condition did not hold
+                self._put(index, rule.over(self.home.clock))
         return fired
 
-    def _first_due(self) -> int | None:
-        """The index of the first rule that should act now, once all know whether their conditions hold."""
+    def _first_due(self) -> tuple[int, Rule] | None:
+        """The first rule that should act now, with its place, once all know whether their conditions hold."""
         _count(self.home, 0)
         values = self.home.values
         if (now := [values[slot] for slot in self.slots]) != self.seen:
             self._observe()
             self.seen = now
-        return next((index for index in self._come() if self.rules[index].is_due(self.home.clock)), None)
+        return next(((index, rule) for index, rule in self._come() if rule.is_due(self.home.clock)), None)
 
-    def _come(self) -> list[int]:
-        """The rules whose time has come."""
+    def _come(self) -> list[tuple[int, Rule]]:
+        """The rules whose time has come, with their places."""
         clock = self.home.clock
-        return [index for index, time in enumerate(self.times) if time <= clock] if min(self.times) <= clock else []
+        if min(self.times) > clock:
+            return []
+        places = enumerate(zip(self.times, self.rules))
+        return [(index, rule) for index, (time, rule) in places if time <= clock and rule is not None]
 
     def _observe(self) -> None:
         """Tell every rule whether its condition holds now, all of them before any acts."""
         clock = self.home.clock
-        for index in self.readers:
+        for index, condition in self.readers.items():
             rule = self.rules[index]
-            if (holds := rule.condition.holds(self.home)) != rule.held:
+            if rule is not None and (holds := condition.holds(self.home)) != rule.held:
                 begins = holds and not rule.timed and rule.fired != clock
                 self._put(index, rule.further(held=holds, since=clock if begins else None))
 
     def _put(self, index: int, rule: Rule | None) -> None:
         self.rules[index], self.times[index] = rule, NEVER if rule is None else rule.time
-        if rule is None and index in self.readers:
-            self.readers.remove(index)
+        if rule is None:
+            self.readers.pop(index, None)
 
-    def _act(self, index: int) -> Fired:
-        """Make a rule's calls, up to the first that is refused."""
-        home, rule, refused = self.home, self.rules[index], None
+    def _act(self, index: int, rule: Rule) -> Fired:
+        """Make the calls of the rule at a place, up to the first that is refused."""
+        home, refused = self.home, None
         wiring, dids = home.plan.wiring, {action.did for action in rule.actions}
         rooms = {wiring.room_of[did] for did in dids}
         self._put(index, rule.over(home.clock, fired=home.clock))
         if home.air is not None:
-            _show(home, rooms, [view for did in dids for view in wiring.views_of[did]])  # services may read them
+            _show(home, home.air, rooms, [view for did in dids for view in wiring.views_of[did]])  # services may read them
         for action in rule.actions:
             try:
                 call_service(home, action.did, action.service, (), dict(action.arguments))
@@ -144,28 +151,32 @@ class Agenda:
 # Air, sensors, counters
 
 
-def breathe(home: HomeState, rooms: Iterable[int] | None = None) -> None:
-    """Give every room whose devices have changed the air that they now make; `rooms` says where to look."""
+def breathe(home: HomeState, rooms: Iterable[int] | None = None) -> list[Air]:
+    """Give every room whose devices have changed the air that they now make; the home's air, in the order of its rooms.
+
+    `rooms` are the indices of the rooms to look at, by default all.
+    """
     wiring, clock, outdoors = home.plan.wiring, home.clock, Outdoors(*home.values[:3])
     if home.air is None:
         states = [(room, room.inputs(home.values), home.values[room.slot : room.slot + 2]) for room in wiring.rooms]
         home.air = [
-            Air(clock, *start, aim(room.shell, bias, outdoors, devices), devices, bias, room.shell)
-            for (room, devices, start), bias in zip(states, home.plan.bias)
+            Air(clock, warm, humid, aim(room.shell, bias, outdoors, devices), devices, bias, room.shell)
+            for (room, devices, (warm, humid)), bias in zip(states, home.plan.bias)
         ]
     elif home.stirred:
         for index in range(len(home.air)) if rooms is None else rooms:
-            home.air[index] = _carried(home, index).under(wiring.rooms[index].inputs(home.values), clock, outdoors)
+            home.air[index] = _carried(home, home.air[index]).under(wiring.rooms[index].inputs(home.values), clock, outdoors)
+    return home.air
 
 
-def _carried(home: HomeState, room: int) -> Air:
+def _carried(home: HomeState, air: Air) -> Air:
     """The air of a room through the weather that came since it was last looked at."""
-    air, moments = home.air[room], home.plan.wiring.moments
+    moments = home.plan.wiring.moments
     first, last = bisect_right(moments, air.since), bisect_right(moments, home.clock)
     return air.through(home.plan.forecast[first:last]) if first < last else air
 
 
-def _move(home: HomeState, to: int, end: int, watches: Watches) -> None:
+def _move(home: HomeState, air: list[Air], to: int, end: int, watches: Watches) -> None:
     """Bring clock, weather, air, sensors and counters to a moment; what no rule watches, at the end alone."""
     _count(home, to - home.clock)
     home.clock = to
@@ -173,19 +184,19 @@ def _move(home: HomeState, to: int, end: int, watches: Watches) -> None:
         for slot, value in enumerate(weather):
             home.set(slot, value + 0.0)  # one zero, not two
     if to == end:
-        _show(home, range(len(home.air)), home.plan.wiring.views)
+        _show(home, air, range(len(air)), home.plan.wiring.views)
     else:
-        turned = {watch.room for watch in watches.views} if weather else ()
+        turned = {watch.room for watch in watches.views} if weather else set()
         seen = [w.view for w in watches.views if w.at == to or (weather and w.view.quantity == LIGHT)]
-        _show(home, turned, seen)
+        _show(home, air, turned, seen)
 
 
-def _show(home: HomeState, rooms: Iterable[int], views: Iterable[View]) -> None:
-    """Write what sensors and rooms show now, once the air of these rooms is as it is now."""
+def _show(home: HomeState, air: list[Air], rooms: Iterable[int], views: Iterable[View]) -> None:
+    """Bring the air of these rooms to now, and then write what these views show."""
     for room in rooms:
-        home.air[room] = _carried(home, room)
+        air[room] = _carried(home, air[room])
     for view in views:
-        home.set(view.slot, view.at(home.air, home.clock))
+        home.set(view.slot, view.at(air, home.clock))
 
 
 def _weather_at(home: HomeState, clock: int) -> Outdoors | None:
@@ -204,8 +215,10 @@ def _count(home: HomeState, seconds: int) -> None:
 
 
 class Watch:
-    """A slot that rules read and that the air moves: `at` is when it next stands otherwise to a number it is compared
-    with, as long as its room has this air and it shows this value; `NEVER` if not before the weather changes.
+    """A slot that rules read and that the air moves.
+
+    `at` is the second at which it next stands otherwise to a number that it is compared with, `NEVER` if not before the
+    weather changes. That is so as long as its room has the air `air` and it shows the value `value`.
     """
 
     __slots__ = ("air", "at", "high", "low", "numbers", "room", "slot", "value", "view")
@@ -216,9 +229,9 @@ class Watch:
         self.value: Any = None
         self.at = 0
 
-    def look(self, home: HomeState, end: int) -> None:
-        """See what it shows now; `end` is when the weather changes, or the leap is over."""
-        value, air = home.values[self.slot], home.air
+    def look(self, home: HomeState, air: list[Air], end: int) -> None:
+        """See what it shows now, and work out `at`. `end` (s) is when the weather changes, or the leap is over."""
+        value = home.values[self.slot]
         # Light follows at once, and a call may have written what is not so; all else stands as it stood.
         jumps = value is not self.value or self.at <= home.clock or self.view.quantity == LIGHT
         if value is not self.value:
@@ -234,15 +247,16 @@ class Watch:
     def _stands(self, air: Sequence[Air], clock: int) -> bool:
         """Whether it then stands to all numbers as it does now."""
         value = self.view.at(air, clock)
-        return value == self.value or self.low < value < self.high
+        return bool(value == self.value or self.low < value < self.high)
 
     def _passes(self, air: Sequence[Air], now: int, end: int) -> int:
-        """The first second at which it stands otherwise, as it does at `end`: where the closed form says that it rounds
-        to the number or past it, or else by halving.
+        """The first second at which it stands otherwise, as it does at `end`.
+
+        The closed form says where it rounds to the number or past it; where that is not so, halving finds the second.
         """
         up = self.view.at(air, end) > self.value
         edge, half = (self.high, self.view.half) if up else (self.low, -self.view.half)
-        near, far = (self.air.when(self.view.quantity, number) for number in (edge - half, edge + half))
+        near, far = (air[self.room].when(self.view.quantity, number) for number in (edge - half, edge + half))
         tries = [far, far - 1, near, near - 1]
         while end - now > 1:
             middle = min(max(tries.pop(), now + 1), end - 1) if tries else (now + end) // 2
@@ -272,16 +286,16 @@ def _watches(home: HomeState) -> Watches:
     )
 
 
-def _next_event(home: HomeState, end: int, watches: Watches, agenda: Agenda) -> int:
+def _next_event(home: HomeState, air: list[Air], end: int, watches: Watches, agenda: Agenda) -> int:
     """The next moment, `end` at most, at which anything may change that a rule could see."""
     now, moments = home.clock, home.plan.wiring.moments
     index = bisect_right(moments, now)
     weather = min(end, moments[index]) if index < len(moments) else end
     at = max(min(agenda.times, default=end), now + 1)
-    air, values = home.air, home.values
+    values = home.values
     for watch in watches.views:
         if watch.at <= now or values[watch.slot] is not watch.value or air[watch.room] is not watch.air:
-            watch.look(home, weather)
+            watch.look(home, air, weather)
         if watch.at < at:
             at = watch.at
     for counter, numbers in watches.counters:

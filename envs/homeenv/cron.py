@@ -49,7 +49,8 @@ def _first_time(cron: str, day: int) -> int | None:
 @lru_cache(maxsize=64)
 def _times_of_day(cron: str) -> array[int]:
     """The seconds of a day that a line names, where it names the day."""
-    minutes, hours, _, _, _, seconds, *_ = *read_cron(cron).expanded, [0]
+    minutes, hours, *days = read_cron(cron).expanded
+    seconds = days[3] if len(days) > 3 else [0]
     fields = [range(n) if field == ["*"] else field for field, n in ((hours, 24), (minutes, 60), (seconds, 60))]
     return array("i", (3600 * hour + 60 * minute + second for hour, minute, second in product(*fields)))
 

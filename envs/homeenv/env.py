@@ -87,7 +87,7 @@ class HomeEnv(World):
     def tools(self) -> list[dict[str, Any]]:
         return [tool.schema() for tool in self._toolset.values()]
 
-    def reset(self, *, seed: int | None = None, options: dict | None = None) -> tuple[str, dict[str, Any]]:
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[str, dict[str, Any]]:
         """Back to the home that was given, with the tasks that were added."""
         super().reset(seed=seed)
         self.engine = Engine(self._start.fork(), tuple(task.compiled for task in self.engine.task.tasks))

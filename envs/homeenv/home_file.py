@@ -79,7 +79,8 @@ class DeviceRecord(DeviceSpec):
 
     @property
     def state(self) -> dict[str, Any]:
-        return {prefix + attribute.name: attribute.value for prefix, part in self.parts() for attribute in part.attributes}
+        parts = [("", self.attributes), *((f"{component.name}.", component.attributes) for component in self.components)]
+        return {prefix + attribute.name: attribute.value for prefix, attributes in parts for attribute in attributes}
 
     def product(self) -> DeviceSpec:
         """The specification, which the devices of a product share."""
@@ -198,7 +199,7 @@ def _placed(home: Home, device: Device) -> dict[str, Any]:
 def _products(home: Home) -> dict[str, str | dict[str, Any]]:
     """What `specs` says of each product: the digest of one that is shipped, all of any other."""
     shipped = Catalogue.shipped()
-    specs: dict[str, str | dict] = {}
+    specs: dict[str, str | dict[str, Any]] = {}
     for spec in (device.spec for device in home.plan.devices):
         known = spec.spid in shipped and shipped[spec.spid].digest == spec.digest
         specs[spec.spid] = spec.digest if known else spec.model_dump(mode="json", exclude_defaults=True)
@@ -270,9 +271,10 @@ def _build(record: HomeRecord, source: str) -> Home:
             raise ValueError(f"air is given for room '{min(unknown)}', which does not exist")
         state = {OUTDOORS: record.outdoors} | {d.did: d.state for d in record.devices}
         state |= {id: record.air[id].state if id in record.air else MILD for id in by_id}
-        biases = [record.air[id].bias if id in record.air else None for id in by_id]
+        biases = [bias for id in by_id if id in record.air and (bias := record.air[id].bias) is not None]
         forecast = [Moment(clock, Outdoors(*weather)) for clock, *weather in record.forecast]
-        home = Home.build(rooms, devices, state, record.clock, record.entrance, forecast, None if None in biases else biases)
+        known = biases if len(biases) == len(by_id) else None
+        home = Home.build(rooms, devices, state, record.clock, record.entrance, forecast, known)
         _resume(home, record)
     except (ValueError, Refused) as error:
         raise InputError(str(error), where=source, remedy="correct the home file, or make it again") from None
@@ -297,16 +299,20 @@ def _resume(home: Home, record: HomeRecord) -> None:
     if len({rule.id for rule in home.rules}) < len(home.rules):
         raise ValueError("two automations have the same id")
     airs = [record.air[room.id] for room in home.plan.rooms if room.id in record.air]
-    moving = [air for air in airs if air.since is not None]
+    moving = [
+        (air.since, air.start, air.goal)
+        for air in airs
+        if air.since is not None and air.start is not None and air.goal is not None
+    ]
     if moving and len(moving) < len(home.plan.rooms):
         raise ValueError("the air of some rooms moves, and that of others does not")
     changed = max((moment.clock for moment in home.plan.forecast if moment.clock <= home.clock), default=0)
-    if moving and min(air.since for air in moving) < changed:
+    if moving and min(since for since, _, _ in moving) < changed:
         raise ValueError(f"the weather changed at {changed}, and the air of some room is told as it was before")
     if moving:
         home.air = [
-            restored_air(a.since, a.start, a.goal, bias, room.shell, home.clock)
-            for a, room, bias in zip(moving, home.plan.wiring.rooms, home.plan.bias)
+            restored_air(since, start, goal, bias, room.shell, home.clock)
+            for (since, start, goal), room, bias in zip(moving, home.plan.wiring.rooms, home.plan.bias)
         ]
         home.stirred = True  # whether devices have changed since, the goals tell
 

@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from envs.documents import Document, InputError, problems, read_yaml
+from envs.documents import Document, InputError, KeyPath, problems, read_yaml
 from envs.homeenv.interface import Argument, Attribute
 from envs.homeenv.spec import Component, DeviceSpec, device_files, load_specs
 from envs.homeenv.types import NUMBERS
@@ -88,7 +88,7 @@ def _suspicious(document: Document, specs: list[DeviceSpec], known: Collection[s
             yield from _of_part(document, key, part, is_sensor="sensor" in spec.userdata.tags)
 
 
-def _of_part(document: Document, key: tuple, part: Component, is_sensor: bool) -> Iterator[Finding]:
+def _of_part(document: Document, key: KeyPath, part: Component, is_sensor: bool) -> Iterator[Finding]:
     attributes = {attribute.name: attribute for attribute in part.attributes}
     written = {attribute.name for compiled in part.compiled() for _, attribute, _ in compiled.writes}
     for at, attribute in enumerate(part.attributes):
@@ -110,7 +110,7 @@ def _of_part(document: Document, key: tuple, part: Component, is_sensor: bool) -
                 yield _warn(document, (*key, "services", at, "arguments", number), what, "give both the same bounds")
 
 
-def _of_number(document: Document, place: tuple, attribute: Attribute) -> Iterator[Finding]:
+def _of_number(document: Document, place: KeyPath, attribute: Attribute) -> Iterator[Finding]:
     if attribute.type not in NUMBERS:
         return
     if attribute.range is None and attribute.options is None:
@@ -129,5 +129,5 @@ def _allows_more(argument: Argument, attribute: Attribute) -> bool:
     return argument.options is None and argument.range is None and bool(attribute.range or attribute.options)
 
 
-def _warn(document: Document, key: tuple, what: str, remedy: str) -> Finding:
+def _warn(document: Document, key: KeyPath, what: str, remedy: str) -> Finding:
     return Finding(document.where(key), what, remedy, warning=True)

@@ -146,7 +146,7 @@ def _heating(values: Mapping[str, Any], prefix: str, kind: str) -> tuple[str, fl
     if kind not in THERMAL or not isinstance(target, (int, float)):
         return None
     modes = {"air_conditioner": values.get(prefix + "ac_mode"), "thermostat": values.get(prefix + "mode", "heat")}
-    mode = modes.get(kind, "heat")
+    mode: Any = modes.get(kind, "heat")
     power: Any = values.get(prefix + "fan_speed", values.get(prefix + "power_level"))
     share = POWER.get(power, 0.7)
     return (mode, target, share) if mode in ("heat", "cool", "auto") else None
@@ -158,7 +158,7 @@ def _moistening(values: Mapping[str, Any], prefix: str, kind: str) -> tuple[str,
     if way and isinstance(target, (int, float)):
         return way, target, 0.7
     if kind == "air_conditioner":  # cold coils dry the air by the way, and in dry mode on purpose
-        share = {"dry": 0.6, "cool": 0.3}.get(values.get(prefix + "ac_mode"))
+        share = {"dry": 0.6, "cool": 0.3}.get(values.get(prefix + "ac_mode", ""))
         return ("down", MIDDLE, share) if share else None
     return None
 

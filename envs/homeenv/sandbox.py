@@ -1,18 +1,14 @@
-"""Agent code, run in Monty worker processes with limits.
+"""Agent code, run in Monty worker processes (`workers.py`) with limits.
 
-Invariants: nothing of the host is reachable but `device(did)`; its attributes are readable, its services
-alone are callable; a snippet that was refused is left where it next asks for the home, so it cannot catch a
-refusal and go on; calls before it stand. Of what code makes, the host reads nothing that could take it without end: no
-results, no arguments but those that `border.py` lets through, texts of errors and printed text up to a length. One pool
-a process, for all its threads, made on first use; none after a fork.
+Invariants: code reaches nothing of the host but `device(did)`, whose attributes it may read and whose services it may
+call; code that was refused stops where it next asks for the home, so it cannot catch a refusal and go on, and the calls
+before the refusal stand. The host reads nothing that code made and that could take it without end: no results, no
+arguments but those that `border.py` lets through, and errors and printed text only up to a length.
 """
 
 from __future__ import annotations
 
 import ast
-import atexit
-import os
-import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -34,12 +30,14 @@ from pydantic_monty import (
     MontySession,
     MontyShutdown,
     MontySyntaxError,
+    OSPolicy,
 )
 
 from envs.homeenv import border
 from envs.homeenv.audit import Refused, audit_code
 from envs.homeenv.home import Home
 from envs.homeenv.types import shown
+from envs.homeenv.workers import Workers
 from envs.world import WorldError
 
 
@@ -69,8 +67,8 @@ def run_code(code: str, home: Home, limits: Limits = Limits()) -> RunResult:
         if len(code) > limits.code:  # before the host parses it
             raise Refused("code_limit", f"the code has {len(code)} characters, more than {limits.code}")
         nodes = audit_code(code)
-    except Refused as refusal:
-        return RunResult("", _kept(refusal))
+    except Refused as refused:
+        return RunResult("", _kept(refused))
     run = _Run(code, home, nodes)
     printed = CollectString(max_bytes=_most_bytes(limits))
     try:
@@ -89,7 +87,7 @@ def run_code(code: str, home: Home, limits: Limits = Limits()) -> RunResult:
         if isinstance(error, MontyCrashedError) and not error.timed_out:
             raise WorldError(f"the sandbox crashed: {error}") from error
         refusal = run.refusal or _flood(printed, limits, str(error)) or _limit_refusal(error)
-        refusal = refusal and _kept(refusal)
+        refusal = _kept(refusal) if refusal else None
         text = None if refusal else _clip(_error(error, run.above), limits.output)
         return RunResult(_clip(printed.output, limits.output), refusal, text)
     return RunResult(_clip(printed.output, limits.output), run.refusal or _flood(printed, limits))
@@ -123,7 +121,8 @@ class _Run:
         """The answer to a call. Its arguments are read last, if they may be read at all."""
         try:
             if call.object_id is not None:
-                return {"return_value": self._service(call, *self._paths[call.object_id])}
+                self._service(call, *self._paths[call.object_id])
+                return {"return_value": None}
             if call.function_name != "device":
                 return {"exc_type": "NameError", "message": f"name '{call.function_name}' is not defined"}
             return {"return_value": self._asked(call) if self._ours else self.part(self._did(*self._literals(call)))}
@@ -133,28 +132,30 @@ class _Run:
     def _service(self, call: FunctionSnapshot, did: str, prefix: str) -> None:
         path = prefix + call.function_name
         if path in self.home.plan.by_did[did].spec.service_index:
-            return self.home.call(did, path, *self._literals(call))
-        return self.home.call(did, path)  # which refuses it
+            self.home.call(did, path, *self._literals(call))
+        else:
+            self.home.call(did, path)  # which refuses it
 
-    def _asked(self, call: FunctionSnapshot) -> tuple | None:
+    def _asked(self, call: FunctionSnapshot) -> Whole | None:
         """The prelude's question for a device, or its call of a service."""
         if call.position.end > self._ours:
             raise Refused("restricted_code", "the home is reached by device(did) alone")
         did, path, text = call.args
         if did:
-            return self.home.call(did, path, *border.arguments(text))
+            self.home.call(did, path, *border.arguments(text))
+            return None
         if len(text) > border.LONGEST:
             raise Refused("unknown_device", "there is no device of so long an id")
         return self._whole(self._did(*border.arguments(text)))
 
-    def _literals(self, call: FunctionSnapshot) -> tuple[tuple, dict[str, Any]]:
+    def _literals(self, call: FunctionSnapshot) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """The arguments of a call that has none but literals, which its own text must show."""
         text = self._source[call.position.start : call.position.end].decode()
         if len(text) > border.SPAN or not border.of_literals(text, call.function_name):
             raise Refused("restricted_code", f"the call of {shown(call.function_name)} is too long")
         return call.args, call.kwargs
 
-    def _did(self, args: Sequence, kwargs: dict[str, Any]) -> str:
+    def _did(self, args: Sequence[Any], kwargs: dict[str, Any]) -> str:
         if len(args) + len(kwargs) > 1 or kwargs.keys() - {"did"}:
             raise Refused("unknown_argument", "device(did) takes a device id and nothing else")
         did = next(iter((*args, *kwargs.values())), None)
@@ -162,12 +163,13 @@ class _Run:
             raise Refused("unknown_device", f"there is no device {shown(did)}")
         return did
 
-    def _whole(self, did: str) -> tuple[str, _Part, list]:
-        """A device, as the prelude wants it: and those of its services, by component, that it has to stand in for."""
+    def _whole(self, did: str) -> Whole:
+        """A device, as the prelude wants it, and those of its services, by component, that it has to stand in for."""
+        flattened = self._flattened or set()
         found: dict[str, list[tuple[str, str]]] = {}
         for path in self.home.plan.by_did[did].spec.service_index:
             component, _, name = path.rpartition(".")
-            if name in self._flattened:
+            if name in flattened:
                 found.setdefault(component, []).append((path, name))
         parts = [(name, self.part(did, f"{name}.") if name else None, services) for name, services in found.items()]
         return did, self.part(did), parts
@@ -181,6 +183,11 @@ class _Run:
         """The refusal to raise."""
         self.refusal = _kept(refusal)
         return refusal
+
+
+# A device: its id, itself, and for each component with such services its name, itself (None for the device) and the
+# (path, name) pairs of the services.
+Whole = tuple[str, "_Part", list[tuple[str, "_Part | None", list[tuple[str, str]]]]]
 
 
 def _unread() -> None:
@@ -224,38 +231,15 @@ class _Part(ClassInstance):
             raise self._run.refuse(uncalled if path in spec.service_index else unknown) from None
 
 
-_POOL: Monty | None = None
-_OWNER: int | None = None  # the process that made the pool
-_MAKING = threading.Lock()
+_WORKERS = Workers()
 
 
 def _pool() -> Monty:
-    """This process's pool. A child that was forked later has none: the pool's threads and locks do not survive a fork."""
-    global _POOL, _OWNER
-    if _OWNER not in (None, os.getpid()):
-        raise WorldError("this process was forked after its parent had used the sandbox: start it by 'spawn' instead")
-    if _POOL is None:
-        with _MAKING:
-            if _POOL is None:
-                _OWNER = os.getpid()
-                _POOL = _make_pool().__enter__()
-                atexit.register(_close, _POOL, _OWNER)
-    return _POOL
+    """This process's pool of workers."""
+    return _WORKERS.pool()
 
 
-def _make_pool() -> Monty:
-    """Up to a worker a core; further threads wait their turn. Worn workers are replaced: bombs fragment memory."""
-    most = max(4, os.cpu_count() or 1)
-    return Monty(max_processes=most, request_timeout=30, checkout_timeout=60, max_checkouts_per_worker=2000)
-
-
-def _close(pool: Monty, owner: int) -> None:
-    """At exit; a forked child inherits the appointment, but not the workers."""
-    if owner == os.getpid():
-        pool.__exit__(None, None, None)
-
-
-def _deterministic(home: Home) -> dict[str, Any]:
+def _deterministic(home: Home) -> OSPolicy:
     """The home's clock and a fixed random state, so that the same snippet gives the same bytes."""
     now = datetime.fromtimestamp(home.clock, UTC)
     return {"datetime": now, "sleep": "zero", "random_start": {"seed": home.clock}}
@@ -296,7 +280,9 @@ def _error(error: MontyError, above: int) -> str:
     frames = error.traceback() if isinstance(error, MontyRuntimeError) else []
     lines = [frame.line - above for frame in frames if frame.line > above]
     line = f"line {lines[-1]}: " if lines else ""
-    return line + error.display(format="type-msg")
+    if isinstance(error, (MontyRuntimeError, MontySyntaxError)):
+        return line + error.display(format="type-msg")
+    return line + str(error)
 
 
 def _clip(text: str, limit: int) -> str:

@@ -10,10 +10,10 @@ import hashlib
 import json
 import keyword
 import random
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property, lru_cache
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any, Protocol, TextIO
 
 from pydantic import Field, ValidationError, model_validator
 
@@ -21,7 +21,7 @@ from envs.documents import Document, InputError, read_yaml, validate
 from envs.explain import Problems
 from envs.homeenv.audit import Refused
 from envs.homeenv.expressions import ExpressionError
-from envs.homeenv.interface import Argument, Attribute, Service
+from envs.homeenv.interface import Attribute, Service
 from envs.homeenv.rooms import ROOM_STATE, RoomType
 from envs.homeenv.service import CompiledCounter, CompiledService, ServiceError, compile_counter, compile_service
 from envs.model import Model
@@ -29,6 +29,13 @@ from envs.model import Model
 PART_KINDS = {"light": "light", "heater": "heater", "ac": "air_conditioner", "floor_heating": "heater", "dryer": "dryer"}
 SHIPPED = Path(__file__).resolve().parent / "catalogue"
 Found = tuple[tuple[str | int, ...], str]  # the key below a model, and what is wrong there
+
+
+class Named(Protocol):
+    """A part of a specification that agents' code says by its name."""
+
+    @property
+    def name(self) -> str: ...
 
 
 class Component(Model):
@@ -84,7 +91,7 @@ class DeviceSpec(Component):
 
     def _problems(self) -> Iterator[Found]:
         yield from super()._problems()
-        own = {thing.name for thing in (*self.attributes, *self.services)}
+        own = {a.name for a in self.attributes} | {service.name for service in self.services}
         yield from _unusable(components=self.components)
         for i, component in enumerate(self.components):
             if component.name in own:
@@ -194,7 +201,7 @@ class LoneDevice:
             self._values[slot] = value
 
 
-def _unusable(**lists: tuple[Attribute | Argument | Service | Component, ...]) -> Iterator[Found]:
+def _unusable(**lists: Sequence[Named]) -> Iterator[Found]:
     """Names that agents' code cannot say, or that would mean two things."""
     seen: set[str] = set()
     for key, things in lists.items():

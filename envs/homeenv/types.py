@@ -1,7 +1,7 @@
 """Value types of attributes and arguments (HomeFlow A.1).
 
-Invariants: `check` either returns the canonical value or refuses with a named rule; a canonical value
-passes `check` unchanged; `sample` returns only canonical values. Canonical values are hashable.
+Invariants: `check` either returns the canonical value or refuses with a named rule; a canonical value passes `check`
+unchanged and is hashable; `sample` returns canonical values alone.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class ValueType(Model):
             except Refused as refused:
                 raise ValueError(f"options: {refused.message}") from None
         if len(set(self.options or ())) < len(self.options or ()):
-            raise ValueError(f"options {list(self.options)}: one is given twice")
+            raise ValueError(f"options {list(self.options or ())}: one is given twice")
         return self
 
     def _check_range(self, low: float, high: float) -> None:
@@ -79,10 +79,10 @@ class ValueType(Model):
     def _check_items(self) -> None:
         if self.type in ("tuple", "list", "dict") and not self.items:
             raise ValueError(f"a {self.type} needs items")
-        if self.type == "list" and len(self.items) != 1:
+        if self.type == "list" and len(self.items or ()) != 1:
             raise ValueError("a list has one item type")
         if self.type == "dict":
-            names = [item.name for item in self.items]
+            names = [item.name for item in self.items or ()]
             if not all(names):
                 raise ValueError("every item of a dict needs a name")
             if len(set(names)) < len(names):
@@ -127,24 +127,25 @@ class ValueType(Model):
             return self._rounded(float(value)) + 0.0  # one zero, not two: equal values have equal hashes
         if kind in ("str", "enum") and isinstance(value, str):
             return whole_characters(value)
-        if kind == "enum" and any(type(option) is type(value) and option == value for option in self.options):
+        if kind == "enum" and any(type(option) is type(value) and option == value for option in self.options or ()):
             return value
         if kind == "hex" and isinstance(value, str) and HEX.fullmatch(value.lower()):
             return value.lower()
-        if kind == "tuple" and isinstance(value, (tuple, list)) and len(value) == len(self.items):
-            pairs = enumerate(zip(self.items, value))
-            return tuple(item.check(part, f"{what}[{i}]") for i, (item, part) in pairs)
+        items = self.items or ()  # a tuple, list or dict has them
+        if kind == "tuple" and isinstance(value, (tuple, list)) and len(value) == len(items):
+            return tuple(item.check(part, f"{what}[{i}]") for i, (item, part) in enumerate(zip(items, value)))
         if kind == "list" and isinstance(value, (tuple, list)):
-            return tuple(self.items[0].check(part, f"{what}[{i}]") for i, part in enumerate(value))
+            return tuple(items[0].check(part, f"{what}[{i}]") for i, part in enumerate(value))
         if kind == "dict" and (pairs := _as_dict(value)) is not None:
             return self._typed_dict(pairs, what)
         raise Refused("wrong_type", f"{what} = {shown(value)} is not {self.describe()}")
 
-    def _typed_dict(self, pairs: dict, what: str) -> tuple:
-        names = {item.name for item in self.items}
+    def _typed_dict(self, pairs: dict[Any, Any], what: str) -> tuple[tuple[str | None, Any], ...]:
+        items = self.items or ()
+        names = {item.name for item in items}
         if len(pairs) != len(names) or not all(name in pairs for name in names):
-            raise Refused("wrong_type", f"{what} needs exactly the keys {', '.join(sorted(names))}")
-        return tuple((item.name, item.check(pairs[item.name], f"{what}.{item.name}")) for item in self.items)
+            raise Refused("wrong_type", f"{what} needs exactly the keys {', '.join(sorted(map(str, names)))}")
+        return tuple((item.name, item.check(pairs[item.name], f"{what}.{item.name}")) for item in items)
 
     def _rounded(self, value: float) -> float:
         if self.precision is None:
@@ -158,6 +159,7 @@ class ValueType(Model):
         if self.options is not None:
             return self.check(rng.choice(self.options))
         low, high = self.range or (0, 100)
+        items = self.items or ()
         match self.type:
             case "bool":
                 return rng.random() < 0.5
@@ -171,11 +173,11 @@ class ValueType(Model):
             case "str":
                 return "".join(rng.choice("abcdefghij") for _ in range(max(1, int(low))))
             case "list":
-                return tuple(self.items[0].sample(rng) for _ in range(int(low)))
+                return tuple(items[0].sample(rng) for _ in range(int(low)))
             case "tuple":
-                return tuple(item.sample(rng) for item in self.items)
+                return tuple(item.sample(rng) for item in items)
             case "dict":
-                return tuple((item.name, item.sample(rng)) for item in self.items)
+                return tuple((item.name, item.sample(rng)) for item in items)
         raise AssertionError(self.type)
 
 
@@ -190,6 +192,7 @@ def whole_characters(text: str) -> str:
 
 
 def clip(text: str, longest: int = 200) -> str:
+    """The text, cut to `longest` characters, the last of which then say so."""
     return text if len(text) <= longest else text[: longest - 4] + " ..."
 
 
@@ -227,7 +230,7 @@ def _pieces(value: Any) -> Iterator[str]:
         yield "an object"
 
 
-def _as_dict(value: Any) -> dict | None:
+def _as_dict(value: Any) -> dict[Any, Any] | None:
     """A dict, or the pairs that stand for one in a home's values and files. Keys are texts: quick to hash."""
     if isinstance(value, dict):
         return value

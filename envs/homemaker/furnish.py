@@ -12,6 +12,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from pathlib import Path
+from typing import cast
 
 from pydantic import Field
 
@@ -77,7 +78,7 @@ class Stock:
 
     def _offer(self, category: str, kind: str) -> Offer:
         prior = self.priors.categories.get(category)
-        usual = UNKNOWN if prior is None else prior.get(kind, 0.0)
+        usual = UNKNOWN if prior is None else prior.get(cast(RoomType, kind), 0.0)
         products = tuple(s for s in self._by_category[category] if (kind in s.userdata.rooms if s.userdata.rooms else usual))
         return Offer(category, usual or UNKNOWN, products, self.priors.most_in_room.get(category, 1))
 

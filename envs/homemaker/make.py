@@ -15,7 +15,7 @@ from dataclasses import replace
 from datetime import datetime
 from functools import lru_cache
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from pydantic import Field, model_validator
 
@@ -25,7 +25,7 @@ from envs.homeenv.home import Home
 from envs.homeenv.physics import Moment, Outdoors
 from envs.homeenv.rooms import Room
 from envs.homeenv.spec import SHIPPED, Catalogue
-from envs.homemaker.climate import initial_state
+from envs.homemaker.climate import Values, initial_state
 from envs.homemaker.furnish import Stock, entrance, furnish, shipped_priors
 from envs.homemaker.layout import draw_layout
 from envs.homemaker.lexicon import Half, shipped_lexicon
@@ -143,7 +143,7 @@ def _build(
     devices: Sequence[Device],
     sky: Sky,
     rng: random.Random,
-    given: dict | None = None,
+    given: dict[str, Values] | None = None,
     forecast: Sequence[tuple[int, float, float, float]] = (),
 ) -> Home:
     state = initial_state(rooms, devices, sky, rng, given)
@@ -166,9 +166,9 @@ def _room_count(devices: int, rooms: Range | None, rng: random.Random) -> int:
 def _stock(folders: tuple[str, ...], categories: tuple[str, ...] | None, products: tuple[str, ...] | None) -> Stock:
     """The products to choose from."""
     catalogue = _catalogue(folders)
-    categories = _known("categories", categories, {spec.category for spec in catalogue.values()})
+    allowed = _known("categories", categories, {spec.category for spec in catalogue.values()})
     chosen = (catalogue[spid] for spid in sorted(_known("products", products, catalogue)))
-    return Stock([spec for spec in chosen if spec.category in categories], shipped_priors())
+    return Stock([spec for spec in chosen if spec.category in allowed], shipped_priors())
 
 
 def _known(key: str, wanted: tuple[str, ...] | None, known: Collection[str]) -> Collection[str]:
@@ -189,7 +189,7 @@ class HomeSampler:
     """The paper's name for the maker of homes (HomeFlow A.3)."""
 
     @staticmethod
-    def sample(seed: int, **recipe) -> Home:
+    def sample(seed: int, **recipe: Any) -> Home:
         """The home of this seed; keyword arguments are a `HomeRecipe`'s."""
         return make_home(seed, HomeRecipe(**recipe))
 
@@ -208,7 +208,7 @@ class HomeSampler:
             Device("1005", "climate sensor", bathroom, catalogue["101701"]),
         )
         sky = Sky("nowhere", 36.1, -79.95, datetime(2025, 6, 1, 20, 30), 27.5, 60.0, 350.0, 2.0)
-        given = {
+        given: dict[str, Values] = {
             "1001": {"state": "on", "brightness": 40, "hs_color": (30.0, 20.0)},
             "1002": {"state": "on", "ac_mode": "cool", "target_temperature": 24},
             "1003": {"state": "off", "brightness": 50, "color_temperature": 3000},

@@ -11,7 +11,7 @@ from __future__ import annotations
 import io
 import math
 import random
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from functools import cached_property, lru_cache
@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 import numpy as np
 
 from envs.documents import InputError
-from envs.homeenv.rooms import ROOM_STATE
+from envs.homeenv.physics import BOUNDS
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -108,7 +108,7 @@ class Year:
     def hourly(self) -> list[tuple[float, float, float]]:
         """(celsius, percent, lux) at each full hour of the year, in tenths."""
         whole = zip(np.roll(self.temperature, 1), np.roll(self.humidity, 1), self.daylight[::CELLS])
-        return [tuple(round(float(value), 1) for value in values) for values in whole]
+        return [(round(float(warm), 1), round(float(humid), 1), round(float(lux), 1)) for warm, humid, lux in whole]
 
 
 @dataclass(frozen=True)
@@ -155,17 +155,27 @@ def _bundled_years(hemisphere: Hemisphere) -> tuple[Year, ...]:
         return tuple(map(mirrored, _bundled_years("north")))
     with np.load(BUNDLE) as file:
         arrays = dict(file)
-    return tuple(
-        Year(str(place), *map(float, at), *(arrays[f"{name}_{i}"].astype(float) / scale for name, scale in STORED.items()))
-        for i, (place, at) in enumerate(zip(arrays["places"], arrays["coordinates"]))
-    )
+    return tuple(_bundled_year(arrays, i) for i in range(len(arrays["places"])))
+
+
+def _bundled_year(arrays: Mapping[str, np.ndarray], i: int) -> Year:
+    latitude, longitude = map(float, arrays["coordinates"][i])
+    temperature, humidity, wind, daylight = (arrays[f"{name}_{i}"].astype(float) / scale for name, scale in STORED.items())
+    return Year(str(arrays["places"][i]), latitude, longitude, temperature, humidity, wind, daylight)
 
 
 def mirrored(year: Year) -> Year:
     """The same weather on the other half of the earth: half a year later, day and night as they are."""
-    late = {name: np.roll(getattr(year, name), DAYS_APART * 24) for name in ("temperature", "humidity", "wind")}
-    daylight = np.roll(year.daylight, DAYS_APART * 24 * CELLS)
-    return replace(year, place=f"opposite of {year.place}", latitude=-year.latitude, daylight=daylight, **late)
+    hours = DAYS_APART * 24
+    return replace(
+        year,
+        place=f"opposite of {year.place}",
+        latitude=-year.latitude,
+        temperature=np.roll(year.temperature, hours),
+        humidity=np.roll(year.humidity, hours),
+        wind=np.roll(year.wind, hours),
+        daylight=np.roll(year.daylight, hours * CELLS),
+    )
 
 
 # The arrays of a bundled year: what they are multiplied by to be whole numbers.
@@ -193,12 +203,12 @@ def pvlib_years() -> tuple[Year, ...]:
     return (*(_tmy3_year(data, meta) for data, meta in tmy3), _tmy2_year(*pvlib.iotools.read_tmy2(miami)))
 
 
-def _tmy3_year(data: DataFrame, meta: dict) -> Year:
+def _tmy3_year(data: DataFrame, meta: Mapping[str, Any]) -> Year:
     place = f"{meta['Name']}, {meta['State']}".replace('"', "")
     return _year(place, meta, data["temp_air"], data["relative_humidity"], data["ghi"], data["wind_speed"])
 
 
-def _tmy2_year(data: DataFrame, meta: dict) -> Year:
+def _tmy2_year(data: DataFrame, meta: Mapping[str, Any]) -> Year:
     place = f"{meta['City']}, {meta['State']}"
     # Temperature and wind stand in tenths in the file.
     return _year(place, meta, data["DryBulb"] / 10, data["RHum"], data["GHI"], data["Wspd"] / 10)
@@ -280,7 +290,7 @@ def _filled(values: np.ndarray, missing: float) -> np.ndarray:
     return np.interp(np.arange(len(values)), known, values[known]) if len(known) else np.zeros(len(values))
 
 
-def _year(place: str, meta: dict, temperature: Any, humidity: Any, irradiance: Any, wind: Any) -> Year:
+def _year(place: str, meta: Mapping[str, Any], temperature: Any, humidity: Any, irradiance: Any, wind: Any) -> Year:
     """A year from hourly columns; `irradiance` is the mean (W/m2) of the hour that ends."""
     latitude, longitude = round(float(meta["latitude"]), 3), round(float(meta["longitude"]), 3)
     height = _sun_height(latitude, longitude, float(meta["TZ"])).reshape(HOURS, CELLS)
@@ -289,7 +299,7 @@ def _year(place: str, meta: dict, temperature: Any, humidity: Any, irradiance: A
     daylight = np.asarray(irradiance, float)[:, None] * share * LUX_PER_WATT
     return Year(
         place, latitude, longitude,
-        temperature=np.clip(np.asarray(temperature, float), *ROOM_STATE["temperature"].range),
+        temperature=np.clip(np.asarray(temperature, float), *BOUNDS[0]),
         humidity=np.clip(np.asarray(humidity, float), 0, 100),
         wind=np.asarray(wind, float),
         daylight=np.rint(np.clip(daylight, 0, 120_000)).ravel(),
@@ -306,4 +316,5 @@ def _sun_height(latitude: float, longitude: float, timezone: float) -> np.ndarra
     zenith = solarposition.solar_zenith_analytical(
         np.radians(latitude), np.radians(15 * (solar_time - 12)), solarposition.declination_spencer71(day)
     )
-    return np.maximum(np.cos(zenith), 0)
+    height: np.ndarray = np.maximum(np.cos(zenith), 0)
+    return height

@@ -18,6 +18,7 @@ from envs.simuhome.home import Device, Home, Room
 from envs.simuhome.results import is_number
 
 INF = math.inf
+State = tuple[Any, ...]  # of a device: the values of the attributes in its `SIGNATURE`
 TICKS_AT_AN_EDGE = 8  # that are taken one by one, so that rounding cannot miss the pass that crosses it
 
 
@@ -33,7 +34,7 @@ class Line(NamedTuple):
 class Influence(NamedTuple):
     """What acts on one variable: the devices' states when it was worked out, and each device's lines."""
 
-    signature: dict[str, tuple]
+    signature: dict[str, State]
     effects: dict[str, tuple[Line, ...]]
 
     def lines(self) -> list[Line]:
@@ -100,7 +101,7 @@ def _heating(below: float, full: float, width: float) -> tuple[Line, ...]:
     return Line(-INF, below - width, full, 0.0), Line(below - width, below, -slope * below, slope)
 
 
-def _air_conditioner(state: tuple, baseline: float, dt: float) -> tuple[Line, ...]:
+def _air_conditioner(state: State, baseline: float, dt: float) -> tuple[Line, ...]:
     on, mode, cooling, heating, percent = state
     full = 0.05 * _share(percent) * dt
     if on is True and mode == 3 and is_number(cooling):
@@ -108,15 +109,15 @@ def _air_conditioner(state: tuple, baseline: float, dt: float) -> tuple[Line, ..
     return _heating(heating, full, 0.05) if on is True and mode == 4 and is_number(heating) else ()
 
 
-def _heat_pump(state: tuple, baseline: float, dt: float) -> tuple[Line, ...]:
+def _heat_pump(state: State, baseline: float, dt: float) -> tuple[Line, ...]:
     return _heating(state[2], 0.05 * dt, 0.05) if state[0] == 4 and is_number(state[2]) else ()
 
 
-def _fan(state: tuple, baseline: float, dt: float) -> tuple[Line, ...]:
+def _fan(state: State, baseline: float, dt: float) -> tuple[Line, ...]:
     return _cooling(baseline - 200, 0.02 * _share(state[1]) * dt, 0.04) if state[0] is True else ()
 
 
-def _air_purifier(state: tuple, baseline: float, dt: float) -> tuple[Line, ...]:
+def _air_purifier(state: State, baseline: float, dt: float) -> tuple[Line, ...]:
     on, percent = state
     if on is False or not is_number(percent) or percent <= 0:
         return ()
@@ -127,16 +128,16 @@ def _air_purifier(state: tuple, baseline: float, dt: float) -> tuple[Line, ...]:
     return Line(-INF, edge, 0.0, -full / baseline), Line(edge, INF, 0.0, -0.8 * full / baseline)
 
 
-def _light(state: tuple, baseline: float, dt: float) -> tuple[Line, ...]:
+def _light(state: State, baseline: float, dt: float) -> tuple[Line, ...]:
     return (Line(-INF, INF, 500.0, 0.0),) if state[0] is True else ()
 
 
-def _dimmer(state: tuple, baseline: float, dt: float) -> tuple[Line, ...]:
+def _dimmer(state: State, baseline: float, dt: float) -> tuple[Line, ...]:
     on, level = state
     return (Line(-INF, INF, (level if is_number(level) else 0) / 254 * 500, 0.0),) if on is True else ()
 
 
-def _humidifier(state: tuple, baseline: float, dt: float) -> tuple[Line, ...]:
+def _humidifier(state: State, baseline: float, dt: float) -> tuple[Line, ...]:
     on, percent = state
     if on is not True or not is_number(percent) or percent <= 0:
         return ()
@@ -144,7 +145,7 @@ def _humidifier(state: tuple, baseline: float, dt: float) -> tuple[Line, ...]:
     return Line(-INF, 8100.0, full, -full / 9000), Line(8100.0, 9000.0, 0.1 * full, 0.0)
 
 
-def _dehumidifier(state: tuple, baseline: float, dt: float) -> tuple[Line, ...]:
+def _dehumidifier(state: State, baseline: float, dt: float) -> tuple[Line, ...]:
     on, percent = state
     if on is not True or not is_number(percent) or percent <= 0:
         return ()
@@ -155,7 +156,7 @@ def _dehumidifier(state: tuple, baseline: float, dt: float) -> tuple[Line, ...]:
     )
 
 
-EFFECTS: dict[str, Callable[[tuple, float, float], tuple[Line, ...]]] = {
+EFFECTS: dict[str, Callable[[State, float, float], tuple[Line, ...]]] = {
     "air_conditioner": _air_conditioner,
     "heat_pump": _heat_pump,
     "fan": _fan,

@@ -46,10 +46,12 @@ class SimuHome(World):
         if toolset not in tools.TOOLSETS:
             raise ValueError(f"toolset '{toolset}' is not one of {', '.join(tools.TOOLSETS)}")
         if isinstance(episode, Mapping):
-            episode = (Episode if "initial_home_config" in episode else HomeConfig).model_validate(episode)
-        self.episode = episode if isinstance(episode, Episode) else None
-        config = self.episode.initial_home_config if self.episode else episode
-        self._start = Engine(load.start(config, strict))
+            kind = Episode if "initial_home_config" in episode else HomeConfig
+            episode = kind.model_validate(episode)
+        self.episode: Episode | None = None
+        if isinstance(episode, Episode):
+            self.episode, episode = episode, episode.initial_home_config
+        self._start = Engine(load.start(episode, strict))
         self._toolset = {name: tools.TOOLS[name] for name in tools.TOOLSETS[toolset]}
         self._ticks = ticks_per_step
         self.engine = self._start.fork()
@@ -61,7 +63,7 @@ class SimuHome(World):
     def tools(self) -> list[dict[str, Any]]:
         return [tool.schema() for tool in self._toolset.values()]
 
-    def reset(self, *, seed: int | None = None, options: dict | None = None) -> tuple[str, dict[str, Any]]:
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[str, dict[str, Any]]:
         """Back to the start; the observation is the user's request."""
         super().reset(seed=seed)
         self.engine = self._start.fork()

@@ -68,6 +68,13 @@ class Goal(_Part):
         return {self.anchor.get("room_id", ""), *(target.room_id for target in self.targets)} - {""}
 
 
+def time_of(goal: Goal) -> When:
+    """When a goal of QT4 is due, or `ValueError` where the file does not say."""
+    if goal.when is None:
+        raise ValueError("a goal of this query type says when it is due, and one does not")
+    return goal.when
+
+
 class Evaluation(_Part):
     required_actions: tuple[RequiredAction, ...] = ()
     goals: tuple[Goal, ...] = ()

@@ -10,12 +10,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from envs.simuhome import air, load, passage, workflows
-from envs.simuhome.episodes import Assert, Episode, Goal, RequiredAction
+from envs.simuhome.episodes import Assert, Episode, Goal, RequiredAction, time_of
 from envs.simuhome.home import Home
 from envs.simuhome.results import Failure, is_number
 
 LEAST = 1e-8  # by which a room variable must differ from the untouched home's
 SETTLE = 5  # ticks between the agent's end and the final state
+NEVER = 1 << 62  # ticks
 PASS, FAIL, UNKNOWN = 1, 0, -1
 
 
@@ -86,7 +87,7 @@ def contains(given: Any, wanted: Any) -> bool:
         )
     if isinstance(wanted, list):
         return isinstance(given, list) and all(any(contains(one, part) for one in given) for part in wanted)
-    return given == wanted
+    return bool(given == wanted)
 
 
 # Room variables (QT2)
@@ -144,14 +145,14 @@ def timed_goals(goals: Iterable[Goal], final: Home) -> tuple[bool, ...]:
     goals = list(goals)
     rooms = set().union(*(goal.rooms for goal in goals))
     home, held = final.fork(), [False] * len(goals)
-    for index in sorted(range(len(goals)), key=lambda i: goals[i].when.at_tick):
+    for index in sorted(range(len(goals)), key=lambda i: time_of(goals[i]).at_tick):
         held[index] = _holds_in_window(goals[index], home, sorted(rooms))
     return tuple(held)
 
 
 def _holds_in_window(goal: Goal, home: Home, rooms: list[str]) -> bool:
     """Look at every tick of the window at which something may differ from the tick before."""
-    window = goal.when.window
+    window = time_of(goal).window
     tick = max(window.start, home.tick)
     while tick in window:
         passage.advance(home, tick, rooms, live=False)
@@ -163,10 +164,10 @@ def _holds_in_window(goal: Goal, home: Home, rooms: list[str]) -> bool:
     return False
 
 
-def _next_event(home: Home) -> float:
-    """The first tick at which the next workflow's work is seen."""
+def _next_event(home: Home) -> int:
+    """The first tick at which the next workflow's work is seen; `NEVER` if none waits."""
     due = workflows.next_due(home)
-    return float("inf") if due is None else max(due, home.tick) + 1
+    return NEVER if due is None else max(due, home.tick) + 1
 
 
 def _restless(home: Home, goal: Goal) -> bool:

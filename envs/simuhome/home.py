@@ -132,10 +132,13 @@ class View:
         """Write a number, or a list of them, as members of the attribute's enumeration."""
         self[attribute] = member(self.spec.enums[attribute], value)
 
-    def beside(self, cluster: str) -> View | None:
-        """Another cluster of the same device, wherever it is."""
-        endpoint = self.device.type.where.get(cluster)
-        return None if endpoint is None else View(self.home, self.device, endpoint, cluster)
+    def beside(self, cluster: str) -> View:
+        """Another cluster that the same device has, wherever it is."""
+        return View(self.home, self.device, self.device.type.where[cluster], cluster)
+
+    def has(self, cluster: str) -> bool:
+        """Whether the device has a cluster, wherever it is."""
+        return cluster in self.device.type.where
 
     @property
     def spec(self) -> Cluster:
@@ -147,8 +150,8 @@ class View:
 
     @property
     def powered(self) -> bool:
-        onoff = self.beside("OnOff")
-        return onoff is not None and onoff["OnOff"] is True
+        """Whether the device is on; one that has no OnOff is not."""
+        return self.has("OnOff") and self.beside("OnOff")["OnOff"] is True
 
 
 class Home:

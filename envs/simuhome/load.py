@@ -134,7 +134,8 @@ def add_device(home: Home, room_id: Any, device_type: Any, device_id: Any) -> di
     """A new device, and its room if that is new."""
     need(all(isinstance(text, str) for text in (room_id, device_type, device_id)), "SCHEMA_ERROR", "names are texts")
     kind = device_types().get(device_type)
-    need(kind, "VALIDATION_ERROR", f"the type {device_type!r} is unknown")
+    if kind is None:
+        raise Failure("VALIDATION_ERROR", f"the type {device_type!r} is unknown")
     need(device_id not in home.plan.devices, "DEVICE_ALREADY_EXISTS", f"there is a device {device_id!r}")
     rooms, values, base = dict(home.plan.rooms), [], len(home.values)
     if room_id not in rooms:

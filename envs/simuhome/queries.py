@@ -26,7 +26,8 @@ def rooms(home: Home) -> dict[str, Any]:
 
 
 def _known_room(home: Home, room_id: Any) -> str:
-    need(isinstance(room_id, str) and room_id in home.plan.rooms, "ROOM_NOT_FOUND", f"there is no room {room_id!r}")
+    if not isinstance(room_id, str) or room_id not in home.plan.rooms:
+        raise Failure("ROOM_NOT_FOUND", f"there is no room {room_id!r}")
     return room_id
 
 
@@ -80,7 +81,8 @@ def _phase_name(phases: Any, index: Any) -> Any:
 
 def structure(home: Home, device_id: Any) -> dict[str, Any]:
     """Endpoints, clusters, typed attributes and commands."""
-    device, endpoints = found_device(home, device_id), {}
+    device = found_device(home, device_id)
+    endpoints: dict[str, dict[str, Any]] = {}
     for endpoint, clusters in device.type.endpoints.items():
         endpoints[str(endpoint)] = {"clusters": {}}
         for name, cluster in clusters.items():
@@ -96,12 +98,12 @@ def structure(home: Home, device_id: Any) -> dict[str, Any]:
 
 def _typed(value: Any) -> dict[str, Any]:
     if isinstance(value, IntEnum):
-        kind = type(value)
+        members = type(value)
         return {
             "value": value.name,
             "type": "enum",
-            "enum_name": kind.__name__,
-            "enum_values": {one.name: int(one) for one in kind},
+            "enum_name": members.__name__,
+            "enum_values": {one.name: int(one) for one in members},
         }
     kind = value.kind if isinstance(value, Struct) else type(value).__name__
     return {"value": _named(value), "type": kind}
@@ -118,7 +120,8 @@ def _named(value: Any) -> Any:
 
 @lru_cache(maxsize=1)
 def _rules() -> dict[str, list[dict[str, Any]]]:
-    return read_yaml(CATALOGUE / "rules.yaml").data
+    rules: dict[str, list[dict[str, Any]]] = read_yaml(CATALOGUE / "rules.yaml").data
+    return rules
 
 
 def control_rules(home: Home, state: Any) -> dict[str, Any]:

@@ -55,12 +55,14 @@ def _counted(text: str) -> dict[str, Any]:
     for position in range(start, len(text)):
         depth += {"{": 1, "}": -1}.get(text[position], 0)
         if depth == 0:
-            return json.loads(text[start : position + 1])
+            found: dict[str, Any] = json.loads(text[start : position + 1])
+            return found
     raise ValueError("the braces do not close")
 
 
 def _scanned(text: str) -> dict[str, Any]:
-    return json.JSONDecoder().raw_decode(text, text.index("{"))[0]
+    found: dict[str, Any] = json.JSONDecoder().raw_decode(text, text.index("{"))[0]
+    return found
 
 
 def observation(result: Any) -> str:
@@ -93,7 +95,7 @@ def _spoken(message: Mapping[str, Any]) -> str:
     """A message with a call as the object that it was."""
     calls = message.get("tool_calls") or ()
     if not calls:
-        return message["content"]
+        return str(message["content"])
     function = calls[0]["function"]
     step = {"thought": message.get("content") or "", "action": function["name"], "action_input": function["arguments"]}
     return json.dumps(step, ensure_ascii=False)

@@ -11,7 +11,7 @@ from datetime import timedelta
 from typing import Any
 
 from envs.simuhome.config import TIME_FORMAT
-from envs.simuhome.episodes import Assert, Episode, Goal
+from envs.simuhome.episodes import Assert, Episode, Goal, time_of
 from envs.simuhome.home import Device, Home
 
 Action = dict[str, Any]
@@ -34,13 +34,14 @@ def reference(episode: Episode, home: Home) -> list[Action]:
 
 def schedule(home: Home, goal: Goal, goals: Iterable[Goal]) -> Action:
     """A workflow that brings a goal's targets about just before its time."""
-    earlier = {t.device_id for other in goals if other.when.at_tick < goal.when.at_tick for t in other.targets}
+    due = time_of(goal).at_tick
+    earlier = {t.device_id for other in goals if time_of(other).at_tick < due for t in other.targets}
     steps = [
         {"tool": act["name"], "args": {key: value for key, value in act.items() if key != "name"}}
         for target in goal.targets
         for act in fulfil(home, target.device_id, target.asserts, running=target.device_id in earlier)
     ]
-    at = home.plan.base_time + timedelta(seconds=max(1, (goal.when.at_tick - AHEAD) // 10))
+    at = home.plan.base_time + timedelta(seconds=max(1, (due - AHEAD) // 10))
     return {"name": "schedule_workflow", "start_time": at.strftime(TIME_FORMAT), "steps": steps}
 
 
@@ -82,9 +83,12 @@ class Worker:
 def fulfil(home: Home, device_id: str, asserts: Iterable[Assert], running: bool = False) -> list[Action]:
     """Calls that make a device's asserts hold; `running` says that its programme will run by then."""
     device = home.device(device_id)
-    wanted = {tuple(one.attribute.split(".")[1:3]): one.value for one in asserts}
     if device is None:
         return []
+    wanted: dict[tuple[str, str], Any] = {}
+    for one in asserts:
+        cluster, attribute = one.attribute.split(".")[1:3]
+        wanted[cluster, attribute] = one.value
     ordered = sorted(wanted, key=lambda path: NEEDS.index(path[0]) if path[0] in NEEDS else len(NEEDS))
     worker = Worker(home, device)
     starts = wanted.get(("OperationalState", "OperationalState")) == 1

@@ -44,8 +44,10 @@ def conformed(args: dict[str, Any]) -> dict[str, Any]:
 
 
 def found_device(home: Home, device_id: Any) -> Device:
+    """The device of this id, or `Failure`."""
     device = home.device(device_id)
-    need(device, "DEVICE_NOT_FOUND", f"there is no device {device_id!r}")
+    if device is None:
+        raise Failure("DEVICE_NOT_FOUND", f"there is no device {device_id!r}")
     return device
 
 
@@ -53,7 +55,8 @@ def _place(device: Device, endpoint: Any, cluster: Any) -> Cluster:
     known = type(endpoint) is int and endpoint in device.type.endpoints
     need(known, "ENDPOINT_NOT_FOUND", f"{device.id} has no endpoint {endpoint!r}")
     spec = device.type.endpoints[endpoint].get(cluster)
-    need(spec, "CLUSTER_NOT_FOUND", f"endpoint {endpoint} of {device.id} has no cluster {cluster!r}")
+    if spec is None:
+        raise Failure("CLUSTER_NOT_FOUND", f"endpoint {endpoint} of {device.id} has no cluster {cluster!r}")
     return spec
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from enum import IntEnum
 from functools import cached_property, lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from envs.documents import read_yaml
 
@@ -20,7 +20,7 @@ CATALOGUE = Path(__file__).parent / "catalogue"
 REQUIRED = "required"
 
 
-class Struct(dict):
+class Struct(dict[str, Any]):
     """A structure that was built, not loaded from JSON: it knows its Matter type."""
 
     def __init__(self, kind: str, members: Mapping[str, Any]) -> None:
@@ -30,7 +30,7 @@ class Struct(dict):
     def __repr__(self) -> str:
         return f"{self.kind}({dict.__repr__(self)})"
 
-    def __reduce__(self) -> tuple:
+    def __reduce__(self) -> tuple[type[Struct], tuple[str, dict[str, Any]]]:
         return type(self), (self.kind, dict(self))
 
 
@@ -71,12 +71,13 @@ class Cycle:
     """An appliance's programme: what chooses it, its seconds, and the shares of its phases."""
 
     by: tuple[str, str]
-    seconds: Mapping[int, int]
+    seconds: Mapping[float, int]
     otherwise: int
     shares: tuple[int, ...]
     whole_seconds: bool
 
     def duration(self, choice: Any) -> int:
+        """The seconds that the programme takes for a mode or level."""
         return self.seconds.get(choice, self.otherwise) if isinstance(choice, (int, float)) else self.otherwise
 
     def phase(self, elapsed: float, total: float) -> int:
@@ -131,7 +132,7 @@ def member(kind: str, value: Any) -> Any:
 @lru_cache(maxsize=1)
 def enumerations() -> dict[str, type[IntEnum]]:
     data = read_yaml(CATALOGUE / "enums.yaml").data
-    return {name: IntEnum(name, members, module=__name__) for name, members in data.items()}
+    return {name: cast(type[IntEnum], IntEnum(name, members, module=__name__)) for name, members in data.items()}
 
 
 @lru_cache(maxsize=1)
@@ -148,7 +149,9 @@ def device_types() -> dict[str, DeviceType]:
 
 
 def _device_type(name: str, given: Mapping[str, Any]) -> DeviceType:
-    known, endpoints, initial = clusters(), {}, {}
+    known = clusters()
+    endpoints: dict[int, dict[str, Cluster]] = {}
+    initial: dict[str, Any] = {}
     identity = {"VendorName": given["vendor"], "ProductName": given["product"], "ProductID": given["product_id"]}
     for endpoint, parts in {0: {"BasicInformation": identity}, **given["endpoints"]}.items():
         endpoints[endpoint] = {}

@@ -61,7 +61,8 @@ def _check_steps(start_time: Any, steps: Any) -> None:
 
 def _find(home: Home, workflow_id: Any) -> Workflow:
     flow = next((flow for flow in home.workflows if flow.id == workflow_id), None)
-    need(flow, "VALIDATION_ERROR", f"there is no workflow {workflow_id!r}")
+    if flow is None:
+        raise Failure("VALIDATION_ERROR", f"there is no workflow {workflow_id!r}")
     return flow
 
 

@@ -13,6 +13,7 @@ import pytest
 
 from envs.homeenv import sandbox
 from envs.homeenv.sandbox import Limits, run_code
+from envs.homeenv.workers import Workers, make_pool
 from envs.homemaker.make import HomeSampler
 
 HOME = HomeSampler.sample_test()
@@ -85,10 +86,10 @@ def play(numbers: range) -> list[str]:
 @pytest.mark.parametrize("snippets", [pytest.param(400, id="few"), pytest.param(10_000, id="many", marks=pytest.mark.long)])
 @pytest.mark.timeout(1500)
 def test_threads(monkeypatch, snippets):
-    with sandbox._make_pool() as pool, pool.checkout() as session:
+    with make_pool() as pool, pool.checkout() as session:
         session.feed_run("1")  # the first pool opens what all later ones share
     others, open_before = set(processes(os.getpid())), descriptors()
-    with sandbox._make_pool() as pool:
+    with make_pool() as pool:
         monkeypatch.setattr(sandbox, "_pool", lambda: pool)
         warm = max(20 * len(HOSTILE), snippets // 4)
         assert play(range(warm)) == [], "each attack twice at least: the allocator has had its fill"
@@ -156,14 +157,13 @@ def test_a_forked_child_is_told_so_and_spares_the_parents_workers():
 
 def test_threads_that_start_together_share_one_pool(monkeypatch):
     made: Counter = Counter()
-    make = sandbox._make_pool
 
     def slowly():
         made["pools"] += 1
         time.sleep(0.1)
-        return make()
+        return make_pool()
 
-    monkeypatch.setattr(sandbox, "_make_pool", slowly)
-    monkeypatch.setattr(sandbox, "_POOL", None)
+    workers = Workers(slowly)
+    monkeypatch.setattr(sandbox, "_pool", workers.pool)
     assert play(range(1, 10)) == [] and made["pools"] == 1
-    sandbox._close(sandbox._POOL, os.getpid())
+    workers.close()

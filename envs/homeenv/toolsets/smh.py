@@ -5,7 +5,7 @@ A locator is the path of a service within its device: `set_brightness`, `light.s
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -28,6 +28,7 @@ def query_device(home: Home, arguments: Mapping[str, Any], limits: Limits) -> Ru
         raise Refused(
             "out_of_range", f"{len(found)} devices match; ask for {MOST_DEVICES} at most: narrow it by room or tags"
         )
+    show: dict[str, Callable[[Home, Device], dict[str, Any]]]
     show = {"candidates": _candidate, "spec": abilities, "status": lambda home, device: home.state_of(device.did)}
     return RunResult(render([{"did": d.did} | show[arguments["what"]](home, d) for d in found]))
 
@@ -131,7 +132,7 @@ def _rule(home: Home, id: str) -> tuple[int, Rule]:
     raise Refused("unknown_automation", f"there is no automation {shown(id)} (there is {known})")
 
 
-ACTION = {
+ACTION: dict[str, Any] = {
     "type": "object",
     "properties": {
         "did": {"type": "string", "description": "a device id"},
@@ -141,7 +142,7 @@ ACTION = {
     "required": ["did", "locator"],
     "additionalProperties": False,
 }
-RULE_PARTS = {
+RULE_PARTS: dict[str, str | Mapping[str, Any]] = {
     "title": "what to call it",  # not `name`, which is the tool's in an action
     "conditions": {
         "type": "array",

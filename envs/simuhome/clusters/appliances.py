@@ -12,6 +12,7 @@ from envs.simuhome.clusters import laundry
 from envs.simuhome.home import View
 from envs.simuhome.registry import command, done, passes
 from envs.simuhome.results import is_number, need
+from envs.simuhome.spec import Cycle
 from envs.simuhome.ticks import counted, folded
 
 STOPPED, RUNNING, PAUSED, ERROR = range(4)
@@ -19,9 +20,15 @@ LABELS = ("Stopped", "Running", "Paused", "Error")
 NO_ERROR, UNABLE_TO_START, IN_STATE = 0, 1, 3
 
 
+def _cycle(view: View) -> Cycle:
+    cycle = view.device.type.cycle
+    assert cycle is not None, "a device with OperationalState has a programme"
+    return cycle
+
+
 def choose(view: View) -> Any:
     """The mode or level that decides how long the programme takes."""
-    cluster, attribute = view.device.type.cycle.by
+    cluster, attribute = _cycle(view).by
     return view.beside(cluster)[attribute]
 
 
@@ -31,10 +38,10 @@ def _enter(view: View, state: int) -> None:
 
 
 def _set_up(view: View) -> None:
-    """The start of a programme."""
+    """Set a programme to its start."""
     if view["PhaseList"]:
         view["CurrentPhase"] = 0
-    view["CountdownTime"] = view["#cycle"] = view.device.type.cycle.duration(choose(view))
+    view["CountdownTime"] = view["#cycle"] = _cycle(view).duration(choose(view))
     view["#passes"] = 0
 
 
@@ -64,7 +71,7 @@ def start(view: View) -> dict[str, Any]:
     if state == STOPPED or view.strict:  # its own slip: any other Start sets the programme back as well
         _set_up(view)
     answer = _answer(view, {STOPPED: NO_ERROR, RUNNING: NO_ERROR, PAUSED: IN_STATE}.get(state, UNABLE_TO_START))
-    return answer | _drying(view) if view.beside("LaundryDryerControls") else answer
+    return answer | _drying(view) if view.has("LaundryDryerControls") else answer
 
 
 def _drying(view: View) -> dict[str, Any]:
@@ -73,7 +80,7 @@ def _drying(view: View) -> dict[str, Any]:
     info = {
         "initial_phase": (view["PhaseList"] or ["Heating"])[0],
         "dryness_level": laundry.DRYNESS[level] if level in range(4) else None,
-        "estimated_duration_minutes": view.device.type.cycle.duration(level) // 60,
+        "estimated_duration_minutes": _cycle(view).duration(level) // 60,
     }
     return {"operational_state_label": "Running", "cycle_info": info}
 
@@ -137,7 +144,7 @@ def pass_on(view: View, n: int) -> None:
 
 
 def _enter_phase(view: View, before: float, left: float) -> None:
-    cycle, total = view.device.type.cycle, view["#cycle"]
+    cycle, total = _cycle(view), view["#cycle"]
     if not (cycle.whole_seconds and view.strict):  # its own slip: loaded washers and dryers keep their phase
         total = view["#cycle"] = max(total, before)
     phase = view["CurrentPhase"]

@@ -30,6 +30,7 @@ def _tune(view: View, entry: Entry) -> None:
 
 
 def number(entry: Entry) -> str:
+    """The number of a channel as people say it: `4.1`."""
     return f"{entry['MajorNumber']}.{entry['MinorNumber']}"
 
 
@@ -52,7 +53,8 @@ def change_channel_by_number(view: View, major_number: Any, minor_number: Any) -
     need(whole, "COMMAND_EXECUTION_ERROR", "channel numbers are integers from 0")
     wanted = (major_number, minor_number)
     found = next((one for one in _channels(view) if (one["MajorNumber"], one["MinorNumber"]) == wanted), None)
-    need(found, "COMMAND_EXECUTION_ERROR", f"there is no channel {major_number}.{minor_number}")
+    if not found:
+        raise Failure("COMMAND_EXECUTION_ERROR", f"there is no channel {major_number}.{minor_number}")
     _tune(view, found)
     return {"Status": 0, "Data": f"Changed to channel {number(found)} ({found['Name']})"}
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from envs.simuhome.home import View
 from envs.simuhome.registry import store, write
-from envs.simuhome.results import is_integer, need
+from envs.simuhome.results import Failure, is_integer, need
 
 DRYNESS = ("Low", "Normal", "Extra", "Max")
 CONTROLS = ("SpinSpeedCurrent", "NumberOfRinses", "SpinSpeeds", "SupportedRinses")
@@ -18,7 +18,7 @@ def apply_row(view: View) -> None:
     mode = view.beside("LaundryWasherMode")
     labels = {entry["mode"]: entry.get("label") for entry in mode["SupportedModes"]}
     current = mode["CurrentMode"]
-    label = labels.get(current) if isinstance(current, (int, float)) else None
+    label: Any = labels.get(current) if isinstance(current, (int, float)) else None
     row = view.device.type.rows.get(label, EVERY)
     for attribute, values in row.items():
         view.enumerate(attribute, values)
@@ -30,7 +30,8 @@ def apply_row(view: View) -> None:
 
 def powered(operation: View, on: bool) -> None:
     """What a washer or dryer forgets when switched off; not `strict`, it comes back."""
-    if washer := operation.beside("LaundryWasherControls"):
+    if operation.has("LaundryWasherControls"):
+        washer = operation.beside("LaundryWasherControls")
         if on:
             if not washer.strict:
                 washer["SpinSpeedCurrent"] = washer["#kept"]
@@ -39,7 +40,8 @@ def powered(operation: View, on: bool) -> None:
             washer["#kept"] = washer["SpinSpeedCurrent"]
             for attribute in CONTROLS:
                 washer[attribute] = None
-    if dryer := operation.beside("LaundryDryerControls"):
+    if operation.has("LaundryDryerControls"):
+        dryer = operation.beside("LaundryDryerControls")
         if not on:
             dryer["#kept"], dryer["SelectedDrynessLevel"] = dryer["SelectedDrynessLevel"], None
         elif not dryer.strict:
@@ -50,9 +52,11 @@ def _not_running(view: View) -> None:
     need(view.beside("OperationalState")["OperationalState"] != 1, "INVALID_STATE", "the appliance is running")
 
 
-def _choices(view: View, attribute: str) -> list:
-    need(view[attribute] is not None, "INTERNAL_ERROR" if view.strict else "DEPENDENCY_VIOLATION", "the washer is off")
-    return view[attribute]
+def _choices(view: View, attribute: str) -> list[Any]:
+    choices: list[Any] | None = view[attribute]
+    if choices is None:
+        raise Failure("INTERNAL_ERROR" if view.strict else "DEPENDENCY_VIOLATION", "the washer is off")
+    return choices
 
 
 @write("LaundryWasherControls", "SpinSpeedCurrent")

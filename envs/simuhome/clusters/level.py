@@ -18,10 +18,13 @@ REASON = "The device is off and the options do not ask to act all the same"
 
 
 def current(view: View) -> float:
-    return view["MinLevel"] if view["CurrentLevel"] is None else view["CurrentLevel"]
+    """The level; the lowest one where the device knows none."""
+    level: float = view["MinLevel"] if view["CurrentLevel"] is None else view["CurrentLevel"]
+    return level
 
 
 def timed(view: View) -> bool:
+    """Whether the device takes time for a change of its level."""
     return view.device.type.dims or not view.strict
 
 

@@ -7,11 +7,11 @@ from typing import Any
 from envs.simuhome.clusters import laundry
 from envs.simuhome.home import View
 from envs.simuhome.registry import command, store, write
-from envs.simuhome.results import need
+from envs.simuhome.results import Failure, need
 
 
 def supported(view: View, key: str, mode: Any) -> dict[str, Any] | None:
-    """The entry of SupportedModes for a number."""
+    """The entry of SupportedModes whose `key` is the number `mode`, or None."""
     entries = view["SupportedModes"] or () if isinstance(mode, (int, float)) else ()
     return next((entry for entry in entries if entry[key] == mode), None)
 
@@ -21,7 +21,8 @@ def supported(view: View, key: str, mode: Any) -> dict[str, Any] | None:
 def change_to_mode(view: View, new_mode: Any) -> dict[str, Any]:
     need(view.beside("OperationalState")["OperationalState"] != 1, "INVALID_STATE", "the appliance is running")
     entry = supported(view, "mode", new_mode)
-    need(entry, "INVALID_ARGUMENT", f"mode {new_mode!r} is not supported")
+    if not entry:
+        raise Failure("INVALID_ARGUMENT", f"mode {new_mode!r} is not supported")
     old = view["CurrentMode"]
     view.enumerate("CurrentMode", int(new_mode))
     if view.device.type.rows:
@@ -40,6 +41,7 @@ def write_mode(view: View, attribute: str, value: Any) -> dict[str, Any]:
 @command("RTCCMode", "ChangeToMode")
 def change_cabinet_mode(view: View, mode: Any) -> dict[str, Any]:
     entry = supported(view, "Mode", mode)
-    need(entry, "UNSUPPORTED_MODE", f"mode {mode!r} is not supported")
+    if not entry:
+        raise Failure("UNSUPPORTED_MODE", f"mode {mode!r} is not supported")
     view["CurrentMode"] = mode
     return {"Status": "SUCCESS", "StatusText": f"Mode changed successfully to {entry['Label']}"}

@@ -41,7 +41,8 @@ def pass_on(view: View, n: int) -> None:
 
 
 def _mask(value: Any) -> int:
-    need(is_integer(value), "INVALID_ARGUMENT", "a mask is an integer")
+    if not isinstance(value, int):
+        raise Failure("INVALID_ARGUMENT", "a mask is an integer")
     need(0 <= value <= ALARMS, "INVALID_ARGUMENT", f"a mask has no bits outside {ALARMS}")
     return value
 

@@ -39,8 +39,8 @@ def write_mode(view: View, attribute: str, value: Any) -> dict[str, Any]:
 
 @command("Thermostat", "SetpointRaiseLower")
 def setpoint_raise_lower(view: View, Mode: Any, Amount: Any) -> None:
-    if view.strict and (energy := view.beside("DeviceEnergyManagement")):
-        adjustable = not isinstance(energy["PowerAdjustmentCapability"], Struct)
+    if view.strict and view.has("DeviceEnergyManagement"):
+        adjustable = not isinstance(view.beside("DeviceEnergyManagement")["PowerAdjustmentCapability"], Struct)
         need(adjustable, "DEPENDENCY_VIOLATION", "the heat pump cannot adjust its power")
     need(is_integer(Mode) and is_integer(Amount), "VALIDATION_ERROR", "Mode and Amount are integers")
     need(Mode in (0, 1), "VALIDATION_ERROR", "Mode is 0 (heating) or 1 (cooling)")

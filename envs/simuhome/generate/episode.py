@@ -165,7 +165,7 @@ def _hint(rng: Random, config: HomeConfig, home: Home, feasible: bool) -> Draft:
     """QT2: a room variable is complained of."""
     if feasible:
         goals = [_movable(home, room, *wish) for room, wish in _wishes(rng, home, rng.randint(1, 2))]
-        meta = {"feasibility": True}
+        meta: dict[str, Any] = {"feasibility": True}
     elif rng.random() < 0.5:
         (room, wish), *_ = _wishes(rng, home, 1)
         config, home = _saturated(home, room, *wish)
@@ -233,7 +233,9 @@ def _target(device: Device, want: Want) -> dict[str, Any]:
 
 def _later(rng: Random, config: HomeConfig, home: Home, feasible: bool) -> Draft:
     """QT4-1: two devices at times from now."""
-    devices, goals, said, now = _pick(rng, home, 2, AT_ONCE), [], [], home.plan.base_time
+    devices, now = _pick(rng, home, 2, AT_ONCE), home.plan.base_time
+    goals: list[dict[str, Any]] = []
+    said: list[str] = []
     for device in devices if feasible else devices[:1]:
         minutes, want = rng.randint(5, 30), WANTS[device.type.name](rng)
         goals.append({"when": times.when(0, "after", minutes), "anchor": {}, "targets": [_target(device, want)]})
@@ -275,7 +277,7 @@ def _together(rng: Random, config: HomeConfig, home: Home, feasible: bool) -> Dr
     delay = rng.randint(5, 30) if scenario == "delayed_start" else 0
     first, second = times.SCENARIOS[scenario]
     path = "1.OperationalState.OperationalState"
-    goals = []
+    goals: list[dict[str, Any]] = []
     for state, moment in (
         (first, times.when(end + 600 * delay, "before", 1, tolerance=0)),
         (second, times.when(end, "after", delay)),
