@@ -1,7 +1,7 @@
-"""What pydantic found wrong, as one problem in plain words: which key, what is wrong with it, what was meant.
+"""What pydantic found wrong, as problems in plain words: which key, what is wrong with it, and what to do.
 
-Invariants: pure; knows models and data, not files. Keys are those of the data: the labels that pydantic adds
-to a place for the members of a union are taken out.
+Invariants: the functions are pure, and know models and data but no files; keys are those of the data, without the labels
+that pydantic adds to a place for the members of a union.
 """
 
 import difflib
@@ -38,7 +38,10 @@ class Problem:
 
 
 def explain(model_type: Any, data: Any, error: ValidationError) -> Problem:
-    """The problem to name first. A union reports all its members: the one meant fits deepest, then best."""
+    """The problem to name first.
+
+    A union reports the problems of all its members. The member that was meant is the one that fits deepest, then best.
+    """
     found = _found(data, error)
     misfits = Counter(raw["loc"][:-1] for key, raw in found if len(key) < len(raw["loc"]))
     key, raw = _likeliest(found, misfits)

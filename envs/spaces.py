@@ -22,9 +22,11 @@ class AnyText(spaces.Space[str]):
     """Text of any length in any script; `spaces.Text` would need a longest one and all its characters."""
 
     def sample(self, mask: None = None, probability: None = None) -> str:
+        """A short text of printable ASCII characters."""
         return _text(self.np_random)
 
     def contains(self, x: Any) -> bool:
+        """Whether it is a text."""
         return isinstance(x, str)
 
     def __eq__(self, other: object) -> bool:
@@ -42,11 +44,13 @@ class ToolCalls(spaces.Space[dict[str, Any]]):
         self.parameters = {tool["function"]["name"]: tool["function"]["parameters"] for tool in tools}
 
     def sample(self, mask: None = None, probability: None = None) -> dict[str, Any]:
+        """A well-formed call of a tool that is drawn evenly."""
         name = list(self.parameters)[self.np_random.integers(len(self.parameters))]
         arguments: dict[str, Any] = _draw(self.parameters[name], self.np_random)
         return {"name": name} | arguments
 
     def contains(self, x: Any) -> bool:
+        """Whether it is a call of a tool whose arguments fit the schema."""
         if not isinstance(x, dict) or not isinstance(x.get("name"), str) or x["name"] not in self.parameters:
             return False
         schema = {"additionalProperties": False} | self.parameters[x["name"]]

@@ -1,7 +1,7 @@
 """The auditor: a firewall that names the rule it applied.
 
-Invariants: a refused call has changed nothing by the time `Refused` is raised; every rule that can be
-named is listed in `RULES`; the static check of code reads the syntax tree and never runs anything.
+Invariants: a refused call has changed nothing by the time `Refused` is raised; every rule that is named is a key of
+`RULES`; the static check of code reads the syntax tree and runs nothing.
 """
 
 from __future__ import annotations

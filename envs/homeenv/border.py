@@ -1,9 +1,11 @@
-"""What agents' code hands to the host, and how it crosses.
+"""How the arguments of service calls cross from the sandbox to the host.
 
-Reading the arguments of a call makes Python objects of them, in the host, which no limit of the sandbox bounds: hashing
-keys that share their parts, or whose hashes collide, may never end. So the host reads none but harmless ones. Invariants:
-a call whose own source text has nothing but short literals between its brackets is read as it is; all others that are
-read come from the prelude, which has made a JSON text of them, in the sandbox and within its limits, `LONGEST` at most.
+When the host reads the arguments of a call, it makes Python objects of them. No limit of the sandbox bounds that work:
+hashing keys that share their parts, or whose hashes collide, may never end. So the host reads harmless arguments alone.
+
+Invariants: a call whose source text has nothing but short literals between its brackets is read as it is; the arguments of
+any other call arrive as one JSON text of at most `LONGEST` characters, which the prelude made in the sandbox, within its
+limits.
 """
 
 from __future__ import annotations

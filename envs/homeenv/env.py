@@ -1,7 +1,9 @@
 """HomeEnv: a home as a Gymnasium environment (HomeFlow 3.2.1, A.3, A.4).
 
-Invariants: `step` never raises on an agent's action; progress is the share of Φ that holds; the episode
-terminates when all of Φ holds; a home without tasks never terminates.
+Φ is the list of conditions (tasks) that an episode wants to hold.
+
+Invariants: `step` never raises on an agent's action; progress is the share of Φ that holds; the episode terminates when
+all of Φ holds; a home without tasks never terminates.
 """
 
 from __future__ import annotations
@@ -32,10 +34,12 @@ class Task:
 
     @property
     def condition(self) -> str:
+        """The text of the condition."""
         return self.compiled.text
 
     @property
     def finished(self) -> bool:
+        """Whether the condition holds now."""
         return self.compiled.holds(self.home)
 
 
@@ -85,6 +89,7 @@ class HomeEnv(World):
 
     @property
     def tools(self) -> list[dict[str, Any]]:
+        """The tools of the agent's toolset, as OpenAI function schemas."""
         return [tool.schema() for tool in self._toolset.values()]
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[str, dict[str, Any]]:
@@ -94,6 +99,7 @@ class HomeEnv(World):
         return "", self._info(None, None, ())
 
     def step(self, action: Mapping[str, Any]) -> tuple[str, float, bool, bool, dict[str, Any]]:
+        """Take a tool call, and let automations see what it did; the reward is the gain in progress."""
         home, before = self.engine.home.fork(), self.engine.task.progress
         result = self._act(action)
         settle(self.engine.home)  # automations see what was done
@@ -116,12 +122,14 @@ class HomeEnv(World):
         return {"progress": self.engine.task.progress, "blocked": blocked, "error": error, "changed": changed}
 
     def fork(self) -> Self:
+        """An independent copy, by a fork of its home."""
         twin = type(self).__new__(type(self))
         twin.__dict__.update(self.__dict__)
         twin.engine = Engine(self.engine.home.fork(), tuple(task.compiled for task in self.engine.task.tasks))
         return twin
 
     def state_key(self) -> str:
+        """The state key of the home, which does not cover the tasks."""
         return self.engine.home.state_key()
 
 

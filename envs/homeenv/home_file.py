@@ -1,11 +1,12 @@
 """Homes as JSON, without loss, in the terms of SMH-Bench's tables 4 to 7, 9 and 11.
 
-A home file holds `rooms` and `devices`; what a simulation has besides (clock, weather, air, automations) stands
-beside them and may be missing. A device is written `whole`, with its attributes, their values, and its services; or
-by its product, which stands under `specs`: the shipped catalogue's by its digest, any other whole.
+A home file holds `rooms` and `devices`. What a simulation has besides (clock, weather, air, automations) stands beside
+them and may be missing. A device is written in one of two forms. `whole` gives its attributes, their values, and its
+services. The other form names its product, which stands under `specs`: a product of the shipped catalogue by its digest,
+any other one whole.
 
-Invariants: `home_from_json(home_to_json(home))` has the same plan digest, values, clock and state key, in both forms;
-a file that does not make a coherent home is refused as one.
+Invariants: `home_from_json(home_to_json(home))` has the same plan digest, values, clock and state key, in both forms; a
+file that does not make a coherent home is refused as a whole, with `InputError`.
 """
 
 from __future__ import annotations
@@ -71,14 +72,17 @@ class DeviceRecord(DeviceSpec):
 
     @property
     def did(self) -> str:
+        """The device's id in the home."""
         return self.userdata.did
 
     @property
     def room(self) -> str:
+        """The id of its room."""
         return self.userdata.room
 
     @property
     def state(self) -> dict[str, Any]:
+        """The values of its attributes, by dotted path."""
         parts = [("", self.attributes), *((f"{component.name}.", component.attributes) for component in self.components)]
         return {prefix + attribute.name: attribute.value for prefix, attributes in parts for attribute in attributes}
 
@@ -176,7 +180,7 @@ class HomeRecord(Model):
 
 
 def home_to_json(home: Home, whole: bool = False) -> dict[str, Any]:
-    """The home as plain data; its devices `whole`, or by their products."""
+    """The home as plain JSON data, its devices `whole` or by their products."""
     return {
         "format": FORMAT,
         "clock": home.clock,

@@ -38,6 +38,7 @@ class Report:
 
     @property
     def errors(self) -> int:
+        """How many findings keep a device from loading."""
         return sum(not finding.warning for finding in self.findings)
 
 

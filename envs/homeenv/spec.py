@@ -35,7 +35,8 @@ class Named(Protocol):
     """A part of a specification that agents' code says by its name."""
 
     @property
-    def name(self) -> str: ...
+    def name(self) -> str:
+        """How agents' code calls it."""
 
 
 class Component(Model):
@@ -99,10 +100,12 @@ class DeviceSpec(Component):
 
     @property
     def spid(self) -> str:
+        """The id of the product in the catalogue."""
         return self.userdata.spid
 
     @property
     def category(self) -> str:
+        """The category of the product."""
         return self.userdata.category
 
     def parts(self) -> Iterator[tuple[str, Component]]:

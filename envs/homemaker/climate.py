@@ -71,10 +71,12 @@ class Scene:
 
     @property
     def asleep(self) -> bool:
+        """Whether people sleep: from 23 to 6 o'clock."""
         return self.hour < 6 or self.hour >= 23
 
     @property
     def mealtime(self) -> bool:
+        """Whether people eat: the hours 7, 8, 12, 13, 18 and 19."""
         return self.hour in (7, 8, 12, 13, 18, 19)
 
 

@@ -1,8 +1,8 @@
 """Furnishing: which devices stand in which room, what they are called, and their ids.
 
-Invariants: a product stands only in room kinds that it names, or else in those of its category's prior (no oven in
-a bathroom); a device's name is unique within its room; ids are drawn without repetition, so an id tells nothing
-about its device; at least one device can be controlled, if any of the products can.
+Invariants: a product stands in room kinds that it names, or else in those of its category's prior (no oven in a bathroom);
+a device's name is unique within its room; ids are drawn without repetition, so that an id tells nothing about its device;
+at least one device can be controlled, if any of the products can.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def shipped_priors() -> Priors:
 
 @dataclass(frozen=True, eq=False)
 class Offer:
-    """What of one category a room of one kind may hold: the products, how likely, how many at most."""
+    """What a room of one kind may hold of one category: the products, their weight, and how many at most."""
 
     category: str
     weight: float

@@ -38,6 +38,7 @@ class Influence(NamedTuple):
     effects: dict[str, tuple[Line, ...]]
 
     def lines(self) -> list[Line]:
+        """The lines of all devices."""
         return [line for lines in self.effects.values() for line in lines]
 
 
@@ -186,6 +187,7 @@ def piece(lines: Iterable[Line], value: float) -> tuple[float, float, float, flo
 
 
 def one_pass(value: float, baseline: float, pull: float, base: float, slope: float, law: Law) -> float:
+    """The value after one pass. `pull` is k times the length of a pass; the effect of all devices is base + slope·value."""
     value += base + slope * value
     value += (baseline - value) * pull
     return max(law.low, min(value, law.high))

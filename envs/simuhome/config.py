@@ -48,6 +48,7 @@ class RoomConfig(BaseModel):
         return state
 
     def variables(self) -> tuple[float, ...]:
+        """The values of the room's variables, in the order of `VARIABLES`."""
         return tuple(float(self.state.get(name, default)) for name, default in VARIABLES.items())
 
 

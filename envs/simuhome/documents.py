@@ -31,6 +31,7 @@ def words(text: str) -> list[str]:
 
 @lru_cache(maxsize=1)
 def passages() -> tuple[str, ...]:
+    """All passages that a search may find, cluster by cluster."""
     written = read_yaml(CATALOGUE / "documents.yaml").data
     return tuple(text for name, cluster in clusters().items() for text in _about(cluster, written[name]))
 

@@ -27,6 +27,7 @@ class Engine:
         self.home, self.met, self.answer = home, met, answer
 
     def fork(self) -> Engine:
+        """An independent copy, by a fork of its home."""
         return Engine(self.home.fork(), self.met, self.answer)
 
 
@@ -61,6 +62,7 @@ class SimuHome(World):
 
     @property
     def tools(self) -> list[dict[str, Any]]:
+        """The tools of the agent's toolset, as OpenAI function schemas."""
         return [tool.schema() for tool in self._toolset.values()]
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[str, dict[str, Any]]:
@@ -71,6 +73,7 @@ class SimuHome(World):
         return self.episode.query if self.episode else "", self._info(None, ())
 
     def step(self, action: Mapping[str, Any]) -> tuple[str, float, bool, bool, dict[str, Any]]:
+        """Take a tool call, and let `ticks_per_step` pass if it is accepted; the reward is the gain in progress."""
         before, earlier = self.engine.fork(), self._progress
         name, result = self._act(action)
         refused = tools.failed(result)
@@ -126,6 +129,7 @@ class SimuHome(World):
         self._progress = self._measure()
 
     def fork(self) -> Self:
+        """An independent copy, by a fork of its home."""
         twin = type(self).__new__(type(self))
         twin.__dict__.update(self.__dict__)
         twin.engine = self.engine.fork()

@@ -47,6 +47,7 @@ class When(_Part):
 
     @property
     def window(self) -> range:
+        """The ticks at one of which the goal must hold."""
         return range(max(0, self.at_tick - self.tolerance_ticks), self.at_tick + self.tolerance_ticks + 1)
 
 
@@ -65,6 +66,7 @@ class Goal(_Part):
 
     @property
     def rooms(self) -> set[str]:
+        """The rooms of the goal's anchor and targets."""
         return {self.anchor.get("room_id", ""), *(target.room_id for target in self.targets)} - {""}
 
 

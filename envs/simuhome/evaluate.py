@@ -60,6 +60,7 @@ def final_state(home: Home) -> Home:
 
 
 def goals_hold(episode: Episode, final: Home) -> tuple[bool, ...]:
+    """For each goal of a ruled episode, whether it holds in the end state."""
     goals = episode.eval.goals
     if episode.meta.query_type == "qt2":
         fresh = untouched(episode, final)
@@ -101,6 +102,7 @@ def untouched(episode: Episode, final: Home) -> Home:
 
 
 def moved(goal: Goal, final: Home, fresh: Home) -> bool:
+    """Whether a room variable has gone the goal's way, by `LEAST` at least, against the untouched home."""
     if goal.room_id not in final.plan.rooms or goal.room_id not in fresh.plan.rooms:
         return False
     now, then = (home.room_state(goal.room_id).get(goal.room_state) for home in (final, fresh))
@@ -113,6 +115,7 @@ def moved(goal: Goal, final: Home, fresh: Home) -> bool:
 
 
 def asserts_hold(home: Home, device_id: str, asserts: Iterable[Assert]) -> bool:
+    """Whether a device's attributes have these values now."""
     return all(same(value_at(home, device_id, one.attribute), one.value) for one in asserts)
 
 

@@ -57,6 +57,7 @@ class Plan:
 
     @cached_property
     def by_room(self) -> dict[str, tuple[Device, ...]]:
+        """The devices of each room, in the order in which they were added."""
         return {name: tuple(d for d in self.devices.values() if d.room == name) for name in self.rooms}
 
     @cached_property
@@ -69,6 +70,7 @@ class Plan:
 
     @cached_property
     def digest(self) -> int:
+        """A 128-bit hash of everything in the plan."""
         rooms = [(r.name, r.base, r.baseline) for r in self.rooms.values()]
         devices = [(d.id, d.type.name, d.room, d.base, tuple(d.offsets)) for d in self.devices.values()]
         return text_hash(repr((self.strict, self.base_time, rooms, devices, self.aggregators, self.max_ticks)))
@@ -142,10 +144,12 @@ class View:
 
     @property
     def spec(self) -> Cluster:
+        """The cluster as the catalogue has it."""
         return self.device.type.endpoints[self.endpoint][self.cluster]
 
     @property
     def strict(self) -> bool:
+        """Whether the home keeps to the reference, its slips included."""
         return self.home.plan.strict
 
     @property
@@ -215,6 +219,7 @@ class Home:
         return self.seconds_at(self.tick)
 
     def seconds_at(self, tick: int) -> float:
+        """Virtual seconds since `base_time` at a tick."""
         if self.interval == 0.1 and not self.offset:
             return tick / 10  # exact, where a product of doubles would fall short of whole seconds
         return self.offset + tick * self.interval
@@ -227,9 +232,11 @@ class Home:
     # Rooms and devices
 
     def device(self, device_id: Any) -> Device | None:
+        """The device of this id, or None."""
         return self.plan.devices.get(device_id) if isinstance(device_id, str) else None
 
     def view(self, device_id: str, cluster: str, endpoint: int | None = None) -> View:
+        """A cluster of a device, at its first endpoint unless one is given."""
         device = self.plan.devices[device_id]
         return View(self, device, device.type.where[cluster] if endpoint is None else endpoint, cluster)
 
@@ -238,6 +245,7 @@ class Home:
         return {key: self.values[slot] for key, slot in device.flat()}
 
     def room_state(self, room: str) -> dict[str, float]:
+        """A room's variables by name: hundredths of a degree and of a percent, lux, μg/m³."""
         base = self.plan.rooms[room].base
         return {name: self.values[base + i] for i, name in enumerate(VARIABLES)}
 
@@ -269,6 +277,7 @@ class Home:
 
 
 def text_hash(text: str) -> int:
+    """A 128-bit hash that is the same in every process."""
     return int.from_bytes(hashlib.blake2b(text.encode(errors="surrogatepass"), digest_size=16).digest(), "big")
 
 

@@ -149,6 +149,7 @@ def add_device(home: Home, room_id: Any, device_type: Any, device_id: Any) -> di
 
 
 def remove_device(home: Home, device_id: Any) -> dict[str, Any]:
+    """Take a device out of the home, or `Failure`."""
     device = found_device(home, device_id)
     air.forget(home, device)
     home.remove(device)

@@ -22,6 +22,7 @@ AIR_QUALITY = {"pm10": "air_quality"}  # the rules' own word for it
 
 
 def rooms(home: Home) -> dict[str, Any]:
+    """The rooms by id, with names to show."""
     return {"rooms": [{"room_id": name, "display_name": name.replace("_", " ").title()} for name in sorted(home.plan.rooms)]}
 
 
@@ -32,10 +33,12 @@ def _known_room(home: Home, room_id: Any) -> str:
 
 
 def room_devices(home: Home, room_id: Any) -> dict[str, Any]:
+    """The devices of a room by id, with their types."""
     return {device.id: {"device_type": device.type.name} for device in home.plan.by_room[_known_room(home, room_id)]}
 
 
 def room_states(home: Home, room_id: Any) -> dict[str, float]:
+    """A room's variables by name."""
     return home.room_state(_known_room(home, room_id))
 
 
@@ -59,6 +62,7 @@ def _room_with_devices(home: Home, name: str) -> dict[str, Any]:
 
 
 def all_attributes(home: Home, device_id: Any) -> dict[str, Any]:
+    """All attributes of a device, by flat key."""
     return home.attributes(found_device(home, device_id))
 
 

@@ -55,12 +55,15 @@ class Worker:
         self.home, self.device = home, device
 
     def read(self, cluster: str, attribute: str) -> Any:
+        """The present value of an attribute."""
         return self.home.view(self.device.id, cluster)[attribute]
 
     def do(self, cluster: str, command: str, **args: Any) -> Action:
+        """The call of a command."""
         return {"name": "execute_command", **self._place(cluster), "command_id": command, "args": args}
 
     def write(self, cluster: str, attribute: str, value: Any) -> Action:
+        """The write of an attribute."""
         return {"name": "write_attribute", **self._place(cluster), "attribute_id": attribute, "value": value}
 
     def _place(self, cluster: str) -> Action:
@@ -68,6 +71,7 @@ class Worker:
         return {"device_id": self.device.id, "endpoint_id": endpoint, "cluster_id": cluster}
 
     def on(self) -> list[Action]:
+        """The call that switches the device on, if it can be switched."""
         return [self.do("OnOff", "On")] if "OnOff" in self.device.type.where else []
 
     def setpoint(self, mode: int, target: float) -> Action:

@@ -46,6 +46,7 @@ class Failure(Exception):
 
     @property
     def status(self) -> int:
+        """The HTTP status of a failure."""
         return STATUS.get(self.type, 500)
 
 
@@ -66,10 +67,12 @@ def is_number(value: Any) -> bool:
 
 
 def success(data: Any) -> dict[str, Any]:
+    """The envelope of an accepted call."""
     return {"status": {"code": 200, "message": "OK"}, "data": data, "error": None}
 
 
 def refusal(code: int, message: str, type: str, detail: str) -> dict[str, Any]:
+    """The envelope of a refused call."""
     return {"status": {"code": code, "message": message}, "data": None, "error": {"type": type, "detail": detail}}
 
 

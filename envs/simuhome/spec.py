@@ -105,10 +105,12 @@ class DeviceType:
 
     @cached_property
     def offsets(self) -> dict[str, int]:
+        """The offset of each flat key within a device's values."""
         return {key: offset for offset, key in enumerate(self.initial)}
 
     @cached_property
     def places(self) -> tuple[tuple[int, Cluster], ...]:
+        """All (endpoint, cluster) pairs."""
         return tuple((endpoint, cluster) for endpoint, clusters in self.endpoints.items() for cluster in clusters.values())
 
     @cached_property
@@ -131,12 +133,14 @@ def member(kind: str, value: Any) -> Any:
 
 @lru_cache(maxsize=1)
 def enumerations() -> dict[str, type[IntEnum]]:
+    """The catalogue's enumerations by name."""
     data = read_yaml(CATALOGUE / "enums.yaml").data
     return {name: cast(type[IntEnum], IntEnum(name, members, module=__name__)) for name, members in data.items()}
 
 
 @lru_cache(maxsize=1)
 def clusters() -> dict[str, Cluster]:
+    """The catalogue's clusters by name."""
     data = read_yaml(CATALOGUE / "clusters.yaml").data
     return {
         name: Cluster(name, **(given | {"writable": frozenset(given.get("writable", ()))})) for name, given in data.items()
@@ -145,6 +149,7 @@ def clusters() -> dict[str, Cluster]:
 
 @lru_cache(maxsize=1)
 def device_types() -> dict[str, DeviceType]:
+    """The 17 device types by name."""
     return {name: _device_type(name, given) for name, given in read_yaml(CATALOGUE / "devices.yaml").data.items()}
 
 

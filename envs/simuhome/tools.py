@@ -36,6 +36,7 @@ class Tool:
 
     @property
     def required(self) -> tuple[str, ...]:
+        """The parameters that must be given."""
         return tuple(name for name in self.parameters if name not in self.optional)
 
     def schema(self) -> dict[str, Any]:
@@ -46,6 +47,7 @@ class Tool:
         return {"type": "function", "function": function}
 
     def url(self, arguments: Arguments, base: str) -> str:
+        """The URL that a client of the reference's service would call."""
         path = self.route.format_map({key: quote(str(value), safe="") for key, value in arguments.items()})
         given = {name: arguments[name] for name in self.parameters if name in arguments}
         return f"{base}{path}" + (f"?{urlencode(given)}" if self.query and given else "")
@@ -84,6 +86,7 @@ def call(home: Home, name: str, arguments: Arguments, base_url: str = BASE_URL) 
 
 
 def failed(result: Mapping[str, Any]) -> bool:
+    """Whether the result of a call is a refusal."""
     return "error" in result and result["error"] is not None
 
 

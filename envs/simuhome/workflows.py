@@ -28,6 +28,7 @@ KEYS = {
 
 
 def parse_time(text: Any) -> datetime:
+    """A time from its text, or `Failure`."""
     try:
         return datetime.strptime(text, TIME_FORMAT)
     except (TypeError, ValueError):
@@ -67,10 +68,12 @@ def _find(home: Home, workflow_id: Any) -> Workflow:
 
 
 def status(home: Home, workflow_id: Any) -> dict[str, Any]:
+    """How far a workflow has come, or `Failure`."""
     return _find(home, workflow_id).record()
 
 
 def listed(home: Home, status: Any = None, from_time: Any = None, to_time: Any = None) -> list[dict[str, Any]]:
+    """The workflows of a status and a span of time, without their errors."""
     need(status is None or status in STATUSES, "VALIDATION_ERROR", f"status is one of {', '.join(STATUSES)}")
     start = None if from_time is None else parse_time(from_time)
     end = None if to_time is None else parse_time(to_time)
@@ -84,6 +87,7 @@ def listed(home: Home, status: Any = None, from_time: Any = None, to_time: Any =
 
 
 def cancel(home: Home, workflow_id: Any) -> dict[str, Any]:
+    """Cancel a workflow that is still to come, or `Failure`."""
     flow = _find(home, workflow_id)
     data = {"workflow_id": flow.id, "status": "cancelled"}
     if flow.status == "cancelled":
@@ -98,6 +102,7 @@ def _put(home: Home, flow: Workflow) -> None:
 
 
 def next_due(home: Home) -> int | None:
+    """The tick at which the next workflow acts, or None."""
     return min((flow.due for flow in home.workflows if flow.status == "pending"), default=None)
 
 

@@ -64,6 +64,7 @@ def _answer(view: View, error: int) -> dict[str, Any]:
 
 @command("OperationalState", "Start")
 def start(view: View) -> dict[str, Any]:
+    """Start the programme of a stopped appliance; `Failure` if the appliance is off."""
     need(view.powered, "COMMAND_EXECUTION_ERROR", "the appliance is off")
     state = view["OperationalState"]
     if state == STOPPED:
@@ -87,6 +88,7 @@ def _drying(view: View) -> dict[str, Any]:
 
 @command("OperationalState", "Stop")
 def stop(view: View) -> dict[str, Any]:
+    """End the programme, whatever its state."""
     if view["OperationalState"] != STOPPED:
         _end(view)
         view["CurrentPhase"] = None
@@ -95,6 +97,7 @@ def stop(view: View) -> dict[str, Any]:
 
 @command("OperationalState", "Pause")
 def pause(view: View) -> dict[str, Any]:
+    """Pause a programme that runs."""
     state = view["OperationalState"]
     if state == RUNNING:
         _enter(view, PAUSED)
@@ -103,6 +106,7 @@ def pause(view: View) -> dict[str, Any]:
 
 @command("OperationalState", "Resume")
 def resume(view: View) -> dict[str, Any]:
+    """Go on with a programme that was paused."""
     state = view["OperationalState"]
     if state == PAUSED:
         _enter(view, RUNNING)
@@ -113,6 +117,7 @@ def resume(view: View) -> dict[str, Any]:
 
 @command("OperationalState", "OperationalCommandResponse")
 def respond(view: View, command_response_state: Any) -> dict[str, Any]:
+    """Accept a response and change nothing."""
     return done(view, "OperationalCommandResponse", command_response_state=command_response_state)
 
 
@@ -129,6 +134,7 @@ def powered(view: View, on: bool) -> None:
 
 @passes("OperationalState")
 def pass_on(view: View, n: int) -> None:
+    """Count the programme down for n passes; it ends at 0."""
     left = view["CountdownTime"]
     if view["OperationalState"] != RUNNING or not is_number(left):
         return None

@@ -36,6 +36,7 @@ def number(entry: Entry) -> str:
 
 @command("Channel", "ChangeChannel")
 def change_channel(view: View, match: Any) -> dict[str, Any]:
+    """Tune to the one channel that a text matches: an identifier, a call sign, a name or a number."""
     need(isinstance(match, str) and match.strip(), "COMMAND_EXECUTION_ERROR", "match is a text")
     channels, wanted = _channels(view), match.strip().lower()
     for name in ("Identifier", "AffiliateCallSign", "CallSign", "Name", None):
@@ -49,6 +50,7 @@ def change_channel(view: View, match: Any) -> dict[str, Any]:
 
 @command("Channel", "ChangeChannelByNumber")
 def change_channel_by_number(view: View, major_number: Any, minor_number: Any) -> dict[str, Any]:
+    """Tune to a channel by its major and minor number."""
     whole = is_integer(major_number) and is_integer(minor_number) and major_number >= 0 and minor_number >= 0
     need(whole, "COMMAND_EXECUTION_ERROR", "channel numbers are integers from 0")
     wanted = (major_number, minor_number)
@@ -61,6 +63,7 @@ def change_channel_by_number(view: View, major_number: Any, minor_number: Any) -
 
 @command("Channel", "SkipChannel")
 def skip_channel(view: View, count: Any) -> dict[str, Any]:
+    """Go `count` channels on in the list, around its end."""
     need(is_integer(count), "COMMAND_EXECUTION_ERROR", "count is an integer")
     channels, current = _channels(view), view["CurrentChannel"]
     need(isinstance(current, Struct) or not view.strict, "INTERNAL_ERROR", "the present channel is no structure")
@@ -129,6 +132,7 @@ SUPPORTED: dict[int, Callable[[View], Any] | None] = {
 
 @command("KeypadInput", "SendKey")
 def send_key(view: View, KeyCode: Any) -> dict[str, Any]:
+    """Press a key of the remote control, by its CEC code; the result says whether it did something."""
     need(is_integer(KeyCode) and KeyCode in CODES, "COMMAND_INVALID_ARGS", "KeyCode is no CEC key code")
     return {"Status": _press(view, KeyCode)}
 

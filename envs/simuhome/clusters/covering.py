@@ -45,6 +45,7 @@ def _go(view: View, target: Any) -> dict[str, Any]:
 
 @command("WindowCovering", "GoToLiftPercentage")
 def go_to_lift_percentage(view: View, lift_percent_100ths: Any) -> dict[str, Any]:
+    """Move to a position in hundredths of a percent, 0 being open."""
     return _go(view, lift_percent_100ths)
 
 
@@ -63,6 +64,7 @@ def travel(view: View, name: str) -> dict[str, Any]:
 
 @command("WindowCovering", "StopMotion")
 def stop_motion(view: View) -> dict[str, Any]:
+    """Stop where the blind is."""
     here, status, motion = view[CURRENT], view["OperationalStatus"], view["#motion"]
     if motion is None:
         return {
@@ -90,17 +92,20 @@ def stop_motion(view: View) -> dict[str, Any]:
 
 @write("WindowCovering", TARGET)
 def write_target(view: View, attribute: str, value: Any) -> dict[str, Any]:
+    """Write the target position, which moves the blind."""
     return _go(view, value)
 
 
 @write("WindowCovering", CURRENT)
 def write_current(view: View, attribute: str, value: Any) -> dict[str, Any]:
+    """Write the present position without a motion."""
     need(view.strict or (is_integer(value) and OPEN <= value <= CLOSED), "VALIDATION_ERROR", "a position is in 0..10000")
     return store(view, CURRENT, value)
 
 
 @passes("WindowCovering")
 def pass_on(view: View, n: int) -> None:
+    """Bring a motion n passes further."""
     if view["#motion"] is None:
         return
     start, target, ticks, gone = view["#motion"]

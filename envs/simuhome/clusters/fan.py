@@ -21,6 +21,7 @@ def _set(view: View, percent: int) -> dict[str, Any]:
 
 @write("FanControl", "PercentSetting")
 def write_percent(view: View, attribute: str, value: Any) -> dict[str, Any]:
+    """Set the speed in percent; null changes nothing."""
     if value is None:
         return {"cluster": "FanControl", "attribute": "PercentSetting", "unchanged": True}
     try:
@@ -32,6 +33,7 @@ def write_percent(view: View, attribute: str, value: Any) -> dict[str, Any]:
 
 @write("FanControl", "FanMode")
 def write_mode(view: View, attribute: str, value: Any) -> dict[str, Any]:
+    """Set the speed by its mode."""
     known = isinstance(value, (int, float)) and value in PERCENT
     need(known, "VALIDATION_ERROR", f"FanMode {value!r} is unknown or unsupported")
     data = _set(view, PERCENT[value])
@@ -42,6 +44,7 @@ def write_mode(view: View, attribute: str, value: Any) -> dict[str, Any]:
 
 @command("FanControl", "Step")
 def step(view: View, Direction: Any, Wrap: Any, LowestOff: Any) -> dict[str, Any]:
+    """Go to the next step up (Direction 0) or down (1)."""
     flags = all(flag is None or isinstance(flag, bool) for flag in (Wrap, LowestOff))
     need(is_integer(Direction) and flags, "COMMAND_EXECUTION_ERROR", "Direction is an integer, Wrap and LowestOff booleans")
     need(Direction in (0, 1), "VALIDATION_ERROR", "Direction is neither 0 (increase) nor 1 (decrease)")

@@ -61,6 +61,7 @@ def _choices(view: View, attribute: str) -> list[Any]:
 
 @write("LaundryWasherControls", "SpinSpeedCurrent")
 def write_spin_speed(view: View, attribute: str, value: Any) -> dict[str, Any]:
+    """Choose a spin speed by its index in SpinSpeeds."""
     _not_running(view)
     speeds = _choices(view, "SpinSpeeds")
     if value is None:
@@ -72,6 +73,7 @@ def write_spin_speed(view: View, attribute: str, value: Any) -> dict[str, Any]:
 
 @write("LaundryWasherControls", "NumberOfRinses")
 def write_rinses(view: View, attribute: str, value: Any) -> dict[str, Any]:
+    """Choose one of SupportedRinses."""
     _not_running(view)
     need(value in _choices(view, "SupportedRinses"), "CONSTRAINT_ERROR", "NumberOfRinses is not in SupportedRinses")
     return store(view, "NumberOfRinses", value)
@@ -79,6 +81,7 @@ def write_rinses(view: View, attribute: str, value: Any) -> dict[str, Any]:
 
 @write("LaundryDryerControls", "SelectedDrynessLevel")
 def write_dryness(view: View, attribute: str, value: Any) -> dict[str, Any]:
+    """Choose one of SupportedDrynessLevels, or none."""
     _not_running(view)
     offered = value is None or value in view["SupportedDrynessLevels"]
     need(offered, "CONSTRAINT_ERROR", "SelectedDrynessLevel is not in SupportedDrynessLevels")

@@ -32,6 +32,7 @@ def timed(view: View) -> bool:
 def move_to_level(
     view: View, name: str, Level: Any, TransitionTime: Any, OptionsMask: Any, OptionsOverride: Any
 ) -> dict[str, Any]:
+    """Go to a level (1..254) within TransitionTime (ticks)."""
     _not_in_transition(view)
     _whole(view, Level, TransitionTime)
     need(1 <= Level <= 254, "COMMAND_INVALID_ARGS", f"Level {Level} is not in 1..254")
@@ -45,6 +46,7 @@ def move_to_level(
 
 @command("LevelControl", "Move", "MoveWithOnOff")
 def move(view: View, name: str, MoveMode: Any, Rate: Any, OptionsMask: Any, OptionsOverride: Any) -> dict[str, Any]:
+    """Move up (MoveMode 0) or down (1) at a rate (tenths of a level a pass) until stopped or at a bound."""
     _not_in_transition(view)
     need(MoveMode in (0, 1), "COMMAND_INVALID_ARGS", "MoveMode is neither 0 (up) nor 1 (down)")
     need(Rate != 0, "COMMAND_INVALID_ARGS", "Rate is 0")
@@ -65,6 +67,7 @@ def move(view: View, name: str, MoveMode: Any, Rate: Any, OptionsMask: Any, Opti
 def step(
     view: View, name: str, StepMode: Any, StepSize: Any, TransitionTime: Any, OptionsMask: Any, OptionsOverride: Any
 ) -> dict[str, Any]:
+    """Go StepSize levels up (StepMode 0) or down (1) within TransitionTime (ticks)."""
     _not_in_transition(view)
     need(StepMode in (0, 1), "COMMAND_INVALID_ARGS", "StepMode is neither 0 (up) nor 1 (down)")
     need(StepSize != 0, "COMMAND_INVALID_ARGS", "StepSize is 0")
@@ -84,6 +87,7 @@ def step(
 
 @command("LevelControl", "Stop", "StopWithOnOff")
 def stop(view: View, name: str, OptionsMask: Any, OptionsOverride: Any) -> dict[str, Any]:
+    """End a transition or a move where it is."""
     if idle := _suppressed(view, name, OptionsMask, OptionsOverride):
         return idle
     view["#transition"], view["#move"], view["RemainingTime"] = None, None, 0
@@ -94,6 +98,7 @@ def stop(view: View, name: str, OptionsMask: Any, OptionsOverride: Any) -> dict[
 
 @command("LevelControl", "MoveToClosestFrequency")
 def move_to_closest_frequency(view: View, Frequency: Any) -> dict[str, Any]:
+    """Set the frequency, within its bounds if it has any."""
     low, high = view["MinFrequency"], view["MaxFrequency"]
     need(not (low > 0 and high > 0) or low <= Frequency <= high, "CONSTRAINT_ERROR", f"Frequency is not in {low}..{high}")
     view["CurrentFrequency"] = Frequency
@@ -165,6 +170,7 @@ def _glide_to(view: View, target: float, ticks: Any, coupled: bool) -> Any:
 
 @passes("LevelControl")
 def pass_on(view: View, n: int) -> None:
+    """Bring a move and a transition n passes further."""
     while n and view["#move"] is not None:
         if view["#transition"] is None:
             n -= _creep(view, n)

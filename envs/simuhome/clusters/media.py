@@ -17,6 +17,7 @@ def _refuse(view: View, refused: bool, name: str) -> None:
 
 @command("MediaPlayback", "Play")
 def play(view: View) -> str:
+    """Play what is paused or stopped."""
     _refuse(view, view["CurrentState"] == PLAYING, "Play")
     view.enumerate("CurrentState", PLAYING)
     return "Playback started"
@@ -24,6 +25,7 @@ def play(view: View) -> str:
 
 @command("MediaPlayback", "Pause")
 def pause(view: View) -> str:
+    """Pause what plays."""
     _refuse(view, view["CurrentState"] != PLAYING, "Pause")
     view.enumerate("CurrentState", PAUSED)
     return "Playback paused"
@@ -31,6 +33,7 @@ def pause(view: View) -> str:
 
 @command("MediaPlayback", "Stop")
 def stop(view: View) -> str:
+    """Stop what plays or is paused."""
     _refuse(view, view["CurrentState"] == NOT_PLAYING, "Stop")
     view.enumerate("CurrentState", NOT_PLAYING)
     return "Playback stopped"
@@ -38,22 +41,26 @@ def stop(view: View) -> str:
 
 @command("MediaPlayback", "StartOver")
 def start_over(view: View) -> str:
+    """Play from the beginning."""
     view.enumerate("CurrentState", PLAYING)
     return "Playback restarted from beginning"
 
 
 @command("MediaPlayback", "Previous")
 def previous(view: View) -> str:
+    """Answer that the content before is shown; no state knows of it."""
     return "Moved to previous content"
 
 
 @command("MediaPlayback", "Next")
 def next_content(view: View) -> str:
+    """Answer that the next content is shown; no state knows of it."""
     return "Moved to next content"
 
 
 @command("MediaPlayback", "Rewind", "FastForward")
 def wind(view: View, name: str, playback_speed: Any) -> str:
+    """Wind back or forward, which plays."""
     _refuse(view, view["CurrentState"] == NOT_PLAYING, name)
     view.enumerate("CurrentState", PLAYING)
     return f"{'Rewinding' if name == 'Rewind' else 'Fast forwarding'} at {playback_speed}x speed"

@@ -19,6 +19,7 @@ def supported(view: View, key: str, mode: Any) -> dict[str, Any] | None:
 @command("DishwasherMode", "ChangeToMode")
 @command("LaundryWasherMode", "ChangeToMode")
 def change_to_mode(view: View, new_mode: Any) -> dict[str, Any]:
+    """Choose a programme, by its number in SupportedModes, while the appliance does not run."""
     need(view.beside("OperationalState")["OperationalState"] != 1, "INVALID_STATE", "the appliance is running")
     entry = supported(view, "mode", new_mode)
     if not entry:
@@ -33,6 +34,7 @@ def change_to_mode(view: View, new_mode: Any) -> dict[str, Any]:
 @write("DishwasherMode", "CurrentMode")
 @write("LaundryWasherMode", "CurrentMode")
 def write_mode(view: View, attribute: str, value: Any) -> dict[str, Any]:
+    """Write the number of the programme; not strict, it must be in SupportedModes."""
     if not view.strict:
         need(supported(view, "mode", value), "INVALID_ARGUMENT", f"mode {value!r} is not supported")
     return store(view, "CurrentMode", value)
@@ -40,6 +42,7 @@ def write_mode(view: View, attribute: str, value: Any) -> dict[str, Any]:
 
 @command("RTCCMode", "ChangeToMode")
 def change_cabinet_mode(view: View, mode: Any) -> dict[str, Any]:
+    """Choose a cooling mode, by its number in SupportedModes."""
     entry = supported(view, "Mode", mode)
     if not entry:
         raise Failure("UNSUPPORTED_MODE", f"mode {mode!r} is not supported")

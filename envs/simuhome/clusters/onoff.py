@@ -11,6 +11,7 @@ from envs.simuhome.registry import command, done
 
 @command("OnOff", "On")
 def on(view: View) -> dict[str, Any]:
+    """Switch on."""
     if "GlobalSceneControl" in view:
         view["GlobalSceneControl"] = True
     _switch(view, True)
@@ -19,12 +20,14 @@ def on(view: View) -> dict[str, Any]:
 
 @command("OnOff", "Off")
 def off(view: View) -> dict[str, Any]:
+    """Switch off."""
     _switch(view, False)
     return done(view, "Off", result="Device turned off")
 
 
 @command("OnOff", "Toggle")
 def toggle(view: View) -> dict[str, Any]:
+    """Switch on what is off, and off what is on."""
     old = view["OnOff"]
     _switch(view, not old, appliance=not view.strict)  # strict: an appliance takes no notice of a toggle
     return done(view, "Toggle", result=f"OnOff toggled from {old} to {not old}")

@@ -16,6 +16,7 @@ MODES = (0, 1, 3, 4)
 
 @write("Thermostat", HEATING, COOLING)
 def write_setpoint(view: View, attribute: str, value: Any) -> dict[str, Any]:
+    """Set a setpoint in hundredths of a degree celsius, `DEADBAND` away from the other one."""
     need(is_integer(value), "VALIDATION_ERROR", f"{attribute} takes an integer")
     need(700 <= value <= 3200, "VALIDATION_ERROR", f"{attribute} is not in 700..3200")
     heating = value if attribute == HEATING else view[HEATING]
@@ -32,6 +33,7 @@ def write_setpoint(view: View, attribute: str, value: Any) -> dict[str, Any]:
 
 @write("Thermostat", "SystemMode")
 def write_mode(view: View, attribute: str, value: Any) -> dict[str, Any]:
+    """Set the mode; not strict, one of `MODES`."""
     need(not isinstance(value, (list, dict)), "VALIDATION_ERROR", "SystemMode takes a number")
     need(view.strict or value in MODES, "VALIDATION_ERROR", f"SystemMode is one of {MODES}")
     return store(view, "SystemMode", value)
@@ -39,6 +41,7 @@ def write_mode(view: View, attribute: str, value: Any) -> dict[str, Any]:
 
 @command("Thermostat", "SetpointRaiseLower")
 def setpoint_raise_lower(view: View, Mode: Any, Amount: Any) -> None:
+    """Change the heating (Mode 0) or cooling (1) setpoint by Amount tenths of a degree, within its bounds."""
     if view.strict and view.has("DeviceEnergyManagement"):
         adjustable = not isinstance(view.beside("DeviceEnergyManagement")["PowerAdjustmentCapability"], Struct)
         need(adjustable, "DEPENDENCY_VIOLATION", "the heat pump cannot adjust its power")

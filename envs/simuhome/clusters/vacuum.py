@@ -48,6 +48,7 @@ def _stop(view: View) -> None:
 
 @command("RVCRunMode", "ChangeToMode")
 def change_run_mode(view: View, new_mode: Any) -> dict[str, Any]:
+    """Begin to clean or map from idle, or go idle again."""
     need(is_integer(new_mode), "INVALID_ARGUMENT", "new_mode is an integer")
     need(supported(view, "Mode", new_mode), "UNSUPPORTED_MODE", f"mode {new_mode} is not supported")
     old, robot = view["CurrentMode"], view.beside("RVCOperationalState")
@@ -71,6 +72,7 @@ def change_run_mode(view: View, new_mode: Any) -> dict[str, Any]:
 
 @command("RVCCleanMode", "ChangeToMode")
 def change_clean_mode(view: View, mode: Any) -> dict[str, Any]:
+    """Choose how to clean, while the robot is idle."""
     need(is_integer(mode), "INVALID_ARGUMENT", "mode is an integer")
     need(supported(view, "Mode", mode), "UNSUPPORTED_MODE", f"mode {mode} is not supported")
     need(_run_mode(view)["CurrentMode"] == IDLE, "INVALID_IN_MODE", "the robot must be idle first")
@@ -85,6 +87,7 @@ def _answer(view: View, error: int) -> dict[str, Any]:
 
 @command("RVCOperationalState", "Pause")
 def pause(view: View) -> dict[str, Any]:
+    """Pause what the robot does."""
     state = view["OperationalState"]
     if state in (RUNNING, SEEKING):
         view["#paused_from"], view["OperationalState"] = state, PAUSED
@@ -93,6 +96,7 @@ def pause(view: View) -> dict[str, Any]:
 
 @command("RVCOperationalState", "Resume")
 def resume(view: View) -> dict[str, Any]:
+    """Go on with what was paused; begin again from the charger where the run mode is not idle."""
     state = view["OperationalState"]
     if state == PAUSED:
         view["OperationalState"], view["#paused_from"] = view["#paused_from"] or RUNNING, None
@@ -105,6 +109,7 @@ def resume(view: View) -> dict[str, Any]:
 
 @command("RVCOperationalState", "GoHome")
 def go_home(view: View) -> dict[str, Any]:
+    """Seek the charger."""
     state = view["OperationalState"]
     if state == SEEKING:
         return _answer(view, 0)
@@ -117,6 +122,7 @@ def go_home(view: View) -> dict[str, Any]:
 
 @passes("RVCOperationalState")
 def pass_on(view: View, n: int) -> None:
+    """Bring the robot n passes further through its phases."""
     while n > 0 and view["OperationalState"] in (RUNNING, SEEKING, DOCKED) and is_number(view["CountdownTime"]):
         gone, interval = view["#passes"], view.home.interval
         due = until(view["CountdownTime"], gone, interval)

@@ -130,10 +130,12 @@ def _absent(rng: Random, home: Home, kinds: tuple[str, ...] = tuple(WANTS)) -> d
 
 
 def place_of(device: Device) -> dict[str, str]:
+    """Room, id and type of a device, as goals name it."""
     return {"room_id": device.room, "device_id": device.id, "device_type": device.type.name}
 
 
 def say(place: dict[str, str]) -> str:
+    """The device at a place, as people call it."""
     return spoken(place["device_id"], place["room_id"], place["device_type"])
 
 

@@ -60,6 +60,7 @@ def anchor(rng: Random, home: Home) -> tuple[Device, int]:
 
 
 def idle_programme(rng: Random, home: Home, other: Device) -> Device:
+    """An appliance that stands still, other than one; `NoAnchor` if there is none."""
     stopped = [device for device in _programmes(home, STOPPED) if device.id != other.id]
     if not stopped:
         raise NoAnchor
@@ -71,6 +72,7 @@ def _at(name: str, base: datetime, minutes: int) -> dict[str, Any]:
 
 
 def ends(home: Home, end: int) -> dict[str, Any]:
+    """When a programme ends, as conflicts say it."""
     return _at("anchor_end", home.plan.base_time, end // MINUTE)
 
 

@@ -27,6 +27,7 @@ class Want:
 
 
 def claim(attribute: str, value: Any, kind: str, description: str) -> dict[str, Any]:
+    """An assert as the released files write it."""
     return {"attribute": attribute, "value": value, "value_type": kind, "description": description}
 
 
