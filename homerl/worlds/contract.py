@@ -18,7 +18,7 @@ from pydantic import Field
 from envs.model import Model
 from homerl.play.episode import Episode, EpisodeLimits
 from homerl.play.loop import Agent
-from homerl.play.situation import Blueprint, Situation
+from homerl.play.situation import Situation
 from homerl.play.trajectory import Trajectory
 
 Split = Literal["train", "heldout"]
@@ -266,11 +266,5 @@ class WorldAdapter(ABC):
         """The files of the world that have a JSON Schema, by kind; its blueprints' first."""
         return {f"{self.name}-blueprint": FileFormat(1, self.blueprint)}
 
-    def commands(self, app: Any, view: Any) -> None:
+    def commands(self, app: Any, view: Any) -> None:  # noqa: B027, a world may have none
         """Add commands to the command line (typer apps): to `homerl` itself, and to `homerl view`."""
-
-
-__all__ = [
-    "Blueprint", "Card", "Case", "ExpertConfig", "Failure", "FileFormat", "Instance", "NoBlueprint", "Persona", "Progress", "Split",
-    "Suite", "WorldAdapter",
-]  # fmt: skip

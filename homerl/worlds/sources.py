@@ -65,4 +65,4 @@ else:
     _recipes = tuple(Annotated[world.recipe, Tag(world.recipe.__name__)] for world in worlds().values())
     _file = Annotated[BlueprintFile, Tag(BlueprintFile.__name__)]
     AnyBlueprintRecipe = Annotated[Union[_recipes], Discriminator(_kind)]  # noqa: UP007
-    AnyBlueprintSource = Annotated[Union[(*_recipes, _file)], Discriminator(_kind)]  # noqa: UP007
+    AnyBlueprintSource = Annotated[Union[(*_recipes, _file)], Discriminator(_kind)]

@@ -93,7 +93,8 @@ def test_it_is_told_wishes_and_surroundings_but_no_ids_and_no_code(blueprint):
 def test_lit_lamps_are_noticed_where_they_are(task):
     episodes = (begin(make_blueprint(task, "train", seed)) for seed in range(40))
     for episode in episodes:
-        dids = {did for did in episode.blueprint.devices if (episode.situation.home.plan.by_did[did].spec.category) == "light"}
+        known = episode.situation.home.plan.by_did
+        dids = {did for did in episode.blueprint.devices if known[did].spec.category == "light"}
         for did in dids:
             text = prompt(episode, HomePersona(episode), episode.open_intents(), UserSettings(), 0)[1]["content"]
             lit = episode.situation.home.state_of(did)["state"] == "on"
@@ -321,7 +322,8 @@ def test_an_agents_deeds_between_two_equal_utterances_make_them_no_repetition(bl
             chosen = settings(server)
             user = LLMUser(llm_users(chosen, chosen.urls, "m").line, 0)
             await listen(episode, user)
-            spared = next(d for d in episode.situation.home.plan.devices if d.did not in blueprint.devices and d.spec.service_index)
+            devices = episode.situation.home.plan.devices
+            spared = next(d for d in devices if d.did not in blueprint.devices and d.spec.service_index)
             before = episode.situation.home.state_key()
             for code in (f'device("{spared.did}").{path}()' for path in spared.spec.service_index):
                 episode.act(Reply({"role": "assistant", "content": "", "tool_calls": [tool_call("pyexec", {"code": code})]}))

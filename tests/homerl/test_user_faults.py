@@ -21,7 +21,8 @@ def test_another_device_or_value_is_a_contradiction(task):
     for seed in range(60):
         blueprint = make_blueprint(task, "train", seed)
         episode = begin(blueprint)
-        first, spared = blueprint.intents[0], [d for d in episode.situation.home.plan.devices if d.did not in blueprint.devices]
+        devices = episode.situation.home.plan.devices
+        first, spared = blueprint.intents[0], [d for d in devices if d.did not in blueprint.devices]
         assert not faults(first.clarification, episode, [first])
         for device in spared:
             if device.spec.category not in {episode.situation.home.plan.by_did[d].spec.category for d in first.devices}:

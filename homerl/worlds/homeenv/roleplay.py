@@ -176,7 +176,8 @@ def read_off(imagined: Imagined, limits: EpisodeLimits) -> Blueprint:
     start = begin(imagined.blueprint, limits)
     end = replayed(imagined.blueprint, imagined, limits).situation.home
     slots = end.plan.slots
-    changed = [change.slot for change in start.situation.home.diff(end) if not getattr(slots[change.slot].type, "read_only", True)]
+    changes = start.situation.home.diff(end)
+    changed = [change.slot for change in changes if not getattr(slots[change.slot].type, "read_only", True)]
     kept = changed or [next(i for i, slot in enumerate(slots) if slot.owner in end.plan.by_did)]
     conditions = tuple(f'device("{slots[i].owner}").{slots[i].path} == {end.values[i]!r}' for i in kept)
     said = [message["content"] for message in imagined.messages if message["role"] == "user"]

@@ -1,0 +1,125 @@
+"""A world of one lamp, which lives in `tests/worlds/lamp` and is known to nothing outside that folder, goes through all of
+homerl: synthesis, SFT, RLVE, benchmark, report, export, reverify and schemas."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+from jsonschema import Draft202012Validator
+from referencing import Registry, Resource
+
+WORLDS = Path(__file__).parent / "worlds"
+RECIPE = {
+    "homerl": 1, "run": "flywheel", "cpu": True, "parallel": "none", "wandb": {"mode": "disabled"}, "processes": 1,
+    "model": {"dtype": "float32", "from_scratch": {
+        "hidden_size": 32, "layers": 2, "heads": 2, "kv_heads": 2, "head_dim": 16, "intermediate_size": 64}},
+    "synth": {"blueprints": 40, "shard": 20, "recipe": {"world": "lamp"}},
+    "sft": {"batch": 4, "max_steps": 4, "save_steps": None, "log_steps": 1, "packing": False, "learning_rate": 1e-3},
+    "blueprints": {"recipe": {"world": "lamp"}, "count": 20},
+    "rlve": {"updates": 1, "blueprints_per_update": 2, "group": 4, "batch": 4, "max_tokens": 24, "save_steps": None},
+    "limits": {"turns": 2, "steps": 3, "steps_per_turn": 2},
+    "bench": {"max_tokens": 24, "limits": {"turns": 2, "steps": 3, "steps_per_turn": 2},
+              "suites": [{"name": "lamps", "count": 6, "recipe": {"world": "lamp"}}]},
+}  # fmt: skip
+
+
+def homerl(*arguments: object, code: int = 0) -> str:
+    """What the command line says, with the lamp among its worlds."""
+    environment = {**os.environ, "HOMERL_WORLDS": str(WORLDS), "OMP_NUM_THREADS": "1"}
+    command = [sys.executable, "-m", "homerl.cli", *map(str, arguments)]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=280)
+    assert done.returncode == code, done.stdout + done.stderr
+    return done.stdout + done.stderr
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory) -> Path:
+    """A finished flywheel on lamps."""
+    out = tmp_path_factory.mktemp("lamp")
+    recipe = out / "lamp.yaml"
+    recipe.write_text(yaml.safe_dump({**RECIPE, "out": str(out / "run")}))
+    homerl("run", recipe)
+    return out / "run"
+
+
+def test_data_models_and_scores_are_made(run):
+    stats = json.loads((run / "synth/stats.json").read_text())
+    assert stats["trajectories"] > 0 and stats["generation_success"] > 0.5
+    for model in ("untrained", "sft", "rlve"):
+        score = json.loads((run / model / "bench/lamps/score.json").read_text())
+        assert score["n"] == 6 and set(score["by_family"]) == {"dim"}
+    assert (run / "rlve/model/model.safetensors").is_file()
+
+
+def test_its_goals_stand_in_the_report(run):
+    assert "the lamp is " in (run / "report.html").read_text()
+
+
+def test_its_trajectories_replay(run):
+    assert "all as recorded" in homerl("reverify", run / "synth/trajectories.jsonl")
+    for file in sorted((run / "rlve/rollouts").glob("*.jsonl")):
+        assert "all as recorded" in homerl("reverify", file)
+    changed = run / "changed.jsonl"
+    changed.write_text((run / "synth/trajectories.jsonl").read_text().replace('\\"wanted\\":[', '\\"wanted\\":[1', 1))
+    assert "changed.jsonl:1" in homerl("reverify", changed, code=2)
+
+
+def test_its_card_shows_its_own_tools_and_prompt(run, tmp_path):
+    homerl("export", run, "--to", tmp_path / "agent")
+    card = (tmp_path / "agent/README.md").read_text()
+    assert "set_level" in card and "one lamp" in card and "Set the lamp to 40 percent." in card
+    assert "pyexec" not in card and "kitchen" not in card
+
+
+def test_its_benchmark_is_built_played_and_scored_again(tmp_path):
+    homerl("bench", "build", "lamp-bench", "--out", tmp_path)
+    suite = tmp_path / "lamp-bench.jsonl"
+    said = homerl("bench", "run", suite, "--model", "expert", "--out", tmp_path / "expert")
+    score = json.loads((tmp_path / "expert/score.json").read_text())
+    assert score["n"] == 12 and score["success"] == 1.0 and "lamp-bench" in said
+    assert "the same results" in homerl("bench", "rescore", tmp_path / "expert")
+    assert "no setting 'dr'" in homerl(
+        "bench", "run", suite, "--model", "expert", "--setting", "dr", "--out", tmp_path / "dr", code=2
+    )
+    page = (tmp_path / "expert/report.html").read_text()
+    assert "set_level(level=" in page and "the lamp is at" in page
+
+
+def test_its_files_have_schemas(run, tmp_path):
+    homerl("schemas", tmp_path)
+    schemas = {path.name: json.loads(path.read_text()) for path in tmp_path.glob("*.json")}
+    registry = Registry().with_resources((name, Resource.from_contents(schema)) for name, schema in schemas.items())
+    row = json.loads((run / "synth/trajectories.jsonl").read_text().splitlines()[0])
+    Draft202012Validator(schemas["lamp-blueprint.v1.json"], registry=registry).validate(json.loads(row["blueprint"]))
+    blueprint = schemas["trajectory.v3.json"]["properties"]["blueprint"]
+    assert {"$ref": "lamp-blueprint.v1.json"} in blueprint["anyOf"]
+
+
+def test_what_a_world_has_not_is_refused_by_name(tmp_path):
+    recipe = {**RECIPE, "out": str(tmp_path), "user": {"kind": "llm", "url": "http://127.0.0.1:9/v1", "model": "m"}}
+    (tmp_path / "r.yaml").write_text(yaml.safe_dump(recipe))
+    assert "in the world 'lamp' no such user can speak" in homerl("check", tmp_path / "r.yaml", code=2)
+    synth = {"homerl": 1, "run": "synth", "synth": {"strategy": "m1", "recipe": {"world": "lamp"}}}
+    (tmp_path / "s.yaml").write_text(yaml.safe_dump(synth))
+    assert "cannot role-play in the world 'lamp'" in homerl("check", tmp_path / "s.yaml", code=2)
+
+
+def test_the_lamp_keeps_the_contract_of_worlds():
+    code = (
+        "from envs.world import check_world; from homerl.worlds.lamp.situation import LampEnv;"
+        "check_world(LampEnv(0, 40), [{'name': 'set_level', 'level': 40}, {'name': 'set_level', 'level': 200}])"
+    )
+    environment = {**os.environ, "HOMERL_WORLDS": str(WORLDS)}
+    subprocess.run([sys.executable, "-c", code], env=environment, check=True)
+
+
+def test_without_its_folder_it_is_refused(tmp_path):
+    (tmp_path / "r.yaml").write_text("homerl: 1\nrun: synth\nsynth: {recipe: {world: lamp}}\n")
+    done = subprocess.run(
+        [sys.executable, "-m", "homerl.cli", "check", str(tmp_path / "r.yaml")], capture_output=True, text=True
+    )
+    assert done.returncode == 2 and "'lamp'" in done.stderr and "simuhome" in done.stderr.lower()
