@@ -15,7 +15,7 @@ from envs.documents import InputError
 from homerl.bench.judge import FILE, agreement, judged_rows
 from homerl.bench.score import result_row, score
 from homerl.play.reverify import first_difference
-from homerl.play.trajectory import from_row, read_rows
+from homerl.play.trajectory import absent_facts, from_row, read_rows
 from homerl.worlds.registry import restored
 
 UNSEEN = ("tokens", "prompt_tokens", "category", "subcategory", "size", "run")
@@ -47,6 +47,6 @@ def rescored(trajectories: Path, results: list[dict[str, Any]]) -> Iterator[dict
     """The result of every stored trajectory, in order."""
     for number, (row, stored) in enumerate(zip(read_rows(trajectories), results, strict=True), 1):
         trajectory = from_row(row)
-        if difference := first_difference(trajectory, restored):
+        if difference := first_difference(trajectory, restored, absent_facts(row)):
             raise InputError(f"{row['id']}: {difference}", f"{trajectories}:{number}", "the file was edited")
         yield result_row(trajectory, 0) | {key: stored[key] for key in UNSEEN if key in stored}

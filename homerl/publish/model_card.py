@@ -19,6 +19,7 @@ from envs.documents import Document, InputError, read_json, read_yaml
 from homerl.flow.recipe import STRATEGIES
 from homerl.worlds.contract import Card
 from homerl.worlds.registry import world_of
+from rewards.composite import REWARDS, SETTINGS
 
 STAGES = ("rlve", "sft")  # of a flywheel's folder, the last trained first
 HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*")
@@ -152,16 +153,6 @@ def _shareable(value: Any) -> Any:
 
 # Writing the card
 
-
-REWARDS = {
-    "progress": "earned for the gain in the share of the task's conditions that hold",
-    "success": "earned for ending with all of them true",
-    "audit": "lost for a step with a call that the home refused",
-    "code_check": "lost for code outside restricted Python",
-    "code_length": "lost for code past the limit",
-    "turn_limit": "lost for a turn past the limit",
-    "collateral": "lost for changing a device that the task does not concern",
-}
 
 LIMITS = """Trained and scored in simulated homes. Put a permission check of your own between the model and
 real devices, above all locks, ovens and heaters. It knows no device that the system prompt does not list."""
@@ -341,9 +332,9 @@ def _data(facts: Facts) -> str:
 
 
 def _rewards(weights: Mapping[str, Any]) -> str:
-    rows = [_row([f"`{name}`", weights[name], text]) for name, text in REWARDS.items() if name in weights]
+    rows = [_row([f"`{name}`", weights[name], reward.card]) for name, reward in REWARDS.items() if name in weights]
     head = ["A step earns the sum of:", "", _row(["part", "weight", ""]), _row(["---", "---:", "---"])]
-    limits = [f"{name} {weights[name]}" for name in ("max_code_tokens", "max_turns") if name in weights]
+    limits = [f"{name} {weights[name]}" for name in SETTINGS if name in weights]
     tail = ["", f"Limits: {', '.join(limits)}."] if limits else []
     return "\n".join([*head, *rows, *tail]) if rows else ""
 

@@ -189,7 +189,7 @@ class TimedUser:
 def rewarded(trajectory: Trajectory, weights: RewardWeights) -> Trajectory:
     """The trajectory with the rewards of every step, and the weights that gave them."""
     rewards = tuple(step_rewards(step.facts, weights) for step in trajectory.steps)
-    return replace(trajectory, rewards=rewards, weights=vars(weights))
+    return replace(trajectory, rewards=rewards, weights=weights.model_dump(mode="json"))
 
 
 def blueprint_of(recipe: AnyBlueprintSource) -> Callable[[int], Blueprint]:
