@@ -16,7 +16,7 @@ from pydantic import create_model, model_validator
 
 import rewards
 from envs.documents import InputError
-from envs.homeenv.types import Model
+from envs.model import Model
 from envs.world import StepFacts
 from rewards.reward import Reward, Setting
 
