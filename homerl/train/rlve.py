@@ -35,7 +35,7 @@ from homerl.train.curriculum import Curriculum, difficulties
 from homerl.train.engines import engine_arguments, make_engine
 from homerl.train.evaluation import Evaluation
 from homerl.train.panels import PanelsCallback
-from homerl.train.parallel import Spread, unsharded
+from homerl.train.parallel import Spread
 from homerl.train.phases import Phases
 from homerl.train.recipe import RLVERecipe
 from homerl.train.refusals import in_shards, is_adapter, refuse, spread_by, world_size
@@ -46,6 +46,7 @@ from homerl.train.tensors import ledgers, spread, staleness, trimmed, truncated_
 from homerl.train.transcripts import log_transcripts
 from homerl.train.watchdog import Watchdog
 from homerl.users.make import user_factory
+from homerl.workarounds.whole_at_first import unsharded
 from rewards.composite import PARTS
 
 
