@@ -13,6 +13,8 @@ import operator
 from collections.abc import Callable
 from typing import Any
 
+from envs.homeenv import parsing
+
 Closure = Callable[[Any], Any]
 Resolver = Callable[[ast.expr], Closure | None]
 
@@ -41,7 +43,7 @@ class ExpressionError(ValueError):
 def parse(text: str, mode: str = "eval") -> ast.AST:
     """The syntax tree of `text`; a syntax error becomes an `ExpressionError`."""
     try:
-        tree = ast.parse(text.strip(), mode=mode)
+        tree = parsing.parse(text.strip(), mode=mode)
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         wrong = ExpressionError(f"cannot be parsed: {getattr(error, 'msg', error)}")
         wrong.column = getattr(error, "offset", None) or 1
