@@ -1,6 +1,6 @@
 """TRL names weights one by one while they are whole, and vLLM packs many of them at a time, when they no longer are.
 
-`VLLMClient.update_named_params` sends with `packed=True`: views of several weights wait for a full buffer. Under ZeRO-3
+`VLLMClient.update_named_params` has vLLM pack them: views of several weights wait for a full buffer. Under ZeRO-3
 (and FSDP1) each weight is gathered for the time in which it is named alone, so that the views are of memory that was let
 go of; and an adapter that is merged for the time of a walk is out again.
 
