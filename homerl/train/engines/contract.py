@@ -1,7 +1,7 @@
 """What an engine says, whole in its own file.
 
-Invariants: importing an engine's file brings no torch, since recipes are read with it: what is heavy is imported where
-it is used; an engine knows no other engine.
+Invariant: importing an engine's file brings no torch, since recipes are read with it: what is heavy is imported where it
+is used.
 """
 
 from __future__ import annotations
