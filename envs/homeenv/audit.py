@@ -7,8 +7,9 @@ Invariants: a refused call has changed nothing by the time `Refused` is raised; 
 from __future__ import annotations
 
 import ast
-import warnings
 from collections.abc import Iterable
+
+from envs.homeenv import parsing
 
 RULES: dict[str, str] = {
     "unknown_tool": "the tool is not in the agent's toolset",
@@ -43,8 +44,6 @@ FRAME_NAMES = frozenset(
 ASYNC = (ast.Await, ast.AsyncFunctionDef, ast.AsyncFor, ast.AsyncWith)
 HARMLESS = (ast.expr_context, ast.Constant, ast.Call, ast.Expr)  # most of a tree: they name nothing
 ALLOWED_IMPORTS = frozenset({"math", "json", "re", "datetime"})
-
-warnings.filterwarnings("ignore", module="<unknown>")  # what Python finds odd in agents' literals would flood the log
 
 
 class Refused(Exception):
@@ -114,7 +113,7 @@ def _other_names(node: ast.AST) -> list[str]:
 def parse_code(code: str) -> ast.Module:
     """Parse a snippet or refuse it (`syntax`)."""
     try:
-        return ast.parse(code)
+        return parsing.parse(code)
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         line = getattr(error, "lineno", None)
         raise Refused("syntax", f"the code does not parse{f' (line {line})' if line else ''}: {error}") from None

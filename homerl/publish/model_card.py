@@ -17,6 +17,7 @@ import yaml
 
 from envs.documents import Document, InputError, read_json, read_yaml
 from homerl.flow.recipe import STRATEGIES
+from homerl.train.credit.registry import modes
 from homerl.worlds.contract import Card
 from homerl.worlds.registry import world_of
 from rewards.composite import REWARDS, SETTINGS
@@ -345,8 +346,16 @@ def _training(facts: Facts) -> str:
     for recipe in facts.recipes:
         text = yaml.safe_dump(recipe, sort_keys=False, allow_unicode=True, width=100)
         summary = f"<summary>Recipe: {recipe.get('run', 'run')}</summary>"
+        parts += _credit(recipe)
         parts.append(f"<details>{summary}\n\n```yaml\n{text}```\n\n</details>")
     return "\n\n".join(parts)
+
+
+def _credit(recipe: Mapping[str, Any]) -> Iterator[str]:
+    """What the recipe's credit mode is, in a sentence, where that mode is there."""
+    mode = modes().get((recipe.get("rlve") or {}).get("credit"))
+    if mode:
+        yield f"Credit `{mode.name}`: {mode.sentence}"
 
 
 def _inline(value: Any) -> str:
