@@ -2,7 +2,7 @@
 
 import ast
 
-from envs.homeenv.audit import restricted_uses
+from envs.restricted_python import restricted_uses
 from envs.world import StepFacts
 from rewards.reward import Reward
 

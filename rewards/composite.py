@@ -78,14 +78,10 @@ def found_settings(found: Mapping[str, Reward]) -> dict[str, Setting]:
 REWARDS: Mapping[str, Reward] = found_rewards()
 SETTINGS: Mapping[str, Setting] = found_settings(REWARDS)
 PARTS = tuple(REWARDS)
-RewardWeights = create_model(
-    "RewardWeights",
-    __base__=Weights,
-    __module__=__name__,
-    __doc__=Weights.__doc__,
-    **{name: (float, reward.weight) for name, reward in REWARDS.items()},
-    **{name: (setting.type, setting.default) for name, setting in SETTINGS.items()},
-)  # what `rewards:` of a recipe is
+_fields: dict[str, Any] = {name: (float, reward.weight) for name, reward in REWARDS.items()}
+_fields |= {name: (setting.type, setting.default) for name, setting in SETTINGS.items()}
+# What `rewards:` of a recipe is.
+RewardWeights = create_model("RewardWeights", __base__=Weights, __module__=__name__, __doc__=Weights.__doc__, **_fields)
 
 
 def step_rewards(facts: StepFacts, weights: RewardWeights = RewardWeights()) -> dict[str, float]:

@@ -13,7 +13,7 @@ import pytest
 import yaml
 
 from envs.documents import InputError
-from envs.homeenv.types import Model
+from envs.model import Model
 from homerl.train.credit.contract import CreditMode
 from homerl.train.credit.registry import modes
 from homerl.train.engines.registry import engines

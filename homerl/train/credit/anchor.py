@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 from pydantic import Field
 
-from envs.homeenv.types import Model
+from envs.model import Model
 from homerl.train.credit.common import Steps, normalised, returns_to_go
 from homerl.train.credit.contract import CreditMode, Group
 from homerl.train.credit.trajectory import trajectory_credit

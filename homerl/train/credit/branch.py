@@ -30,7 +30,7 @@ from typing import Any
 
 from pydantic import Field
 
-from envs.homeenv.types import Model
+from envs.model import Model
 from homerl.train.credit.common import Steps, returns_to_go
 from homerl.train.credit.contract import CreditMode, Fork, Group, Plan
 

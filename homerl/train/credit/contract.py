@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from envs.homeenv.types import Model
+from envs.model import Model
 
 
 @dataclass(frozen=True, order=True)

@@ -13,7 +13,7 @@ from typing import Any, Literal
 import numpy as np
 from pydantic import Field
 
-from envs.homeenv.types import Model
+from envs.model import Model
 from homerl.train.credit.common import Steps, normalised, returns_to_go
 from homerl.train.credit.contract import CreditMode, Group
 

@@ -14,7 +14,7 @@ from typing import Any, Protocol
 
 from pydantic import Field
 
-from envs.homeenv.types import Model
+from envs.model import Model
 from homerl.agents.policy import Engine
 from homerl.train.phases import Phases
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from pydantic import Field
 
-from envs.homeenv.types import Model
+from envs.model import Model
 from homerl.agents.policy import Sample, TransformersEngine
 from homerl.train.engines.contract import EngineKind, Sizes, Takes
 from homerl.train.phases import Phases

@@ -16,7 +16,7 @@ from urllib.error import HTTPError
 
 from pydantic import Field
 
-from envs.homeenv.types import Model
+from envs.model import Model
 from homerl.agents.policy import Sample
 from homerl.play.faults import InfraError, RequestRefused
 from homerl.train.engines.synced import Synced, SyncedKind
