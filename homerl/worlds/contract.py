@@ -28,9 +28,15 @@ Progress = Callable[[int, int], None]
 class ExpertConfig(Model):
     """How the scripted expert works and errs."""
 
-    mistakes: float = 0.25
-    styles: dict[str, float] = {"snippet": 1.0}
-    minimal: bool = Field(False, description="leave out calls that would change nothing, and reads that only prepare an act")
+    mistakes: float = Field(0.25, description="Probability (0 to 1) that a message has a mistake, one that models make.")
+    styles: dict[str, float] = Field(
+        {"snippet": 1.0},
+        description="Weights of how it works: `snippet` makes all calls at once, `stepwise` one call a message, "
+        "`query_first` reads a device before it acts.",
+    )
+    minimal: bool = Field(
+        False, description="Whether it leaves out calls that would change nothing, and reads that only prepare an act."
+    )
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Union
 
-from pydantic import Discriminator, Tag
+from pydantic import Discriminator, Field, Tag
 
 from envs.documents import InputError
 from envs.homeenv.types import Model
@@ -22,7 +22,7 @@ from homerl.worlds.registry import default_world, read_blueprint, worlds
 class BlueprintFile(Model):
     """Blueprints that stand in a file, one a line, of any world: seeds go round those of the split, in the file's order."""
 
-    file: Path
+    file: Path = Field(description="The file, JSON Lines: one blueprint a line, of any world.")
 
     @property
     def world(self) -> str | None:
