@@ -45,7 +45,7 @@ class ModelSettings(Model):
     lora: LoraSettings | None = Field(None, description="Low-rank adapters to train; null trains all weights.")
     parameters: float | None = Field(
         None,
-        description="Billions of parameters, for the estimate of memory; needed where neither the model's files nor its name tell.",
+        description="Billions of parameters, for the estimate of memory where the model's files and name do not tell.",
     )
 
     @model_validator(mode="after")

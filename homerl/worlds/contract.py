@@ -167,7 +167,7 @@ class WorldAdapter(ABC):
     @property
     @abstractmethod
     def recipe(self) -> type[Model]:
-        """The model of its blueprint recipes. All but the default world's have `world: Literal[name]`."""
+        """The model of its blueprint recipes, with `world: Literal[name]`, which only the default world's may leave out."""
 
     @abstractmethod
     def make_blueprint(self, recipe: Any, split: Split, seed: int, dropped: Counter[str] | None = None) -> Any:

@@ -49,7 +49,7 @@ def _kind(data: Any) -> str:
         return BlueprintFile.__name__
     if not isinstance(data, Mapping):
         return type(data).__name__
-    name = data.get("world", default_world().name)
+    name = data.get("world") or default_world().name
     return worlds()[name].recipe.__name__ if name in worlds() else str(name)
 
 
@@ -64,5 +64,7 @@ if TYPE_CHECKING:
 else:
     _recipes = tuple(Annotated[world.recipe, Tag(world.recipe.__name__)] for world in worlds().values())
     _file = Annotated[BlueprintFile, Tag(BlueprintFile.__name__)]
-    AnyBlueprintRecipe = Annotated[Union[_recipes], Discriminator(_kind)]  # noqa: UP007
-    AnyBlueprintSource = Annotated[Union[(*_recipes, _file)], Discriminator(_kind)]  # noqa: UP007
+    _remedy = f"write keys, `world:` with one of {', '.join(worlds())}"
+    _by_kind = Discriminator(_kind, custom_error_type="no_such_world", custom_error_message=_remedy)
+    AnyBlueprintRecipe = Annotated[Union[_recipes], _by_kind]  # noqa: UP007
+    AnyBlueprintSource = Annotated[Union[(*_recipes, _file)], _by_kind]
