@@ -63,7 +63,12 @@ class OptimSettings(Model):
     min_lr: float | None = Field(None, description="Learning rate at the end of the schedule `cosine_with_min_lr`.")
     warmup: float = Field(0.01, ge=0, lt=1, description="Share (0 to 1) of all updates in which the learning rate rises.")
     batch: int = Field(8, ge=1, description="Number of dialogues that a device takes in one forward pass.")
-    accumulate: int = Field(1, ge=1, description="Number of forward passes whose gradients make one update.")
+    accumulate: int = Field(
+        1,
+        ge=1,
+        description="Number of forward passes of SFT whose gradients make one update; of RLVE it is a whole batch of "
+        "rollouts.",
+    )
     weight_decay: float = Field(0.0, description="Weight decay of the optimizer.")
     max_grad_norm: float = Field(1.0, description="Norm above which gradients are clipped.")
     adam_beta2: float = Field(0.999, description="Decay (0 to 1) of AdamW's mean of squared gradients.")
