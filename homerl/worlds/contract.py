@@ -62,13 +62,15 @@ class Case:
 
 @dataclass(frozen=True)
 class Card:
-    """What a model card shows of a world: an example that can be run, and in which language agents are told."""
+    """What a model card shows of a world: an example that can be run, in which language agents are told, and how they
+    answer ("The model answers ...")."""
 
     tools: Sequence[Mapping[str, Any]]
     system: str
     told: str  # "The system prompt ..."
     utterance: str = "Turn on the kitchen ceiling light."
     language: str = "en"
+    answers: str = "in words or in tool calls;\nrun the calls and append what they return as `tool` messages"
 
 
 @dataclass(frozen=True)
