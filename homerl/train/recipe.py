@@ -107,7 +107,7 @@ class SFTSettings(OptimSettings):
 class EngineKeys(Model):
     """What every engine has."""
 
-    kind: Literal[tuple(engines())] = "transformers"
+    kind: Literal[tuple(engines())] = Field("transformers", description="Which engine samples the policy.")
 
 
 class EngineSettings(*keys_of(engines().values(), EngineKeys), EngineKeys):

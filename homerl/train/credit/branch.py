@@ -41,7 +41,9 @@ class BranchSettings(Model):
 
     roots: int = Field(2, ge=2, description="Number of rollouts of a group that begin at the start.")
     siblings: int = Field(3, ge=2, description="Number of rollouts that share a fork, the root among them.")
-    horizon: int = Field(4, ge=1, description="Last step at which a root may be forked; steps count from 0, the first fork is at 1.")
+    horizon: int = Field(
+        4, ge=1, description="Last step at which a root may be forked; steps count from 0, the first fork is at 1."
+    )
 
 
 class BranchKeys(Model):

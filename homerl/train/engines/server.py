@@ -32,7 +32,9 @@ class ServerKeys(Model):
     url: str | None = Field(None, pattern=r"^https?://.*[^/]$", description="Of `server`: its address, as http://host:8000.")
     group_port: int = Field(51216, description="Of `server`: port by which it receives weights.")
     timeout: float = Field(300.0, gt=0, description="Of `server`: seconds that one request may take.")
-    deadline: float = Field(900.0, gt=0, description="Of `server`: seconds that a request and its retries may take together.")
+    deadline: float = Field(
+        900.0, gt=0, description="Of `server`: seconds that a request and its retries may take together."
+    )
     retries: int = Field(3, ge=0, description="Of `server`: retries of a request that failed.")
 
 
