@@ -18,7 +18,7 @@ from envs.homeenv.types import Model
 from homerl.flow.tree import Node, Role, Unvisited, backpropagate, close, tokens_of, valid, walk
 from homerl.play.episode import Episode, EpisodeLimits
 from homerl.play.faults import RequestRefused, UserError
-from homerl.play.loop import Agent, User
+from homerl.play.loop import Agent, User, replies_from
 from homerl.play.situation import Blueprint
 from homerl.play.trajectory import Outcome, Trajectory
 from homerl.play.utterance import Utterance
@@ -168,7 +168,7 @@ def _outgrown(node: Node) -> None:
 async def _candidates(node: Node, players: Players, config: SearchConfig, stats: TreeStats) -> Sequence:
     """k_user utterances or k_agent messages (role-aware adaptive branching)."""
     if node.role is Role.AGENT:
-        replies = await players.agent.propose(node.episode, config.k_agent)
+        replies = await replies_from(players.agent, node.episode, config.k_agent)
         stats.calls += 1
         stats.sampled += len(replies)
         stats.tokens += max(reply.prompt_tokens for reply in replies) + sum(reply.tokens for reply in replies)

@@ -1,7 +1,7 @@
 """An episode: one blueprint being played, which can be forked at any message.
 
 Invariants: it is over when all of Φ is met, or a limit is reached, never because a speaker says so (but where the world
-lets an agent finish); `fork` is independent; an agent sees `dialogue` alone, never Φ, the plan or the open intents;
+lets an agent finish); `fork` is independent; a policy sees `observation` alone, never Φ, the plan or the open intents;
 nothing here knows which world it is.
 """
 
@@ -16,6 +16,7 @@ from typing import Any
 
 from envs.world import Action, StepFacts, World
 from homerl.play.messages import Message, parse_json
+from homerl.play.observation import Observation
 from homerl.play.situation import Blueprint, Reply, Situation
 from homerl.play.trajectory import Outcome, Step, Trajectory
 
@@ -32,14 +33,6 @@ class EpisodeLimits:
     steps_per_turn: int = 6
     seconds_per_step: int = 0
     calls: int | None = None
-
-
-@dataclass(frozen=True)
-class Dialogue:
-    """All that an agent sees."""
-
-    messages: tuple[Message, ...]
-    tools: tuple[Mapping[str, Any], ...]
 
 
 @dataclass
@@ -71,8 +64,9 @@ class Episode:
         return self.situation.blueprint
 
     @property
-    def dialogue(self) -> Dialogue:
-        return Dialogue(tuple(self.messages), tuple(self.world.tools))
+    def observation(self) -> Observation:
+        direct, protocol = self.blueprint.toolset == "direct", dict(self.situation.protocol)
+        return Observation(self.blueprint.id, tuple(self.messages), tuple(self.world.tools), direct, protocol)
 
     @property
     def world(self) -> World:
@@ -110,7 +104,7 @@ class Episode:
         if meant is None:
             self.messages += [_tool_message(i, reply, text) for i, (text, _, _) in enumerate(results)]
         blocked = tuple(info["blocked"]["rule"] for _, info, _ in results if info["blocked"])
-        situation.heed(self.speaking_of, reply.message, blocked, spoke)
+        situation.note_reply(self.speaking_of, reply.message, blocked, spoke)
         situation.wait(self.limits.seconds_per_step)
         met = situation.met()
         self.outcome = self._verdict(all(met), spoke)

@@ -77,6 +77,10 @@ class Situation(Protocol):
         """How much differs from the start that no intent asked for."""
 
     @property
+    def protocol(self) -> Mapping[str, bool | int | str]:
+        """How replies are read, where agents have to know more than the toolset: plain values, public to every policy."""
+
+    @property
     def ended(self) -> bool:
         """Whether the agent has ended the episode by what it did."""
 
@@ -86,7 +90,7 @@ class Situation(Protocol):
     def take(self, action: Action) -> tuple[str, Mapping[str, Any]]:
         """A call takes effect: what the agent sees of it, and the world's info. Under `code`, info holds code that ran."""
 
-    def heed(self, intent: int | None, message: Message, refusals: Sequence[str], spoke: bool) -> None:
+    def note_reply(self, intent: int | None, message: Message, refusals: Sequence[str], spoke: bool) -> None:
         """What an agent's message means beyond its calls; `refusals` are the rules that refused them."""
 
     def mark(self) -> Any:

@@ -24,7 +24,7 @@ from homerl.flow.recipe import SynthRecipe
 from homerl.llm.settings import AuditSettings, UserSettings
 from homerl.play.episode import Episode, EpisodeLimits
 from homerl.play.faults import UserError
-from homerl.play.loop import Agent, User, play
+from homerl.play.loop import Oracle, User, play
 from homerl.play.situation import Blueprint
 from homerl.play.trajectory import Outcome
 from homerl.play.utterance import Utterance
@@ -150,7 +150,7 @@ async def play_all(
     return list(await asyncio.gather(*map(one, blueprints)))
 
 
-def expert_of(blueprint: Blueprint) -> Agent:
+def expert_of(blueprint: Blueprint) -> Oracle:
     """The expert of a blueprint's world, who makes no mistakes."""
     return world_of(blueprint).expert(ExpertConfig(mistakes=0.0), blueprint.seed)
 

@@ -121,8 +121,8 @@ def script(instances: Instances) -> dict:
     answers = {}
 
     class Teacher(Expert):
-        async def propose(self, episode, n=1):
-            (reply,) = await super().propose(episode, n)
+        async def consult(self, episode, n=1):
+            (reply,) = await super().consult(episode, n)
             calls = [{"id": f"call_{i}"} | call for i, call in enumerate(reply.message.get("tool_calls", ()))]
             message = reply.message | ({"tool_calls": calls} if calls else {})
             answers[key_of([as_sent(m) for m in episode.messages])] = message

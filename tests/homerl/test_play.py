@@ -14,6 +14,7 @@ from homerl.play.episode import Episode, EpisodeLimits
 from homerl.play.faults import AgentFault, InfraError, UserError
 from homerl.play.loop import claimed_done, play, waits_for_user
 from homerl.play.messages import Message, tool_call
+from homerl.play.observation import Observation
 from homerl.play.reverify import first_difference
 from homerl.play.situation import Reply
 from homerl.play.trajectory import Outcome, Trajectory
@@ -45,7 +46,7 @@ class Says:
     def __init__(self, *messages: Message | Exception) -> None:
         self.messages, self.spoken = list(messages), 0
 
-    async def propose(self, episode: Episode, n: int = 1) -> Sequence[Reply]:
+    async def propose(self, observation: Observation, n: int = 1) -> Sequence[Reply]:
         message = self.messages[min(self.spoken, len(self.messages) - 1)]
         self.spoken += 1
         if isinstance(message, Exception):
@@ -302,12 +303,12 @@ def test_an_agent_never_sees_the_conditions_or_the_plan():
         episode = begin(blueprint)
         episode.hear(blueprint.intents[0].queries[0], blueprint.intents[0].id)
         episode.act(Reply(pyexec_message("print(1)")))
-        seen = json.dumps([episode.dialogue.messages, episode.dialogue.tools])
+        seen = json.dumps([episode.observation.messages, episode.observation.tools])
         seen = seen.replace('device(\\"1001\\").turn_on()', "")  # the example in the full prompt
         for intent in blueprint.intents:
             for text in (*intent.conditions, *(call.code for call in intent.plan), blueprint.scene):
                 assert text not in seen and json.dumps(text)[1:-1] not in seen
-        assert set(vars(episode.dialogue)) == {"messages", "tools"}
+        assert set(vars(episode.observation)) == {"blueprint_id", "messages", "tools", "direct", "protocol"}
         state = [f'"{value}"' for device in blueprint.home["devices"] for value in device["state"].values()]
         assert not any(value in episode.messages[0]["content"] for value in state)
 

@@ -15,6 +15,7 @@ from homerl.play.episode import Episode, EpisodeLimits
 from homerl.play.faults import AgentFault, InfraError
 from homerl.play.loop import play
 from homerl.play.messages import parse_reply
+from homerl.play.observation import Observation
 from homerl.play.reverify import reverify_file
 from homerl.play.situation import Reply
 from homerl.play.trajectory import Outcome, Trajectory, to_row, write_rows
@@ -39,7 +40,7 @@ class Says:
     def __init__(self, *texts: str | Exception) -> None:
         self.texts = list(texts)
 
-    async def propose(self, episode: Episode, n: int = 1) -> list[Reply]:
+    async def propose(self, observation: Observation, n: int = 1) -> list[Reply]:
         text = self.texts.pop(0)
         if isinstance(text, Exception):
             raise text

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from types import MappingProxyType
+from typing import Any, ClassVar
 
 from envs.homeenv.conditions import Condition
 from envs.homeenv.env import HomeEnv, changes
@@ -34,6 +35,7 @@ class HomeSituation:
     heard: Heard = field(default_factory=Heard)
 
     ended = False  # the home decides when it is over, not the agent
+    protocol: ClassVar[Mapping[str, str]] = MappingProxyType({})
 
     @classmethod
     def begin(cls, blueprint: Blueprint) -> HomeSituation:
@@ -99,7 +101,7 @@ class HomeSituation:
         ran = action["name"] == "pyexec" and isinstance(code, str)
         return text, info | {"code": code} if ran else info
 
-    def heed(self, intent: int | None, message: Message, refusals: Sequence[str], spoke: bool) -> None:
+    def note_reply(self, intent: int | None, message: Message, refusals: Sequence[str], spoke: bool) -> None:
         """What the agent said may answer a question, or be one that it had to ask."""
         found = next((i for i in self.blueprint.intents if i.id == intent), None)
         if spoke and found is not None:
