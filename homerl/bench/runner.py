@@ -22,7 +22,7 @@ from homerl.bench.score import counts, result_row, score
 from homerl.play.episode import Episode, EpisodeLimits
 from homerl.play.loop import Agent, User, play, replies_from
 from homerl.play.situation import Blueprint, Reply
-from homerl.play.trajectory import Outcome, to_row, write_rows
+from homerl.play.trajectory import Outcome, of_one_shape, to_row, write_rows
 from homerl.users.scripted import ScriptedUser
 from homerl.worlds.registry import begin, make_blueprint, world_of
 
@@ -101,7 +101,7 @@ def run_suite(
 def write_results(journal: Journal, count: int, out: Path) -> dict[str, Any]:
     """The journal's rows in the suite's order, as files, and their score."""
     write_rows(out / "results.jsonl", (row["result"] for row in _first(journal, count)))
-    write_rows(out / "trajectories.jsonl", (row["trajectory"] for row in _first(journal, count)))
+    write_rows(out / "trajectories.jsonl", of_one_shape(lambda: (row["trajectory"] for row in _first(journal, count))))
     scored = score([row["result"] for row in _first(journal, count)])
     write_atomic(out / "score.json", json.dumps(scored, indent=1) + "\n")
     return scored

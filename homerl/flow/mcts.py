@@ -17,7 +17,7 @@ from pydantic import Field
 from envs.homeenv.types import Model
 from homerl.flow.tree import Node, Role, Unvisited, backpropagate, close, tokens_of, valid, walk
 from homerl.play.episode import Episode, EpisodeLimits
-from homerl.play.faults import RequestRefused, UserError
+from homerl.play.faults import Boundary, Fault, RequestRefused, UserError, fault_of
 from homerl.play.loop import Agent, User, replies_from
 from homerl.play.situation import Blueprint
 from homerl.play.trajectory import Outcome, Trajectory
@@ -149,10 +149,10 @@ async def _path(root: Node, players: Players, config: SearchConfig, stats: TreeS
         if not node.children:
             try:
                 node.grow(await _candidates(node, players, config, stats))
-            except RequestRefused:
+            except RequestRefused as error:
                 if not node.episode.steps:
                     raise
-                _outgrown(node)
+                _outgrown(node, error)
                 break
         if (child := node.descend(config.c_ucb, config.unvisited)) is None:
             break
@@ -160,9 +160,11 @@ async def _path(root: Node, players: Players, config: SearchConfig, stats: TreeS
     return path
 
 
-def _outgrown(node: Node) -> None:
-    """A dialogue that a server no longer takes, for its length as a rule, ends here; what else was found of it stands."""
-    node.episode.end(Outcome.AGENT_FAILURE if node.role is Role.AGENT else Outcome.USER_ERROR)
+def _outgrown(node: Node, error: RequestRefused) -> None:
+    """A dialogue that a server no longer takes, for its length as a rule, ends here by whoever spoke too much; what else
+    was found of it stands."""
+    boundary = Boundary.AGENT if node.role is Role.AGENT else Boundary.USER
+    node.episode.end(Fault(boundary, f"outgrown: {fault_of(error).reason}"))
 
 
 async def _candidates(node: Node, players: Players, config: SearchConfig, stats: TreeStats) -> Sequence:

@@ -2,7 +2,7 @@
 
 Invariants: it is over when all of Φ is met, or a limit is reached, never because a speaker says so (but where the world
 lets an agent finish); `fork` is independent; a policy sees `observation` alone, never Φ, the plan or the open intents;
-nothing here knows which world it is.
+an outcome that does not count has a fault that says whose it is; nothing here knows which world it is.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from envs.world import Action, StepFacts, World
+from homerl.play.faults import Fault
 from homerl.play.messages import Message, parse_json
 from homerl.play.observation import Observation
 from homerl.play.situation import Blueprint, Reply, Situation
@@ -46,6 +47,7 @@ class Episode:
     outcome: Outcome | None = None
     speaking_of: int | None = None
     turn: int = 0
+    fault: Fault | None = None
 
     @classmethod
     def begin(cls, situation: Situation, limits: EpisodeLimits = EpisodeLimits()) -> Episode:
@@ -56,7 +58,7 @@ class Episode:
         """An independent copy; messages and steps are shared, since they never change."""
         return Episode(
             self.situation.fork(), self.limits, self.messages.copy(), self.steps.copy(), self.outcome, self.speaking_of,
-            self.turn,
+            self.turn, self.fault,
         )  # fmt: skip
 
     @property
@@ -174,9 +176,10 @@ class Episode:
             return Outcome.STEP_LIMIT
         return None
 
-    def end(self, outcome: Outcome) -> None:
-        """A speaker or a machine ends the episode: what was done so far stands, its last step being the last."""
-        self.outcome = outcome
+    def end(self, fault: Fault | None) -> None:
+        """A fault ends the episode, or the user leaves an agent that failed (None); what was done so far stands, its last
+        step being the last."""
+        self.fault, self.outcome = fault, Outcome.of(fault.boundary) if fault else Outcome.AGENT_FAILURE
         if self.steps:
             last = self.steps[-1]
             self.steps[-1] = replace(last, facts=replace(last.facts, last=True))
@@ -203,6 +206,7 @@ class Episode:
             user=user,
             seed=seed,
             limits=asdict(self.limits),
+            fault=self.fault,
         )
 
 

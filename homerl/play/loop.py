@@ -9,13 +9,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol, runtime_checkable
 
-from envs.world import WorldError
 from homerl.play.episode import Episode
-from homerl.play.faults import AgentFault, InfraError, UserError
+from homerl.play.faults import EPISODE_ERRORS, Boundary, Fault, fault_of
 from homerl.play.messages import direct_answer, words_of
 from homerl.play.observation import Observation
 from homerl.play.situation import Reply
-from homerl.play.trajectory import Outcome, Trajectory
+from homerl.play.trajectory import Trajectory
 from homerl.play.utterance import Utterance
 
 
@@ -61,14 +60,8 @@ async def play(episode: Episode, agent: Agent, user: User, seed: int = 0) -> Tra
             else:
                 (reply,) = await replies_from(agent, episode)
                 episode.act(reply)
-    except InfraError:
-        episode.end(Outcome.INFRA_ERROR)
-    except WorldError:
-        episode.end(Outcome.WORLD_ERROR)
-    except AgentFault:
-        episode.end(Outcome.AGENT_FAILURE)
-    except UserError:
-        episode.end(Outcome.USER_ERROR)
+    except EPISODE_ERRORS as error:
+        episode.end(fault_of(error))
     return episode.trajectory(agent.name, user.name, seed)
 
 
@@ -89,7 +82,10 @@ def apply_utterance(episode: Episode, utterance: Utterance) -> None:
     if utterance.text.strip():
         episode.hear(utterance.text, utterance.intent_id)
     else:
-        episode.end(Outcome.AGENT_FAILURE if claimed_done(episode) else Outcome.USER_ERROR)
+        episode.end(None if claimed_done(episode) else GAVE_UP)
+
+
+GAVE_UP = Fault(Boundary.USER, "gave_up: the user stopped while something was still to be done")
 
 
 def waits_for_user(episode: Episode) -> bool:

@@ -2,7 +2,7 @@
 
 Invariants: a schema's `$id` names its kind and format version, and a format's schema never changes once released;
 whatever homerl writes is valid under the schema of its kind (a trajectory in its nested form: a row of a dataset
-holds the parts named in `trajectory.JSON_COLUMNS` as JSON text, whose own schemas its schema names).
+holds the parts named in `trajectory.JSON_COLUMNS`, and a fault, as JSON text, whose own schemas its schema names).
 """
 
 from __future__ import annotations
@@ -46,7 +46,8 @@ class MessageRow(TypedDict):
 
 
 class Row(TypedDict):
-    """A line of `trajectories.jsonl`: `trajectory.to_row`, and how hard its blueprint was."""
+    """A line of `trajectories.jsonl`: `trajectory.to_row`, and how hard its blueprint was. `fault` is there where some row
+    of the file has one."""
 
     id: str
     messages: list[MessageRow]
@@ -62,6 +63,7 @@ class Row(TypedDict):
     weights: str
     limits: str
     blueprint: str
+    fault: NotRequired[str]
     difficulty: float
 
 
@@ -80,7 +82,7 @@ def schemas() -> dict[str, dict[str, Any]]:
             _put(made[kind], path, {"$ref": file_name(other)})
     blueprints = [next(iter(world.formats())) for world in worlds().values()]
     made["trajectory"]["properties"]["blueprint"] = {"anyOf": [{"$ref": file_name(kind)} for kind in blueprints]}
-    for column in JSON_COLUMNS:
+    for column in (*JSON_COLUMNS, "fault"):
         inner = {"$ref": f"{file_name('trajectory')}#/properties/{column}"}
         made["row"]["properties"][column] |= {"contentMediaType": "application/json", "contentSchema": inner}
     return {file_name(kind): {"$schema": DRAFT, "$id": file_name(kind), **schema} for kind, schema in made.items()}

@@ -23,7 +23,7 @@ from envs.documents import InputError, write_atomic
 from homerl.flow.recipe import SynthRecipe
 from homerl.llm.settings import AuditSettings, UserSettings
 from homerl.play.episode import Episode, EpisodeLimits
-from homerl.play.faults import UserError
+from homerl.play.faults import Boundary
 from homerl.play.loop import Oracle, User, play
 from homerl.play.situation import Blueprint
 from homerl.play.trajectory import Outcome
@@ -142,9 +142,9 @@ async def play_all(
             user = Watched(users(blueprint.seed))
             end = await play(begin(blueprint, limits), expert_of(blueprint), user, blueprint.seed)
             progress()
-        fault = (user.reason or "gave_up") if end.outcome is Outcome.USER_ERROR else None
+        reason = end.fault.kind if end.fault and end.fault.boundary is Boundary.USER else None
         return Played(
-            blueprint.id, end.outcome, fault, tuple(user.said), tuple(t for t in user.topics.values() if t is not None)
+            blueprint.id, end.outcome, reason, tuple(user.said), tuple(t for t in user.topics.values() if t is not None)
         )
 
     return list(await asyncio.gather(*map(one, blueprints)))
@@ -156,18 +156,14 @@ def expert_of(blueprint: Blueprint) -> Oracle:
 
 
 class Watched:
-    """A user whose words are kept, whether it opened each wish by words about it, and why it failed if it did."""
+    """A user whose words are kept, and whether it opened each wish by words about it."""
 
     def __init__(self, user: User) -> None:
-        self.user, self.name, self.said, self.reason = user, user.name, list[str](), None
+        self.user, self.name, self.said = user, user.name, list[str]()
         self.topics = dict[int, bool | None]()
 
     async def speak(self, episode: Episode) -> Utterance:
-        try:
-            utterance = await self.user.speak(episode)
-        except UserError as error:
-            self.reason = error.reason
-            raise
+        utterance = await self.user.speak(episode)
         if utterance.text:
             self.said.append(utterance.text)
             self._topic(utterance, episode)

@@ -57,6 +57,12 @@ class BenchReport:
         return len(self.results) - self.score["n"]
 
     @property
+    def faults(self) -> list[tuple[str, str, int]]:
+        """(who failed, why, how many episodes were left out for it), the most frequent first."""
+        named = ((*name.partition(": ")[::2], count) for name, count in self.score.get("faults", {}).items())
+        return sorted(named, key=lambda fault: -fault[2])
+
+    @property
     def cost(self) -> float | None:
         """What the tokens cost, if prices were given."""
         if not self.run.get("prices"):

@@ -154,7 +154,7 @@ def test_a_rollout_hands_the_policy_its_observation(task, tokenizer, monkeypatch
     monkeypatch.setattr(PolicyAgent, "propose", spied)
     player = Player(Engine(tokenizer), tokenizer, ScriptedUser, LIMITS, RewardWeights(), 4096, branch, group=8)
     rollouts = player.play([make_blueprint(task, "train", 3)] * 8, list(range(8)))
-    assert all(rollout.trajectory.outcome.counts for rollout in rollouts)
+    assert all(rollout.trajectory.fault is None for rollout in rollouts)
     assert bool(branch) == any(rollout.fork for rollout in rollouts)
     innocent(spy, least=4)
 

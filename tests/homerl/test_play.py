@@ -11,8 +11,8 @@ from pydantic_monty import Monty
 from envs.homeenv import sandbox
 from envs.world import WorldError
 from homerl.play.episode import Episode, EpisodeLimits
-from homerl.play.faults import AgentFault, InfraError, UserError
-from homerl.play.loop import claimed_done, play, waits_for_user
+from homerl.play.faults import AgentFault, Boundary, Fault, InfraError, RequestRefused, UserError
+from homerl.play.loop import GAVE_UP, claimed_done, play, waits_for_user
 from homerl.play.messages import Message, tool_call
 from homerl.play.observation import Observation
 from homerl.play.reverify import first_difference
@@ -126,6 +126,7 @@ def moves(episode: Episode, did: str, path: str) -> bool:
 def test_limits_end_the_episode():
     limits = EpisodeLimits(turns=3, steps=8, steps_per_turn=4)
     words = played(Says(say("Hm.")), limits=limits)
+    assert words.fault is None, "a limit reached is no fault"
     assert words.outcome is Outcome.TURN_LIMIT and len(words.turns()) == 3 and words.steps[-1].facts.last
     stalls = played(Says(NOTHING), limits=limits)
     assert stalls.outcome is Outcome.STEP_LIMIT and len(stalls.steps) == 4
@@ -148,24 +149,28 @@ def test_limits_end_the_episode():
 
 
 @pytest.mark.parametrize(
-    ("agent", "user", "outcome"),
+    ("agent", "user", "outcome", "fault"),
     [
-        (Says(say("All done.")), Speaks("please"), Outcome.AGENT_FAILURE),
-        (Says(say("Which one?")), Speaks("please"), Outcome.USER_ERROR),
-        (Says(NOTHING), Speaks(), Outcome.USER_ERROR),
-        (Says(NOTHING), Speaks("   "), Outcome.USER_ERROR),
-        (Says({"role": "assistant", "content": None}), Speaks("please"), Outcome.AGENT_FAILURE),
-        (Says(say("Hm.")), Speaks("please", UserError("left its role")), Outcome.USER_ERROR),
-        (Says(say("Hm.")), Speaks(InfraError("no server")), Outcome.INFRA_ERROR),
-        (Says(NOTHING, InfraError("no server")), Speaks("please"), Outcome.INFRA_ERROR),
-        (Says(NOTHING, AgentFault("flood")), Speaks("please"), Outcome.AGENT_FAILURE),
-        (Says(NOTHING, WorldError("no sandbox")), Speaks("please"), Outcome.WORLD_ERROR),
+        (Says(say("All done.")), Speaks("please"), Outcome.AGENT_FAILURE, None),
+        (Says(say("Which one?")), Speaks("please"), Outcome.USER_ERROR, GAVE_UP),
+        (Says(NOTHING), Speaks(), Outcome.USER_ERROR, GAVE_UP),
+        (Says(NOTHING), Speaks("   "), Outcome.USER_ERROR, GAVE_UP),
+        (Says({"role": "assistant", "content": None}), Speaks("please"), Outcome.AGENT_FAILURE, None),
+        (Says(say("Hm.")), Speaks("please", UserError("I am a model", "leak")), Outcome.USER_ERROR,
+         Fault(Boundary.USER, "leak: I am a model")),
+        (Says(say("Hm.")), Speaks(InfraError("no\n server")), Outcome.INFRA_ERROR, Fault(Boundary.SERVER, "no server")),
+        (Says(NOTHING, InfraError()), Speaks("please"), Outcome.INFRA_ERROR, Fault(Boundary.SERVER, "InfraError")),
+        (Says(NOTHING, RequestRefused("http://a", "half \ud83d")), Speaks("please"), Outcome.INFRA_ERROR,
+         Fault(Boundary.SERVER, "http://a refused the request: half \ufffd")),
+        (Says(NOTHING, AgentFault("flood")), Speaks("please"), Outcome.AGENT_FAILURE, Fault(Boundary.AGENT, "flood")),
+        (Says(NOTHING, WorldError("no sandbox")), Speaks("please"), Outcome.WORLD_ERROR,
+         Fault(Boundary.WORLD, "no sandbox")),
     ],
-)
-def test_each_fault_is_put_where_it_belongs(agent, user, outcome):
+)  # fmt: skip
+def test_each_fault_is_put_where_it_belongs(agent, user, outcome, fault):
     agent.spoken = 0
     trajectory = played(agent, user)
-    assert trajectory.outcome is outcome
+    assert trajectory.outcome is outcome and trajectory.fault == fault
     assert [step.facts.last for step in trajectory.steps] == [False] * (len(trajectory.steps) - 1) + [True] * bool(
         trajectory.steps
     )
@@ -239,6 +244,12 @@ def test_several_calls_in_a_message_are_answered_one_by_one():
     tools = [m for m in trajectory.messages if m["role"] == "tool"]
     assert [m["tool_call_id"] for m in tools] == ["a", "b"] and tools[1]["content"].startswith("refused: unknown_tool")
     assert trajectory.steps[0].facts.blocked == ("unknown_tool",) and trajectory.tool_calls == 2
+
+
+def test_a_fork_of_an_episode_that_a_fault_ended_has_the_fault():
+    episode = begin(several())
+    episode.end(Fault(Boundary.WORLD, "no sandbox"))
+    assert episode.fork().fault == episode.fault and episode.fork().outcome is Outcome.WORLD_ERROR
 
 
 def test_forks_of_an_episode_are_independent():
