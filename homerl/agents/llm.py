@@ -12,8 +12,8 @@ from typing import Any
 from openai.types.chat import ChatCompletionMessage
 
 from homerl.llm.endpoint import Endpoint, derived_seed
-from homerl.play.episode import Episode
 from homerl.play.messages import Message, parse_reply
+from homerl.play.observation import Observation
 from homerl.play.situation import Reply
 
 
@@ -27,13 +27,12 @@ class LLMAgent:
         self.name, self.endpoint, self.seed = f"llm:{endpoint.model}", endpoint, seed
         self.options = {"temperature": temperature, "max_tokens": max_tokens} | options
 
-    async def propose(self, episode: Episode, n: int = 1) -> Sequence[Reply]:
-        dialogue = episode.dialogue
-        direct = episode.blueprint.toolset == "direct"
-        tools: dict[str, Any] = {} if direct else {"tools": list(dialogue.tools)}
+    async def propose(self, observation: Observation, n: int = 1) -> Sequence[Reply]:
+        direct, messages = observation.direct, observation.messages
+        tools: dict[str, Any] = {} if direct else {"tools": list(observation.tools)}
         if self.seed is not None:
-            tools["seed"] = derived_seed(self.seed, episode.blueprint.id, len(dialogue.messages))
-        answer = await self.endpoint.chat([as_sent(m) for m in dialogue.messages], n=n, **tools, **self.options)
+            tools["seed"] = derived_seed(self.seed, observation.blueprint_id, len(messages))
+        answer = await self.endpoint.chat([as_sent(m) for m in messages], n=n, **tools, **self.options)
         prompt, completion = (answer.usage.prompt_tokens, answer.usage.completion_tokens) if answer.usage else (0, 0)
         count = len(answer.choices)
         return [reply_of(choice.message, completion // count, prompt, direct) for choice in answer.choices]

@@ -1,8 +1,8 @@
 """An episode: one blueprint being played, which can be forked at any message.
 
 Invariants: it is over when all of Φ is met, or a limit is reached, never because a speaker says so (but where the world
-lets an agent finish); `fork` is independent; an agent sees `dialogue` alone, never Φ, the plan or the open intents;
-nothing here knows which world it is.
+lets an agent finish); `fork` is independent; a policy sees `observation` alone, never Φ, the plan or the open intents;
+an outcome that does not count has a fault that says whose it is; nothing here knows which world it is.
 """
 
 from __future__ import annotations
@@ -15,7 +15,9 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from envs.world import Action, StepFacts, ToolCall, World
+from homerl.play.faults import Fault
 from homerl.play.messages import Message, as_call, calls_of, parse_json
+from homerl.play.observation import Observation
 from homerl.play.situation import Blueprint, Reply, Situation
 from homerl.play.trajectory import Outcome, Step, Trajectory
 
@@ -36,14 +38,6 @@ class EpisodeLimits:
     calls: int | None = field(default=None, metadata={"description": "Most tool calls in the episode; null is any number."})
 
 
-@dataclass(frozen=True)
-class Dialogue:
-    """All that an agent sees."""
-
-    messages: tuple[Message, ...]
-    tools: tuple[Mapping[str, Any], ...]
-
-
 @dataclass
 class Episode:
     """The state of play."""
@@ -55,6 +49,7 @@ class Episode:
     outcome: Outcome | None = None
     speaking_of: int | None = None
     turn: int = 0
+    fault: Fault | None = None
 
     @classmethod
     def begin(cls, situation: Situation, limits: EpisodeLimits = EpisodeLimits()) -> Episode:
@@ -65,7 +60,7 @@ class Episode:
         """An independent copy; messages and steps are shared, since they never change."""
         return Episode(
             self.situation.fork(), self.limits, self.messages.copy(), self.steps.copy(), self.outcome, self.speaking_of,
-            self.turn,
+            self.turn, self.fault,
         )  # fmt: skip
 
     @property
@@ -73,8 +68,9 @@ class Episode:
         return self.situation.blueprint
 
     @property
-    def dialogue(self) -> Dialogue:
-        return Dialogue(tuple(self.messages), tuple(self.world.tools))
+    def observation(self) -> Observation:
+        direct, protocol = self.blueprint.toolset == "direct", dict(self.situation.protocol)
+        return Observation(self.blueprint.id, tuple(self.messages), tuple(self.world.tools), direct, protocol)
 
     @property
     def world(self) -> World:
@@ -112,7 +108,7 @@ class Episode:
         if meant is None:
             self.messages += [_tool_message(i, reply, text) for i, (text, _, _) in enumerate(results)]
         blocked = tuple(info["blocked"]["rule"] for _, info, _ in results if info["blocked"])
-        situation.heed(self.speaking_of, reply.message, blocked, spoke)
+        situation.note_reply(self.speaking_of, reply.message, blocked, spoke)
         situation.wait(self.limits.seconds_per_step)
         met = situation.met()
         calls = calls_of(reply.message, self.blueprint.toolset) if meant is None else _meant(meant)
@@ -192,9 +188,10 @@ class Episode:
             return Outcome.STEP_LIMIT
         return None
 
-    def end(self, outcome: Outcome) -> None:
-        """A speaker or a machine ends the episode: what was done so far stands, its last step being the last."""
-        self.outcome = outcome
+    def end(self, fault: Fault | None) -> None:
+        """A fault ends the episode, or the user leaves an agent that failed (None); what was done so far stands, its last
+        step being the last."""
+        self.fault, self.outcome = fault, Outcome.of(fault.boundary) if fault else Outcome.AGENT_FAILURE
         if self.steps:
             last = self.steps[-1]
             self.steps[-1] = replace(last, facts=replace(last.facts, last=True))
@@ -221,6 +218,7 @@ class Episode:
             user=user,
             seed=seed,
             limits=asdict(self.limits),
+            fault=self.fault,
         )
 
 

@@ -17,7 +17,7 @@ from pydantic import Field
 
 from envs.model import Model
 from homerl.play.episode import Episode, EpisodeLimits
-from homerl.play.loop import Agent
+from homerl.play.loop import Agent, Oracle, Policy
 from homerl.play.situation import Situation
 from homerl.play.trajectory import Trajectory
 
@@ -198,15 +198,15 @@ class WorldAdapter(ABC):
     # Who plays
 
     @abstractmethod
-    def expert(self, config: ExpertConfig, seed: int) -> Agent:
-        """The scripted expert, an oracle that holds the plan."""
+    def expert(self, config: ExpertConfig, seed: int) -> Oracle:
+        """The scripted expert, who holds the plan."""
 
     @property
     def baselines(self) -> Mapping[str, Callable[[], Agent]]:
         """Agents by name that need no model. `expert` is among them."""
         return {"expert": lambda: self.expert(ExpertConfig(mistakes=0.0), 0)}
 
-    def endpoint_agent(self, setting: str) -> Callable[..., Agent] | None:
+    def endpoint_agent(self, setting: str) -> Callable[..., Policy] | None:
         """The agent that asks an endpoint in a setting of a suite, where that is not `LLMAgent`.
 
         It is called with endpoint, temperature and most tokens.

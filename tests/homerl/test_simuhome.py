@@ -380,7 +380,7 @@ class Looker(Scripted):
     def __init__(self):
         super().__init__("looker", "")
 
-    async def propose(self, episode, n=1):
+    async def consult(self, episode, n=1):
         return [Reply(calls({"name": "get_rooms"}))]
 
 
@@ -422,7 +422,7 @@ def test_each_world_has_its_own_expert():
 
 def acts_once(*acts):
     class Acts(Scripted):
-        async def propose(self, episode, n=1):
+        async def consult(self, episode, n=1):
             first, second, *_ = plan(episode.situation.file, episode.situation.start, "", minimal=True)
             rest = [act for act in (*first, *second, *acts) if act not in self.done]
             self.done += rest[:1]

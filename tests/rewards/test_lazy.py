@@ -31,14 +31,14 @@ def blueprints(preserve: bool = True) -> tuple[Blueprint, ...]:
 
 
 class Trick:
-    """An agent whose message is a function of the dialogue, its device list and how often it has spoken."""
+    """An oracle whose message is a function of the dialogue, its device list and how often it has spoken."""
 
     name = "trick"
 
     def __init__(self, act: Callable[[Episode, list[str], int], Message]) -> None:
         self.act = act
 
-    async def propose(self, episode: Episode, n: int = 1) -> list[Reply]:
+    async def consult(self, episode: Episode, n: int = 1) -> list[Reply]:
         spoken = sum(message["role"] == "assistant" for message in episode.messages)
         dids = [device.did for device in episode.situation.home.plan.devices]
         return [Reply(self.act(episode, dids, spoken))]

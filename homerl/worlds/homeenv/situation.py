@@ -15,7 +15,7 @@ from envs.homeenv.home import Home
 from envs.homeenv.home_file import home_from_json
 from envs.world import Action
 from homerl.play.messages import Message, direct_answer, words_of
-from homerl.play.situation import Reply
+from homerl.play.situation import Reply, Situation
 from homerl.worlds.homeenv.blueprints.blueprint import Blueprint, Intent
 from homerl.worlds.homeenv.blueprints.goals import Goal, Heard, goals, keeps
 from homerl.worlds.homeenv.blueprints.rules import serving
@@ -23,7 +23,7 @@ from homerl.worlds.homeenv.messages import briefing
 
 
 @dataclass
-class HomeSituation:
+class HomeSituation(Situation):
     """A blueprint's home, and what agents have said in it."""
 
     blueprint: Blueprint
@@ -32,8 +32,6 @@ class HomeSituation:
     goals: tuple[Goal, ...]
     keeps: tuple[Condition, ...] = ()
     heard: Heard = field(default_factory=Heard)
-
-    ended = False  # the home decides when it is over, not the agent
 
     @classmethod
     def begin(cls, blueprint: Blueprint) -> HomeSituation:
@@ -97,7 +95,7 @@ class HomeSituation:
         text, _, _, _, info = self.world.step(action)
         return text, info
 
-    def heed(self, intent: int | None, message: Message, refusals: Sequence[str], spoke: bool) -> None:
+    def note_reply(self, intent: int | None, message: Message, refusals: Sequence[str], spoke: bool) -> None:
         """What the agent said may answer a question, or be one that it had to ask."""
         found = next((i for i in self.blueprint.intents if i.id == intent), None)
         if spoke and found is not None:

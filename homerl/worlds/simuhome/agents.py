@@ -1,4 +1,4 @@
-"""The scripted agents of SimuHome: the expert, an oracle that holds the plan, and those that a suite must not be gamed by.
+"""The scripted agents of SimuHome, oracles all: the expert, who holds the plan, and those that a suite must not be gamed by.
 
 Invariants: candidates are a pure function of seed and dialogue; with `mistakes` 0 the expert succeeds without a refusal,
 and reads what one must know before it acts or answers; the others look at no goal.
@@ -108,7 +108,7 @@ class Expert:
         self.seed, self.mistakes, self.styles, self.minimal = seed, mistakes, styles, minimal
         self._known: tuple[Any, ...] = ()
 
-    async def propose(self, episode: Episode, n: int = 1) -> Sequence[Reply]:
+    async def consult(self, episode: Episode, n: int = 1) -> Sequence[Reply]:
         found = candidates(self._candidate, episode, n, self.seed)
         return [Reply(message, _broken(message)) for message in found]
 
@@ -173,7 +173,7 @@ class Scripted:
     def __init__(self, name: str, words: str, looks: bool = True) -> None:
         self.name, self.words, self.looks = name, words, looks
 
-    async def propose(self, episode: Episode, n: int = 1) -> Sequence[Reply]:
+    async def consult(self, episode: Episode, n: int = 1) -> Sequence[Reply]:
         done = acts_of(episode.messages)
         wanted = [{"name": a.tool, **a.params} for a in episode.situation.file.eval.required_actions] if self.looks else []
         rest: list[Any] = [act for act in wanted if act not in done]
@@ -186,10 +186,10 @@ class RefusesRightly(Scripted):
     def __init__(self) -> None:
         super().__init__("refuses-rightly", "")
 
-    async def propose(self, episode: Episode, n: int = 1) -> Sequence[Reply]:
+    async def consult(self, episode: Episode, n: int = 1) -> Sequence[Reply]:
         (intent,) = episode.blueprint.intents
         self.words = intent.reply if intent.subcategory == "infeasible" else REFUSAL
-        return await super().propose(episode, n)
+        return await super().consult(episode, n)
 
 
 REFUSAL = (

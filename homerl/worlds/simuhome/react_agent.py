@@ -11,8 +11,8 @@ from typing import Any
 
 from envs.simuhome import react
 from homerl.llm.endpoint import Endpoint
-from homerl.play.episode import Episode
 from homerl.play.messages import tool_call
+from homerl.play.observation import Observation
 from homerl.play.situation import Reply
 
 FORM = {"type": "json_schema", "json_schema": {"name": "step", "schema": react.RESPONSE_SCHEMA, "strict": True}}
@@ -25,12 +25,13 @@ class ReActAgent:
         self.name, self.endpoint = f"llm:{endpoint.model}", endpoint
         self.options = {"temperature": temperature, "max_tokens": max_tokens, "response_format": FORM} | options
 
-    async def propose(self, episode: Episode, n: int = 1) -> Sequence[Reply]:
-        dialogue = episode.dialogue
-        answer = await self.endpoint.chat(react.rendered(dialogue.messages, dialogue.tools), n=n, **self.options)
+    async def propose(self, observation: Observation, n: int = 1) -> Sequence[Reply]:
+        text = react.rendered(observation.messages, observation.tools)
+        answer = await self.endpoint.chat(text, n=n, **self.options)
         prompt, completion = (answer.usage.prompt_tokens, answer.usage.completion_tokens) if answer.usage else (0, 0)
         texts = [choice.message.content or "" for choice in answer.choices]
-        return [reply_of(text, episode.blueprint.strict, completion // len(texts), prompt) for text in texts]
+        strict = bool(observation.protocol["strict"])
+        return [reply_of(text, strict, completion // len(texts), prompt) for text in texts]
 
 
 def reply_of(text: str, strict: bool = True, tokens: int = 0, prompt_tokens: int = 0) -> Reply:

@@ -23,7 +23,7 @@ from envs.simuhome.home import Home
 from envs.simuhome.react import MOST_FAILURES, MOST_POLLS
 from envs.world import Action
 from homerl.play.messages import Message
-from homerl.play.situation import Reply
+from homerl.play.situation import Reply, Situation
 from homerl.worlds.simuhome.answers import goals_answered, strays
 from homerl.worlds.simuhome.blueprint import SimuHomeBlueprint, SimuHomeIntent
 from homerl.worlds.simuhome.prompt import instruction
@@ -55,7 +55,7 @@ LONGEST_POLL = 8  # seconds
 
 
 @dataclass
-class SimuHomeSituation:
+class SimuHomeSituation(Situation):
     """A file's home, the calls that were made in it, and how the agent kept to the protocol."""
 
     blueprint: SimuHomeBlueprint
@@ -118,6 +118,11 @@ class SimuHomeSituation:
         return self._strayed[1]
 
     @property
+    def protocol(self) -> Mapping[str, bool]:
+        """Whether the text form is read to the letter."""
+        return {"strict": self.blueprint.strict}
+
+    @property
     def ended(self) -> bool:
         return self.answer is not None or bool(self.broke)
 
@@ -150,7 +155,7 @@ class SimuHomeSituation:
         self.required |= {number for number, one in wanted if evaluate.met(one, [call], self.blueprint.strict)}
         self._count(blocked is not None and (blocked["rule"] == "unknown_tool" or action["name"] == "finish"), "tools")
 
-    def heed(self, intent: int | None, message: Message, refusals: Sequence[str], spoke: bool) -> None:
+    def note_reply(self, intent: int | None, message: Message, refusals: Sequence[str], spoke: bool) -> None:
         if "syntax" in refusals:
             self._count(True, "format")
 

@@ -160,7 +160,7 @@ class Demonstrator:
     def __init__(self, task: Task, seed: int) -> None:
         self.task, self.seed = task, seed
 
-    async def propose(self, episode: Episode, n: int = 1) -> list[Reply]:
+    async def consult(self, episode: Episode, n: int = 1) -> list[Reply]:
         rng = random.Random(f"{self.seed} {len(episode.messages)}")
         return [Reply(self._message(episode, rng))]
 

@@ -19,7 +19,7 @@ class LampExpert:
     def __init__(self, seed: int = 0, mistakes: float = 0.0) -> None:
         self.seed, self.mistakes = seed, mistakes
 
-    async def propose(self, episode: Episode, n: int = 1) -> Sequence[Reply]:
+    async def consult(self, episode: Episode, n: int = 1) -> Sequence[Reply]:
         return [Reply(message) for message in candidates(self._candidate, episode, n, self.seed)]
 
     def _candidate(self, episode: Episode, rng: random.Random) -> Message:

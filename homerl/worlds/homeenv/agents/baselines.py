@@ -1,7 +1,7 @@
 """Agents that need no language model: what a suite must not be gamed by, and what people use today.
 
-Invariants: deterministic; none but the expert (an oracle, for the upper bound) looks at Φ or the plan. Like a home hub
-they know their devices' specifications without asking.
+Invariants: deterministic; none but the expert (for the upper bound) looks at Φ or the plan. Those that act know their
+devices' specifications without asking, like a home hub, so they are handed the episode; one that only speaks is a policy.
 """
 
 from __future__ import annotations
@@ -15,8 +15,9 @@ from typing import Any
 from envs.homeenv.devices import Device
 from homerl.play.episode import Episode
 from homerl.play.messages import Message
+from homerl.play.observation import Observation
 from homerl.play.situation import Reply
-from homerl.worlds.homeenv.agents.tongues import tongue_of
+from homerl.worlds.homeenv.agents.tongues import tongue_of, words
 from homerl.worlds.homeenv.blueprints.actions import actions
 from homerl.worlds.homeenv.blueprints.blueprint import Call
 
@@ -28,7 +29,7 @@ class Baseline:
 
     name = "baseline"
 
-    async def propose(self, episode: Episode, n: int = 1) -> Sequence[Reply]:
+    async def consult(self, episode: Episode, n: int = 1) -> Sequence[Reply]:
         tongue, last = tongue_of(episode), episode.messages[-1]
         if last["role"] != "user":
             return [Reply(tongue.say("Done."))]
@@ -38,13 +39,13 @@ class Baseline:
         raise NotImplementedError
 
 
-class Nothing(Baseline):
+class Nothing:
     """Says that all is done."""
 
     name = "nothing"
 
-    def answer(self, episode: Episode, said: str) -> Message:
-        return tongue_of(episode).say("Done.")
+    async def propose(self, observation: Observation, n: int = 1) -> Sequence[Reply]:
+        return [Reply(words("Done.", observation.direct))]
 
 
 class RandomAction(Baseline):

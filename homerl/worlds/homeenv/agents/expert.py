@@ -37,7 +37,7 @@ class Expert:
         self.seed, self.mistakes, self.minimal = seed, mistakes, minimal
         self.styles = styles or {"snippet": 1.0}
 
-    async def propose(self, episode: Episode, n: int = 1) -> Sequence[Reply]:
+    async def consult(self, episode: Episode, n: int = 1) -> Sequence[Reply]:
         return [Reply(message) for message in candidates(self._candidate, episode, n, self.seed)]
 
     def _candidate(self, episode: Episode, rng: random.Random) -> Message:

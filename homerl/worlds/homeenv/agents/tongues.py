@@ -48,7 +48,7 @@ class Spoken:
         self.home, self.done = home, done
 
     def say(self, text: str) -> Message:
-        return {"role": "assistant", "content": text}
+        return words(text)
 
     ask = say
 
@@ -119,7 +119,7 @@ class Direct:
         self.home, self.done = home, done
 
     def act(self, calls: Sequence[Call], reply: str | None = None) -> Message:
-        return self._answer(mode="execute", response=reply or self.done, actions=[action(self.home, call) for call in calls])
+        return _answer(mode="execute", response=reply or self.done, actions=[action(self.home, call) for call in calls])
 
     def look(self, did: str) -> Message:
         raise ValueError("the toolset 'direct' has nothing to read with")
@@ -131,13 +131,13 @@ class Direct:
         return True
 
     def automate(self, wanted: Automation) -> Message:
-        return self._answer(mode="execute", response=self.done, automations=[automation(self.home, wanted)])
+        return _answer(mode="execute", response=self.done, automations=[automation(self.home, wanted)])
 
     def say(self, text: str) -> Message:
-        return self._answer(mode="execute", response=text)
+        return words(text, direct=True)
 
     def ask(self, text: str) -> Message:
-        return self._answer(mode="clarify", response=text)
+        return _answer(mode="clarify", response=text)
 
     def garble(self, call: Call) -> Message:
         message = self.act([call])
@@ -145,9 +145,6 @@ class Direct:
 
     def made(self, turn: Sequence[Message]) -> Callable[[Call], bool]:
         return lambda call: False
-
-    def _answer(self, **parts: Any) -> Message:
-        return {"role": "assistant", "content": json.dumps(parts, ensure_ascii=False)}
 
 
 TONGUES: dict[str, Callable[[Home, str], Tongue]] = {"homeflow": HomeFlow, "smh": SMH, "direct": Direct}
@@ -171,6 +168,15 @@ def automation(home: Home, wanted: Automation) -> dict[str, Any]:
         "actions": [action(home, call) for call in wanted.actions],
         **{key: seconds for key, seconds in times.items() if seconds},
     }
+
+
+def words(text: str, direct: bool = False) -> Message:
+    """Words to the user, in a `direct` agent's one JSON answer or as they are."""
+    return _answer(mode="execute", response=text) if direct else {"role": "assistant", "content": text}
+
+
+def _answer(**parts: Any) -> Message:
+    return {"role": "assistant", "content": json.dumps(parts, ensure_ascii=False)}
 
 
 def _calls(*calls: Mapping[str, Any]) -> Message:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 from homerl.language.answers import Answer
 from homerl.play.episode import Episode
-from homerl.play.loop import play
+from homerl.play.loop import Oracle, play
 from homerl.play.messages import Message
 from homerl.play.situation import Reply
 from homerl.play.trajectory import Trajectory
@@ -35,7 +35,7 @@ class Scripted:
     def __init__(self, answer: Callable[[Episode], Message]) -> None:
         self.answer = answer
 
-    async def propose(self, episode: Episode, n: int = 1) -> Sequence[Reply]:
+    async def consult(self, episode: Episode, n: int = 1) -> Sequence[Reply]:
         return [Reply(self.answer(episode))]
 
 
@@ -58,7 +58,7 @@ def flaws(instance: Instance) -> Iterator[str]:
         yield "changing something else succeeds"
 
 
-def attempt(instance: Instance, setting: Setting, agent) -> Trajectory:
+def attempt(instance: Instance, setting: Setting, agent: Oracle) -> Trajectory:
     """The instance played once."""
     episode = begin(instance.blueprint_for(setting), instance.limits_for(setting))
     return asyncio.run(play(episode, agent, ScriptedUser()))
@@ -137,7 +137,7 @@ class Meddler(Expert):
         super().__init__()
         self.first = first
 
-    async def propose(self, episode: Episode, n: int = 1) -> Sequence[Reply]:
+    async def consult(self, episode: Episode, n: int = 1) -> Sequence[Reply]:
         if not any(message.get("tool_calls") for message in episode.messages):
             return [Reply(tongue_of(episode).act(self.first))]
-        return await super().propose(episode, n)
+        return await super().consult(episode, n)
