@@ -7,7 +7,6 @@ from pydantic import Field
 from envs.world import StepFacts
 from rewards.reward import Reward
 
-
 MaxTokens = Annotated[
     int, Field(description="Number of tokens that the code of a step may have before `code_length` is lost.")
 ]

@@ -7,7 +7,6 @@ from pydantic import Field
 from envs.world import StepFacts
 from rewards.reward import Reward
 
-
 MaxTurns = Annotated[int, Field(description="Number of turns that a dialogue may take before `turn_limit` is lost.")]
 
 
