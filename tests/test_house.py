@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterable, Mapping
@@ -233,3 +234,32 @@ def test_the_example_of_a_world_is_found_by_its_folder(tmp_path: Path, monkeypat
         *sorted([*list(worlds())[1:], "greenhouse"]),
         "Open the roof vent.",
     ]
+
+
+# Continuous integration
+
+
+def test_ci_calls_what_the_readme_names() -> None:
+    assert "\n./scripts/test " in (ROOT / "README.md").read_text("utf-8")
+    assert '/../scripts/test" "$@"' in (ROOT / ".ci" / "run").read_text("utf-8")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "called"), [((), "lint pytest"), (("--all",), "lint pytest"), (("tests/x.py",), "pytest")]
+)
+def test_style_and_types_are_checked_before_all_tests(tmp_path: Path, arguments: tuple[str, ...], called: str) -> None:
+    """The script itself, with stand-ins for what it calls."""
+    scripts = tmp_path / "scripts"
+    scripts.mkdir()
+    shutil.copy(ROOT / "scripts" / "test", scripts / "test")
+    (scripts / "_venv.sh").write_text(
+        f"set -euo pipefail\nroot={tmp_path}\nPATH={tmp_path}:$PATH\nensure_venv() {{ :; }}\nsay() {{ :; }}\n"
+    )
+    for path, said in ((scripts / "lint", "echo lint"), (tmp_path / "python", '[ "$2" != pytest ] || echo pytest')):
+        path.write_text(f"#!/bin/sh\n{said}\n")
+        path.chmod(0o755)
+    done = subprocess.run([scripts / "test", *arguments], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == called.split()
+    (scripts / "lint").write_text("#!/bin/sh\nexit 1\n")
+    done = subprocess.run([scripts / "test", *arguments], capture_output=True, text=True, check=False)
+    assert done.returncode == ("lint" in called) and ("pytest" in done.stdout) == ("lint" not in called)

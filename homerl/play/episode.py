@@ -68,7 +68,8 @@ class Episode:
 
     @property
     def blueprint(self) -> Blueprint:
-        return self.situation.blueprint
+        blueprint: Blueprint = self.situation.blueprint
+        return blueprint
 
     @property
     def dialogue(self) -> Dialogue:

@@ -68,9 +68,9 @@ class Trajectory:
     agent: str
     user: str
     rewards: tuple[Mapping[str, float], ...] = ()
-    weights: Mapping[str, float] = field(default_factory=dict)
+    weights: Mapping[str, Any] = field(default_factory=dict)
     seed: int = 0
-    limits: Mapping[str, int | None] = field(default_factory=dict)
+    limits: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def success(self) -> bool:
@@ -184,7 +184,7 @@ def _message_from_row(row: Mapping[str, Any]) -> Message:
 
 
 def _step(data: Mapping[str, Any]) -> Step:
-    facts = {key: tuple(value) if isinstance(value, list) else value for key, value in data["facts"].items()}
+    facts: dict[str, Any] = {key: tuple(value) if isinstance(value, list) else value for key, value in data["facts"].items()}
     return Step(data["message"], tuple(data["observations"]), StepFacts(**facts), data["state_key"], data["decision"])
 
 
