@@ -4,6 +4,9 @@ Invariants: every request ends, in an answer or an `InfraError`, within `deadlin
 stand in no message; a replica that keeps failing is left alone for a while, then tried with one request; what a
 server garbles is as passing a fault as its silence; it may be used in one event loop after another; a request's body is sent
 as it is (the client library would walk it against its types first, which takes longer than all the rest).
+
+The retries are a loop of our own. A try may count or not, a wait may concern one replica, and the next try goes to another:
+with tenacity, its stop, wait and after hooks share all of this as state, in 30 lines more.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """Runs a server for a process, and ends it with that process: `python -m homerl.processes.guard PID COMMAND...`.
 
 Invariants: guard and server are one process group, in which nothing is left once process PID or the server is gone;
-SIGTERM to the group lets the server end by itself.
+SIGTERM to the group lets the server end by itself. It is the group that is ended and not psutil's tree of children: what
+a dead child of the server started is in the group, and in nobody's tree.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Processes that end with the one that started them.
 
 Invariants: a stage or worker whose starter was killed ends within a second, or the next start of the same run
-would find it still writing.
+would find it still writing; a starter that nobody has reaped is dead, and so is one whose number another process has.
 """
 
 from __future__ import annotations
@@ -9,6 +9,9 @@ from __future__ import annotations
 import os
 import threading
 import time
+from contextlib import suppress
+
+import psutil
 
 PARENT = "HOMERL_PARENT"
 LAUNCHERS = {"TORCHELASTIC_RUN_ID", "ACCELERATE_MIXED_PRECISION"}  # set by torchrun and by accelerate launch
@@ -28,16 +31,8 @@ def die_with_parent() -> None:
 
 
 def _watch(pid: int) -> None:
-    while _alive(pid):
-        time.sleep(0.5)
+    with suppress(psutil.NoSuchProcess):
+        starter = psutil.Process(pid)
+        while starter.is_running() and starter.status() != psutil.STATUS_ZOMBIE:
+            time.sleep(0.5)
     os._exit(1)
-
-
-def _alive(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        return True
-    return True
