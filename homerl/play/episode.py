@@ -65,7 +65,8 @@ class Episode:
 
     @property
     def blueprint(self) -> Blueprint:
-        return self.situation.blueprint
+        blueprint: Blueprint = self.situation.blueprint
+        return blueprint
 
     @property
     def observation(self) -> Observation:

@@ -48,7 +48,7 @@ class RequestRefused(InfraError):
         super().__init__(f"{url} refused the request: {why}")
         self.why = why
 
-    def __reduce__(self) -> tuple:
+    def __reduce__(self) -> tuple[type[InfraError], tuple[str]]:
         return InfraError, (str(self),)
 
 

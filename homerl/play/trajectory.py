@@ -85,9 +85,9 @@ class Trajectory:
     agent: str
     user: str
     rewards: tuple[Mapping[str, float], ...] = ()
-    weights: Mapping[str, float] = field(default_factory=dict)
+    weights: Mapping[str, Any] = field(default_factory=dict)
     seed: int = 0
-    limits: Mapping[str, int | None] = field(default_factory=dict)
+    limits: Mapping[str, Any] = field(default_factory=dict)
     fault: Fault | None = None
 
     @property
@@ -230,7 +230,7 @@ def _step_row(step: Step, toolset: str) -> dict[str, Any]:
 
 
 def _step(data: Mapping[str, Any], toolset: str) -> Step:
-    facts = {key: tuple(value) if isinstance(value, list) else value for key, value in data["facts"].items()}
+    facts: dict[str, Any] = {key: tuple(value) if isinstance(value, list) else value for key, value in data["facts"].items()}
     if unknown := facts.keys() - FACTS:
         raise ValueError(f"no fact of a step is called '{min(unknown)}'")
     told = data["facts"].get("calls")

@@ -181,7 +181,8 @@ class WorldAdapter(ABC):
 
     def language_of(self, recipe: Mapping[str, Any]) -> str:
         """The language that people speak in blueprints of a recipe (as plain data)."""
-        return recipe.get("language", "en")
+        language: str = recipe.get("language", "en")
+        return language
 
     def count_devices(self, blueprint: Mapping[str, Any]) -> int:
         """How many devices the home of a blueprint (as plain data) has."""
