@@ -15,7 +15,7 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from envs.world import Action, StepFacts, World
-from homerl.play.messages import Message, parse_json
+from homerl.play.messages import Message, Words, parse_json, words_of
 from homerl.play.situation import Blueprint, Reply, Situation
 from homerl.play.trajectory import Outcome, Step, Trajectory
 
@@ -83,6 +83,10 @@ class Episode:
         """m: the share of Φ that is met."""
         met = self.situation.met()
         return sum(met) / len(met)
+
+    def words_of(self, message: Message) -> Words:
+        """The words of an agent's message, in the form in which this episode's agents answer."""
+        return words_of(message, one_answer=self.blueprint.one_answer)
 
     def open_intents(self) -> list[Any]:
         """Intents of which some goal is not met now, in the blueprint's order."""

@@ -12,7 +12,7 @@ from typing import Protocol
 from envs.world import WorldError
 from homerl.play.episode import Episode
 from homerl.play.faults import AgentFault, InfraError, UserError
-from homerl.play.messages import direct_answer, words_of
+from homerl.play.messages import direct_answer
 from homerl.play.situation import Reply
 from homerl.play.trajectory import Outcome, Trajectory
 from homerl.play.utterance import Utterance
@@ -74,7 +74,6 @@ def waits_for_user(episode: Episode) -> bool:
 
 def claimed_done(episode: Episode) -> bool:
     """Whether the agent answered the last utterance with words that ask nothing: a claim that all is done."""
-    last, toolset = episode.messages[-1], episode.blueprint.toolset
-    if last["role"] != "assistant" or (toolset == "direct" and direct_answer(last["content"] or "")[0] is None):
-        return False
-    return not words_of(last, toolset).question
+    last = episode.messages[-1]
+    unreadable = episode.blueprint.one_answer and direct_answer(last["content"] or "")[0] is None
+    return last["role"] == "assistant" and not unreadable and not episode.words_of(last).question

@@ -39,8 +39,8 @@ class Intent(Protocol):
 class Blueprint(Protocol):
     """A script for one episode (HomeFlow 3.3.1), whatever its world: plain data, complete in itself.
 
-    With `preserve`, success also needs that nothing else was changed. `toolset` names the tools that the agent sees;
-    one that is called `direct` asks for a single JSON answer in place of tool calls.
+    With `preserve`, success also needs that nothing else was changed. With `one_answer`, the agent gives a single JSON
+    object in place of tool calls: `response` in it is what the user hears, and `mode: clarify` says that this asks back.
     """
 
     id: str
@@ -48,7 +48,7 @@ class Blueprint(Protocol):
     language: str
     intents: tuple[Any, ...]
     preserve: bool
-    toolset: str
+    one_answer: bool
 
     def model_dump(self, *, mode: str) -> dict[str, Any]: ...
 

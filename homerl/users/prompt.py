@@ -16,7 +16,7 @@ from pydantic import BaseModel, StrictBool, StrictInt, StrictStr, ValidationErro
 
 from homerl.llm.settings import UserSettings
 from homerl.play.episode import Episode
-from homerl.play.messages import Message, plain_text, words_of
+from homerl.play.messages import Message, plain_text
 from homerl.play.situation import Intent
 from homerl.users.manner import Manner, manner
 from homerl.worlds.contract import Persona
@@ -66,8 +66,9 @@ def noisy(settings: UserSettings, seed: int, turn: int) -> bool:
 
 def dialogue(episode: Episode, persona: Persona, words: Manner) -> str:
     """What was said aloud, by whom."""
-    toolset = episode.blueprint.toolset
-    spoken = [(m["role"], words_of(m, toolset).text if m["role"] == "assistant" else m["content"]) for m in episode.messages]
+    spoken = [
+        (m["role"], episode.words_of(m).text if m["role"] == "assistant" else m["content"]) for m in episode.messages
+    ]
     who = {"user": words.you, "assistant": words.assistant}
     lines = [f"{who[role]}: {persona.overhears(text)}" for role, text in spoken if role in who and text.strip()]
     return "\n".join(lines) or words.silence

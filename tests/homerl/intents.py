@@ -14,7 +14,7 @@ from homerl.play.situation import Reply
 from homerl.play.trajectory import Outcome
 from homerl.users.scripted import ScriptedUser
 from homerl.worlds.homeenv.agents.expert import Expert
-from homerl.worlds.homeenv.agents.tongues import tongue_of
+from homerl.worlds.homeenv.agents.writers import writer_of
 from homerl.worlds.homeenv.blueprints.author import BlueprintRecipe, make_blueprint
 from homerl.worlds.homeenv.blueprints.blueprint import Blueprint, Call
 from homerl.worlds.homeenv.blueprints.intents import Ask, Draft, families
@@ -67,7 +67,7 @@ class Idle:
         self.text = text
 
     async def propose(self, episode: Episode, n: int = 1) -> Sequence[Reply]:
-        return [Reply(tongue_of(episode).say(self.text))]
+        return [Reply(writer_of(episode).say(self.text))]
 
 
 def idle_plays(blueprint: Blueprint, text: str = "Done.") -> Outcome:

@@ -22,7 +22,7 @@ from homerl.publish.export import destination, export
 from homerl.train.tiny import TinyConfig, make_tiny
 
 ROOT = Path(__file__).parents[2]
-TOOLS = [tool.schema() for tool in TOOLSETS["homeflow"]]
+TOOLS = [tool.schema() for tool in TOOLSETS["homeflow"].tools]
 CODE = 'device("1001").turn_on()'
 DIALOGUE = [
     {"role": "system", "content": "You run a smart home through tools.\n- kitchen ceiling light=1001"},

@@ -9,6 +9,7 @@ import pytest
 from pydantic_monty import Monty
 
 from envs.homeenv import sandbox
+from envs.homeenv.toolsets.homeflow import pyexec_message
 from envs.world import WorldError
 from homerl.play.episode import Episode, EpisodeLimits
 from homerl.play.faults import AgentFault, InfraError, UserError
@@ -22,7 +23,6 @@ from homerl.users.scripted import ScriptedUser
 from homerl.worlds.homeenv.agents.expert import Expert
 from homerl.worlds.homeenv.blueprints.author import BlueprintRecipe, make_blueprint
 from homerl.worlds.homeenv.blueprints.blueprint import Blueprint, Past
-from homerl.worlds.homeenv.messages import pyexec_message
 from homerl.worlds.registry import begin, restored
 
 

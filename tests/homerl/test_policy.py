@@ -14,6 +14,7 @@ from tokenizers.models import BPE
 from transformers import GenerationConfig, PreTrainedTokenizerFast
 
 from envs.documents import InputError
+from envs.homeenv.toolsets.homeflow import pyexec_message
 from homerl.agents.policy import PolicyAgent, Sample, TokenLedger, TransformersEngine, left_pad, render_new
 from homerl.play.episode import Episode, EpisodeLimits
 from homerl.play.faults import InfraError
@@ -27,7 +28,6 @@ from homerl.train.tiny import PAD
 from homerl.users.scripted import ScriptedUser
 from homerl.worlds.homeenv.blueprints.author import make_blueprint
 from homerl.worlds.homeenv.blueprints.blueprint import Blueprint
-from homerl.worlds.homeenv.messages import pyexec_message
 from homerl.worlds.registry import begin
 from rewards.composite import RewardWeights
 

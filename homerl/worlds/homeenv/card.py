@@ -25,7 +25,7 @@ def card(recipe: Mapping[str, Any]) -> Card:
     room, name, said = NAMES.get(language, NAMES["en"])
     light = Device("1001", name, Room("kitchen", room, "kitchen"), Catalogue.shipped()["100001"])
     return Card(
-        tools=[tool.schema() for tool in TOOLSETS[toolset]],
+        tools=[tool.schema() for tool in TOOLSETS[toolset].tools],
         system=system_prompt([light], recipe.get("prompt") or "brief", toolset, language),
         told="lists the home's devices, one a line",
         utterance=said,

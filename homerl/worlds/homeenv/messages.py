@@ -1,4 +1,4 @@
-"""What agents are told of a home at the start, and how devices and code stand in messages.
+"""What agents are told of a home at the start, and how devices are listed.
 
 Invariants: `system_prompt` holds what an agent may know of a home (rooms, names, ids), never its state or the task; a
 language is one file of `prompts/`.
@@ -15,10 +15,9 @@ from pathlib import Path
 from envs.documents import InputError, read_yaml, validate
 from envs.homeenv.devices import Device
 from envs.homeenv.home import Home
-from envs.homeenv.toolsets.direct import serialise
+from envs.homeenv.toolsets import TOOLSETS
 from envs.model import Model
 from homerl.language.grammar import tight
-from homerl.play.messages import Message, tool_call
 
 PROMPTS = Path(__file__).parent / "prompts"
 
@@ -27,7 +26,6 @@ class Prompts(Model):
     """What agents are told, in one language (prompts/en.yaml)."""
 
     brief: str
-    full: dict[str, str]
     hour: str
     rooms: str
     days: tuple[str, ...]
@@ -50,7 +48,7 @@ def system_prompt(devices: Iterable[Device], style: str = "brief", toolset: str 
     """The instruction and the home's devices, one a line: `- kitchen ceiling light=1001`."""
     listed = "\n".join(f"- {label(device)}" for device in devices)
     told = prompts(language)
-    return f"{told.brief if style == 'brief' else told.full[toolset]}\n{listed}"
+    return f"{told.brief if style == 'brief' else TOOLSETS[toolset].instruction[language]}\n{listed}"
 
 
 def briefing(
@@ -58,13 +56,11 @@ def briefing(
 ) -> str:
     """All that an agent is told at the start: instruction, devices, and (in full) hour, rooms, entrance; its memory.
 
-    An agent that can make automations is told the hour in any case.
-
-    The `direct` toolset cannot ask, so it is shown the whole home.
+    An agent that can make automations is told the hour in any case; one that cannot ask is shown what its toolset shows.
     """
-    told = prompts(language)
+    told, given = prompts(language), TOOLSETS[toolset]
     parts = [system_prompt(home.plan.devices, style, toolset, language)]
-    if style == "full" or toolset != "homeflow":  # who makes automations must know the hour
+    if style == "full" or given.automations:  # who makes automations must know the hour
         moment = datetime.fromtimestamp(home.clock, UTC)
         day = told.days[moment.weekday()]
         parts.append(told.hour.format(day=day, date=f"{moment:%Y-%m-%d}", time=f"{moment:%H:%M}"))
@@ -73,8 +69,8 @@ def briefing(
         parts += [told.entrance.format(did=home.plan.entrance)] if home.plan.entrance else []
     if known := [f"- {fact}" for fact in memory]:
         parts.append("\n".join([told.memory, *known]))
-    if toolset == "direct":
-        parts.append(json.dumps(serialise(home), ensure_ascii=False))
+    if given.shown:
+        parts.append(json.dumps(given.shown(home), ensure_ascii=False))
     return "\n".join(parts)
 
 
@@ -88,8 +84,3 @@ def _placed(home: Home, told: Prompts) -> Iterator[str]:
 def label(device: Device) -> str:
     """How a device is listed: `kitchen wall light=1001`, or the id alone where it says as much."""
     return device.did if device.did == device.slug else tight(f"{device.room.name} {device.name}") + f"={device.did}"
-
-
-def pyexec_message(code: str) -> Message:
-    """An assistant message that runs code."""
-    return {"role": "assistant", "content": "", "tool_calls": [tool_call("pyexec", {"code": code})]}

@@ -16,7 +16,7 @@ from envs.homeenv.devices import Device
 from homerl.play.episode import Episode
 from homerl.play.messages import Message
 from homerl.play.situation import Reply
-from homerl.worlds.homeenv.agents.tongues import tongue_of
+from homerl.worlds.homeenv.agents.writers import writer_of
 from homerl.worlds.homeenv.blueprints.actions import actions
 from homerl.worlds.homeenv.blueprints.blueprint import Call
 
@@ -29,9 +29,9 @@ class Baseline:
     name = "baseline"
 
     async def propose(self, episode: Episode, n: int = 1) -> Sequence[Reply]:
-        tongue, last = tongue_of(episode), episode.messages[-1]
+        writer, last = writer_of(episode), episode.messages[-1]
         if last["role"] != "user":
-            return [Reply(tongue.say("Done."))]
+            return [Reply(writer.say("Done."))]
         return [Reply(self.answer(episode, last["content"]))]
 
     def answer(self, episode: Episode, said: str) -> Message:
@@ -44,7 +44,7 @@ class Nothing(Baseline):
     name = "nothing"
 
     def answer(self, episode: Episode, said: str) -> Message:
-        return tongue_of(episode).say("Done.")
+        return writer_of(episode).say("Done.")
 
 
 class RandomAction(Baseline):
@@ -55,7 +55,7 @@ class RandomAction(Baseline):
     def answer(self, episode: Episode, said: str) -> Message:
         digest = hashlib.blake2b(f"{episode.blueprint.id} {len(episode.messages)}".encode(), digest_size=8)
         action = next(actions(episode.situation.home, random.Random(digest.hexdigest())), None)
-        return tongue_of(episode).act(action.plan) if action else tongue_of(episode).say("Done.")
+        return writer_of(episode).act(action.plan) if action else writer_of(episode).say("Done.")
 
 
 class Keywords(Baseline):
@@ -67,7 +67,7 @@ class Keywords(Baseline):
         words = set(words_of(said))
         devices = best(episode.situation.home.plan.devices, lambda d: overlap(words, f"{d.room.name} {d.name}"))
         calls = [call for device in devices if (call := self._call(device, words, said))]
-        return tongue_of(episode).act(calls) if calls else tongue_of(episode).say("Done.")
+        return writer_of(episode).act(calls) if calls else writer_of(episode).say("Done.")
 
     def _call(self, device: Device, words: set[str], said: str) -> Call | None:
         found = best(device.spec.service_index, lambda path: self._fit(device, path, words, said))

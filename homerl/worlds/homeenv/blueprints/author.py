@@ -18,6 +18,7 @@ from pydantic import Field, field_validator, model_validator
 from envs.homeenv.home import Home
 from envs.homeenv.home_file import home_to_json
 from envs.homeenv.rooms import OUTDOORS
+from envs.homeenv.toolsets import TOOLSETS, ToolsetName
 from envs.homemaker.make import HomeRecipe, make_home
 from envs.model import Model
 from homerl.language.grammar import Half
@@ -47,7 +48,7 @@ class BlueprintRecipe(Model):
     temperature: float = Field(1.0, ge=0, description="how far people stray from the most usual way to say a thing")
     frames: Half = Field("any", description="which half of the grammar's frames people use")
     preserve: bool = True
-    toolset: Literal["homeflow", "smh", "direct"] = "homeflow"
+    toolset: ToolsetName = "homeflow"
     prompt: Literal["brief", "full"] = "brief"
 
     @model_validator(mode="after")
@@ -70,9 +71,16 @@ class BlueprintRecipe(Model):
 
     @model_validator(mode="after")
     def _feasible(self) -> BlueprintRecipe:
-        if self.toolset == "homeflow" and any(name.startswith("automation") for name in self.families):
-            raise ValueError("families: the toolset 'homeflow' has no automations; set `toolset: smh` or `direct`")
+        if not TOOLSETS[self.toolset].automations and any(name.startswith("automation") for name in self.families):
+            able, *others = (name for name, toolset in TOOLSETS.items() if toolset.automations)
+            known = " or ".join([f"`toolset: {able}`", *(f"`{name}`" for name in others)])
+            raise ValueError(f"families: the toolset '{self.toolset}' has no automations; set {known}")
         return self
+
+    @property
+    def one_answer(self) -> bool:
+        """Whether agents give one JSON object in place of tool calls."""
+        return TOOLSETS[self.toolset].one_answer
 
     @property
     def voice(self) -> Voice:

@@ -1,0 +1,15 @@
+"""The writer of an episode: how one who knows what to do says it with the tools of the episode's agent."""
+
+from __future__ import annotations
+
+from envs.homeenv.toolset import Writer
+from envs.homeenv.toolsets import TOOLSETS
+from homerl.play.episode import Episode
+from homerl.worlds.homeenv.language.shipped import grammar
+from homerl.worlds.homeenv.messages import label
+
+
+def writer_of(episode: Episode) -> Writer:
+    """The writer of an episode's toolset."""
+    done = grammar(episode.blueprint.language).plain("done")
+    return TOOLSETS[episode.blueprint.toolset].writer(episode.situation.home, done, label)
