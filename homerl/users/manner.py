@@ -47,8 +47,9 @@ class Numbers(Model):
 
 
 class Manner(Model):
-    """One language's file."""
+    """One language's file. `language` is what the language is called in prompts to LLMs that speak it in another part."""
 
+    language: str
     role: str
     rules: str
     verbosity: dict[str, str]

@@ -10,24 +10,19 @@ from envs.homeenv.rooms import Room
 from envs.homeenv.spec import Catalogue
 from envs.homeenv.toolsets import TOOLSETS
 from homerl.worlds.contract import Card
-from homerl.worlds.homeenv.messages import system_prompt
-
-NAMES = {  # of the example's room and light, and what the person says
-    "en": ("kitchen", "ceiling light", "Turn on the kitchen ceiling light."),
-    "zh": ("厨房", "吸顶灯", "打开厨房的吸顶灯。"),
-}
+from homerl.worlds.homeenv.messages import prompts, system_prompt
 
 
 def card(recipe: Mapping[str, Any]) -> Card:
     """An example in a home of one light."""
     language = recipe.get("home", {}).get("language", "en")
     toolset = recipe.get("toolset") or "homeflow"
-    room, name, said = NAMES.get(language, NAMES["en"])
-    light = Device("1001", name, Room("kitchen", room, "kitchen"), Catalogue.shipped()["100001"])
+    example = prompts(language).example
+    light = Device("1001", example.device, Room("kitchen", example.room, "kitchen"), Catalogue.shipped()["100001"])
     return Card(
         tools=[tool.schema() for tool in TOOLSETS[toolset].tools],
         system=system_prompt([light], recipe.get("prompt") or "brief", toolset, language),
         told="lists the home's devices, one a line",
-        utterance=said,
+        utterance=example.says,
         language=language,
     )

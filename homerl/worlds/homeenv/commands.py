@@ -69,7 +69,7 @@ def diversity(
     recipe: Annotated[str | None, typer.Argument(help="the families, homes and wordings of its blueprints")] = None,
     homes: Annotated[int, typer.Option(help="how many homes people speak in")] = 1000,
     each: Annotated[int, typer.Option(help="utterances in each home")] = 400,
-    language: Annotated[str, typer.Option(help="en or zh, where no recipe is given")] = "en",
+    language: Annotated[str, typer.Option(help="where no recipe is given")] = "en",
     temperature: Annotated[float, typer.Option(help="where no recipe is given")] = 1.0,
     seed: int = 0,
     out: Annotated[Path | None, typer.Option(help="a JSON file for the figures")] = None,

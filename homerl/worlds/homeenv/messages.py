@@ -1,7 +1,7 @@
 """What agents are told of a home at the start, and how devices are listed.
 
-Invariants: `system_prompt` holds what an agent may know of a home (rooms, names, ids), never its state or the task; a
-language is one file of `prompts/`.
+Invariants: `system_prompt` holds what an agent may know of a home (rooms, names, ids), never its state or the task; the
+instruction of a toolset stands in the toolset's file, or in the folder of a language that the file does not know.
 """
 
 from __future__ import annotations
@@ -10,7 +10,8 @@ import json
 from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
 from functools import lru_cache
-from pathlib import Path
+
+from pydantic import Field
 
 from envs.documents import InputError, read_yaml, validate
 from envs.homeenv.devices import Device
@@ -18,12 +19,19 @@ from envs.homeenv.home import Home
 from envs.homeenv.toolsets import TOOLSETS
 from envs.model import Model
 from homerl.language.grammar import tight
+from homerl.worlds.homeenv.language.shipped import part
 
-PROMPTS = Path(__file__).parent / "prompts"
+
+class Example(Model):
+    """What a model card shows: a room, a light in it, and what a person says."""
+
+    room: str
+    device: str
+    says: str
 
 
 class Prompts(Model):
-    """What agents are told, in one language (prompts/en.yaml)."""
+    """What agents are told, in one language (languages/en/prompts.yaml)."""
 
     brief: str
     hour: str
@@ -33,22 +41,32 @@ class Prompts(Model):
     floor: str
     entrance: str
     memory: str
+    example: Example
+    toolsets: dict[str, str] = Field({}, description="instructions of toolsets that do not know the language")
 
 
 @lru_cache
 def prompts(language: str) -> Prompts:
     """The texts of a language."""
-    known = sorted(path.stem for path in PROMPTS.glob("*.yaml"))
-    if language not in known:
-        raise InputError(f"there are no prompts in '{language}'", "language", f"known: {', '.join(known)}")
-    return validate(Prompts, read_yaml(PROMPTS / f"{language}.yaml"))
+    return validate(Prompts, read_yaml(part(language, "prompts.yaml")))
+
+
+def instruction(toolset: str, language: str) -> str:
+    """What an agent of a toolset is told in full."""
+    own, given = TOOLSETS[toolset].instruction, prompts(language).toolsets
+    if language not in own and toolset not in given:
+        raise InputError(
+            f"the toolset '{toolset}' has no instruction in '{language}'", "language",
+            f"write it in the toolset's file, or under `toolsets` of languages/{language}/prompts.yaml",
+        )  # fmt: skip
+    return own[language] if language in own else given[toolset]
 
 
 def system_prompt(devices: Iterable[Device], style: str = "brief", toolset: str = "homeflow", language: str = "en") -> str:
     """The instruction and the home's devices, one a line: `- kitchen ceiling light=1001`."""
     listed = "\n".join(f"- {label(device)}" for device in devices)
-    told = prompts(language)
-    return f"{told.brief if style == 'brief' else TOOLSETS[toolset].instruction[language]}\n{listed}"
+    told = prompts(language).brief if style == "brief" else instruction(toolset, language)
+    return f"{told}\n{listed}"
 
 
 def briefing(

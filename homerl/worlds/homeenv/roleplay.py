@@ -27,6 +27,7 @@ from homerl.play.episode import Dialogue, Episode, EpisodeLimits
 from homerl.play.messages import Message
 from homerl.play.situation import Reply
 from homerl.play.trajectory import Outcome, Trajectory
+from homerl.users.manner import manner
 from homerl.worlds.homeenv.blueprints.blueprint import Blueprint, Factors, Intent
 from homerl.worlds.homeenv.messages import label
 from homerl.worlds.registry import begin
@@ -41,7 +42,6 @@ class Parts(Model):
     home: str
     judge: str
     nothing: str
-    languages: dict[str, str]
 
 
 class Line(Model):
@@ -116,7 +116,7 @@ async def _talk(imagined: Imagined, home: Home, agent: LLMAgent, asker: Asker, l
     made, told = imagined.blueprint, parts()
     listed = ", ".join(label(device) for device in home.plan.devices)
     user = told.user.format(
-        language=told.languages.get(made.language, made.language), scene=made.scene, name=made.profile.name,
+        language=manner(made.language).language, scene=made.scene, name=made.profile.name,
         age=made.profile.age, health=made.profile.health, habits=", ".join(made.profile.habits), wishes=WISHES,
         devices=", ".join(f"{device.room.name} {device.name}" for device in home.plan.devices),
     )  # fmt: skip

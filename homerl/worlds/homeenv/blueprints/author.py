@@ -29,6 +29,7 @@ from homerl.worlds.homeenv.blueprints.intents import Ask, Draft, Propose, famili
 from homerl.worlds.homeenv.blueprints.profile import people, sample_profile
 from homerl.worlds.homeenv.language.meaning import Meaning
 from homerl.worlds.homeenv.language.sentences import utter
+from homerl.worlds.homeenv.language.shipped import languages, missing
 from homerl.worlds.homeenv.language.speaker import Speaker, Wording
 
 ATTEMPTS = 20
@@ -68,6 +69,15 @@ class BlueprintRecipe(Model):
             if subcategory and subcategory not in families()[family]:
                 raise ValueError(f"'{family}' has no '{subcategory}' (it has {', '.join(families()[family])})")
         return weights
+
+    @model_validator(mode="after")
+    def _spoken(self) -> BlueprintRecipe:
+        language = self.home.language
+        if language not in languages():
+            raise ValueError(f"home.language: there is no language '{language}' (there is {', '.join(languages())})")
+        if lacking := missing(language):
+            raise ValueError(f"home.language: the language '{language}' has no {', '.join(lacking)}")
+        return self
 
     @model_validator(mode="after")
     def _feasible(self) -> BlueprintRecipe:
