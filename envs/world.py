@@ -19,6 +19,14 @@ Action = Mapping[str, Any]
 
 
 @dataclass(frozen=True)
+class ToolCall:
+    """A call that an agent made, refused or not. Arguments that could not be read are none."""
+
+    name: str
+    arguments: Mapping[str, Any]
+
+
+@dataclass(frozen=True)
 class StepFacts:
     """What one agent message did: all that rewards need, so that they need no tokenizer and no world.
 
@@ -26,7 +34,8 @@ class StepFacts:
     `changed` the slots that differ after the step, as text; `strayed` is the number of devices that no
     intent concerns and that differ from the start, before and after; `turn` counts from 1, `opens_turn` marks
     its first step, `last` the last step of the episode; `intent` is the one that the user last spoke of; `met` are the
-    goals of Φ that are met after the step, by index.
+    goals of Φ that are met after the step, by index; `calls` is every call of the message, whatever the world and its tools
+    (a file leaves them out where its message says the same); `code` the code in them, one after the other.
     """
 
     turn: int
@@ -43,6 +52,7 @@ class StepFacts:
     last: bool = False
     intent: int | None = None
     met: tuple[int, ...] = ()
+    calls: tuple[ToolCall, ...] = ()
 
 
 class World(gym.Env):

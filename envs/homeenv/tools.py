@@ -30,17 +30,13 @@ RULE_OF = {
 
 @dataclass(frozen=True)
 class Tool:
-    """A tool: its schema's parts and `act(home, arguments, limits)`. A parameter given as text is a string.
-
-    `code` names the parameter that holds Python to be run, where a tool has one.
-    """
+    """A tool: its schema's parts and `act(home, arguments, limits)`. A parameter given as text is a string."""
 
     name: str
     description: str
     parameters: Mapping[str, str | Mapping[str, Any]]
     required: tuple[str, ...]
     act: Callable[[Home, Mapping[str, Any], Limits], RunResult]
-    code: str | None = None
 
     def schema(self) -> dict[str, Any]:
         """As an OpenAI function."""

@@ -14,24 +14,26 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
-from envs.world import Action, StepFacts, World
-from homerl.play.messages import Message, Words, parse_json, words_of
+from envs.world import Action, StepFacts, ToolCall, World
+from homerl.play.messages import Message, Words, as_call, calls_of, parse_json, words_of
 from homerl.play.situation import Blueprint, Reply, Situation
 from homerl.play.trajectory import Outcome, Step, Trajectory
 
-Result = tuple[str, Mapping[str, Any], str | None]  # observation, the world's info, code that ran
+Result = tuple[str, Mapping[str, Any], str | None]  # observation, the world's info, the call's code
+CODE_TOOL = "pyexec"
 
 
 @dataclass(frozen=True)
 class EpisodeLimits:
-    """How long an episode may go on: user turns, agent steps in all, agent steps in a turn; what a step takes; tool
-    calls in all (None: any number)."""
+    """How long an episode may go on, and how much time of the world passes in it."""
 
-    turns: int = 5
-    steps: int = 12
-    steps_per_turn: int = 6
-    seconds_per_step: int = 0
-    calls: int | None = None
+    turns: int = field(default=5, metadata={"description": "Most turns of the user."})
+    steps: int = field(default=12, metadata={"description": "Most steps (messages) of the agent in the episode."})
+    steps_per_turn: int = field(default=6, metadata={"description": "Most steps of the agent in one turn."})
+    seconds_per_step: int = field(
+        default=0, metadata={"description": "Seconds of the world's time that pass with each step of the agent."}
+    )
+    calls: int | None = field(default=None, metadata={"description": "Most tool calls in the episode; null is any number."})
 
 
 @dataclass(frozen=True)
@@ -117,6 +119,7 @@ class Episode:
         situation.heed(self.speaking_of, reply.message, blocked, spoke)
         situation.wait(self.limits.seconds_per_step)
         met = situation.met()
+        calls = calls_of(reply.message) if meant is None else _meant(meant)
         self.outcome = self._verdict(all(met), spoke)
         codes = [code for _, _, code in results if code]
         code = "\n".join(codes) or None
@@ -135,6 +138,7 @@ class Episode:
             last=self.outcome is not None,
             intent=self.speaking_of,
             met=tuple(i for i, holds in enumerate(met) if holds),
+            calls=calls,
         )
         step = Step(reply.message, tuple(text for text, _, _ in results), facts, situation.state_key(), decision)
         self.steps.append(step)
@@ -167,7 +171,15 @@ class Episode:
         if isinstance(action, str):
             return _malformed(action)
         text, info = self.situation.take(action)
-        return text, info, info.get("code")
+        return text, info, self._code(action)
+
+    def _code(self, action: Action) -> str | None:
+        """The code in a call: the argument `code` of a tool that has one, or of `pyexec`, which agents call everywhere."""
+        if not isinstance(code := action.get("code"), str):
+            return None
+        named = (tool["function"] for tool in self.world.tools if tool["function"]["name"] == action["name"])
+        takes = (tool.get("parameters", {}).get("properties", {}) for tool in named)
+        return code if action["name"] == CODE_TOOL or any("code" in taken for taken in takes) else None
 
     def _verdict(self, met: bool, spoke: bool) -> Outcome | None:
         if met:
@@ -214,6 +226,11 @@ class Episode:
             seed=seed,
             limits=asdict(self.limits),
         )
+
+
+def _meant(action: Action | str) -> tuple[ToolCall, ...]:
+    """The call that words stand for; a text says why there is none."""
+    return () if isinstance(action, str) else (as_call(action),)
 
 
 def _malformed(what: str) -> Result:

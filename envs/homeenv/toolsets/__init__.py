@@ -13,7 +13,7 @@ import os
 import pkgutil
 from collections.abc import Mapping
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 from envs.homeenv.toolset import Toolset
 
@@ -34,14 +34,4 @@ if TYPE_CHECKING:
 else:
     ToolsetName = Literal[tuple(TOOLSETS)]  # so that what is misspelt is refused with the names that there are
 
-CODE = {tool.name: tool.code for toolset in TOOLSETS.values() for tool in toolset.tools if tool.code}
-
-
-def code_of(action: Mapping[str, Any]) -> str | None:
-    """The Python that an action asks to run, also where the agent lacks the tool: what was asked for counts."""
-    name = action["name"]
-    code = action.get(CODE[name]) if isinstance(name, str) and name in CODE else None
-    return code if isinstance(code, str) else None
-
-
-__all__ = ["TOOLSETS", "ToolsetName", "code_of"]
+__all__ = ["TOOLSETS", "ToolsetName"]

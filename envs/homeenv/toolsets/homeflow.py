@@ -51,7 +51,7 @@ TOOLS = (
          {"did": "a device id", "room": "a room's id or name"}, (), query_status),
     Tool("query_spec", "Read what a device can do.", {"did": "a device id"}, ("did",), query_spec),
     Tool("pyexec", 'Run Python against the home. device("<did>") gives a device: read its attributes, '
-         "call its services; print what you want to see.", {"code": "a Python snippet"}, ("code",), pyexec, code="code"),
+         "call its services; print what you want to see.", {"code": "a Python snippet"}, ("code",), pyexec),
 )  # fmt: skip
 
 

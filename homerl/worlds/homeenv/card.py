@@ -3,26 +3,41 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from envs.homeenv.devices import Device
-from envs.homeenv.rooms import Room
+from envs.homeenv.home import Home
+from envs.homeenv.rooms import OUTDOORS, Room
 from envs.homeenv.spec import Catalogue
 from envs.homeenv.toolsets import TOOLSETS
 from homerl.worlds.contract import Card
-from homerl.worlds.homeenv.messages import prompts, system_prompt
+from homerl.worlds.homeenv.messages import briefing, prompts
+
+AIR = {"temperature": 21.0, "humidity": 45.0, "brightness": 150.0}
+LIGHT = {"state": "off", "brightness": 80, "hs_color": (0.0, 0.0)}
+CLOCK = 1755943200  # 2025-08-23 10:00
+ONE_ANSWER = "with one JSON object: what to say,\nand the calls to make, in order, without waiting for what they return"
 
 
 def card(recipe: Mapping[str, Any]) -> Card:
-    """An example in a home of one light."""
+    """An example in a home of one light: all that an agent of this recipe is told there."""
     language = recipe.get("home", {}).get("language", "en")
-    toolset = recipe.get("toolset") or "homeflow"
-    example = prompts(language).example
-    light = Device("1001", example.device, Room("kitchen", example.room, "kitchen"), Catalogue.shipped()["100001"])
-    return Card(
-        tools=[tool.schema() for tool in TOOLSETS[toolset].tools],
-        system=system_prompt([light], recipe.get("prompt") or "brief", toolset, language),
-        told="lists the home's devices, one a line",
-        utterance=example.says,
+    name = recipe.get("toolset") or "homeflow"
+    toolset = TOOLSETS[name]
+    shown = Card(
+        tools=[tool.schema() for tool in toolset.tools],
+        system=briefing(example(language), recipe.get("prompt") or "brief", name, (), language),
+        told="holds the whole home" if toolset.shown else "lists the home's devices, one a line",
+        utterance=prompts(language).example.says,
         language=language,
     )
+    return replace(shown, answers=ONE_ANSWER) if toolset.one_answer else shown
+
+
+def example(language: str) -> Home:
+    """A kitchen with a light that is off."""
+    named = prompts(language).example
+    room = Room("kitchen", "kitchen", named.room)
+    device = Device("1001", named.device, room, Catalogue.shipped()["100001"])
+    return Home.build([room], [device], {OUTDOORS: AIR, room.id: AIR, device.did: LIGHT}, CLOCK)

@@ -13,7 +13,7 @@ from envs.homeenv.conditions import Condition
 from envs.homeenv.env import HomeEnv, changes
 from envs.homeenv.home import Home
 from envs.homeenv.home_file import home_from_json
-from envs.homeenv.toolsets import TOOLSETS, code_of
+from envs.homeenv.toolsets import TOOLSETS
 from envs.world import Action
 from homerl.play.messages import Message, direct_answer, words_of
 from homerl.play.situation import Reply
@@ -97,8 +97,7 @@ class HomeSituation:
 
     def take(self, action: Action) -> tuple[str, Mapping[str, Any]]:
         text, _, _, _, info = self.world.step(action)
-        code = code_of(action)
-        return text, info if code is None else info | {"code": code}
+        return text, info
 
     def heed(self, intent: int | None, message: Message, refusals: Sequence[str], spoke: bool) -> None:
         """What the agent said may answer a question, or be one that it had to ask."""

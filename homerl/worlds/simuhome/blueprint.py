@@ -83,19 +83,31 @@ def blueprint_of(episode: Episode, id: str, **more: Any) -> SimuHomeBlueprint:
 class SimuHomeRecipe(Model):
     """What blueprints to make. `types` weighs groups (`qt3/feasible`); `qt3` alone means both of its cases."""
 
-    world: Literal["simuhome"]
-    types: dict[str, float] = dict.fromkeys(QUERY_TYPES, 1.0)
-    goals: tuple[int, int] = Field((1, 4), description="how many goals an episode has (devices to set, values to tell)")
-    devices: tuple[int, int] = Field(Scale().devices, description="how many devices a home has")
-    kinds: tuple[str, ...] = Field(ALL, min_length=1, description="of which kinds")
-    language: Literal["en", "zh"] = "en"
-    phrasings: int = Field(3, ge=1, description="how many ways the user knows to say it")
-    temperature: float = Field(1.0, ge=0, description="how far people stray from the most usual way to say a thing")
-    frames: Half = Field("any", description="which half of the grammar's frames people use")
-    preserve: bool = Field(False, description="success also needs that no other device was touched (the paper asks no such)")
-    strict: bool = Field(True, description="the paper's program with its known faults")
-    toolset: Literal["released", "paper"] = "released"
-    prompt: Literal["brief", "full"] = "full"
+    world: Literal["simuhome"] = Field(description="The world that the blueprints are of.")
+    types: dict[str, float] = Field(
+        dict.fromkeys(QUERY_TYPES, 1.0),
+        description="Weights of query types; a key is a type, which means both of its cases, or one group, such as "
+        "`qt3/feasible`.",
+    )
+    goals: tuple[int, int] = Field(
+        (1, 4), description="Fewest and most goals of an episode: devices to set, values to tell."
+    )
+    devices: tuple[int, int] = Field(Scale().devices, description="Fewest and most devices of a home.")
+    kinds: tuple[str, ...] = Field(ALL, min_length=1, description="Kinds of devices that homes may have.")
+    language: Literal["en", "zh"] = Field("en", description="Language of the user, of the prompt and of names.")
+    phrasings: int = Field(3, ge=1, description="Number of ways in which the user can say its request.")
+    temperature: float = Field(
+        1.0, ge=0, description="How far people stray from the most usual way to say a thing; at 0 they never do."
+    )
+    frames: Half = Field("any", description="Which half of the grammar's frames people use.")
+    preserve: bool = Field(
+        False, description="Whether success also needs that no other device has changed; the paper does not ask for it."
+    )
+    strict: bool = Field(True, description="Whether the world keeps the known faults of the paper's program.")
+    toolset: Literal["released", "paper"] = Field(
+        "released", description="Tools of the agent: the 20 of the released program, or the 13 of the paper."
+    )
+    prompt: Literal["brief", "full"] = Field("full", description="How much the system prompt explains.")
 
     @field_validator("types")
     @classmethod
