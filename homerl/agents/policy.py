@@ -14,8 +14,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
+from envs.messages import Message
 from homerl.play.faults import AgentFault
-from homerl.play.messages import IM_END, IM_START, Message, parse_reply
+from homerl.play.messages import IM_END, IM_START, parse_reply
 from homerl.play.observation import Observation
 from homerl.play.situation import Reply
 

@@ -16,7 +16,6 @@ from typing import Literal
 
 from homerl.play.episode import Episode
 from homerl.play.loop import apply_utterance, waits_for_user
-from homerl.play.messages import words_of
 from homerl.play.situation import Reply
 from homerl.play.utterance import Utterance
 
@@ -63,7 +62,7 @@ class Node:
             self.effect = self.pending.text, self.pending.intent_id
         else:
             step = self.episode.act(self.pending)
-            words = words_of(step.message, self.episode.blueprint.toolset)
+            words = self.episode.words_of(step.message)
             self.effect = step.state_key, words.text.strip(), words.question, step.observations
         self.pending = None
 

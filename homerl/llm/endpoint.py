@@ -27,10 +27,10 @@ from openai import APIStatusError, AsyncOpenAI, OpenAIError
 from openai.types import Completion
 from openai.types.chat import ChatCompletion
 
+from envs.messages import Message
 from homerl.llm.completions import REFUSING, checked, in_words, is_away, is_passing, retry_after
 from homerl.llm.settings import EndpointSettings
 from homerl.play.faults import InfraError, RequestRefused, Unwelcome
-from homerl.play.messages import Message
 
 TRIPS = 5  # faults in a row after which a replica rests
 REST, LONGEST_REST = 2.0, 60.0  # seconds of a rest, doubled each time up to the longest

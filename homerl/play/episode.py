@@ -14,9 +14,10 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
+from envs.messages import Message
 from envs.world import Action, StepFacts, ToolCall, World
 from homerl.play.faults import Fault
-from homerl.play.messages import Message, as_call, calls_of, parse_json
+from homerl.play.messages import Words, as_call, calls_of, parse_json, words_of
 from homerl.play.observation import Observation
 from homerl.play.situation import Blueprint, Reply, Situation
 from homerl.play.trajectory import Outcome, Step, Trajectory
@@ -70,8 +71,8 @@ class Episode:
 
     @property
     def observation(self) -> Observation:
-        direct, protocol = self.blueprint.toolset == "direct", dict(self.situation.protocol)
-        return Observation(self.blueprint.id, tuple(self.messages), tuple(self.world.tools), direct, protocol)
+        one_answer, protocol = self.blueprint.one_answer, dict(self.situation.protocol)
+        return Observation(self.blueprint.id, tuple(self.messages), tuple(self.world.tools), one_answer, protocol)
 
     @property
     def world(self) -> World:
@@ -82,6 +83,10 @@ class Episode:
         """m: the share of Φ that is met."""
         met = self.situation.met()
         return sum(met) / len(met)
+
+    def words_of(self, message: Message) -> Words:
+        """The words of an agent's message, in the form in which this episode's agents answer."""
+        return words_of(message, one_answer=self.blueprint.one_answer)
 
     def open_intents(self) -> list[Any]:
         """Intents of which some goal is not met now, in the blueprint's order."""
@@ -112,7 +117,7 @@ class Episode:
         situation.note_reply(self.speaking_of, reply.message, blocked, spoke)
         situation.wait(self.limits.seconds_per_step)
         met = situation.met()
-        calls = calls_of(reply.message, self.blueprint.toolset) if meant is None else _meant(meant)
+        calls = calls_of(reply.message) if meant is None else _meant(meant)
         self.outcome = self._verdict(all(met), spoke)
         codes = [code for _, _, code in results if code]
         code = "\n".join(codes) or None

@@ -11,7 +11,7 @@ from typing import Protocol, runtime_checkable
 
 from homerl.play.episode import Episode
 from homerl.play.faults import EPISODE_ERRORS, Boundary, Fault, fault_of
-from homerl.play.messages import direct_answer, words_of
+from homerl.play.messages import direct_answer
 from homerl.play.observation import Observation
 from homerl.play.situation import Reply
 from homerl.play.trajectory import Trajectory
@@ -95,7 +95,6 @@ def waits_for_user(episode: Episode) -> bool:
 
 def claimed_done(episode: Episode) -> bool:
     """Whether the agent answered the last utterance with words that ask nothing: a claim that all is done."""
-    last, toolset = episode.messages[-1], episode.blueprint.toolset
-    if last["role"] != "assistant" or (toolset == "direct" and direct_answer(last["content"] or "")[0] is None):
-        return False
-    return not words_of(last, toolset).question
+    last = episode.messages[-1]
+    unreadable = episode.blueprint.one_answer and direct_answer(last["content"] or "")[0] is None
+    return last["role"] == "assistant" and not unreadable and not episode.words_of(last).question

@@ -9,16 +9,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from homerl.play.messages import Message
+from envs.messages import Message
 
 
 @dataclass(frozen=True)
 class Observation:
-    """All that a policy is handed. `direct` asks for one JSON answer in place of tool calls. `protocol` says how the world
-    reads replies, where its agents have to know (`Situation.protocol`)."""
+    """All that a policy is handed. `one_answer` asks for one JSON answer in place of tool calls. `protocol` says how the
+    world reads replies, where its agents have to know (`Situation.protocol`)."""
 
     blueprint_id: str
     messages: tuple[Message, ...]
     tools: tuple[Mapping[str, Any], ...]
-    direct: bool = False
+    one_answer: bool = False
     protocol: Mapping[str, bool | int | str] = field(default_factory=dict)

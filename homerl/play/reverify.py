@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from dataclasses import asdict, replace
 from itertools import count
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from pydantic import ValidationError
 
@@ -66,7 +66,7 @@ def first_difference(stored: Trajectory, begin: Begin, absent: Absent = ()) -> s
 
 def differences(stored: Trajectory, begin: Begin, absent: Absent = ()) -> Iterator[str]:
     """All that a replay gives otherwise; each says what, and at which step."""
-    episode = Episode.begin(begin(stored.blueprint), EpisodeLimits(**stored.limits))
+    episode = Episode.begin(begin(stored.blueprint), EpisodeLimits(**cast(dict[str, Any], stored.limits)))
     steps = iter(stored.steps)
     for message in stored.messages[len(episode.messages) :]:
         if message["role"] == "user":

@@ -11,8 +11,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, Self
 
+from envs.messages import Message
 from envs.world import Action, World
-from homerl.play.messages import Message
 
 
 @dataclass(frozen=True)
@@ -40,8 +40,8 @@ class Intent(Protocol):
 class Blueprint(Protocol):
     """A script for one episode (HomeFlow 3.3.1), whatever its world: plain data, complete in itself.
 
-    With `preserve`, success also needs that nothing else was changed. `toolset` names the tools that the agent sees;
-    one that is called `direct` asks for a single JSON answer in place of tool calls.
+    With `preserve`, success also needs that nothing else was changed. With `one_answer`, the agent gives a single JSON
+    object in place of tool calls: `response` in it is what the user hears, and `mode: clarify` says that this asks back.
     """
 
     id: str
@@ -49,7 +49,7 @@ class Blueprint(Protocol):
     language: str
     intents: tuple[Any, ...]
     preserve: bool
-    toolset: str
+    one_answer: bool
 
     def model_dump(self, *, mode: str) -> dict[str, Any]: ...
 

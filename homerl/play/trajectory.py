@@ -15,9 +15,10 @@ from pathlib import Path
 from typing import Any
 
 from envs.documents import InputError, write_atomic
+from envs.messages import Message
 from envs.world import StepFacts, ToolCall
 from homerl.play.faults import Boundary, Fault
-from homerl.play.messages import Message, calls_of
+from homerl.play.messages import calls_of
 
 
 class Outcome(StrEnum):
@@ -85,9 +86,9 @@ class Trajectory:
     agent: str
     user: str
     rewards: tuple[Mapping[str, float], ...] = ()
-    weights: Mapping[str, Any] = field(default_factory=dict)
+    weights: Mapping[str, float] = field(default_factory=dict)
     seed: int = 0
-    limits: Mapping[str, Any] = field(default_factory=dict)
+    limits: Mapping[str, int | None] = field(default_factory=dict)
     fault: Fault | None = None
 
     @property

@@ -232,7 +232,10 @@ class WorldAdapter(ABC):
 
     @property
     def role_play(self) -> Callable[..., Any] | None:
-        """Strategy m1: `await role_play(blueprint, agent, asker, limits)` gives trajectories and statistics."""
+        """Strategy m1: `await role_play(blueprint, agent, asker, limits)` gives trajectories and statistics.
+
+        The recipes of a world that has it say `toolset` and `one_answer`: an agent of one answer cannot play.
+        """
         return None
 
     # Benchmarks

@@ -9,13 +9,13 @@ from person import content, obedient, wishes
 from scripted_server import Faults, ScriptedServer
 
 from envs.documents import Document, InputError, validate
+from envs.messages import tool_call
 from homerl.agents.policy import TransformersEngine
 from homerl.bench.runner import Pace, Players, Task, run_suite
 from homerl.llm.settings import UserSettings
 from homerl.play.episode import EpisodeLimits
 from homerl.play.faults import UserError
 from homerl.play.loop import listen, play
-from homerl.play.messages import tool_call
 from homerl.play.observation import Observation
 from homerl.play.situation import Reply
 from homerl.play.trajectory import Outcome

@@ -16,7 +16,7 @@ from homerl.play.episode import Episode, EpisodeLimits
 from homerl.play.loop import Agent, Oracle, Policy, play, replies_from
 from homerl.play.observation import Observation
 from homerl.play.situation import Reply
-from homerl.train.recipe import BranchSettings
+from homerl.train.credit.branch import BranchSettings
 from homerl.train.rollout import Player
 from homerl.users.scripted import ScriptedUser
 from homerl.worlds.contract import ExpertConfig
@@ -100,7 +100,7 @@ def test_the_play_loop_hands_a_policy_its_observation(blueprint, kind):
     asyncio.run(play(begin(blueprint, LIMITS), agent, ScriptedUser()))
     innocent(agent)
     assert agent.handed[0][0].blueprint_id == blueprint.id
-    assert agent.handed[0][0].direct == (blueprint.toolset == "direct")
+    assert agent.handed[0][0].one_answer == (blueprint.toolset == "direct")
 
 
 def test_a_search_hands_a_policy_its_observation(blueprint):

@@ -9,11 +9,12 @@ import pytest
 from pydantic_monty import Monty
 
 from envs.homeenv import sandbox
+from envs.homeenv.toolsets.homeflow import pyexec_message
+from envs.messages import Message, tool_call
 from envs.world import WorldError
 from homerl.play.episode import Episode, EpisodeLimits
 from homerl.play.faults import AgentFault, Boundary, Fault, InfraError, RequestRefused, UserError
 from homerl.play.loop import GAVE_UP, claimed_done, play, waits_for_user
-from homerl.play.messages import Message, tool_call
 from homerl.play.observation import Observation
 from homerl.play.reverify import first_difference
 from homerl.play.situation import Reply
@@ -23,7 +24,6 @@ from homerl.users.scripted import ScriptedUser
 from homerl.worlds.homeenv.agents.expert import Expert
 from homerl.worlds.homeenv.blueprints.author import BlueprintRecipe, make_blueprint
 from homerl.worlds.homeenv.blueprints.blueprint import Blueprint, Past
-from homerl.worlds.homeenv.messages import pyexec_message
 from homerl.worlds.registry import begin, restored
 
 

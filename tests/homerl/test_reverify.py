@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from envs.documents import InputError
+from envs.homeenv.toolsets.homeflow import pyexec_message
 from envs.world import WorldError
 from homerl.play.episode import Episode, EpisodeLimits
 from homerl.play.faults import AgentFault, InfraError
@@ -25,7 +26,6 @@ from homerl.users.scripted import ScriptedUser
 from homerl.worlds.homeenv.agents.expert import Expert
 from homerl.worlds.homeenv.blueprints.author import make_blueprint
 from homerl.worlds.homeenv.blueprints.blueprint import Blueprint
-from homerl.worlds.homeenv.messages import pyexec_message
 from homerl.worlds.registry import begin, restored
 from rewards.composite import RewardWeights
 

@@ -9,10 +9,10 @@ from functools import cache
 import pytest
 
 from envs.documents import InputError
+from envs.messages import tool_call
 from homerl.play.episode import EpisodeLimits
 from homerl.play.faults import Boundary, Fault
 from homerl.play.loop import play
-from homerl.play.messages import tool_call
 from homerl.play.situation import Reply
 from homerl.play.trajectory import Outcome, Trajectory, from_row, of_one_shape, read_rows, to_row, write_rows
 from homerl.users.scripted import ScriptedUser

@@ -8,15 +8,15 @@ from statistics import fmean
 import pytest
 
 from envs.homeenv.sandbox import run_code
+from envs.homeenv.toolsets.homeflow import pyexec_message
+from envs.messages import Message
 from homerl.play.episode import Episode
 from homerl.play.loop import play
-from homerl.play.messages import Message
 from homerl.play.situation import Reply
 from homerl.users.scripted import ScriptedUser
 from homerl.worlds.homeenv.agents.expert import Expert
 from homerl.worlds.homeenv.blueprints.author import BlueprintRecipe, make_blueprint
 from homerl.worlds.homeenv.blueprints.blueprint import Blueprint
-from homerl.worlds.homeenv.messages import pyexec_message
 from homerl.worlds.registry import begin
 from rewards.composite import RewardWeights, step_rewards
 

@@ -18,16 +18,17 @@ from typing import Any, Literal
 
 from envs.documents import read_yaml, validate
 from envs.homeenv.home import Home
+from envs.messages import Message
 from envs.model import Model
 from homerl.flow.mcts import TreeStats
 from homerl.flow.tree import valid
 from homerl.llm.structured import Asker, Unreadable
 from homerl.play.episode import Episode, EpisodeLimits
 from homerl.play.loop import Policy
-from homerl.play.messages import Message
 from homerl.play.observation import Observation
 from homerl.play.situation import Reply
 from homerl.play.trajectory import Outcome, Trajectory
+from homerl.users.manner import manner
 from homerl.worlds.homeenv.blueprints.blueprint import Blueprint, Factors, Intent
 from homerl.worlds.homeenv.messages import label
 from homerl.worlds.registry import begin
@@ -42,7 +43,6 @@ class Parts(Model):
     home: str
     judge: str
     nothing: str
-    languages: dict[str, str]
 
 
 class Line(Model):
@@ -81,7 +81,7 @@ class Imagined:
 
     @property
     def observation(self) -> Observation:
-        return Observation(self.blueprint.id, tuple(self.messages), self.tools, self.blueprint.toolset == "direct")
+        return Observation(self.blueprint.id, tuple(self.messages), self.tools, self.blueprint.one_answer)
 
     @property
     def text(self) -> str:
@@ -117,7 +117,7 @@ async def _talk(imagined: Imagined, home: Home, agent: Policy, asker: Asker, lim
     made, told = imagined.blueprint, parts()
     listed = ", ".join(label(device) for device in home.plan.devices)
     user = told.user.format(
-        language=told.languages.get(made.language, made.language), scene=made.scene, name=made.profile.name,
+        language=manner(made.language).language, scene=made.scene, name=made.profile.name,
         age=made.profile.age, health=made.profile.health, habits=", ".join(made.profile.habits), wishes=WISHES,
         devices=", ".join(f"{device.room.name} {device.name}" for device in home.plan.devices),
     )  # fmt: skip

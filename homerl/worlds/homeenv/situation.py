@@ -13,8 +13,10 @@ from envs.homeenv.conditions import Condition
 from envs.homeenv.env import HomeEnv, changes
 from envs.homeenv.home import Home
 from envs.homeenv.home_file import home_from_json
+from envs.homeenv.toolsets import TOOLSETS
+from envs.messages import Message
 from envs.world import Action
-from homerl.play.messages import Message, direct_answer, words_of
+from homerl.play.messages import direct_answer, words_of
 from homerl.play.situation import Reply, Situation
 from homerl.worlds.homeenv.blueprints.blueprint import Blueprint, Intent
 from homerl.worlds.homeenv.blueprints.goals import Goal, Heard, goals, keeps
@@ -85,11 +87,12 @@ class HomeSituation(Situation):
         return touched + max(0, len(idle) - sum(not serving for serving in serving_each))
 
     def stands_for(self, reply: Reply) -> Action | str | None:
-        """A `direct` agent's one answer is replayed; it sees nothing of what came of it."""
-        if self.blueprint.toolset != "direct":
+        """An agent's one answer is replayed by the one tool that takes it; the agent sees nothing of what came of it."""
+        if not self.blueprint.one_answer:
             return None
         answer, malformed = direct_answer(reply.message.get("content") or "")
-        return malformed if malformed else {**answer, "name": "answer"}
+        (tool,) = TOOLSETS[self.blueprint.toolset].tools
+        return malformed if malformed else {**answer, "name": tool.name}
 
     def take(self, action: Action) -> tuple[str, Mapping[str, Any]]:
         text, _, _, _, info = self.world.step(action)
@@ -99,7 +102,7 @@ class HomeSituation(Situation):
         """What the agent said may answer a question, or be one that it had to ask."""
         found = next((i for i in self.blueprint.intents if i.id == intent), None)
         if spoke and found is not None:
-            said = words_of(message, self.blueprint.toolset)
+            said = words_of(message, one_answer=self.blueprint.one_answer)
             self.heard = self.heard.after(found, said.claims, said.question, self._untouched(found))
 
     def _untouched(self, intent: Intent) -> bool:

@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from itertools import groupby
 from typing import Any
 
+from envs.messages import Message, tool_call
 from envs.simuhome import evaluate, tools
 from envs.simuhome.air import WATCHED
 from envs.simuhome.episodes import Episode as File
@@ -20,7 +21,6 @@ from envs.simuhome.home import Home
 from envs.simuhome.reference import Action, levers, reference
 from homerl.agents.candidates import candidates
 from homerl.play.episode import Episode
-from homerl.play.messages import Message, tool_call
 from homerl.play.situation import Reply
 
 TOGETHER = ("get_attribute", "get_all_attributes")

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from envs.messages import tool_call
 from envs.simuhome import react
 from homerl.llm.endpoint import Endpoint
-from homerl.play.messages import tool_call
 from homerl.play.observation import Observation
 from homerl.play.situation import Reply
 

@@ -15,6 +15,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from envs.messages import Message
 from envs.simuhome import evaluate
 from envs.simuhome.env import SimuHome
 from envs.simuhome.episodes import Episode as File
@@ -22,7 +23,6 @@ from envs.simuhome.evaluate import Call
 from envs.simuhome.home import Home
 from envs.simuhome.react import MOST_FAILURES, MOST_POLLS
 from envs.world import Action
-from homerl.play.messages import Message
 from homerl.play.situation import Reply, Situation
 from homerl.worlds.simuhome.answers import goals_answered, strays
 from homerl.worlds.simuhome.blueprint import SimuHomeBlueprint, SimuHomeIntent

@@ -5,9 +5,9 @@ from __future__ import annotations
 import random
 from collections.abc import Sequence
 
+from envs.messages import Message, tool_call
 from homerl.agents.candidates import candidates
 from homerl.play.episode import Episode
-from homerl.play.messages import Message, tool_call
 from homerl.play.situation import Reply
 
 

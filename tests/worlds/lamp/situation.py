@@ -7,8 +7,8 @@ from typing import Any, Self
 
 from homerl.worlds.lamp.blueprint import LampBlueprint
 
+from envs.messages import Message
 from envs.world import Action, World
-from homerl.play.messages import Message
 from homerl.play.situation import Situation
 
 TELL = "You run a home with one lamp. Set its level with the tool, then say that it is done."

@@ -13,11 +13,11 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from envs.homeenv.devices import Device
+from envs.messages import Message
 from homerl.play.episode import Episode
-from homerl.play.messages import Message
 from homerl.play.observation import Observation
 from homerl.play.situation import Reply
-from homerl.worlds.homeenv.agents.tongues import tongue_of, words
+from homerl.worlds.homeenv.agents.writers import words, writer_of
 from homerl.worlds.homeenv.blueprints.actions import actions
 from homerl.worlds.homeenv.blueprints.blueprint import Call
 
@@ -30,9 +30,9 @@ class Baseline:
     name = "baseline"
 
     async def consult(self, episode: Episode, n: int = 1) -> Sequence[Reply]:
-        tongue, last = tongue_of(episode), episode.messages[-1]
+        writer, last = writer_of(episode), episode.messages[-1]
         if last["role"] != "user":
-            return [Reply(tongue.say("Done."))]
+            return [Reply(writer.say("Done."))]
         return [Reply(self.answer(episode, last["content"]))]
 
     def answer(self, episode: Episode, said: str) -> Message:
@@ -45,7 +45,7 @@ class Nothing:
     name = "nothing"
 
     async def propose(self, observation: Observation, n: int = 1) -> Sequence[Reply]:
-        return [Reply(words("Done.", observation.direct))]
+        return [Reply(words("Done.", observation.one_answer))]
 
 
 class RandomAction(Baseline):
@@ -56,7 +56,7 @@ class RandomAction(Baseline):
     def answer(self, episode: Episode, said: str) -> Message:
         digest = hashlib.blake2b(f"{episode.blueprint.id} {len(episode.messages)}".encode(), digest_size=8)
         action = next(actions(episode.situation.home, random.Random(digest.hexdigest())), None)
-        return tongue_of(episode).act(action.plan) if action else tongue_of(episode).say("Done.")
+        return writer_of(episode).act(action.plan) if action else writer_of(episode).say("Done.")
 
 
 class Keywords(Baseline):
@@ -68,7 +68,7 @@ class Keywords(Baseline):
         words = set(words_of(said))
         devices = best(episode.situation.home.plan.devices, lambda d: overlap(words, f"{d.room.name} {d.name}"))
         calls = [call for device in devices if (call := self._call(device, words, said))]
-        return tongue_of(episode).act(calls) if calls else tongue_of(episode).say("Done.")
+        return writer_of(episode).act(calls) if calls else writer_of(episode).say("Done.")
 
     def _call(self, device: Device, words: set[str], said: str) -> Call | None:
         found = best(device.spec.service_index, lambda path: self._fit(device, path, words, said))
