@@ -1,4 +1,4 @@
-"""What pydantic found wrong, as problems in plain words: which key, what is wrong with it, and what to do.
+"""What pydantic entries wrong, as problems in plain words: which key, what is wrong with it, and what to do.
 
 Invariants: the functions are pure, and know models and data but no files; keys are those of the data, without the labels
 that pydantic adds to a place for the members of a union.
@@ -19,11 +19,11 @@ Raw = tuple[tuple[Hashable, ...], Mapping[str, Any]]  # a real key, and pydantic
 
 
 class Problems(ValueError):
-    """What a validator of ours found: what is wrong, each with its key below the model that was checked."""
+    """What a validator of ours entries: what is wrong, each with its key below the model that was checked."""
 
-    def __init__(self, found: Sequence[tuple[tuple[Hashable, ...], str]]) -> None:
-        self.found = found
-        super().__init__("; ".join(what for _, what in found))
+    def __init__(self, entries: Sequence[tuple[tuple[Hashable, ...], str]]) -> None:
+        self.entries = entries
+        super().__init__("; ".join(what for _, what in entries))
 
 
 @dataclass(frozen=True)
@@ -42,20 +42,20 @@ def explain(model_type: Any, data: Any, error: ValidationError) -> Problem:
 
     A union reports the problems of all its members. The member that was meant is the one that fits deepest, then best.
     """
-    found = _found(data, error)
-    misfits = Counter(raw["loc"][:-1] for key, raw in found if len(key) < len(raw["loc"]))
-    key, raw = _likeliest(found, misfits)
-    certain = {other for other, one in found if len(other) == len(one["loc"])}  # those that no union doubts
+    entries = _found(data, error)
+    misfits = Counter(raw["loc"][:-1] for key, raw in entries if len(key) < len(raw["loc"]))
+    key, raw = _likeliest(entries, misfits)
+    certain = {other for other, one in entries if len(other) == len(one["loc"])}  # those that no union doubts
     what, remedy = _in_words(model_type, raw, key)
     return Problem(key, what, remedy, raw.get("ctx", {}).get("error"), len(certain - {key}))
 
 
 def explain_all(model_type: Any, data: Any, error: ValidationError) -> list[Problem]:
-    """One problem for every key that is wrong, in the order in which pydantic found them."""
+    """One problem for every key that is wrong, in the order in which pydantic entries them."""
     by_key: dict[tuple[tuple[Hashable, ...], str], list[Raw]] = {}
     for key, raw in _found(data, error):
         by_key.setdefault((key, raw["msg"] if _is_ours(raw) else ""), []).append((key, raw))
-    chosen = [_likeliest(found, Counter()) for found in by_key.values()]
+    chosen = [_likeliest(entries, Counter()) for entries in by_key.values()]
     return [Problem(key, *_in_words(model_type, raw, key), raw.get("ctx", {}).get("error")) for key, raw in chosen]
 
 
@@ -63,7 +63,7 @@ def _found(data: Any, error: ValidationError) -> list[Raw]:
     """(key, pydantic's error), the lists of our own validators taken apart."""
     raws = []
     for raw in error.errors(include_url=False):
-        parts = raw["ctx"]["error"].found if _is_ours(raw) else [((), raw["msg"])]
+        parts = raw["ctx"]["error"].entries if _is_ours(raw) else [((), raw["msg"])]
         raws += [{**raw, "loc": (*raw["loc"], *key), "msg": what} for key, what in parts]
     return [(real_key(data, raw), raw) for raw in raws]
 
@@ -72,9 +72,9 @@ def _is_ours(raw: Mapping[str, Any]) -> bool:
     return isinstance(raw.get("ctx", {}).get("error"), Problems)
 
 
-def _likeliest(found: Sequence[Raw], misfits: Mapping[tuple[Hashable, ...], int]) -> Raw:
-    """Of what the members of a union found: the member meant fits deepest, then best."""
-    return max(found, key=lambda it: (len(it[0]), -misfits[it[1]["loc"][:-1]], it[1]["type"] == "extra_forbidden"))
+def _likeliest(entries: Sequence[Raw], misfits: Mapping[tuple[Hashable, ...], int]) -> Raw:
+    """Of what the members of a union entries: the member meant fits deepest, then best."""
+    return max(entries, key=lambda it: (len(it[0]), -misfits[it[1]["loc"][:-1]], it[1]["type"] == "extra_forbidden"))
 
 
 def real_key(data: Any, raw: Mapping[str, Any]) -> tuple[Hashable, ...]:

@@ -19,10 +19,10 @@ from envs.simuhome.results import is_number
 
 INF = math.inf
 State = tuple[Any, ...]  # of a device: the values of the attributes in its `SIGNATURE`
-TICKS_AT_AN_EDGE = 8  # that are taken one by one, so that rounding cannot miss the pass that crosses it
+SINGLE_PASSES_AT_EDGE = 8  # that are taken one by one, so that rounding cannot miss the pass that crosses it
 
 
-class Line(NamedTuple):
+class LinearPiece(NamedTuple):
     """An effect base + slope·S, where low <= S < high."""
 
     low: float
@@ -30,14 +30,18 @@ class Line(NamedTuple):
     base: float
     slope: float
 
+    def __repr__(self) -> str:
+        """The text that state keys hash. Stored trajectories hold such keys, so this text never changes."""
+        return f"Line(low={self.low!r}, high={self.high!r}, base={self.base!r}, slope={self.slope!r})"
+
 
 class Influence(NamedTuple):
     """What acts on one variable: the devices' states when it was worked out, and each device's lines."""
 
     signature: dict[str, State]
-    effects: dict[str, tuple[Line, ...]]
+    effects: dict[str, tuple[LinearPiece, ...]]
 
-    def lines(self) -> list[Line]:
+    def lines(self) -> list[LinearPiece]:
         """The lines of all devices."""
         return [line for lines in self.effects.values() for line in lines]
 
@@ -87,77 +91,77 @@ VARIABLES_AT = tuple(VARIABLES)
 # What devices do: lines from the state that is their signature, the baseline and the length of a pass
 
 
-def _share(percent: Any) -> float:
+def _fan_share(percent: Any) -> float:
     return max(0.0, min(percent, 100)) / 100 if is_number(percent) else 0.5
 
 
-def _cooling(above: float, full: float, width: float) -> tuple[Line, ...]:
+def _cooling(above: float, full: float, width: float) -> tuple[LinearPiece, ...]:
     """Nothing up to `above`, then growing over `width` to -full."""
     slope = -full / width
-    return Line(above, above + width, -slope * above, slope), Line(above + width, INF, -full, 0.0)
+    return LinearPiece(above, above + width, -slope * above, slope), LinearPiece(above + width, INF, -full, 0.0)
 
 
-def _heating(below: float, full: float, width: float) -> tuple[Line, ...]:
+def _heating(below: float, full: float, width: float) -> tuple[LinearPiece, ...]:
     slope = -full / width
-    return Line(-INF, below - width, full, 0.0), Line(below - width, below, -slope * below, slope)
+    return LinearPiece(-INF, below - width, full, 0.0), LinearPiece(below - width, below, -slope * below, slope)
 
 
-def _air_conditioner(state: State, baseline: float, dt: float) -> tuple[Line, ...]:
+def _air_conditioner(state: State, baseline: float, dt: float) -> tuple[LinearPiece, ...]:
     on, mode, cooling, heating, percent = state
-    full = 0.05 * _share(percent) * dt
+    full = 0.05 * _fan_share(percent) * dt
     if on is True and mode == 3 and is_number(cooling):
         return _cooling(cooling, full, 0.05)
     return _heating(heating, full, 0.05) if on is True and mode == 4 and is_number(heating) else ()
 
 
-def _heat_pump(state: State, baseline: float, dt: float) -> tuple[Line, ...]:
+def _heat_pump(state: State, baseline: float, dt: float) -> tuple[LinearPiece, ...]:
     return _heating(state[2], 0.05 * dt, 0.05) if state[0] == 4 and is_number(state[2]) else ()
 
 
-def _fan(state: State, baseline: float, dt: float) -> tuple[Line, ...]:
-    return _cooling(baseline - 200, 0.02 * _share(state[1]) * dt, 0.04) if state[0] is True else ()
+def _fan(state: State, baseline: float, dt: float) -> tuple[LinearPiece, ...]:
+    return _cooling(baseline - 200, 0.02 * _fan_share(state[1]) * dt, 0.04) if state[0] is True else ()
 
 
-def _air_purifier(state: State, baseline: float, dt: float) -> tuple[Line, ...]:
+def _air_purifier(state: State, baseline: float, dt: float) -> tuple[LinearPiece, ...]:
     on, percent = state
     if on is False or not is_number(percent) or percent <= 0:
         return ()
     full = 5 * (percent / 100) ** 0.8 * dt
     if baseline <= 0:
-        return (Line(-INF, INF, -full, 0.0),)
+        return (LinearPiece(-INF, INF, -full, 0.0),)
     edge = math.nextafter(2 * baseline, INF)
-    return Line(-INF, edge, 0.0, -full / baseline), Line(edge, INF, 0.0, -0.8 * full / baseline)
+    return LinearPiece(-INF, edge, 0.0, -full / baseline), LinearPiece(edge, INF, 0.0, -0.8 * full / baseline)
 
 
-def _light(state: State, baseline: float, dt: float) -> tuple[Line, ...]:
-    return (Line(-INF, INF, 500.0, 0.0),) if state[0] is True else ()
+def _light(state: State, baseline: float, dt: float) -> tuple[LinearPiece, ...]:
+    return (LinearPiece(-INF, INF, 500.0, 0.0),) if state[0] is True else ()
 
 
-def _dimmer(state: State, baseline: float, dt: float) -> tuple[Line, ...]:
+def _dimmer(state: State, baseline: float, dt: float) -> tuple[LinearPiece, ...]:
     on, level = state
-    return (Line(-INF, INF, (level if is_number(level) else 0) / 254 * 500, 0.0),) if on is True else ()
+    return (LinearPiece(-INF, INF, (level if is_number(level) else 0) / 254 * 500, 0.0),) if on is True else ()
 
 
-def _humidifier(state: State, baseline: float, dt: float) -> tuple[Line, ...]:
+def _humidifier(state: State, baseline: float, dt: float) -> tuple[LinearPiece, ...]:
     on, percent = state
     if on is not True or not is_number(percent) or percent <= 0:
         return ()
     full = 5 * (percent / 100) * dt
-    return Line(-INF, 8100.0, full, -full / 9000), Line(8100.0, 9000.0, 0.1 * full, 0.0)
+    return LinearPiece(-INF, 8100.0, full, -full / 9000), LinearPiece(8100.0, 9000.0, 0.1 * full, 0.0)
 
 
-def _dehumidifier(state: State, baseline: float, dt: float) -> tuple[Line, ...]:
+def _dehumidifier(state: State, baseline: float, dt: float) -> tuple[LinearPiece, ...]:
     on, percent = state
     if on is not True or not is_number(percent) or percent <= 0:
         return ()
     full = 5 * (percent / 100) * dt
     return (
-        Line(math.nextafter(1000.0, INF), 1900.0, -0.1 * full, 0.0),
-        Line(1900.0, INF, full / 9, -full / 9000),
+        LinearPiece(math.nextafter(1000.0, INF), 1900.0, -0.1 * full, 0.0),
+        LinearPiece(1900.0, INF, full / 9, -full / 9000),
     )
 
 
-EFFECTS: dict[str, Callable[[State, float, float], tuple[Line, ...]]] = {
+EFFECTS: dict[str, Callable[[State, float, float], tuple[LinearPiece, ...]]] = {
     "air_conditioner": _air_conditioner,
     "heat_pump": _heat_pump,
     "fan": _fan,
@@ -172,7 +176,7 @@ EFFECTS: dict[str, Callable[[State, float, float], tuple[Line, ...]]] = {
 # Passes
 
 
-def piece(lines: Iterable[Line], value: float) -> tuple[float, float, float, float]:
+def piece_at(lines: Iterable[LinearPiece], value: float) -> tuple[float, float, float, float]:
     """The edges around a value, and base and slope of all effects between them."""
     low, high, base, slope = -INF, INF, 0.0, 0.0
     for line in lines:
@@ -193,10 +197,10 @@ def one_pass(value: float, baseline: float, pull: float, base: float, slope: flo
     return max(law.low, min(value, law.high))
 
 
-def leap(value: float, baseline: float, law: Law, dt: float, lines: list[Line], n: int) -> float:
+def value_after(value: float, baseline: float, law: Law, dt: float, lines: list[LinearPiece], n: int) -> float:
     """The value after n passes."""
     pull = law.pull * dt
-    low, high, base, slope = piece(lines, value)
+    low, high, base, slope = piece_at(lines, value)
     while n > 0:
         rest = pull - slope + pull * slope
         if law.low <= value <= law.high and 0 < rest < 1:
@@ -204,13 +208,13 @@ def leap(value: float, baseline: float, law: Law, dt: float, lines: list[Line], 
             inside = low <= fixed <= high
             whole = n if inside else min(n, _passes_to(high if fixed > high else low, value, fixed, rest) - 2)
             if whole > 0:
-                value = max(law.low, min(_approach(value, fixed, rest, whole), law.high))
+                value = max(law.low, min(_after_approach(value, fixed, rest, whole), law.high))
                 n -= whole
-        for _ in range(min(n, TICKS_AT_AN_EDGE)):
+        for _ in range(min(n, SINGLE_PASSES_AT_EDGE)):
             value = one_pass(value, baseline, pull, base, slope, law)
             n -= 1
             if not low <= value < high:
-                low, high, base, slope = piece(lines, value)
+                low, high, base, slope = piece_at(lines, value)
     return value
 
 
@@ -219,7 +223,7 @@ def _passes_to(edge: float, value: float, fixed: float, rest: float) -> int:
     return int(math.log((edge - fixed) / (value - fixed)) / math.log1p(-rest)) if value != edge else 0
 
 
-def _approach(value: float, fixed: float, rest: float, n: int) -> float:
+def _after_approach(value: float, fixed: float, rest: float, n: int) -> float:
     """n passes towards a fixed point, or to where a pass is too small for a double: a sensor that truncates shows it."""
     gap = value - fixed
     stall = min(abs(gap), math.ulp(fixed) / 2 / rest)
@@ -229,7 +233,7 @@ def _approach(value: float, fixed: float, rest: float, n: int) -> float:
 # A room's passes
 
 
-def pass_on(home: Home, room: Room, n: int) -> None:
+def advance_air(home: Home, room: Room, n: int) -> None:
     """Bring a room's four variables n passes further."""
     devices = home.plan.by_room[room.name]
     for index, name in enumerate(VARIABLES):
@@ -238,10 +242,10 @@ def pass_on(home: Home, room: Room, n: int) -> None:
         influence, renewed = _influence(home, watched, slot, room.baseline[index], name)
         value = home.values[slot]
         if name != "illuminance":
-            home.set(slot, leap(value, room.baseline[index], LAWS[name], home.interval, influence.lines(), n))
+            home.set(slot, value_after(value, room.baseline[index], LAWS[name], home.interval, influence.lines(), n))
         elif renewed or not home.plan.strict:
             home.set(slot, room.baseline[index] + sum(line.base for line in influence.lines()))
-        _sense(home, watched, name, home.values[slot])
+        _update_sensors(home, watched, name, home.values[slot])
 
 
 def _influence(home: Home, devices: list[Device], slot: int, baseline: float, name: str) -> tuple[Influence, bool]:
@@ -254,20 +258,20 @@ def _influence(home: Home, devices: list[Device], slot: int, baseline: float, na
     for device in devices:
         lines = EFFECTS[device.type.name](signature[device.id], baseline, home.interval)
         frozen = home.plan.strict and name in ("temperature", "pm10")
-        effects[device.id] = _frozen(lines, values[slot]) if frozen else lines
+        effects[device.id] = _constant_effect(lines, values[slot]) if frozen else lines
     influence = Influence(signature, effects)
     home.set(slot + len(VARIABLES), influence)
     return influence, bool(devices)
 
 
-def _frozen(lines: tuple[Line, ...], value: float) -> tuple[Line, ...]:
+def _constant_effect(lines: tuple[LinearPiece, ...], value: float) -> tuple[LinearPiece, ...]:
     """Effects as they are at a value, wherever the value goes."""
-    _, _, base, slope = piece(lines, value)
+    _, _, base, slope = piece_at(lines, value)
     effect = base + slope * value
-    return (Line(-INF, INF, effect, 0.0),) if effect else ()
+    return (LinearPiece(-INF, INF, effect, 0.0),) if effect else ()
 
 
-def _sense(home: Home, devices: list[Device], name: str, value: float) -> None:
+def _update_sensors(home: Home, devices: list[Device], name: str, value: float) -> None:
     if name not in ("temperature", "humidity"):
         return
     for device in devices:
@@ -285,16 +289,16 @@ def _sense(home: Home, devices: list[Device], name: str, value: float) -> None:
                 home.set(slot, shown)
 
 
-def _before(value: float, baseline: float, law: Law | None, dt: float, lines: list[Line]) -> float:
+def _value_before_last_pass(value: float, baseline: float, law: Law | None, dt: float, lines: list[LinearPiece]) -> float:
     """The value that the last pass began with, at which it worked out its effects."""
     if law is None:
         return value
-    _, _, base, slope = piece(lines, value)
+    _, _, base, slope = piece_at(lines, value)
     pull = law.pull * dt
     return ((value - pull * baseline) / (1 - pull) - base) / (1 + slope)
 
 
-def forget(home: Home, device: Device) -> None:
+def forget_device(home: Home, device: Device) -> None:
     """A device leaves. Strict, its last effect stays; otherwise it leaves with it."""
     room = home.plan.rooms[device.room]
     for index in range(len(VARIABLES)):
@@ -305,8 +309,8 @@ def forget(home: Home, device: Device) -> None:
         effects = dict(kept.effects)
         lines = effects.pop(device.id)
         if home.plan.strict:
-            before = _before(
+            before = _value_before_last_pass(
                 home.values[slot], room.baseline[index], LAWS.get(VARIABLES_AT[index]), home.interval, kept.lines()
             )
-            effects[device.id] = _frozen(lines, before)
+            effects[device.id] = _constant_effect(lines, before)
         home.set(slot + len(VARIABLES), Influence(kept.signature, effects))

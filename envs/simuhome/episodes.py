@@ -13,35 +13,35 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from envs.documents import InputError, read_json
 from envs.simuhome.config import HomeConfig
 
-RULED = {"qt2", "qt3", "qt4-1", "qt4-2", "qt4-3"}  # whose feasible episodes a rule decides; judges decide the others
+RULE_DECIDED = {"qt2", "qt3", "qt4-1", "qt4-2", "qt4-3"}  # whose feasible episodes a rule decides; judges decide the others
 
 
-class _Part(BaseModel):
+class _FilePart(BaseModel):
     model_config = ConfigDict(frozen=True, extra="allow")
 
 
-class RequiredAction(_Part):
+class RequiredAction(_FilePart):
     """A call that the agent must have made."""
 
     tool: str
     params: dict[str, Any] = Field(default_factory=dict)
 
 
-class Assert(_Part):
+class AttributeAssert(_FilePart):
     """A flat attribute and the value that it must have."""
 
     attribute: str
     value: Any
 
 
-class Target(_Part):
+class TargetDevice(_FilePart):
     device_id: str
     room_id: str = ""
     device_type: str = ""
-    asserts: tuple[Assert, ...] = ()
+    asserts: tuple[AttributeAssert, ...] = ()
 
 
-class When(_Part):
+class DueTime(_FilePart):
     at_tick: int
     tolerance_ticks: int = 0
 
@@ -51,7 +51,7 @@ class When(_Part):
         return range(max(0, self.at_tick - self.tolerance_ticks), self.at_tick + self.tolerance_ticks + 1)
 
 
-class Goal(_Part):
+class GoalSpec(_FilePart):
     """A goal of any query type: a room variable's direction, a device's asserts, or targets at a time."""
 
     room_id: str = ""
@@ -59,10 +59,10 @@ class Goal(_Part):
     direction: Literal["increase", "decrease", ""] = ""
     device_id: str = ""
     device_type: str = ""
-    asserts: tuple[Assert, ...] = ()
-    when: When | None = None
+    asserts: tuple[AttributeAssert, ...] = ()
+    when: DueTime | None = None
     anchor: dict[str, Any] = Field(default_factory=dict)
-    targets: tuple[Target, ...] = ()
+    targets: tuple[TargetDevice, ...] = ()
 
     @property
     def rooms(self) -> set[str]:
@@ -70,45 +70,45 @@ class Goal(_Part):
         return {self.anchor.get("room_id", ""), *(target.room_id for target in self.targets)} - {""}
 
 
-def time_of(goal: Goal) -> When:
+def due_time_of(goal: GoalSpec) -> DueTime:
     """When a goal of QT4 is due, or `ValueError` where the file does not say."""
     if goal.when is None:
         raise ValueError("a goal of this query type says when it is due, and one does not")
     return goal.when
 
 
-class Evaluation(_Part):
+class EvaluationSpec(_FilePart):
     required_actions: tuple[RequiredAction, ...] = ()
-    goals: tuple[Goal, ...] = ()
+    goals: tuple[GoalSpec, ...] = ()
 
 
-class Meta(_Part):
+class EpisodeMeta(_FilePart):
     query_type: Literal["qt1", "qt2", "qt3", "qt4-1", "qt4-2", "qt4-3"]
     case: Literal["feasible", "infeasible"]
     seed: int = 0
 
 
-class Episode(_Part):
+class EpisodeFile(_FilePart):
     """One benchmark file."""
 
-    meta: Meta
+    meta: EpisodeMeta
     query: str
     user_location: str = ""
     temporal_conflict: dict[str, Any] | None = None
-    eval: Evaluation
+    eval: EvaluationSpec
     initial_home_config: HomeConfig
 
     @property
-    def ruled(self) -> bool:
+    def decided_by_rule(self) -> bool:
         """A rule over end states decides, not a judge."""
-        return self.meta.case == "feasible" and self.meta.query_type in RULED
+        return self.meta.case == "feasible" and self.meta.query_type in RULE_DECIDED
 
 
-def read_episode(path: str | Path) -> Episode:
+def read_episode(path: str | Path) -> EpisodeFile:
     """An episode from its file, or `InputError`."""
     document = read_json(path)
     try:
-        return Episode.model_validate(document.data)
+        return EpisodeFile.model_validate(document.data)
     except ValidationError as error:
         first = error.errors()[0]
         where = document.where(tuple(first["loc"]))

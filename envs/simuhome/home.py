@@ -15,7 +15,7 @@ from functools import cached_property, lru_cache
 from typing import Any
 
 from envs.simuhome.config import TIME_FORMAT, VARIABLES
-from envs.simuhome.spec import Cluster, DeviceType, member
+from envs.simuhome.spec import Cluster, DeviceType, enum_member
 
 ABSENT = object()  # stands for the value of a slot that was not there
 
@@ -112,7 +112,7 @@ class Workflow:
         }
 
 
-class View:
+class ClusterView:
     """A cluster of a device of a home, to read and write: `view["OnOff"] = True`."""
 
     __slots__ = ("_prefix", "cluster", "device", "endpoint", "home")
@@ -130,17 +130,17 @@ class View:
     def __contains__(self, attribute: str) -> bool:
         return self._prefix + attribute in self.device.offsets
 
-    def enumerate(self, attribute: str, value: Any) -> None:
+    def set_enum(self, attribute: str, value: Any) -> None:
         """Write a number, or a list of them, as members of the attribute's enumeration."""
-        self[attribute] = member(self.spec.enums[attribute], value)
+        self[attribute] = enum_member(self.spec.enums[attribute], value)
 
-    def beside(self, cluster: str) -> View:
+    def sibling(self, cluster: str) -> ClusterView:
         """Another cluster that the same device has, wherever it is."""
-        return View(self.home, self.device, self.device.type.where[cluster], cluster)
+        return ClusterView(self.home, self.device, self.device.type.endpoint_of[cluster], cluster)
 
-    def has(self, cluster: str) -> bool:
+    def has_cluster(self, cluster: str) -> bool:
         """Whether the device has a cluster, wherever it is."""
-        return cluster in self.device.type.where
+        return cluster in self.device.type.endpoint_of
 
     @property
     def spec(self) -> Cluster:
@@ -153,9 +153,9 @@ class View:
         return self.home.plan.strict
 
     @property
-    def powered(self) -> bool:
+    def is_on(self) -> bool:
         """Whether the device is on; one that has no OnOff is not."""
-        return self.has("OnOff") and self.beside("OnOff")["OnOff"] is True
+        return self.has_cluster("OnOff") and self.sibling("OnOff")["OnOff"] is True
 
 
 class Home:
@@ -235,10 +235,10 @@ class Home:
         """The device of this id, or None."""
         return self.plan.devices.get(device_id) if isinstance(device_id, str) else None
 
-    def view(self, device_id: str, cluster: str, endpoint: int | None = None) -> View:
+    def view(self, device_id: str, cluster: str, endpoint: int | None = None) -> ClusterView:
         """A cluster of a device, at its first endpoint unless one is given."""
         device = self.plan.devices[device_id]
-        return View(self, device, device.type.where[cluster] if endpoint is None else endpoint, cluster)
+        return ClusterView(self, device, device.type.endpoint_of[cluster] if endpoint is None else endpoint, cluster)
 
     def attributes(self, device: Device) -> dict[str, Any]:
         """All that tools show of a device, by flat key."""
@@ -249,7 +249,7 @@ class Home:
         base = self.plan.rooms[room].base
         return {name: self.values[base + i] for i, name in enumerate(VARIABLES)}
 
-    def append(self, plan: Plan, values: list[Any]) -> None:
+    def extend(self, plan: Plan, values: list[Any]) -> None:
         """Go on with a plan that has `values` more."""
         self._stale |= dict.fromkeys(range(len(self.values), len(self.values) + len(values)), ABSENT)
         self.values.extend(values)

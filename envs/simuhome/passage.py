@@ -11,7 +11,7 @@ from functools import lru_cache
 
 from envs.simuhome import air, workflows
 from envs.simuhome.clusters import PASSES
-from envs.simuhome.home import Device, Home, View
+from envs.simuhome.home import ClusterView, Device, Home
 from envs.simuhome.spec import DeviceType
 
 
@@ -26,28 +26,28 @@ def advance(home: Home, to_tick: int, rooms: Iterable[str] | None = None, live: 
             workflows.run_due(home, live)
             continue
         stop = to_tick if due is None else min(due, to_tick)
-        leap(home, stop - home.tick, names)
+        advance_rooms(home, stop - home.tick, names)
         home.tick = stop
 
 
 @lru_cache
-def timed(kind: DeviceType) -> tuple[tuple[int, str], ...]:
+def time_driven_clusters(kind: DeviceType) -> tuple[tuple[int, str], ...]:
     """Endpoints and clusters of a device type that change by themselves."""
     return tuple((endpoint, cluster.name) for endpoint, cluster in kind.places if cluster.name in PASSES)
 
 
-def leap(home: Home, n: int, rooms: Iterable[str]) -> None:
+def advance_rooms(home: Home, n: int, rooms: Iterable[str]) -> None:
     """n passes of some rooms, with nothing happening in between."""
     for name in rooms:
         if name not in home.plan.rooms:
             continue
         for device in home.plan.by_room[name]:
-            pass_device(home, device, n)
+            advance_device(home, device, n)
         if home.plan.aggregators:
-            air.pass_on(home, home.plan.rooms[name], n)
+            air.advance_air(home, home.plan.rooms[name], n)
 
 
-def pass_device(home: Home, device: Device, n: int) -> None:
+def advance_device(home: Home, device: Device, n: int) -> None:
     """n passes of what a device does by itself."""
-    for endpoint, cluster in timed(device.type):
-        PASSES[cluster](View(home, device, endpoint, cluster), n)
+    for endpoint, cluster in time_driven_clusters(device.type):
+        PASSES[cluster](ClusterView(home, device, endpoint, cluster), n)

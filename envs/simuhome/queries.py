@@ -14,8 +14,8 @@ from typing import Any
 from envs.documents import read_yaml
 from envs.simuhome.config import TIME_FORMAT
 from envs.simuhome.home import Home
-from envs.simuhome.results import Failure, need
-from envs.simuhome.service import found_device, integer
+from envs.simuhome.results import OperationError, refuse_unless
+from envs.simuhome.service import read_endpoint, require_device
 from envs.simuhome.spec import CATALOGUE, Struct
 
 AIR_QUALITY = {"pm10": "air_quality"}  # the rules' own word for it
@@ -28,7 +28,7 @@ def rooms(home: Home) -> dict[str, Any]:
 
 def _known_room(home: Home, room_id: Any) -> str:
     if not isinstance(room_id, str) or room_id not in home.plan.rooms:
-        raise Failure("ROOM_NOT_FOUND", f"there is no room {room_id!r}")
+        raise OperationError("ROOM_NOT_FOUND", f"there is no room {room_id!r}")
     return room_id
 
 
@@ -63,15 +63,15 @@ def _room_with_devices(home: Home, name: str) -> dict[str, Any]:
 
 def all_attributes(home: Home, device_id: Any) -> dict[str, Any]:
     """All attributes of a device, by flat key."""
-    return home.attributes(found_device(home, device_id))
+    return home.attributes(require_device(home, device_id))
 
 
-def attribute(home: Home, device_id: Any, endpoint_id: Any, cluster_id: Any, attribute_id: Any) -> Any:
+def read_attribute(home: Home, device_id: Any, endpoint_id: Any, cluster_id: Any, attribute_id: Any) -> Any:
     """A bare value; strict, one that does not exist reads as null."""
-    device = found_device(home, device_id)
-    key = f"{integer(endpoint_id)}.{cluster_id}.{attribute_id}"
+    device = require_device(home, device_id)
+    key = f"{read_endpoint(endpoint_id)}.{cluster_id}.{attribute_id}"
     if key not in device.offsets or ".#" in key:
-        need(home.plan.strict, "ATTRIBUTE_NOT_FOUND", f"{device_id} has no attribute {key}")
+        refuse_unless(home.plan.strict, "ATTRIBUTE_NOT_FOUND", f"{device_id} has no attribute {key}")
         return None
     value = home.values[device.base + device.offsets[key]]
     if home.plan.strict and (cluster_id, attribute_id) == ("OperationalState", "CurrentPhase"):
@@ -83,9 +83,9 @@ def _phase_name(phases: Any, index: Any) -> Any:
     return phases[index] if phases and isinstance(index, int) and 0 <= index < len(phases) else index
 
 
-def structure(home: Home, device_id: Any) -> dict[str, Any]:
+def device_structure(home: Home, device_id: Any) -> dict[str, Any]:
     """Endpoints, clusters, typed attributes and commands."""
-    device = found_device(home, device_id)
+    device = require_device(home, device_id)
     endpoints: dict[str, dict[str, Any]] = {}
     for endpoint, clusters in device.type.endpoints.items():
         endpoints[str(endpoint)] = {"clusters": {}}
@@ -132,5 +132,5 @@ def control_rules(home: Home, state: Any) -> dict[str, Any]:
     """Which devices move a room variable, and how. Strict, PM10 goes by the name of air quality alone."""
     known = state if home.plan.strict else AIR_QUALITY.get(state, state)
     if not isinstance(state, str) or known not in _rules():
-        raise Failure("VALIDATION_ERROR", f"state is one of {', '.join(_rules())}")
+        raise OperationError("VALIDATION_ERROR", f"state is one of {', '.join(_rules())}")
     return {"state": state, "control_rules": json.dumps(_rules()[known])}

@@ -14,7 +14,7 @@ from typing import Any
 from envs.simuhome.spec import device_types
 
 INVALID = {"error": "Invalid structured output format"}
-MOST_TURNS, MOST_FAILURES, MOST_POLLS = 20, 3, 8
+MAX_TURNS, MAX_FAILURES, MAX_POLLS = 20, 3, 8
 RESPONSE_SCHEMA = {
     "type": "object",
     "properties": {name: {"type": "string"} for name in ("thought", "action", "action_input")},
@@ -24,7 +24,7 @@ RESPONSE_SCHEMA = {
 
 
 @dataclass(frozen=True)
-class Step:
+class ReActStep:
     """A turn of the agent, read."""
 
     thought: str
@@ -37,19 +37,19 @@ class Step:
         return {"name": "finish" if self.action.lower() == "finish" else self.action, **self.arguments}
 
 
-def parse(text: str, strict: bool = True) -> Step | None:
+def parse_step(text: str, strict: bool = True) -> ReActStep | None:
     """The step that a message holds, or None: its format is invalid."""
     try:
-        found = _counted(text) if strict else _scanned(text)
+        found = _by_counting_braces(text) if strict else _by_json_decoder(text)
         given = found["action_input"]
         arguments = given if isinstance(given, dict) else json.loads(given) if given.strip() else {}
         well_formed = isinstance(found["thought"], str) and isinstance(found["action"], str) and isinstance(arguments, dict)
-        return Step(found["thought"], found["action"], arguments) if well_formed else None
+        return ReActStep(found["thought"], found["action"], arguments) if well_formed else None
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return None
 
 
-def _counted(text: str) -> dict[str, Any]:
+def _by_counting_braces(text: str) -> dict[str, Any]:
     """From the first brace to the one that closes it."""
     start, depth = text.index("{"), 0
     for position in range(start, len(text)):
@@ -60,38 +60,38 @@ def _counted(text: str) -> dict[str, Any]:
     raise ValueError("the braces do not close")
 
 
-def _scanned(text: str) -> dict[str, Any]:
+def _by_json_decoder(text: str) -> dict[str, Any]:
     found: dict[str, Any] = json.JSONDecoder().raw_decode(text, text.index("{"))[0]
     return found
 
 
-def observation(result: Any) -> str:
+def observation_text(result: Any) -> str:
     """What the agent is told of a result."""
     return f"observation: {result if isinstance(result, str) else json.dumps(result, ensure_ascii=False)}"
 
 
-def task(query: str, context: str) -> str:
+def task_text(query: str, context: str) -> str:
     """The message that sets the task; `context` says where the user is and what time it is."""
     return f"User query: {query}\n{context}\nAnswer with one JSON object: thought, action and action_input."
 
 
-def rendered(messages: Sequence[Mapping[str, Any]], tools: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
+def text_dialogue(messages: Sequence[Mapping[str, Any]], tools: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """A dialogue of tool calls in the text form: a system message whose last paragraph is the context, then one user."""
     conduct, _, context = messages[0]["content"].rpartition("\n\n")
-    said = [{"role": "system", "content": instructions(tools, conduct)}]
+    said = [{"role": "system", "content": system_text(tools, conduct)}]
     for message in messages[1:]:
         match message["role"]:
             case "user":
-                said.append({"role": "user", "content": task(message["content"], context)})
+                said.append({"role": "user", "content": task_text(message["content"], context)})
             case "tool":
                 seen = json.dumps(INVALID) if message["content"].startswith("refused: syntax") else message["content"]
-                said.append({"role": "user", "content": observation(seen)})
+                said.append({"role": "user", "content": observation_text(seen)})
             case _:
-                said.append({"role": "assistant", "content": _spoken(message)})
+                said.append({"role": "assistant", "content": _message_text(message)})
     return said
 
 
-def _spoken(message: Mapping[str, Any]) -> str:
+def _message_text(message: Mapping[str, Any]) -> str:
     """A message with a call as the object that it was."""
     calls = message.get("tool_calls") or ()
     if not calls:
@@ -101,7 +101,7 @@ def _spoken(message: Mapping[str, Any]) -> str:
     return json.dumps(step, ensure_ascii=False)
 
 
-def instructions(tools: Iterable[Mapping[str, Any]], conduct: str) -> str:
+def system_text(tools: Iterable[Mapping[str, Any]], conduct: str) -> str:
     """A system message in our own words: the rules of conduct, the format, the tools and the device types."""
     functions = sorted((tool["function"] for tool in tools), key=lambda function: function["name"])
     rows = [f"| {one['name']} | {one['description']} | {_arguments(one['parameters'])} |" for one in functions]

@@ -9,21 +9,21 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from envs.simuhome.home import View
+from envs.simuhome.home import ClusterView
 
-Command = Callable[..., Any]  # of a view and the command's arguments by name; the result's data
-Write = Callable[[View, str, Any], Any]  # of a view, the attribute and its new value; the result's data
-Pass = Callable[[View, int], None]  # of a view and a number of passes
+CommandFunction = Callable[..., Any]  # of a view and the command's arguments by name; the result's data
+WriteFunction = Callable[[ClusterView, str, Any], Any]  # of a view, the attribute and its new value; the result's data
+PassFunction = Callable[[ClusterView, int], None]  # of a view and a number of passes
 
-COMMANDS: dict[tuple[str, str], Command] = {}
-WRITES: dict[tuple[str, str], Write] = {}
-PASSES: dict[str, Pass] = {}
+COMMANDS: dict[tuple[str, str], CommandFunction] = {}
+WRITES: dict[tuple[str, str], WriteFunction] = {}
+PASSES: dict[str, PassFunction] = {}
 
 
-def command(cluster: str, *names: str) -> Callable[[Command], Command]:
+def register_command(cluster: str, *names: str) -> Callable[[CommandFunction], CommandFunction]:
     """Register a command; one that is given several names gets the name it was called by as `name`."""
 
-    def register(function: Command) -> Command:
+    def register(function: CommandFunction) -> CommandFunction:
         for name in names:
             COMMANDS[cluster, name] = _named(function, name) if len(names) > 1 else function
         return function
@@ -31,14 +31,14 @@ def command(cluster: str, *names: str) -> Callable[[Command], Command]:
     return register
 
 
-def _named(function: Command, name: str) -> Command:
+def _named(function: CommandFunction, name: str) -> CommandFunction:
     return lambda view, **arguments: function(view, name, **arguments)
 
 
-def write(cluster: str, *attributes: str) -> Callable[[Write], Write]:
+def register_write(cluster: str, *attributes: str) -> Callable[[WriteFunction], WriteFunction]:
     """Register how attributes are written that are not just stored."""
 
-    def register(function: Write) -> Write:
+    def register(function: WriteFunction) -> WriteFunction:
         for attribute in attributes:
             WRITES[cluster, attribute] = function
         return function
@@ -46,22 +46,22 @@ def write(cluster: str, *attributes: str) -> Callable[[Write], Write]:
     return register
 
 
-def passes(cluster: str) -> Callable[[Pass], Pass]:
+def register_passes(cluster: str) -> Callable[[PassFunction], PassFunction]:
     """Register what a cluster does by itself while time passes."""
 
-    def register(function: Pass) -> Pass:
+    def register(function: PassFunction) -> PassFunction:
         PASSES[cluster] = function
         return function
 
     return register
 
 
-def done(view: View, command: str, **more: Any) -> dict[str, Any]:
+def command_result(view: ClusterView, command: str, **more: Any) -> dict[str, Any]:
     """The result of a command: its cluster and name, and `more`."""
     return {"cluster": view.cluster, "command": command, **more}
 
 
-def store(view: View, attribute: str, value: Any) -> dict[str, Any]:
+def store_attribute(view: ClusterView, attribute: str, value: Any) -> dict[str, Any]:
     """Store a value; the result says what was there before."""
     old = view[attribute]
     view[attribute] = value

@@ -8,7 +8,7 @@ from __future__ import annotations
 from http import HTTPStatus
 from typing import Any
 
-STATUS: dict[str, int] = {
+HTTP_STATUS: dict[str, int] = {
     **dict.fromkeys(
         "DEVICE_NOT_FOUND ROOM_NOT_FOUND ENDPOINT_NOT_FOUND CLUSTER_NOT_FOUND ATTRIBUTE_NOT_FOUND COMMAND_NOT_FOUND".split(),
         404,
@@ -36,7 +36,7 @@ LABELS: dict[str, str] = {
 }
 
 
-class Failure(Exception):
+class OperationError(Exception):
     """A refused operation: its type, a short label (a workflow shows it) and a detail in words."""
 
     def __init__(self, type: str, detail: str = "", label: str = "") -> None:
@@ -47,13 +47,13 @@ class Failure(Exception):
     @property
     def status(self) -> int:
         """The HTTP status of a failure."""
-        return STATUS.get(self.type, 500)
+        return HTTP_STATUS.get(self.type, 500)
 
 
-def need(holds: Any, type: str, detail: str = "", label: str = "") -> None:
+def refuse_unless(holds: Any, type: str, detail: str = "", label: str = "") -> None:
     """Refuse with `type` unless `holds`."""
     if not holds:
-        raise Failure(type, detail, label)
+        raise OperationError(type, detail, label)
 
 
 def is_integer(value: Any) -> bool:
@@ -66,24 +66,24 @@ def is_number(value: Any) -> bool:
     return isinstance(value, (int, float)) and value == value and abs(value) != float("inf")
 
 
-def success(data: Any) -> dict[str, Any]:
+def success_envelope(data: Any) -> dict[str, Any]:
     """The envelope of an accepted call."""
     return {"status": {"code": 200, "message": "OK"}, "data": data, "error": None}
 
 
-def refusal(code: int, message: str, type: str, detail: str) -> dict[str, Any]:
+def error_envelope(code: int, message: str, type: str, detail: str) -> dict[str, Any]:
     """The envelope of a refused call."""
     return {"status": {"code": code, "message": message}, "data": None, "error": {"type": type, "detail": detail}}
 
 
-def http_refusal(failure: Failure, url: str) -> dict[str, Any]:
+def http_error_envelope(failure: OperationError, url: str) -> dict[str, Any]:
     """What a client of the service makes of a refused call: the reason stays on the server."""
     status = failure.status
     side = "Client" if status < 500 else "Server"
     detail = f"{status}: {status} {side} Error: {HTTPStatus(status).phrase} for url: {url}"
-    return refusal(400, "HTTP_ERROR", "HTTP_ERROR", detail)
+    return error_envelope(400, "HTTP_ERROR", "HTTP_ERROR", detail)
 
 
-def plain_refusal(failure: Failure) -> dict[str, Any]:
+def plain_error_envelope(failure: OperationError) -> dict[str, Any]:
     """A refused call with its type and reason (not `strict`)."""
-    return refusal(failure.status, failure.type, failure.type, failure.detail or failure.label)
+    return error_envelope(failure.status, failure.type, failure.type, failure.detail or failure.label)

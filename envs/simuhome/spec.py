@@ -46,17 +46,19 @@ class Cluster:
     hidden: Mapping[str, Any] = field(default_factory=dict)
     commands: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
-    def built(self, attribute: str, value: Any) -> Any:
+    def typed_default(self, attribute: str, value: Any) -> Any:
         """A built-in default: numbers become members of their enumeration, objects become structures."""
         if kind := self.structs.get(attribute):
             return [Struct(kind, one) for one in value] if isinstance(value, list) else Struct(kind, value)
         if inner := {key.split(".")[1]: kind for key, kind in self.enums.items() if key.startswith(attribute + ".")}:
-            return [{key: member(inner[key], part) if key in inner else part for key, part in one.items()} for one in value]
-        return member(self.enums[attribute], value) if attribute in self.enums else value
+            return [
+                {key: enum_member(inner[key], part) if key in inner else part for key, part in one.items()} for one in value
+            ]
+        return enum_member(self.enums[attribute], value) if attribute in self.enums else value
 
 
 @dataclass(frozen=True)
-class Power:
+class PowerRules:
     """What a device type refuses while its OnOff is not true. `at` None is any endpoint, which is then ignored."""
 
     commands: frozenset[str] = frozenset()
@@ -98,7 +100,7 @@ class DeviceType:
     endpoints: Mapping[int, Mapping[str, Cluster]]
     initial: Mapping[str, Any]  # flat key -> built-in value, hidden ones too
     guarded: bool
-    power: Power
+    power: PowerRules
     cycle: Cycle | None
     dims: bool
     rows: Mapping[str, Mapping[str, list[int]]]
@@ -114,7 +116,7 @@ class DeviceType:
         return tuple((endpoint, cluster) for endpoint, clusters in self.endpoints.items() for cluster in clusters.values())
 
     @cached_property
-    def where(self) -> dict[str, int]:
+    def endpoint_of(self) -> dict[str, int]:
         """The first endpoint of each cluster."""
         return {cluster.name: endpoint for endpoint, cluster in reversed(self.places)}
 
@@ -123,10 +125,10 @@ class DeviceType:
         return f"{endpoint}.{cluster.name}.{attribute}" in self.initial and attribute not in cluster.writable
 
 
-def member(kind: str, value: Any) -> Any:
+def enum_member(kind: str, value: Any) -> Any:
     """A number, or a list of them, as members of an enumeration; what is none stays as it is."""
     if isinstance(value, list):
-        return [member(kind, one) for one in value]
+        return [enum_member(kind, one) for one in value]
     known = enumerations()[kind]
     return known(value) if isinstance(value, int) and value in known._value2member_map_ else value
 
@@ -164,16 +166,16 @@ def _device_type(name: str, given: Mapping[str, Any]) -> DeviceType:
             cluster = endpoints[endpoint][cluster_name] = known[cluster_name]
             prefix = f"{endpoint}.{cluster_name}."
             for attribute, value in {**cluster.attributes, **own}.items():
-                initial[prefix + attribute] = cluster.built(attribute, value)
+                initial[prefix + attribute] = cluster.typed_default(attribute, value)
             initial |= {f"{prefix}#{key}": value for key, value in cluster.hidden.items()}
     flags = given.get("guarded", False), _power(given), _cycle(given), given.get("dims", False), given.get("rows", {})
     return DeviceType(name, endpoints, initial, *flags)
 
 
-def _power(given: Mapping[str, Any]) -> Power:
+def _power(given: Mapping[str, Any]) -> PowerRules:
     power = given.get("power", {})
     at = power.get("at")
-    return Power(
+    return PowerRules(
         frozenset(power.get("commands", ())),
         None if at == "any" else at,
         frozenset(power.get("except", ())),

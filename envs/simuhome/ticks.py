@@ -17,17 +17,17 @@ def whole_seconds(passes: int, interval: float) -> int:
     return math.floor(passes * interval + SLACK)
 
 
-def counted(passes: int, more: int, interval: float) -> int:
+def seconds_counted(passes: int, more: int, interval: float) -> int:
     """Seconds that fall on the next `more` passes."""
     return whole_seconds(passes + more, interval) - whole_seconds(passes, interval)
 
 
-def folded(passes: int, interval: float) -> int:
+def reduced_counter(passes: int, interval: float) -> int:
     """The smallest counter that goes on alike."""
     return (passes - 1) % 10 + 1 if interval == 0.1 and passes > 10 else passes
 
 
-def until(seconds: float, passes: int, interval: float) -> int:
+def passes_until(seconds: float, passes: int, interval: float) -> int:
     """Passes until `seconds` have been counted; at least one."""
     due = whole_seconds(passes, interval) + math.ceil(seconds)
     if interval == 0.1:

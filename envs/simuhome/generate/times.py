@@ -19,14 +19,14 @@ SCENARIOS = {  # the state a minute before the time, and at it
     "align_end_with_anchor": (RUNNING, STOPPED),
     "delayed_start": (STOPPED, RUNNING),
 }
-ASKED = {
+REQUESTS = {
     "pause_at_anchor_end": "start the {target} in good time and pause it when the {anchor} finishes",
     "align_end_with_anchor": "let the {target} run so that it ends together with the {anchor}",
     "delayed_start": "start the {target} {delay} minutes after the {anchor} finishes",
 }
 
 
-def when(reference: int, relation: str, minutes: int, tolerance: int = TOLERANCE) -> dict[str, Any]:
+def due_fields(reference: int, relation: str, minutes: int, tolerance: int = TOLERANCE) -> dict[str, Any]:
     """A time so many minutes before or after a tick."""
     at = reference + (MINUTE * minutes if relation == "after" else -MINUTE * minutes)
     return {
@@ -50,7 +50,7 @@ def _programmes(home: Home, state: int) -> list[Device]:
     return [device for device in devices if home.view(device.id, "OperationalState")["OperationalState"] == state]
 
 
-def anchor(rng: Random, home: Home) -> tuple[Device, int]:
+def running_programme(rng: Random, home: Home) -> tuple[Device, int]:
     """A running programme and the tick at which it ends."""
     running = _programmes(home, RUNNING)
     if not running:
@@ -67,34 +67,34 @@ def idle_programme(rng: Random, home: Home, other: Device) -> Device:
     return rng.choice(stopped)
 
 
-def _at(name: str, base: datetime, minutes: int) -> dict[str, Any]:
+def _time_fields(name: str, base: datetime, minutes: int) -> dict[str, Any]:
     return {f"{name}_at": minutes, f"{name}_time": (base + timedelta(minutes=minutes)).strftime("%H:%M:%S")}
 
 
-def ends(home: Home, end: int) -> dict[str, Any]:
+def end_fields(home: Home, end: int) -> dict[str, Any]:
     """When a programme ends, as conflicts say it."""
-    return _at("anchor_end", home.plan.base_time, end // MINUTE)
+    return _time_fields("anchor_end", home.plan.base_time, end // MINUTE)
 
 
-def mismatch(rng: Random, base: datetime, expected: int, kind: str, least: int = 10, most: int = 20) -> dict[str, Any]:
+def time_mismatch(rng: Random, base: datetime, expected: int, kind: str, least: int = 10, most: int = 20) -> dict[str, Any]:
     """A clock time that is not when a relative time says."""
     conflict = expected + rng.choice((-1, 1)) * rng.randint(least, most)
-    times = _at("expected", base, expected) | _at("conflict", base, conflict)
+    times = _time_fields("expected", base, expected) | _time_fields("conflict", base, conflict)
     return {"type": kind, "base_time": base.strftime(TIME_FORMAT), **times}
 
 
-def contradiction(rng: Random, home: Home, scenario: str, end: int, delay: int) -> tuple[dict[str, Any], str]:
+def programme_conflict(rng: Random, home: Home, scenario: str, end: int, delay: int) -> tuple[dict[str, Any], str]:
     """What makes a request for two programmes impossible, and the words that do."""
     base, minutes = home.plan.base_time, end // MINUTE
-    known = {"base_time": base.strftime(TIME_FORMAT), **ends(home, end)}
+    known = {"base_time": base.strftime(TIME_FORMAT), **end_fields(home, end)}
     if scenario == "delayed_start":
-        conflict = mismatch(rng, base, minutes + delay, "delay_time_mismatch", 5, 15) | known | {"delay_minutes": delay}
+        conflict = time_mismatch(rng, base, minutes + delay, "delay_time_mismatch", 5, 15) | known | {"delay_minutes": delay}
         return conflict, f", which is at {conflict['conflict_time'][:5]}"
     if scenario == "pause_at_anchor_end" and rng.random() < 0.5:
         words = ", and have it complete its whole programme at that very moment"
         return {"type": "completion_vs_pause", **known, "requested_action": "completion"}, words
     if scenario == "pause_at_anchor_end":
-        late = _at("conflict", base, minutes + rng.randint(10, 30))
+        late = _time_fields("conflict", base, minutes + rng.randint(10, 30))
         return {"type": "absolute_time_mismatch", **known, **late}, f", but start it only at {late['conflict_time'][:5]}"
-    early = _at("conflict", base, minutes - rng.randint(5, 20))
+    early = _time_fields("conflict", base, minutes - rng.randint(5, 20))
     return {"type": "impossible_early_end", **known, **early}, f", and both must be done by {early['conflict_time'][:5]}"

@@ -55,9 +55,9 @@ class SimuHomeWorld(WorldAdapter):
         return goals_in_words(blueprint["task"])
 
     def expert(self, config: ExpertConfig, seed: int) -> Agent:
-        from homerl.worlds.simuhome.agents import Expert
+        from homerl.worlds.simuhome.agents import SimuHomeExpert
 
-        return Expert(seed, config.mistakes, config.styles, config.minimal)
+        return SimuHomeExpert(seed, config.mistakes, config.styles, config.minimal)
 
     @property
     def baselines(self) -> Mapping[str, Callable[[], Agent]]:

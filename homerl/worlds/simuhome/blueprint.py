@@ -10,14 +10,14 @@ from typing import Any, Literal
 from pydantic import Field, field_validator, model_validator
 
 from envs.model import Model
-from envs.simuhome.episodes import Episode
+from envs.simuhome.episodes import EpisodeFile
 from envs.simuhome.generate import ALL, Scale
 from homerl.language.grammar import Half
-from homerl.worlds.simuhome.packing import packed, unpacked
+from homerl.worlds.simuhome.packing import pack_home, unpack_home
 
-Case = Literal["feasible", "infeasible"]
+Feasibility = Literal["feasible", "infeasible"]
 QUERY_TYPES = ("qt1", "qt2", "qt3", "qt4-1", "qt4-2", "qt4-3")
-CASES: tuple[Case, ...] = ("feasible", "infeasible")
+CASES: tuple[Feasibility, ...] = ("feasible", "infeasible")
 GROUPS = tuple(f"{query_type}/{case}" for query_type in QUERY_TYPES for case in CASES)
 
 
@@ -26,7 +26,7 @@ class SimuHomeIntent(Model):
 
     id: int = 1
     family: str
-    subcategory: Case
+    subcategory: Feasibility
     queries: tuple[str, ...] = Field(min_length=1)
     clarification: str
     reply: str = "Done."
@@ -57,13 +57,13 @@ class SimuHomeBlueprint(Model):
         return f"{intent.family.upper()} {'F' if intent.subcategory == 'feasible' else 'IF'}"
 
     @property
-    def episode(self) -> Episode:
+    def episode(self) -> EpisodeFile:
         """The episode, as the world takes it."""
-        parts = {"query": self.intents[0].queries[0], "initial_home_config": unpacked(self.home)}
-        return Episode.model_validate(self.task | parts)
+        parts = {"query": self.intents[0].queries[0], "initial_home_config": unpack_home(self.home)}
+        return EpisodeFile.model_validate(self.task | parts)
 
 
-def blueprint_of(episode: Episode, id: str, **more: Any) -> SimuHomeBlueprint:
+def blueprint_from_episode(episode: EpisodeFile, id: str, **more: Any) -> SimuHomeBlueprint:
     """An episode as a blueprint; `more` are fields of the blueprint, or `queries` and `reply` of its intent."""
     data = episode.model_dump(mode="json")
     query, home = data.pop("query"), data.pop("initial_home_config")
@@ -75,7 +75,7 @@ def blueprint_of(episode: Episode, id: str, **more: Any) -> SimuHomeBlueprint:
         reply=more.pop("reply", "Done."),
     )
     fields = {"seed": episode.meta.seed} | more
-    return SimuHomeBlueprint(id=id, home=packed(home), task=data, intents=(intent,), **fields)
+    return SimuHomeBlueprint(id=id, home=pack_home(home), task=data, intents=(intent,), **fields)
 
 
 class SimuHomeRecipe(Model):

@@ -15,12 +15,12 @@ from envs.simuhome.spec import device_types
 Json = dict[str, Any]
 
 
-def packed(config: Mapping[str, Any]) -> Json:
+def pack_home(config: Mapping[str, Any]) -> Json:
     """A home's configuration with only what differs of each whole device."""
     return _each_device(config, _pack)
 
 
-def unpacked(config: Mapping[str, Any]) -> Json:
+def unpack_home(config: Mapping[str, Any]) -> Json:
     """The configuration that was packed."""
     return _each_device(config, _unpack)
 

@@ -16,7 +16,7 @@ from envs.model import Model
 from envs.simuhome.generate.furnish import FIXED_ROOMS, OTHER_ROOMS
 from envs.simuhome.spec import device_types
 from homerl.flow.paraphrase import Paraphraser, Rejected, check_form
-from homerl.worlds.simuhome.answers import ways
+from homerl.worlds.simuhome.answers import wordings
 from homerl.worlds.simuhome.blueprint import SimuHomeBlueprint, SimuHomeIntent
 
 NUMBER = re.compile(r"\d+(?::\d{2})?")
@@ -48,7 +48,7 @@ class SimuHomeParaphraser(Paraphraser):
         if intent.family == "qt2":
             told = f"Rooms: {', '.join(sorted(blueprint.home['rooms']))}\n\nThe person says: {paraphrase}"
             found = await self.asker.ask(RECOVER, told, Wishes, blueprint.seed, temperature=0.0)
-            if not same_wishes(found.wants, blueprint.task["eval"]["goals"]):
+            if not same_changes(found.wants, blueprint.task["eval"]["goals"]):
                 raise Rejected("another meaning")
         return paraphrase
 
@@ -65,8 +65,8 @@ def check_words(query: str, paraphrase: str, split: str) -> None:
 
 def names_in(text: str) -> Counter[str]:
     """Rooms and kinds of devices by how often they are named, the longest name first: a `dimmer light` is no `light`."""
-    owners = {way.lower(): f"room.{room}" for room in (*FIXED_ROOMS, *OTHER_ROOMS) for way in ways(f"room.{room}")}
-    owners |= {way.lower(): f"kind.{kind}" for kind in device_types() for way in ways(f"kind.{kind}")}
+    owners = {way.lower(): f"room.{room}" for room in (*FIXED_ROOMS, *OTHER_ROOMS) for way in wordings(f"room.{room}")}
+    owners |= {way.lower(): f"kind.{kind}" for kind in device_types() for way in wordings(f"kind.{kind}")}
     found: Counter[str] = Counter()
     for way in sorted(owners, key=len, reverse=True):
         pattern = re.compile(rf"(?<![a-z]){re.escape(way)}s?(?![a-z])" if way.isascii() else re.escape(way))
@@ -75,6 +75,6 @@ def names_in(text: str) -> Counter[str]:
     return +found
 
 
-def same_wishes(found: Sequence[Wish], goals: Sequence[Mapping[str, Any]]) -> bool:
+def same_changes(found: Sequence[Wish], goals: Sequence[Mapping[str, Any]]) -> bool:
     wishes = {(wish.room_id, wish.room_state, wish.direction) for wish in found}
     return wishes == {(goal["room_id"], goal["room_state"], goal["direction"]) for goal in goals}

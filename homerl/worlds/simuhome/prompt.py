@@ -12,20 +12,20 @@ from envs.documents import read_yaml, validate
 from envs.model import Model
 
 
-class Prompts(Model):
+class SystemPrompts(Model):
     brief: str
     full: str
     context: str
 
 
 @lru_cache
-def prompts(language: str) -> Prompts:
+def system_prompts(language: str) -> SystemPrompts:
     """The texts of a language."""
     document = read_yaml(Path(__file__).parent / "prompts.yaml")
-    return validate(Prompts, document, document.data[language])
+    return validate(SystemPrompts, document, document.data[language])
 
 
-def instruction(style: str, language: str, location: str, now: str) -> str:
+def system_message(style: str, language: str, location: str, now: str) -> str:
     """The system message."""
-    told = prompts(language)
+    told = system_prompts(language)
     return f"{getattr(told, style)}\n\n{told.context.format(location=location, now=now)}"

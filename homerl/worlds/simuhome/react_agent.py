@@ -15,7 +15,7 @@ from homerl.play.episode import Episode
 from homerl.play.messages import tool_call
 from homerl.play.situation import Reply
 
-FORM = {"type": "json_schema", "json_schema": {"name": "step", "schema": react.RESPONSE_SCHEMA, "strict": True}}
+RESPONSE_FORMAT = {"type": "json_schema", "json_schema": {"name": "step", "schema": react.RESPONSE_SCHEMA, "strict": True}}
 
 
 class ReActAgent:
@@ -23,19 +23,19 @@ class ReActAgent:
 
     def __init__(self, endpoint: Endpoint, temperature: float = 0.0, max_tokens: int = 2048, **options: Any) -> None:
         self.name, self.endpoint = f"llm:{endpoint.model}", endpoint
-        self.options = {"temperature": temperature, "max_tokens": max_tokens, "response_format": FORM} | options
+        self.options = {"temperature": temperature, "max_tokens": max_tokens, "response_format": RESPONSE_FORMAT} | options
 
     async def propose(self, episode: Episode, n: int = 1) -> Sequence[Reply]:
         dialogue = episode.dialogue
-        answer = await self.endpoint.chat(react.rendered(dialogue.messages, dialogue.tools), n=n, **self.options)
+        answer = await self.endpoint.chat(react.text_dialogue(dialogue.messages, dialogue.tools), n=n, **self.options)
         prompt, completion = (answer.usage.prompt_tokens, answer.usage.completion_tokens) if answer.usage else (0, 0)
         texts = [choice.message.content or "" for choice in answer.choices]
-        return [reply_of(text, episode.blueprint.strict, completion // len(texts), prompt) for text in texts]
+        return [react_reply(text, episode.blueprint.strict, completion // len(texts), prompt) for text in texts]
 
 
-def reply_of(text: str, strict: bool = True, tokens: int = 0, prompt_tokens: int = 0) -> Reply:
+def react_reply(text: str, strict: bool = True, tokens: int = 0, prompt_tokens: int = 0) -> Reply:
     """A step as a tool call."""
-    step = react.parse(text, strict)
+    step = react.parse_step(text, strict)
     if step is None:
         message = {"role": "assistant", "content": text}
         return Reply(message, react.INVALID["error"], tokens, prompt_tokens=prompt_tokens)

@@ -17,16 +17,16 @@ from typing import Any
 
 from envs.simuhome import evaluate
 from envs.simuhome.env import SimuHome
-from envs.simuhome.episodes import Episode as File
-from envs.simuhome.evaluate import Call
+from envs.simuhome.episodes import EpisodeFile
+from envs.simuhome.evaluate import AgentCall
 from envs.simuhome.home import Home
-from envs.simuhome.react import MOST_FAILURES, MOST_POLLS
+from envs.simuhome.react import MAX_FAILURES, MAX_POLLS
 from envs.world import Action
 from homerl.play.messages import Message
 from homerl.play.situation import Reply
-from homerl.worlds.simuhome.answers import goals_answered, strays
+from homerl.worlds.simuhome.answers import goals_answered, stray_changes
 from homerl.worlds.simuhome.blueprint import SimuHomeBlueprint, SimuHomeIntent
-from homerl.worlds.simuhome.prompt import instruction
+from homerl.worlds.simuhome.prompt import system_message
 
 
 def goals_in_words(task: Mapping[str, Any]) -> list[str]:
@@ -59,13 +59,13 @@ class SimuHomeSituation:
     """A file's home, the calls that were made in it, and how the agent kept to the protocol."""
 
     blueprint: SimuHomeBlueprint
-    file: File
+    file: EpisodeFile
     world: SimuHome
     start: Home
     required: frozenset[int] = frozenset()
     failures: int = 0
     polls: Counter[str] = field(default_factory=Counter)
-    broke: str = ""  # the rule of the protocol that ended the episode
+    broken_rule: str = ""  # the rule of the protocol that ended the episode
     _answered: tuple[str, tuple[bool, ...]] = ("", ())  # by state key: judged goals are read once
     _strayed: tuple[str, int] = ("", 0)
 
@@ -73,26 +73,26 @@ class SimuHomeSituation:
     def begin(cls, blueprint: SimuHomeBlueprint) -> SimuHomeSituation:
         file = blueprint.episode
         world = SimuHome(file, blueprint.strict, blueprint.toolset)
-        return cls(blueprint, file, world, world.engine.home.fork())
+        return cls(blueprint, file, world, world.state.home.fork())
 
     def opening(self) -> list[Message]:
         b = self.blueprint
-        return [{"role": "system", "content": instruction(b.prompt, b.language, self.file.user_location, self.start.now)}]
+        return [{"role": "system", "content": system_message(b.prompt, b.language, self.file.user_location, self.start.now)}]
 
     def fork(self) -> SimuHomeSituation:
         return SimuHomeSituation(
             self.blueprint, self.file, self.world.fork(), self.start, self.required, self.failures, self.polls.copy(),
-            self.broke, self._answered, self._strayed,
+            self.broken_rule, self._answered, self._strayed,
         )  # fmt: skip
 
     @property
     def home(self) -> Home:
-        return self.world.engine.home
+        return self.world.state.home
 
     @property
     def answer(self) -> str | None:
         """What the agent finished with."""
-        return self.world.engine.answer
+        return self.world.state.answer
 
     def met(self) -> tuple[bool, ...]:
         wanted = self.file.eval.required_actions
@@ -100,7 +100,7 @@ class SimuHomeSituation:
         return (*self._goals(), *required, self.answer is not None)
 
     def _goals(self) -> tuple[bool, ...]:
-        if self.file.ruled:
+        if self.file.decided_by_rule:
             return self.world.goals or (False,) * len(self.file.eval.goals)
         if self.answer is None:
             return (False,) * len(self.file.eval.goals)
@@ -114,12 +114,15 @@ class SimuHomeSituation:
 
     def strayed(self) -> int:
         if self._strayed[0] != (key := self.home.state_key()):
-            self._strayed = key, len(strays(self.file, self.home)) if self.home.state_key() != self.start.state_key() else 0
+            self._strayed = (
+                key,
+                len(stray_changes(self.file, self.home)) if self.home.state_key() != self.start.state_key() else 0,
+            )
         return self._strayed[1]
 
     @property
     def ended(self) -> bool:
-        return self.answer is not None or bool(self.broke)
+        return self.answer is not None or bool(self.broken_rule)
 
     def stands_for(self, reply: Reply) -> Action | str | None:
         """Words alone are the final answer."""
@@ -139,15 +142,17 @@ class SimuHomeSituation:
             return
         flow = str(action.get("workflow_id"))
         self.polls[flow] += 1
-        if self.polls[flow] > MOST_POLLS:
-            self.broke = "polls"
+        if self.polls[flow] > MAX_POLLS:
+            self.broken_rule = "polls"
         elif self.polls[flow] > 1:
             self.wait(min(2 ** (self.polls[flow] - 2), LONGEST_POLL))
 
     def _note(self, action: Action, blocked: Mapping[str, str] | None) -> None:
-        call = Call(action["name"], {key: value for key, value in action.items() if key != "name"}, bool(blocked))
+        call = AgentCall(action["name"], {key: value for key, value in action.items() if key != "name"}, bool(blocked))
         wanted = enumerate(self.file.eval.required_actions)
-        self.required |= {number for number, one in wanted if evaluate.met(one, [call], self.blueprint.strict)}
+        self.required |= {
+            number for number, one in wanted if evaluate.required_action_met(one, [call], self.blueprint.strict)
+        }
         self._count(blocked is not None and (blocked["rule"] == "unknown_tool" or action["name"] == "finish"), "tools")
 
     def heed(self, intent: int | None, message: Message, refusals: Sequence[str], spoke: bool) -> None:
@@ -156,8 +161,8 @@ class SimuHomeSituation:
 
     def _count(self, failed: bool, why: str) -> None:
         self.failures = self.failures + 1 if failed else 0
-        if self.failures >= MOST_FAILURES:
-            self.broke = why
+        if self.failures >= MAX_FAILURES:
+            self.broken_rule = why
 
     def mark(self) -> tuple[Home, str | None]:
         return self.home.fork(), self.answer

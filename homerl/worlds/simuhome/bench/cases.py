@@ -18,23 +18,23 @@ from envs.simuhome.air import WATCHED
 from envs.simuhome.config import TIME_FORMAT
 from homerl.play.trajectory import Outcome, Trajectory
 from homerl.worlds.contract import Case, Failure
-from homerl.worlds.simuhome.agents import acts_of
+from homerl.worlds.simuhome.agents import calls_in
 from homerl.worlds.simuhome.answers import REASONS
 from homerl.worlds.simuhome.blueprint import SimuHomeBlueprint
 
-ACTS = ("execute_command", "write_attribute")
+ACTING_TOOLS = ("execute_command", "write_attribute")
 DIMENSIONS = {
     "EP": "environment perception", "II": "intent inference", "DC": "device control", "AP": "action planning",
     "TR": "temporal reasoning", "CM": "contradiction mishandling", "CB": "contradiction blindness",
 }  # fmt: skip
-LONGEST = 24000  # characters of a transcript that a judge reads
+MAX_TRANSCRIPT_LENGTH = 24000  # characters of a transcript that a judge reads
 
 
-def answer_of(trajectory: Trajectory) -> str | None:
+def final_answer(trajectory: Trajectory) -> str | None:
     """The final answer: that of `finish`, or the words that stand for one."""
     for step in reversed(trajectory.steps):
         if "answer" in step.facts.changed:
-            finish = [act for act in acts_of([step.message]) if act["name"].lower() == "finish"]
+            finish = [act for act in calls_in([step.message]) if act["name"].lower() == "finish"]
             return str(finish[-1].get("answer", "")) if finish else step.message.get("content") or ""
     return None
 
@@ -53,7 +53,7 @@ def released_verdict(trajectory: Trajectory) -> int:
 
 # What judges are asked
 
-TELL = {
+RUBRIC_TEXTS = {
     "qt1/feasible": "It is right if it gives every value that was asked for as the tools showed it, raw or converted "
     "(temperature and humidity are shown in hundredths), and names the right room for each.",
     "qt1/infeasible": "The device asked about does not exist in that room. It is right if it says so, names the room, "
@@ -72,37 +72,37 @@ TELL = {
 RUBRICS = {
     kind: f"You check how a smart-home agent ended a task. You are given the user's request, what is true, and the agent's "
     f"tool calls with its final answer, which alone you judge. {text} Otherwise it is wrong."
-    for kind, text in TELL.items()
+    for kind, text in RUBRIC_TEXTS.items()
 }
 
 
 def cases(trajectory: Trajectory) -> list[Case]:
     """The final answer of a judged episode. What was not looked at, is empty or changed something is wrong by rule."""
     blueprint = SimuHomeBlueprint.model_validate(trajectory.blueprint)
-    file, answer = blueprint.task, answer_of(trajectory)
+    file, answer = blueprint.task, final_answer(trajectory)
     if (file["meta"]["case"] == "feasible" and file["meta"]["query_type"] != "qt1") or answer is None:
         return []
     return [
         Case(
-            len(trajectory.steps) - 1, 1, kind_of(file), blueprint.intents[0].queries[0], truth_of(file, blueprint),
-            f"{transcript(trajectory)}\nFinal answer: {answer}", _rule(trajectory, file, answer),
+            len(trajectory.steps) - 1, 1, rubric_of(file), blueprint.intents[0].queries[0], truth_text(file, blueprint),
+            f"{transcript_text(trajectory)}\nFinal answer: {answer}", _rule_verdict(trajectory, file, answer),
         )
     ]  # fmt: skip
 
 
-def _rule(trajectory: Trajectory, file: dict[str, Any], answer: str) -> Any:
+def _rule_verdict(trajectory: Trajectory, file: dict[str, Any], answer: str) -> Any:
     if trajectory.success:
         return "right"
-    required = set(range(len(file["eval"]["goals"]), _count(file)))
+    required = set(range(len(file["eval"]["goals"]), _condition_count(file)))
     looked = required <= set(trajectory.steps[-1].facts.met)
     return "undecided" if looked and answer.strip() and trajectory.clean else "wrong"
 
 
-def _count(file: dict[str, Any]) -> int:
+def _condition_count(file: dict[str, Any]) -> int:
     return len(file["eval"]["goals"]) + len(file["eval"]["required_actions"])
 
 
-def kind_of(file: dict[str, Any]) -> str:
+def rubric_of(file: dict[str, Any]) -> str:
     """By which of the paper's rubrics an episode is judged."""
     group, meta = file["meta"]["query_type"].split("-")[0], file["meta"]
     if group == "qt2":
@@ -110,21 +110,25 @@ def kind_of(file: dict[str, Any]) -> str:
     return f"{group}/{meta['case']}"
 
 
-def truth_of(file: dict[str, Any], blueprint: SimuHomeBlueprint) -> str:
+def truth_text(file: dict[str, Any], blueprint: SimuHomeBlueprint) -> str:
     """The goals, and what contradicts what."""
     told: dict[str, Any] = {"goals": file["eval"]["goals"], "user location": blueprint.task.get("user_location", "")}
     return json.dumps(told | ({"contradiction": file["temporal_conflict"]} if file.get("temporal_conflict") else {}))
 
 
-def transcript(trajectory: Trajectory) -> str:
+def transcript_text(trajectory: Trajectory) -> str:
     """The agent's calls and what it saw, cut in the middle where it is long."""
     lines = []
     for step in trajectory.steps:
         lines += [step.message["content"]] if step.message.get("content") else []
-        for act, seen in zip(acts_of([step.message]), step.observations):
+        for act, seen in zip(calls_in([step.message]), step.observations):
             lines.append(f"{json.dumps(act, ensure_ascii=False)} -> {seen}")
     text = "\n".join(lines)
-    return text if len(text) <= LONGEST else f"{text[: LONGEST // 2]}\n...\n{text[-LONGEST // 2 :]}"
+    return (
+        text
+        if len(text) <= MAX_TRANSCRIPT_LENGTH
+        else f"{text[: MAX_TRANSCRIPT_LENGTH // 2]}\n...\n{text[-MAX_TRANSCRIPT_LENGTH // 2 :]}"
+    )
 
 
 # Why it failed
@@ -136,11 +140,13 @@ def failure_of(trajectory: Trajectory) -> Failure | None:
         return None
     blueprint = SimuHomeBlueprint.model_validate(trajectory.blueprint)
     infeasible = blueprint.intents[0].subcategory == "infeasible"
-    return _infeasible(trajectory, blueprint.task) if infeasible else _feasible(trajectory, blueprint)
+    return _infeasible_failure(trajectory, blueprint.task) if infeasible else _feasible_failure(trajectory, blueprint)
 
 
-def _infeasible(trajectory: Trajectory, file: dict[str, Any]) -> Failure:
-    said = " ".join([answer_of(trajectory) or "", *(step.message.get("content") or "" for step in trajectory.steps)]).lower()
+def _infeasible_failure(trajectory: Trajectory, file: dict[str, Any]) -> Failure:
+    said = " ".join(
+        [final_answer(trajectory) or "", *(step.message.get("content") or "" for step in trajectory.steps)]
+    ).lower()
     wanted = {"qt1": ("absent",), "qt2": ("absent", "limit"), "qt3": ("absent",)}.get(
         file["meta"]["query_type"], ("conflict",)
     )
@@ -149,50 +155,55 @@ def _infeasible(trajectory: Trajectory, file: dict[str, Any]) -> Failure:
     return Failure("CM", "acts although it notices" if not trajectory.clean else "names another reason, or not all of it")
 
 
-def _feasible(trajectory: Trajectory, blueprint: SimuHomeBlueprint) -> Failure:
+def _feasible_failure(trajectory: Trajectory, blueprint: SimuHomeBlueprint) -> Failure:
     file = blueprint.task
     goals, kind = file["eval"]["goals"], file["meta"]["query_type"]
     met = set(trajectory.steps[-1].facts.met) if trajectory.steps else set()
-    if not set(range(len(goals), _count(file))) <= met:
+    if not set(range(len(goals), _condition_count(file))) <= met:
         return Failure("EP", "does not look at what it must")
     if kind == "qt1":
         return Failure("EP", "a value is wrong or missing")
     if trajectory.outcome is Outcome.STEP_LIMIT and not met & set(range(len(goals))):
         return Failure("AP", "comes to no end")
-    done = list(_accepted(trajectory))
+    done = list(_accepted_changes(trajectory))
     if kind == "qt2":
-        return _hinted(goals, met, done, trajectory)
+        return _complaint_failure(goals, met, done, trajectory)
     if kind.startswith("qt4"):
-        return _scheduled(goals, met, done, datetime.strptime(blueprint.home["base_time"], TIME_FORMAT))
+        return _schedule_failure(goals, met, done, datetime.strptime(blueprint.home["base_time"], TIME_FORMAT))
     if met & set(range(len(goals))):
         return Failure("AP", "only a part is done")
-    return Failure("DC", "the wrong device or command") if _tried(trajectory) else Failure("AP", "nothing is done")
+    return Failure("DC", "the wrong device or command") if _tried_to_act(trajectory) else Failure("AP", "nothing is done")
 
 
-def _accepted(trajectory: Trajectory) -> Iterator[dict[str, Any]]:
+def _accepted_changes(trajectory: Trajectory) -> Iterator[dict[str, Any]]:
     """The calls that change something and were not refused (a step with a refusal counts as refused)."""
     for step in trajectory.steps:
         if not step.facts.blocked:
-            yield from (act for act in acts_of([step.message]) if act["name"] in (*ACTS, "schedule_workflow"))
+            yield from (act for act in calls_in([step.message]) if act["name"] in (*ACTING_TOOLS, "schedule_workflow"))
 
 
-def _tried(trajectory: Trajectory) -> bool:
-    return any(act["name"] in ACTS for step in trajectory.steps for act in acts_of([step.message]))
+def _tried_to_act(trajectory: Trajectory) -> bool:
+    return any(act["name"] in ACTING_TOOLS for step in trajectory.steps for act in calls_in([step.message]))
 
 
-def _hinted(goals: list[dict[str, Any]], met: set[int], done: list[dict[str, Any]], trajectory: Trajectory) -> Failure:
+def _complaint_failure(
+    goals: list[dict[str, Any]], met: set[int], done: list[dict[str, Any]], trajectory: Trajectory
+) -> Failure:
     if met & set(range(len(goals))):
         return Failure("AP", "only a part is done")
     movers = [(goal["room_id"], kind) for goal in goals for kind in WATCHED[goal["room_state"]]]
     tried = [
-        str(act.get("device_id")) for step in trajectory.steps for act in acts_of([step.message]) if act["name"] in ACTS
+        str(act.get("device_id"))
+        for step in trajectory.steps
+        for act in calls_in([step.message])
+        if act["name"] in ACTING_TOOLS
     ]
     if any(device.startswith(f"{room}_{kind}") for device in tried for room, kind in movers):
         return Failure("DC", "the wrong command to a device that could help")
     return Failure("II", "acts on what cannot help" if tried else "does nothing about it")
 
 
-def _scheduled(goals: list[dict[str, Any]], met: set[int], done: list[dict[str, Any]], base: datetime) -> Failure:
+def _schedule_failure(goals: list[dict[str, Any]], met: set[int], done: list[dict[str, Any]], base: datetime) -> Failure:
     flows = [act for act in done if act["name"] == "schedule_workflow"]
     if not flows:
         return Failure("AP", "nothing is scheduled")

@@ -16,9 +16,8 @@ from typing import Any, Literal
 from envs.documents import InputError, read_yaml
 from envs.model import Model
 from envs.simuhome import load
-from envs.simuhome.episodes import Episode as File
-from envs.simuhome.episodes import read_episode
-from envs.simuhome.react import MOST_TURNS
+from envs.simuhome.episodes import EpisodeFile, read_episode
+from envs.simuhome.react import MAX_TURNS
 from homerl.play.episode import EpisodeLimits
 from homerl.play.loop import Agent, play
 from homerl.play.trajectory import Trajectory
@@ -26,15 +25,15 @@ from homerl.users.scripted import ScriptedUser
 from homerl.worlds import contract
 from homerl.worlds.registry import begin
 from homerl.worlds.simuhome.agents import BASELINES
-from homerl.worlds.simuhome.answers import reply_to
-from homerl.worlds.simuhome.author import author
-from homerl.worlds.simuhome.blueprint import GROUPS, SimuHomeBlueprint, SimuHomeRecipe, blueprint_of
+from homerl.worlds.simuhome.answers import expert_reply
+from homerl.worlds.simuhome.author import author_blueprint
+from homerl.worlds.simuhome.blueprint import GROUPS, SimuHomeBlueprint, SimuHomeRecipe, blueprint_from_episode
 
 HERE = Path(__file__).parent
 NAME = "simuhome"
-EACH = 50  # episodes of a group
-COUNT = EACH * len(GROUPS)
-TRIES = 40
+PER_GROUP = 50  # episodes of a group
+TOTAL = PER_GROUP * len(GROUPS)
+MAX_CANDIDATES = 40
 Setting = Literal["eia", "react"]
 
 
@@ -51,7 +50,7 @@ class SimuHomeInstance(Model):
 
     def limits_for(self, setting: Setting) -> EpisodeLimits:
         """The reference's: one request, 20 messages of the agent."""
-        return EpisodeLimits(1, MOST_TURNS, MOST_TURNS)
+        return EpisodeLimits(1, MAX_TURNS, MAX_TURNS)
 
     def labels(self) -> dict[str, Any]:
         return {"category": self.category, "subcategory": self.subcategory}
@@ -69,7 +68,7 @@ class SimuHomeSuite(contract.Suite):
     def build(
         self, seed: int, language: str, dropped: Counter[str], progress: contract.Progress
     ) -> tuple[int, Iterator[SimuHomeInstance]]:
-        return COUNT, build(seed, language, dropped, progress)
+        return TOTAL, build_instances(seed, language, dropped, progress)
 
     def printed(self) -> Mapping[str, Any]:
         return read_yaml(HERE / "printed.yaml").data[NAME]
@@ -99,15 +98,15 @@ def read_episodes(folder: Path, mended: bool = False) -> list[SimuHomeInstance]:
             "there are no episode files", str(folder), "name a folder of `qt1_feasible_seed_1.json` and the like"
         )
     found = [(file.stem, read_episode(file)) for file in files]
-    return [_released(episode, f"{NAME}-{stem}", not mended) for stem, episode in sorted(found, key=_place)]
+    return [_released(episode, f"{NAME}-{stem}", not mended) for stem, episode in sorted(found, key=_order_of)]
 
 
-def _released(episode: File, id: str, strict: bool) -> SimuHomeInstance:
-    reply = reply_to(episode, load.start(episode.initial_home_config, strict), "en")
-    return instance_of(blueprint_of(episode, id, reply=reply, strict=strict))
+def _released(episode: EpisodeFile, id: str, strict: bool) -> SimuHomeInstance:
+    reply = expert_reply(episode, load.start_home(episode.initial_home_config, strict), "en")
+    return instance_of(blueprint_from_episode(episode, id, reply=reply, strict=strict))
 
 
-def _place(found: tuple[str, File]) -> tuple[int, int, str]:
+def _order_of(found: tuple[str, EpisodeFile]) -> tuple[int, int, str]:
     meta = found[1].meta
     return GROUPS.index(f"{meta.query_type}/{meta.case}"), meta.seed, found[0]
 
@@ -115,15 +114,15 @@ def _place(found: tuple[str, File]) -> tuple[int, int, str]:
 # New ones
 
 
-def build(
+def build_instances(
     seed: int, language: str = "en", dropped: Counter | None = None,
     progress: Callable[[int, int], None] = lambda done, total: None,
 ) -> Iterator[SimuHomeInstance]:  # fmt: skip
     """All instances, group by group."""
     dropped = Counter() if dropped is None else dropped
-    for index in range(COUNT):
-        yield make_instance(GROUPS[index // EACH], index % EACH, seed, language, dropped)
-        progress(index + 1, COUNT)
+    for index in range(TOTAL):
+        yield make_instance(GROUPS[index // PER_GROUP], index % PER_GROUP, seed, language, dropped)
+        progress(index + 1, TOTAL)
 
 
 def make_instance(
@@ -134,25 +133,25 @@ def make_instance(
     recipe = SimuHomeRecipe(world="simuhome", language=language, phrasings=1, frames="heldout")
     id = f"{NAME}-{group.replace('/', '-')}-{number:03d}"
     rng = random.Random(f"{NAME} {seed} {language} {id}")
-    for _ in range(TRIES):
-        instance = instance_of(author(recipe, "heldout", *group.split("/"), id, rng, dropped))
+    for _ in range(MAX_CANDIDATES):
+        instance = instance_of(author_blueprint(recipe, "heldout", *group.split("/"), id, rng, dropped))
         if (flaw := next(flaws(instance), None)) is None:
             return instance
         dropped[f"validity: {flaw}"] += 1
-    raise RuntimeError(f"no valid instance for {id} in {TRIES} candidates: {dict(dropped)}")
+    raise RuntimeError(f"no valid instance for {id} in {MAX_CANDIDATES} candidates: {dict(dropped)}")
 
 
 def flaws(instance: SimuHomeInstance) -> Iterator[str]:
     """Everything that is wrong with an instance."""
-    reference = attempt(instance, BASELINES["expert"]())
+    reference = play_instance(instance, BASELINES["expert"]())
     if not (reference.success and reference.valid):
         yield "the reference fails"
     for name in ("nothing", "refuses"):
-        if attempt(instance, BASELINES[name]()).success:
+        if play_instance(instance, BASELINES[name]()).success:
             yield f"'{name}' succeeds"
 
 
-def attempt(instance: SimuHomeInstance, agent: Agent) -> Trajectory:
+def play_instance(instance: SimuHomeInstance, agent: Agent) -> Trajectory:
     """The instance played once."""
     episode = begin(instance.blueprint, instance.limits_for("eia"))
     return asyncio.run(play(episode, agent, ScriptedUser()))
