@@ -1,10 +1,15 @@
-"""The air of a room: temperature, PM10, illuminance and humidity, and what devices do to them (aggregators).
+"""The air of a room: temperature, PM10, illuminance and humidity, and how devices change them.
 
-Every pass takes S to (S + Σe)(1 − k) + kB, clamped. Invariants:
-- an effect e is piecewise linear in S (`Line`), so that between two edges the passes are one affine map, and n of them
-  have a closed form: S_n = F + (S − F)·(1 − rest)^n; `leap` takes as many passes as it is asked for, edge by edge;
-- strict, temperature and PM10 keep the effects of the last time a device changed (the reference's stale rates): their
-  lines are constants. Humidity follows S in either mode, since its sensor's noise renews it in every pass.
+The paper calls these rules aggregators. In each pass a variable S becomes (S + Σe)(1 − k) + kB, clamped to its bounds:
+e are the effects of devices, B is the baseline, and k is the share by which S returns to B.
+
+Invariants:
+- An effect e is piecewise linear in S (`LinearPiece`). Between two edges of the pieces a pass is therefore one affine
+  map, and n passes have the closed form S_n = F + (S − F)·(1 − rest)^n, with the fixed point F. `value_after` advances
+  from edge to edge in this way.
+- In strict mode temperature and PM10 keep the effects that were computed when a device last changed, as in the released
+  program. Their pieces are constants. Humidity follows S in both modes, because the noise of its sensor makes the
+  released program recompute the effects in every pass.
 """
 
 from __future__ import annotations
@@ -18,12 +23,12 @@ from envs.simuhome.home import Device, Home, Room
 from envs.simuhome.results import is_number
 
 INF = math.inf
-State = tuple[Any, ...]  # of a device: the values of the attributes in its `SIGNATURE`
-SINGLE_PASSES_AT_EDGE = 8  # that are taken one by one, so that rounding cannot miss the pass that crosses it
+State = tuple[Any, ...]  # a device's state: the values of the attributes in its `SIGNATURE`
+SINGLE_PASSES_AT_EDGE = 8  # passes near an edge run one by one, so that rounding cannot miss the one that crosses it
 
 
 class LinearPiece(NamedTuple):
-    """An effect base + slope·S, where low <= S < high."""
+    """An effect of base + slope·S on a variable S, for low <= S < high. The effect is the change in one pass."""
 
     low: float
     high: float
@@ -31,23 +36,27 @@ class LinearPiece(NamedTuple):
     slope: float
 
     def __repr__(self) -> str:
-        """The text that state keys hash. Stored trajectories hold such keys, so this text never changes."""
+        """The text that state keys hash. Stored trajectories hold such keys, so this text must not change."""
         return f"Line(low={self.low!r}, high={self.high!r}, base={self.base!r}, slope={self.slope!r})"
 
 
 class Influence(NamedTuple):
-    """What acts on one variable: the devices' states when it was worked out, and each device's lines."""
+    """The effects of all devices on one variable of a room.
+
+    `signature` holds the states of the devices for which the effects were computed. State keys hash this tuple's
+    `repr`.
+    """
 
     signature: dict[str, State]
     effects: dict[str, tuple[LinearPiece, ...]]
 
     def lines(self) -> list[LinearPiece]:
-        """The lines of all devices."""
+        """The pieces of all devices."""
         return [line for lines in self.effects.values() for line in lines]
 
 
 class Law(NamedTuple):
-    """How a variable returns to its baseline: k for each second, and its bounds."""
+    """How a variable returns to its baseline: the share `pull` for each second, and the variable's bounds."""
 
     pull: float
     low: float
@@ -88,20 +97,22 @@ SENSORS = {
 VARIABLES_AT = tuple(VARIABLES)
 
 
-# What devices do: lines from the state that is their signature, the baseline and the length of a pass
+# The effects of each device type, from its state, the baseline and the length `dt` of a pass in seconds
 
 
 def _fan_share(percent: Any) -> float:
+    """A fan's speed as a share from 0 to 1; 0.5 if the percentage is not a number."""
     return max(0.0, min(percent, 100)) / 100 if is_number(percent) else 0.5
 
 
 def _cooling(above: float, full: float, width: float) -> tuple[LinearPiece, ...]:
-    """Nothing up to `above`, then growing over `width` to -full."""
+    """No effect up to `above`; then the effect grows to -full within `width`."""
     slope = -full / width
     return LinearPiece(above, above + width, -slope * above, slope), LinearPiece(above + width, INF, -full, 0.0)
 
 
 def _heating(below: float, full: float, width: float) -> tuple[LinearPiece, ...]:
+    """No effect from `below` upwards; below it the effect grows to +full within `width`."""
     slope = -full / width
     return LinearPiece(-INF, below - width, full, 0.0), LinearPiece(below - width, below, -slope * below, slope)
 
@@ -173,11 +184,11 @@ EFFECTS: dict[str, Callable[[State, float, float], tuple[LinearPiece, ...]]] = {
 }
 
 
-# Passes
+# Passes of one variable
 
 
 def piece_at(lines: Iterable[LinearPiece], value: float) -> tuple[float, float, float, float]:
-    """The edges around a value, and base and slope of all effects between them."""
+    """(low, high, base, slope) of the sum of all effects at a value: within low..high it is base + slope·S."""
     low, high, base, slope = -INF, INF, 0.0, 0.0
     for line in lines:
         if value < line.low:
@@ -191,14 +202,17 @@ def piece_at(lines: Iterable[LinearPiece], value: float) -> tuple[float, float, 
 
 
 def one_pass(value: float, baseline: float, pull: float, base: float, slope: float, law: Law) -> float:
-    """The value after one pass. `pull` is k times the length of a pass; the effect of all devices is base + slope·value."""
+    """The value after one pass.
+
+    `pull` is the share of the return to the baseline in one pass. The effect of all devices is base + slope·value.
+    """
     value += base + slope * value
     value += (baseline - value) * pull
     return max(law.low, min(value, law.high))
 
 
 def value_after(value: float, baseline: float, law: Law, dt: float, lines: list[LinearPiece], n: int) -> float:
-    """The value after n passes."""
+    """The value after `n` passes of `dt` seconds each."""
     pull = law.pull * dt
     low, high, base, slope = piece_at(lines, value)
     while n > 0:
@@ -219,22 +233,26 @@ def value_after(value: float, baseline: float, law: Law, dt: float, lines: list[
 
 
 def _passes_to(edge: float, value: float, fixed: float, rest: float) -> int:
-    """About how many passes take a value over an edge before its fixed point."""
+    """About how many passes bring a value to an edge on the way to its fixed point."""
     return int(math.log((edge - fixed) / (value - fixed)) / math.log1p(-rest)) if value != edge else 0
 
 
 def _after_approach(value: float, fixed: float, rest: float, n: int) -> float:
-    """n passes towards a fixed point, or to where a pass is too small for a double: a sensor that truncates shows it."""
+    """The value after `n` passes towards its fixed point.
+
+    Single passes stop short of the fixed point as soon as a step is too small for a double to change. The closed form
+    must stop at the same place: a sensor that truncates the value shows on which side of a whole number it stops.
+    """
     gap = value - fixed
     stall = min(abs(gap), math.ulp(fixed) / 2 / rest)
     return fixed + math.copysign(max(abs(gap) * math.exp(n * math.log1p(-rest)), stall), gap)
 
 
-# A room's passes
+# Passes of a room
 
 
 def advance_air(home: Home, room: Room, n: int) -> None:
-    """Bring a room's four variables n passes further."""
+    """Advance the four variables of a room by `n` passes, and update the sensors that show them."""
     devices = home.plan.by_room[room.name]
     for index, name in enumerate(VARIABLES):
         slot = room.base + index
@@ -249,7 +267,10 @@ def advance_air(home: Home, room: Room, n: int) -> None:
 
 
 def _influence(home: Home, devices: list[Device], slot: int, baseline: float, name: str) -> tuple[Influence, bool]:
-    """What acts on a variable now; worked out anew, for all its devices, if one of them has changed."""
+    """(influence, whether it was computed anew) on the variable in `slot`.
+
+    It is computed anew for all devices if the state of one of them has changed.
+    """
     values, kept = home.values, home.values[slot + len(VARIABLES)]
     signature = {d.id: tuple(values[d.base + d.offsets[key]] for key in SIGNATURE[d.type.name]) for d in devices}
     if kept is not None and all(kept.signature.get(did) == state for did, state in signature.items()):
@@ -265,13 +286,14 @@ def _influence(home: Home, devices: list[Device], slot: int, baseline: float, na
 
 
 def _constant_effect(lines: tuple[LinearPiece, ...], value: float) -> tuple[LinearPiece, ...]:
-    """Effects as they are at a value, wherever the value goes."""
+    """The effects as they are at a value, as one piece that no longer depends on the value."""
     _, _, base, slope = piece_at(lines, value)
     effect = base + slope * value
     return (LinearPiece(-INF, INF, effect, 0.0),) if effect else ()
 
 
 def _update_sensors(home: Home, devices: list[Device], name: str, value: float) -> None:
+    """Show a room's temperature or humidity at its devices' sensors. They truncate to whole hundredths."""
     if name not in ("temperature", "humidity"):
         return
     for device in devices:
@@ -290,7 +312,7 @@ def _update_sensors(home: Home, devices: list[Device], name: str, value: float) 
 
 
 def _value_before_last_pass(value: float, baseline: float, law: Law | None, dt: float, lines: list[LinearPiece]) -> float:
-    """The value that the last pass began with, at which it worked out its effects."""
+    """The value at the start of the last pass, with which that pass computed its effects."""
     if law is None:
         return value
     _, _, base, slope = piece_at(lines, value)
@@ -299,7 +321,7 @@ def _value_before_last_pass(value: float, baseline: float, law: Law | None, dt: 
 
 
 def forget_device(home: Home, device: Device) -> None:
-    """A device leaves. Strict, its last effect stays; otherwise it leaves with it."""
+    """Remove a device's effects from its room. In strict mode its last effect stays for ever, as in the released program."""
     room = home.plan.rooms[device.room]
     for index in range(len(VARIABLES)):
         slot = room.base + index

@@ -1,8 +1,11 @@
 """SimuHome as a Gymnasium environment: tool calls act on a home in virtual time.
 
-Invariants: `step` never raises on an agent's action; a refused call changes nothing, not even the clock; progress is the
-share of goals and required actions that hold if the agent stops now (0 where only a judge can tell); the episode
-terminates when the agent finishes; a home without an episode never terminates.
+Invariants:
+- `step` never raises on an agent's action.
+- A refused call changes nothing, not even the clock.
+- Progress is the share of goals and required actions that would hold if the agent stopped now. It is 0 if only a judge
+  can decide.
+- The episode terminates when the agent calls `finish`. A home without an episode never terminates.
 """
 
 from __future__ import annotations
@@ -21,20 +24,24 @@ from envs.world import World
 
 
 class EpisodeState:
-    """What is inside the environment: the home, which required actions were made, and the agent's final answer."""
+    """The mutable part of the environment: the home, the required actions that were made, and the agent's final answer.
+
+    `met` holds the indices of the required actions that were made.
+    """
 
     def __init__(self, home: Home, met: frozenset[int] = frozenset(), answer: str | None = None) -> None:
         self.home, self.met, self.answer = home, met, answer
 
     def fork(self) -> EpisodeState:
-        """An independent copy, by a fork of its home."""
+        """An independent copy."""
         return EpisodeState(self.home.fork(), self.met, self.answer)
 
 
 class SimuHome(World):
-    """A world made from an episode, or from a home's configuration alone.
+    """A world that is made from an episode file, or from the configuration of a home alone.
 
-    `ticks_per_step` is the virtual time (tenths of a second) that every accepted call takes.
+    `toolset` is `released` (20 tools) or `paper` (13 tools). Every accepted call takes `ticks_per_step` ticks of 0.1 s.
+    Raises `ValueError` for an unknown toolset, and pydantic's `ValidationError` if `episode` is not valid.
     """
 
     def __init__(
@@ -66,14 +73,14 @@ class SimuHome(World):
         return [tool.schema() for tool in self._toolset.values()]
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[str, dict[str, Any]]:
-        """Back to the start; the observation is the user's request."""
+        """Go back to the start. The observation is the user's request."""
         super().reset(seed=seed)
         self.state = self._start.fork()
         self._progress = self._measure()
         return self.episode.query if self.episode else "", self._info(None, ())
 
     def step(self, action: Mapping[str, Any]) -> tuple[str, float, bool, bool, dict[str, Any]]:
-        """Take a tool call, and let `ticks_per_step` pass if it is accepted; the reward is the gain in progress."""
+        """Take a tool call. If it is accepted, `ticks_per_step` ticks pass. The reward is the gain in progress."""
         before, earlier = self.state.fork(), self._progress
         name, result = self._act(action)
         refused = tools.is_refused(result)
@@ -103,13 +110,13 @@ class SimuHome(World):
         return name, tools.call_tool(self.state.home, name, arguments)
 
     def _note(self, call: AgentCall) -> None:
-        """Mark the required actions that a call is."""
+        """Record which required actions a call fulfils."""
         actions = self.episode.eval.required_actions if self.episode else ()
         met = {number for number, action in enumerate(actions) if evaluate.required_action_met(action, [call])}
         self.state.met = self.state.met | met
 
     def _measure(self) -> float:
-        """m: the share of goals and required actions that holds, had the agent just finished."""
+        """The share of goals and required actions that would hold if the agent stopped now."""
         self.goals: tuple[bool, ...] = ()
         self._broken = False
         if self.episode is None or not self.episode.decided_by_rule:
@@ -124,19 +131,19 @@ class SimuHome(World):
         return {"progress": self._progress, "blocked": _blocked(refusal), "error": error, "changed": changed}
 
     def wait(self, ticks: int) -> None:
-        """Let virtual time pass outside of any call."""
+        """Let `ticks` ticks of virtual time pass without a call."""
         passage.advance(self.state.home, self.state.home.tick + ticks)
         self._progress = self._measure()
 
     def fork(self) -> Self:
-        """An independent copy, by a fork of its home."""
+        """An independent copy."""
         twin = type(self).__new__(type(self))
         twin.__dict__.update(self.__dict__)
         twin.state = self.state.fork()
         return twin
 
     def state_key(self) -> str:
-        """Of the home, of the required actions that were made, and of the answer."""
+        """An exact hash of the home, of the required actions that were made, and of the final answer."""
         rest = (
             f"{sorted(self.state.met)} {self.state.answer!r}"
             if self.state.answer is not None
@@ -151,7 +158,7 @@ def _text(answer: Any) -> str:
 
 
 def _blocked(refusal: Mapping[str, Any] | None) -> dict[str, str] | None:
-    """Rule and message of a refused call."""
+    """Rule and message of a refused call, or None."""
     if refusal is None:
         return None
     error = refusal["error"]

@@ -1,6 +1,7 @@
-"""The rules that decide feasible QT2 to QT4, as pure functions of end states (SimuHome 5.1).
+"""The rules that decide feasible QT2 to QT4 episodes from their end state (SimuHome, section 5.1).
 
-Invariants: no home that is given is changed (time goes on in a fork); a verdict says of each goal whether it holds.
+Invariants: the given home never changes, because time goes on in a fork; the result says for each goal whether it
+holds.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from envs.simuhome.episodes import AttributeAssert, EpisodeFile, GoalSpec, Requi
 from envs.simuhome.home import Home
 from envs.simuhome.results import OperationError, is_number
 
-MIN_DIFFERENCE = 1e-8  # by which a room variable must differ from the untouched home's
+MIN_DIFFERENCE = 1e-8  # the least difference of a room variable from that of the untouched home
 SETTLE_TICKS = 5  # ticks between the agent's end and the final state
 NEVER = 1 << 62  # ticks
 PASS, FAIL, NOT_EVALUATED = 1, 0, -1
@@ -22,7 +23,7 @@ PASS, FAIL, NOT_EVALUATED = 1, 0, -1
 
 @dataclass(frozen=True)
 class AgentCall:
-    """A tool call of the agent, and whether it was refused."""
+    """A tool call that the agent made, and whether it was refused."""
 
     tool: str
     params: Mapping[str, Any]
@@ -31,7 +32,11 @@ class AgentCall:
 
 @dataclass(frozen=True)
 class EvaluationResult:
-    """`score` 1 pass, 0 fail, -1 not evaluated: time itself failed, or a judge must decide (`judged`)."""
+    """The result of an evaluation, and for each goal and each required action whether it holds.
+
+    `score` is 1 (pass), 0 (fail) or -1 (not evaluated). It is -1 if time could not go on, or if a judge must decide; in
+    the latter case `needs_judge` is true.
+    """
 
     score: int
     goals: tuple[bool, ...] = ()
@@ -40,7 +45,10 @@ class EvaluationResult:
 
 
 def evaluate(episode: EpisodeFile, final: Home, calls: Iterable[AgentCall]) -> EvaluationResult:
-    """The verdict on an end state. A judged episode fails here if a required action is missing, and is open if not."""
+    """Evaluate an end state.
+
+    An episode that a judge decides fails here if a required action is missing. Otherwise it is not evaluated.
+    """
     calls = list(calls)
     required = tuple(required_action_met(action, calls, final.plan.strict) for action in episode.eval.required_actions)
     if not episode.decided_by_rule:
@@ -53,14 +61,14 @@ def evaluate(episode: EpisodeFile, final: Home, calls: Iterable[AgentCall]) -> E
 
 
 def final_state(home: Home) -> Home:
-    """The state that is judged: half a second after the agent's end."""
+    """The state that is evaluated: a fork of the home, 5 ticks (0.5 s) after the agent's end."""
     final = home.fork()
     passage.advance(final, home.tick + SETTLE_TICKS)
     return final
 
 
 def goals_hold(episode: EpisodeFile, final: Home) -> tuple[bool, ...]:
-    """For each goal of a ruled episode, whether it holds in the end state."""
+    """For each goal of an episode that a rule decides, whether it holds in the end state."""
     goals = episode.eval.goals
     if episode.meta.query_type == "qt2":
         fresh = untouched_home(episode, final)
@@ -74,7 +82,9 @@ def goals_hold(episode: EpisodeFile, final: Home) -> tuple[bool, ...]:
 
 
 def required_action_met(action: RequiredAction, calls: Iterable[AgentCall], strict: bool = True) -> bool:
-    """A call with the tool and at least the parameters was made; strict, a refused one counts as well."""
+    """Whether one of the calls has the action's tool and at least its parameters. In strict mode refused calls count as
+    well.
+    """
     return any(
         call.tool == action.tool and contains_params(call.params, action.params) and (strict or not call.refused)
         for call in calls
@@ -82,7 +92,7 @@ def required_action_met(action: RequiredAction, calls: Iterable[AgentCall], stri
 
 
 def contains_params(given: Any, wanted: Any) -> bool:
-    """Objects recursively, lists by membership, anything else by equality."""
+    """Whether `given` contains `wanted`: objects recursively, lists by membership, anything else by equality."""
     if isinstance(wanted, Mapping):
         return isinstance(given, Mapping) and all(
             key in given and contains_params(given[key], part) for key, part in wanted.items()
@@ -96,14 +106,14 @@ def contains_params(given: Any, wanted: Any) -> bool:
 
 
 def untouched_home(episode: EpisodeFile, final: Home) -> Home:
-    """The home as it would be now had nobody done anything."""
+    """The home as it would be at the same tick if nobody had acted. Only the rooms of the goals are advanced."""
     fresh = load.build_home(episode.initial_home_config, final.plan.strict)
     passage.advance(fresh, final.tick, [goal.room_id for goal in episode.eval.goals])
     return fresh
 
 
 def variable_moved(goal: GoalSpec, final: Home, fresh: Home) -> bool:
-    """Whether a room variable has gone the goal's way, by `LEAST` at least, against the untouched home."""
+    """Whether a room's variable differs from that of the untouched home in the goal's direction, by at least 1e-8."""
     if goal.room_id not in final.plan.rooms or goal.room_id not in fresh.plan.rooms:
         return False
     now, then = (home.room_state(goal.room_id).get(goal.room_state) for home in (final, fresh))
@@ -116,12 +126,15 @@ def variable_moved(goal: GoalSpec, final: Home, fresh: Home) -> bool:
 
 
 def asserts_hold(home: Home, device_id: str, asserts: Iterable[AttributeAssert]) -> bool:
-    """Whether a device's attributes have these values now."""
+    """Whether all attributes of a device have the asserted values now."""
     return all(same_value(value_at(home, device_id, one.attribute), one.value) for one in asserts)
 
 
 def value_at(home: Home, device_id: str, key: str) -> Any:
-    """The value of a flat attribute, null if there is none. Not strict, the key may go on into a structure."""
+    """The value of a flat key, or None if the device or the attribute does not exist.
+
+    In mended mode the key may lead into a structure: `1.Channel.CurrentChannel.MajorNumber`.
+    """
     device = home.device(device_id)
     if device is None:
         return None
@@ -137,7 +150,7 @@ def value_at(home: Home, device_id: str, key: str) -> Any:
 
 
 def same_value(value: Any, wanted: Any) -> bool:
-    """Numbers compare as numbers: true is 1 and 1 is 1.0."""
+    """Whether two values are equal. Numbers compare as numbers: true equals 1, and 1 equals 1.0."""
     return value == wanted if is_number(value) == is_number(wanted) else False
 
 
@@ -145,7 +158,11 @@ def same_value(value: Any, wanted: Any) -> bool:
 
 
 def timed_goals(goals: Iterable[GoalSpec], final: Home) -> tuple[bool, ...]:
-    """Goals in order of time; each must hold at one tick of its window, from where the one before was found to hold."""
+    """For each QT4 goal, whether it holds at a tick of its window.
+
+    Goals are looked at in order of time. The search for a goal starts at the tick at which the search for the goal
+    before ended.
+    """
     goals = list(goals)
     rooms = set().union(*(goal.rooms for goal in goals))
     home, held = final.fork(), [False] * len(goals)
@@ -155,7 +172,7 @@ def timed_goals(goals: Iterable[GoalSpec], final: Home) -> tuple[bool, ...]:
 
 
 def _holds_in_window(goal: GoalSpec, home: Home, rooms: list[str]) -> bool:
-    """Look at every tick of the window at which something may differ from the tick before."""
+    """Whether a goal holds at a tick of its window. Only ticks at which something may have changed are looked at."""
     window = due_time_of(goal).window
     tick = max(window.start, home.tick)
     while tick in window:
@@ -163,19 +180,22 @@ def _holds_in_window(goal: GoalSpec, home: Home, rooms: list[str]) -> bool:
         if all(asserts_hold(home, target.device_id, target.asserts) for target in goal.targets):
             return True
         tick = tick + 1 if _changes_by_itself(home, goal) else _next_event(home)
-    if home.tick in window:  # nothing happens any more, and the next goal begins where this window ends
+    if home.tick in window:  # nothing more happens in this window; the search for the next goal starts at its end
         passage.advance(home, window[-1], rooms, live=False)
     return False
 
 
 def _next_event(home: Home) -> int:
-    """The first tick at which the next workflow's work is seen; `NEVER` if none waits."""
+    """The first tick at which the effects of the next workflow can be seen; `NEVER` if no workflow waits."""
     due = workflows.next_due(home)
     return NEVER if due is None else max(due, home.tick) + 1
 
 
 def _changes_by_itself(home: Home, goal: GoalSpec) -> bool:
-    """Will a target change by itself? A pass that changes nothing of a device is followed by more such passes."""
+    """Whether a target may change without a workflow.
+
+    It is enough to try one pass: if a pass changes nothing of a device, the next pass changes nothing either.
+    """
     twin = home.fork()
     for target in goal.targets:
         device = twin.device(target.device_id)

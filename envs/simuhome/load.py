@@ -1,7 +1,9 @@
-"""Homes from their configuration, and devices that come and go.
+"""Making a home from its configuration, and adding or removing devices while it runs.
 
-Invariants: loading runs no side effects and checks no values (but a washer's), as the released reader does; the home
-that `start` returns has done pass 0, as any home has that an agent sees.
+Invariants:
+- Loading triggers no command and checks no attribute values, except those of washers. The released program does the
+  same.
+- The home that `start_home` returns has done pass 0. Every home that an agent sees has done it.
 """
 
 from __future__ import annotations
@@ -25,14 +27,14 @@ ILLUMINANCE_INDEX = tuple(VARIABLES).index("illuminance")
 
 
 def start_home(config: HomeConfig | Mapping[str, Any], strict: bool = True) -> Home:
-    """A home at tick 0."""
+    """The home of a configuration, at tick 0. Raises `InputError` if the configuration cannot be used."""
     home = build_home(config, strict)
     passage.advance(home, 0)
     return home
 
 
 def build_home(config: HomeConfig | Mapping[str, Any], strict: bool = True) -> Home:
-    """A home before its first pass, or `InputError`."""
+    """The home of a configuration before its first pass. Raises `InputError` if the configuration cannot be used."""
     config = config if isinstance(config, HomeConfig) else _validated(config)
     rooms: dict[str, Room] = {}
     devices: dict[str, Device] = {}
@@ -63,7 +65,12 @@ def _validated(config: Mapping[str, Any]) -> HomeConfig:
 
 
 def _room(name: str, base: int, given: RoomConfig, strict: bool) -> Room:
-    """Strict, what is loaded is also the baseline, and lights that are on count twice from the first pass."""
+    """A room with the baseline of its variables.
+
+    In strict mode the loaded values are the baseline. Lights that are on then count twice from the first pass: once in
+    the baseline and once by their effect. Mended mode subtracts their light and takes a `baseline` from the
+    configuration.
+    """
     loaded = list(given.variables())
     if not strict:
         loaded[ILLUMINANCE_INDEX] = max(
@@ -74,6 +81,7 @@ def _room(name: str, base: int, given: RoomConfig, strict: bool) -> Room:
 
 
 def _initial_light(kind: str, attributes: Mapping[str, Any]) -> float:
+    """The light of a device as it is loaded, in lux."""
     if kind not in air.WATCHED["illuminance"]:
         return 0.0
     state = {**device_types()[kind].initial, **attributes}
@@ -84,6 +92,7 @@ def _initial_light(kind: str, attributes: Mapping[str, Any]) -> float:
 def _device(
     device_id: str, kind: DeviceType, room: str, base: int, attributes: Mapping[str, Any], strict: bool
 ) -> tuple[Device, list[Any]]:
+    """A device that starts at slot `base`, and its initial values."""
     if kind.rows:
         _check_washer(device_id, attributes)
     values, offsets = list(kind.initial.values()), kind.offsets
@@ -101,6 +110,7 @@ def _device(
 
 
 def _parse_key(device_id: str, kind: DeviceType, key: str) -> tuple[int, str]:
+    """Endpoint and cluster of a flat key. Raises `InputError` if the device type has no such place."""
     parts = key.split(".")
     endpoint = int(parts[0]) if len(parts) == 3 and parts[0].isdigit() else None
     if endpoint is None or parts[1] not in kind.endpoints.get(endpoint, ()) or parts[2].startswith("#"):
@@ -111,7 +121,7 @@ def _parse_key(device_id: str, kind: DeviceType, key: str) -> tuple[int, str]:
 
 
 def _check_washer(device_id: str, attributes: Mapping[str, Any]) -> None:
-    """What the released reader checks of a washer, and of no other device."""
+    """Check the attributes that the released program checks when it loads a washer. It checks no other device."""
     for key in ("1.OperationalState.OperationalState", "1.LaundryWasherMode.CurrentMode"):
         if type(attributes.get(key, 0)) is not int:
             raise InputError(f"device {device_id}: {key} is not an integer")
@@ -133,7 +143,7 @@ def _is_mode(entry: Any) -> bool:
 
 
 def add_device(home: Home, room_id: Any, device_type: Any, device_id: Any) -> dict[str, Any]:
-    """A new device, and its room if that is new."""
+    """Add a device, and its room if there is none of that id. Raises `OperationError` for a wrong type or a known id."""
     refuse_unless(
         all(isinstance(text, str) for text in (room_id, device_type, device_id)), "SCHEMA_ERROR", "names are texts"
     )
@@ -153,7 +163,7 @@ def add_device(home: Home, room_id: Any, device_type: Any, device_id: Any) -> di
 
 
 def remove_device(home: Home, device_id: Any) -> dict[str, Any]:
-    """Take a device out of the home, or `Failure`."""
+    """Take a device out of the home. Raises `OperationError` if there is none of that id."""
     device = require_device(home, device_id)
     air.forget_device(home, device)
     home.remove(device)
@@ -161,7 +171,10 @@ def remove_device(home: Home, device_id: Any) -> dict[str, Any]:
 
 
 def set_tick_interval(home: Home, tick_interval: Any) -> dict[str, Any]:
-    """Change how long a pass is; virtual time does not jump, and countdowns keep their fraction of a second."""
+    """Change the length of a pass, in virtual seconds. Raises `OperationError` unless it is a number above 0.
+
+    Virtual time does not jump, and running countdowns keep the fraction of a second that they have counted.
+    """
     number = isinstance(tick_interval, (int, float)) and not isinstance(tick_interval, bool)
     if not number or not 0 < tick_interval < float("inf"):
         raise OperationError("SCHEMA_ERROR", "tick_interval is a number above 0")

@@ -1,7 +1,8 @@
-"""What a flawless agent does in a feasible episode that a rule decides: its calls, in order.
+"""The reference agent: the calls that solve a feasible episode that a rule decides, in order.
 
-Invariants: every call is one that an agent could make; nothing is read that an agent could not read; what is wanted at a
-time is scheduled a little ahead of it, since a workflow due at a tick is seen only after it.
+Invariants:
+- Every call is one that an agent could make, and rests only on what an agent could read.
+- What must hold at a time is scheduled a little earlier, because the effect of a workflow is only seen after its tick.
 """
 
 from __future__ import annotations
@@ -15,12 +16,13 @@ from envs.simuhome.episodes import AttributeAssert, EpisodeFile, GoalSpec, due_t
 from envs.simuhome.home import Device, Home
 
 Action = dict[str, Any]
-LEAD_TICKS = 50  # ticks
-SET_ORDER = ("OnOff", "LaundryWasherMode", "LaundryDryerControls", "Thermostat", "FanControl")  # the order in which to set
+LEAD_TICKS = 50  # how much earlier than its goal a workflow runs: 5 s
+# Clusters are set in this order, since a device may need power or a mode first. All others follow.
+SET_ORDER = ("OnOff", "LaundryWasherMode", "LaundryDryerControls", "Thermostat", "FanControl")
 
 
 def reference_calls(episode: EpisodeFile, home: Home) -> list[Action]:
-    """Required actions, then what reaches the goals from `home`."""
+    """The required actions, then the calls that reach all goals from the state of `home`, then `finish`."""
     looks = [{"name": action.tool, **action.params} for action in episode.eval.required_actions]
     kind, goals = episode.meta.query_type, episode.eval.goals
     if kind == "qt2":
@@ -33,7 +35,7 @@ def reference_calls(episode: EpisodeFile, home: Home) -> list[Action]:
 
 
 def schedule_call(home: Home, goal: GoalSpec, goals: Iterable[GoalSpec]) -> Action:
-    """A workflow that brings a goal's targets about just before its time."""
+    """The call that schedules a workflow, which makes a goal's targets hold just before the goal is due."""
     due = due_time_of(goal).at_tick
     earlier = {t.device_id for other in goals if due_time_of(other).at_tick < due for t in other.targets}
     steps = [
@@ -49,7 +51,7 @@ def schedule_call(home: Home, goal: GoalSpec, goals: Iterable[GoalSpec]) -> Acti
 
 
 class DeviceCalls:
-    """Writes calls for one device."""
+    """Builds calls for one device."""
 
     def __init__(self, home: Home, device: Device) -> None:
         self.home, self.device = home, device
@@ -59,11 +61,11 @@ class DeviceCalls:
         return self.home.view(self.device.id, cluster)[attribute]
 
     def command(self, cluster: str, command: str, **args: Any) -> Action:
-        """The call of a command."""
+        """The call that runs a command."""
         return {"name": "execute_command", **self._cluster_fields(cluster), "command_id": command, "args": args}
 
     def write(self, cluster: str, attribute: str, value: Any) -> Action:
-        """The write of an attribute."""
+        """The call that writes an attribute."""
         return {"name": "write_attribute", **self._cluster_fields(cluster), "attribute_id": attribute, "value": value}
 
     def _cluster_fields(self, cluster: str) -> Action:
@@ -71,11 +73,14 @@ class DeviceCalls:
         return {"device_id": self.device.id, "endpoint_id": endpoint, "cluster_id": cluster}
 
     def switch_on(self) -> list[Action]:
-        """The call that switches the device on, if it can be switched."""
+        """The call that switches the device on; an empty list if the device has no OnOff cluster."""
         return [self.command("OnOff", "On")] if "OnOff" in self.device.type.endpoint_of else []
 
     def setpoint(self, mode: int, target: float) -> Action:
-        """A setpoint by raising or lowering it, which no dead band forbids."""
+        """The call that moves a setpoint (`mode` 0: heating, 1: cooling) to `target`, in 0.01 °C.
+
+        It raises or lowers the setpoint. A write could be refused, because the two setpoints must stay apart.
+        """
         attribute = "OccupiedCoolingSetpoint" if mode else "OccupiedHeatingSetpoint"
         amount = round((target - self.read("Thermostat", attribute)) / 10)
         return self.command("Thermostat", "SetpointRaiseLower", Mode=mode, Amount=max(-500, min(amount, 500)))
@@ -85,7 +90,7 @@ class DeviceCalls:
 
 
 def fulfil_asserts(home: Home, device_id: str, asserts: Iterable[AttributeAssert], running: bool = False) -> list[Action]:
-    """Calls that make a device's asserts hold; `running` says that its programme will run by then."""
+    """The calls that make a device's asserts hold. `running` says that its programme will be running by then."""
     device = home.device(device_id)
     if device is None:
         return []
@@ -159,7 +164,7 @@ def _set_playback_state(calls: DeviceCalls, state: int) -> Iterator[Action]:
 
 
 def moving_calls(home: Home, room: str, variable: str, direction: str) -> list[Action]:
-    """Every call in a room that moves a variable in a direction."""
+    """All calls in a room that move a variable in a direction (`increase` or `decrease`)."""
     up, value = direction == "increase", home.room_state(room)[variable]
     acts: list[Action] = []
     for device in home.plan.by_room[room]:

@@ -1,7 +1,9 @@
-"""Where the clusters' functions are registered, by cluster and name, and the two sorts of result that most of them share.
+"""The registry of what clusters do: the functions for commands, attribute writes and the passage of time.
 
-Invariants: a function gets a `View` and the arguments of the catalogue, and returns the result's data or raises
-`Failure`; a `PASSES` function brings its cluster `n` passes further, exactly as n single ones would.
+Invariants:
+- A command or write function gets a `ClusterView` and the arguments that the catalogue lists. It returns the data of
+  the result or raises `OperationError`.
+- A pass function advances its cluster by n passes. The result is exactly that of n single passes.
 """
 
 from __future__ import annotations
@@ -11,9 +13,9 @@ from typing import Any
 
 from envs.simuhome.home import ClusterView
 
-CommandFunction = Callable[..., Any]  # of a view and the command's arguments by name; the result's data
-WriteFunction = Callable[[ClusterView, str, Any], Any]  # of a view, the attribute and its new value; the result's data
-PassFunction = Callable[[ClusterView, int], None]  # of a view and a number of passes
+CommandFunction = Callable[..., Any]  # (view, arguments by name) -> data of the result
+WriteFunction = Callable[[ClusterView, str, Any], Any]  # (view, attribute, new value) -> data of the result
+PassFunction = Callable[[ClusterView, int], None]  # (view, number of passes)
 
 COMMANDS: dict[tuple[str, str], CommandFunction] = {}
 WRITES: dict[tuple[str, str], WriteFunction] = {}
@@ -21,7 +23,10 @@ PASSES: dict[str, PassFunction] = {}
 
 
 def register_command(cluster: str, *names: str) -> Callable[[CommandFunction], CommandFunction]:
-    """Register a command; one that is given several names gets the name it was called by as `name`."""
+    """Decorator: register the function for commands of a cluster.
+
+    A function that serves several commands gets the command's name as its second argument.
+    """
 
     def register(function: CommandFunction) -> CommandFunction:
         for name in names:
@@ -36,7 +41,7 @@ def _named(function: CommandFunction, name: str) -> CommandFunction:
 
 
 def register_write(cluster: str, *attributes: str) -> Callable[[WriteFunction], WriteFunction]:
-    """Register how attributes are written that are not just stored."""
+    """Decorator: register the function that writes these attributes. Other attributes are stored without one."""
 
     def register(function: WriteFunction) -> WriteFunction:
         for attribute in attributes:
@@ -47,7 +52,7 @@ def register_write(cluster: str, *attributes: str) -> Callable[[WriteFunction], 
 
 
 def register_passes(cluster: str) -> Callable[[PassFunction], PassFunction]:
-    """Register what a cluster does by itself while time passes."""
+    """Decorator: register the function that advances a cluster by a number of passes."""
 
     def register(function: PassFunction) -> PassFunction:
         PASSES[cluster] = function
@@ -57,12 +62,12 @@ def register_passes(cluster: str) -> Callable[[PassFunction], PassFunction]:
 
 
 def command_result(view: ClusterView, command: str, **more: Any) -> dict[str, Any]:
-    """The result of a command: its cluster and name, and `more`."""
+    """The data of a command's result: cluster, command, and `more`."""
     return {"cluster": view.cluster, "command": command, **more}
 
 
 def store_attribute(view: ClusterView, attribute: str, value: Any) -> dict[str, Any]:
-    """Store a value; the result says what was there before."""
+    """Store a value. The result has the old and the new value."""
     old = view[attribute]
     view[attribute] = value
     return {"cluster": view.cluster, "attribute": attribute, "old_value": old, "new_value": value}

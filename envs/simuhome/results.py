@@ -1,6 +1,8 @@
-"""Results of operations: data, or a `Failure`, and the envelopes in which agents see them (specification: HTTP).
+"""Results of operations: the error type `OperationError`, and the envelopes in which agents see results.
 
-Invariant: whoever raises `Failure` has changed nothing, or is rolled back by `Home.attempt`.
+The envelopes and HTTP status codes are those of the released program's service.
+
+Invariant: whoever raises `OperationError` has changed nothing, or runs inside `Home.attempt`, which restores the state.
 """
 
 from __future__ import annotations
@@ -37,7 +39,11 @@ LABELS: dict[str, str] = {
 
 
 class OperationError(Exception):
-    """A refused operation: its type, a short label (a workflow shows it) and a detail in words."""
+    """An operation that the home refuses.
+
+    `type` is an error type of the paper, such as `DEVICE_NOT_FOUND`. `detail` says why in words. `label` is a short
+    text; a workflow that failed shows it.
+    """
 
     def __init__(self, type: str, detail: str = "", label: str = "") -> None:
         self.type, self.detail = type, detail
@@ -46,23 +52,23 @@ class OperationError(Exception):
 
     @property
     def status(self) -> int:
-        """The HTTP status of a failure."""
+        """The HTTP status code of the error type."""
         return HTTP_STATUS.get(self.type, 500)
 
 
 def refuse_unless(holds: Any, type: str, detail: str = "", label: str = "") -> None:
-    """Refuse with `type` unless `holds`."""
+    """Raise `OperationError` of a type unless `holds` is true."""
     if not holds:
         raise OperationError(type, detail, label)
 
 
 def is_integer(value: Any) -> bool:
-    """An integer; a boolean is one, as in the reference."""
+    """Whether a value is an integer. Booleans are integers here, as in the released program."""
     return isinstance(value, int)
 
 
 def is_number(value: Any) -> bool:
-    """A finite number; booleans count, as they do in arithmetic."""
+    """Whether a value is a finite number. Booleans count, as they do in arithmetic."""
     return isinstance(value, (int, float)) and value == value and abs(value) != float("inf")
 
 
@@ -77,7 +83,10 @@ def error_envelope(code: int, message: str, type: str, detail: str) -> dict[str,
 
 
 def http_error_envelope(failure: OperationError, url: str) -> dict[str, Any]:
-    """What a client of the service makes of a refused call: the reason stays on the server."""
+    """The envelope of a refused call in strict mode.
+
+    The released program's client sees only the HTTP status and the URL; the reason stays on the server.
+    """
     status = failure.status
     side = "Client" if status < 500 else "Server"
     detail = f"{status}: {status} {side} Error: {HTTPStatus(status).phrase} for url: {url}"
@@ -85,5 +94,5 @@ def http_error_envelope(failure: OperationError, url: str) -> dict[str, Any]:
 
 
 def plain_error_envelope(failure: OperationError) -> dict[str, Any]:
-    """A refused call with its type and reason (not `strict`)."""
+    """The envelope of a refused call in mended mode, with type and reason."""
     return error_envelope(failure.status, failure.type, failure.type, failure.detail or failure.label)

@@ -1,7 +1,9 @@
-"""Commands and writes: the order of checks between an agent's call and what a cluster does.
+"""Commands and attribute writes: the checks between an agent's call and what a cluster does.
 
-Invariants: device, then the device's own conditions, then endpoint, cluster, command, arguments, then the cluster;
-a call that fails has changed nothing.
+Invariants:
+- The order of checks is: device, the device's own conditions, endpoint, cluster, command, arguments. The cluster's own
+  function comes last.
+- A call that fails has changed nothing.
 """
 
 from __future__ import annotations
@@ -26,7 +28,7 @@ _INTEGER = TypeAdapter(int)
 
 
 def read_endpoint(value: Any) -> int:
-    """An integer as the service's schema reads it: "1" and 1.0 are 1."""
+    """An endpoint number as the service's schema reads it: "1" and 1.0 are 1. Raises `OperationError`."""
     if type(value) is int:
         return value
     try:
@@ -36,7 +38,7 @@ def read_endpoint(value: Any) -> int:
 
 
 def coerced_arguments(args: dict[str, Any]) -> dict[str, Any]:
-    """The arguments of a call after the service's schema."""
+    """The arguments of a call after the service's schema has coerced them. Raises `OperationError`."""
     for key in ("cluster_id", "command_id", "attribute_id"):
         refuse_unless(isinstance(args.get(key, ""), str), "SCHEMA_ERROR", f"{key} is a text")
     refuse_unless(isinstance(args.get("args"), (dict, type(None))), "SCHEMA_ERROR", "args is an object")
@@ -44,7 +46,7 @@ def coerced_arguments(args: dict[str, Any]) -> dict[str, Any]:
 
 
 def require_device(home: Home, device_id: Any) -> Device:
-    """The device of this id, or `Failure`."""
+    """The device with this id. Raises `OperationError` if there is none."""
     device = home.device(device_id)
     if device is None:
         raise OperationError("DEVICE_NOT_FOUND", f"there is no device {device_id!r}")
@@ -65,12 +67,13 @@ def _powered(home: Home, device: Device) -> bool:
 
 
 def execute_command(home: Home, device_id: Any, endpoint_id: Any, cluster_id: Any, command_id: Any, args: Any) -> Any:
-    """Run a command; its data, or `Failure`."""
+    """Run a command and return its data. Raises `OperationError`, and then nothing has changed."""
     device = require_device(home, device_id)
     refuse_unless(isinstance(cluster_id, str), "CLUSTER_NOT_FOUND")
     refuse_unless(isinstance(args or {}, dict), "COMMAND_INVALID_ARGS", "args is an object")
     power = device.type.power
-    needs_power = cluster_id in power.commands and command_id not in tuple(power.without)  # a step may name anything
+    excepted = tuple(power.without)  # no set: a workflow step may give a list as command_id, which cannot be hashed
+    needs_power = cluster_id in power.commands and command_id not in excepted
     if needs_power and power.at in (None, endpoint_id):
         refuse_unless(_powered(home, device), "DEPENDENCY_VIOLATION", f"{device_id} is off")
         endpoint_id = endpoint_id if power.at else 1
@@ -83,6 +86,7 @@ def execute_command(home: Home, device_id: Any, endpoint_id: Any, cluster_id: An
 
 
 def _bind_arguments(cluster: Cluster, command: str, args: dict[str, Any]) -> dict[str, Any]:
+    """The command's arguments with their defaults. Raises `OperationError` for unknown or missing ones."""
     parameters = cluster.commands[command]
     wrong = f"Invalid arguments for command '{command}' in cluster '{cluster.name}'"
     refuse_unless(
@@ -96,7 +100,7 @@ def _bind_arguments(cluster: Cluster, command: str, args: dict[str, Any]) -> dic
 
 
 def _run_command(home: Home, act: Any, cluster: str, command: str) -> Any:
-    """Do it; what Python makes of unfit values is what the reference answers."""
+    """Run a cluster's function. A Python error from unsuitable values becomes the error of the released program."""
     try:
         return home.attempt(act)
     except TypeError as error:
@@ -107,7 +111,7 @@ def _run_command(home: Home, act: Any, cluster: str, command: str) -> Any:
 
 
 def write_attribute(home: Home, device_id: Any, endpoint_id: Any, cluster_id: Any, attribute_id: Any, value: Any) -> Any:
-    """Write an attribute; the result's data, or `Failure`."""
+    """Write an attribute and return the data of the result. Raises `OperationError`, and then nothing has changed."""
     device = require_device(home, device_id)
     refuse_unless(isinstance(cluster_id, str), "CLUSTER_NOT_FOUND")
     refuse_unless(isinstance(attribute_id, str), "ATTRIBUTE_NOT_FOUND")
@@ -124,6 +128,7 @@ def write_attribute(home: Home, device_id: Any, endpoint_id: Any, cluster_id: An
 
 
 def _check_guarded(home: Home, device: Device, endpoint: Any, cluster: Any, attribute: Any) -> None:
+    """The checks of a guarded device type before the cluster is looked up: read-only attributes and power."""
     spec = device.type.endpoints.get(endpoint, {}).get(cluster) if type(endpoint) is int else None
     if spec and device.type.read_only(endpoint, spec, attribute):
         raise OperationError("READ_ONLY", label=f"{attribute} attribute is read-only")
@@ -142,6 +147,7 @@ def _check_heat_pump(cluster: Any, attribute: Any, value: Any) -> None:
 
 
 def _write_checked(view: ClusterView, cluster: Cluster, attribute: Any, value: Any) -> Any:
+    """Write by the cluster's own function if it has one, or else store the value unless the attribute is read-only."""
     own = WRITES.get((cluster.name, attribute))
     if own and (attribute in view or attribute not in cluster.attributes):
         return own(view, attribute, value)

@@ -1,7 +1,9 @@
-"""The agent's tools: schemas, checks of parameter names, and the envelope around each result.
+"""The agent's tools: their schemas, the checks of parameter names, and the envelope around each result.
 
-Invariants: `call` never raises on an agent's arguments; a call whose envelope has a code other than 200 changed
-nothing. Strict, a refusal is what an HTTP client makes of it: class and URL, no reason.
+Invariants:
+- `call_tool` never raises on an agent's arguments.
+- A call whose envelope has a code other than 200 has changed nothing.
+- In strict mode the agent sees of a refusal what an HTTP client sees: the status class and the URL, but no reason.
 """
 
 from __future__ import annotations
@@ -30,7 +32,11 @@ ANY = ("boolean", "integer", "number", "string", "array", "object", "null")
 
 @dataclass(frozen=True)
 class Tool:
-    """A tool. `route` is its path in the service; `query` says that arguments go into the URL as well."""
+    """A tool of the agent.
+
+    `route` is its path in the released program's HTTP service. `query` says that the URL also carries the arguments as
+    a query string. `checked` says that parameter names are checked before the call.
+    """
 
     name: str
     description: str
@@ -39,28 +45,31 @@ class Tool:
     parameters: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     optional: tuple[str, ...] = ()
     query: bool = False
-    checked: bool = True  # parameter names are looked at
+    checked: bool = True
 
     @property
     def required(self) -> tuple[str, ...]:
-        """The parameters that must be given."""
+        """The names of the parameters that must be given."""
         return tuple(name for name in self.parameters if name not in self.optional)
 
     def schema(self) -> dict[str, Any]:
-        """As an OpenAI function."""
+        """The tool as an OpenAI function schema."""
         properties = {name: dict(schema) for name, schema in self.parameters.items()}
         parameters = {"type": "object", "properties": properties, "required": list(self.required)}
         function = {"name": self.name, "description": self.description, "parameters": parameters}
         return {"type": "function", "function": function}
 
     def url(self, arguments: Arguments, base: str) -> str:
-        """The URL that a client of the reference's service would call."""
+        """The URL that a client of the released program's service would request."""
         path = self.route.format_map({key: quote(str(value), safe="") for key, value in arguments.items()})
         given = {name: arguments[name] for name in self.parameters if name in arguments}
         return f"{base}{path}" + (f"?{urlencode(given)}" if self.query and given else "")
 
     def check_names(self, arguments: Arguments) -> dict[str, Any] | None:
-        """Why the names of the parameters are wrong."""
+        """The refusal of a call that lacks a required parameter or has an unknown one, or None.
+
+        Tools without required parameters ignore unknown ones, as in the released program.
+        """
         if not self.checked:
             return None
         if missing := [name for name in self.required if name not in arguments]:
@@ -74,7 +83,7 @@ class Tool:
 
 
 def call_tool(home: Home, name: str, arguments: Arguments, base_url: str = BASE_URL) -> dict[str, Any]:
-    """Call a tool by name; the result as the agent's program gets it."""
+    """Call a tool by name. The result is the envelope that the released program gives the agent."""
     tool = TOOLS.get(name)
     if tool is None:
         return {"error": f"Unknown tool '{name}'"}

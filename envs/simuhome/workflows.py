@@ -1,7 +1,9 @@
-"""Workflows: steps that act at a virtual time, in order, until the first that fails.
+"""Workflows: lists of steps that run at a virtual time, one after the other, until the first that fails.
 
-Invariants: a `Workflow` never changes, its progress replaces it; ids are UUIDs made from the home and the number of the
-registration, so that equal homes give equal ids; a step acts wholly or not at all.
+Invariants:
+- A `Workflow` object never changes. Progress replaces it by a new one.
+- Ids are UUIDs that depend only on the home's plan and the number of the registration. So equal homes give equal ids.
+- A step either runs completely or changes nothing.
 """
 
 from __future__ import annotations
@@ -28,7 +30,7 @@ STEP_KEYS = {
 
 
 def parse_time(text: Any) -> datetime:
-    """A time from its text, or `Failure`."""
+    """The time of a text. Raises `OperationError` unless it has the form `2025-01-31 18:00:00`."""
     try:
         return datetime.strptime(text, TIME_FORMAT)
     except (TypeError, ValueError):
@@ -36,7 +38,11 @@ def parse_time(text: Any) -> datetime:
 
 
 def schedule_workflow(home: Home, start_time: Any, steps: Any, description: Any = None) -> dict[str, Any]:
-    """Register a workflow; what its steps name is not looked at until they act."""
+    """Register a workflow for a time in the future. Raises `OperationError` if the time or the form of the steps is
+    wrong.
+
+    Whether devices, commands and attributes of the steps exist is only checked when the steps run.
+    """
     _check_steps(start_time, steps)
     for step in steps:
         refuse_unless(step["tool"] in STEP_KEYS, "VALIDATION_ERROR", f"a workflow cannot call {step['tool']!r}")
@@ -53,6 +59,7 @@ def schedule_workflow(home: Home, start_time: Any, steps: Any, description: Any 
 
 
 def _check_steps(start_time: Any, steps: Any) -> None:
+    """Check the form of a registration. Raises `OperationError`."""
     refuse_unless(isinstance(start_time, str), "SCHEMA_ERROR", "start_time is a text")
     refuse_unless(isinstance(steps, list) and steps, "SCHEMA_ERROR", "steps is a list that is not empty")
     for step in steps:
@@ -68,12 +75,12 @@ def _require_workflow(home: Home, workflow_id: Any) -> Workflow:
 
 
 def workflow_status(home: Home, workflow_id: Any) -> dict[str, Any]:
-    """How far a workflow has come, or `Failure`."""
+    """How far a workflow has come. Raises `OperationError` if there is none of that id."""
     return _require_workflow(home, workflow_id).record()
 
 
 def list_workflows(home: Home, status: Any = None, from_time: Any = None, to_time: Any = None) -> list[dict[str, Any]]:
-    """The workflows of a status and a span of time, without their errors."""
+    """The workflows with a status and a start time in a span, each optional. Their errors are left out."""
     refuse_unless(status is None or status in STATUSES, "VALIDATION_ERROR", f"status is one of {', '.join(STATUSES)}")
     start = None if from_time is None else parse_time(from_time)
     end = None if to_time is None else parse_time(to_time)
@@ -87,7 +94,7 @@ def list_workflows(home: Home, status: Any = None, from_time: Any = None, to_tim
 
 
 def cancel_workflow(home: Home, workflow_id: Any) -> dict[str, Any]:
-    """Cancel a workflow that is still to come, or `Failure`."""
+    """Cancel a workflow that has not run yet. Raises `OperationError` if it has, or if there is none of that id."""
     flow = _require_workflow(home, workflow_id)
     data = {"workflow_id": flow.id, "status": "cancelled"}
     if flow.status == "cancelled":
@@ -102,19 +109,19 @@ def _replace_workflow(home: Home, flow: Workflow) -> None:
 
 
 def next_due(home: Home) -> int | None:
-    """The tick at which the next workflow acts, or None."""
+    """The tick at which the next pending workflow is due, or None."""
     return min((flow.due for flow in home.workflows if flow.status == "pending"), default=None)
 
 
 def run_due(home: Home, live: bool) -> None:
-    """Run what is due, by time and then in order of registration."""
+    """Run all workflows that are due: first by time, then in the order of registration."""
     due = [flow for flow in home.workflows if flow.status == "pending" and flow.due <= home.tick]
     for flow in sorted(due, key=lambda flow: flow.due):
         _run_workflow(home, flow, live)
 
 
 class MalformedStep(Exception):
-    """A step that the reference's scheduler chokes on."""
+    """A step that makes the released program's scheduler crash."""
 
 
 def _run_workflow(home: Home, flow: Workflow, live: bool) -> None:
@@ -126,7 +133,7 @@ def _run_workflow(home: Home, flow: Workflow, live: bool) -> None:
         except MalformedStep as wrong:
             if not home.plan.strict:
                 return _replace_workflow(home, replace(flow, status="failed", error=str(wrong)))
-            _replace_workflow(home, replace(flow, status="running"))  # its own slip: for ever
+            _replace_workflow(home, replace(flow, status="running"))  # a fault of the released program: it never ends
             if not live:
                 raise OperationError("INTERNAL_ERROR", str(wrong)) from None
             return None

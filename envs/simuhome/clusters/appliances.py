@@ -1,7 +1,8 @@
-"""OperationalState of dishwasher, washer and dryer: a programme that counts down through its phases.
+"""The cluster OperationalState of dishwasher, washer and dryer: a programme that counts down through its phases.
 
-Invariants: `#passes` counts device passes in state Running since the last reset (see `ticks`); `#cycle` is the
-programme's length, 0 for one that was running when the home was loaded.
+Invariants:
+- `#passes` counts the passes in state Running since the counter was last reset (see `envs.simuhome.ticks`).
+- `#cycle` is the length of the programme in seconds. It is 0 if the programme was running when the home was loaded.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ def _cycle(view: ClusterView) -> Cycle:
 
 
 def programme_choice(view: ClusterView) -> Any:
-    """The mode or level that decides how long the programme takes."""
+    """The value of the attribute that decides the length of the programme: a mode or a level."""
     cluster, attribute = _cycle(view).by
     return view.sibling(cluster)[attribute]
 
@@ -38,7 +39,7 @@ def _enter_state(view: ClusterView, state: int) -> None:
 
 
 def _reset_programme(view: ClusterView) -> None:
-    """Set a programme to its start."""
+    """Put the programme at its start: first phase, full time."""
     if view["PhaseList"]:
         view["CurrentPhase"] = 0
     view["CountdownTime"] = view["#cycle"] = _cycle(view).duration(programme_choice(view))
@@ -64,19 +65,19 @@ def _command_response(view: ClusterView, error: int) -> dict[str, Any]:
 
 @register_command("OperationalState", "Start")
 def start_operation(view: ClusterView) -> dict[str, Any]:
-    """Start the programme of a stopped appliance; `Failure` if the appliance is off."""
+    """Start the programme of a stopped appliance. Raises `OperationError` if the appliance is off."""
     refuse_unless(view.is_on, "COMMAND_EXECUTION_ERROR", "the appliance is off")
     state = view["OperationalState"]
     if state == STOPPED:
         _enter_state(view, RUNNING)
-    if state == STOPPED or view.strict:  # its own slip: any other Start sets the programme back as well
+    if state == STOPPED or view.strict:  # a fault of the released program: Start resets the programme in any state
         _reset_programme(view)
     answer = _command_response(view, {STOPPED: NO_ERROR, RUNNING: NO_ERROR, PAUSED: IN_STATE}.get(state, UNABLE_TO_START))
     return answer | _dryer_fields(view) if view.has_cluster("LaundryDryerControls") else answer
 
 
 def _dryer_fields(view: ClusterView) -> dict[str, Any]:
-    """What a dryer adds to the answer, the label being wrong unless it runs."""
+    """The fields that a dryer adds to its answer. They say Running in every state, as in the released program."""
     level = programme_choice(view)
     info = {
         "initial_phase": (view["PhaseList"] or ["Heating"])[0],
@@ -88,7 +89,7 @@ def _dryer_fields(view: ClusterView) -> dict[str, Any]:
 
 @register_command("OperationalState", "Stop")
 def stop_operation(view: ClusterView) -> dict[str, Any]:
-    """End the programme, whatever its state."""
+    """End the programme in any state."""
     if view["OperationalState"] != STOPPED:
         _end_programme(view)
         view["CurrentPhase"] = None
@@ -97,7 +98,7 @@ def stop_operation(view: ClusterView) -> dict[str, Any]:
 
 @register_command("OperationalState", "Pause")
 def pause_operation(view: ClusterView) -> dict[str, Any]:
-    """Pause a programme that runs."""
+    """Pause a running programme."""
     state = view["OperationalState"]
     if state == RUNNING:
         _enter_state(view, PAUSED)
@@ -106,7 +107,7 @@ def pause_operation(view: ClusterView) -> dict[str, Any]:
 
 @register_command("OperationalState", "Resume")
 def resume_operation(view: ClusterView) -> dict[str, Any]:
-    """Go on with a programme that was paused."""
+    """Continue a paused programme."""
     state = view["OperationalState"]
     if state == PAUSED:
         _enter_state(view, RUNNING)
@@ -117,12 +118,15 @@ def resume_operation(view: ClusterView) -> dict[str, Any]:
 
 @register_command("OperationalState", "OperationalCommandResponse")
 def accept_response(view: ClusterView, command_response_state: Any) -> dict[str, Any]:
-    """Accept a response and change nothing."""
+    """Accept a command response and change nothing."""
     return command_result(view, "OperationalCommandResponse", command_response_state=command_response_state)
 
 
 def appliance_power_changed(view: ClusterView, on: bool) -> None:
-    """An appliance that is switched off forgets its programme; switched on, it knows its phases again."""
+    """Change the programme after the appliance was switched on or off.
+
+    Switched off, it forgets the programme. Switched on, it has its list of phases again.
+    """
     if on:
         view["PhaseList"] = view.device.type.initial[f"{view.endpoint}.OperationalState.PhaseList"]
     else:
@@ -134,7 +138,7 @@ def appliance_power_changed(view: ClusterView, on: bool) -> None:
 
 @register_passes("OperationalState")
 def advance_operation(view: ClusterView, n: int) -> None:
-    """Count the programme down for n passes; it ends at 0."""
+    """Count a running programme down for `n` passes. The programme ends at 0 seconds."""
     left = view["CountdownTime"]
     if view["OperationalState"] != RUNNING or not is_number(left):
         return None
@@ -151,7 +155,8 @@ def advance_operation(view: ClusterView, n: int) -> None:
 
 def _enter_phase(view: ClusterView, before: float, left: float) -> None:
     cycle, total = _cycle(view), view["#cycle"]
-    if not (cycle.whole_seconds and view.strict):  # its own slip: loaded washers and dryers keep their phase
+    # A fault of the released program: washers and dryers that were loaded while running stay in their phase.
+    if not (cycle.whole_seconds and view.strict):
         total = view["#cycle"] = max(total, before)
     phase = view["CurrentPhase"]
     if total and is_number(phase):

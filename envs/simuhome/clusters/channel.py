@@ -1,7 +1,8 @@
-"""Channel and KeypadInput of a TV.
+"""The clusters Channel and KeypadInput of a TV.
 
-Invariant: strict, the reference's channel commands work on built structures alone: a list that was loaded or written
-makes them fail inside (500) once their arguments have passed.
+Invariant: in strict mode the channel commands only work on the catalogue's own channel structures, as in the released
+program. If the list was loaded or written, they fail with an internal error (500) once their arguments have passed the
+checks.
 """
 
 from __future__ import annotations
@@ -30,44 +31,44 @@ def _tune(view: ClusterView, entry: Entry) -> None:
 
 
 def channel_number(entry: Entry) -> str:
-    """The number of a channel as people say it: `4.1`."""
+    """The number of a channel as people say it, such as `4.1`."""
     return f"{entry['MajorNumber']}.{entry['MinorNumber']}"
 
 
 @register_command("Channel", "ChangeChannel")
 def change_channel(view: ClusterView, match: Any) -> dict[str, Any]:
-    """Tune to the one channel that a text matches: an identifier, a call sign, a name or a number."""
+    """Tune to the one channel that `match` names: an identifier, a call sign, a name or a number."""
     refuse_unless(isinstance(match, str) and match.strip(), "COMMAND_EXECUTION_ERROR", "match is a text")
     channels, wanted = _channel_list(view), match.strip().lower()
     for name in ("Identifier", "AffiliateCallSign", "CallSign", "Name", None):
-        found = [
+        matching = [
             one
             for one in channels
             if (channel_number(one) if name is None else str(one.get(name)).strip().lower()) == wanted
         ]
-        if found:
+        if matching:
             break
-    refuse_unless(len(found) == 1, "COMMAND_EXECUTION_ERROR", f"{len(found)} channels match {match!r}")
-    _tune(view, found[0])
-    return {"Status": 0, "Data": f"Changed to {found[0]['Name']} (Channel {channel_number(found[0])})"}
+    refuse_unless(len(matching) == 1, "COMMAND_EXECUTION_ERROR", f"{len(matching)} channels match {match!r}")
+    _tune(view, matching[0])
+    return {"Status": 0, "Data": f"Changed to {matching[0]['Name']} (Channel {channel_number(matching[0])})"}
 
 
 @register_command("Channel", "ChangeChannelByNumber")
 def change_channel_by_number(view: ClusterView, major_number: Any, minor_number: Any) -> dict[str, Any]:
-    """Tune to a channel by its major and minor number."""
+    """Tune to the channel with these major and minor numbers."""
     whole = is_integer(major_number) and is_integer(minor_number) and major_number >= 0 and minor_number >= 0
     refuse_unless(whole, "COMMAND_EXECUTION_ERROR", "channel numbers are integers from 0")
     wanted = (major_number, minor_number)
-    found = next((one for one in _channel_list(view) if (one["MajorNumber"], one["MinorNumber"]) == wanted), None)
-    if not found:
+    channel = next((one for one in _channel_list(view) if (one["MajorNumber"], one["MinorNumber"]) == wanted), None)
+    if not channel:
         raise OperationError("COMMAND_EXECUTION_ERROR", f"there is no channel {major_number}.{minor_number}")
-    _tune(view, found)
-    return {"Status": 0, "Data": f"Changed to channel {channel_number(found)} ({found['Name']})"}
+    _tune(view, channel)
+    return {"Status": 0, "Data": f"Changed to channel {channel_number(channel)} ({channel['Name']})"}
 
 
 @register_command("Channel", "SkipChannel")
 def skip_channel(view: ClusterView, count: Any) -> dict[str, Any]:
-    """Go `count` channels on in the list, around its end."""
+    """Go `count` channels forward in the list. After the last channel comes the first."""
     refuse_unless(is_integer(count), "COMMAND_EXECUTION_ERROR", "count is an integer")
     channels, current = _channel_list(view), view["CurrentChannel"]
     refuse_unless(isinstance(current, Struct) or not view.strict, "INTERNAL_ERROR", "the present channel is no structure")
@@ -77,7 +78,7 @@ def skip_channel(view: ClusterView, count: Any) -> dict[str, Any]:
     return {"Status": 0, "Data": f"Skipped to channel: {entry['Name']}"}
 
 
-# The keypad: CEC key codes (HDMI-CEC, as Matter's KeypadInput takes them over)
+# The keypad. Key codes are those of HDMI-CEC, which Matter's KeypadInput uses.
 
 CEC_CODES = frozenset(
     code
@@ -136,7 +137,9 @@ SUPPORTED: dict[int, Callable[[ClusterView], Any] | None] = {
 
 @register_command("KeypadInput", "SendKey")
 def send_key(view: ClusterView, KeyCode: Any) -> dict[str, Any]:
-    """Press a key of the remote control, by its CEC code; the result says whether it did something."""
+    """Press a key of the remote control, by its CEC code. The result's Status is 0 (done), 1 (unsupported) or 2 (not
+    now).
+    """
     refuse_unless(is_integer(KeyCode) and KeyCode in CEC_CODES, "COMMAND_INVALID_ARGS", "KeyCode is no CEC key code")
     return {"Status": _press_key(view, KeyCode)}
 

@@ -1,4 +1,7 @@
-"""WindowCovering: blinds. A motion is (start, target, passes it takes, passes so far)."""
+"""The cluster WindowCovering: blinds. Positions are in 0.01 %, from 0 (open) to 10000 (closed).
+
+`#motion` is (start position, target position, passes in all, passes so far), or None if the blind stands still.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,7 @@ from envs.simuhome.results import is_integer, refuse_unless
 
 OPEN, CLOSED = 0, 10000
 CURRENT_POSITION, TARGET_POSITION = "CurrentPositionLiftPercent100ths", "TargetPositionLiftPercent100ths"
-FULL_TRAVEL_TENTHS = 30  # tenths of a second
+FULL_TRAVEL_TENTHS = 30  # the time from open to closed, in tenths of a second
 NOTE = "The blind is at that position"
 
 
@@ -24,7 +27,8 @@ def _start_motion(view: ClusterView, target: Any) -> dict[str, Any]:
         return {"status": status, "current_position": here, "current_percentage": here / 100, "message": NOTE}
     interrupted = view["#motion"] is not None
     tenths = max(1, int(FULL_TRAVEL_TENTHS * abs(target - here) / CLOSED))
-    view["#motion"] = (here, target, 1 if view.strict else tenths, 0)  # strict: one pass, whatever the estimate
+    # A fault of the released program: the blind arrives in one pass, whatever the estimated duration is.
+    view["#motion"] = (here, target, 1 if view.strict else tenths, 0)
     view[TARGET_POSITION] = target
     view["NumberOfActuationsLift"] += 1
     view["OperationalStatus"] = 1 if target < here else 2
@@ -45,13 +49,13 @@ def _start_motion(view: ClusterView, target: Any) -> dict[str, Any]:
 
 @register_command("WindowCovering", "GoToLiftPercentage")
 def go_to_lift_percentage(view: ClusterView, lift_percent_100ths: Any) -> dict[str, Any]:
-    """Move to a position in hundredths of a percent, 0 being open."""
+    """Move to a position in 0.01 %."""
     return _start_motion(view, lift_percent_100ths)
 
 
 @register_command("WindowCovering", "UpOrOpen", "DownOrClose")
 def travel_fully(view: ClusterView, name: str) -> dict[str, Any]:
-    """All the way."""
+    """Open (UpOrOpen) or close (DownOrClose) the blind fully."""
     refuse_unless(view["SafetyStatus"] == 0, "COMMAND_EXECUTION_ERROR", "the blind's safety status forbids motion")
     end, word = (OPEN, "open") if name == "UpOrOpen" else (CLOSED, "closed")
     here = view[CURRENT_POSITION]
@@ -64,7 +68,7 @@ def travel_fully(view: ClusterView, name: str) -> dict[str, Any]:
 
 @register_command("WindowCovering", "StopMotion")
 def stop_motion(view: ClusterView) -> dict[str, Any]:
-    """Stop where the blind is."""
+    """Stop the blind where it is."""
     here, status, motion = view[CURRENT_POSITION], view["OperationalStatus"], view["#motion"]
     if motion is None:
         return {
@@ -92,7 +96,7 @@ def stop_motion(view: ClusterView) -> dict[str, Any]:
 
 @register_write("WindowCovering", TARGET_POSITION)
 def write_target(view: ClusterView, attribute: str, value: Any) -> dict[str, Any]:
-    """Write the target position, which moves the blind."""
+    """Write the target position, which starts a motion."""
     return _start_motion(view, value)
 
 
@@ -107,7 +111,7 @@ def write_current(view: ClusterView, attribute: str, value: Any) -> dict[str, An
 
 @register_passes("WindowCovering")
 def advance_covering(view: ClusterView, n: int) -> None:
-    """Bring a motion n passes further."""
+    """Advance a motion by `n` passes."""
     if view["#motion"] is None:
         return
     start, target, ticks, gone = view["#motion"]

@@ -1,4 +1,4 @@
-"""FanControl: percent, modes and steps of a fan."""
+"""The cluster FanControl: speed in percent, modes and steps of a fan."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from envs.simuhome.home import ClusterView
 from envs.simuhome.registry import register_command, register_write
 from envs.simuhome.results import OperationError, is_integer, refuse_unless
 
-PERCENT = {0: 0, 1: 33, 2: 66, 3: 100, 4: 100, 6: 100}  # of a mode; On and Smart run as High, Auto (5) is unsupported
+PERCENT = {0: 0, 1: 33, 2: 66, 3: 100, 4: 100, 6: 100}  # speed of each mode; On (4) and Smart (6) run as High
 STEPS = [0, 33, 66, 100]
 
 
@@ -21,7 +21,7 @@ def _set(view: ClusterView, percent: int) -> dict[str, Any]:
 
 @register_write("FanControl", "PercentSetting")
 def write_fan_percent(view: ClusterView, attribute: str, value: Any) -> dict[str, Any]:
-    """Set the speed in percent; null changes nothing."""
+    """Set the speed in percent. None changes nothing."""
     if value is None:
         return {"cluster": "FanControl", "attribute": "PercentSetting", "unchanged": True}
     try:
@@ -33,7 +33,7 @@ def write_fan_percent(view: ClusterView, attribute: str, value: Any) -> dict[str
 
 @register_write("FanControl", "FanMode")
 def write_fan_mode(view: ClusterView, attribute: str, value: Any) -> dict[str, Any]:
-    """Set the speed by its mode."""
+    """Set the speed by its mode, as listed in `PERCENT`."""
     known = isinstance(value, (int, float)) and value in PERCENT
     refuse_unless(known, "VALIDATION_ERROR", f"FanMode {value!r} is unknown or unsupported")
     data = _set(view, PERCENT[value])
@@ -44,7 +44,10 @@ def write_fan_mode(view: ClusterView, attribute: str, value: Any) -> dict[str, A
 
 @register_command("FanControl", "Step")
 def step_fan(view: ClusterView, Direction: Any, Wrap: Any, LowestOff: Any) -> dict[str, Any]:
-    """Go to the next step up (Direction 0) or down (1)."""
+    """Go to the next speed step up (`Direction` 0) or down (1).
+
+    `Wrap` continues at the other end of the steps. `LowestOff` says that off is the lowest step. Both are true if None.
+    """
     flags = all(flag is None or isinstance(flag, bool) for flag in (Wrap, LowestOff))
     refuse_unless(
         is_integer(Direction) and flags, "COMMAND_EXECUTION_ERROR", "Direction is an integer, Wrap and LowestOff booleans"
@@ -54,7 +57,7 @@ def step_fan(view: ClusterView, Direction: Any, Wrap: Any, LowestOff: Any) -> di
     percent = view["PercentSetting"] or 0
     steps = STEPS
     if not lowest_off and view.strict:
-        steps = [0, 1, 66, 100]  # its own slip: 33 is lost, not 0
+        steps = [0, 1, 66, 100]  # a fault of the released program: 33 is left out in place of 0
     elif not lowest_off and percent:
         steps = STEPS[1:]
     return _set(view, _next_step(steps, percent, Direction == 0, wrap))

@@ -1,4 +1,4 @@
-"""LaundryWasherControls and LaundryDryerControls: spin, rinses and dryness, as the mode allows."""
+"""The clusters LaundryWasherControls and LaundryDryerControls: spin speed, rinses and dryness."""
 
 from __future__ import annotations
 
@@ -14,7 +14,10 @@ EVERY = {"SpinSpeeds": [0, 1, 2, 3], "SupportedRinses": [0, 1, 2, 3]}
 
 
 def apply_mode_row(view: ClusterView) -> None:
-    """The choices of the washer's present mode; a choice that it does not offer becomes its first."""
+    """Set the spin speeds and rinses that the washer's present mode offers.
+
+    If the present choice is not among them, the first of them is chosen.
+    """
     mode = view.sibling("LaundryWasherMode")
     labels = {entry["mode"]: entry.get("label") for entry in mode["SupportedModes"]}
     current = mode["CurrentMode"]
@@ -29,7 +32,10 @@ def apply_mode_row(view: ClusterView) -> None:
 
 
 def laundry_power_changed(operation: ClusterView, on: bool) -> None:
-    """What a washer or dryer forgets when switched off; not `strict`, it comes back."""
+    """Change the controls of a washer or dryer after it was switched on or off.
+
+    Switched off, it forgets what was chosen. Switched on in mended mode, it remembers it again.
+    """
     if operation.has_cluster("LaundryWasherControls"):
         washer = operation.sibling("LaundryWasherControls")
         if on:
@@ -61,7 +67,7 @@ def _choices(view: ClusterView, attribute: str) -> list[Any]:
 
 @register_write("LaundryWasherControls", "SpinSpeedCurrent")
 def write_spin_speed(view: ClusterView, attribute: str, value: Any) -> dict[str, Any]:
-    """Choose a spin speed by its index in SpinSpeeds."""
+    """Choose a spin speed by its index in SpinSpeeds, or None."""
     _require_not_running(view)
     speeds = _choices(view, "SpinSpeeds")
     if value is None:
@@ -81,7 +87,7 @@ def write_rinses(view: ClusterView, attribute: str, value: Any) -> dict[str, Any
 
 @register_write("LaundryDryerControls", "SelectedDrynessLevel")
 def write_dryness(view: ClusterView, attribute: str, value: Any) -> dict[str, Any]:
-    """Choose one of SupportedDrynessLevels, or none."""
+    """Choose one of SupportedDrynessLevels, or None."""
     _require_not_running(view)
     offered = value is None or value in view["SupportedDrynessLevels"]
     refuse_unless(offered, "CONSTRAINT_ERROR", "SelectedDrynessLevel is not in SupportedDrynessLevels")

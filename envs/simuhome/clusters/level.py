@@ -1,8 +1,14 @@
-"""LevelControl: brightness or volume, at once, over a transition, or moving until stopped.
+"""The cluster LevelControl: a level, such as brightness or volume, that changes at once, in a transition or in a move.
 
-Invariants: a transition is (start, target, ticks, passes so far, coupled), a move (direction, rate, accumulator,
-coupled); "coupled" is what the commands WithOnOff do: OnOff follows the level. Only a device that dims has a timer;
-not `strict`, every one has.
+A transition goes to a target level within a time. A move goes up or down until it is stopped or reaches a bound. The
+commands whose names end in WithOnOff couple the level with power: OnOff becomes true while the level is above the
+lowest.
+
+Invariants:
+- `#transition` is (start level, target level, ticks in all, ticks so far, coupled).
+- `#move` is (direction, rate, accumulator, coupled).
+- In strict mode only device types with `dims` take time for a change, as in the released program. In mended mode every
+  device does.
 """
 
 from __future__ import annotations
@@ -18,13 +24,13 @@ REASON = "The device is off and the options do not ask to act all the same"
 
 
 def current_level(view: ClusterView) -> float:
-    """The level; the lowest one where the device knows none."""
+    """The level, or the lowest level if none is stored."""
     level: float = view["MinLevel"] if view["CurrentLevel"] is None else view["CurrentLevel"]
     return level
 
 
 def takes_time(view: ClusterView) -> bool:
-    """Whether the device takes time for a change of its level."""
+    """Whether a change of level takes time. Otherwise it happens at once."""
     return view.device.type.dims or not view.strict
 
 
@@ -32,7 +38,7 @@ def takes_time(view: ClusterView) -> bool:
 def move_to_level(
     view: ClusterView, name: str, Level: Any, TransitionTime: Any, OptionsMask: Any, OptionsOverride: Any
 ) -> dict[str, Any]:
-    """Go to a level (1..254) within TransitionTime (ticks)."""
+    """Go to a level (1 to 254) within `TransitionTime` ticks of 0.1 s."""
     _not_in_transition(view)
     _require_integers(view, Level, TransitionTime)
     refuse_unless(1 <= Level <= 254, "COMMAND_INVALID_ARGS", f"Level {Level} is not in 1..254")
@@ -48,7 +54,7 @@ def move_to_level(
 def move_level(
     view: ClusterView, name: str, MoveMode: Any, Rate: Any, OptionsMask: Any, OptionsOverride: Any
 ) -> dict[str, Any]:
-    """Move up (MoveMode 0) or down (1) at a rate (tenths of a level a pass) until stopped or at a bound."""
+    """Move up (`MoveMode` 0) or down (1) until stopped or at a bound. `Rate` is in tenths of a level per pass."""
     _not_in_transition(view)
     refuse_unless(MoveMode in (0, 1), "COMMAND_INVALID_ARGS", "MoveMode is neither 0 (up) nor 1 (down)")
     refuse_unless(Rate != 0, "COMMAND_INVALID_ARGS", "Rate is 0")
@@ -69,7 +75,7 @@ def move_level(
 def step_level(
     view: ClusterView, name: str, StepMode: Any, StepSize: Any, TransitionTime: Any, OptionsMask: Any, OptionsOverride: Any
 ) -> dict[str, Any]:
-    """Go StepSize levels up (StepMode 0) or down (1) within TransitionTime (ticks)."""
+    """Go `StepSize` levels up (`StepMode` 0) or down (1) within `TransitionTime` ticks of 0.1 s."""
     _not_in_transition(view)
     refuse_unless(StepMode in (0, 1), "COMMAND_INVALID_ARGS", "StepMode is neither 0 (up) nor 1 (down)")
     refuse_unless(StepSize != 0, "COMMAND_INVALID_ARGS", "StepSize is 0")
@@ -89,7 +95,7 @@ def step_level(
 
 @register_command("LevelControl", "Stop", "StopWithOnOff")
 def stop_level(view: ClusterView, name: str, OptionsMask: Any, OptionsOverride: Any) -> dict[str, Any]:
-    """End a transition or a move where it is."""
+    """End a transition or a move at the present level."""
     if idle := _suppressed_result(view, name, OptionsMask, OptionsOverride):
         return idle
     view["#transition"], view["#move"], view["RemainingTime"] = None, None, 0
@@ -100,7 +106,7 @@ def stop_level(view: ClusterView, name: str, OptionsMask: Any, OptionsOverride: 
 
 @register_command("LevelControl", "MoveToClosestFrequency")
 def move_to_closest_frequency(view: ClusterView, Frequency: Any) -> dict[str, Any]:
-    """Set the frequency, within its bounds if it has any."""
+    """Set the frequency. It must be within its bounds if the device has any."""
     low, high = view["MinFrequency"], view["MaxFrequency"]
     refuse_unless(
         not (low > 0 and high > 0) or low <= Frequency <= high, "CONSTRAINT_ERROR", f"Frequency is not in {low}..{high}"
@@ -110,7 +116,11 @@ def move_to_closest_frequency(view: ClusterView, Frequency: Any) -> dict[str, An
 
 
 def level_power_changed(view: ClusterView, on: bool) -> None:
-    """The level after the device was switched on or off."""
+    """Change the level after the device was switched on or off.
+
+    Switched off, it goes to the lowest level. Switched on, it goes to OnLevel if that is set, or else to the level
+    before.
+    """
     low, level = view["MinLevel"], view["CurrentLevel"]
     view["#move"] = None
     if on:
@@ -134,7 +144,9 @@ def _require_integers(view: ClusterView, *numbers: Any) -> None:
 
 
 def _suppressed_result(view: ClusterView, name: str, mask: Any, override: Any) -> dict[str, Any] | None:
-    """The answer to a command that a device that is off takes and does not follow."""
+    """The result of a command that is accepted but has no effect because the device is off; None if the command has
+    effect.
+    """
     if name.endswith(SUFFIX) or view.is_on:
         return None
     try:
@@ -145,7 +157,7 @@ def _suppressed_result(view: ClusterView, name: str, mask: Any, override: Any) -
 
 
 def _set_power(view: ClusterView, on: bool) -> None:
-    if takes_time(view) or on:  # a TV follows upwards alone
+    if takes_time(view) or on:  # the commands of a TV switch it on, but never off
         view.sibling("OnOff")["OnOff"] = on
 
 
@@ -154,7 +166,7 @@ def _couple_power(view: ClusterView) -> None:
 
 
 def _start_transition(view: ClusterView, target: float, ticks: Any, coupled: bool) -> Any:
-    """Go to a level, and say in how many ticks."""
+    """Start a transition to a level. The result is its length in ticks, 0 if the level changes at once."""
     at_once = not ticks > 0 or not takes_time(view)
     if not view.strict:
         view["#move"] = None
@@ -174,11 +186,11 @@ def _start_transition(view: ClusterView, target: float, ticks: Any, coupled: boo
 
 @register_passes("LevelControl")
 def advance_level(view: ClusterView, n: int) -> None:
-    """Bring a move and a transition n passes further."""
+    """Advance a move and a transition by `n` passes."""
     while n and view["#move"] is not None:
         if view["#transition"] is None:
             n -= _advance_move(view, n)
-        else:  # strict: a move goes on during a transition
+        else:  # in strict mode a move continues during a transition
             _advance_transition(view, 1)
             n -= _advance_move(view, 1)
     if n and view["#transition"] is not None:
@@ -200,7 +212,10 @@ def _advance_transition(view: ClusterView, n: int) -> None:
 
 
 def _advance_move(view: ClusterView, most: int) -> int:
-    """Move for `most` passes or until a bound; how many it took. The accumulator is summed as the ticks sum it."""
+    """Advance the move by at most `most` passes, until a bound. The result is the number of passes.
+
+    The accumulator is summed pass by pass, because the rounding of a product would differ from that of the sum.
+    """
     direction, rate, sum, coupled = view["#move"]
     level, low, high, step = current_level(view), view["MinLevel"], view["MaxLevel"], rate * 0.1
     moved, used, ended = False, 0, False

@@ -1,4 +1,4 @@
-"""MediaPlayback of a TV. Results are bare strings."""
+"""The cluster MediaPlayback of a TV. The data of a result is a string."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def _refuse_if(view: ClusterView, refused: bool, name: str) -> None:
 
 @register_command("MediaPlayback", "Play")
 def play_media(view: ClusterView) -> str:
-    """Play what is paused or stopped."""
+    """Start to play. Refused while playing."""
     _refuse_if(view, view["CurrentState"] == PLAYING, "Play")
     view.set_enum("CurrentState", PLAYING)
     return "Playback started"
@@ -25,7 +25,7 @@ def play_media(view: ClusterView) -> str:
 
 @register_command("MediaPlayback", "Pause")
 def pause_media(view: ClusterView) -> str:
-    """Pause what plays."""
+    """Pause. Refused unless playing."""
     _refuse_if(view, view["CurrentState"] != PLAYING, "Pause")
     view.set_enum("CurrentState", PAUSED)
     return "Playback paused"
@@ -33,7 +33,7 @@ def pause_media(view: ClusterView) -> str:
 
 @register_command("MediaPlayback", "Stop")
 def stop_media(view: ClusterView) -> str:
-    """Stop what plays or is paused."""
+    """Stop. Refused if neither playing nor paused."""
     _refuse_if(view, view["CurrentState"] == NOT_PLAYING, "Stop")
     view.set_enum("CurrentState", NOT_PLAYING)
     return "Playback stopped"
@@ -48,19 +48,19 @@ def restart_media(view: ClusterView) -> str:
 
 @register_command("MediaPlayback", "Previous")
 def previous_content(view: ClusterView) -> str:
-    """Answer that the content before is shown; no state knows of it."""
+    """Answer that the previous content is shown. The state does not change."""
     return "Moved to previous content"
 
 
 @register_command("MediaPlayback", "Next")
 def next_content(view: ClusterView) -> str:
-    """Answer that the next content is shown; no state knows of it."""
+    """Answer that the next content is shown. The state does not change."""
     return "Moved to next content"
 
 
 @register_command("MediaPlayback", "Rewind", "FastForward")
 def wind_media(view: ClusterView, name: str, playback_speed: Any) -> str:
-    """Wind back or forward, which plays."""
+    """Wind back or forward, which sets the state to playing. Refused if neither playing nor paused."""
     _refuse_if(view, view["CurrentState"] == NOT_PLAYING, name)
     view.set_enum("CurrentState", PLAYING)
     return f"{'Rewinding' if name == 'Rewind' else 'Fast forwarding'} at {playback_speed}x speed"

@@ -1,4 +1,4 @@
-"""Mode clusters: programmes of dishwashers and washers, cooling modes of cabinets."""
+"""The mode clusters: programmes of dishwashers and washers, and cooling modes of refrigerators and freezers."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from envs.simuhome.results import OperationError, refuse_unless
 
 
 def supported_mode(view: ClusterView, key: str, mode: Any) -> dict[str, Any] | None:
-    """The entry of SupportedModes whose `key` is the number `mode`, or None."""
+    """The entry of SupportedModes with the number `mode` under `key`, or None."""
     entries = view["SupportedModes"] or () if isinstance(mode, (int, float)) else ()
     return next((entry for entry in entries if entry[key] == mode), None)
 
@@ -19,7 +19,7 @@ def supported_mode(view: ClusterView, key: str, mode: Any) -> dict[str, Any] | N
 @register_command("DishwasherMode", "ChangeToMode")
 @register_command("LaundryWasherMode", "ChangeToMode")
 def change_programme_mode(view: ClusterView, new_mode: Any) -> dict[str, Any]:
-    """Choose a programme, by its number in SupportedModes, while the appliance does not run."""
+    """Choose a programme by its number in SupportedModes. Refused while the appliance runs."""
     refuse_unless(view.sibling("OperationalState")["OperationalState"] != 1, "INVALID_STATE", "the appliance is running")
     entry = supported_mode(view, "mode", new_mode)
     if not entry:
@@ -34,7 +34,7 @@ def change_programme_mode(view: ClusterView, new_mode: Any) -> dict[str, Any]:
 @register_write("DishwasherMode", "CurrentMode")
 @register_write("LaundryWasherMode", "CurrentMode")
 def write_programme_mode(view: ClusterView, attribute: str, value: Any) -> dict[str, Any]:
-    """Write the number of the programme; not strict, it must be in SupportedModes."""
+    """Write the number of the programme. In mended mode it must be in SupportedModes."""
     if not view.strict:
         refuse_unless(supported_mode(view, "mode", value), "INVALID_ARGUMENT", f"mode {value!r} is not supported")
     return store_attribute(view, "CurrentMode", value)
@@ -42,7 +42,7 @@ def write_programme_mode(view: ClusterView, attribute: str, value: Any) -> dict[
 
 @register_command("RTCCMode", "ChangeToMode")
 def change_cabinet_mode(view: ClusterView, mode: Any) -> dict[str, Any]:
-    """Choose a cooling mode, by its number in SupportedModes."""
+    """Choose a cooling mode by its number in SupportedModes."""
     entry = supported_mode(view, "Mode", mode)
     if not entry:
         raise OperationError("UNSUPPORTED_MODE", f"mode {mode!r} is not supported")

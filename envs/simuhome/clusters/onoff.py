@@ -1,4 +1,4 @@
-"""OnOff: power, and what it brings along: a dimmer's level, an appliance's programme."""
+"""The cluster OnOff: power, and its effects on a dimmer's level and on an appliance's programme."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from envs.simuhome.registry import command_result, register_command
 
 @register_command("OnOff", "On")
 def switch_on(view: ClusterView) -> dict[str, Any]:
-    """Switch on."""
+    """Switch the device on."""
     if "GlobalSceneControl" in view:
         view["GlobalSceneControl"] = True
     _set_power(view, True)
@@ -20,16 +20,17 @@ def switch_on(view: ClusterView) -> dict[str, Any]:
 
 @register_command("OnOff", "Off")
 def switch_off(view: ClusterView) -> dict[str, Any]:
-    """Switch off."""
+    """Switch the device off."""
     _set_power(view, False)
     return command_result(view, "Off", result="Device turned off")
 
 
 @register_command("OnOff", "Toggle")
 def toggle_power(view: ClusterView) -> dict[str, Any]:
-    """Switch on what is off, and off what is on."""
+    """Switch the device on if it is off, and off if it is on."""
     old = view["OnOff"]
-    _set_power(view, not old, appliance=not view.strict)  # strict: an appliance takes no notice of a toggle
+    # A fault of the released program: Toggle does not affect an appliance's programme.
+    _set_power(view, not old, appliance=not view.strict)
     return command_result(view, "Toggle", result=f"OnOff toggled from {old} to {not old}")
 
 

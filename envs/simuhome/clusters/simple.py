@@ -1,4 +1,6 @@
-"""Small clusters: Identify, DishwasherAlarm, TemperatureControl, and writes of PowerSource and PowerTopology."""
+"""Small clusters: Identify, DishwasherAlarm, TemperatureControl, and writes of PowerSource, PowerTopology and
+LevelControl.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,7 @@ ALARMS = 63
 
 @register_command("Identify", "Identify")
 def identify(view: ClusterView, IdentifyTime: Any) -> dict[str, Any]:
-    """Let the device identify itself for IdentifyTime seconds."""
+    """Let the device identify itself for `IdentifyTime` seconds."""
     refuse_unless(is_integer(IdentifyTime) and 0 <= IdentifyTime <= 65535, "VALIDATION_ERROR", "IdentifyTime is in 0..65535")
     old, view["IdentifyTime"], view["#passes"] = view["IdentifyTime"], IdentifyTime, 0
     return command_result(view, "Identify", old_value=old, new_value=IdentifyTime)
@@ -23,7 +25,7 @@ def identify(view: ClusterView, IdentifyTime: Any) -> dict[str, Any]:
 
 @register_command("Identify", "TriggerEffect")
 def trigger_effect(view: ClusterView, EffectIdentifier: Any, EffectVariant: Any) -> dict[str, Any]:
-    """Check the effect's numbers and change nothing."""
+    """Check the arguments. The effect itself changes nothing in the home."""
     for name, value in (("EffectIdentifier", EffectIdentifier), ("EffectVariant", EffectVariant)):
         refuse_unless(is_integer(value) and 0 <= value <= 255, "VALIDATION_ERROR", f"{name} is in 0..255")
     refuse_unless(EffectIdentifier in EFFECTS, "CONSTRAINT_ERROR", f"EffectIdentifier is one of {EFFECTS}")
@@ -32,7 +34,7 @@ def trigger_effect(view: ClusterView, EffectIdentifier: Any, EffectVariant: Any)
 
 @register_passes("Identify")
 def advance_identify(view: ClusterView, n: int) -> None:
-    """Count the time to identify down for n passes."""
+    """Count `IdentifyTime` down for `n` passes."""
     left, interval = view["IdentifyTime"], view.home.interval
     if not is_number(left) or left <= 0:
         return
@@ -52,7 +54,7 @@ def _mask(value: Any) -> int:
 
 @register_command("DishwasherAlarm", "Reset")
 def reset_alarms(view: ClusterView, alarms_to_reset: Any) -> dict[str, Any]:
-    """Clear latched alarms by a bit mask; all of them without one."""
+    """Clear the latched alarms of a bit mask, or all of them if the mask is None."""
     old = view["Latch"]
     alarms = _mask(old if alarms_to_reset is None else alarms_to_reset)
     view["Latch"] = old & ~alarms
@@ -69,7 +71,7 @@ def modify_enabled_alarms(view: ClusterView, mask: Any) -> dict[str, Any]:
 
 @register_command("TemperatureControl", "SetTemperature")
 def set_temperature(view: ClusterView, target_temperature: Any, target_temperature_level: Any) -> dict[str, Any]:
-    """Set the target temperature, in hundredths of a degree celsius."""
+    """Set the target temperature, in 0.01 °C."""
     target, old = target_temperature, view["TemperatureSetpoint"]
     if target is None:
         refuse_unless(target_temperature_level is None, "CONSTRAINT_ERROR", "there are no temperature levels")
@@ -90,20 +92,19 @@ def set_temperature(view: ClusterView, target_temperature: Any, target_temperatu
 
 @register_write("PowerSource", "BatPercentRemaining", "BatChargingCurrent", "BatTimeToFullCharge")
 def write_battery(view: ClusterView, attribute: str, value: Any) -> None:
-    """Refuse the attributes of a battery."""
+    """Refuse to write the battery's attributes, because the source is wired."""
     raise OperationError("UNSUPPORTED_COMMAND", "a wired source has no battery")
 
 
 @register_write("PowerTopology", "ClusterRevision", "FeatureMap")
 def write_topology(view: ClusterView, attribute: str, value: Any) -> Any:
-    """Store a value; the result is the value alone."""
+    """Store a value. The result is the value alone."""
     return store_attribute(view, attribute, value)["new_value"]
 
 
 @register_write("LevelControl", "DefaultMoveRate", "OnLevel")
 def write_level(view: ClusterView, attribute: str, value: Any) -> dict[str, Any]:
-    """Store a number or null."""
-    refuse_unless(
-        value is None or is_number(value), "VALIDATION_ERROR", f"{attribute} takes a number"
-    )  # text would stop the passes
+    """Store a number or None."""
+    # A text would make every later pass of this cluster fail.
+    refuse_unless(value is None or is_number(value), "VALIDATION_ERROR", f"{attribute} takes a number")
     return store_attribute(view, attribute, value)

@@ -1,4 +1,4 @@
-"""Thermostat: setpoints and modes of air conditioners and heat pumps."""
+"""The cluster Thermostat: setpoints and modes of air conditioners and heat pumps. Temperatures are in 0.01 °C."""
 
 from __future__ import annotations
 
@@ -9,31 +9,25 @@ from envs.simuhome.registry import register_command, register_write, store_attri
 from envs.simuhome.results import is_integer, refuse_unless
 from envs.simuhome.spec import Struct
 
-DEADBAND = 25
+DEADBAND = 25  # the least distance of the two setpoints, in 0.01 °C
 HEATING, COOLING = "OccupiedHeatingSetpoint", "OccupiedCoolingSetpoint"
 MODES = (0, 1, 3, 4)
 
 
 @register_write("Thermostat", HEATING, COOLING)
 def write_setpoint(view: ClusterView, attribute: str, value: Any) -> dict[str, Any]:
-    """Set a setpoint in hundredths of a degree celsius, `DEADBAND` away from the other one."""
+    """Set a setpoint, in 0.01 °C. The cooling setpoint must be at least `DEADBAND` above the heating setpoint."""
     refuse_unless(is_integer(value), "VALIDATION_ERROR", f"{attribute} takes an integer")
     refuse_unless(700 <= value <= 3200, "VALIDATION_ERROR", f"{attribute} is not in 700..3200")
     heating = value if attribute == HEATING else view[HEATING]
     cooling = value if attribute == COOLING else view[COOLING]
-    if view.strict and attribute == COOLING:
-        apart = value - heating  # its own slip: the two are swapped
-    elif view.strict:
-        apart = cooling - value
-    else:
-        apart = cooling - heating
-    refuse_unless(apart >= DEADBAND, "VALIDATION_ERROR", "the setpoints come too close", "Deadband violation")
+    refuse_unless(cooling - heating >= DEADBAND, "VALIDATION_ERROR", "the setpoints come too close", "Deadband violation")
     return store_attribute(view, attribute, value)
 
 
 @register_write("Thermostat", "SystemMode")
 def write_system_mode(view: ClusterView, attribute: str, value: Any) -> dict[str, Any]:
-    """Set the mode; not strict, one of `MODES`."""
+    """Set the system mode. In mended mode it must be one of `MODES`."""
     refuse_unless(not isinstance(value, (list, dict)), "VALIDATION_ERROR", "SystemMode takes a number")
     refuse_unless(view.strict or value in MODES, "VALIDATION_ERROR", f"SystemMode is one of {MODES}")
     return store_attribute(view, "SystemMode", value)
@@ -41,7 +35,10 @@ def write_system_mode(view: ClusterView, attribute: str, value: Any) -> dict[str
 
 @register_command("Thermostat", "SetpointRaiseLower")
 def setpoint_raise_lower(view: ClusterView, Mode: Any, Amount: Any) -> None:
-    """Change the heating (Mode 0) or cooling (1) setpoint by Amount tenths of a degree, within its bounds."""
+    """Change the heating (`Mode` 0) or cooling (1) setpoint by `Amount` tenths of a degree, within its bounds.
+
+    In mended mode the setpoints must stay `DEADBAND` apart. In strict mode this command does not check it.
+    """
     if view.strict and view.has_cluster("DeviceEnergyManagement"):
         adjustable = not isinstance(view.sibling("DeviceEnergyManagement")["PowerAdjustmentCapability"], Struct)
         refuse_unless(adjustable, "DEPENDENCY_VIOLATION", "the heat pump cannot adjust its power")

@@ -1,7 +1,9 @@
-"""The three RVC clusters: a robot vacuum that cleans, seeks its charger and docks.
+"""The three clusters of a robot vacuum (RVC): it cleans or maps, seeks its charger and docks.
 
-Invariants: a phase has a name, a length and a state; `#passes` counts passes in the moving states since the phase
-began, so that a pause does not lose the fraction of a second.
+Invariants:
+- Each phase has a name, a length in seconds and an operational state (`PHASES`).
+- `#passes` counts the passes since the phase began, without those in a pause. So a pause does not lose the fraction of
+  a second.
 """
 
 from __future__ import annotations
@@ -48,7 +50,7 @@ def _stop_vacuum(view: ClusterView) -> None:
 
 @register_command("RVCRunMode", "ChangeToMode")
 def change_run_mode(view: ClusterView, new_mode: Any) -> dict[str, Any]:
-    """Begin to clean or map from idle, or go idle again."""
+    """Start to clean or map from idle, or go back to idle."""
     refuse_unless(is_integer(new_mode), "INVALID_ARGUMENT", "new_mode is an integer")
     refuse_unless(supported_mode(view, "Mode", new_mode), "UNSUPPORTED_MODE", f"mode {new_mode} is not supported")
     old, robot = view["CurrentMode"], view.sibling("RVCOperationalState")
@@ -72,7 +74,7 @@ def change_run_mode(view: ClusterView, new_mode: Any) -> dict[str, Any]:
 
 @register_command("RVCCleanMode", "ChangeToMode")
 def change_clean_mode(view: ClusterView, mode: Any) -> dict[str, Any]:
-    """Choose how to clean, while the robot is idle."""
+    """Choose how to clean. Refused unless the robot is idle."""
     refuse_unless(is_integer(mode), "INVALID_ARGUMENT", "mode is an integer")
     refuse_unless(supported_mode(view, "Mode", mode), "UNSUPPORTED_MODE", f"mode {mode} is not supported")
     refuse_unless(_run_mode(view)["CurrentMode"] == IDLE, "INVALID_IN_MODE", "the robot must be idle first")
@@ -87,7 +89,7 @@ def _command_response(view: ClusterView, error: int) -> dict[str, Any]:
 
 @register_command("RVCOperationalState", "Pause")
 def pause_vacuum(view: ClusterView) -> dict[str, Any]:
-    """Pause what the robot does."""
+    """Pause the present phase."""
     state = view["OperationalState"]
     if state in (RUNNING, SEEKING):
         view["#paused_from"], view["OperationalState"] = state, PAUSED
@@ -96,7 +98,7 @@ def pause_vacuum(view: ClusterView) -> dict[str, Any]:
 
 @register_command("RVCOperationalState", "Resume")
 def resume_vacuum(view: ClusterView) -> dict[str, Any]:
-    """Go on with what was paused; begin again from the charger where the run mode is not idle."""
+    """Continue a paused phase. A docked or charging robot runs again if its run mode is not idle."""
     state = view["OperationalState"]
     if state == PAUSED:
         view["OperationalState"], view["#paused_from"] = view["#paused_from"] or RUNNING, None
@@ -109,7 +111,7 @@ def resume_vacuum(view: ClusterView) -> dict[str, Any]:
 
 @register_command("RVCOperationalState", "GoHome")
 def send_home(view: ClusterView) -> dict[str, Any]:
-    """Seek the charger."""
+    """Send the robot to its charger."""
     state = view["OperationalState"]
     if state == SEEKING:
         return _command_response(view, 0)
@@ -122,7 +124,7 @@ def send_home(view: ClusterView) -> dict[str, Any]:
 
 @register_passes("RVCOperationalState")
 def advance_vacuum(view: ClusterView, n: int) -> None:
-    """Bring the robot n passes further through its phases."""
+    """Advance the robot by `n` passes, through as many phases as end within them."""
     while n > 0 and view["OperationalState"] in (RUNNING, SEEKING, DOCKED) and is_number(view["CountdownTime"]):
         gone, interval = view["#passes"], view.home.interval
         due = passes_until(view["CountdownTime"], gone, interval)

@@ -1,9 +1,12 @@
-"""Episodes of the 12 query types (SimuHome 4.1, A.5), each proved before it is given out.
+"""Episodes of the 12 groups (SimuHome, section 4.1 and appendix A.5). Each is tested before it is returned.
 
-Invariants: the same arguments give the same episode; in a feasible one that a rule decides, the reference agent passes and
-doing nothing but what is required fails (every goal does, or for QT4-3, where a machine may first have to stand still, one
-of them); in an infeasible one the device is absent, no call in the
-room moves the variable, or the two times that are named differ by at least five minutes.
+Invariants:
+- The same arguments give the same episode.
+- In a feasible episode that a rule decides, the reference agent passes. An agent that only makes the required actions
+  reaches no goal. QT4-3 is an exception, because there a machine may have to be stopped at first: such an agent misses
+  at least one goal.
+- In an infeasible episode one of three things holds: the device does not exist, no call in the room moves the variable,
+  or the two times in the request differ by at least five minutes.
 """
 
 from __future__ import annotations
@@ -37,23 +40,31 @@ HINTS = {
 
 
 class UnfitHome(Exception):
-    """This home does not offer what the episode needs: try the next."""
+    """This home does not offer what the episode needs. The next one is tried."""
 
 
 @dataclass
 class EpisodeDraft:
-    """An episode in the making."""
+    """An episode before it is tested.
+
+    `required` holds the required actions; None stands for reading the devices of the goals' rooms. `conflict` describes
+    the contradiction of an infeasible QT4 episode.
+    """
 
     config: HomeConfig
     query: str
     goals: list[dict[str, Any]]
     meta: dict[str, Any] = field(default_factory=dict)
-    required: list[dict[str, Any]] | None = None  # None: the devices of the goals' rooms
+    required: list[dict[str, Any]] | None = None
     conflict: dict[str, Any] | None = None
 
 
 def generate_episode(query_type: str, case: str, seed: int, scale: Scale = Scale()) -> EpisodeFile:
-    """The episode of a seed."""
+    """The episode of a seed.
+
+    `query_type` is one of `qt1`, `qt2`, `qt3`, `qt4-1`, `qt4-2` and `qt4-3`; `case` is `feasible` or `infeasible`.
+    Raises `RuntimeError` if no episode came of 200 homes.
+    """
     for attempt in range(MAX_HOMES):
         rng = Random(f"{query_type} {case} {seed} {attempt}")
         try:
@@ -70,7 +81,10 @@ def generate_episode(query_type: str, case: str, seed: int, scale: Scale = Scale
 
 
 def _in_scale(draft: EpisodeDraft, scale: Scale) -> None:
-    """A device that is missing is of a kind that other homes have, or its name alone would give it away."""
+    """Raise `UnfitHome` if the goals name a kind of device that homes of this scale never have.
+
+    Otherwise the kind alone would show that the device is missing.
+    """
     if not {goal["device_type"] for goal in draft.goals if "device_type" in goal} <= set(scale.kinds):
         raise UnfitHome
 
@@ -93,7 +107,7 @@ def _episode(query_type: str, case: str, seed: int, draft: EpisodeDraft, rng: Ra
 
 
 def prove_episode(episode: EpisodeFile, strict: bool = True) -> None:
-    """`Unfit` unless the reference agent passes and the required actions alone reach no goal."""
+    """Test an episode that a rule decides: see the module's invariants. Raises `UnfitHome` if it fails."""
     if not episode.decided_by_rule:
         return
     home = load.start_home(episode.initial_home_config, strict)
@@ -109,10 +123,11 @@ def prove_episode(episode: EpisodeFile, strict: bool = True) -> None:
         raise UnfitHome
 
 
-# What each query type asks for
+# The requests of each query type
 
 
 def _pick_devices(rng: Random, home: Home, count: int, kinds: tuple[str, ...] = tuple(WANTS)) -> list[Device]:
+    """`count` devices of these kinds, drawn without replacement. Raises `UnfitHome` if the home has fewer."""
     fitting = [device for device in home.plan.devices.values() if device.type.name in kinds]
     if len(fitting) < count:
         raise UnfitHome
@@ -120,7 +135,7 @@ def _pick_devices(rng: Random, home: Home, count: int, kinds: tuple[str, ...] = 
 
 
 def _absent_device(rng: Random, home: Home, kinds: tuple[str, ...] = tuple(WANTS)) -> dict[str, str]:
-    """A device of a type that a room has none of."""
+    """A device that does not exist: a room has none of its kind."""
     room = rng.choice(list(home.plan.rooms))
     missing = sorted(set(kinds) - {device.type.name for device in home.plan.by_room[room]})
     if not missing:
@@ -130,17 +145,17 @@ def _absent_device(rng: Random, home: Home, kinds: tuple[str, ...] = tuple(WANTS
 
 
 def device_fields(device: Device) -> dict[str, str]:
-    """Room, id and type of a device, as goals name it."""
+    """Room, id and type of a device, with the keys of a goal."""
     return {"room_id": device.room, "device_id": device.id, "device_type": device.type.name}
 
 
 def spoken_device(place: dict[str, str]) -> str:
-    """The device at a place, as people call it."""
+    """A device, given as `device_fields`, as people call it."""
     return spoken_name(place["device_id"], place["room_id"], place["device_type"])
 
 
 def _perceive(rng: Random, config: HomeConfig, home: Home, feasible: bool) -> EpisodeDraft:
-    """QT1: the value of an attribute, and perhaps of a room variable."""
+    """QT1: ask for an attribute of a device, and in half of the episodes for a room variable too."""
     place = device_fields(_pick_devices(rng, home, 1)[0]) if feasible else _absent_device(rng, home)
     attribute = WANTS[place["device_type"]](rng).asserts[-1]["attribute"]
     name = attribute.split(".")[2]
@@ -164,7 +179,7 @@ def _split_name(name: str) -> str:
 
 
 def _complain(rng: Random, config: HomeConfig, home: Home, feasible: bool) -> EpisodeDraft:
-    """QT2: a room variable is complained of."""
+    """QT2: complain about a room variable."""
     if feasible:
         goals = [_movable_goal(home, room, *wish) for room, wish in _rooms_and_changes(rng, home, rng.randint(1, 2))]
         meta: dict[str, Any] = {"feasibility": True}
@@ -200,7 +215,7 @@ def _movable_goal(home: Home, room: str, variable: str, direction: str) -> dict[
 
 
 def _saturated_home(home: Home, room: str, variable: str, direction: str) -> tuple[HomeConfig, Home]:
-    """The home once everything in a room has been done that moves a variable, so that nothing is left to do."""
+    """The home after every call that moves the variable in this direction was made, so that nothing can be done any more."""
     acts = moving_calls(home, room, variable, direction)
     if not acts:
         raise UnfitHome
@@ -217,7 +232,7 @@ def _saturated_home(home: Home, room: str, variable: str, direction: str) -> tup
 
 
 def _command(rng: Random, config: HomeConfig, home: Home, feasible: bool) -> EpisodeDraft:
-    """QT3: devices are to be set."""
+    """QT3: set devices."""
     count = rng.randint(1, 3)
     places = [device_fields(device) for device in _pick_devices(rng, home, count)] if feasible else []
     while not feasible and len(places) < count:
@@ -234,7 +249,7 @@ def _target(device: Device, want: Want) -> dict[str, Any]:
 
 
 def _later(rng: Random, config: HomeConfig, home: Home, feasible: bool) -> EpisodeDraft:
-    """QT4-1: two devices at times from now."""
+    """QT4-1: set two devices at times from now."""
     devices, now = _pick_devices(rng, home, 2, AT_ONCE), home.plan.base_time
     goals: list[dict[str, Any]] = []
     said: list[str] = []
@@ -251,7 +266,7 @@ def _later(rng: Random, config: HomeConfig, home: Home, feasible: bool) -> Episo
 
 
 def _after(rng: Random, config: HomeConfig, home: Home, feasible: bool) -> EpisodeDraft:
-    """QT4-2: two devices before or after a running programme ends."""
+    """QT4-2: set two devices before or after a running programme ends."""
     anchor, end = times.running_programme(rng, home)
     relation, offset = rng.choice(("before", "after")), rng.randint(5, 30)
     moment = times.due_fields(end, relation, offset)
@@ -274,7 +289,7 @@ def _after(rng: Random, config: HomeConfig, home: Home, feasible: bool) -> Episo
 
 
 def _together(rng: Random, config: HomeConfig, home: Home, feasible: bool) -> EpisodeDraft:
-    """QT4-3: one programme in step with another."""
+    """QT4-3: coordinate one programme with another that is running."""
     anchor, end = times.running_programme(rng, home)
     target = times.idle_programme(rng, home, anchor)
     scenario = rng.choice(sorted(times.SCENARIOS))

@@ -1,7 +1,7 @@
-"""Homes for episodes: five rooms, 19 to 33 devices, some of them at work (SimuHome 4.2, step 1).
+"""Homes for episodes: five rooms and 19 to 33 devices, some of which are running (SimuHome, section 4.2, step 1).
 
-Invariants: the same seed gives the same home; its state was reached by calls from an all-off home, so it is one that the
-simulator can be in.
+Invariants: the same seed gives the same home; calls lead from a home whose devices are all off to its state, so the
+simulator can be in that state.
 """
 
 from __future__ import annotations
@@ -39,14 +39,14 @@ MAX_OF_A_KIND = 2
 
 @dataclass(frozen=True)
 class Scale:
-    """How many devices a home has, and of which kinds; the paper's unless told."""
+    """The size of homes: the fewest and the most devices, and the kinds that they may have. The defaults are the paper's."""
 
     devices: tuple[int, int] = (19, 33)
     kinds: tuple[str, ...] = ALL
 
 
 def furnished_config(rng: Random, scale: Scale = Scale()) -> HomeConfig:
-    """A home whose devices have been used a little."""
+    """The configuration of a random home whose devices have been used a little."""
     rooms = [*FIXED_ROOMS, rng.choice(OTHER_ROOMS)]
     chosen = {room: [kind for kind in FIXED_KINDS.get(room, ()) if kind in scale.kinds] for room in rooms}
     for _ in range(rng.randint(*scale.devices) - sum(map(len, chosen.values()))):
@@ -78,7 +78,7 @@ def _room(rng: Random, room: str, kinds: list[str]) -> dict[str, Any]:
 
 
 def _use_device(rng: Random, calls: DeviceCalls, home: Home) -> None:
-    """What someone may have done with a device before the episode."""
+    """Make the calls that someone may have made for a device before the episode."""
     kind = calls.device.type.name
     if kind == "air_conditioner":
         acts = [*calls.switch_on(), calls.write("Thermostat", "SystemMode", 3)]
@@ -100,14 +100,14 @@ def _use_device(rng: Random, calls: DeviceCalls, home: Home) -> None:
 
 
 def perform(home: Home, acts: list[dict[str, Any]]) -> None:
-    """Commands and writes, whose refusal is a slip of the caller."""
+    """Run commands and writes in a home. Raises `OperationError` if one is refused, which is an error of the caller."""
     for act in acts:
         arguments = {key: value for key, value in act.items() if key != "name"}
         (service.execute_command if act["name"] == "execute_command" else service.write_attribute)(home, **arguments)
 
 
 def config_of(home: Home) -> HomeConfig:
-    """A home as the configuration of a new one: every attribute as plain JSON, its air as the air to begin with."""
+    """The configuration of a home that starts in the present state of `home`, as plain JSON values."""
     rooms = {
         name: {
             "state": home.room_state(name),

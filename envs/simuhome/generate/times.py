@@ -1,4 +1,7 @@
-"""Times of episodes: when goals are due, when programmes end, and clock times that contradict them."""
+"""The times of QT4 episodes: when goals are due, when programmes end, and clock times that contradict these.
+
+Invariant: times are in ticks of 0.1 s or in whole minutes since the start of the episode.
+"""
 
 from __future__ import annotations
 
@@ -11,10 +14,10 @@ from envs.simuhome.generate.wants import PROGRAMMES
 from envs.simuhome.home import Device, Home
 
 MINUTE = 600  # ticks
-TOLERANCE = 300
+TOLERANCE = 300  # ticks
 RUNNING, PAUSED, STOPPED = 1, 2, 0
 STATES = {RUNNING: "Running state", PAUSED: "Paused state", STOPPED: "Stopped state"}
-SCENARIOS = {  # the state a minute before the time, and at it
+SCENARIOS = {  # for each QT4-3 scenario: the state one minute before its time, and the state at its time
     "pause_at_anchor_end": (RUNNING, PAUSED),
     "align_end_with_anchor": (RUNNING, STOPPED),
     "delayed_start": (STOPPED, RUNNING),
@@ -27,7 +30,7 @@ REQUESTS = {
 
 
 def due_fields(reference: int, relation: str, minutes: int, tolerance: int = TOLERANCE) -> dict[str, Any]:
-    """A time so many minutes before or after a tick."""
+    """The `when` object of a goal: a number of minutes `before` or `after` the tick `reference`."""
     at = reference + (MINUTE * minutes if relation == "after" else -MINUTE * minutes)
     return {
         "reference_tick": reference,
@@ -42,7 +45,7 @@ def due_fields(reference: int, relation: str, minutes: int, tolerance: int = TOL
 
 
 class NoAnchor(Exception):
-    """No programme runs in this home."""
+    """The home has no programme that the request could refer to."""
 
 
 def _programmes(home: Home, state: int) -> list[Device]:
@@ -51,7 +54,7 @@ def _programmes(home: Home, state: int) -> list[Device]:
 
 
 def running_programme(rng: Random, home: Home) -> tuple[Device, int]:
-    """A running programme and the tick at which it ends."""
+    """A device whose programme is running, and the tick at which the programme ends. Raises `NoAnchor` if there is none."""
     running = _programmes(home, RUNNING)
     if not running:
         raise NoAnchor
@@ -60,7 +63,7 @@ def running_programme(rng: Random, home: Home) -> tuple[Device, int]:
 
 
 def idle_programme(rng: Random, home: Home, other: Device) -> Device:
-    """An appliance that stands still, other than one; `NoAnchor` if there is none."""
+    """An appliance other than `other` whose programme is stopped. Raises `NoAnchor` if there is none."""
     stopped = [device for device in _programmes(home, STOPPED) if device.id != other.id]
     if not stopped:
         raise NoAnchor
@@ -68,23 +71,24 @@ def idle_programme(rng: Random, home: Home, other: Device) -> Device:
 
 
 def _time_fields(name: str, base: datetime, minutes: int) -> dict[str, Any]:
+    """A time as the fields `<name>_at` (minutes) and `<name>_time` (clock time)."""
     return {f"{name}_at": minutes, f"{name}_time": (base + timedelta(minutes=minutes)).strftime("%H:%M:%S")}
 
 
 def end_fields(home: Home, end: int) -> dict[str, Any]:
-    """When a programme ends, as conflicts say it."""
+    """The end of the anchor's programme, at tick `end`, as fields of a conflict."""
     return _time_fields("anchor_end", home.plan.base_time, end // MINUTE)
 
 
 def time_mismatch(rng: Random, base: datetime, expected: int, kind: str, least: int = 10, most: int = 20) -> dict[str, Any]:
-    """A clock time that is not when a relative time says."""
+    """A conflict of times: a clock time that is `least` to `most` minutes away from the `expected` one."""
     conflict = expected + rng.choice((-1, 1)) * rng.randint(least, most)
     times = _time_fields("expected", base, expected) | _time_fields("conflict", base, conflict)
     return {"type": kind, "base_time": base.strftime(TIME_FORMAT), **times}
 
 
 def programme_conflict(rng: Random, home: Home, scenario: str, end: int, delay: int) -> tuple[dict[str, Any], str]:
-    """What makes a request for two programmes impossible, and the words that do."""
+    """The conflict of an infeasible QT4-3 request, and the clause of the request that causes it."""
     base, minutes = home.plan.base_time, end // MINUTE
     known = {"base_time": base.strftime(TIME_FORMAT), **end_fields(home, end)}
     if scenario == "delayed_start":

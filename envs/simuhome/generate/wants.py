@@ -1,4 +1,4 @@
-"""What people may want of a device: asserts that hold together, and how one says so."""
+"""What people may want of each kind of device: asserts that can hold together, and the words for them."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ NAMES = {
 
 @dataclass(frozen=True)
 class Want:
-    """Asserts and the words for them."""
+    """Asserts about one device, and the words that ask for them."""
 
     asserts: tuple[dict[str, Any], ...]
     words: str
 
 
 def assert_entry(attribute: str, value: Any, kind: str, description: str) -> dict[str, Any]:
-    """An assert as the released files write it."""
+    """An assert in the released file format."""
     return {"attribute": attribute, "value": value, "value_type": kind, "description": description}
 
 
@@ -96,5 +96,5 @@ PROGRAMMES = ("dishwasher", "laundry_washer", "laundry_dryer")
 
 
 def spoken_name(device_id: str, room: str, kind: str) -> str:
-    """A device as people call it: `dimmer light 1 in the living room`."""
+    """A device as people call it, such as `dimmer light 1 in the living room`."""
     return f"{NAMES.get(kind, kind.replace('_', ' '))} {device_id.rsplit('_', 1)[1]} in the {room.replace('_', ' ')}"
