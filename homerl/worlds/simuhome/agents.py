@@ -1,7 +1,12 @@
-"""The scripted agents of SimuHome: the expert, an oracle that holds the plan, and those that a suite must not be gamed by.
+"""The scripted agents of SimuHome: the expert, and three simple agents that no suite may reward.
 
-Invariants: candidates are a pure function of seed and dialogue; with `mistakes` 0 the expert succeeds without a refusal,
-and reads what one must know before it acts or answers; the others look at no goal.
+The expert is an oracle: it knows the goals and the present state of the home.
+
+Invariants:
+- Candidate messages are a pure function of seed and dialogue.
+- With `mistakes` 0 every call of the expert is accepted, and it succeeds.
+- The expert reads what an agent must know before it acts or answers, unless it is `minimal`.
+- The other agents do not look at the goals, except that `refuses-rightly` knows the reply of an infeasible episode.
 """
 
 from __future__ import annotations
@@ -26,9 +31,12 @@ READ_TOOLS = ("get_attribute", "get_all_attributes")
 
 
 def expert_plan(file: EpisodeFile, home: Home, reply: str, minimal: bool = False) -> list[list[Action]]:
-    """What a flawless agent does, part by part: it looks, acts, and answers. Up to the point where what it saw decides, it
-    does the same in every case, or one who learns from it would read the case off its own calls. `minimal` leaves out
-    what is read only to act, so that what it does rests on what nobody saw."""
+    """The calls of a flawless agent, in parts: reads, calls that act, and the final answer.
+
+    All episodes of a group begin alike, up to the call whose result shows whether the request can be met. Otherwise a
+    policy that learns from the expert could infer the case from its own calls. `minimal` leaves out the reads that only
+    prepare a call, so that the calls may rest on values that the agent never saw.
+    """
     seen = [{"name": action.tool, **action.params} for action in file.eval.required_actions]
     reads = [] if minimal and file.decided_by_rule else [look for look in needed_reads(file, home) if look not in seen]
     acts: list[Action] = []
@@ -41,7 +49,9 @@ def expert_plan(file: EpisodeFile, home: Home, reply: str, minimal: bool = False
 
 
 def fewest_calls(goal: GoalSpec, home: Home) -> list[Action]:
-    """The fewest calls to one device that move a room variable, or else all that help there."""
+    """The fewest calls to a single device that move a goal's variable, or all calls that help if no single device is
+    enough.
+    """
     acts = moving_calls(home, goal.room_id, goal.room_state, goal.direction)
     alone = [list(group) for _, group in groupby(acts, key=lambda act: act["device_id"])]
     untouched = evaluate.final_state(home)
@@ -55,19 +65,19 @@ def fewest_calls(goal: GoalSpec, home: Home) -> list[Action]:
 
 
 def needed_reads(file: EpisodeFile, home: Home) -> list[Action]:
-    """What one must read to answer, or to know what to do."""
-    found: list[Action] = []
+    """The reads that an agent needs in order to answer, or to know what to do, each once."""
+    reads: list[Action] = []
     for goal in file.eval.goals:
         if goal.device_id in home.plan.devices and (goal.model_extra or {}).get("attribute"):
-            found.append(_attribute_read(goal.device_id, *goal.model_extra["attribute"].split(".")))
+            reads.append(_attribute_read(goal.device_id, *goal.model_extra["attribute"].split(".")))
         if goal.when:
-            found.append({"name": "get_current_time"})
+            reads.append({"name": "get_current_time"})
             if goal.anchor:
-                found.append(_attribute_read(goal.anchor["device_id"], "1", "OperationalState", "CountdownTime"))
+                reads.append(_attribute_read(goal.anchor["device_id"], "1", "OperationalState", "CountdownTime"))
         elif goal.direction:
             movers = (d for d in home.plan.by_room.get(goal.room_id, ()) if d.type.name in WATCHED[goal.room_state])
-            found += [{"name": "get_all_attributes", "device_id": device.id} for device in movers]
-    return [act for index, act in enumerate(found) if act not in found[:index]]
+            reads += [{"name": "get_all_attributes", "device_id": device.id} for device in movers]
+    return [act for index, act in enumerate(reads) if act not in reads[:index]]
 
 
 def _attribute_read(device_id: str, endpoint: str, cluster: str, attribute: str) -> Action:
@@ -76,7 +86,7 @@ def _attribute_read(device_id: str, endpoint: str, cluster: str, attribute: str)
 
 
 def call_message(*acts: Action) -> Message:
-    """A message that makes calls."""
+    """An agent's message that makes these calls."""
     made = [
         tool_call(act["name"], {key: value for key, value in act.items() if key != "name"}, f"call_{i}")
         for i, act in enumerate(acts)
@@ -85,19 +95,22 @@ def call_message(*acts: Action) -> Message:
 
 
 def calls_in(messages: Sequence[Message]) -> list[Action]:
-    """The calls that a dialogue holds."""
-    found = []
+    """The calls in a dialogue. Calls whose arguments are not valid JSON are left out."""
+    acts = []
     for call in (call for message in messages for call in message.get("tool_calls") or ()):
         try:
-            found.append({"name": call["function"]["name"], **json.loads(call["function"]["arguments"])})
+            acts.append({"name": call["function"]["name"], **json.loads(call["function"]["arguments"])})
         except (ValueError, TypeError):
             continue
-    return found
+    return acts
 
 
 class SimuHomeExpert:
-    """Looks, acts and answers, each in one message (`snippet`) or a call a message (`stepwise`, but for what it reads);
-    `mistakes` is the chance that a candidate is wrong."""
+    """An oracle that follows `expert_plan`.
+
+    With style `snippet` it makes all calls of a part in one message. With style `stepwise` it makes one call per
+    message, but reads of attributes still come together. `mistakes` is the probability that a candidate is wrong.
+    """
 
     name = "expert"
 
@@ -108,8 +121,9 @@ class SimuHomeExpert:
         self._known: tuple[Any, ...] = ()
 
     async def propose(self, episode: Episode, n: int = 1) -> Sequence[Reply]:
-        found = candidates(self._candidate, episode, n, self.seed)
-        return [Reply(message, _malformed_reason(message)) for message in found]
+        """`n` candidates for the next message."""
+        messages = candidates(self._candidate, episode, n, self.seed)
+        return [Reply(message, _malformed_reason(message)) for message in messages]
 
     def _candidate(self, episode: Episode, rng: random.Random) -> Message:
         situation = episode.situation
@@ -167,12 +181,16 @@ MISTAKES: tuple[Callable[[list[Action], Home, random.Random], Message], ...] = (
 
 
 class FixedAnswerAgent:
-    """Looks at what must be looked at, then finishes with the same words whatever was asked."""
+    """Makes the required actions, then finishes with the same answer in every episode.
+
+    With `looks_first=False` it finishes at once.
+    """
 
     def __init__(self, name: str, words: str, looks_first: bool = True) -> None:
         self.name, self.words, self.looks_first = name, words, looks_first
 
     async def propose(self, episode: Episode, n: int = 1) -> Sequence[Reply]:
+        """The next required action, or `finish`."""
         done = calls_in(episode.messages)
         wanted = (
             [{"name": a.tool, **a.params} for a in episode.situation.file.eval.required_actions] if self.looks_first else []
@@ -182,12 +200,13 @@ class FixedAnswerAgent:
 
 
 class RefusesRightly(FixedAnswerAgent):
-    """Refuses everything, and names the reason that an infeasible episode has."""
+    """Refuses every request. In an infeasible episode it gives the correct reason."""
 
     def __init__(self) -> None:
         super().__init__("refuses-rightly", "")
 
     async def propose(self, episode: Episode, n: int = 1) -> Sequence[Reply]:
+        """The next required action, or `finish` with the refusal."""
         (intent,) = episode.blueprint.intents
         self.words = intent.reply if intent.subcategory == "infeasible" else REFUSAL
         return await super().propose(episode, n)

@@ -1,9 +1,12 @@
-"""Rules for the episodes that judges decide: what the final answer must say, and what must not have been done.
+"""Rules for the episodes that a judge would decide: what the final answer must say, and what must not have changed.
 
-QT1: every value asked for is said, in the unit shown or in hundredths, with its room. Infeasible ones: the reason is
-named, and no other; nothing was changed or scheduled but what a feasible part of the request asks for.
+- Feasible QT1: the answer gives every value that was asked for, as the tools show it or converted, with its room. For
+  example, 2350 and 23.5 °C are both right.
+- Infeasible episodes: the answer gives the right reason and no other. Nothing was changed or scheduled, except for what
+  a feasible part of the request asks for.
 
-Invariants: pure; the values are the simulator's, never the agent's; a refusal that fits any episode fits none.
+Invariants: all functions are pure; values come from the simulator, never from the agent; an answer that gives several
+reasons, so as to suit any episode, suits none.
 """
 
 from __future__ import annotations
@@ -61,7 +64,10 @@ TIME = re.compile(r"(\d{1,2}) ?(?::|：|点|时|(?=[ap]\.?m))(?:(\d{2})(?::\d{2}
 
 
 def goals_answered(episode: EpisodeFile, start: Home, final: Home, answer: str) -> tuple[bool, ...]:
-    """Of a judged episode's goals: which the answer meets, and the home too, where nothing may have changed."""
+    """For each goal of an episode that a judge would decide, whether answer and home meet it.
+
+    `start` and `final` are the home before the first call and after the last one.
+    """
     goals, text = episode.eval.goals, answer.strip()
     if not text or (episode.meta.case == "infeasible" and (stray_changes(episode, final) or CLAIMS.search(text.lower()))):
         return (False,) * len(goals)
@@ -73,7 +79,7 @@ def goals_answered(episode: EpisodeFile, start: Home, final: Home, answer: str) 
 def _answered(episode: EpisodeFile, goal: GoalSpec, start: Home, final: Home, text: str) -> bool:
     if is_feasible(goal, final):
         if episode.meta.query_type != "qt1":
-            return True  # of a request that as a whole cannot be met
+            return True  # the request as a whole cannot be met, so nothing need be said of this part
         of_room = sum(other.room_id == goal.room_id for other in episode.eval.goals)
         return names_room(text, goal) and any(states_value(goal, home, text, of_room) for home in (final, start))
     if goal.device_type and not goal.room_state:
@@ -82,14 +88,14 @@ def _answered(episode: EpisodeFile, goal: GoalSpec, start: Home, final: Home, te
 
 
 def is_feasible(goal: GoalSpec, home: Home) -> bool:
-    """Whether a goal of a judged episode can be met."""
+    """Whether a goal of such an episode can be met."""
     if goal.room_state:
         return (goal.model_extra or {}).get("feasibility", not goal.direction) and not goal.device_id
     return goal.device_id in home.plan.devices
 
 
 def reason_of(goal: GoalSpec, home: Home) -> str:
-    """Why a room variable cannot be moved: nothing there moves it, or all that does is at its limit."""
+    """Why a room variable cannot be moved: `absent` (no device there moves it) or `limit` (its devices can do no more)."""
     there = {device.type.name for device in home.plan.by_room.get(goal.room_id, ())}
     return "limit" if there & set(WATCHED[goal.room_state]) and not goal.device_id else "absent"
 
@@ -103,16 +109,18 @@ def names_only_reason(reason: str, text: str) -> bool:
 
 
 def wordings(*keys: str) -> list[str]:
-    """All ways to say something, in every language."""
+    """All ways to say these grammar keys, in every language."""
     known = (lexicon(language) for language in LANGUAGES)
     return [way for grammar in known for key in keys if key in grammar for way in grammar.plain_all(key)]
 
 
 def names_room(text: str, goal: Any) -> bool:
+    """Whether a text names the goal's room, in any language."""
     return _contains_any(text, [goal.room_id, goal.room_id.replace("_", " "), *wordings(f"room.{goal.room_id}")])
 
 
 def names_kind(text: str, kind: str) -> bool:
+    """Whether a text names this kind of device, in any language."""
     return _contains_any(text, [kind, kind.replace("_", " "), *wordings(f"kind.{kind}")])
 
 
@@ -124,8 +132,11 @@ def _contains_any(text: str, named: Iterable[str]) -> bool:
 
 
 def states_value(goal: GoalSpec, home: Home, text: str, of_room: int = 1) -> bool:
-    """Whether a text says a goal's value and no other: as a whole, or in a sentence that names the room. Of such sentences
-    there are no more than values asked for there, so that nobody may try one after the other."""
+    """Whether a text states a goal's value and no other, either as a whole or in a sentence that names the room.
+
+    At most `of_room` sentences that name the room may state a value, where `of_room` is the number of values asked for
+    in that room. Otherwise an agent could try one value after the other.
+    """
     whole, *sentences = _parts(text, goal)
     claims = [
         said for sentence in sentences if (said := {read(a, sentence) for a in expected_answers(goal, home)}) != {"silent"}
@@ -135,8 +146,11 @@ def states_value(goal: GoalSpec, home: Home, text: str, of_room: int = 1) -> boo
 
 
 def _parts(text: str, goal: GoalSpec) -> Iterator[str]:
-    """The whole, and each sentence that names the room. What a device is called may hold a value (heat pump) and holds a
-    number of its own, and what its attribute is called may hold a value (开关)."""
+    """The whole text, and then each sentence that names the room.
+
+    The names of the device and of the attribute are removed first, because they may look like values: a heat pump
+    contains "heat", its name has a number, and 开关 (the attribute on/off) contains the value 开.
+    """
     place, path = DeviceReference.of(goal), (goal.model_extra or {}).get("attribute", "").partition(".")[2]
     for name in wordings(f"attribute.{path}"):
         text = text.replace(name, "")
@@ -147,7 +161,7 @@ def _parts(text: str, goal: GoalSpec) -> Iterator[str]:
 
 
 def expected_answers(goal: GoalSpec, home: Home) -> Iterator[Answer]:
-    """A goal's value in every form that it may be said in."""
+    """A goal's value in every form in which it may be stated."""
     if goal.room_state:
         raw, scale = home.room_state(goal.room_id)[goal.room_state], SCALE[goal.room_state]
         yield from _numbers(raw, scale, 0.5 if scale == 1 else 0.06)
@@ -167,7 +181,7 @@ def _numbers(raw: float, scale: int, tolerance: float) -> Iterator[Answer]:
 
 
 def _labels(flat: str, value: Any) -> Iterator[Answer]:
-    """A value by its name: on, cooling, running; a text as it is."""
+    """A value by its names, such as on, cooling or running. A text is also accepted as it is."""
     path = flat.partition(".")[2]
     own = "null" if value is None else str(value).lower() if isinstance(value, bool) else f"{path}.{value}"
     said = wordings(f"value.{own}") + [text for text in (enum_label(flat, value),) if text]
@@ -184,14 +198,16 @@ def _labels(flat: str, value: Any) -> Iterator[Answer]:
 
 
 def _disputes_times(episode: EpisodeFile, text: str) -> bool:
-    """The two times are said to disagree, and the true one is named: when it would be, or when the machine ends."""
+    """Whether a text says that the times disagree and names the true one: when it would happen, or when the programme
+    ends.
+    """
     conflict = episode.temporal_conflict or {}
     true = conflict.get("expected_time") or conflict.get("anchor_end_time", "")
     return names_only_reason("conflict", text) and any(_near(true, minutes) for minutes in clock_minutes(text))
 
 
 def clock_minutes(text: str) -> Iterator[int]:
-    """Clock times in minutes of the day; one without am or pm may be either."""
+    """The clock times in a text, in minutes of the day. A time without am or pm gives both readings."""
     for hour, minute, half in TIME.findall(text):
         at = 60 * (int(hour) % 24) + int(minute or 0)
         if half:
@@ -206,11 +222,11 @@ def _near(time: str, minutes: int) -> bool:
     return min(away, 1440 - away) <= 1
 
 
-# What was done
+# What was changed
 
 
 def stray_changes(episode: EpisodeFile, final: Home) -> set[str]:
-    """Devices that differ from the untouched home's, and workflows, that no feasible part of the request asks for."""
+    """The devices that differ from the untouched home, and the workflows, that no feasible part of the request asks for."""
     fresh = load.build_home(episode.initial_home_config, final.plan.strict)
     passage.advance(fresh, final.tick)
     rooms, devices = requested_scope(episode, final)
@@ -223,7 +239,7 @@ def stray_changes(episode: EpisodeFile, final: Home) -> set[str]:
 
 
 def requested_scope(episode: EpisodeFile, home: Home) -> tuple[set[str], set[str]]:
-    """Rooms and devices that a request concerns, as far as it can be met."""
+    """The rooms and the devices that the feasible part of a request concerns."""
     if episode.temporal_conflict is not None:
         return set(), set()
     met = [goal for goal in episode.eval.goals if episode.decided_by_rule or is_feasible(goal, home)]
@@ -237,11 +253,11 @@ def _state(home: Home, name: str) -> Any:
     return None if device is None else home.attributes(device)
 
 
-# What the expert says
+# The expert's answer
 
 
 def expert_reply(episode: EpisodeFile, home: Home, language: str) -> str:
-    """What a flawless agent answers."""
+    """The final answer of a flawless agent."""
     speaker = plain_speaker(language)
     if episode.decided_by_rule:
         return speaker.say("reply.done")

@@ -1,6 +1,6 @@
-"""The scripted author: a seed becomes a blueprint, proved and put into words.
+"""The scripted author: it makes a blueprint of a seed. The episode is tested, and its request is put into words.
 
-Invariants: a pure function of (recipe, split, seed); the splits share no home and no sentence.
+Invariants: a blueprint is a pure function of (recipe, split, seed); the two splits share no home and no sentence.
 """
 
 from __future__ import annotations
@@ -22,7 +22,10 @@ MAX_EPISODES = 60
 def make_blueprint(
     recipe: SimuHomeRecipe, split: Literal["train", "heldout"], seed: int, dropped: Counter | None = None
 ) -> SimuHomeBlueprint:
-    """The first episode from this seed that can be said in the split's sentences."""
+    """The first episode of this seed whose request can be worded in sentences of the split.
+
+    `dropped` counts, by reason, the episodes that were not used. Raises `RuntimeError` after too many of them.
+    """
     rng = random.Random(f"simuhome {split} {seed}")
     groups = recipe.groups()
     query_type, case = rng.choices(list(groups), list(groups.values()))[0].split("/")
@@ -35,7 +38,7 @@ def author_blueprint(
     recipe: SimuHomeRecipe, split: Literal["train", "heldout"], query_type: str, case: str, id: str, rng: random.Random,
     dropped: Counter,
 ) -> SimuHomeBlueprint:  # fmt: skip
-    """A blueprint of one group."""
+    """A blueprint of one group: a query type, and `feasible` or `infeasible`."""
     voice = Voice(recipe.language, recipe.temperature, recipe.frames)
     for _ in range(MAX_EPISODES):
         number = 2 * rng.getrandbits(40) + (split == "heldout")

@@ -1,6 +1,9 @@
-"""SimuHome's blueprints: of the same form as HomeEnv's, their Φ being an episode's goals and required actions.
+"""SimuHome's blueprints: episodes with their requests in words, in the form that homerl expects.
 
-Invariants: a blueprint is plain data, complete in itself and immutable; its home is packed, which loses nothing.
+Φ, the condition of success, consists of the episode's goals and required actions, and of a final answer.
+
+Invariants: a blueprint is plain data, complete in itself and immutable; its home is packed, which loses nothing (see
+`packing`).
 """
 
 from __future__ import annotations
@@ -22,7 +25,7 @@ GROUPS = tuple(f"{query_type}/{case}" for query_type in QUERY_TYPES for case in 
 
 
 class SimuHomeIntent(Model):
-    """What the user wants: the query type is its family, the case its subcategory. `reply` is what the expert answers."""
+    """What the user wants. `family` is the query type, `subcategory` the case, and `reply` the expert's final answer."""
 
     id: int = 1
     family: str
@@ -33,7 +36,7 @@ class SimuHomeIntent(Model):
 
 
 class SimuHomeBlueprint(Model):
-    """A script for one episode."""
+    """The script of one episode of SimuHome."""
 
     format: Literal[1] = 1
     world: Literal["simuhome"] = "simuhome"
@@ -44,7 +47,7 @@ class SimuHomeBlueprint(Model):
     scene: str = ""
     home: dict[str, Any]
     intents: tuple[SimuHomeIntent, ...] = Field(min_length=1, max_length=1)
-    task: dict[str, Any] = Field(description="the episode, but for its home and its query")
+    task: dict[str, Any] = Field(description="the episode in the released file format, without its home and its query")
     preserve: bool = False
     strict: bool = True
     toolset: Literal["released", "paper"] = "released"
@@ -52,19 +55,21 @@ class SimuHomeBlueprint(Model):
 
     @property
     def category(self) -> str:
-        """Query type and case, as Table 1 heads its columns: `QT3 IF`."""
+        """Query type and case, as the columns of the paper's Table 1 are named: `QT3 IF`."""
         (intent,) = self.intents
         return f"{intent.family.upper()} {'F' if intent.subcategory == 'feasible' else 'IF'}"
 
     @property
     def episode(self) -> EpisodeFile:
-        """The episode, as the world takes it."""
+        """The episode in the released file format, as the simulator takes it."""
         parts = {"query": self.intents[0].queries[0], "initial_home_config": unpack_home(self.home)}
         return EpisodeFile.model_validate(self.task | parts)
 
 
 def blueprint_from_episode(episode: EpisodeFile, id: str, **more: Any) -> SimuHomeBlueprint:
-    """An episode as a blueprint; `more` are fields of the blueprint, or `queries` and `reply` of its intent."""
+    """An episode as a blueprint. `more` are fields of the blueprint, or `queries`, `clarification` and `reply` of its
+    intent.
+    """
     data = episode.model_dump(mode="json")
     query, home = data.pop("query"), data.pop("initial_home_config")
     intent = SimuHomeIntent(
@@ -122,12 +127,13 @@ class SimuHomeRecipe(Model):
 
     @property
     def scale(self) -> Scale:
+        """The size of the homes."""
         return Scale(self.devices, self.kinds)
 
     def groups(self) -> dict[str, float]:
-        """The weight of each group."""
-        found: dict[str, float] = {}
+        """The weight of each group, such as `qt3/feasible`."""
+        weights: dict[str, float] = {}
         for name, weight in self.types.items():
             for group in [name] if name in GROUPS else [f"{name}/{case}" for case in CASES]:
-                found[group] = found.get(group, 0.0) + weight
-        return found
+                weights[group] = weights.get(group, 0.0) + weight
+        return weights

@@ -1,4 +1,4 @@
-"""What a model card shows of SimuHome."""
+"""The part of a model card that describes SimuHome."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from homerl.worlds.simuhome.prompt import system_message
 
 
 def card(recipe: Mapping[str, Any]) -> Card:
-    """Tools and instruction as the recipe says them."""
+    """Tools and system message, as a recipe sets them."""
     language = recipe.get("language", "en")
     return Card(
         tools=[TOOLS[name].schema() for name in TOOLSETS[recipe.get("toolset", "released")]],

@@ -1,7 +1,7 @@
-"""Any OpenAI-compatible endpoint as an agent that speaks SimuHome's text form (ReAct) in place of tool calls.
+"""An agent that asks an OpenAI-compatible endpoint in SimuHome's text form (ReAct) in place of tool calls.
 
-Invariants: as for `llm.py`; the episode knows nothing of the form: what was said is kept as a tool call, the thought as
-the message's words, and both are put into text again for the next request.
+Invariant: the episode does not know the text form. A message is stored as a tool call with the thought as its words;
+the next request turns both into text again.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ class ReActAgent:
         self.options = {"temperature": temperature, "max_tokens": max_tokens, "response_format": RESPONSE_FORMAT} | options
 
     async def propose(self, episode: Episode, n: int = 1) -> Sequence[Reply]:
+        """`n` candidates for the next message."""
         dialogue = episode.dialogue
         answer = await self.endpoint.chat(react.text_dialogue(dialogue.messages, dialogue.tools), n=n, **self.options)
         prompt, completion = (answer.usage.prompt_tokens, answer.usage.completion_tokens) if answer.usage else (0, 0)
@@ -34,7 +35,7 @@ class ReActAgent:
 
 
 def react_reply(text: str, strict: bool = True, tokens: int = 0, prompt_tokens: int = 0) -> Reply:
-    """A step as a tool call."""
+    """A model's text as a tool call. If its format is invalid, the reply is marked as malformed."""
     step = react.parse_step(text, strict)
     if step is None:
         message = {"role": "assistant", "content": text}

@@ -1,7 +1,7 @@
-"""What is said in SimuHome: requests and answers from an episode's goals, in the grammars of `language/`.
+"""Sentences in SimuHome: requests and final answers, made from an episode's goals by the grammars in `language/`.
 
-Invariants: a sentence is a pure function of (episode, voice, generator); what it names (rooms, devices, numbers, times)
-is what the goals say, and nothing of the home's state that an agent should find out.
+Invariants: a sentence is a pure function of (episode, voice, random generator); it names only rooms, devices, numbers
+and times of the goals, and nothing of the home's state that an agent should find out.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from homerl.language.splits import Split, Voice, of_split
 
 FOLDER = Path(__file__).parent / "language"
 LANGUAGES = tuple(sorted(path.stem for path in FOLDER.glob("*.yaml")))
-HUNDREDTHS = {  # attributes that count hundredths of what is said of them
+HUNDREDTHS = {  # attributes in hundredths of the unit in which people speak of them
     "TemperatureControl.TemperatureSetpoint": "degrees",
     "TemperatureMeasurement.MeasuredValue": "degrees",
     "Thermostat.LocalTemperature": "degrees",
@@ -38,13 +38,13 @@ SCALE = {"temperature": 100, "humidity": 100, "illuminance": 1, "pm10": 1}
 
 @lru_cache
 def lexicon(language: str) -> Grammar:
-    """The words and frames of a language."""
+    """The grammar of a language: its words and frames."""
     return Grammar(language, [read_yaml(FOLDER / f"{language}.yaml")])
 
 
 @dataclass(frozen=True)
 class DeviceReference:
-    """A device as people refer to it."""
+    """A device as people refer to it: room, kind and number."""
 
     room: str
     kind: str
@@ -52,46 +52,53 @@ class DeviceReference:
 
     @classmethod
     def of(cls, target: GoalSpec | TargetDevice | dict[str, Any]) -> DeviceReference:
-        """Of a goal, target or anchor; the released ids end in the number by which people call the device."""
+        """The reference to the device of a goal, target or anchor. In released files the ids end in the device's number."""
         named = target if isinstance(target, dict) else dict(target)
         return cls(named["room_id"], named["device_type"], named["device_id"].rpartition("_")[2] or "1")
 
 
 class SimuHomeSpeaker:
-    """Says things in one voice and style."""
+    """Says sentences in one voice and one style."""
 
     def __init__(self, voice: Voice, style: Style, rng: random.Random) -> None:
         self.voice, self.style, self.rng = voice, style, rng
         self.grammar = lexicon(voice.language)
 
     def say(self, key: str, **slots: Any) -> str:
+        """A sentence for a grammar key, with values for its slots."""
         given = {name: str(value) for name, value in slots.items()}
         return self.grammar.draw(key, given, self.rng, self.style, self.voice.frames, self.voice.temperature)
 
     def say_or(self, key: str, otherwise: str) -> str:
+        """A sentence for a grammar key, or `otherwise` if the grammar does not have it."""
         return self.say(key) if key in self.grammar else otherwise
 
     def room(self, room: str) -> str:
+        """The name of a room."""
         return self.say_or(f"room.{room}", room.replace("_", " "))
 
     def kind(self, kind: str) -> str:
+        """The name of a kind of device."""
         return self.say_or(f"kind.{kind}", kind.replace("_", " "))
 
     def device(self, place: DeviceReference) -> str:
+        """A device, with its kind, number and room."""
         return self.say("device", kind=self.kind(place.kind), number=place.number, room=self.room(place.room))
 
     def join(self, key: str, parts: Sequence[str]) -> str:
+        """The parts joined from left to right by a grammar key with the slots `first` and `second`."""
         text = parts[0]
         for part in parts[1:]:
             text = self.say(key, first=text, second=part)
         return text
 
     def attribute(self, flat: str) -> str:
+        """The name of an attribute, given by flat key."""
         path = flat.partition(".")[2]
         return self.say_or(f"attribute.{path}", split_name(path.rpartition(".")[2]))
 
     def value(self, flat: str, value: Any) -> str:
-        """A value of an attribute, as one tells it."""
+        """The value of an attribute in words, with its unit."""
         path = flat.partition(".")[2]
         if value is None or isinstance(value, bool):
             return self.say(f"value.{'null' if value is None else str(value).lower()}")
@@ -105,17 +112,17 @@ class SimuHomeSpeaker:
 
 
 def split_name(name: str) -> str:
-    """`OnOffTransitionTime` as people say it."""
+    """`OnOffTransitionTime` as words: `on off transition time`."""
     return re.sub(r"(?<=[a-z])(?=[A-Z])", " ", name).lower()
 
 
 def plain_number(value: float) -> str:
-    """A number with two decimals at most, and none that are zero."""
+    """A number with at most two decimals, without trailing zeros: `21.5`."""
     return f"{value:.2f}".rstrip("0").rstrip(".")
 
 
 def enum_label(flat: str, value: Any) -> str | None:
-    """The name of a member of the attribute's enumeration: `quick wash`."""
+    """The name of a value in the attribute's enumeration, such as `quick wash`, or None."""
     _, cluster, attribute = flat.split(".", 2)
     enum = clusters()[cluster].enums.get(attribute) if cluster in clusters() else None
     names = {int(one): one.name for one in enumerations()[enum]} if enum else {}
@@ -126,7 +133,7 @@ def enum_label(flat: str, value: Any) -> str | None:
 
 
 def request_text(episode: EpisodeFile, speaker: SimuHomeSpeaker) -> str:
-    """The user's request."""
+    """The user's request for an episode."""
     return REQUESTS[episode.meta.query_type](episode, speaker)
 
 
@@ -151,18 +158,18 @@ def _command(episode: EpisodeFile, speaker: SimuHomeSpeaker) -> str:
 
 
 def action_clauses(targets: Iterable[Any], speaker: SimuHomeSpeaker) -> str:
-    """What is to be done with devices, as clauses."""
+    """What is to be done with several devices, as one text of joined clauses."""
     return speaker.join("and", [action_clause(target, speaker) for target in targets])
 
 
 def action_clause(target: Any, speaker: SimuHomeSpeaker) -> str:
-    """One clause: what asserts ask of a device."""
+    """One clause: what the asserts want of a device."""
     name, value = clause_of(target.asserts)
     return speaker.say(f"act.{name}", target=speaker.device(DeviceReference.of(target)), value=value)
 
 
 def clause_of(asserts: Sequence[AttributeAssert]) -> tuple[str, Any]:
-    """Which clause says the asserts, and its number."""
+    """(name of the clause that expresses the asserts, the number that it mentions)."""
     wanted = {one.attribute.partition(".")[2]: one.value for one in asserts}
     for path, name, scale in CLAUSES:
         if path in wanted:
@@ -219,7 +226,7 @@ CONFLICT_CLAUSES = {
 
 
 def _with_conflict(text: str, episode: EpisodeFile, speaker: SimuHomeSpeaker) -> str:
-    """The clause that contradicts the rest, in an infeasible episode."""
+    """The request with the clause that contradicts it, if the episode has a conflict of times."""
     conflict = episode.temporal_conflict
     if conflict is None:
         return text
@@ -233,7 +240,7 @@ REQUESTS: dict[str, Callable[[EpisodeFile, SimuHomeSpeaker], str]] = {
 
 
 def request_wordings(episode: EpisodeFile, voice: Voice, split: Split, count: int, rng: random.Random) -> tuple[str, ...]:
-    """Up to `count` requests of a split, or `NoSentence`."""
+    """Up to `count` different requests of a split. Raises `NoSentence` if the split has none."""
     return tuple(
         dict.fromkeys(
             of_split(lambda: _capitalized(request_text(episode, _any_style(voice, rng))), split) for _ in range(count)
@@ -246,10 +253,10 @@ def _any_style(voice: Voice, rng: random.Random) -> SimuHomeSpeaker:
 
 
 def _capitalized(text: str) -> str:
-    """A sentence's first letter, large."""
+    """A text with its first letter in upper case."""
     return text[0].upper() + text[1:]
 
 
 def plain_speaker(language: str) -> SimuHomeSpeaker:
-    """A speaker of the most usual frames."""
+    """A speaker that always uses the most usual frames."""
     return SimuHomeSpeaker(Voice(language, 0.0, "any"), "clear", random.Random(0))

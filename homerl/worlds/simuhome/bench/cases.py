@@ -1,10 +1,12 @@
-"""What a SimuHome trajectory shows: the verdict as the reference counts it, what judges are asked, why it failed.
+"""What a SimuHome trajectory shows: its result in the released program, the question to a judge, and the cause of
+failure.
 
-The error taxonomy is the paper's (Tables 2, 7 and 8), decided by rule. Feasible: EP environment perception, II intent
-inference, DC device control, AP action planning, TR temporal reasoning. Infeasible: CM, a contradiction is noticed and
-mishandled; CB, it is not noticed. LJ, a judge's own error, no rule can tell: `judge.agreement` is about those.
+The error taxonomy is the paper's (Tables 2, 7 and 8), decided by rules. In feasible episodes: EP environment
+perception, II intent inference, DC device control, AP action planning, TR temporal reasoning. In infeasible episodes:
+CM, the agent notices the contradiction but handles it wrongly, and CB, it does not notice it. The class LJ, an error of
+the judge, cannot be decided by a rule; `judge.agreement` measures it.
 
-Invariant: pure functions of a trajectory.
+Invariant: all functions are pure functions of a trajectory.
 """
 
 from __future__ import annotations
@@ -27,11 +29,11 @@ DIMENSIONS = {
     "EP": "environment perception", "II": "intent inference", "DC": "device control", "AP": "action planning",
     "TR": "temporal reasoning", "CM": "contradiction mishandling", "CB": "contradiction blindness",
 }  # fmt: skip
-MAX_TRANSCRIPT_LENGTH = 24000  # characters of a transcript that a judge reads
+MAX_TRANSCRIPT_LENGTH = 24000  # characters
 
 
 def final_answer(trajectory: Trajectory) -> str | None:
-    """The final answer: that of `finish`, or the words that stand for one."""
+    """The final answer: the argument of `finish`, or the words that stand for it. None if the agent gave none."""
     for step in reversed(trajectory.steps):
         if "answer" in step.facts.changed:
             finish = [act for act in calls_in([step.message]) if act["name"].lower() == "finish"]
@@ -40,7 +42,11 @@ def final_answer(trajectory: Trajectory) -> str | None:
 
 
 def released_verdict(trajectory: Trajectory) -> int:
-    """1, 0, or -1 where the reference does not evaluate: no end in 20 messages, unknown tools, polls, time that failed."""
+    """1 for success, 0 for failure, -1 if the released program does not evaluate the episode.
+
+    It does not evaluate episodes without an end within 20 messages, with unknown tools or too many polls, or in which
+    time could not go on.
+    """
     if trajectory.success:
         return 1
     if not trajectory.outcome.counts or trajectory.outcome is Outcome.STEP_LIMIT:
@@ -51,7 +57,7 @@ def released_verdict(trajectory: Trajectory) -> int:
     return 0 if "answer" in last.changed or "syntax" in last.blocked else -1
 
 
-# What judges are asked
+# The question to a judge
 
 RUBRIC_TEXTS = {
     "qt1/feasible": "It is right if it gives every value that was asked for as the tools showed it, raw or converted "
@@ -77,7 +83,10 @@ RUBRICS = {
 
 
 def cases(trajectory: Trajectory) -> list[Case]:
-    """The final answer of a judged episode. What was not looked at, is empty or changed something is wrong by rule."""
+    """The final answer of an episode that a judge may decide, or nothing.
+
+    Rules decide it if a required read is missing, the answer is empty, or something was changed: then it is wrong.
+    """
     blueprint = SimuHomeBlueprint.model_validate(trajectory.blueprint)
     file, answer = blueprint.task, final_answer(trajectory)
     if (file["meta"]["case"] == "feasible" and file["meta"]["query_type"] != "qt1") or answer is None:
@@ -103,7 +112,7 @@ def _condition_count(file: dict[str, Any]) -> int:
 
 
 def rubric_of(file: dict[str, Any]) -> str:
-    """By which of the paper's rubrics an episode is judged."""
+    """The rubric by which an episode is judged."""
     group, meta = file["meta"]["query_type"].split("-")[0], file["meta"]
     if group == "qt2":
         return "qt2/saturation" if meta.get("infeasible_family") == "contextual_saturation" else "qt2/nonexistence"
@@ -111,13 +120,13 @@ def rubric_of(file: dict[str, Any]) -> str:
 
 
 def truth_text(file: dict[str, Any], blueprint: SimuHomeBlueprint) -> str:
-    """The goals, and what contradicts what."""
+    """What a judge is told to be true: the goals, and the contradiction if there is one."""
     told: dict[str, Any] = {"goals": file["eval"]["goals"], "user location": blueprint.task.get("user_location", "")}
     return json.dumps(told | ({"contradiction": file["temporal_conflict"]} if file.get("temporal_conflict") else {}))
 
 
 def transcript_text(trajectory: Trajectory) -> str:
-    """The agent's calls and what it saw, cut in the middle where it is long."""
+    """The agent's calls and observations. The middle is cut out if the text is longer than `MAX_TRANSCRIPT_LENGTH`."""
     lines = []
     for step in trajectory.steps:
         lines += [step.message["content"]] if step.message.get("content") else []
@@ -131,11 +140,11 @@ def transcript_text(trajectory: Trajectory) -> str:
     )
 
 
-# Why it failed
+# The cause of a failure
 
 
 def failure_of(trajectory: Trajectory) -> Failure | None:
-    """The error that explains a failure, or None."""
+    """The cause of a failure in the paper's taxonomy. None for a success, and for an outcome that does not count."""
     if trajectory.success or not trajectory.outcome.counts:
         return None
     blueprint = SimuHomeBlueprint.model_validate(trajectory.blueprint)
@@ -176,7 +185,7 @@ def _feasible_failure(trajectory: Trajectory, blueprint: SimuHomeBlueprint) -> F
 
 
 def _accepted_changes(trajectory: Trajectory) -> Iterator[dict[str, Any]]:
-    """The calls that change something and were not refused (a step with a refusal counts as refused)."""
+    """The calls that change something, in steps without a refused call."""
     for step in trajectory.steps:
         if not step.facts.blocked:
             yield from (act for act in calls_in([step.message]) if act["name"] in (*ACTING_TOOLS, "schedule_workflow"))
@@ -214,7 +223,7 @@ def _schedule_failure(goals: list[dict[str, Any]], met: set[int], done: list[dic
 
 
 def _on_time(flow: dict[str, Any], goal: dict[str, Any], base: datetime) -> bool:
-    """Whether a workflow is due in a goal's window, or (for one that must hold at a moment) within a minute before it."""
+    """Whether a workflow is due in a goal's window, or up to a minute before a goal that must hold at one moment."""
     when = goal["when"]
     early = max(when["tolerance_ticks"], 600)
     start, end = when["at_tick"] - early, when["at_tick"] + when["tolerance_ticks"]

@@ -1,7 +1,10 @@
-"""SimuHome as a suite: released episode files as they are, or 50 new ones of each of the 12 groups, from a seed.
+"""SimuHome as a benchmark suite: released episode files, or 50 generated episodes for each of the 12 groups.
 
-Invariants: the new ones are a pure function of seed and language, held out from training (homes, frames, sentences), and
-each was played: the reference succeeds, and neither doing nothing nor a refusal that fits everything does.
+Invariants:
+- Generated episodes are a pure function of seed and language.
+- They are held out from training: homes, frames and sentences.
+- Each of them was played: the expert succeeds, and both the agent that does nothing and the one that refuses everything
+  fail.
 """
 
 from __future__ import annotations
@@ -31,7 +34,7 @@ from homerl.worlds.simuhome.blueprint import GROUPS, SimuHomeBlueprint, SimuHome
 
 HERE = Path(__file__).parent
 NAME = "simuhome"
-PER_GROUP = 50  # episodes of a group
+PER_GROUP = 50
 TOTAL = PER_GROUP * len(GROUPS)
 MAX_CANDIDATES = 40
 Setting = Literal["eia", "react"]
@@ -46,18 +49,20 @@ class SimuHomeInstance(Model):
     blueprint: SimuHomeBlueprint
 
     def blueprint_for(self, setting: Setting) -> SimuHomeBlueprint:
+        """The blueprint, which is the same in every setting."""
         return self.blueprint
 
     def limits_for(self, setting: Setting) -> EpisodeLimits:
-        """The reference's: one request, 20 messages of the agent."""
+        """The limits of the released program: one request, and 20 messages of the agent."""
         return EpisodeLimits(1, MAX_TURNS, MAX_TURNS)
 
     def labels(self) -> dict[str, Any]:
+        """What results are grouped by."""
         return {"category": self.category, "subcategory": self.subcategory}
 
 
 class SimuHomeSuite(contract.Suite):
-    """50 episodes of each group."""
+    """600 episodes, 50 for each group."""
 
     name = NAME
     settings = ("eia", "react")
@@ -68,16 +73,20 @@ class SimuHomeSuite(contract.Suite):
     def build(
         self, seed: int, language: str, dropped: Counter[str], progress: contract.Progress
     ) -> tuple[int, Iterator[SimuHomeInstance]]:
+        """The number of instances, and the instances in order."""
         return TOTAL, build_instances(seed, language, dropped, progress)
 
     def printed(self) -> Mapping[str, Any]:
+        """The figures that the paper prints."""
         return read_yaml(HERE / "printed.yaml").data[NAME]
 
     def read_files(self, folder: Path, mended: bool) -> list[SimuHomeInstance]:
+        """The instances of a folder of released files. They are played in strict mode unless `mended`."""
         return read_episodes(folder, mended)
 
 
 def instance_of(blueprint: SimuHomeBlueprint) -> SimuHomeInstance:
+    """A blueprint as an instance, with its category and subcategory."""
     meta = blueprint.task["meta"]
     kinds = (meta.get(key) for key in ("conflict_type", "scenario", "infeasible_family"))
     kind = next(filter(None, kinds), meta["case"])
@@ -91,14 +100,17 @@ def instance_of(blueprint: SimuHomeBlueprint) -> SimuHomeInstance:
 
 
 def read_episodes(folder: Path, mended: bool = False) -> list[SimuHomeInstance]:
-    """Every episode file of a folder, in the order of groups and names."""
+    """The instances of all episode files in a folder, or of one file, in the order of groups, seeds and names.
+
+    Raises `InputError` if there is no file, or if a file is not an episode.
+    """
     files = sorted(folder.glob("*.json")) if folder.is_dir() else [folder]
     if not files or not all(file.is_file() for file in files):
         raise InputError(
             "there are no episode files", str(folder), "name a folder of `qt1_feasible_seed_1.json` and the like"
         )
-    found = [(file.stem, read_episode(file)) for file in files]
-    return [_released(episode, f"{NAME}-{stem}", not mended) for stem, episode in sorted(found, key=_order_of)]
+    episodes = [(file.stem, read_episode(file)) for file in files]
+    return [_released(episode, f"{NAME}-{stem}", not mended) for stem, episode in sorted(episodes, key=_order_of)]
 
 
 def _released(episode: EpisodeFile, id: str, strict: bool) -> SimuHomeInstance:
@@ -106,19 +118,19 @@ def _released(episode: EpisodeFile, id: str, strict: bool) -> SimuHomeInstance:
     return instance_of(blueprint_from_episode(episode, id, reply=reply, strict=strict))
 
 
-def _order_of(found: tuple[str, EpisodeFile]) -> tuple[int, int, str]:
-    meta = found[1].meta
-    return GROUPS.index(f"{meta.query_type}/{meta.case}"), meta.seed, found[0]
+def _order_of(named: tuple[str, EpisodeFile]) -> tuple[int, int, str]:
+    name, meta = named[0], named[1].meta
+    return GROUPS.index(f"{meta.query_type}/{meta.case}"), meta.seed, name
 
 
-# New ones
+# Generated episodes
 
 
 def build_instances(
     seed: int, language: str = "en", dropped: Counter | None = None,
     progress: Callable[[int, int], None] = lambda done, total: None,
 ) -> Iterator[SimuHomeInstance]:  # fmt: skip
-    """All instances, group by group."""
+    """All generated instances, group by group. `progress` is called with the number that is done and the total."""
     dropped = Counter() if dropped is None else dropped
     for index in range(TOTAL):
         yield make_instance(GROUPS[index // PER_GROUP], index % PER_GROUP, seed, language, dropped)
@@ -128,7 +140,7 @@ def build_instances(
 def make_instance(
     group: str, number: int, seed: int, language: str = "en", dropped: Counter | None = None
 ) -> SimuHomeInstance:
-    """The first candidate of a place that is valid."""
+    """The first valid candidate for instance `number` of a group. Raises `RuntimeError` after too many invalid ones."""
     dropped = Counter() if dropped is None else dropped
     recipe = SimuHomeRecipe(world="simuhome", language=language, phrasings=1, frames="heldout")
     id = f"{NAME}-{group.replace('/', '-')}-{number:03d}"
@@ -142,7 +154,7 @@ def make_instance(
 
 
 def flaws(instance: SimuHomeInstance) -> Iterator[str]:
-    """Everything that is wrong with an instance."""
+    """All that makes an instance invalid."""
     reference = play_instance(instance, BASELINES["expert"]())
     if not (reference.success and reference.valid):
         yield "the reference fails"
@@ -152,6 +164,6 @@ def flaws(instance: SimuHomeInstance) -> Iterator[str]:
 
 
 def play_instance(instance: SimuHomeInstance, agent: Agent) -> Trajectory:
-    """The instance played once."""
+    """Play an instance once, with tool calls."""
     episode = begin(instance.blueprint, instance.limits_for("eia"))
     return asyncio.run(play(episode, agent, ScriptedUser()))

@@ -1,9 +1,9 @@
-"""An episode of SimuHome as one HTML file: rooms, devices, workflows and the agent's calls on one axis of virtual time.
+"""An episode of SimuHome as one HTML file: rooms, devices, workflows and calls on one axis of virtual time.
 
-What is drawn is computed anew: the trajectory is replayed, and time goes on after the agent's end until all that was
-asked for or scheduled is over. Beside each curve of a room stands the one of a home that nobody touched.
+The trajectory is replayed in order to draw it. Time then goes on until all goals and workflows are over. Beside each
+curve of a room variable stands the curve of a home in which nobody acted.
 
-Invariants: self-contained, without scripts; every text of the episode is escaped; equal episodes give equal bytes.
+Invariants: the page is one file without scripts; every text of the episode is escaped; equal episodes give equal bytes.
 """
 
 from __future__ import annotations
@@ -34,12 +34,12 @@ from homerl.worlds.registry import begin, read_blueprint
 from homerl.worlds.simuhome.agents import BASELINES, calls_in
 from homerl.worlds.simuhome.situation import goals_in_words
 
-MINUTE = 600  # ticks
+MINUTE = 600  # ticks of 0.1 s
 POINTS = 360
 MIN_SPAN, MAX_SPAN, MARGIN = 20 * MINUTE, 480 * MINUTE, 3 * MINUTE
 AXIS_STEPS = (1, 2, 5, 10, 15, 20, 30, 60, 120)  # minutes between marks of the axis
 MAX_MARKS = 8
-VARIABLE_SCALES = {  # name, unit, by what it is divided, the least span that is drawn
+VARIABLE_SCALES = {  # (name, unit, divisor from the stored unit, least range of the axis)
     "temperature": ("Temperature", "°C", 100, 1.0),
     "humidity": ("Humidity", "%", 100, 4.0),
     "illuminance": ("Illuminance", "lux", 1, 60.0),
@@ -49,7 +49,10 @@ VARIABLE_SCALES = {  # name, unit, by what it is divided, the least span that is
 
 @dataclass(frozen=True)
 class Span:
-    """A stretch of time, in percent of the axis; `level` (0 to 100) is how much, where that says something."""
+    """A stretch of time on the axis. `left` and `width` are in percent of the axis.
+
+    `level` (0 to 100) is an amount, such as brightness, if the stretch has one.
+    """
 
     left: float
     width: float
@@ -60,7 +63,10 @@ class Span:
 
 @dataclass(frozen=True)
 class Plot:
-    """A room variable: its curve and the untouched home's, in a box of 1000 by 100; its first and last value."""
+    """A room variable: its curve and that of the untouched home, as SVG paths in a box of 1000 by 100.
+
+    `low` and `high` are the values at the box's edges; `first` and `last` are values of the curve.
+    """
 
     name: str
     unit: str
@@ -75,6 +81,11 @@ class Plot:
 
 @dataclass(frozen=True)
 class RoomPanel:
+    """A room: its plots, the devices that change (as spans), and the devices that do not.
+
+    `concerned` says whether the request names the room or the agent changed something there.
+    """
+
     name: str
     plots: tuple[Plot, ...]
     moving: tuple[tuple[str, tuple[Span, ...]], ...]
@@ -84,7 +95,7 @@ class RoomPanel:
 
 @dataclass(frozen=True)
 class CallMark:
-    """A call, at a moment."""
+    """A call on the axis; `at` is in percent of the axis."""
 
     number: int
     at: float
@@ -92,11 +103,14 @@ class CallMark:
     tone: str
 
 
-# What happened
+# Replaying a trajectory
 
 
 def load_trajectory(path: Path, number: int, agent: str) -> Trajectory:
-    """A stored trajectory (the number-th of a JSONL file), or an episode file played by a scripted agent."""
+    """The trajectory to draw: row `number` (from 1) of a JSONL file, or an episode file that a scripted agent plays.
+
+    Raises `InputError` if there is no such row, or if it is not of SimuHome.
+    """
     if path.suffix == ".jsonl":
         rows = [row for at, row in enumerate(read_rows(path), 1) if at == number]
         if not rows:
@@ -114,7 +128,11 @@ def load_trajectory(path: Path, number: int, agent: str) -> Trajectory:
 
 @dataclass(frozen=True)
 class Replay:
-    """A trajectory replayed: the home as it was after the calls of each moment, and the calls with their moments."""
+    """A replayed trajectory.
+
+    `homes` are the home at the start and after each message. `calls` are (tick, call, whether it was refused). `met` is
+    Φ at the end.
+    """
 
     trajectory: Trajectory
     episode: Episode
@@ -124,6 +142,7 @@ class Replay:
 
     @classmethod
     def of(cls, trajectory: Trajectory) -> Replay:
+        """Replay a trajectory."""
         episode = begin(read_blueprint(trajectory.blueprint), EpisodeLimits(**trajectory.limits))
         homes, calls = [episode.situation.home.fork()], []
         episode.hear(trajectory.turns()[0].utterance, 1)
@@ -135,14 +154,14 @@ class Replay:
         return cls(trajectory, episode, tuple(homes), tuple(calls), episode.situation.met())
 
     def end(self) -> int:
-        """Until when there is something to see."""
+        """The last tick to draw."""
         file, last = self.episode.situation.file, self.homes[-1]
         times = [goal.when.window[-1] for goal in file.eval.goals if goal.when]
         times += [flow.due for flow in last.workflows] + [last.tick]
         return min(max(MIN_SPAN, *(time + MARGIN for time in times)), MAX_SPAN)
 
     def ticks(self) -> list[int]:
-        """The moments that are drawn: evenly, and right before and after what is due."""
+        """The ticks to draw: evenly spaced ones, those of calls, and those at and right after each workflow."""
         end = self.end()
         due = {tick for flow in self.homes[-1].workflows for tick in (flow.due, flow.due + 1)}
         moved = {home.tick for home in self.homes}
@@ -150,7 +169,7 @@ class Replay:
         return [0, *sorted(tick for tick in even | due | moved if tick <= end)]
 
     def states(self) -> Iterator[Home]:
-        """The home at each moment, first as it was before any call; the caller must not keep it."""
+        """The home at each of these ticks, first as it was before any call. The caller must not keep a home."""
         starts = [home.tick for home in self.homes]
         held, home = -1, self.homes[0]
         yield home
@@ -161,7 +180,7 @@ class Replay:
             yield home
 
 
-# What is drawn of it
+# What is drawn
 
 
 @dataclass(frozen=True)
@@ -180,15 +199,17 @@ class Page:
 
     @property
     def query(self) -> str:
+        """The user's request."""
         return self.replay.trajectory.turns()[0].utterance
 
     @property
     def answer(self) -> str | None:
+        """The agent's final answer, or None."""
         return self.replay.episode.situation.answer
 
 
 def make_page(trajectory: Trajectory) -> Page:
-    """The trajectory, ready to be drawn."""
+    """The page of a trajectory."""
     replay = Replay.of(trajectory)
     file, ticks = replay.episode.situation.file, replay.ticks()
     samples = [_sample(home, home.tick) for home in replay.states()]
@@ -210,7 +231,7 @@ def make_page(trajectory: Trajectory) -> Page:
     )
 
 
-Sample = tuple[dict[str, dict[str, float]], dict[str, tuple]]  # rooms' variables, what devices are doing
+Sample = tuple[dict[str, dict[str, float]], dict[str, tuple]]  # (variables of each room, activity of each device)
 
 
 def _sample(home: Home, tick: int) -> Sample:
@@ -252,7 +273,7 @@ def _plot(variable: str, values: Sequence[float], before: Sequence[float], ticks
 
 
 def _path(values: Sequence[float], ticks: Sequence[int], low: float, high: float) -> str:
-    """Straight lines through the values; of a stretch that is flat, its ends."""
+    """An SVG path of straight lines through the values. A flat stretch keeps only its two ends."""
     points = [
         (round(1000 * tick / ticks[-1], 1), round(96 - 92 * (v - low) / (high - low), 1)) for tick, v in zip(ticks, values)
     ]
@@ -261,7 +282,7 @@ def _path(values: Sequence[float], ticks: Sequence[int], low: float, high: float
 
 
 def _spans(told: Sequence[tuple], ticks: Sequence[int]) -> Iterator[Span]:
-    """Stretches in which a device says the same."""
+    """The stretches of time in which a device's activity stays the same."""
     end = ticks[-1]
     for (text, tone, level), run in groupby(range(len(ticks)), key=lambda i: told[i]):
         run = list(run)
@@ -271,7 +292,7 @@ def _spans(told: Sequence[tuple], ticks: Sequence[int]) -> Iterator[Span]:
 
 
 def _axis(home: Home, end: int) -> Iterator[tuple[float, str]]:
-    """Marks at whole minutes of the clock."""
+    """Marks at whole minutes of clock time."""
     step = next((step for step in AXIS_STEPS if end / MINUTE / step <= MAX_MARKS), AXIS_STEPS[-1])
     base = home.plan.base_time
     first = -(-(base.hour * 60 + base.minute + (base.second > 0)) // step) * step
@@ -282,7 +303,7 @@ def _axis(home: Home, end: int) -> Iterator[tuple[float, str]]:
 
 
 def _calls(replay: Replay, end: int) -> Iterator[CallMark]:
-    """Calls of one moment stand side by side."""
+    """A mark for each call, coloured by what it does."""
     for number, (tick, act, refused) in enumerate(replay.calls, 1):
         given = ", ".join(f"{key}={value!r}" for key, value in act.items() if key != "name")
         tone = "refused" if refused else "acts" if act["name"] in ACTING_TOOLS else "looks"
@@ -293,7 +314,7 @@ ACTING_TOOLS = ("execute_command", "write_attribute", "schedule_workflow", "canc
 
 
 def _flows(replay: Replay, end: int) -> Iterator[Span]:
-    """Workflows at their time, as what became of them."""
+    """A mark for each workflow at its time, with its status at the end."""
     *_, last = replay.states()
     for flow in last.workflows:
         yield Span(
@@ -312,11 +333,11 @@ def _windows(file: Any, met: Sequence[bool], end: int) -> Iterator[Span]:
             yield Span(left, right - left, f"goal {number + 1}", "met" if met[number] else "missed")
 
 
-# What a device is doing
+# The activity of a device
 
 
 def device_activity(home: Home, device: Device) -> tuple[str, str, float | None]:
-    """(what a device is doing in a few words, its tone, how much of it)."""
+    """(what a device is doing in a few words, its colour class, an amount from 0 to 100 or None)."""
     has = device.type.endpoint_of
 
     def read(cluster: str, attribute: str) -> Any:
@@ -364,7 +385,7 @@ VACUUM_STATES = {
 
 
 def render_page(trajectory: Trajectory) -> str:
-    """The page."""
+    """The page as HTML."""
     environment = Environment(
         loader=PackageLoader("homerl.worlds.simuhome", "pages"), autoescape=True, undefined=StrictUndefined,
         trim_blocks=True, lstrip_blocks=True,
@@ -374,7 +395,7 @@ def render_page(trajectory: Trajectory) -> str:
 
 
 def write_page(source: Path, out: Path, number: int = 1, agent: str = "expert") -> Trajectory:
-    """Draw an episode file or a stored trajectory."""
+    """Write the page of an episode file or of a stored trajectory to `out`. The result is the trajectory."""
     trajectory = load_trajectory(source, number, agent)
     write_atomic(out, render_page(trajectory).encode("utf-8", "replace"))
     return trajectory
