@@ -32,7 +32,7 @@ from homerl.worlds.homeenv.blueprints.author import BlueprintRecipe
 from homerl.worlds.registry import begin, make_blueprint, read_blueprint, restored, suites, world_of
 from homerl.worlds.simuhome.agents import BASELINES, FixedAnswerAgent, SimuHomeExpert, call_message, expert_plan
 from homerl.worlds.simuhome.answers import clock_minutes, expert_reply, goals_answered, names_only_reason
-from homerl.worlds.simuhome.author import author_blueprint
+from homerl.worlds.simuhome.author import make_group_blueprint
 from homerl.worlds.simuhome.bench.cases import failure_of, released_verdict
 from homerl.worlds.simuhome.bench.suite import flaws, instance_of, make_instance, play_instance, read_episodes
 from homerl.worlds.simuhome.blueprint import GROUPS, QUERY_TYPES, SimuHomeRecipe, blueprint_from_episode
@@ -46,7 +46,7 @@ LIMITS = EpisodeLimits(1, 20, 20)
 
 def made(group: str, number: int = 0, language: str = "en", **more):
     recipe = SimuHomeRecipe(world="simuhome", language=language, **more)
-    return author_blueprint(
+    return make_group_blueprint(
         recipe, "train", *group.split("/"), f"{group}-{number}", random.Random(f"{group} {number}"), Counter()
     )
 

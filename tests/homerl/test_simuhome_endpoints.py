@@ -27,7 +27,7 @@ from homerl.users.scripted import ScriptedUser
 from homerl.view.bench_report import write_report
 from homerl.worlds.registry import begin
 from homerl.worlds.simuhome.agents import calls_in, expert_plan
-from homerl.worlds.simuhome.author import author_blueprint
+from homerl.worlds.simuhome.author import make_group_blueprint
 from homerl.worlds.simuhome.bench.suite import instance_of
 from homerl.worlds.simuhome.blueprint import SimuHomeRecipe
 from homerl.worlds.simuhome.paraphrase import SimuHomeParaphraser
@@ -40,7 +40,7 @@ LIMITS = EpisodeLimits(1, 20, 20)
 
 def made(group, number=0, **more):
     recipe = SimuHomeRecipe(world="simuhome", **more)
-    return author_blueprint(
+    return make_group_blueprint(
         recipe, "train", *group.split("/"), f"{group}-{number}", random.Random(f"{group} {number}"), Counter()
     )
 

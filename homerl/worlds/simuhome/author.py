@@ -29,12 +29,12 @@ def make_blueprint(
     rng = random.Random(f"simuhome {split} {seed}")
     groups = recipe.groups()
     query_type, case = rng.choices(list(groups), list(groups.values()))[0].split("/")
-    return author_blueprint(
+    return make_group_blueprint(
         recipe, split, query_type, case, f"{split}-{seed}", rng, Counter() if dropped is None else dropped
     )
 
 
-def author_blueprint(
+def make_group_blueprint(
     recipe: SimuHomeRecipe, split: Literal["train", "heldout"], query_type: str, case: str, id: str, rng: random.Random,
     dropped: Counter,
 ) -> SimuHomeBlueprint:  # fmt: skip

@@ -29,7 +29,7 @@ from homerl.worlds import contract
 from homerl.worlds.registry import begin
 from homerl.worlds.simuhome.agents import BASELINES
 from homerl.worlds.simuhome.answers import expert_reply
-from homerl.worlds.simuhome.author import author_blueprint
+from homerl.worlds.simuhome.author import make_group_blueprint
 from homerl.worlds.simuhome.blueprint import GROUPS, SimuHomeBlueprint, SimuHomeRecipe, blueprint_from_episode
 
 HERE = Path(__file__).parent
@@ -146,7 +146,7 @@ def make_instance(
     id = f"{NAME}-{group.replace('/', '-')}-{number:03d}"
     rng = random.Random(f"{NAME} {seed} {language} {id}")
     for _ in range(MAX_CANDIDATES):
-        instance = instance_of(author_blueprint(recipe, "heldout", *group.split("/"), id, rng, dropped))
+        instance = instance_of(make_group_blueprint(recipe, "heldout", *group.split("/"), id, rng, dropped))
         if (flaw := next(flaws(instance), None)) is None:
             return instance
         dropped[f"validity: {flaw}"] += 1
