@@ -22,14 +22,27 @@ Action = Mapping[str, Any]
 
 
 @dataclass(frozen=True)
-class StepFacts:
-    """What one agent message did: all that rewards need, so that they need no tokenizer and no world.
+class ToolCall:
+    """A call that an agent made, accepted or refused. `arguments` is empty if the arguments could not be read."""
 
-    `progress_*` is m before and after (0..1); `blocked` are the auditor's rules that were applied;
-    `changed` the slots that differ after the step, as text; `strayed` is the number of devices that no
-    intent concerns and that differ from the start, before and after; `turn` counts from 1, `opens_turn` marks
-    its first step, `last` the last step of the episode; `intent` is the one that the user last spoke of; `met` are the
-    goals of Φ that are met after the step, by index.
+    name: str
+    arguments: Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class StepFacts:
+    """What one message of an agent did: all that rewards need, so that these need no tokenizer and no world.
+
+    - `turn` counts the user's messages from 1. `opens_turn` marks the first step of a turn, `last` the last of the
+      episode.
+    - `progress_before` and `progress_after` are the progress (0 to 1) before and after the step.
+    - `calls` are all calls of the message, in any world. A file leaves them out if its message already has them.
+    - `code` is the code in these calls, joined in order, and `code_tokens` its length.
+    - `blocked` names the auditor's rules that refused a call, and `error` says what failed.
+    - `changed` names the slots that differ after the step.
+    - `strayed_before` and `strayed_after` count the devices that differ from the start and that no intent concerns.
+    - `intent` is the intent of which the user last spoke.
+    - `met` holds the indices of the goals of Φ that are met after the step.
     """
 
     turn: int
@@ -46,6 +59,7 @@ class StepFacts:
     last: bool = False
     intent: int | None = None
     met: tuple[int, ...] = ()
+    calls: tuple[ToolCall, ...] = ()
 
 
 class World(gym.Env):

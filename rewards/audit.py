@@ -1,8 +1,12 @@
 """Audit: the firewall blocked something (HomeFlow eq. 6, third term)."""
 
 from envs.world import StepFacts
+from rewards.reward import Reward
 
 
 def audit(facts: StepFacts) -> float:
     """-1 for a step with a refused call, once a step however many were refused, else 0."""
     return -float(bool(facts.blocked))
+
+
+REWARD = Reward(audit, weight=0.2, card="lost for a step with a call that the home refused", order=3)

@@ -2,8 +2,9 @@
 
 import ast
 
-from envs.homeenv.audit import restricted_uses
+from envs.restricted_python import restricted_uses
 from envs.world import StepFacts
+from rewards.reward import Reward
 
 
 def code_check(facts: StepFacts) -> float:
@@ -18,3 +19,6 @@ def code_check(facts: StepFacts) -> float:
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return 0.0
     return -float(bool(restricted_uses(tree)))
+
+
+REWARD = Reward(code_check, weight=0.2, card="lost for code outside restricted Python", order=4)

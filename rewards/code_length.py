@@ -1,8 +1,12 @@
 """CodeLength: code stays under a number of tokens (HomeFlow D.2)."""
 
 from envs.world import StepFacts
+from rewards.reward import Reward
 
 
-def code_length(facts: StepFacts, limit: int = 1000) -> float:
-    """-1 if the step's code is longer than `limit` tokens, else 0."""
-    return -float(facts.code_tokens > limit)
+def code_length(facts: StepFacts, max_code_tokens: int = 1000) -> float:
+    """-1 if the step's code is longer than `max_code_tokens`, else 0."""
+    return -float(facts.code_tokens > max_code_tokens)
+
+
+REWARD = Reward(code_length, weight=0.2, card="lost for code past the limit", order=5)

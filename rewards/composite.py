@@ -1,54 +1,96 @@
-"""The composite verifiable reward of one step (HomeFlow eq. 6 and D.2)."""
+"""The composite verifiable reward of one step (HomeFlow eq. 6 and D.2): the weighted sum of all rewards that are there.
+
+Invariants: a reward is found by its file being there (see `rewards`), and nothing here knows one by name; recipes and
+stored trajectories name weights first, then settings, each in the order of the rewards.
+"""
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+import importlib
+import pkgutil
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
 
+from pydantic import create_model, model_validator
+
+import rewards
+from envs.documents import InputError
+from envs.model import Model
 from envs.world import StepFacts
-from rewards.audit import audit
-from rewards.code_check import code_check
-from rewards.code_length import code_length
-from rewards.collateral import collateral
-from rewards.progress import progress
-from rewards.success import success
-from rewards.turn_limit import turn_limit
+from rewards.reward import Reward, Setting
 
-PARTS = ("progress", "success", "audit", "code_check", "code_length", "turn_limit", "collateral")
+NO_REWARDS = ("composite", "reward")  # files of this folder that define none
 
 
-@dataclass(frozen=True)
-class RewardWeights:
-    """Weights and limits. λ_prog, λ_succ and c_audit are ours where the paper is silent; the rest are D.2's.
+class Weights(Model):
+    """Weights and limits. λ_prog, λ_succ and c_audit are ours where the paper is silent; the rest are D.2's."""
 
-    `collateral` above 0 also gates progress and success on stray devices (see `progress`).
-    """
+    @model_validator(mode="after")
+    def _usable(self) -> Weights:
+        for name, reward in REWARDS.items():
+            if (weight := getattr(self, name)) < 0:
+                raise ValueError(f"reward weight '{name}' is {weight}; weights are at least 0, penalties subtract")
+            reward.check({key: getattr(self, key) for key in reward.settings})
+        return self
 
-    progress: float = 1.0
-    success: float = 1.0
-    audit: float = 0.2
-    code_check: float = 0.2
-    code_length: float = 0.2
-    turn_limit: float = 0.2
-    collateral: float = 0.0
-    max_code_tokens: int = 1000
-    max_turns: int = 3
 
-    def __post_init__(self) -> None:
-        for name, value in asdict(self).items():
-            if value < 0:
-                raise ValueError(f"reward weight '{name}' is {value}; weights are at least 0, penalties subtract")
+def found_rewards() -> dict[str, Reward]:
+    """Every reward by name, in order."""
+    found: dict[str, Reward] = {}
+    for name, path in _files():
+        reward = getattr(importlib.import_module(f"rewards.{name}"), "REWARD", None)
+        if name in found:
+            raise InputError(f"there is a reward '{name}' already", str(path), "give the file another name")
+        if not isinstance(reward, Reward):
+            raise InputError("the file defines no REWARD", str(path), "see docs/recipes.md, Rewards")
+        found[name] = reward
+    return dict(sorted(found.items(), key=lambda item: (item[1].order, item[0])))
+
+
+def _files() -> Iterator[tuple[str, Path]]:
+    """Name and path of each file that must define a reward; a name that begins with an underscore is a helper's."""
+    for folder in dict.fromkeys(Path(folder).resolve() for folder in rewards.__path__):
+        if not folder.is_dir():
+            raise InputError("there is no such folder", str(folder), "correct the environment variable HOMERL_REWARDS")
+        for module in pkgutil.iter_modules([str(folder)]):
+            if module.name not in NO_REWARDS and not module.name.startswith("_"):
+                yield module.name, folder / f"{module.name}.py"
+
+
+def found_settings(found: Mapping[str, Reward]) -> dict[str, Setting]:
+    """The settings of all rewards, or `InputError` for a reward that does not fit beside the others."""
+    settings: dict[str, Setting] = {}
+    for name, reward in found.items():
+        try:
+            own = reward.settings
+        except ValueError as error:
+            raise InputError(str(error), f"reward '{name}'", "see docs/recipes.md, Rewards") from None
+        for key in (name, *own):
+            if not key.isidentifier() or hasattr(Weights, key) or key in settings or (key != name and key in found):
+                raise InputError(f"'{key}' cannot be used or is taken", f"reward '{name}'", "choose another name")
+        if unknown := set(reward.switches.values()) - found.keys():
+            raise InputError(f"there is no reward '{min(unknown)}'", f"reward '{name}'", "correct its `switches`")
+        settings |= own
+    return settings
+
+
+REWARDS: Mapping[str, Reward] = found_rewards()
+SETTINGS: Mapping[str, Setting] = found_settings(REWARDS)
+PARTS = tuple(REWARDS)
+_fields: dict[str, Any] = {name: (float, reward.weight) for name, reward in REWARDS.items()}
+_fields |= {name: (setting.type, setting.default) for name, setting in SETTINGS.items()}
+# What `rewards:` of a recipe is.
+RewardWeights = create_model("RewardWeights", __base__=Weights, __module__=__name__, __doc__=Weights.__doc__, **_fields)
 
 
 def step_rewards(facts: StepFacts, weights: RewardWeights = RewardWeights()) -> dict[str, float]:
     """Each weighted part by name, in the order of `PARTS`; their sum is r_t."""
-    preserve = weights.collateral > 0
-    raw = {
-        "progress": progress(facts, preserve),
-        "success": success(facts, preserve),
-        "audit": audit(facts),
-        "code_check": code_check(facts),
-        "code_length": code_length(facts, weights.max_code_tokens),
-        "turn_limit": turn_limit(facts, weights.max_turns),
-        "collateral": collateral(facts),
-    }
-    return {name: getattr(weights, name) * raw[name] for name in PARTS}
+    return {name: getattr(weights, name) * _earned(reward, facts, weights) for name, reward in REWARDS.items()}
+
+
+def _earned(reward: Reward, facts: StepFacts, weights: Any) -> float:
+    """What a step earns of one reward, at weight 1."""
+    settings = {name: getattr(weights, name) for name in reward.settings}
+    switches = {name: getattr(weights, other) > 0 for name, other in reward.switches.items()}
+    return reward.earn(facts, **settings, **switches)

@@ -1,6 +1,7 @@
 """Progress: the gain in the share of Φ that holds (HomeFlow eq. 6, first term)."""
 
 from envs.world import StepFacts
+from rewards.reward import Reward
 
 
 def progress(facts: StepFacts, preserve: bool = False) -> float:
@@ -12,3 +13,12 @@ def progress(facts: StepFacts, preserve: bool = False) -> float:
     after = facts.progress_after if not (preserve and facts.strayed_after) else 0.0
     before = facts.progress_before if not (preserve and facts.strayed_before) else 0.0
     return after - before
+
+
+REWARD = Reward(
+    progress,
+    weight=1.0,
+    card="earned for the gain in the share of the task's conditions that hold",
+    switches={"preserve": "collateral"},
+    order=1,
+)

@@ -1,8 +1,14 @@
 """Success: all of Φ holds at the end of the episode (HomeFlow eq. 6, second term)."""
 
 from envs.world import StepFacts
+from rewards.reward import Reward
 
 
 def success(facts: StepFacts, preserve: bool = False) -> float:
     """1 at the last step if m_T = 1 (and, with `preserve`, no stray device differs from the start), else 0."""
     return float(facts.last and facts.progress_after == 1.0 and not (preserve and facts.strayed_after))
+
+
+REWARD = Reward(
+    success, weight=1.0, card="earned for ending with all of them true", switches={"preserve": "collateral"}, order=2
+)

@@ -1,8 +1,12 @@
 """TurnCheck: the dialogue stays within a number of turns (HomeFlow D.2)."""
 
 from envs.world import StepFacts
+from rewards.reward import Reward
 
 
-def turn_limit(facts: StepFacts, limit: int = 3) -> float:
-    """-1 at the step that opens turn `limit` + 1, else 0: once a trajectory, charged where it is earned."""
-    return -float(facts.opens_turn and facts.turn == limit + 1)
+def turn_limit(facts: StepFacts, max_turns: int = 3) -> float:
+    """-1 at the step that opens turn `max_turns` + 1, else 0: once a trajectory, charged where it is earned."""
+    return -float(facts.opens_turn and facts.turn == max_turns + 1)
+
+
+REWARD = Reward(turn_limit, weight=0.2, card="lost for a turn past the limit", order=6)

@@ -17,6 +17,7 @@ from collections.abc import Iterable
 from functools import lru_cache
 from typing import Any
 
+from envs.homeenv import parsing
 from envs.homeenv.audit import Refused
 from envs.homeenv.plan import Plan
 
@@ -83,7 +84,7 @@ def flattened(nodes: Iterable[ast.AST], plan: Plan) -> set[str] | None:
 def of_literals(text: str, name: str) -> bool:
     """Whether a source text calls something of this name, with literals alone."""
     try:
-        call = ast.parse(f"({text})", mode="eval").body
+        call = parsing.parse(f"({text})", mode="eval").body
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return False
     if not isinstance(call, ast.Call):

@@ -13,6 +13,8 @@ import operator
 from collections.abc import Callable
 from typing import Any, cast
 
+from envs.homeenv import parsing
+
 Closure = Callable[[Any], Any]
 Resolver = Callable[[ast.expr], Closure | None]
 
@@ -50,7 +52,7 @@ def parse_statements(text: str) -> ast.Module:
 
 def _parsed(text: str, mode: str) -> ast.AST:
     try:
-        tree: ast.AST = ast.parse(text.strip(), mode=mode)
+        tree: ast.AST = parsing.parse(text.strip(), mode=mode)
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         wrong = ExpressionError(f"cannot be parsed: {getattr(error, 'msg', error)}")
         wrong.column = getattr(error, "offset", None) or 1

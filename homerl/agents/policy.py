@@ -3,6 +3,7 @@
 Invariants: ids go in and ids come out, nothing sampled is ever tokenised again; every sampled token keeps its
 id, log-probability and policy version; everything else in a ledger is masked; a ledger ends with the end-of-turn
 id (added and masked where a sample was cut at its limit). One `PolicyAgent` plays one episode; they share an engine.
+Importing this brings no torch: recipes are read with engines that build on it.
 """
 
 from __future__ import annotations
@@ -11,15 +12,15 @@ import asyncio
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any, Protocol
-
-import torch
-from transformers import GenerationConfig
+from typing import TYPE_CHECKING, Any, Protocol
 
 from homerl.play.episode import Episode
 from homerl.play.faults import AgentFault
 from homerl.play.messages import IM_END, IM_START, Message, parse_reply
 from homerl.play.situation import Reply
+
+if TYPE_CHECKING:
+    import torch
 
 
 @dataclass(frozen=True)
@@ -172,12 +173,13 @@ class TransformersEngine:
                 if not future.cancelled():
                     future.set_result(sample)
 
-    @torch.no_grad()
     def _generate(self, prompts: list[Sequence[int]]) -> list[Sample]:
+        import torch
+
         ids, attention = left_pad(prompts, self.tokenizer.pad_token_id, self.model.device)
         scores = _TokenScores(self.temperature or 1.0)
         sampling = {"do_sample": True, "temperature": self.temperature, "top_p": 1.0, "top_k": 0}
-        with plain_sampling(self.model):
+        with torch.no_grad(), plain_sampling(self.model):
             output = self.model.generate(
                 input_ids=ids,
                 attention_mask=attention,
@@ -202,6 +204,8 @@ class TransformersEngine:
 @contextmanager
 def plain_sampling(model: Any) -> Iterator[None]:
     """Evaluation mode, and nothing of the model's own generation config (penalties, cut-offs), which no loss knows."""
+    from transformers import GenerationConfig
+
     was_training, own = model.training, model.generation_config
     model.eval()
     model.generation_config = GenerationConfig()
@@ -224,6 +228,8 @@ class _TokenScores:
         self.kept: list[torch.Tensor] = []
 
     def __call__(self, input_ids: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:
+        import torch
+
         self._settle(input_ids)
         self.last = torch.log_softmax(scores.float() / self.temperature, dim=-1)
         return scores
@@ -234,12 +240,16 @@ class _TokenScores:
 
     def of(self, output: torch.Tensor, length: int) -> torch.Tensor:
         """(batch, length) log-probabilities of the new tokens."""
+        import torch
+
         self._settle(output)
         return torch.cat(self.kept, dim=1)[:, :length]
 
 
 def left_pad(rows: Sequence[Sequence[int]], pad: int, device: Any) -> tuple[torch.Tensor, torch.Tensor]:
     """(ids, attention) of shape (batch, longest), padded on the left."""
+    import torch
+
     longest = max(map(len, rows))
     ids = torch.tensor([[pad] * (longest - len(row)) + list(row) for row in rows], device=device)
     attention = torch.tensor([[0] * (longest - len(row)) + [1] * len(row) for row in rows], device=device)

@@ -1,1 +1,1 @@
-"""Benchmarks: suites of held-out blueprints, played and scored by the home."""
+"""Benchmarks: suites of held-out blueprints, played by an agent and scored from the home's state."""

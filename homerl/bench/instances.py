@@ -1,4 +1,4 @@
-"""A suite's instances as episodes to play."""
+"""The instances of a suite as episodes to play."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from homerl.worlds.contract import Instance
 
 
 class Instances:
-    """A suite's instances in one setting, each `runs` times."""
+    """The instances of a suite in one setting, each played `runs` times."""
 
     def __init__(self, found: Sequence[Instance], setting: Any, runs: int) -> None:
         self.found, self.setting, self.runs = found, setting, runs

@@ -1,8 +1,8 @@
-"""What a benchmark has played so far, as one file that only grows.
+"""The played episodes of a benchmark, in one append-only file.
 
-Invariants: a row is in the file whole or not at all (a torn last line is cut off when the file is opened again), and a
-killed process loses none; of two rows of one index the later counts; of the rows nothing is kept in memory but where
-they stand.
+Invariants: a row is in the file completely or not at all (opening the file cuts off an incomplete last line); a killed
+process
+loses no row; of two rows with one index the later counts; memory holds only the positions of rows.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class Journal:
             file.truncate(whole)
 
     def add(self, rows: Iterable[Mapping[str, Any]]) -> None:
-        """Append rows, each with `index` and `counts` (whether it says something about the agent)."""
+        """Append rows, each with `index` and `counts` (whether the outcome says something about the agent)."""
         rows = list(rows)
         lines = [json.dumps(row, ensure_ascii=False, separators=(",", ":")).encode() + b"\n" for row in rows]
         with self.path.open("ab") as file:
@@ -54,20 +54,20 @@ class Journal:
             at += len(line)
 
     def _sync(self, descriptor: int) -> None:
-        """Have the disk write, once a second at most: only a machine that loses power needs it."""
+        """Force a write to disk, at most once a second; only a loss of power makes it necessary."""
         if time.monotonic() - self._synced > 1.0:
             os.fsync(descriptor)
             self._synced = time.monotonic()
 
     def done(self, index: int) -> bool:
-        """Whether the index was played, and what came of it counts."""
+        """Whether the episode of this index was played, and its outcome counts."""
         return self._counts.get(index, False)
 
     def __len__(self) -> int:
         return len(self._at)
 
     def rows(self) -> Iterator[dict[str, Any]]:
-        """All rows by index."""
+        """Read all rows, ordered by index."""
         if not self._at:
             return
         with self.path.open("rb") as file:

@@ -1,12 +1,14 @@
-"""An LLM judge for answers that no rule can decide, and how far it agrees with the rules where they can (SMH-Bench 3.4).
+"""An LLM judge for answers that no rule decides, and its agreement with the rules where they decide (SMH-Bench 3.4).
 
-What a rule has decided stays decided. Of an intent's answers the first that no rule decides is put to the judge, if
-none was wrong before; if it is right, and all else that was wanted held when it was given, the episode succeeded. A
-sample of what the rules did decide is put to it too, answers and questions asked back, to report its agreement.
+The decision of a rule is final. For each intent, the judge gets the first answer that no rule decides, unless an earlier
+answer was wrong. If the judge finds it right, and everything else that was asked for held at that moment, the episode
+succeeded. To report agreement, the judge also gets a sample of the cases that rules decided, answers and questions alike.
 
-Invariants: the judge sees what was asked, what is true and what was said, never who said it or what the rules made of
-it; a verdict is stored with all that it was made from, and asked for once; where the judge gives none, the episode is
-left out like one that a server spoiled.
+Invariants: the judge sees the request, the truth and the answer, but not who gave it nor what the rules decided; a
+verdict is
+stored with everything it depends on, and is requested once; if the judge gives no verdict, the episode is left out, like
+one
+that a server spoiled.
 """
 
 from __future__ import annotations
@@ -49,7 +51,7 @@ class Vote(Model):
 
 @dataclass(frozen=True)
 class JudgeSettings:
-    """An endpoint, pinned by URL and model; how many votes it has on a case, and how many decided cases it is shown."""
+    """The judge's endpoint (URLs separated by commas) and model, its votes on a case, and the size of the sample."""
 
     url: str
     model: str
@@ -58,7 +60,7 @@ class JudgeSettings:
 
 
 def judge_run(folder: Path, settings: JudgeSettings, progress: Callable[[int, int], None]) -> dict[str, Any]:
-    """Put a run's cases to the judge; write `judgements.jsonl`, and results and score again; return the score."""
+    """Judge the cases of a run in `folder`; write `judgements.jsonl`, results and score; return the score."""
     asked = EndpointSettings(url=tuple(settings.url.split(",")), model=settings.model, max_tokens=400)
     judge = Judge(Asker(Endpoint(asked.urls, settings.model), asked), settings.votes)
     found = [case for row in read_rows(folder / "trajectories.jsonl") for case in cases_of(from_row(row))]
@@ -73,24 +75,24 @@ def judge_run(folder: Path, settings: JudgeSettings, progress: Callable[[int, in
 
 
 def judged_rows(rows: Iterable[Mapping[str, Any]], folder: Path, by: str) -> Iterator[dict[str, Any]]:
-    """Results by rule, with the stored verdicts of a judge."""
+    """The results by rule, with the stored verdicts of the judge named `by` applied."""
     verdicts = {row["index"]: row["verdict"] for row in read_rows(folder / FILE)}
     for row, stored in zip(rows, read_rows(folder / "trajectories.jsonl"), strict=True):
         yield judged(row, from_row(stored), verdicts, by) if row["undecided"] else dict(row)
 
 
 def rubric(case: Case) -> str:
-    """What a judge is told about a kind of case: every kind is of one world."""
+    """The judge's instructions for a kind of case; every kind belongs to one world."""
     return next(world.rubrics[case.kind] for world in worlds().values() if case.kind in world.rubrics)
 
 
 def cases_of(trajectory: Trajectory) -> list[Case]:
-    """What was said in an episode that may be judged, in order."""
+    """The answers and questions of an episode that may be judged, in order."""
     return world_of(trajectory.blueprint).cases(trajectory)
 
 
 class Judge:
-    """Asks an endpoint for verdicts; the majority of its votes counts."""
+    """Requests verdicts from an endpoint; the majority of its votes counts, so `votes` must be odd (`ValueError`)."""
 
     def __init__(self, asker: Asker, votes: int = 1) -> None:
         if votes % 2 == 0:
@@ -99,7 +101,10 @@ class Judge:
         self.name = f"{asker.endpoint.model}, {votes} {'vote' if votes == 1 else 'votes'}"
 
     async def verdict(self, system: str, told: Mapping[str, str], seed: int = 0) -> Vote:
-        """A vote of the majority; `InfraError` or `Unreadable` if one fails. One is taken at temperature 0, several at 1."""
+        """A vote of the majority. A single vote is sampled at temperature 0, several at temperature 1.
+
+        Raises `InfraError` or `Unreadable` if a vote fails.
+        """
         text, heat = json.dumps(told, ensure_ascii=False, indent=1), float(self.votes > 1)
         asked = (self.asker.ask(f"{system} {FORM}", text, Vote, seed + n, heat) for n in range(self.votes))
         votes = sorted(await asyncio.gather(*asked), key=lambda vote: vote.verdict)
@@ -109,7 +114,7 @@ class Judge:
 async def hear(
     judge: Judge, todo: Sequence[Case], journal: Journal, progress: Callable[[int, int], None] = lambda done, total: None
 ) -> None:
-    """Add verdicts to the journal, each case once; a judge that fails leaves a case out."""
+    """Judge each case that is not in the journal, and add the verdicts; cases for which the judge fails are left out."""
     missing = {key: case for case in todo if not journal.done(key := key_of(case, judge.name))}
     gate, heard = asyncio.Semaphore(AT_ONCE), 0
 
@@ -130,13 +135,13 @@ async def hear(
 
 
 def key_of(case: Case, by: str) -> str:
-    """Equal for what a judge cannot tell apart; `by` names the judge."""
+    """A key that is equal for cases that the judge named `by` cannot tell apart."""
     told = [by, rubric(case), case.kind, case.asked, case.wanted, case.said]
     return hashlib.blake2b(json.dumps(told).encode(), digest_size=12).hexdigest()
 
 
 def to_hear(found: Iterable[Case], sample: int, seed: int = 0) -> list[Case]:
-    """All that no rule decides, and a sample of the rest, answers and questions alike."""
+    """All cases that no rule decides, and a random sample of the others."""
     found = list(found)
     decided = [case for case in found if case.rule != "undecided"]
     return [case for case in found if case.rule == "undecided"] + random.Random(seed).sample(
@@ -145,7 +150,7 @@ def to_hear(found: Iterable[Case], sample: int, seed: int = 0) -> list[Case]:
 
 
 def judged(row: Mapping[str, Any], trajectory: Trajectory, verdicts: Mapping[str, str], by: str) -> dict[str, Any]:
-    """An undecided result with the verdicts on it: a success, a failure as it was, or left out."""
+    """The result of an undecided episode with its verdicts: a success, the failure as it was, or left out."""
     open_cases = [case for case in cases_of(trajectory) if case.rule == "undecided"]
     given = [verdicts.get(key_of(case, by)) for case in open_cases]
     if None in given:
@@ -157,7 +162,7 @@ def judged(row: Mapping[str, Any], trajectory: Trajectory, verdicts: Mapping[str
 
 
 def agreement(judgements: Iterable[Mapping[str, Any]], by: str) -> dict[str, Any]:
-    """What the judge decided, and how often it agreed with the rules where they decide: share, its interval, kappa."""
+    """What the judge decided, and its agreement with the rules: share, 95 % interval, kappa."""
     rows = [row for row in judgements if row["by"] == by]
     ours = [row for row in rows if row["rule"] == "undecided"]
     both = [(row["rule"] == "right", row["verdict"] == "right") for row in rows if row["rule"] != "undecided"]

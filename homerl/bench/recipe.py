@@ -18,8 +18,12 @@ from homerl.worlds.sources import AnyBlueprintRecipe, default_recipe
 
 
 class SuiteSettings(Model):
-    """A held-out suite: other seeds, users and sentences than training's, by construction. With `benchmark`, `count`
-    instances of a shipped one, spread evenly over it, with its own limits; or over its easier half."""
+    """A held-out suite: its seeds, users and sentences differ from those of training by construction.
+
+    With `benchmark` it is `count` instances of a shipped benchmark, spread evenly over it (or over its easier half), with
+    the
+    benchmark's own limits.
+    """
 
     name: str = "heldout"
     recipe: AnyBlueprintRecipe = Field(default_factory=default_recipe)

@@ -1,7 +1,7 @@
-"""Scores again from stored trajectories and, where a judge had a say, its stored verdicts.
+"""Scores again from stored trajectories and, if a judge was used, from its stored verdicts.
 
-Invariant: a row is what the replay gives; nothing of the stored result is believed but its labels and its token counts,
-which no replay can know. Equal inputs give equal digits.
+Invariant: a row is what the replay gives; of the stored result only labels and token counts are used, which no replay can
+compute. Equal inputs give equal digits.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from envs.documents import InputError
 from homerl.bench.judge import FILE, agreement, judged_rows
 from homerl.bench.score import result_row, score
 from homerl.play.reverify import first_difference
-from homerl.play.trajectory import from_row, read_rows
+from homerl.play.trajectory import absent_facts, from_row, read_rows
 from homerl.worlds.registry import restored
 
 UNSEEN = ("tokens", "prompt_tokens", "category", "subcategory", "size", "run")
 
 
 def rescore(run: Path) -> str:
-    """One line that says the score agrees, or `InputError` at the first row that does not."""
+    """Replay a run and return a line that says that the score agrees; `InputError` names the first difference."""
     folder = run if run.is_dir() else run.parent
     stored_score = json.loads((folder / "score.json").read_text())
     by = stored_score.get("judge", {}).get("by")
@@ -44,9 +44,9 @@ def rescore(run: Path) -> str:
 
 
 def rescored(trajectories: Path, results: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
-    """The result of every stored trajectory, in order."""
+    """The result of every stored trajectory, in order; raises `InputError` if a replay differs."""
     for number, (row, stored) in enumerate(zip(read_rows(trajectories), results, strict=True), 1):
         trajectory = from_row(row)
-        if difference := first_difference(trajectory, restored):
+        if difference := first_difference(trajectory, restored, absent_facts(row)):
             raise InputError(f"{row['id']}: {difference}", f"{trajectories}:{number}", "the file was edited")
         yield result_row(trajectory, 0) | {key: stored[key] for key in UNSEEN if key in stored}

@@ -1,8 +1,9 @@
-"""Plays a suite with an agent, many episodes at a time, resumable.
+"""Plays a suite with an agent, many episodes concurrently, resumable.
 
-Invariants: what was played is never played again, nor taken for another suite's, setting's or agent's (`identity`);
-faults of servers, users or worlds are retried in a fresh world, then marked, left out of the score and played again
-by the next run; memory does not grow with the number of instances.
+Invariants: a played episode is never played again, and never mistaken for one of another suite, setting or agent
+(`identity`); an episode that a server, user or world spoiled is retried in a fresh world, then marked, left out of the
+score,
+and played again by the next run; memory does not grow with the number of instances.
 """
 
 from __future__ import annotations
@@ -27,12 +28,12 @@ from homerl.users.scripted import ScriptedUser
 from homerl.worlds.registry import begin, make_blueprint, world_of
 
 RETRIES = 2
-WAVE = 100  # episodes that a local model plays side by side
+WAVE = 100  # concurrent episodes of a local model
 
 
 @dataclass(frozen=True)
 class Task:
-    """One episode to play; `labels` go into its result."""
+    """One episode to play; its `labels` are added to its result."""
 
     blueprint: Blueprint
     limits: EpisodeLimits
@@ -40,7 +41,7 @@ class Task:
 
 
 class Tasks(Protocol):
-    """A suite's episodes by index; `identity` says all that they depend on."""
+    """The episodes of a suite by index; `identity` is a text of everything they depend on."""
 
     identity: str
 
@@ -67,7 +68,7 @@ class Heldout:
 
 @dataclass(frozen=True)
 class Players:
-    """Who plays: an agent made for each episode, and its user. `identity` says what the agent's answers depend on."""
+    """Makes the agent and the user of each episode; `identity` is a text of what the agent's answers depend on."""
 
     agent: Callable[[], Agent]
     user: Callable[[int], User] = ScriptedUser
@@ -76,7 +77,10 @@ class Players:
 
 @dataclass(frozen=True)
 class Pace:
-    """How many episodes at once. In waves (all begin together, `begin` is told the first index), or each as one ends."""
+    """The number of concurrent episodes.
+
+    With `waves` they start together, and `begin` gets the index of the first. Without, an episode starts as another ends.
+    """
 
     at_once: int = WAVE
     waves: bool = True
@@ -90,7 +94,10 @@ def run_suite(
     pace: Pace = Pace(),
     progress: Callable[[int, int], None] = lambda done, total: None,
 ) -> dict[str, Any]:
-    """Play what is not played yet; write `results.jsonl`, `trajectories.jsonl` and `score.json`; return the score."""
+    """Play the episodes that were not played yet; write results, trajectories and score to `out`; return the score.
+
+    `progress` is called with (episodes done, episodes in all).
+    """
     digest = hashlib.blake2b(f"{tasks.identity}{players.identity}".encode(), digest_size=8).hexdigest()
     journal = Journal(out / "journal" / f"{digest}.jsonl")
     way = _play_waves if pace.waves else _play_all
@@ -99,7 +106,7 @@ def run_suite(
 
 
 def write_results(journal: Journal, count: int, out: Path) -> dict[str, Any]:
-    """The journal's rows in the suite's order, as files, and their score."""
+    """Write `results.jsonl`, `trajectories.jsonl` and `score.json` in the suite's order; return the score."""
     write_rows(out / "results.jsonl", (row["result"] for row in _first(journal, count)))
     write_rows(out / "trajectories.jsonl", (row["trajectory"] for row in _first(journal, count)))
     scored = score([row["result"] for row in _first(journal, count)])
@@ -140,7 +147,7 @@ async def _play_one(tasks: Tasks, index: int, players: Players) -> dict[str, Any
     task, strayed = tasks[index], 0
     for _ in range(RETRIES + 1):
         agent, seed = _Counted(players.agent()), task.blueprint.seed
-        user = players.user(seed + strayed)  # one that left its role would do it again
+        user = players.user(seed + strayed)  # a user that left its role would do so again
         trajectory = await play(begin(task.blueprint, task.limits), agent, user, seed)
         strayed += trajectory.outcome is Outcome.USER_ERROR
         if trajectory.outcome.counts:

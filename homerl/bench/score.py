@@ -1,7 +1,8 @@
 """Scores with intervals.
 
-Invariants: only outcomes that say something about the agent count; intervals are seeded percentile
-bootstraps, so the same results give the same figures.
+Invariants: only outcomes that say something about the agent count; intervals are seeded percentile bootstraps, so the
+same
+results give the same figures.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ LABELS = ("category", "subcategory", "size")
 
 
 def result_row(trajectory: Trajectory, tokens: int, prompt_tokens: int = 0) -> dict[str, Any]:
-    """What a suite keeps of one episode beside the trajectory itself."""
+    """What a suite stores of one episode, beside its trajectory; the tokens are those of the agent."""
     world = world_of(trajectory.blueprint)
     failure = world.failure_of(trajectory)
     return {
@@ -43,9 +44,11 @@ def result_row(trajectory: Trajectory, tokens: int, prompt_tokens: int = 0) -> d
 
 
 def score(rows: Sequence[Mapping[str, Any]], seed: int = 0) -> dict[str, Any]:
-    """Success rate with its 95 % interval, the same by Φ alone, means, and counts by outcome and family.
+    """The score of a suite as plain data; shares are in [0, 1], `interval` is the 95 % interval of `success`.
 
-    `success` is Φ with nothing else touched where the blueprint says `preserve`; `phi` is Φ alone.
+    `success` is Φ, and nothing else changed where the blueprint says `preserve`; `phi` is Φ alone. `n` counts the
+    episodes that
+    say something about the agent; all means are over these.
     """
     counted = [row for row in rows if counts(row)]
     if not counted:
@@ -74,7 +77,7 @@ def score(rows: Sequence[Mapping[str, Any]], seed: int = 0) -> dict[str, Any]:
 
 
 def _released(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Accuracy as a paper's own program counts it, where a world says so: what it does not evaluate (-1) is left out."""
+    """The accuracy as a paper's own program counts it, if the world computes it; rows with -1 are left out."""
     verdicts = [row["released"] for row in rows if row.get("released", -1) >= 0]
     return {"released": {"n": len(verdicts), "success": float(np.mean(verdicts))}} if verdicts else {}
 
@@ -89,7 +92,7 @@ def _by(label: str, rows: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, An
 
 
 def pass_hat(rows: Sequence[Mapping[str, Any]]) -> dict[str, float]:
-    """pass^k for each k: the chance that k runs of an instance all succeed, estimated without bias.
+    """pass^k for each k: an unbiased estimate of the chance that k runs of an instance all succeed.
 
     An instance with c successes in n runs gives C(c, k) / C(n, k) (Yao et al., tau-bench).
     """
@@ -104,14 +107,17 @@ def pass_hat(rows: Sequence[Mapping[str, Any]]) -> dict[str, float]:
 
 
 def counts(row: Mapping[str, Any]) -> bool:
-    """Whether an episode's outcome says something about the agent."""
+    """Whether the outcome of a result says something about the agent."""
     return Outcome(row["outcome"]).counts
 
 
 def paired_difference(
     before: Sequence[Mapping[str, Any]], after: Sequence[Mapping[str, Any]], seed: int = 0
 ) -> dict[str, Any]:
-    """Gain in success of `after` over `before` on the same instances, with its paired 95 % interval."""
+    """The mean gain in success of `after` over `before`, a difference of shares, with its paired 95 % interval.
+
+    Only instances that count in both are compared; raises `InputError` if there are none.
+    """
     first = {row["id"]: float(row["success"]) for row in before if counts(row)}
     pairs = [(first[row["id"]], float(row["success"])) for row in after if counts(row) and row["id"] in first]
     if not pairs:

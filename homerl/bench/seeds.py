@@ -1,6 +1,6 @@
-"""Several flywheel runs as one table: each seed's scores and paired gain, then mean and spread.
+"""A table of several flywheel runs: each seed's scores and paired gain, then mean and standard deviation.
 
-Invariants: figures are those of the runs' own results; a run without results is refused by name.
+Invariants: the figures come from the runs' own results; a run without results is refused with its path.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ MODELS = ("untrained", "sft", "rlve")
 
 
 def seeds_table(runs: Sequence[Path], suite: str) -> Table:
-    """One row a run: success of each model in percent, and RLVE's gain over SFT with its 95 % interval."""
+    """A table with one row for each run: success of each model in percent, and RLVE's gain over SFT in points."""
     table = Table("run", *MODELS, "RLVE - SFT", "95 %", title=f"success on {suite}")
     columns: list[list[float]] = [[] for _ in (*MODELS, "gain")]
     for run in runs:
@@ -38,7 +38,7 @@ def seeds_table(runs: Sequence[Path], suite: str) -> Table:
 
 
 def read_results(run: Path, model: str, suite: str) -> list[dict]:
-    """The results of one model of a run."""
+    """The results of one model of a run on a suite; `InputError` if there are none."""
     path = run / model / "bench" / suite / "results.jsonl"
     if not path.exists():
         raise InputError("this run has no such results", where=str(path), remedy="let the flywheel finish first")

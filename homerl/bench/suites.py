@@ -1,7 +1,7 @@
-"""Suites as files: written with their checksum, and read back by name or from a file.
+"""Suites as files: written with their checksum, and read by name or from a file.
 
 Invariants: a suite is a pure function of its seed and language, byte for byte; a file that differs from its checksum is
-refused; what a suite is made of, its world knows.
+refused; each world knows the content of its suites.
 """
 
 from __future__ import annotations
@@ -18,18 +18,18 @@ from envs.documents import InputError, write_atomic
 from homerl.worlds.contract import Instance, Progress, Suite
 from homerl.worlds.registry import suites, world_of
 
-SEED = 2026  # of the suites that are shipped
+SEED = 2026  # seed of the shipped suites
 
 
 def named(name: str) -> Suite:
-    """The suite of a name, or `InputError` that says which there are."""
+    """The suite with this name, or `InputError` with the known names."""
     if name not in suites():
         raise InputError(f"there is no suite '{name}'", "homerl bench", f"known: {', '.join(suites())}")
     return suites()[name][1]
 
 
 def suite_of(instance: Instance) -> Suite:
-    """The suite that an instance says it is of: the first of its world where its id names none."""
+    """The suite whose name an instance's id starts with, else the first suite of its world."""
     known = world_of(instance.blueprint).suites
     return next((suite for name, suite in known.items() if instance.id.startswith(name)), next(iter(known.values())))
 
@@ -37,12 +37,12 @@ def suite_of(instance: Instance) -> Suite:
 def build_named(
     name: str, seed: int, language: str, dropped: Counter[str], progress: Progress
 ) -> tuple[int, Iterator[Instance]]:
-    """(how many, the instances) of a suite by name."""
+    """(number of instances, the instances in order) of a suite by name."""
     return named(name).build(seed, language, dropped, progress)
 
 
 def write_suite(instances: Iterator[Instance], path: Path) -> str:
-    """Write JSON Lines, atomically; return the SHA-256 of its bytes."""
+    """Write the instances as JSON Lines, atomically, and their checksum beside; return the SHA-256 of the bytes."""
     digest = hashlib.sha256()
 
     def lines() -> Iterator[str]:
@@ -57,12 +57,12 @@ def write_suite(instances: Iterator[Instance], path: Path) -> str:
 
 
 def to_line(instance: Instance) -> str:
-    """One line of a suite's file."""
+    """An instance as one line of a suite's file."""
     return json.dumps(instance.model_dump(mode="json"), ensure_ascii=False, separators=(",", ":")) + "\n"
 
 
 def read_suite(source: str) -> list[Any]:
-    """A suite by name (the one that is shipped) or from its file, checked against its checksum."""
+    """The instances of a shipped suite (by name) or of a file; `InputError` if the checksum differs."""
     path = Path(source)
     if not path.is_file():
         path = named(source).shipped
@@ -76,7 +76,7 @@ def read_suite(source: str) -> list[Any]:
 
 
 def instance_from(line: str) -> Any:
-    """One line of a suite's file."""
+    """The instance in one line of a suite's file."""
     data = json.loads(line)
     known = world_of(data["blueprint"]).suites.values()
     model = next(iter(known)).instance
@@ -84,6 +84,6 @@ def instance_from(line: str) -> Any:
 
 
 def spread_evenly(found: Sequence[Any], count: int) -> list[Any]:
-    """So many of a suite's instances, from all over it, since they stand in order of category and size."""
+    """`count` of the instances, evenly spaced, since a suite is ordered by category and size."""
     count = min(count, len(found))
     return [found[i * len(found) // count] for i in range(count)]

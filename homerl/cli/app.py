@@ -21,8 +21,8 @@ from homerl.worlds.registry import restored, worlds
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
 view_app = typer.Typer(no_args_is_help=True)
-app.add_typer(view_app, name="view", help="Write pages to look at.")
-app.add_typer(bench, name="bench", help="Benchmarks: build a suite, run it, score again.")
+app.add_typer(view_app, name="view", help="Write HTML pages.")
+app.add_typer(bench, name="bench", help="Benchmarks: build a suite, run it, score it again.")
 OVERRIDES = {"allow_extra_args": True, "ignore_unknown_options": True}
 for world in worlds().values():
     world.commands(app, view_app)
@@ -30,7 +30,7 @@ for world in worlds().values():
 
 @app.command(context_settings=OVERRIDES)
 def run(context: typer.Context, recipe: str) -> None:
-    """Run a recipe in this process; any key can be overridden: --train.learning_rate 2e-6."""
+    """Run a recipe in this process. Any key can be overridden: --sft.learning_rate 2e-6."""
     from homerl.recipe.load import find_recipe
     from homerl.run.launch import main as launch
 
@@ -41,10 +41,13 @@ def run(context: typer.Context, recipe: str) -> None:
 def check(
     context: typer.Context,
     recipe: str,
-    gpus: Annotated[int | None, typer.Option(help="that train; by default what the recipe leaves of eight")] = None,
-    gpu_memory: Annotated[float, typer.Option(help="of each, in GB")] = 80.0,
+    gpus: Annotated[
+        int | None,
+        typer.Option(help="number of training GPUs; default: `processes`, else eight less those that serve a model"),
+    ] = None,
+    gpu_memory: Annotated[float, typer.Option(help="memory of each GPU, in GB")] = 80.0,
 ) -> None:
-    """Resolve a recipe, check it and this machine, estimate its memory, and print it without running."""
+    """Resolve a recipe and print it, estimate its memory, and check this machine. Nothing is run."""
     from homerl.run.memory import estimates
     from homerl.run.preflight import check_machine
     from homerl.run.recipe import load_recipe, resolved
@@ -58,7 +61,7 @@ def check(
 
 @app.command()
 def init(folder: Path) -> None:
-    """Write the shipped recipes to a folder, to begin your own from."""
+    """Copy the shipped recipes to a folder, to edit them."""
     from homerl.recipe.load import shipped_recipes
 
     if folder.exists() and any(folder.iterdir()):
@@ -73,8 +76,8 @@ def export_command(
     to: Annotated[str, typer.Option(help="a folder, or a hub id such as org/name")],
     push: Annotated[bool, typer.Option(help="upload to the hub")] = False,
     public: Annotated[bool, typer.Option(help="make the hub repository public")] = False,
-    base: Annotated[str | None, typer.Option(help="the base model, where an adapter's own is gone")] = None,
-    adapter: Annotated[bool, typer.Option(help="export the adapter alone, not merged")] = False,
+    base: Annotated[str | None, typer.Option(help="the base model, if the adapter's own record of it leads nowhere")] = None,
+    adapter: Annotated[bool, typer.Option(help="export only the adapter, not merged")] = False,
 ) -> None:
     """Export a trained model to a folder or to the Hugging Face hub."""
     from homerl.publish.export import export
@@ -86,9 +89,9 @@ def export_command(
 def synth(
     context: typer.Context,
     recipe: str,
-    ray: Annotated[str | None, typer.Option(help="a Ray cluster's address; `local` starts one here")] = None,
+    ray: Annotated[str | None, typer.Option(help="address of a Ray cluster; `local` starts one here")] = None,
 ) -> None:
-    """Synthesise what a recipe of `run: synth` says; goes on where an earlier start was stopped."""
+    """Run a recipe of `run: synth`. It resumes an earlier start."""
     from homerl.recipe.load import find_recipe
     from homerl.run.launch import main as launch
     from homerl.run.recipe import load_recipe
@@ -103,11 +106,11 @@ def synth(
 def synth_grid(
     context: typer.Context,
     recipe: str,
-    calls: Annotated[list[int] | None, typer.Option(help="requests for each blueprint; may be given again")] = None,
-    sampled: Annotated[list[int] | None, typer.Option(help="messages for each blueprint; may be given again")] = None,
+    calls: Annotated[list[int] | None, typer.Option(help="budget: requests for each blueprint; may be repeated")] = None,
+    sampled: Annotated[list[int] | None, typer.Option(help="budget: messages for each blueprint; may be repeated")] = None,
     out: Annotated[Path | None, typer.Option(help="a folder for figures and datasets")] = None,
 ) -> None:
-    """Branching factors compared (HomeFlow, Table 2): as the paper counts, and at equal budgets for each blueprint."""
+    """Compare branching factors (HomeFlow, Table 2): as the paper counts, and at equal budgets for each blueprint."""
     from homerl.flow.grid import grid, table, write
     from homerl.flow.mcts import Budget
     from homerl.run.recipe import load_recipe
@@ -130,9 +133,9 @@ def push_data(
     run: Path,
     to: Annotated[str, typer.Option(help="a hub id such as org/name")],
     public: Annotated[bool, typer.Option(help="make the hub repository public")] = False,
-    license: Annotated[str, typer.Option(help="of the data, as the hub names it")] = "apache-2.0",
+    license: Annotated[str, typer.Option(help="license of the data, as the hub names it")] = "apache-2.0",
 ) -> None:
-    """Upload a finished synthesis to the Hugging Face hub as a dataset, tagged by its version."""
+    """Upload a finished synthesis to the Hugging Face hub as a dataset, tagged with its version."""
     from homerl.publish.dataset import push
 
     console.print(f"pushed to {push(run, to, private=not public, license=license)}")
@@ -140,7 +143,7 @@ def push_data(
 
 @app.command()
 def reverify(file: Path) -> None:
-    """Replay every stored trajectory of a file and recompute its rewards; fail on any difference."""
+    """Replay every trajectory in a file and recompute its rewards. Any difference is an error."""
     from homerl.play.reverify import reverify_file
 
     console.print(reverify_file(file, restored))
@@ -148,7 +151,7 @@ def reverify(file: Path) -> None:
 
 @app.command()
 def compare(before: Path, after: Path) -> None:
-    """The paired gain in success between two results.jsonl of one suite, with its 95 % interval."""
+    """Print the paired gain in success between two results.jsonl of one suite, with its 95 % interval."""
     from homerl.bench.score import paired_difference
     from homerl.play.trajectory import read_rows
 
@@ -157,7 +160,7 @@ def compare(before: Path, after: Path) -> None:
 
 @app.command()
 def seeds(runs: list[Path], suite: str = "heldout") -> None:
-    """Scores of several flywheel runs side by side, with mean and spread."""
+    """Show the scores of several flywheel runs, with mean and standard deviation."""
     from homerl.bench.seeds import seeds_table
 
     console.print(seeds_table(runs, suite))
@@ -175,9 +178,9 @@ def schemas_command(folder: Path) -> None:
 def serve_user_command(
     context: typer.Context,
     recipe: str,
-    part: Annotated[str, typer.Option(help="whose model: user, or of a synthesis also agent, author")] = "user",
+    part: Annotated[str, typer.Option(help="model role: user; of a synthesis also agent, author")] = "user",
 ) -> None:
-    """Serve the recipe's user model (or that of another part) with vLLM until told to stop (Ctrl-C, SIGTERM)."""
+    """Serve the model of the recipe's user (or of another role) with vLLM, until Ctrl-C or SIGTERM."""
     from homerl.llm.serve import serve_user
     from homerl.run.recipe import PARTS, load_recipe, party
 
@@ -191,11 +194,11 @@ def serve_user_command(
 def audit_user_command(
     context: typer.Context,
     recipe: str,
-    blueprints: Annotated[int, typer.Option(min=1, help="how many to play")] = 100,
-    at_once: Annotated[int, typer.Option(min=1, help="episodes played side by side")] = 16,
-    out: Annotated[Path | None, typer.Option(help="the JSON; audit_user.json in the recipe's folder if left out")] = None,
+    blueprints: Annotated[int, typer.Option(min=1, help="number of blueprints to play")] = 100,
+    at_once: Annotated[int, typer.Option(min=1, help="concurrent episodes")] = 16,
+    out: Annotated[Path | None, typer.Option(help="the JSON file; default: audit_user.json in the recipe's `out`")] = None,
 ) -> None:
-    """Play blueprints with the recipe's user and the scripted expert; fail where the user is worse than allowed."""
+    """Play blueprints with the recipe's user and the scripted expert. Exit code 1 if the user is worse than allowed."""
     from homerl.run.audit_user import audit_user
     from homerl.run.recipe import load_recipe
 

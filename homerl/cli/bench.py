@@ -16,11 +16,11 @@ app = typer.Typer(no_args_is_help=True)
 @app.command("build")
 def build(
     suite: str,
-    out: Annotated[Path, typer.Option(help="a folder")],
-    seed: Annotated[int | None, typer.Option(help="the shipped suite's if left out")] = None,
+    out: Annotated[Path, typer.Option(help="a folder for the suite")],
+    seed: Annotated[int | None, typer.Option(help="default: that of the shipped suite")] = None,
     language: str = "en",
 ) -> None:
-    """Make a suite as JSON Lines, with its checksum; every instance passes the validity checks."""
+    """Make a suite as JSON Lines, with its checksum. Every instance passes the validity checks."""
     from collections import Counter
 
     from homerl.bench.suites import SEED, build_named, write_suite
@@ -40,33 +40,35 @@ def build(
 
 @app.command("run")
 def run(
-    suite: Annotated[str, typer.Argument(help="a suite by name, or a file of `bench build`")],
-    model: Annotated[str, typer.Option(help="http://host/v1 (several, by commas), a folder, a hub id, or a baseline")],
+    suite: Annotated[str, typer.Argument(help="the name of a suite, or a file of `bench build`")],
+    model: Annotated[str, typer.Option(help="http://host/v1 (several with commas), a folder, a hub id, or a baseline")],
     out: Annotated[Path, typer.Option(help="a folder for the results")],
     setting: Annotated[
-        str, typer.Option(help="eia (tools); where a suite has it: dr (one answer from the whole home), react (a text form)")
+        str, typer.Option(help="eia (tools); if the suite has it: dr (one answer from the whole home), react (a text form)")
     ] = "eia",
     episodes: Annotated[
-        Path | None, typer.Option(help="a folder of the paper's released episode files, where a suite reads such")
+        Path | None, typer.Option(help="a folder of the paper's released episode files, if the suite reads them")
     ] = None,
-    mended: Annotated[bool, typer.Option(help="those files without the known faults of the paper's program")] = False,
-    served: Annotated[str | None, typer.Option(help="the model's name on the server, if it has several")] = None,
-    user: Annotated[str | None, typer.Option(help="URL of an LLM user; the scripted one if left out")] = None,
-    at_once: Annotated[int, typer.Option(help="episodes played side by side")] = 16,
-    runs: Annotated[int, typer.Option(help="times that each instance is played, for pass^k")] = 1,
-    limit: Annotated[int | None, typer.Option(help="only the first so many instances")] = None,
+    mended: Annotated[bool, typer.Option(help="play these files without the known faults of the paper's program")] = False,
+    served: Annotated[str | None, typer.Option(help="the model's name, if the server has several")] = None,
+    user: Annotated[str | None, typer.Option(help="URL of an LLM user; default: the scripted user")] = None,
+    at_once: Annotated[int, typer.Option(help="concurrent episodes")] = 16,
+    runs: Annotated[int, typer.Option(help="plays of each instance, for pass^k")] = 1,
+    limit: Annotated[int | None, typer.Option(help="play only the first LIMIT instances")] = None,
     temperature: float = 0.0,
     max_tokens: int = 2048,
-    price: Annotated[str | None, typer.Option(help="of a million tokens in and out, as 0.5,1.5")] = None,
+    price: Annotated[str | None, typer.Option(help="prices of a million input and output tokens, as 0.5,1.5")] = None,
     seed: int = 0,
     cpu: Annotated[bool, typer.Option(help="load a local model on the CPU, in float32")] = False,
-    resume: Annotated[bool, typer.Option(help="go on with the results in the folder")] = False,
-    judge: Annotated[str | None, typer.Option(help="URL of an LLM judge, for answers that no rule decides")] = None,
-    judge_model: Annotated[str | None, typer.Option(help="its name on the server, if that has several")] = None,
+    resume: Annotated[bool, typer.Option(help="continue the run in the folder")] = False,
+    judge: Annotated[str | None, typer.Option(help="URL of an LLM judge for answers that no rule decides")] = None,
+    judge_model: Annotated[str | None, typer.Option(help="the judge's name, if the server has several models")] = None,
     judge_votes: Annotated[
-        int | None, typer.Option(help="an odd number; the majority counts; by default the suite's")
+        int | None, typer.Option(help="an odd number, of which the majority counts; default: that of the suite")
     ] = None,
-    judge_sample: Annotated[int, typer.Option(help="decided cases put to it, to report its agreement")] = 200,
+    judge_sample: Annotated[
+        int, typer.Option(help="number of decided cases for the judge, to report its agreement with the rules")
+    ] = 200,
     wandb: Annotated[str | None, typer.Option(help="log to this Weights & Biases project")] = None,
 ) -> None:
     """Play a suite and write results, trajectories and a report."""
@@ -103,7 +105,7 @@ def _prices(text: str | None) -> tuple[float, float] | None:
 
 @app.command("rescore")
 def rescore(run: Annotated[Path, typer.Argument(help="a folder of `bench run`, or its trajectories.jsonl")]) -> None:
-    """Replay stored trajectories, score them again, and say where the results differ."""
+    """Replay stored trajectories and score them again. Any difference is an error."""
     from homerl.bench.rescore import rescore as again
 
     console.print(again(run))

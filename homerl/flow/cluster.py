@@ -1,7 +1,8 @@
-"""A synthesis over a Ray cluster: the same workers as on one machine, one a CPU.
+"""A synthesis over a Ray cluster: the same workers as on one machine, one for each CPU.
 
-Invariants: a worker's shards come in the order in which they were dealt, so that Ray can begin it again elsewhere when its
-machine goes; shards are written by the run that waits for them, so machines need no common disk.
+Invariants: a worker returns its shards in the order in which it got them, so Ray can restart it on another machine; only
+the
+run that waits for the shards writes them, so the machines need no shared disk.
 """
 
 from __future__ import annotations
@@ -20,11 +21,14 @@ from homerl.flow.work import Shard, dealt, work
 ROOT = Path(__file__).parents[2]
 HERE = ("localhost", "127.0.0.1", "::1", "0.0.0.0")
 ANSWER = 10.0  # seconds in which a cluster must answer
-TRIES = 3  # times that a worker is begun again when its machine fails
+TRIES = 3  # restarts of a worker whose machine fails
 
 
 def over_ray(config: SynthesisConfig, todo: Sequence[range], address: str, workers: int | None = None) -> Iterator[Shard]:
-    """Shards as they are done. `local` starts a cluster of this machine's cores for the time of the run."""
+    """Yield shards as they are completed; `local` starts a cluster on this machine until the run ends.
+
+    Raises `InputError` if Ray is missing or does not answer, and the worker's own error if a worker fails.
+    """
     ray = _connected(address, workers, {settings.key for settings in config.endpoints.values()})
     try:
         from ray.exceptions import RayTaskError
@@ -45,7 +49,7 @@ def over_ray(config: SynthesisConfig, todo: Sequence[range], address: str, worke
 
 
 def refuse(config: SynthesisConfig, address: str) -> None:
-    """What could only go wrong on the other machines, or hang, is said before any work."""
+    """Raise `InputError` for what could only fail or hang later on the other machines."""
     host, _, port = address.removeprefix("ray://").rpartition(":")
     host = host.strip("[]")
     alone = address in ("local", "auto") or host in HERE
@@ -68,14 +72,14 @@ def _silent(address: str, error: Exception) -> InputError:
 
 
 def _connected(address: str, workers: int | None, keys: Iterable[str]) -> Any:
-    """The package, connected; workers find this code where it is installed, or beside a source tree."""
+    """The package ray, connected; workers import this code as installed, or from the source tree."""
     try:
         import ray
     except ImportError:
         raise InputError("the package ray is not installed", "--ray", "pip install 'homerl[ray]'") from None
     path = os.pathsep.join(filter(None, (str(ROOT), os.environ.get("PYTHONPATH"))))
     here = {"num_cpus": workers, "include_dashboard": False} if address == "local" else {}
-    keys = {name: os.environ[name] for name in keys if name in os.environ}  # in the cluster's memory, in no file of ours
+    keys = {name: os.environ[name] for name in keys if name in os.environ}  # in the cluster's memory, written to no file
     settings = {"runtime_env": {"env_vars": {"PYTHONPATH": path, "OMP_NUM_THREADS": "1"} | keys}, "log_to_driver": False}
     try:
         ray.init(address=address, **settings, **here)

@@ -1,8 +1,9 @@
-"""Synthesis: blueprints in, verified trajectories out, over processes or a Ray cluster, resumable.
+"""Synthesis over processes or a Ray cluster: blueprints in, verified trajectories out; resumable.
 
-Invariants: shards are written atomically by this process alone and never rewritten, each recipe's in a folder of its own,
-but for those in which servers had failed, which are made again; the dataset is the shards in order, so its bytes depend
-neither on the number of workers nor on where a run was killed; workers do not outlive the run; memory holds tens of shards.
+Invariants: only this process writes shards, atomically, in a folder of the recipe's digest; a complete shard is never
+rewritten, except if servers failed in it; the dataset is the shards in order, so its bytes depend neither on the number
+of
+workers nor on where a run was killed; workers end with the run; memory holds tens of shards.
 """
 
 from __future__ import annotations
@@ -27,16 +28,19 @@ from homerl.processes.lifetime import die_with
 
 Progress = Callable[[int, int], None]
 Describe = Callable[[Path, SynthesisConfig, dict[str, Any]], None]
-GRACE = 10.0  # seconds in which a worker ends
+GRACE = 10.0  # seconds that a worker gets to end
 
 
 def synthesise(
     config: SynthesisConfig, out: Path, processes: int | None, progress: Progress, ray: str | None = None,
     describe: Describe = lambda out, config, stats: None,
 ) -> Path:  # fmt: skip
-    """Fill `out` with `trajectories.jsonl` and `stats.json`; finished shards of an earlier run are kept.
+    """Fill `out` with `trajectories.jsonl`, `blueprints.jsonl`, `endpoints.json` and `stats.json`; return the first path.
 
-    So many `processes`, or one a core: of this machine, or of the cluster at the address `ray`. 0 is this one alone.
+    `processes` is the number of workers, by default one for each core of this machine, or of the Ray cluster at the
+    address
+    `ray`; 0 works in this process. Complete shards of an earlier run are kept. `describe` may write further files.
+    Raises `InputError` if a server does not answer for a whole shard.
     """
     shards = [range(i, min(i + config.shard, config.blueprints)) for i in range(0, config.blueprints, config.shard)]
     folder = out / "shards" / config.digest
@@ -55,19 +59,19 @@ def synthesise(
 
 
 def make_shard(config: SynthesisConfig, blueprints: range, folder: Path) -> None:
-    """Synthesise one range of blueprints, here."""
+    """Synthesise one range of blueprints in this process, and write the shard to `folder`."""
     for shard in work(config, [blueprints], config.in_flight):
         write_shard(folder, shard)
 
 
 def write_shard(folder: Path, shard: Shard) -> None:
-    """The statistics are written last and mark the shard as done."""
+    """Write a shard's lines, then its statistics, whose file marks the shard as complete."""
     write_atomic(_lines_path(folder, shard.blueprints), shard.lines)
     write_atomic(_stats_path(folder, shard.blueprints), json.dumps(shard.stats))
 
 
 def _reachable(config: SynthesisConfig, out: Path, servers: ExitStack) -> SynthesisConfig:
-    """The recipe with the address of every model; those that it serves run until `servers` closes."""
+    """The recipe with the address of every model; models that it serves run until `servers` closes."""
     from homerl.llm.serve import served
     from homerl.users.make import check_key
 
@@ -80,7 +84,7 @@ def _reachable(config: SynthesisConfig, out: Path, servers: ExitStack) -> Synthe
 
 
 def _workers(config: SynthesisConfig, todo: Sequence[range], processes: int | None, ray: str | None) -> Iterator[Shard]:
-    """Shards as they are done; every worker has an equal part of them, and of the blueprints in play."""
+    """Yield shards as they are completed; the workers share the shards, and the concurrent blueprints, equally."""
     if not todo:
         return
     try:
@@ -98,13 +102,13 @@ def _workers(config: SynthesisConfig, todo: Sequence[range], processes: int | No
 
 
 def over_processes(config: SynthesisConfig, parts: Sequence[tuple[Sequence[range], int]]) -> Iterator[Shard]:
-    """Shards of processes on this machine."""
+    """Yield the shards of worker processes on this machine; `parts` holds (shards, concurrent blueprints) of each."""
     context, running = get_context("spawn"), {}
     for todo, at_once in parts:
         reader, writer = context.Pipe(duplex=False)
         process = context.Process(target=_serve, args=(writer, config, todo, at_once, os.getpid()), daemon=True)
         process.start()
-        writer.close()  # so that a worker that dies is noticed
+        writer.close()  # the reader then sees the end of a worker that dies
         running[reader] = process
     try:
         while running:
@@ -121,7 +125,7 @@ def over_processes(config: SynthesisConfig, parts: Sequence[tuple[Sequence[range
 
 
 def _ended(process: Any) -> None:
-    """A worker has said that it ends; one that does not is killed."""
+    """Wait for a worker to end, and kill it after `GRACE` seconds."""
     process.join(GRACE)
     if process.is_alive():
         process.kill()
@@ -129,7 +133,7 @@ def _ended(process: Any) -> None:
 
 
 def _received(reader: Any) -> Shard | None:
-    """What a worker sends: a shard, None at its end, or its error, which is raised."""
+    """What a worker sent: a shard, or None at its end; an error that it sent is raised."""
     try:
         found = reader.recv()
     except (EOFError, ConnectionResetError):
@@ -140,7 +144,7 @@ def _received(reader: Any) -> Shard | None:
 
 
 def _serve(writer: Any, config: SynthesisConfig, todo: Sequence[range], at_once: int, parent: int) -> None:
-    """A worker process."""
+    """The main function of a worker process."""
     die_with(parent)
     try:
         for shard in work(config, todo, at_once, ordered=False):
@@ -153,7 +157,7 @@ def _serve(writer: Any, config: SynthesisConfig, todo: Sequence[range], at_once:
 
 
 def _assemble(config: SynthesisConfig, folder: Path, shards: Sequence[range], out: Path, describe: Describe) -> Path:
-    """Join the shards, sum up what they say, and let `describe` write what else there is; `stats.json` is written last."""
+    """Join the shards, sum up their statistics, and let `describe` write further files; write `stats.json` last."""
     path = out / "trajectories.jsonl"
     write_atomic(path, (chunk for shard in shards for chunk in _chunks(_lines_path(folder, shard))))
     lines = (line for stats in _all(folder, shards) for line in stats["blueprints"])
@@ -176,12 +180,12 @@ def _chunks(path: Path) -> Iterator[bytes]:
 
 
 def _all(folder: Path, shards: Sequence[range]) -> Iterator[dict[str, Any]]:
-    """The statistics of every shard, one at a time."""
+    """The statistics of the shards, one at a time."""
     return (json.loads(_stats_path(folder, shard).read_text()) for shard in shards)
 
 
 def _stands(folder: Path, shard: range) -> bool:
-    """Whether a shard is done, with no blueprint lost to servers that failed."""
+    """Whether a shard is complete, and servers failed for none of its blueprints."""
     path = _stats_path(folder, shard)
     if not path.exists():
         return False

@@ -1,11 +1,13 @@
-"""The branching factors of HomeFlow's Table 2, (1, 1) being linear sampling, on the same blueprints.
+"""Compares the branching factors of HomeFlow's Table 2 on the same blueprints; (1, 1) is linear sampling.
 
-Two readings: as the paper counts, one tree a blueprint that goes on until it has so many rollouts or is exhausted, whose
-first rollout is the base and the others the yield of expansion; and at an equal budget, where every cell begins new trees
-with other players until it has made so many calls for each blueprint, or sampled so many messages (three candidates are one
-call and three messages).
+There are two ways to count. As the paper counts, each blueprint gets one tree, which ends after a number of rollouts or
+when
+it is exhausted; the first rollout is the base, and the later ones show the yield of expansion. At an equal budget, a cell
+starts new trees with other players until it has made a number of calls, or sampled a number of messages, for each
+blueprint
+(three candidates are one call and three messages).
 
-Invariants: all cells play the same blueprints with the same players; what was found twice counts once.
+Invariants: all cells play the same blueprints with the same players; equal trajectories count once.
 """
 
 from __future__ import annotations
@@ -31,12 +33,12 @@ from homerl.play.situation import Blueprint
 from homerl.play.trajectory import Trajectory, to_row, write_rows
 
 CELLS = ((1, 1), (3, 1), (1, 3), (3, 3))  # (k_user, k_agent), in the paper's order
-MOST = 10_000  # trees, of which a budget allows far fewer
+MOST = 10_000  # trees at most; a budget allows far fewer
 
 
 @dataclass
 class Cell:
-    """What one pair of branching factors made of all blueprints."""
+    """The results of one pair of branching factors over all blueprints."""
 
     k_user: int
     k_agent: int
@@ -46,14 +48,15 @@ class Cell:
     rows: list[list[dict[str, Any]]] = field(default_factory=list)
 
     def add(self, found: Sequence[Trajectory], stats: TreeStats) -> None:
+        """Add the results of one blueprint."""
         self.solved.append(bool(found))
         self.trajectories += len(found)
         self.total.update({key: value for key, value in asdict(stats).items() if isinstance(value, int)})
-        kept = sorted(found, key=lambda trajectory: len(trajectory.steps))  # as a synthesis keeps them
+        kept = sorted(found, key=lambda trajectory: len(trajectory.steps))  # as a synthesis orders them
         self.rows.append([to_row(trajectory) | {"difficulty": stats.difficulty} for trajectory in kept])
 
     def figures(self) -> dict[str, Any]:
-        """Success over blueprints with its 95 % interval, trajectories of the first rollout and of the others, calls."""
+        """Solved share with its 95 % interval, trajectories of the first rollout and of later ones, calls, messages."""
         return {
             "k_user": self.k_user, "k_agent": self.k_agent, "blueprints": len(self.solved),
             "success": float(np.mean(self.solved)), "interval": mean_interval(np.array(self.solved, float), 0),
@@ -65,7 +68,10 @@ class Cell:
 
 
 def grid(config: SynthesisConfig, budget: Budget | None, progress: Callable[[], None], keep: bool = False) -> list[Cell]:
-    """All cells; with a `budget` for each blueprint, else as the paper counts. `keep` keeps the rows."""
+    """Play all cells: with a `budget` for each blueprint, or, if it is None, as the paper counts.
+
+    `progress` is called after each blueprint; without `keep` the trajectories are dropped, and only figures remain.
+    """
     return asyncio.run(_grid(config, budget, progress, keep))
 
 
@@ -92,7 +98,7 @@ async def _grid(config: SynthesisConfig, budget: Budget | None, progress: Callab
 
 
 async def _played(maker: Maker, blueprint: Blueprint, budget: Budget | None) -> tuple[list[Trajectory], TreeStats]:
-    """One blueprint in one cell."""
+    """Play one blueprint in one cell."""
     config = maker.config
     if budget is None:
         return await forest(blueprint, maker.casts(blueprint, 1), config.search, config.limits)
@@ -107,7 +113,7 @@ def with_factors(config: SynthesisConfig, k_user: int, k_agent: int) -> Synthesi
 
 
 def write(cells: Sequence[Cell], folder: Path, seed: int = 0) -> None:
-    """`grid.json`, and a dataset a cell, each with as many dialogues as the smallest one has, in the blueprints' order."""
+    """Write `grid.json`, and a dataset for each cell. All datasets have as many dialogues as the smallest cell has."""
     even = min(cell.trajectories for cell in cells)
     write_atomic(folder / "grid.json", json.dumps([cell.figures() for cell in cells], indent=1) + "\n")
     for cell in cells:
@@ -116,7 +122,10 @@ def write(cells: Sequence[Cell], folder: Path, seed: int = 0) -> None:
 
 
 def dealt(rows: Sequence[Sequence[dict[str, Any]]], most: int, rng: random.Random) -> Iterator[dict[str, Any]]:
-    """`most` rows: the shortest of every blueprint, then the next, and so on; of the last round, a draw."""
+    """`most` rows in the blueprints' order: the shortest of each blueprint, then the second shortest, and so on.
+
+    A round that does not fit as a whole is sampled with `rng`.
+    """
     chosen: list[tuple[int, int]] = []
     for number in range(max(map(len, rows), default=0)):
         places = [(index, number) for index, found in enumerate(rows) if number < len(found)]
@@ -125,7 +134,7 @@ def dealt(rows: Sequence[Sequence[dict[str, Any]]], most: int, rng: random.Rando
 
 
 def table(cells: Sequence[Cell], title: str) -> Table:
-    """The figures, a line a cell: k is (k_user, k_agent), `saved` the steps that shared prefixes saved."""
+    """The figures as a table; k is (k_user, k_agent), `saved` the share of steps saved by shared prefixes."""
     made = Table(title=title, title_justify="left")
     names = ("k", "base", "explored", "total", "solved", "95 %", "calls", "messages", "calls each", "saved")
     for name in names:
@@ -136,6 +145,7 @@ def table(cells: Sequence[Cell], title: str) -> Table:
 
 
 def lines(cells: Sequence[Cell]) -> Iterator[tuple[str, ...]]:
+    """The cells of the table, one tuple for each pair of branching factors."""
     for figures in (cell.figures() for cell in cells):
         low, high = figures["interval"]
         counts = (f"{figures[name]:,}" for name in ("base", "explored", "trajectories"))

@@ -1,8 +1,8 @@
-"""One blueprint at a time: authored, played by the recipe's strategy, its outcome typed.
+"""Makes one blueprint at a time: writes it, plays it by the recipe's strategy, and classifies the outcome.
 
-Invariants: what is made of a blueprint is a pure function of recipe and index, if its models answer alike to like
-requests; servers that fail make an `infra_error`, which is tried again from the start, never half a blueprint; what
-servers did wrong on the way is counted apart, in `transport`.
+Invariants: the result for a blueprint is a pure function of recipe and index, if models give the same answer to the same
+request; if servers fail, the blueprint is started again from the beginning, and becomes an `infra_error` after the last
+attempt, never half a result; errors of servers are counted apart, in `transport`.
 """
 
 from __future__ import annotations
@@ -29,16 +29,16 @@ from homerl.users.make import Users
 from homerl.worlds.contract import NoBlueprint
 from homerl.worlds.registry import make_blueprint, world_of
 
-SPARES = 2  # users who speak where others left their role
-TAKE = 1_000_003  # between the seeds of one dialogue's players and the next one's
-NO_BLUEPRINT = "no_blueprint"  # what a seed comes to whose candidates were all dropped
-REFUSED = "refused"  # and one of whose requests a server will not take, such as one that is too long
-REST = 5.0  # seconds before a blueprint is begun again, doubled each time
+SPARES = 2  # users that replace those that leave their role
+TAKE = 1_000_003  # distance between the seeds of two dialogues' players
+NO_BLUEPRINT = "no_blueprint"  # outcome of a seed whose candidates were all dropped
+REFUSED = "refused"  # outcome if a server refuses a request, such as one that is too long
+REST = 5.0  # seconds before a blueprint is started again, doubled each time
 
 
 @dataclass(frozen=True)
 class Made:
-    """What came of a blueprint: dataset rows, its line of statistics, and what was dropped on the way."""
+    """The result for one blueprint: its dataset rows, its line of statistics, and what was dropped, by reason."""
 
     rows: list[dict[str, Any]]
     stats: dict[str, Any]
@@ -46,7 +46,7 @@ class Made:
 
 
 class Maker:
-    """Makes what a recipe says. All blueprints of a worker share its endpoints."""
+    """Makes the blueprints of a recipe; all blueprints of a worker share its endpoints."""
 
     def __init__(self, config: SynthesisConfig) -> None:
         self.config = config
@@ -62,14 +62,17 @@ class Maker:
         self.endpoints |= {part: endpoint_of(settings) for part, settings in others.items()}
 
     async def one(self, index: int) -> Made:
-        """A blueprint, begun again when servers fail, then given up with an outcome that says so."""
+        """The result for the index-th blueprint; it is started again if servers fail, at most `attempts` times.
+
+        Raises `Unwelcome` if a server refuses every request.
+        """
         fault = ""
         for attempt in range(self.config.attempts):
             try:
                 return await self._once(index)
-            except RequestRefused as error:  # asking again would not help
+            except RequestRefused as error:  # a retry would not help
                 return Made([], self._line(index, REFUSED) | {"fault": error.why})
-            except Unwelcome:  # nor would going on
+            except Unwelcome:  # the server refuses every request, so the run stops
                 raise
             except InfraError as error:
                 self.again["infra_error"] += 1
@@ -91,7 +94,7 @@ class Maker:
         return Made([to_row(t) | {"difficulty": line["difficulty"]} for t in kept], line, dropped)
 
     async def blueprint(self, index: int, dropped: Counter[str]) -> tuple[Blueprint, dict[str, Any]]:
-        """A blueprint, and what its author is to be remembered for."""
+        """The index-th blueprint, and its author's record for the statistics. Raises `NoBlueprint` and `InfraError`."""
         config, recipe, seed = self.config, self.config.recipe_of(index), self.config.first_seed + index
         if config.author:
             asker = Asker(self.endpoints["author"], config.author)
@@ -117,7 +120,7 @@ class Maker:
         return await forest(blueprint, self.casts(blueprint, 1), config.search, config.limits)
 
     def casts(self, blueprint: Blueprint, count: int) -> Iterator[Players]:
-        """The players of one tree after the other: others in each."""
+        """The players of `count` trees of a blueprint; each tree gets other seeds."""
         return (self._cast(blueprint, take) for take in range(count))
 
     def _cast(self, blueprint: Blueprint, take: int) -> Players:
@@ -134,7 +137,7 @@ class Maker:
         return {"id": id, "outcome": str(outcome), **TreeStats().row()}
 
     def transport(self) -> dict[str, int]:
-        """What was asked of servers and what they did wrong, by part, since this was asked before."""
+        """Requests, tokens and faults by model role since the last call of this method."""
         now = Counter({f"again/{reason}": count for reason, count in self.again.items()})
         for part, endpoint in self.endpoints.items():
             usage = asdict(endpoint.usage)
@@ -145,12 +148,13 @@ class Maker:
         return dict(sorted(since.items()))
 
     async def close(self) -> None:
+        """Close the connections of all endpoints."""
         for endpoint in self.endpoints.values():
             await endpoint.close()
 
 
 def outcome_of(stats: TreeStats) -> Outcome:
-    """A blueprint's outcome: verified at least once, or else why not."""
+    """A blueprint's outcome: success if a trajectory was verified, else whose failure it was."""
     if stats.successes:
         return Outcome.SUCCESS
     return Outcome.AGENT_FAILURE if stats.rollouts else Outcome.USER_ERROR

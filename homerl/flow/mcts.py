@@ -1,8 +1,8 @@
-"""MCTS-Flow: environment-verified tree search over dialogues (HomeFlow 3.3.2, Appendix C), and linear sampling.
+"""MCTS-Flow: tree search over dialogues, verified by the environment (HomeFlow 3.3.2, Appendix C); and linear sampling.
 
-Invariants: a pure function of blueprint, agent, users and configuration; every trajectory returned is valid
-and satisfies all of Φ; every simulated node is kept, unless another did the same; a user who leaves its role counts
-against nobody: another one speaks in its place, and where none is left, nothing follows that prefix.
+Invariants: the result is a pure function of blueprint, agent, users and configuration; every returned trajectory is valid
+and meets all of Φ; every simulated node is kept, unless another has the same effect; a user that leaves its role counts
+against nobody: another user speaks in its place, and if none is left, the prefix gets no continuation.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from homerl.worlds.registry import begin
 
 
 class SearchConfig(Model):
-    """Branching factors, number of rollouts, exploration constant; and what a child is worth before its first visit."""
+    """Branching factors, number of rollouts, exploration constant, and the value of an unvisited child."""
 
     k_agent: int = 3
     k_user: int = 1
@@ -37,9 +37,14 @@ class SearchConfig(Model):
 
 @dataclass
 class TreeStats:
-    """What a search cost and found. A `call` is one request, of which several candidates may be `sampled`; `*_linear` is
-    what the same rollouts would have cost one by one; `merged` candidates did what others did; `grounded` successes hold
-    in a home; `first` says that the first rollout was one."""
+    """What a search cost and what it verified.
+
+    A `call` is one request; several candidates may be `sampled` by it. `*_linear` is what the same rollouts would have
+    cost one
+    by one. `merged` counts candidates that had the same effect as another. `grounded` counts successes that a home
+    confirms.
+    `first` counts successes of the first rollout of a search (0 or 1).
+    """
 
     rollouts: int = 0
     successes: int = 0
@@ -58,16 +63,16 @@ class TreeStats:
 
     @property
     def difficulty(self) -> float:
-        """1 - verified success rate."""
+        """1 minus the verified success rate, in [0, 1]."""
         return 1.0 - self.successes / max(1, self.rollouts)
 
     def row(self) -> dict[str, float]:
-        """As plain data."""
+        """All figures as plain data."""
         return asdict(self) | {"difficulty": self.difficulty}
 
 
 class Budget(NamedTuple):
-    """How much may be asked for: requests, or messages."""
+    """A limit on requests (`calls`) or on messages (`sampled`)."""
 
     of: Literal["calls", "sampled"]
     most: int
@@ -75,7 +80,7 @@ class Budget(NamedTuple):
 
 @dataclass(frozen=True)
 class Players:
-    """Who plays a blueprint: the users beyond the k that speak are there for those that leave their role."""
+    """Who plays a blueprint. Users beyond the first k replace those that leave their role."""
 
     agent: Agent
     users: Sequence[User]
@@ -88,7 +93,7 @@ async def search(
     config: SearchConfig = SearchConfig(),
     limits: EpisodeLimits = EpisodeLimits(),
 ) -> tuple[list[Trajectory], TreeStats]:
-    """Verified trajectories of a blueprint and the statistics of the tree."""
+    """Search one tree of a blueprint; return its verified trajectories and the statistics."""
     return await forest(blueprint, [Players(agent, users)], config, limits)
 
 
@@ -99,12 +104,16 @@ async def forest(
     limits: EpisodeLimits = EpisodeLimits(),
     budget: Budget | None = None,
 ) -> tuple[list[Trajectory], TreeStats]:
-    """Trees one after the other, each with players of its own, until there were so many rollouts, or the budget is
-    spent. With branching factors of 1 a tree is one dialogue, and this is linear sampling. What two trees found alike is
-    kept once."""
+    """Search one tree after the other, each with its own players, and return trajectories and statistics.
+
+    The search ends after `config.rollouts` rollouts, or when the budget is spent. With branching factors of 1 a tree is
+    one
+    dialogue, so this is linear sampling. Equal trajectories of two trees are kept once.
+    """
     stats, found = TreeStats(), dict[tuple, Trajectory]()
 
     def goes_on() -> bool:
+        """Whether another rollout is allowed."""
         return stats.rollouts < config.rollouts and (budget is None or getattr(stats, budget.of) < budget.most)
 
     for players in takewhile(lambda _: goes_on(), casts):
@@ -119,16 +128,16 @@ async def forest(
 
 
 def _deeds(trajectory: Trajectory) -> tuple:
-    """What a dialogue came to, step by step."""
+    """A trajectory's texts, states and observations, by which two trajectories are equal."""
     said = tuple(message["content"] for message in trajectory.messages)
     return said, tuple((step.state_key, step.observations) for step in trajectory.steps)
 
 
 async def _rollout(root: Node, players: Players, config: SearchConfig, stats: TreeStats) -> list[Trajectory]:
-    """One more path from root to leaf, credited; its trajectory if it is verified."""
+    """Add one path from root to leaf, and backpropagate its reward; return its trajectory if it is verified."""
     path = await _path(root, players, config, stats)
     if not path[-1].terminal or path[-1].episode.outcome is Outcome.USER_ERROR:
-        close(path)  # no way on from here, through no fault of the agent's
+        close(path)  # no continuation from here, and not the agent's fault
         return []
     leaf = path[-1].episode
     success = leaf.outcome is Outcome.SUCCESS and valid(leaf)
@@ -143,7 +152,7 @@ async def _rollout(root: Node, players: Players, config: SearchConfig, stats: Tr
 
 
 async def _path(root: Node, players: Players, config: SearchConfig, stats: TreeStats) -> list[Node]:
-    """Select by UCB down to the frontier, then simulate to an end, keeping every node on the way."""
+    """Select by UCB down to a leaf, then simulate to an end; every node on the way is kept."""
     path = [root]
     while not (node := path[-1]).terminal:
         if not node.children:
@@ -161,7 +170,7 @@ async def _path(root: Node, players: Players, config: SearchConfig, stats: TreeS
 
 
 def _outgrown(node: Node) -> None:
-    """A dialogue that a server no longer takes, for its length as a rule, ends here; what else was found of it stands."""
+    """End a dialogue that a server refuses, usually for its length; other dialogues of the tree stay."""
     node.episode.end(Outcome.AGENT_FAILURE if node.role is Role.AGENT else Outcome.USER_ERROR)
 
 
@@ -178,7 +187,7 @@ async def _candidates(node: Node, players: Players, config: SearchConfig, stats:
 
 
 async def _spoken(episode: Episode, users: Sequence[User], count: int, stats: TreeStats) -> list[Utterance]:
-    """What `count` users say, or fewer where too many leave their role; those have cost what they cost."""
+    """The utterances of `count` users, or fewer if too many leave their role; the failed ones are counted as cost."""
     said: list[Utterance] = []
     for user in users:
         if len(said) == count:
@@ -197,7 +206,7 @@ async def _spoken(episode: Episode, users: Sequence[User], count: int, stats: Tr
 
 
 def _count(root: Node, stats: TreeStats) -> None:
-    """Add a finished tree to the statistics."""
+    """Add a finished tree's nodes to the statistics."""
     for node in walk(root):
         stats.nodes += 1
         stats.steps_run += node.episode.messages[-1]["role"] in ("assistant", "tool")

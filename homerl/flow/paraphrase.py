@@ -1,9 +1,11 @@
-"""An LLM's own words for a query, kept only where they certainly mean the same; each world knows how to be certain.
+"""Paraphrases of queries by an LLM, used only if they certainly mean the same; each world defines how to check that.
 
-Invariants: a blueprint's goals, plan and clarifications never change; a paraphrase is one sentence of words, no copy, and in
-the split of its blueprint; whatever fails a check leaves the original as it is, and is counted by reason; a server that
-fails is an `InfraError`, and no reason to leave a query as it is; requests to one blueprint and query are alike in every
-process.
+Invariants: a blueprint's goals, plan and clarifications never change; a paraphrase is one sentence of plain words, no
+copy,
+and of its blueprint's split; a paraphrase that fails a check is dropped and counted by reason, and the original stays; a
+server that fails raises an `InfraError`, it never makes a query stay as it is; the requests for one blueprint and query
+are
+the same in every process.
 """
 
 from __future__ import annotations
@@ -34,11 +36,11 @@ class Reworded(Model):
 
 
 class Rejected(Exception):
-    """Why a paraphrase is not used."""
+    """The reason why a paraphrase is not used."""
 
 
 class Paraphraser(ABC):
-    """Rewords the queries of blueprints; `dropped` counts by reason what was not used, `kept` what was."""
+    """Rewords the queries of blueprints. `kept` counts the used paraphrases, `dropped` the others by reason."""
 
     def __init__(self, asker: Asker) -> None:
         self.asker = asker
@@ -46,18 +48,18 @@ class Paraphraser(ABC):
         self.kept = 0
 
     async def reword(self, blueprint: Any) -> Any:
-        """The blueprint with paraphrases in place of the queries that have one."""
+        """The blueprint, with a paraphrase in place of each query that has one."""
         home = self.home_of(blueprint)
         intents = [await self._intent(intent, blueprint, home) for intent in blueprint.intents]
         return blueprint.model_copy(update={"intents": tuple(intents)})
 
     def home_of(self, blueprint: Any) -> Any:
-        """What a paraphrase is checked against besides the blueprint, made once."""
+        """Data for checks beyond the blueprint, computed once for each blueprint; None by default."""
         return None
 
     @abstractmethod
     async def paraphrased(self, query: str, intent: Any, blueprint: Any, home: Any) -> str:
-        """A paraphrase that certainly means the same, or `Rejected` with the reason."""
+        """A paraphrase that certainly means the same; raises `Rejected` with the reason if there is none."""
 
     async def _intent(self, intent: Any, blueprint: Any, home: Any) -> Any:
         found = [await self._query(query, intent, blueprint, home) for query in intent.queries]  # one request at a time
@@ -73,14 +75,14 @@ class Paraphraser(ABC):
         return paraphrase
 
     async def asked(self, query: str, blueprint: Any) -> str:
-        """The endpoint's words, not yet checked."""
+        """The model's paraphrase, not yet checked."""
         system = REWORD.format(language=LANGUAGES.get(blueprint.language, blueprint.language))
         answer = await self.asker.ask(system, json.dumps({"says": query}, ensure_ascii=False), Reworded, blueprint.seed)
         return " ".join(answer.paraphrase.split())
 
 
 async def reworded(blueprint: Any, asker: Asker, dropped: Counter[str]) -> Any:
-    """The blueprint with paraphrases; what was not used is counted as `paraphrase: reason`."""
+    """The blueprint with paraphrases; dropped ones are counted in `dropped` as `paraphrase: reason`."""
     kind = world_of(blueprint).paraphraser
     if kind is None:
         return blueprint
@@ -91,7 +93,7 @@ async def reworded(blueprint: Any, asker: Asker, dropped: Counter[str]) -> Any:
 
 
 def check_form(query: str, paraphrase: str, split: str) -> None:
-    """What holds in every world: words, no copy, of the blueprint's split."""
+    """The checks of every world: plain words, no copy, of the split. Raises `Rejected`."""
     new = paraphrase.lower()
     if not new or len(new) > LONGEST or any(mark in new for mark in ("device(", "{", "```")):
         raise Rejected("garbled")

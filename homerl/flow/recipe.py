@@ -1,7 +1,7 @@
-"""What a synthesis is to make, and how.
+"""The recipe of a synthesis: what it makes, and how.
 
-Invariants: `identity` is all that the dataset's bytes depend on; where models answer, how many are asked at once and how
-patient we are with their servers are not.
+Invariants: the dataset's bytes depend only on `identity`. They do not depend on where models answer, on the number of
+concurrent requests, or on the patience with servers.
 """
 
 from __future__ import annotations
@@ -71,19 +71,19 @@ class SynthesisConfig(Model):
         return self
 
     def recipe_of(self, index: int) -> AnyBlueprintRecipe:
-        """The blueprint recipe for the index-th blueprint."""
+        """The blueprint recipe of the index-th blueprint: the curriculum's stages in equal shares, then `recipe`."""
         stages = (*self.curriculum, self.recipe)
         return stages[min(index * len(stages) // self.blueprints, len(stages) - 1)]
 
     @property
     def endpoints(self) -> Mapping[str, EndpointSettings]:
-        """The chat models that it names, by the part they play."""
+        """The chat models of the recipe, by model role."""
         named = {part: getattr(self, part) for part in PARTIES}
         return {part: settings for part, settings in named.items() if settings is not None and settings.is_llm}
 
     @property
     def identity(self) -> dict[str, Any]:
-        """All that the dataset depends on."""
+        """Everything that the dataset's bytes depend on, as plain data."""
         data = self.model_dump(mode="json", exclude={"in_flight", "attempts", "version", *PARTIES})
         return (
             data
@@ -93,6 +93,7 @@ class SynthesisConfig(Model):
 
     @property
     def digest(self) -> str:
+        """A short hash of `identity`; the folder of shards is named by it."""
         return hashlib.blake2b(json.dumps(self.identity, sort_keys=True).encode(), digest_size=8).hexdigest()
 
 

@@ -1,7 +1,7 @@
-"""What a synthesis came to: generation success, trajectories and tokens per blueprint, diversity, difficulty.
+"""Statistics of a synthesis: generation success, trajectories and tokens for each blueprint, diversity, difficulty.
 
-Invariants: the same shards give the same bytes; it is fed shard by shard and keeps counts and hashes, never rows; what
-servers did wrong is kept apart from what the data is.
+Invariants: the same shards give the same bytes; the report reads shard by shard and keeps counts and hashes, never rows;
+errors of servers are kept apart from the statistics of the data.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ SUMS = (
     "sampled", "tokens", "tokens_linear",
 )  # fmt: skip
 BINS = 10
-UNFILTERED = ("tasks: ", "candidates: ", "paraphrase: ")  # what is counted beside what filters dropped
+UNFILTERED = ("tasks: ", "candidates: ", "paraphrase: ")  # counts that are not drops of a filter
 
 
 class Report:
@@ -42,7 +42,7 @@ class Report:
         self.done = Spread(random.Random("deeds"))
 
     def add(self, stats: Mapping[str, Any]) -> None:
-        """One shard's statistics."""
+        """Add the statistics of one shard."""
         for line in stats["blueprints"]:
             self.outcomes[line["outcome"]] += 1
             self.total.update({key: line[key] for key in SUMS})
@@ -53,7 +53,7 @@ class Report:
         self.transport.update(stats.get("transport", {}))
 
     def read(self, path: Path) -> None:
-        """The dataset, row by row."""
+        """Read the dataset row by row, for the diversity of utterances and of code."""
         for row in read_rows(path):
             self.kept += 1
             for message in row["messages"]:
@@ -63,7 +63,7 @@ class Report:
                     self.done.add(code_of(call))
 
     def summary(self) -> dict[str, Any]:
-        """The figures. Shares of blueprints leave out those lost to servers, and seeds that brought none."""
+        """All figures. Shares of blueprints exclude those lost to servers, and seeds that gave no blueprint."""
         total, count = self.total, self.outcomes.total()
         judged = count - sum(self.outcomes[outcome] for outcome in (Outcome.INFRA_ERROR, REFUSED, NO_BLUEPRINT))
         sums = {key: total[key] for key in SUMS}
@@ -90,8 +90,11 @@ class Report:
         }
 
     def drop_rates(self, blueprints: int) -> dict[str, float]:
-        """By filter and reason: what was dropped as a share of what was written, candidates and tasks apart. A scripted
-        author does not count what it writes: that is what was dropped, and the blueprints."""
+        """Dropped drafts as a share of written drafts, by filter and reason; candidates and tasks are counted apart.
+
+        A scripted author does not count what it writes. Its number of written drafts is the dropped ones plus the
+        blueprints.
+        """
         lost = {key: count for key, count in sorted(self.dropped.items()) if not key.startswith(UNFILTERED)}
         tasks = self.dropped["tasks: written"] or blueprints + sum(lost.values())
         candidates = self.dropped["candidates: written"]
@@ -99,7 +102,7 @@ class Report:
 
 
 def code_of(call: Mapping[str, Any]) -> str:
-    """What a tool call does: the code of a snippet, else the tool's name and its arguments."""
+    """A tool call as text: the code if it has an argument `code`, else the tool's name and its arguments."""
     name, arguments = call["function"]["name"], call["function"]["arguments"]
     try:
         return json.loads(arguments)["code"]

@@ -1,8 +1,9 @@
 """The dialogue tree of MCTS-Flow (HomeFlow 3.3.2).
 
-Invariants: a node is a reusable prefix and never changes once entered; a candidate takes effect only when it
-is first visited; siblings differ in effect, since one that does what another did is merged into it; a node whose
-children are all impassable is impassable, and so is a visited leaf.
+Invariants: a node is a reusable prefix and never changes once it was entered; a candidate takes effect only at its first
+visit; siblings differ in effect, because a child with the effect of another is merged into it; a visited leaf is
+impassable,
+and so is a node whose children all are.
 """
 
 from __future__ import annotations
@@ -31,7 +32,10 @@ class Role(Enum):
 
 @dataclass
 class Node:
-    """v = <h_v, r_v> with visit count N, accumulated reward Q and passability ρ; `merged` children did what others did."""
+    """v = <h_v, r_v> with visit count N, accumulated reward Q and passability ρ.
+
+    `pending` is a candidate that has not taken effect yet; `merged` counts children that were merged into siblings.
+    """
 
     episode: Episode
     pending: Reply | Utterance | None = None
@@ -46,6 +50,7 @@ class Node:
 
     @property
     def role(self) -> Role:
+        """Whether the user or the agent acts next."""
         return Role.USER if waits_for_user(self.episode) else Role.AGENT
 
     def enter(self) -> None:
@@ -64,15 +69,15 @@ class Node:
 
     @property
     def terminal(self) -> bool:
-        """The episode is over, or it holds a violation: R is then 0 whatever follows (eq. 4)."""
+        """Whether the episode has ended, or contains a violation; R is then 0 whatever follows (eq. 4)."""
         return self.episode.outcome is not None or not valid(self.episode)
 
     def grow(self, candidates: Sequence[Reply | Utterance]) -> None:
-        """Add one child a candidate."""
+        """Add one child for each candidate."""
         self.children = [Node(self.episode, c, cost=tokens_of(c), requests=requests_of(c)) for c in candidates]
 
     def descend(self, c_ucb: float, unvisited: Unvisited = "first") -> Node | None:
-        """Enter the child that is selected, or None when all that were left have merged into their siblings."""
+        """Enter the selected child; None if all remaining children were merged into their siblings."""
         while any(child.passable for child in self.children):
             child = self.select(c_ucb, unvisited)
             if child.pending is None:
@@ -85,9 +90,14 @@ class Node:
         return None
 
     def select(self, c_ucb: float, unvisited: Unvisited = "first") -> Node:
-        """The passable child with the highest upper confidence bound (eq. 3). The paper does not say what that of an
-        unvisited one is: above all others, which widens the tree at its root first; or the mean of the parent's rewards,
-        without a bonus, which goes on where it was, so that the last steps of a prefix are the first to be tried anew."""
+        """The passable child with the highest upper confidence bound (eq. 3); there must be one.
+
+        The paper does not define the bound of an unvisited child. `first` puts it above all others, which widens the tree
+        at its
+        root first. `mean` gives it the parent's mean reward without a bonus. The search then continues where it was, so
+        the last
+        steps of a prefix are the first to be tried anew.
+        """
         passable = [child for child in self.children if child.passable]
         worth = math.inf if unvisited == "first" else self.value / max(1, self.visits)
         return max(passable, key=lambda child: (child.bound(self.visits, c_ucb) if child.visits else worth, child.visits))
@@ -98,12 +108,12 @@ class Node:
 
 
 def tokens_of(candidate: Reply | Utterance) -> int:
-    """Tokens that a request for this one message costs."""
+    """The tokens, prompt included, of a request for this one message."""
     return candidate.prompt_tokens + candidate.tokens
 
 
 def requests_of(candidate: Reply | Utterance) -> int:
-    """How often a model is asked for it: a user may have to be asked twice, or not at all."""
+    """The number of requests for a candidate: a user may need two or none."""
     return candidate.requests if isinstance(candidate, Utterance) else 1
 
 
@@ -113,7 +123,7 @@ def valid(episode: Episode) -> bool:
 
 
 def backpropagate(path: Sequence[Node], reward: float) -> None:
-    """Credit every node from leaf to root, and close what has no passable child left."""
+    """Add the reward to every node of a path, and close the path."""
     for node in path:
         node.visits += 1
         node.value += reward
@@ -121,13 +131,13 @@ def backpropagate(path: Sequence[Node], reward: float) -> None:
 
 
 def close(path: Sequence[Node]) -> None:
-    """From the end of a path to its root, what has no passable child left is impassable."""
+    """From the end of a path to its root, mark nodes without a passable child as impassable."""
     for node in reversed(path):
         node.passable = any(child.passable for child in node.children)
 
 
 def walk(node: Node) -> Iterator[Node]:
-    """Every node that was entered, parents first."""
+    """Every entered node, parents before children."""
     if node.pending is None:
         yield node
         for child in node.children:

@@ -1,9 +1,9 @@
-"""A worker's part of a synthesis: its shards, so many blueprints in play at once, in one event loop.
+"""A worker's part of a synthesis: it plays the blueprints of its shards concurrently, in one event loop.
 
-Invariants: a shard's bytes are a pure function of the recipe and its range of blueprints (if models answer alike to like
-requests); while there is work, as many blueprints are in play as may be, whatever some of them take; so many shards are open
-at most that memory does not grow with their number; shards come in the order in which they were
-given, where that is asked for.
+Invariants: a shard's bytes are a pure function of the recipe and its range of blueprints (if models give the same answer
+to
+the same request); while blueprints are left, the allowed number of them is played, however long some take; the number of
+open shards is bounded, so memory does not grow with the number of shards; if asked for, shards are returned in order.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from homerl.flow.recipe import SynthesisConfig
 from homerl.play.faults import InfraError
 from homerl.play.trajectory import Outcome, as_lines
 
-OPEN = 32  # shards begun beyond those that are in play, at most
+OPEN = 32  # most shards that are open beyond those being played
 
 
 @dataclass(frozen=True)
 class Shard:
-    """A range of blueprints, done: the lines of the dataset, and the statistics."""
+    """A completed range of blueprints: the dataset's lines, and the statistics."""
 
     blueprints: range
     lines: str
@@ -32,13 +32,16 @@ class Shard:
 
 
 def dealt(config: SynthesisConfig, todo: Sequence[range], workers: int) -> list[tuple[Sequence[range], int]]:
-    """(shards, blueprints in play) of each worker."""
+    """(shards, concurrent blueprints) of each worker."""
     count = max(1, min(workers, len(todo), config.in_flight))
     return [(todo[w::count], (config.in_flight + w) // count) for w in range(count)]
 
 
 def work(config: SynthesisConfig, todo: Sequence[range], at_once: int, ordered: bool = True) -> Iterator[Shard]:
-    """Shards of `todo`, `at_once` blueprints in play across their borders; in order, or each as it is done."""
+    """Yield the shards of `todo`, in order or as they are completed.
+
+    `at_once` blueprints are played concurrently, also across the borders of shards.
+    """
     with asyncio.Runner() as loop:
         shards = _shards(config, todo, at_once, ordered)
         while (shard := loop.run(_next(shards))) is not None:
@@ -50,7 +53,12 @@ async def _next(shards: AsyncIterator[Shard]) -> Shard | None:
 
 
 class Gate:
-    """Lets `at_once` blueprints play; `room` is set while fewer than that many more are expected to come."""
+    """Lets `at_once` blueprints play at a time.
+
+    `waiting` counts blueprints that are announced but have not started. `room` is set while `waiting` is less than
+    `at_once`;
+    the next shard is opened then.
+    """
 
     def __init__(self, at_once: int) -> None:
         self.at_once, self.waiting = at_once, 0
@@ -58,6 +66,7 @@ class Gate:
         self.room.set()
 
     def expect(self, more: int) -> None:
+        """Announce `more` blueprints that will ask to play; a negative number takes them back."""
         self.waiting += more
         (self.room.set if self.waiting < self.at_once else self.room.clear)()
 
@@ -91,7 +100,7 @@ async def _shards(config: SynthesisConfig, todo: Sequence[range], at_once: int, 
 
 
 async def _first(shards: Sequence[asyncio.Task[Shard]], room: asyncio.Event | None) -> None:
-    """Until a shard is done, or there is room."""
+    """Wait until a shard is completed, or until `room` is set."""
     more = [asyncio.create_task(room.wait())] if room else []
     await asyncio.wait((*shards, *more), return_when=asyncio.FIRST_COMPLETED)
     for task in more:
@@ -99,7 +108,7 @@ async def _first(shards: Sequence[asyncio.Task[Shard]], room: asyncio.Event | No
 
 
 async def _shard(maker: Maker, blueprints: range, gate: Gate) -> Shard:
-    """One range; where no server answered for any of it, there is no use in going on."""
+    """Play one range. Raises `InfraError` if servers failed for all of its blueprints, since going on would not help."""
 
     async def one(index: int) -> Made:
         async with gate:

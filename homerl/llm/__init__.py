@@ -1,1 +1,1 @@
-"""Chat models behind OpenAI-compatible endpoints."""
+"""Chat models behind OpenAI-compatible endpoints: requests, retries, structured answers, and vLLM servers of a run."""

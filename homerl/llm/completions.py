@@ -1,7 +1,8 @@
-"""What servers answer, checked before anybody reads it, and the faults of servers in words.
+"""Checks a server's answers before other code reads them, and classifies the errors of servers.
 
-Invariants: what passes `checked` has the shape that its type promises, in all choices; no text that passes holds half of a
-surrogate pair, which no file could take.
+Invariants: an answer that passes `checked` has the shape of its type in all choices; no text that passes contains half of
+a
+surrogate pair, which no file could hold.
 """
 
 from __future__ import annotations
@@ -20,12 +21,12 @@ from homerl.play.messages import plain_text
 
 Kind = TypeVar("Kind")
 PASSING = (408, 409, 425, 429)
-REFUSING = (400, 413, 422)  # this request; other statuses are of all requests: the key, the path, the model's name
-LONGEST_REASON = 160  # characters of what a server says
+REFUSING = (400, 413, 422)  # refuse this request; others refuse all requests: key, path, model name
+LONGEST_REASON = 160  # characters of a server's message
 
 
 def checked(answer: Any, kind: type[Kind]) -> Kind:
-    """The answer, its texts plain, or `ValueError`."""
+    """Return the answer with its texts made plain; raise `ValueError` if its shape or its usage is not that of `kind`."""
     choices, usage = getattr(answer, "choices", None), getattr(answer, "usage", None)
     if not isinstance(answer, kind) or not isinstance(choices, list) or not choices or not all(map(_whole, choices)):
         raise ValueError("the answer is no completion")
@@ -41,7 +42,7 @@ def checked(answer: Any, kind: type[Kind]) -> Kind:
 
 
 def _counts(usage: Any) -> bool:
-    """Whether usage can be added up; a server may leave it out, or parts of it."""
+    """Whether the usage can be summed; a server may leave it out, or parts of it."""
     if usage is None:
         return True
     parts = (getattr(usage, "prompt_tokens", None), getattr(usage, "completion_tokens", None))
@@ -49,7 +50,7 @@ def _counts(usage: Any) -> bool:
 
 
 def _whole(choice: Any) -> bool:
-    """Whether a choice has what it is there for: a message, or text."""
+    """Whether a choice has a message that can be read, or text."""
     message = getattr(choice, "message", None)
     if message is None:
         return isinstance(getattr(choice, "text", None), str)
@@ -63,28 +64,28 @@ def _whole(choice: Any) -> bool:
 
 
 def _called(call: Any) -> bool:
-    """Whether a call can be read; those of another type than functions are passed over."""
+    """Whether a tool call can be read; calls of a type other than `function` are ignored, so they pass."""
     function = getattr(call, "function", None)
     parts = (getattr(call, "id", None), getattr(function, "name", None), getattr(function, "arguments", None))
     return hasattr(call, "type") and (call.type != "function" or all(isinstance(part, str) for part in parts))
 
 
 def is_passing(error: BaseException) -> bool:
-    """Faults worth another try: no connection, time-outs, garbled answers, 408, 409, 425, 429 and 5xx."""
+    """Whether a retry may help: no connection, timeout, garbled answer, status 408, 409, 425, 429 or 5xx."""
     if isinstance(error, APIStatusError):
         return error.status_code in PASSING or error.status_code >= 500
     return isinstance(error, (APIConnectionError, APIResponseValidationError, TimeoutError, ValueError))
 
 
 def is_away(error: BaseException) -> bool:
-    """Faults that only time mends, which say nothing about the request: nobody there, or too much to do."""
+    """Whether the error says nothing about the request, and only time helps: no connection, status 429 or 503."""
     if isinstance(error, APIStatusError):
         return error.status_code in (429, 503)
     return isinstance(error, APIConnectionError) and not isinstance(error, APITimeoutError)
 
 
 def retry_after(error: Exception) -> float | None:
-    """Seconds that the server asks to wait, if it does, in either of the header's forms."""
+    """The seconds of the header `Retry-After`, given as seconds or as a date; None if it is missing or not readable."""
     if not isinstance(error, APIStatusError):
         return None
     said = error.response.headers.get("retry-after", "")
@@ -92,7 +93,7 @@ def retry_after(error: Exception) -> float | None:
         seconds = float(said)
         return max(0.0, seconds) if math.isfinite(seconds) else None
     except ValueError:
-        pass  # then it is a date
+        pass  # it may be a date
     try:
         return max(0.0, parsedate_to_datetime(said).timestamp() - time.time())
     except ValueError:
@@ -100,7 +101,7 @@ def retry_after(error: Exception) -> float | None:
 
 
 def in_words(error: BaseException) -> str:
-    """A fault, for people; what the server says of it where it says that it is the request's."""
+    """The error as text for people. If the server refused this request, the text holds the server's reason."""
     if isinstance(error, APIStatusError):
         reason = f": {str(error.message)[:LONGEST_REASON]}" if error.status_code in REFUSING else ""
         return f"status {error.status_code}{reason}"

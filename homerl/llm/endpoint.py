@@ -1,9 +1,12 @@
-"""A chat model behind OpenAI-compatible URLs: several replicas, deadlines, retries, a breaker for each.
+"""A chat model behind OpenAI-compatible URLs: several replicas, deadlines, retries, and a circuit breaker for each.
 
-Invariants: every request ends, in an answer or an `InfraError`, within `deadline`; keys come from the environment and
-stand in no message; a replica that keeps failing is left alone for a while, then tried with one request; what a
-server garbles is as passing a fault as its silence; it may be used in one event loop after another; a request's body is sent
-as it is (the client library would walk it against its types first, which takes longer than all the rest).
+Invariants:
+- every request ends within `deadline`, with an answer or an `InfraError`;
+- keys come from the environment and appear in no message;
+- a replica that keeps failing is not used for a while, then tried with a single request;
+- a garbled answer is retried like a timeout;
+- an endpoint may be used in one event loop after another;
+- a request's body is sent as it is: checking it against the client library's types takes longer than all the rest.
 """
 
 from __future__ import annotations
@@ -26,15 +29,18 @@ from homerl.llm.settings import EndpointSettings
 from homerl.play.faults import InfraError, RequestRefused, Unwelcome
 from homerl.play.messages import Message
 
-TRIPS = 5  # faults in a row after which a replica is left alone
-REST, LONGEST_REST = 2.0, 60.0  # seconds it is left alone, doubled each time
+TRIPS = 5  # faults in a row after which a replica rests
+REST, LONGEST_REST = 2.0, 60.0  # seconds of a rest, doubled each time up to the longest
 FIRST_WAIT, LONGEST_WAIT = 0.5, 20.0  # seconds between tries
-UNREADABLE = (TypeError, LookupError, AttributeError, RecursionError)  # what the client library makes of odd answers
+UNREADABLE = (TypeError, LookupError, AttributeError, RecursionError)  # what the client library raises for malformed answers
 
 
 @dataclass(frozen=True)
 class Patience:
-    """Seconds for one request, seconds for all of its tries, and how many, those that found nobody there not counted."""
+    """How long a request may take: seconds for one try, seconds for all tries, and the number of tries.
+
+    A try that found no server, or one that was too busy (`is_away`), does not count.
+    """
 
     timeout: float = 60.0
     deadline: float = 300.0
@@ -43,7 +49,7 @@ class Patience:
 
 @dataclass
 class Replica:
-    """One server. `since` is when it may be tried again, if it is left alone."""
+    """One server. While `since` lies in the future (by the endpoint's clock), the replica is not used."""
 
     url: str
     client: AsyncOpenAI
@@ -53,22 +59,26 @@ class Replica:
     rest: float = REST
 
     def fine(self) -> None:
+        """Note an answer: the replica works, so its count of faults starts again."""
         self.faults, self.since, self.rest = 0, 0.0, REST
 
     def failed(self, now: float) -> None:
-        """Those that were under way when it was left alone say nothing new, and make its rest no longer."""
+        """Note a fault at time `now`; after `TRIPS` faults in a row the replica rests.
+
+        Requests that were already open when the rest began may fail later. Their faults do not prolong the rest.
+        """
         self.faults += 1
         if self.faults >= TRIPS and now >= self.since:
             self.since, self.rest = now + self.rest, min(2 * self.rest, LONGEST_REST)
 
     def asked_to_wait(self, until: float) -> None:
-        """A server that says when it will have time is no broken one."""
+        """Do not use the replica before `until`. This is not a fault: the server said when it will have time."""
         self.since = max(self.since, until)
 
 
 @dataclass
 class Usage:
-    """What an endpoint was asked for."""
+    """Totals of an endpoint: answered requests, their tokens, retries, and faults by reason."""
 
     requests: int = 0
     prompt_tokens: int = 0
@@ -78,7 +88,7 @@ class Usage:
 
 
 class Endpoint:
-    """Asks the least busy replica that works."""
+    """Sends each request to the least busy replica that works."""
 
     def __init__(
         self, urls: Sequence[str], model: str, patience: Patience = Patience(), key: str = "OPENAI_API_KEY", seed: int = 0,
@@ -89,14 +99,19 @@ class Endpoint:
         self._loop: asyncio.AbstractEventLoop | None = None
         self.usage = Usage()
         self.plain: set[str] = set()  # names of the schemas that its servers refuse
-        self._rng = random.Random(f"{seed} {os.getpid()}")  # of waits and of equal replicas, which change no result
+        self._rng = random.Random(f"{seed} {os.getpid()}")  # for waits and equal replicas; it changes no result
 
     async def chat(self, messages: Sequence[Message], **options: Any) -> ChatCompletion:
-        """A completion with at least one choice, or `InfraError` once patience ends."""
+        """A chat completion with at least one choice; `options` are further fields of the request.
+
+        Raises `RequestRefused` if the server refuses this request, `Unwelcome` if it refuses every request (key, path or
+        model
+        name), and another `InfraError` if no try succeeded in time.
+        """
         return await self._until("/chat/completions", {"messages": list(messages)} | options, ChatCompletion)
 
     async def complete(self, prompt: Sequence[int], **options: Any) -> Completion:
-        """The same for token ids."""
+        """A text completion of a prompt of token ids; it raises what `chat` raises."""
         return await self._until("/completions", {"prompt": list(prompt)} | options, Completion)
 
     async def _until(self, path: str, body: dict[str, Any], kind: type) -> Any:
@@ -129,7 +144,7 @@ class Endpoint:
         return AsyncOpenAI(base_url=url, api_key=secret(self.key), timeout=self.patience.timeout, max_retries=0)
 
     def _enter(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Connections belong to the event loop that they were made in."""
+        """Make new clients when the event loop changes: a connection belongs to the loop in which it was made."""
         if self._loop not in (None, loop):
             for replica in self.replicas:
                 replica.client, replica.busy = self._client(replica.url), 0
@@ -153,8 +168,10 @@ class Endpoint:
         return answer
 
     async def _replica(self, end: float, avoid: Replica | None) -> Replica | None:
-        """The least busy one that works, another than before if there is one; when all rest, the first that may be
-        tried again, if that is in time."""
+        """The least busy working replica, if possible not `avoid`.
+
+        If all replicas rest, wait for the first that may be tried again; None if that is after `end`.
+        """
         while True:
             now = self.clock()
             ready = [r for r in self.replicas if r.since <= now and not (r.faults >= TRIPS and r.busy)]
@@ -166,7 +183,7 @@ class Endpoint:
             await asyncio.sleep(until - now)
 
     async def _wait(self, replica: Replica, waits: int, error: Exception, end: float) -> None:
-        """Before the next try; where the server has named a time, the choice of a replica waits for it."""
+        """Wait before the next try; if the server named a time, mark the replica instead, and `_replica` waits for it."""
         now, asked = self.clock(), retry_after(error)
         wait = min(LONGEST_WAIT, FIRST_WAIT * 2 ** min(waits - 1, 10)) * self._rng.uniform(0.5, 1.0)
         if asked is not None:
@@ -176,22 +193,22 @@ class Endpoint:
         await asyncio.sleep(max(0.0, min(wait, end - now)))
 
     async def close(self) -> None:
-        """Let connections go."""
+        """Close the connections of all replicas."""
         for replica in self.replicas:
             await replica.client.close()
 
 
 def endpoint_of(settings: EndpointSettings) -> Endpoint:
-    """The endpoint that a recipe names, which must run."""
+    """The endpoint of a recipe's settings; its servers must already run (`settings.urls`)."""
     patience = Patience(settings.timeout, settings.deadline, settings.retries + 1)
     return Endpoint(settings.urls, settings.served_name, patience, settings.key)
 
 
 def derived_seed(*parts: object) -> int:
-    """A request's seed, the same in every process."""
+    """A 31-bit seed for a request, derived from `parts`; the same in every process."""
     return int.from_bytes(hashlib.blake2b(" ".join(map(str, parts)).encode(), digest_size=4).digest(), "big") >> 1
 
 
 def secret(key: str = "OPENAI_API_KEY") -> str:
-    """The key of endpoints that want one."""
+    """The API key in the environment variable `key`, or "none" if it is not set."""
     return os.environ.get(key, "none")

@@ -1,8 +1,10 @@
-"""A vLLM of the run's own (user simulator, author or assistant) for as long as it, or `homerl serve-user`, needs it.
+"""Runs a vLLM server for as long as a run, or `homerl serve-user`, needs it.
 
-Invariants: rank 0 starts and stops it, the others only wait; one that already answers at the recipe's port with the
-recipe's model is used and left alone; a server that does not answer in time, or dies, is an error that shows the end
-of its log; nothing is left running, however its owner ends.
+Invariants: rank 0 starts and stops the server, the other ranks only wait; a server that already answers at the recipe's
+port
+with the recipe's model is used and not stopped; a server that does not answer in time, or ends by itself, is an error
+that
+shows the end of its log; no process remains, however the owner ends.
 """
 
 from __future__ import annotations
@@ -30,15 +32,15 @@ from envs.documents import InputError
 from homerl.llm.settings import EndpointSettings, ServeSettings
 from homerl.processes.guard import GRACE
 
-LAUNCHER = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")  # not for vLLM
+LAUNCHER = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")  # hidden from vLLM
 POLL = 0.5
-LIMIT = 5.0  # seconds in which a server is to list its models
-SILENT = (OSError, ValueError, KeyError, TypeError, HTTPException)  # no list of models, or not now
+LIMIT = 5.0  # seconds in which a server must list its models
+SILENT = (OSError, ValueError, KeyError, TypeError, HTTPException)  # errors that mean: no list of models (yet)
 TAIL = 15  # lines of the log that an error shows
 
 
 class ServerFailed(InputError):
-    """A server that did not come up, or went away; shows the end of its log."""
+    """A server did not start, or ended by itself; the message shows the end of its log."""
 
     def __init__(self, what: str, log: Path) -> None:
         super().__init__(what, "serve", f"{log} ends:")
@@ -53,7 +55,7 @@ class ServerFailed(InputError):
 
 @contextmanager
 def served(settings: EndpointSettings, log: Path = Path("user_server.log")) -> Iterator[tuple[tuple[str, ...], str]]:
-    """(urls, model) of endpoints that answer; one that the recipe serves is started and stopped here."""
+    """Yield (urls, model) of endpoints that answer; start and stop the server here if the recipe says `serve`."""
     if settings.serve is None:
         yield settings.urls, settings.model
         return
@@ -71,7 +73,7 @@ def served(settings: EndpointSettings, log: Path = Path("user_server.log")) -> I
 
 @contextmanager
 def running(serve: ServeSettings, model: str, log: Path, key: str | None = None) -> Iterator[subprocess.Popen]:
-    """A server of our own, once it answers, under the name `model`."""
+    """Start a vLLM server under the name `model`, yield its process once it answers, and stop it at the end."""
     with stoppable():
         server = start(serve, model, log)
         try:
@@ -83,14 +85,17 @@ def running(serve: ServeSettings, model: str, log: Path, key: str | None = None)
 
 @contextmanager
 def missed(server: subprocess.Popen, log: Path) -> Iterator[None]:
-    """A server that ends by itself ends the block, whatever is under way, with the end of its log; in the main thread,
-    which alone can be interrupted."""
+    """Interrupt the block if the server ends by itself, and raise `ServerFailed` with the end of its log.
+
+    It works in the main thread only, because only the main thread can be interrupted.
+    """
     over, main = threading.Event(), threading.main_thread()
 
     def watch() -> None:
+        """Send SIGTERM to the main thread once the server has ended."""
         while not over.wait(POLL):
             if server.poll() is not None:
-                signal.pthread_kill(main.ident, signal.SIGTERM)  # as `stoppable` has it
+                signal.pthread_kill(main.ident, signal.SIGTERM)  # `stoppable` turns it into an interrupt
                 return
 
     if threading.current_thread() is main:
@@ -106,11 +111,15 @@ def missed(server: subprocess.Popen, log: Path) -> Iterator[None]:
 
 
 def address(serve: ServeSettings) -> str:
+    """The base URL of a server on this machine."""
     return f"http://127.0.0.1:{serve.port}/v1"
 
 
 def start(serve: ServeSettings, model: str, log: Path) -> subprocess.Popen:
-    """Start vLLM on the GPUs named, under a guard, in a process group of its own."""
+    """Start vLLM on the GPUs of the recipe, under a guard and in a process group of its own.
+
+    Raises `InputError` if the port is in use or vLLM is not installed.
+    """
     with socket.socket() as probe:
         if probe.connect_ex(("127.0.0.1", serve.port)) == 0:
             raise InputError(f"port {serve.port} is taken by something else", "serve.port", "name a free one")
@@ -123,7 +132,7 @@ def start(serve: ServeSettings, model: str, log: Path) -> subprocess.Popen:
 
 
 def vllm_command(serve: ServeSettings, model: str) -> list[str]:
-    """`vllm serve` as the recipe says; GPUs beyond a copy's `tensor_parallel` hold further copies."""
+    """The `vllm serve` command of the recipe; GPUs beyond `tensor_parallel` hold more copies of the model."""
     size = serve.tensor_parallel or len(serve.gpus)
     copies = len(serve.gpus) // size
     return [
@@ -135,7 +144,7 @@ def vllm_command(serve: ServeSettings, model: str) -> list[str]:
 
 
 def vllm_program() -> str:
-    """`vllm` on the PATH, or beside this Python."""
+    """The path of `vllm`, or `InputError` if it is not installed."""
     found = find_vllm()
     if found is None:
         raise InputError("the program vllm is not installed", "serve", "pip install 'homerl[gpu]', or use `url`")
@@ -143,11 +152,12 @@ def vllm_program() -> str:
 
 
 def find_vllm() -> str | None:
+    """The path of `vllm` on the PATH or beside this Python, or None."""
     return shutil.which("vllm") or shutil.which("vllm", path=str(Path(sys.executable).parent))
 
 
 def models(url: str, key: str | None = None) -> Sequence[str] | None:
-    """The models of a server, or None while it does not answer; with the key in a variable, if one is named."""
+    """The names of a server's models, or None while it does not answer; `key` names the variable with the API key."""
     try:
         return _models(url, key)
     except SILENT:
@@ -155,7 +165,7 @@ def models(url: str, key: str | None = None) -> Sequence[str] | None:
 
 
 def answers(url: str) -> bool:
-    """Whether there is a server, if only one that wants a key."""
+    """Whether a server answers at the URL, even if it demands a key."""
     try:
         return fetched(f"{url}/models") is not None
     except urllib.error.HTTPError:
@@ -165,7 +175,10 @@ def answers(url: str) -> bool:
 
 
 def wait_until_ready(url: str, server: subprocess.Popen | None, log: Path, seconds: float, key: str | None = None) -> None:
-    """Return once `url` answers, showing what is waited for, or raise `InputError` with the reason."""
+    """Return once `url` lists its models; show the waiting on the terminal.
+
+    Raises `ServerFailed` if the server ends or needs more than `seconds`, and `InputError` if it demands another key.
+    """
     begin, console = time.monotonic(), Console(stderr=True)
     with console.status(f"waiting for {url}") as status:
         while not _ready(url, key):
@@ -179,7 +192,7 @@ def wait_until_ready(url: str, server: subprocess.Popen | None, log: Path, secon
 
 
 def _ready(url: str, key: str | None) -> bool:
-    """Whether it lists its models; to wait for one that wants another key would be in vain."""
+    """Whether the server lists its models; raises `InputError` if it demands another key, since waiting would not help."""
     try:
         return _models(url, key) is not None
     except urllib.error.HTTPError as error:
@@ -197,7 +210,7 @@ def _models(url: str, key: str | None) -> Sequence[str]:
 
 
 def fetched(address: str, key: str | None = None, seconds: float | None = None) -> bytes:
-    """What a server says there, within `seconds` (`LIMIT`) in all, however slowly it comes."""
+    """The body at an address. The whole transfer may take `seconds` (`LIMIT` if None), however slowly bytes arrive."""
     found: Future[bytes] = Future()
     threading.Thread(target=_fetch, args=(address, key, seconds or LIMIT, found), daemon=True).start()
     return found.result(seconds or LIMIT)
@@ -209,11 +222,11 @@ def _fetch(address: str, key: str | None, seconds: float, found: Future[bytes]) 
         with urllib.request.urlopen(urllib.request.Request(address, headers=headers), timeout=seconds) as answer:
             found.set_result(answer.read())
     except Exception as error:
-        found.set_exception(error)  # raised where the result is waited for
+        found.set_exception(error)  # `fetched` raises it
 
 
 def tail(log: Path, lines: int = TAIL) -> str:
-    """The end of a log, each line on one of its own."""
+    """The last lines of a log, each after a line break, or a remark that the log is missing or empty."""
     try:
         text = log.read_text(errors="replace")
     except OSError:
@@ -222,7 +235,7 @@ def tail(log: Path, lines: int = TAIL) -> str:
 
 
 def stop(server: subprocess.Popen) -> None:
-    """End the server and all of its group."""
+    """End the server and its process group: SIGTERM, then SIGKILL after `GRACE` seconds."""
     for sent in (signal.SIGTERM, signal.SIGKILL):
         with suppress(ProcessLookupError):
             os.killpg(server.pid, sent)
@@ -232,7 +245,7 @@ def stop(server: subprocess.Popen) -> None:
 
 @contextmanager
 def stoppable() -> Iterator[None]:
-    """SIGTERM ends the block as Ctrl-C does, so that what it started is stopped; in the main thread, where it can."""
+    """Let SIGTERM end the block as Ctrl-C does, so that its `finally` clauses run; only in the main thread."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -248,7 +261,10 @@ def _interrupt(number: int, frame: object) -> None:
 
 
 def serve_user(settings: EndpointSettings, key: str, log: Path, say: Callable[[str], None]) -> None:
-    """Serve the model that a recipe names under `key` until this process is told to stop."""
+    """Serve the model at the recipe's `key` until this process is stopped; `say` prints a line for people.
+
+    Raises `InputError` if the recipe serves no such model, and `ServerFailed` if the server ends by itself.
+    """
     if settings.serve is None:
         where = ", ".join(settings.urls) or "no endpoint: it is scripted"
         example = "{serve: {model: ..., gpus: [0]}}` (a user's also needs `kind: llm`)"

@@ -1,7 +1,8 @@
-"""Chat models as recipes name them: where they answer, how they are asked, and what they play.
+"""Settings of chat models in recipes: where they answer, how they are asked, and which role they play.
 
-Invariants: a key is named, never held; whether a model is asked at `url` or served by the run changes nothing that it is
-asked (`asked` is that part alone, without what an audit lets pass).
+Invariants: settings hold the name of the variable with a key, never the key; `asked` holds all that answers depend on, so
+it
+is the same whether a model runs at `url` or is served by the run.
 """
 
 from __future__ import annotations
@@ -13,13 +14,13 @@ from pydantic import Field, field_validator, model_validator
 
 from envs.model import Model
 
-NO_KEY = "OPENAI_API_KEY"  # which may be missing: servers of one's own want none
+NO_KEY = "OPENAI_API_KEY"  # may be unset: local servers need no key
 TRANSPORT = {"url", "serve", "key", "timeout", "deadline", "retries", "audit"}
-SERVED = {"model", "max_length", "seed", "arguments"}  # what answers depend on, of a model that is served
+SERVED = {"model", "max_length", "seed", "arguments"}  # the part of `serve` that answers depend on
 
 
 class ServeSettings(Model):
-    """A vLLM that rank 0 starts and stops."""
+    """A vLLM server that rank 0 starts and stops."""
 
     model: str
     gpus: tuple[int, ...] = Field(min_length=1)
@@ -39,7 +40,7 @@ class ServeSettings(Model):
 
 
 class EndpointSettings(Model):
-    """An endpoint that runs (`url`, or several replicas) or one to `serve`, and how it is asked."""
+    """A running endpoint (`url`, one or several replicas) or a model to `serve`, and how it is asked."""
 
     model: str | None = None
     url: str | tuple[str, ...] | None = None
@@ -62,20 +63,22 @@ class EndpointSettings(Model):
 
     @property
     def is_llm(self) -> bool:
+        """Whether a chat model plays this role at all; only a user may be scripted instead."""
         return True
 
     @property
     def urls(self) -> tuple[str, ...]:
+        """The addresses of all replicas; empty if the run serves the model."""
         return (self.url,) if isinstance(self.url, str) else self.url or ()
 
     @property
     def served_name(self) -> str | None:
-        """The name by which the model is asked for."""
+        """The name of the model in requests."""
         return self.model or (self.serve.model if self.serve else None)
 
     @property
     def asked(self) -> dict[str, Any]:
-        """What answers depend on."""
+        """The settings that answers depend on, as plain data."""
         asked = self.model_dump(mode="json", exclude=TRANSPORT) | {"model": self.served_name}
         if self.serve:
             served = self.serve.model_dump(mode="json", include=SERVED, exclude_defaults=True)
@@ -92,7 +95,7 @@ class EndpointSettings(Model):
 
 
 class AuditSettings(Model):
-    """What `audit-user` lets pass: shares of the blueprints played."""
+    """The limits of `homerl audit-user`, as shares of the blueprints played."""
 
     user_errors: float = Field(0.05, ge=0, le=1, description="users that left their role, whatever the reason")
     leaks: float = Field(0.01, ge=0, le=1)
@@ -105,7 +108,7 @@ class AuditSettings(Model):
 
 
 class UserSettings(EndpointSettings):
-    """Who speaks: the scripted user, or a chat model; and how it behaves."""
+    """The user: scripted or a chat model, and how it behaves."""
 
     kind: Literal["scripted", "llm"] = "scripted"
     structured: bool = Field(True, description="ask for JSON by schema; servers that cannot are asked without")
@@ -117,18 +120,19 @@ class UserSettings(EndpointSettings):
 
     @property
     def is_llm(self) -> bool:
+        """Whether a chat model speaks, in place of the scripted user."""
         return self.kind == "llm"
 
 
 class AgentSettings(EndpointSettings):
-    """A chat model as the assistant of a synthesis; its candidates differ by temperature."""
+    """A chat model as the agent of a synthesis; its candidates differ by sampling temperature."""
 
     temperature: float = Field(1.0, ge=0)
     max_tokens: int = Field(1024, ge=1)
 
 
 class AuthorSettings(EndpointSettings):
-    """A chat model that writes people, scenes and what they want, and one more request that judges it."""
+    """A chat model that writes people, scenes and tasks; another request to it judges the tasks."""
 
     temperature: float = Field(1.0, ge=0)
     max_tokens: int = Field(4096, ge=1)
@@ -136,7 +140,7 @@ class AuthorSettings(EndpointSettings):
 
 
 class ParaphraseSettings(EndpointSettings):
-    """A chat model that rewords queries, and reads each paraphrase without the original."""
+    """A chat model that rewords queries, and interprets each paraphrase without seeing the original."""
 
     temperature: float = Field(1.0, ge=0)
     max_tokens: int = Field(400, ge=1)

@@ -1,7 +1,9 @@
-"""Answers by a schema: asked for as JSON, read into a model, asked for once more with the error.
+"""Structured answers: requested as JSON with a schema, parsed into a pydantic model, requested once more with the error.
 
-Invariants: what cannot be read twice is `Unreadable`, a fault of the model's; what its servers do wrong is an `InfraError`;
-a schema that a server refuses is left out from then on; requests to one seed and text are alike in every process.
+Invariants: an answer that cannot be parsed twice is `Unreadable`, a fault of the model; errors of servers are an
+`InfraError`; a schema that a server refuses is left out of later requests; the requests for one seed and text are the
+same in
+every process.
 """
 
 from __future__ import annotations
@@ -22,12 +24,12 @@ AGAIN = "That could not be read ({error}). Answer again, with JSON of the form t
 
 
 class Unreadable(Exception):
-    """An answer that is not of its shape, nor when asked again."""
+    """The model's answer could not be parsed, and its second answer could not either."""
 
 
 @dataclass
 class Tally:
-    """Requests that were answered, and their tokens."""
+    """The number of answered requests, and their tokens."""
 
     requests: int = 0
     tokens: int = 0
@@ -35,14 +37,17 @@ class Tally:
 
 @dataclass
 class Asker:
-    """Asks one model, in one of its parts."""
+    """Sends structured requests to one model in one role."""
 
     endpoint: Endpoint
     settings: EndpointSettings
     tally: Tally = field(default_factory=Tally)
 
     async def ask(self, system: str, text: str, shape: type[Shape], seed: int, temperature: float | None = None) -> Shape:
-        """The answer, in its shape."""
+        """The model's answer, parsed as `shape`.
+
+        Raises `Unreadable` if neither of two answers can be parsed, and `InfraError` if the server fails.
+        """
         messages: list[Message] = [{"role": "system", "content": system}, {"role": "user", "content": text}]
         for attempt in range(2):
             said = await self._said(messages, shape, derived_seed(seed, shape.__name__, attempt), temperature)
@@ -64,14 +69,14 @@ class Asker:
             if not form:
                 raise
             answer = await self.endpoint.chat(messages, **options)
-            self.endpoint.plain.add(shape.__name__)  # so it was the schema that was refused
+            self.endpoint.plain.add(shape.__name__)  # it answers without the schema, so it refused the schema
         self.tally.requests += 1
         self.tally.tokens += answer.usage.total_tokens if answer.usage else 0
         return answer.choices[0].message.content or ""
 
 
 def response_format(shape: type[Model]) -> dict[str, Any]:
-    """The `response_format` of a shape."""
+    """The field `response_format` of a request whose answer must have this shape."""
     schema = {"name": shape.__name__, "strict": True, "schema": shape.model_json_schema()}
     return {"type": "json_schema", "json_schema": schema}
 

@@ -1,1 +1,1 @@
-"""Figures of samples: intervals, agreement, diversity of texts."""
+"""Statistics of samples: confidence intervals, agreement, diversity of texts."""

@@ -1,4 +1,4 @@
-"""Intervals of means and shares, and agreement beyond chance.
+"""Confidence intervals of means and shares, and agreement beyond chance.
 
 Invariant: resampling is seeded, so the same values give the same digits.
 """
@@ -15,14 +15,20 @@ RESAMPLES = 10_000
 
 
 def mean_interval(values: np.ndarray, seed: int = 0) -> tuple[float, float]:
-    """The 95 % percentile-bootstrap interval of a mean."""
+    """(low, high): the 95 % percentile-bootstrap interval of the mean of `values`, a vector of n numbers.
+
+    It draws `RESAMPLES` samples of n values; memory grows with their product.
+    """
     draws = np.random.default_rng(seed).integers(0, len(values), (RESAMPLES, len(values)))
     low, high = np.percentile(values[draws].mean(axis=1), [2.5, 97.5])
     return float(low), float(high)
 
 
 def share_interval(successes: np.ndarray) -> tuple[float, float]:
-    """Wilson's 95 % interval of a share, which says something of few instances too, and of none or all."""
+    """(low, high): Wilson's 95 % interval of a share (Wilson, 1927); `successes` is a vector of n zeros and ones.
+
+    Unlike the bootstrap, it is useful for few values, and if all of them are equal.
+    """
     n, share, z = len(successes), float(successes.mean()), NormalDist().inv_cdf(0.975)
     middle = (share + z * z / (2 * n)) / (1 + z * z / n)
     half = z * math.sqrt(share * (1 - share) / n + (z / (2 * n)) ** 2) / (1 + z * z / n)
@@ -30,7 +36,10 @@ def share_interval(successes: np.ndarray) -> tuple[float, float]:
 
 
 def kappa(pairs: Sequence[tuple[bool, bool]]) -> float:
-    """Cohen's: agreement beyond what chance would give; 1 where both say but one thing, and the same."""
+    """Cohen's kappa (1960) of n pairs of verdicts: the agreement beyond chance, at most 1.
+
+    It is 1 if chance alone would give full agreement, that is, if both always give the same verdict.
+    """
     ours, theirs = (float(np.mean([pair[i] for pair in pairs])) for i in (0, 1))
     chance = ours * theirs + (1 - ours) * (1 - theirs)
     seen = float(np.mean([a == b for a, b in pairs]))

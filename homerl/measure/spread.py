@@ -1,6 +1,6 @@
-"""How diverse texts are: distinct texts, distinct n-grams, self-BLEU.
+"""Diversity of texts: distinct texts, distinct n-grams, self-BLEU.
 
-Invariant: it keeps hashes, never texts, but for a fair sample.
+Invariant: it keeps hashes, not texts, except for a uniform sample.
 """
 
 from __future__ import annotations
@@ -9,12 +9,12 @@ import random
 import re
 from collections.abc import Sequence
 
-SAMPLE = 200  # texts that self-BLEU compares
+SAMPLE = 200  # number of texts that self-BLEU compares
 TOKENS = re.compile(r"[\u4e00-\u9fff]|[^\W_\u4e00-\u9fff]+(?:'[a-z]+)?")
 
 
 class Spread:
-    """How alike the texts of a stream are. Keeps hashes, and a fair sample of texts for self-BLEU."""
+    """Measures the diversity of a stream of texts; keeps hashes, and a uniform sample of texts for self-BLEU."""
 
     def __init__(self, rng: random.Random, sample: int = SAMPLE) -> None:
         self.rng, self.sample = rng, sample
@@ -24,6 +24,7 @@ class Spread:
         self.kept: list[str] = []
 
     def add(self, text: str) -> None:
+        """Count one text."""
         tokens = TOKENS.findall(text)
         self.texts += 1
         self.seen.add(hash(text))
@@ -34,7 +35,7 @@ class Spread:
         _keep(self.kept, self.sample, text, self.texts, self.rng)
 
     def figures(self) -> dict[str, float]:
-        """Counts, shares and self-BLEU, by name."""
+        """Counts of texts and words, shares of distinct n-grams (n = 1, 2, 3), mean length in tokens, and self-BLEU."""
         shares = [len(known) / max(1, total) for known, total in zip(self.grams, self.totals)]
         return {
             "utterances": self.texts, "distinct": len(self.seen), "words": len(self.grams[0]),
@@ -44,7 +45,7 @@ class Spread:
 
 
 def _keep(kept: list[str], most: int, text: str, seen: int, rng: random.Random) -> None:
-    """A fair sample of a stream (Vitter's algorithm R)."""
+    """Add a text to a uniform sample of a stream (Vitter's algorithm R); `seen` counts the texts so far."""
     if len(kept) < most:
         kept.append(text)
     elif (at := rng.randrange(seen)) < most:
@@ -52,7 +53,10 @@ def _keep(kept: list[str], most: int, text: str, seen: int, rng: random.Random) 
 
 
 def self_bleu(texts: Sequence[str]) -> float:
-    """The mean BLEU of each text against all others: 1 where all are alike (Zhu et al., Texygen)."""
+    """The mean BLEU of each text against all others, in [0, 1]; 1 if all are alike (Zhu et al. 2018, Texygen).
+
+    It is 0 for fewer than two texts. The time grows with the square of the number of texts.
+    """
     from sacrebleu.metrics import BLEU
 
     if len(texts) < 2:

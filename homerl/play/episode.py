@@ -14,12 +14,13 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
-from envs.world import Action, StepFacts, World
-from homerl.play.messages import Message, parse_json
+from envs.world import Action, StepFacts, ToolCall, World
+from homerl.play.messages import Message, as_call, calls_of, parse_json
 from homerl.play.situation import Blueprint, Reply, Situation
 from homerl.play.trajectory import Outcome, Step, Trajectory
 
-Result = tuple[str, Mapping[str, Any], str | None]  # observation, the world's info, code that ran
+Result = tuple[str, Mapping[str, Any], str | None]  # observation, the world's info, the call's code
+CODE_TOOL = "pyexec"
 
 
 @dataclass(frozen=True)
@@ -113,6 +114,7 @@ class Episode:
         situation.heed(self.speaking_of, reply.message, blocked, spoke)
         situation.wait(self.limits.seconds_per_step)
         met = situation.met()
+        calls = calls_of(reply.message, self.blueprint.toolset) if meant is None else _meant(meant)
         self.outcome = self._verdict(all(met), spoke)
         codes = [code for _, _, code in results if code]
         code = "\n".join(codes) or None
@@ -131,6 +133,7 @@ class Episode:
             last=self.outcome is not None,
             intent=self.speaking_of,
             met=tuple(i for i, holds in enumerate(met) if holds),
+            calls=calls,
         )
         step = Step(reply.message, tuple(text for text, _, _ in results), facts, situation.state_key(), decision)
         self.steps.append(step)
@@ -163,7 +166,15 @@ class Episode:
         if isinstance(action, str):
             return _malformed(action)
         text, info = self.situation.take(action)
-        return text, info, info.get("code")
+        return text, info, self._code(action)
+
+    def _code(self, action: Action) -> str | None:
+        """The code in a call: the argument `code` of a tool that has one, or of `pyexec`, which agents call everywhere."""
+        if not isinstance(code := action.get("code"), str):
+            return None
+        named = (tool["function"] for tool in self.world.tools if tool["function"]["name"] == action["name"])
+        takes = (tool.get("parameters", {}).get("properties", {}) for tool in named)
+        return code if action["name"] == CODE_TOOL or any("code" in taken for taken in takes) else None
 
     def _verdict(self, met: bool, spoke: bool) -> Outcome | None:
         if met:
@@ -210,6 +221,11 @@ class Episode:
             seed=seed,
             limits=asdict(self.limits),
         )
+
+
+def _meant(action: Action | str) -> tuple[ToolCall, ...]:
+    """The call that words stand for; a text says why there is none."""
+    return () if isinstance(action, str) else (as_call(action),)
 
 
 def _malformed(what: str) -> Result:

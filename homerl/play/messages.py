@@ -7,11 +7,13 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+from envs.world import Action, ToolCall
 from homerl.language import signs
 
 Message = dict[str, Any]
@@ -20,6 +22,7 @@ IM_START, IM_END = "<|im_start|>", "<|im_end|>"
 CALL = re.compile(r"<tool_call>\s*(.*?)\s*(?:</tool_call>|$)", re.S)
 
 FENCE = re.compile(r"^```(?:json)?\s*(.*?)\s*```$", re.S)
+MOST_LEVELS = 32  # of nested arguments; how deep JSON can be read at all depends on where Python's stack stands
 HALF = re.compile(r"\\u[dD][89a-fA-F]|[\ud800-\udfff]")  # of a surrogate pair, as JSON writes it or as it is
 
 
@@ -41,6 +44,40 @@ def direct_answer(text: str) -> tuple[dict[str, Any] | None, str | None]:
     except (ValueError, RecursionError) as error:
         return None, f"the answer is not JSON ({_why(error)})"
     return (found, None) if isinstance(found, dict) else (None, "the answer is not a JSON object")
+
+
+def calls_of(message: Message, toolset: str = "") -> tuple[ToolCall, ...]:
+    """What a message calls, in order: its tool calls; of a `direct` agent's message its one answer, as a call `answer`."""
+    if toolset == "direct":
+        answer, _ = direct_answer(message.get("content") or "")
+        return () if answer is None else (as_call({**answer, "name": "answer"}),)
+    called = [call["function"] for call in message.get("tool_calls") or ()]
+    return tuple(_called(call["name"], _arguments(call["arguments"])) for call in called)
+
+
+def as_call(action: Action) -> ToolCall:
+    """A world's action as a call."""
+    return _called(action["name"], {key: value for key, value in action.items() if key != "name"})
+
+
+def _called(name: str, arguments: Mapping[str, Any]) -> ToolCall:
+    return ToolCall(name, {} if _too_deep(arguments) else arguments)
+
+
+def _arguments(text: Any) -> dict[str, Any]:
+    """A tool call's arguments; none where they cannot be read."""
+    try:
+        found = parse_json(text or "{}")
+    except (ValueError, TypeError, RecursionError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def _too_deep(value: Any, levels: int = MOST_LEVELS) -> bool:
+    if not isinstance(value, (dict, list)):
+        return False
+    inner = value.values() if isinstance(value, dict) else value
+    return not levels or any(_too_deep(item, levels - 1) for item in inner)
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,8 @@
 """Replay stored trajectories and recompute all that was recorded of them.
 
 Invariants: a replay starts from the stored blueprint alone; messages, observations, facts, state keys, decisions,
-outcome and rewards must all agree to the letter; the first difference is named with file, line and step.
+outcome and rewards must all agree to the letter; the first difference is named with file, line and step. What a file does
+not hold is not compared: facts and rewards may be newer than it. Nor is a reward that is gone, where it weighed nothing.
 Two things can only be checked for sense: the length of code in a policy's own tokens, and whose fault ended an episode
 that the home had not ended.
 """
@@ -9,20 +10,23 @@ that the home had not ended.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from dataclasses import asdict, replace
 from itertools import count
 from pathlib import Path
 from typing import Any
+
+from pydantic import ValidationError
 
 from envs.documents import InputError
 from envs.world import StepFacts
 from homerl.play.episode import Episode, EpisodeLimits
 from homerl.play.messages import parse_reply
 from homerl.play.situation import Reply, Situation
-from homerl.play.trajectory import Outcome, Step, Trajectory, from_row, read_rows, to_row
-from rewards.composite import RewardWeights, step_rewards
+from homerl.play.trajectory import Outcome, Step, Trajectory, absent_facts, from_row, read_rows, to_row
+from rewards.composite import PARTS, SETTINGS, RewardWeights, step_rewards
 
+REFUSED = "refused: syntax: "
 OWN_TOKENS = ("policy",)  # agents that count code in their own tokenizer's tokens
 SPEAKERS = (Outcome.USER_ERROR, Outcome.WORLD_ERROR, Outcome.INFRA_ERROR, Outcome.AGENT_FAILURE)  # who may end an episode
 
@@ -37,7 +41,7 @@ def reverify_file(path: Path, begin: Begin) -> str:
         where = f"{path}:{number}"
         try:
             trajectory = from_row(row)
-            difference = first_difference(trajectory, begin)
+            difference = first_difference(trajectory, begin, absent_facts(row))
         except (LookupError, TypeError, ValueError, AttributeError, RecursionError, OverflowError) as error:
             text = f"{error.where}: {error.what}" if isinstance(error, InputError) else f"{type(error).__name__}: {error}"
             raise InputError(f"not a trajectory that can be replayed ({text})", where, REMEDY) from None
@@ -52,12 +56,15 @@ def reverify_file(path: Path, begin: Begin) -> str:
 REMEDY = "the file was edited, or made by another version of homerl"
 
 
-def first_difference(stored: Trajectory, begin: Begin) -> str | None:
+Absent = Sequence[Set[str]]  # facts that a file does not hold, step by step: `trajectory.absent_facts`
+
+
+def first_difference(stored: Trajectory, begin: Begin, absent: Absent = ()) -> str | None:
     """What a replay gives otherwise than was stored, or None."""
-    return next(differences(stored, begin), None)
+    return next(differences(stored, begin, absent), None)
 
 
-def differences(stored: Trajectory, begin: Begin) -> Iterator[str]:
+def differences(stored: Trajectory, begin: Begin, absent: Absent = ()) -> Iterator[str]:
     """All that a replay gives otherwise; each says what, and at which step."""
     episode = Episode.begin(begin(stored.blueprint), EpisodeLimits(**stored.limits))
     steps = iter(stored.steps)
@@ -75,16 +82,25 @@ def differences(stored: Trajectory, begin: Begin) -> Iterator[str]:
                 return
             found = episode.act(Reply(expected.message, malformed(expected)))
             last = number == len(stored.steps)
-            yield from (f"step {number}: {text}" for text in step_differences(found, expected, last, stored.agent))
+            unheld = absent[number - 1] if absent else frozenset()
+            found = _holding(found, expected, last, unheld)
+            yield from (f"step {number}: {text}" for text in step_differences(found, expected, stored.agent))
     if next(steps, None) is not None:
         yield f"step {len(episode.steps) + 1}: there is a record of it, but no message"
     yield from end_differences(stored, episode)
     yield from reward_differences(stored)
 
 
-def step_differences(found: Step, stored: Step, last: bool, agent: str) -> Iterator[str]:
-    """How a replayed step differs. Whether it is the last is known, the replay's limits are not the record's."""
-    facts = replace(found.facts, last=last)
+def _holding(found: Step, stored: Step, last: bool, unheld: Set[str]) -> Step:
+    """A replayed step with what its replay does not say: whether it is the last, since the replay's limits are not the
+    record's, and the facts that the file does not hold."""
+    untold = {"last": last} | {name: getattr(stored.facts, name) for name in unheld}
+    return replace(found, facts=replace(found.facts, **untold))
+
+
+def step_differences(found: Step, stored: Step, agent: str) -> Iterator[str]:
+    """How a replayed step differs."""
+    facts = found.facts
     if agent in OWN_TOKENS and plausible(stored.facts):
         facts = replace(facts, code_tokens=stored.facts.code_tokens)
     if found.observations != stored.observations:
@@ -135,19 +151,42 @@ def reward_differences(stored: Trajectory) -> Iterator[str]:
     """How the rewards differ, if any were stored."""
     if not stored.rewards:
         return
-    weights = RewardWeights(**stored.weights)
+    earned = {name for rewards in stored.rewards for name in rewards}
+    yield from gone_differences(stored, earned - set(PARTS))
+    held = [name for name in PARTS if name in earned | stored.weights.keys()]
+    known = {name: value for name, value in stored.weights.items() if name in (*PARTS, *SETTINGS)}
+    try:
+        weights = RewardWeights(**{name: 0.0 for name in PARTS if name not in held}, **known)
+    except ValidationError as error:
+        yield f"the weights cannot be used: {error.errors()[0]['msg']}"
+        return
     if len(stored.rewards) != len(stored.steps):
         yield f"{len(stored.steps)} steps, but rewards of {len(stored.rewards)}"
     for number, step, rewards in zip(count(1), stored.steps, stored.rewards):
-        if (again := step_rewards(step.facts, weights)) != dict(rewards):
-            yield f"step {number}: rewards {again}, stored {dict(rewards)}"
+        whole, there = step_rewards(step.facts, weights), {n: value for n, value in rewards.items() if n in PARTS}
+        if (again := {name: whole[name] for name in held}) != there:
+            yield f"step {number}: rewards {again}, stored {there}"
+
+
+def gone_differences(stored: Trajectory, gone: Set[str]) -> Iterator[str]:
+    """Stored rewards that are not here: those that weighed nothing earned nothing, the others cannot be recomputed."""
+    told = "if it is a reward of your own, HOMERL_REWARDS must name its folder"
+    for name in sorted(gone):
+        if stored.weights.get(name) or any(rewards.get(name) for rewards in stored.rewards):
+            yield f"there is no reward '{name}' to recompute (weight {stored.weights.get(name)}); {told}"
+    if not gone:  # what else the weights hold are its settings
+        unknown = [name for name, value in stored.weights.items() if value and name not in (*PARTS, *SETTINGS)]
+        yield from (f"the weights hold '{name}', which no reward here has; {told}" for name in unknown)
 
 
 def malformed(step: Step) -> str | None:
     """Why a reply without calls could not be read: from its text or, if another agent read it, its observation."""
     if step.message.get("tool_calls") or not step.observations:
         return None
-    return parse_reply(step.message["content"] or "")[1] or step.observations[0].removeprefix("refused: syntax: ")
+    if what := parse_reply(step.message["content"] or "")[1]:
+        return what
+    first = step.observations[0]  # of words that stand for a call, it is the answer
+    return first.removeprefix(REFUSED) if first.startswith(REFUSED) else None
 
 
 def _short(message: Mapping[str, Any]) -> str:

@@ -84,7 +84,7 @@ class Situation(Protocol):
         """The call that a message's words stand for, or why they are malformed; None where words are words."""
 
     def take(self, action: Action) -> tuple[str, Mapping[str, Any]]:
-        """A call takes effect: what the agent sees of it, and the world's info. Under `code`, info holds code that ran."""
+        """A call takes effect: what the agent sees of it, and the world's info."""
 
     def heed(self, intent: int | None, message: Message, refusals: Sequence[str], spoke: bool) -> None:
         """What an agent's message means beyond its calls; `refusals` are the rules that refused them."""

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields, replace
 from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
 from envs.documents import InputError, write_atomic
-from envs.world import StepFacts
-from homerl.play.messages import Message
+from envs.world import StepFacts, ToolCall
+from homerl.play.messages import Message, calls_of
 
 
 class Outcome(StrEnum):
@@ -95,6 +95,7 @@ class Trajectory:
         ]
 
 
+FACTS = frozenset(fact.name for fact in fields(StepFacts))
 JSON_COLUMNS = ("blueprint", "tools", "steps", "rewards", "weights", "limits")
 
 
@@ -111,7 +112,7 @@ def to_row(trajectory: Trajectory) -> dict[str, Any]:
         "agent": trajectory.agent,
         "user": trajectory.user,
         "seed": trajectory.seed,
-        "steps": _dump([asdict(step) for step in trajectory.steps]),
+        "steps": _dump([_step_row(step, toolset_of(blueprint)) for step in trajectory.steps]),
         "rewards": _dump(trajectory.rewards),
         "weights": _dump(trajectory.weights),
         "limits": _dump(trajectory.limits),
@@ -126,7 +127,7 @@ def from_row(row: Mapping[str, Any]) -> Trajectory:
         blueprint=nested["blueprint"],
         messages=tuple(_message_from_row(message) for message in row["messages"]),
         tools=tuple(nested["tools"]),
-        steps=tuple(_step(step) for step in nested["steps"]),
+        steps=tuple(_step(step, toolset_of(nested["blueprint"])) for step in nested["steps"]),
         outcome=Outcome(row["outcome"]),
         progress=row["progress"],
         clean=row["clean"],
@@ -183,9 +184,32 @@ def _message_from_row(row: Mapping[str, Any]) -> Message:
     return message | {key: row[key] for key in ("tool_calls", "tool_call_id") if row.get(key)}
 
 
-def _step(data: Mapping[str, Any]) -> Step:
+def toolset_of(blueprint: Mapping[str, Any]) -> str:
+    """The toolset that a blueprint as plain data names."""
+    return blueprint.get("toolset") or ""
+
+
+def _step_row(step: Step, toolset: str) -> dict[str, Any]:
+    """A step as plain data. Its calls are left out where they are those of its message."""
+    row = asdict(replace(step, facts=replace(step.facts, calls=())))
+    del row["facts"]["calls"]
+    if step.facts.calls != calls_of(step.message, toolset):
+        row["facts"]["calls"] = [{"name": call.name, "arguments": call.arguments} for call in step.facts.calls]
+    return row
+
+
+def _step(data: Mapping[str, Any], toolset: str) -> Step:
     facts = {key: tuple(value) if isinstance(value, list) else value for key, value in data["facts"].items()}
+    if unknown := facts.keys() - FACTS:
+        raise ValueError(f"no fact of a step is called '{min(unknown)}'")
+    told = data["facts"].get("calls")
+    facts["calls"] = calls_of(data["message"], toolset) if told is None else tuple(ToolCall(**call) for call in told)
     return Step(data["message"], tuple(data["observations"]), StepFacts(**facts), data["state_key"], data["decision"])
+
+
+def absent_facts(row: Mapping[str, Any]) -> tuple[frozenset[str], ...]:
+    """Step by step, the facts that a row does not hold: they are newer than its file, or can be derived."""
+    return tuple(FACTS - step["facts"].keys() for step in json.loads(row["steps"]))
 
 
 def _dump(value: Any) -> str:

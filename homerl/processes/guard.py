@@ -1,7 +1,7 @@
 """Runs a server for a process, and ends it with that process: `python -m homerl.processes.guard PID COMMAND...`.
 
-Invariants: guard and server are one process group, in which nothing is left once process PID or the server is gone;
-SIGTERM to the group lets the server end by itself.
+Invariants: guard and server form one process group; once process PID or the server has ended, no process of the group
+remains; SIGTERM to the group lets the server shut down by itself.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ import time
 from collections.abc import Sequence
 from contextlib import suppress
 
-GRACE = 10.0  # seconds that a server has to end by itself
+GRACE = 10.0  # seconds that a server gets to shut down
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Run the command while the process lives; return the command's code."""
+    """Run the command while process PID lives, and return the command's exit code, or 1 if PID ended first."""
     owner, command = int(arguments[0]), arguments[1:]
     server = subprocess.Popen(command)
-    signal.signal(signal.SIGTERM, signal.SIG_IGN)  # the group is told, and the server decides
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)  # the group gets the signal; the server decides when to end
     while server.poll() is None:
         if os.getppid() != owner:
             return end(server)
@@ -30,7 +30,7 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def end(server: subprocess.Popen) -> int:
-    """The owner is gone: end the group, this process included."""
+    """End the whole group after the owner has ended; this includes the calling process."""
     os.killpg(0, signal.SIGTERM)
     with suppress(subprocess.TimeoutExpired):
         server.wait(GRACE)

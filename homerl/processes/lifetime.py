@@ -1,6 +1,6 @@
-"""Processes that end with the one that started them.
+"""Ends a process when the process that started it ends.
 
-Invariants: a stage or worker whose starter was killed ends within a second, or the next start of the same run
+Invariant: a stage or worker ends within a second after its parent was killed; otherwise the next start of the same run
 would find it still writing.
 """
 
@@ -15,12 +15,12 @@ LAUNCHERS = {"TORCHELASTIC_RUN_ID", "ACCELERATE_MIXED_PRECISION"}  # set by torc
 
 
 def die_with(pid: int) -> None:
-    """End this process soon after process `pid` has ended."""
+    """Watch process `pid` in a thread, and end this process within a second after it has ended."""
     threading.Thread(target=_watch, args=(pid,), daemon=True).start()
 
 
 def die_with_parent() -> None:
-    """The same for the process that the environment names, and for the launcher, if there are such."""
+    """End with the process named in the environment (`PARENT`), and with the launcher, if there are such."""
     if parent := os.environ.get(PARENT):
         die_with(int(parent))
     if LAUNCHERS & os.environ.keys():

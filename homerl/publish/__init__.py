@@ -1,1 +1,1 @@
-"""What leaves the machine: models, datasets, schemas, the hub."""
+"""Results for others: models, datasets, schemas, and uploads to the hub."""

@@ -1,7 +1,8 @@
-"""A synthesis as a dataset: what it is (`dataset.json`), the schema of its rows, and its card.
+"""A synthesis as a dataset: its description (`dataset.json`), the schemas of its rows, and its card.
 
-Invariants: written from a finished run's own files alone, the same ones giving the same bytes; no host, address or path of
-the machine that made it is in them; the version names the content, whose checksum stands beside it.
+Invariants: everything is made from the files of a finished run, and the same files give the same bytes; no host, address
+or
+path of the machine is included; a version names its content, whose checksum is stored beside it.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from homerl.publish.schemas import file_name, formats, schemas
 from homerl.worlds.registry import world_of
 
 ROWS, STATS, FACTS, CARD = "trajectories.jsonl", "stats.json", "dataset.json", "README.md"
-FILES = (CARD, FACTS, ROWS, "blueprints.jsonl", STATS)  # what is uploaded, beside the schemas
+FILES = (CARD, FACTS, ROWS, "blueprints.jsonl", STATS)  # uploaded, with the schemas
 SIZES = ((1_000, "n<1K"), (10_000, "1K<n<10K"), (100_000, "10K<n<100K"), (1_000_000, "100K<n<1M"))
 COLUMNS = {
     "messages": "the dialogue in OpenAI's form: system, user, assistant (with `tool_calls`), tool",
@@ -36,7 +37,7 @@ COLUMNS = {
 
 
 def describe(out: Path, config: SynthesisConfig, stats: dict[str, Any]) -> None:
-    """Write `dataset.json`, schemas and card beside the rows."""
+    """Write `dataset.json`, schemas and card to the folder of a synthesis."""
     facts = {
         "version": config.version,
         "row": formats()["row"].version,
@@ -52,7 +53,12 @@ def describe(out: Path, config: SynthesisConfig, stats: dict[str, Any]) -> None:
 
 
 def push(run: Path, repo: str, private: bool = True, license: str = "apache-2.0") -> str:
-    """Upload a finished synthesis (or a flywheel's) as a dataset, tagged by its version; return its address."""
+    """Upload a finished synthesis (or a flywheel's) as a dataset, tagged by its version; return its address.
+
+    Raises `InputError` without a finished dataset or a token, if the rows differ from their checksum, or if servers
+    failed for
+    some blueprints.
+    """
     out = next((folder for folder in (run, run / "synth") if (folder / FACTS).is_file()), None)
     if out is None:
         raise InputError("there is no finished dataset here", str(run), "give the folder of a finished synthesis")
@@ -81,7 +87,7 @@ def push(run: Path, repo: str, private: bool = True, license: str = "apache-2.0"
 
 
 def card(facts: dict[str, Any], stats: dict[str, Any], repo: str | None = None, license: str = "apache-2.0") -> str:
-    """The card, with its front matter."""
+    """The dataset card: YAML front matter and Markdown."""
     made = facts["synthesis"]
     front = {
         "license": license,
@@ -115,7 +121,7 @@ def card(facts: dict[str, Any], stats: dict[str, Any], repo: str | None = None, 
 
 
 def _players(made: dict[str, Any]) -> str:
-    """Who wrote and spoke."""
+    """A sentence on who wrote the tasks and who played."""
     named = {part: made[part]["model"] if isinstance(made.get(part), dict) else None for part in ("author", "user", "agent")}
     scripted = {"author": "the scripted author", "user": "the scripted user", "agent": "the scripted expert"}
     author, user, agent = (f"`{named[part]}`" if named[part] else scripted[part] for part in ("author", "user", "agent"))

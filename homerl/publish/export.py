@@ -1,7 +1,8 @@
-"""A trained run becomes a Hugging Face model: safetensors, tokenizer, chat template, generation config, card.
+"""Exports a trained run as a Hugging Face model: safetensors, tokenizer, chat template, generation config, card.
 
-Invariants: what is exported was loaded, whole and finite, and its tokenizer can render a dialogue; the folder
-appears under its name in one piece or not at all; nothing is uploaded that does not stand in that folder.
+Invariants: an exported model was loaded, is complete and finite, and its tokenizer can render a dialogue; the folder
+appears
+under its name as a whole or not at all; only content of that folder is uploaded.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from homerl.play.messages import IM_END
 from homerl.publish.hub import check_token, first_line, upload
 from homerl.publish.model_card import HUB_ID, STAGES, Facts, gather, local_folder, model_card, read_recipe, source_of
 
-MARK = "homerl.json"  # says of a folder that it is an export, and holds what its card was made from
+MARK = "homerl.json"  # marks a folder as an export; holds the facts of its card
 STALE = ["*.safetensors", "*.safetensors.index.json", "*.bin", "*.bin.index.json", "adapter_config.json"]
 OTHER_CHECKPOINT = "train again, or export an earlier checkpoint"
 RIGHT_TOKENIZER = "copy the tokenizer that the model was trained with here"
@@ -36,11 +37,14 @@ def export(
 ) -> Path:
     """Write the model of `run` as a Hugging Face folder, and return that folder.
 
-    `run` is a stage's folder, or a flywheel's: then its last trained stage. `to` is a folder, or a hub id
-    `org/name`: then the folder is RUN/export/name, and `push` uploads it there. A repository that does not
-    exist is made, private or public; with `private`, one that is public is refused. An earlier export at the
-    folder is replaced, anything else refused. A LoRA adapter is merged into its base unless `adapter`. `base`
-    is the hub id or folder of the model that training began with, where the run's own record leads nowhere.
+    `run` is a stage's folder, or a flywheel's (then its last trained stage is used). `to` is a folder, or a hub id
+    `org/name`;
+    then the folder is RUN/export/name, and `push` uploads it. A missing repository is created, private or public. With
+    `private`, an existing public repository is refused. An earlier export in the folder is replaced; other content is
+    refused.
+    A LoRA adapter is merged into its base, unless `adapter`. `base` is the hub id or folder of the model that training
+    started
+    from, if the run's own record leads nowhere. Raises `InputError` for everything that cannot be exported.
     """
     run = Path(run)
     stage = find_stage(run)
@@ -61,7 +65,7 @@ def export(
 
 
 def find_stage(run: Path) -> Path:
-    """The folder that holds `model/`: `run` itself, or the last trained stage of a flywheel."""
+    """The folder that holds `model/`: `run` itself, or the last trained stage of a flywheel; else `InputError`."""
     for stage in (run, *(run / name for name in STAGES)):
         if _holds_model(stage / "model"):
             return stage
@@ -80,14 +84,14 @@ def _holds_model(folder: Path) -> bool:
 
 
 def destination(run: Path, to: str) -> tuple[Path, str | None]:
-    """(folder, hub id or None). `a/b` is a hub id unless a folder `a` stands here; `./a/b` never is one."""
+    """(folder, hub id or None). `a/b` is a hub id, unless a folder `a` exists here; `./a/b` is always a folder."""
     if HUB_ID.fullmatch(to) and not Path(to).parent.exists():
         return run / "export" / to.split("/")[1], to
     return Path(to).expanduser().absolute(), None
 
 
 def _check_destination(folder: Path, repo: str | None, push: bool) -> None:
-    """Refuse before any work what could not be written, or uploaded, after it."""
+    """Refuse, before any work, a destination that could not be written or uploaded to."""
     free = not folder.exists() or (folder / MARK).is_file() or (folder.is_dir() and not any(folder.iterdir()))
     if not free:
         remedy = "give another name, or move it away"
@@ -103,7 +107,7 @@ def _check_destination(folder: Path, repo: str | None, push: bool) -> None:
 
 
 def load_tokenizer(folder: Path) -> Any:
-    """The tokenizer, refused if it cannot read and write, or has no chat template."""
+    """The tokenizer; `InputError` if it cannot encode and decode, or has no chat template."""
     from transformers import AutoTokenizer
 
     try:
@@ -120,14 +124,14 @@ def load_tokenizer(folder: Path) -> Any:
 
 
 def load_model(folder: Path, base: str | None = None) -> Any:
-    """The whole model; a LoRA adapter is merged into its base (which may be an adapter on another)."""
+    """The whole model; a LoRA adapter is merged into its base, which may be an adapter on another model."""
     if not (folder / "adapter_config.json").is_file():
         return _load_whole(str(folder))
     return _load_on_base(folder, base).merge_and_unload()
 
 
 def load_adapter(folder: Path, base: str | None, push: bool) -> Any:
-    """The adapter on its base, refused where others could not put it there."""
+    """The adapter on its base; `InputError` if others could not apply it to their copy of the base."""
     if not (folder / "adapter_config.json").is_file():
         raise InputError("the model is whole, it has no adapter", str(folder), "export it without --adapter")
     source = Path(_adapter_base(folder, base))
@@ -154,7 +158,7 @@ def _load_on_base(folder: Path, base: str | None) -> Any:
 
 
 def _adapter_base(folder: Path, base: str | None) -> str:
-    """A folder that is still here, as the recipe or the adapter names it; else `base`; else a hub id."""
+    """The adapter's base: a folder that still exists, else `base`, else the hub id that the adapter names."""
     stage, settings = folder.parent, read_json(folder / "adapter_config.json").data
     named = settings.get("base_model_name_or_path")
     here = local_folder(stage, source_of(read_recipe(stage))) or local_folder(stage, named)
@@ -166,7 +170,7 @@ def _adapter_base(folder: Path, base: str | None) -> str:
 
 
 def _load_whole(source: str) -> Any:
-    """A model in the dtype it was saved in; one that lacks weights is refused, for they would be random."""
+    """A model in its stored dtype; a model with missing weights is refused, since they would be random."""
     from transformers import AutoModelForCausalLM
 
     remedy = OTHER_CHECKPOINT if Path(source).exists() else "check the name and the network"
@@ -186,7 +190,7 @@ def _load_errors() -> tuple[type[Exception], ...]:
 
 
 def check_model(model: Any, tokenizer: Any, folder: Path) -> None:
-    """Every weight is finite, and every token has an embedding."""
+    """Raise `InputError` if a weight is not finite, or a token has no embedding."""
     import torch
 
     for name, weight in model.state_dict().items():
@@ -200,7 +204,7 @@ def check_model(model: Any, tokenizer: Any, folder: Path) -> None:
 
 
 def stop_at_end_of_turn(config: Any, tokenizer: Any) -> None:
-    """Make generation end where our template ends a message, whatever the base did."""
+    """Make generation stop at the end of a message in our template, whatever the base model did."""
     known = config.eos_token_id if isinstance(config.eos_token_id, list) else [config.eos_token_id]
     ends = [*known, tokenizer.eos_token_id, tokenizer.get_vocab().get(IM_END)]
     config.eos_token_id = list(dict.fromkeys(end for end in ends if end is not None))
@@ -209,7 +213,7 @@ def stop_at_end_of_turn(config: Any, tokenizer: Any) -> None:
 
 
 def _write(model: Any, tokenizer: Any, facts: Facts, adapter: bool, folder: Path) -> None:
-    """Fill a folder beside the target, then give it the target's name."""
+    """Fill a folder beside the target, then rename it to the target."""
     making = folder.with_name(f".{folder.name}.making")
     shutil.rmtree(making, ignore_errors=True)
     making.mkdir(parents=True)
@@ -231,7 +235,7 @@ def _fill(folder: Path, model: Any, tokenizer: Any, facts: Facts, adapter: bool)
 
 
 def _put_in_place(making: Path, folder: Path) -> None:
-    """Rename; an earlier export goes only once the new one stands."""
+    """Rename the new folder; an earlier export is deleted only after that."""
     earlier = folder.with_name(f".{folder.name}.earlier")
     shutil.rmtree(earlier, ignore_errors=True)
     if folder.exists():

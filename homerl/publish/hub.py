@@ -1,7 +1,8 @@
-"""Uploads to the Hugging Face hub (at HF_ENDPOINT, if that is set), of models and of datasets.
+"""Uploads models and datasets to the Hugging Face hub (or to HF_ENDPOINT).
 
-Invariants: a repository that does not exist is made, private unless told; one that is public is refused where a private
-one was asked for; a version, once tagged, is never moved; what stands here stays, whatever the hub does.
+Invariants: a missing repository is created, private by default; an existing public one is refused if a private one was
+asked
+for; a tagged version is never moved; local files stay, whatever the hub does.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ Kind = Literal["model", "dataset"]
 
 
 def check_token(repo: str) -> None:
-    """Refuse before any work what could not be uploaded after it."""
+    """Raise `InputError` if there is no token, before any work."""
     from huggingface_hub import get_token
 
     if not get_token():
@@ -34,7 +35,12 @@ def upload(
     delete: Sequence[str] = (),
     tag: str | None = None,
 ) -> None:
-    """Upload a folder, or the `files` of it; what matches `delete` and is not in it goes; `tag` names the revision."""
+    """Upload a folder, or only `files` of it, and tag the revision with `tag`.
+
+    Files on the hub that match `delete` and are not in the folder are deleted. Raises `InputError` if the repository is
+    public
+    although `private`, if the tag exists, or if the hub fails.
+    """
     from httpx import HTTPError
     from huggingface_hub import HfApi
 
@@ -61,7 +67,7 @@ def upload(
 
 
 def _in_words(error: Exception, repo: str, folder: Path, endpoint: str) -> InputError:
-    """What went wrong, in one message."""
+    """The error as one message for people."""
     status = getattr(getattr(error, "response", None), "status_code", None)
     again = f"The export itself is whole, in {folder}; the same command pushes it again."
     if status == 401:
@@ -77,5 +83,5 @@ def _in_words(error: Exception, repo: str, folder: Path, endpoint: str) -> Input
 
 
 def first_line(error: Exception) -> str:
-    """What an error says, in short."""
+    """The first line of an error's message, at most 200 characters."""
     return (str(error).strip().splitlines() or [type(error).__name__])[0][:200]

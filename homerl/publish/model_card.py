@@ -1,7 +1,7 @@
-"""The model card: what a run's own files say of data, recipe, rewards and scores, and how to use the model.
+"""The model card: data, recipe, rewards and scores from a run's own files, and how to use the model.
 
-Invariants: whatever a run's folder lacks stays out of the card; no host, address or absolute path of the
-machine that trained goes into it; nothing here needs the model itself.
+Invariants: data that a run's folder lacks are left out; no host, address or absolute path of the training machine is
+included; the model itself is not needed.
 """
 
 from __future__ import annotations
@@ -17,10 +17,12 @@ import yaml
 
 from envs.documents import Document, InputError, read_json, read_yaml
 from homerl.flow.recipe import STRATEGIES
+from homerl.train.credit.registry import modes
 from homerl.worlds.contract import Card
 from homerl.worlds.registry import world_of
+from rewards.composite import REWARDS, SETTINGS
 
-STAGES = ("rlve", "sft")  # of a flywheel's folder, the last trained first
+STAGES = ("rlve", "sft")  # folders of a flywheel, the last trained first
 HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*")
 PRIVATE = {"out", "wandb", "url"}
 PROVENANCE = ("homerl", "commit", "seed", "python", "packages")
@@ -30,7 +32,7 @@ METRICS = ("step", "num_tokens", "loss", "reward", "kl")
 
 @dataclass(frozen=True)
 class Facts:
-    """All that a card states. `recipes` are those of the stages that led here, oldest first."""
+    """Everything that a card states; `recipes` are those of the stages that led to the model, oldest first."""
 
     name: str
     license: str
@@ -42,7 +44,7 @@ class Facts:
     scores: dict[str, dict[str, Any]]
 
     def newest(self, key: str) -> Any:
-        """What the last stage that says anything of `key` says, or an empty mapping."""
+        """The value of `key` in the last stage's recipe that has one, or an empty mapping."""
         return next((recipe[key] for recipe in reversed(self.recipes) if recipe.get(key)), {})
 
 
@@ -50,7 +52,7 @@ class Facts:
 
 
 def gather(stage: Path, name: str, base: str | None, license: str) -> Facts:
-    """Read what lies beside a stage's model."""
+    """Read the files beside a stage's model."""
     stages = lineage(stage)
     recipes = [read_recipe(folder) for folder in stages]
     sources = [base, *(source_of(recipe) for recipe in recipes)]
@@ -68,7 +70,7 @@ def gather(stage: Path, name: str, base: str | None, license: str) -> Facts:
 
 
 def lineage(stage: Path) -> list[Path]:
-    """The stages that led here, oldest first: each began from the model of the one before it."""
+    """The stages that led to a stage's model, oldest first; each started from the model of the one before."""
     chain = [stage]
     while (model := local_folder(chain[0], source_of(read_recipe(chain[0])))) and model.name == "model":
         if model.parent in chain:
@@ -78,13 +80,13 @@ def lineage(stage: Path) -> list[Path]:
 
 
 def read_recipe(stage: Path) -> dict[str, Any]:
-    """The resolved recipe that a stage was trained by, or nothing; a benchmark's says nothing of that."""
+    """The resolved recipe by which a stage was trained, or an empty mapping; recipes of benchmarks are skipped."""
     recipes = (_mapping(read_yaml(path)) for path in _beside(stage, "recipe.yaml"))
     return next((recipe for recipe in recipes if recipe.get("run") != "bench"), {})
 
 
 def local_folder(stage: Path, source: str | None) -> Path | None:
-    """The folder that a stage knew as `source`, also if it was moved along with it; None if not here."""
+    """The folder that a stage's record calls `source`, even if both were moved together; None if it is gone."""
     if not source:
         return None
     path = Path(source)
@@ -93,18 +95,18 @@ def local_folder(stage: Path, source: str | None) -> Path | None:
 
 
 def _beside(stage: Path, name: str) -> list[Path]:
-    """A stage's files of a name: its own, then that of the flywheel whose stage it is."""
+    """The files of this name of a stage, then of the flywheel that it belongs to."""
     places = [stage / name, *([stage.parent / name] if stage.name in STAGES else [])]
     return [path for path in places if path.is_file()]
 
 
 def source_of(recipe: Mapping[str, Any]) -> str | None:
-    """The hub id or folder of the model that a recipe starts from; None if it makes one."""
+    """The hub id or folder of the model that a recipe starts from; None if it starts from scratch."""
     return (recipe.get("model") or {}).get("name")
 
 
 def _on_hub(source: str) -> bool:
-    """Whether a name is a hub id; `run/model` is a stage's output, here or gone."""
+    """Whether a name is a hub id; `run/model` is the output of a stage, even if it is gone."""
     return bool(HUB_ID.fullmatch(source)) and not Path(source).exists() and Path(source).name != "model"
 
 
@@ -115,7 +117,7 @@ def _mapping(document: Document) -> dict[str, Any]:
 
 
 def _synthesis(stages: list[Path], recipes: list[dict[str, Any]]) -> dict[str, Any]:
-    """The statistics of the data that the run was fine-tuned on, if it was synthesised and lies here."""
+    """The statistics of the synthesis whose data trained the model, if they are here."""
     for stage, recipe in zip(stages, recipes, strict=True):
         data = local_folder(stage, recipe.get("data")) or stage.parent / "synth"
         if (data / "stats.json").is_file():
@@ -124,7 +126,7 @@ def _synthesis(stages: list[Path], recipes: list[dict[str, Any]]) -> dict[str, A
 
 
 def _metrics(path: Path) -> dict[str, Any]:
-    """The newest value of each metric that a reader asks for first."""
+    """The newest value of each metric in `METRICS`."""
     newest: dict[str, Any] = {}
     for line in path.read_text(encoding="utf-8").splitlines() if path.is_file() else ():
         try:
@@ -140,7 +142,7 @@ def _provenance(stage: Path) -> dict[str, Any]:
 
 
 def _shareable(value: Any) -> Any:
-    """Without what concerns the machine alone; an absolute path keeps its last name."""
+    """The value without data of the machine; an absolute path keeps only its last name."""
     if isinstance(value, dict):
         return {key: _shareable(item) for key, item in value.items() if key not in PRIVATE}
     if isinstance(value, list):
@@ -152,16 +154,6 @@ def _shareable(value: Any) -> Any:
 
 # Writing the card
 
-
-REWARDS = {
-    "progress": "earned for the gain in the share of the task's conditions that hold",
-    "success": "earned for ending with all of them true",
-    "audit": "lost for a step with a call that the home refused",
-    "code_check": "lost for code outside restricted Python",
-    "code_length": "lost for code past the limit",
-    "turn_limit": "lost for a turn past the limit",
-    "collateral": "lost for changing a device that the task does not concern",
-}
 
 LIMITS = """Trained and scored in simulated homes. Put a permission check of your own between the model and
 real devices, above all locks, ovens and heaters. It knows no device that the system prompt does not list."""
@@ -215,7 +207,7 @@ which that parser turns into `tool_calls`; send the tools above."""
 
 
 def model_card(facts: Facts, kind: str, adapter: bool) -> str:
-    """The card: YAML front matter and text. `kind` says in a few words what the model is."""
+    """The card: YAML front matter and Markdown. `kind` describes the model in a few words."""
     from huggingface_hub import ModelCard, ModelCardData
 
     results = eval_results(facts.scores)
@@ -236,7 +228,7 @@ def model_card(facts: Facts, kind: str, adapter: bool) -> str:
 
 
 def eval_results(scores: Mapping[str, Mapping[str, Any]]) -> list[Any]:
-    """Each suite's success, with its interval, and success by the conditions alone, for the model-index."""
+    """For the model index: each suite's success with its interval, and its share of met conditions."""
     from huggingface_hub import EvalResult
 
     return [
@@ -312,7 +304,7 @@ def _blueprint_recipe(facts: Facts) -> dict[str, Any]:
 
 
 def _card(facts: Facts) -> Card:
-    """What the world of the blueprints shows, that the model was last trained on."""
+    """What the card shows of the world that the model was last trained on."""
     recipe = _blueprint_recipe(facts)
     return world_of(recipe).card(recipe)
 
@@ -341,9 +333,9 @@ def _data(facts: Facts) -> str:
 
 
 def _rewards(weights: Mapping[str, Any]) -> str:
-    rows = [_row([f"`{name}`", weights[name], text]) for name, text in REWARDS.items() if name in weights]
+    rows = [_row([f"`{name}`", weights[name], reward.card]) for name, reward in REWARDS.items() if name in weights]
     head = ["A step earns the sum of:", "", _row(["part", "weight", ""]), _row(["---", "---:", "---"])]
-    limits = [f"{name} {weights[name]}" for name in ("max_code_tokens", "max_turns") if name in weights]
+    limits = [f"{name} {weights[name]}" for name in SETTINGS if name in weights]
     tail = ["", f"Limits: {', '.join(limits)}."] if limits else []
     return "\n".join([*head, *rows, *tail]) if rows else ""
 
@@ -354,8 +346,16 @@ def _training(facts: Facts) -> str:
     for recipe in facts.recipes:
         text = yaml.safe_dump(recipe, sort_keys=False, allow_unicode=True, width=100)
         summary = f"<summary>Recipe: {recipe.get('run', 'run')}</summary>"
+        parts += _credit(recipe)
         parts.append(f"<details>{summary}\n\n```yaml\n{text}```\n\n</details>")
     return "\n\n".join(parts)
+
+
+def _credit(recipe: Mapping[str, Any]) -> Iterator[str]:
+    """What the recipe's credit mode is, in a sentence, where that mode is there."""
+    mode = modes().get((recipe.get("rlve") or {}).get("credit"))
+    if mode:
+        yield f"Credit `{mode.name}`: {mode.sentence}"
 
 
 def _inline(value: Any) -> str:

@@ -1,8 +1,10 @@
 """JSON Schemas of the files that homerl writes and reads, generated from the models that check them.
 
-Invariants: a schema's `$id` names its kind and format version, and a format's schema never changes once released;
-whatever homerl writes is valid under the schema of its kind (a trajectory in its nested form: a row of a dataset
-holds the parts named in `trajectory.JSON_COLUMNS` as JSON text, whose own schemas its schema names).
+Invariants: a schema's `$id` names its kind and format version, and the schema of a released format never changes; what
+homerl
+writes is valid under the schema of its kind. A trajectory is checked in its nested form: a dataset row holds the parts
+named
+in `trajectory.JSON_COLUMNS` as JSON text, and the row's schema names the schemas of these texts.
 """
 
 from __future__ import annotations
@@ -25,7 +27,7 @@ from homerl.worlds.contract import FileFormat
 from homerl.worlds.registry import worlds
 
 DRAFT = "https://json-schema.org/draft/2020-12/schema"
-VERSIONS = {"trajectory": 3, "row": 1}  # of the files that are the same for every world
+VERSIONS = {"trajectory": 3, "row": 1}  # formats that all worlds share
 
 
 class CallRow(TypedDict):
@@ -66,14 +68,14 @@ class Row(TypedDict):
 
 
 def formats() -> dict[str, FileFormat]:
-    """Every kind of file, each with the version of its format."""
+    """Every kind of file with its format."""
     own = {kind: FileFormat(VERSIONS[kind], model) for kind, model in (("trajectory", Trajectory), ("row", Row))}
     return {kind: found for world in worlds().values() for kind, found in world.formats().items()} | own
 
 
 @cache
 def schemas() -> dict[str, dict[str, Any]]:
-    """Schema by file name: `home.v1.json` and so on. They refer to one another by these names."""
+    """All schemas by file name, such as `home.v2.json`; they refer to one another by these names."""
     made = {kind: TypeAdapter(found.model).json_schema() for kind, found in formats().items()}
     for kind, found in formats().items():
         for path, other in found.refs.items():
@@ -87,7 +89,7 @@ def schemas() -> dict[str, dict[str, Any]]:
 
 
 def _put(schema: dict[str, Any], path: tuple[str, ...], value: dict[str, Any]) -> None:
-    """Say of a part of a schema what it is; where it may be a text too (a digest), it stays so."""
+    """Set the schema at `path`; where a text (a digest) is allowed too, it stays allowed."""
     *above, last = path
     for key in above:
         schema = schema[key]
@@ -96,12 +98,12 @@ def _put(schema: dict[str, Any], path: tuple[str, ...], value: dict[str, Any]) -
 
 
 def file_name(kind: str) -> str:
-    """What a kind's schema is called, with the version of its format."""
+    """The file name of a kind's schema, with the version of its format."""
     return f"{kind}.v{formats()[kind].version}.json"
 
 
 def write_schemas(folder: Path) -> list[Path]:
-    """Write every schema to a folder."""
+    """Write every schema to a folder, and return the paths."""
     paths = []
     for name, schema in schemas().items():
         write_atomic(folder / name, json.dumps(schema, indent=1, ensure_ascii=False) + "\n")

@@ -13,6 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from homerl.recipe.base import Base
+from homerl.train.engines.contract import Sizes
+from homerl.train.engines.registry import engine_of
 from homerl.train.recipe import LoraSettings
 
 GB = 1e9
@@ -115,19 +117,9 @@ def estimate(recipe: Base, gpus: int | None = None, memory: float = 80.0, stage:
     sharded = recipe.parallel == "zero3" or (recipe.parallel == "fsdp2" and count > 1)
     if settings.kl and lora is None:
         always["reference"] = whole * width / (count if sharded else 1) / GB
-    if settings.engine.kind == "transformers" and (settings.async_rollouts or sharded):
-        always["the sampler's copy"] = whole * width / GB
-    parts = _sampler(recipe, shape, width, always, training, memory)
-    return Estimate(count, *parts, unit, _lacks(recipe, whole * width / GB, memory))
-
-
-def _lacks(recipe: Base, weights: float, memory: float) -> str:
-    """Each GPU's vLLM holds the model whole, since nothing spreads it there."""
-    engine = recipe.rlve.engine
-    share = engine.gpu_memory * memory
-    if engine.kind != "vllm" or weights < TIGHT * share:
-        return ""
-    return f"vLLM's {share:.1f} GB (rlve.engine.gpu_memory) hold no model of {weights:.1f} GB with its cache"
+    cache = 2 * shape.layers * shape.kv_heads * shape.head_dim * width * settings.max_episode_tokens
+    takes = engine_of(settings).takes(settings, Sizes(whole * width / GB, cache / GB, memory, sharded))
+    return Estimate(count, always | dict(takes.always), training, dict(takes.sampling), unit, takes.lacks)
 
 
 def _states(parallel: str, whole: float, trained: float, width: int, count: int, lora: bool) -> dict[str, float]:
@@ -152,20 +144,6 @@ def _activations(shape: Shape, tokens: int, checkpointing: bool, width: int) -> 
     )
     kept = shape.layers * tokens * width * shape.hidden + inside if checkpointing else shape.layers * inside
     return {"activations": kept / GB, "logits": min(tokens, TILE) * shape.vocab * 10 / GB}
-
-
-def _sampler(
-    recipe: Base, shape: Shape, width: int, always: dict[str, float], training: dict[str, float], memory: float
-) -> tuple[dict[str, float], dict[str, float], dict[str, float]]:
-    """(always, while training, while sampling) with the engine's share."""
-    engine, settings = recipe.rlve.engine, recipe.rlve
-    if engine.kind == "server":
-        return always, training, {}
-    if engine.kind == "vllm":
-        share = {"vLLM (sleeps while the trainer works)" if engine.sleep else "vLLM": engine.gpu_memory * memory}
-        return (always, training, share) if engine.sleep else (always | share, training, {})
-    cache = 2 * shape.layers * shape.kv_heads * shape.head_dim * width * settings.max_episode_tokens
-    return always, training, {"cache": cache * engine.batch / GB}
 
 
 def _served(recipe: Any) -> int:

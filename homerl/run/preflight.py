@@ -6,27 +6,24 @@ Invariants: a run that could only fail later is refused now, with everything tha
 from __future__ import annotations
 
 import importlib.util
-import json
 import os
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
-from urllib.error import HTTPError
 
 from envs.documents import InputError
-from homerl.llm.serve import SILENT, answers, fetched, find_vllm
+from homerl.llm.serve import answers, find_vllm
 from homerl.llm.settings import EndpointSettings
 from homerl.recipe.base import Base
-from homerl.train.recipe import ModelSettings, RLVESettings
+from homerl.train.engines.registry import engine_of
+from homerl.train.recipe import ModelSettings
 from homerl.train.refusals import refuse, spread_by
 
-LOOKS = 60.0  # seconds in which vLLM tells how it was started: it looks its machine over first
+GPU = "pip install 'homerl[gpu]'"
 
 
 def check_machine(recipe: Base, path: str) -> None:
     """Raise `InputError` for what cannot be, and for all that is missing: GPUs, packages, weights, data, endpoints."""
     refuse(recipe)
-    looks = (_gpus, _packages, _weights, _data, _endpoints, _policy_server)
+    looks = (_gpus, _packages, _weights, _data, _endpoints, _engine)
     missing = [what for look in looks for what in look(recipe)]
     if missing:
         raise InputError(
@@ -47,14 +44,12 @@ def _gpus(recipe: Base) -> list[str]:
 def _packages(recipe: Base) -> list[str]:
     serves = any(settings.serve for settings in models_of(recipe).values())
     deepspeed = recipe.run in ("sft", "rlve", "flywheel") and spread_by(recipe).startswith("zero")
-    kind = recipe.rlve.engine.kind if hasattr(recipe, "rlve") else None
+    engine = engine_of(recipe.rlve).packages if hasattr(recipe, "rlve") else {}
     reporters = [name for name in recipe.report_to if name != "wandb" and importlib.util.find_spec(name) is None]
-    missing = {
-        "deepspeed": deepspeed and importlib.util.find_spec("deepspeed") is None,
-        "vllm": (serves and find_vllm() is None)
-        or (kind in ("vllm", "server") and importlib.util.find_spec("vllm") is None),
-    }
-    found = [f"the package {name} is not installed (pip install 'homerl[gpu]')" for name in missing if missing[name]]
+    missing = {"deepspeed": GPU} if deepspeed and importlib.util.find_spec("deepspeed") is None else {}
+    missing |= {"vllm": GPU} if serves and find_vllm() is None else {}
+    missing |= {name: how for name, how in engine.items() if importlib.util.find_spec(name) is None}
+    found = [f"the package {name} is not installed ({how})" for name, how in missing.items()]
     return found + [
         f"the package {name} is not installed, and report_to names it (pip install {name})" for name in reporters
     ]
@@ -106,32 +101,9 @@ def _data(recipe: Base) -> list[str]:
     return [*missing, f"there is no data at {data} (make it with recipes/synth.yaml)"]
 
 
-def _policy_server(recipe: Base) -> list[str]:
-    url = recipe.rlve.engine.url if hasattr(recipe, "rlve") else None
-    if url is None or os.environ.get("RANK", "0") != "0":  # one look for all
-        return []
-    if not answers(f"{url}/v1"):
-        return [f"the policy server at {url} does not answer"]
-    try:
-        said = json.loads(fetched(f"{url}/server_info?config_format=json", seconds=LOOKS))["vllm_config"]
-        lacks = list(_lacking(said, recipe.rlve))
-    except SILENT as error:
-        if not (isinstance(error, HTTPError) and error.code == 404):
-            return [f"the policy server at {url} does not say how it was started: is it vLLM's? ({error})"]
-        lacks = ["VLLM_SERVER_DEV_MODE=1 in its environment"]
-    start = "start it as docs/training.md says, with"
-    return [f"the policy server at {url} cannot be trained with: {start} {', '.join(lacks)}"] if lacks else []
-
-
-def _lacking(said: dict[str, Any], settings: RLVESettings) -> Iterator[str]:
-    """What a vLLM was started without, by its own account, that a trainer's sampler needs."""
-    model, tokens = said["model_config"], settings.max_episode_tokens + settings.max_tokens
-    if said["weight_transfer_config"] is None:
-        yield """--weight-transfer-config '{"backend": "nccl"}'"""
-    if model["logprobs_mode"] != "processed_logprobs":  # others are of temperature 1, whatever was sampled at
-        yield "--logprobs-mode processed_logprobs"
-    if model["max_model_len"] < tokens:
-        yield f"--max-model-len {tokens}"
+def _engine(recipe: Base) -> list[str]:
+    """What the engine needs of this machine, or of servers."""
+    return list(engine_of(recipe.rlve).lacks(recipe.rlve)) if hasattr(recipe, "rlve") else []
 
 
 def _endpoints(recipe: Base) -> list[str]:

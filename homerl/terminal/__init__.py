@@ -1,1 +1,1 @@
-"""What the terminal shows."""
+"""Output on the terminal: messages and progress bars."""

@@ -1,4 +1,4 @@
-"""What commands say, and how they refuse an option."""
+"""The console on which commands print, and the check of an option's value."""
 
 from __future__ import annotations
 
@@ -13,6 +13,6 @@ console = Console(markup=False)  # paths may hold brackets
 
 
 def one_of(option: str, value: str, known: Iterable[str]) -> None:
-    """Refuse an option's value that is none of the known ones."""
+    """Raise `InputError` if an option's value is not one of the known ones; the message suggests the nearest."""
     if value not in known:
         raise InputError(f"'{value}' is not known", where=option, remedy=did_you_mean(value, list(known)))

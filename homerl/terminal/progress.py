@@ -1,4 +1,4 @@
-"""The bar that every long job shows."""
+"""The progress bar of every long job."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 
 def progress_bar(console: Console | None = None) -> Progress:
-    """Name, bar, count, time gone, time left, a note."""
+    """A bar with name, count, elapsed time, remaining time and a note; tasks need the field `note`."""
     return Progress(
         TextColumn("[bold]{task.description:<16}"),
         BarColumn(bar_width=30),

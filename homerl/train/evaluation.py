@@ -26,7 +26,7 @@ class Evaluation:
 
     def __init__(self, recipe: RLVERecipe, player: Player, place: Place) -> None:
         self.recipe, self.settings, self.place = recipe, recipe.evaluation, place
-        self.player = replace(player, branch=None)
+        self.player = replace(player, forks=None)
         self.folder = recipe.out / "best"
         self.best = self._score()
 

@@ -16,12 +16,15 @@ from rich.table import Table
 from rich.text import Text
 from transformers import TrainerCallback
 
+from homerl.train.credit.registry import modes
 from homerl.train.phases import SHARES
 
 SECTIONS = {  # section: names, or prefixes that end in a slash; the first that matches has it
     "1 success": ("success", "reward", "outcome/", "eval/", "curriculum/flat", "curriculum/left_flat"),
     "2 rewards by step": ("reward_by_step/",),
-    "3 credit by step": ("credit_by_step/", "sentinel/zero_advantage", "sentinel/group_std", "anchor/"),
+    "3 credit by step": (
+        "credit_by_step/", "sentinel/zero_advantage", "sentinel/group_std", *(f"{mode}/" for mode in modes()),
+    ),
     "4 policy": (
         "entropy", "kl", "loss", "grad_norm", "learning_rate", "sentinel/logp_gap", "policy/", "clip_ratio/region_mean",
     ),

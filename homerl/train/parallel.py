@@ -9,24 +9,23 @@ from __future__ import annotations
 
 import json
 import os
-import socket
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import nullcontext
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import torch
-from accelerate import DistributedType, PartialState
-from accelerate.state import AcceleratorState
+from accelerate import DistributedType
 from peft import PeftModel
 from torch.distributed.tensor import DTensor
-from transformers.integrations import deepspeed as integration
 from transformers.utils import CONFIG_NAME
 
 from envs.documents import InputError, write_atomic
 from homerl.recipe.base import Base
 from homerl.train.refusals import spread_by, world_size
+from homerl.workarounds import fsdp_on_cpus, numbered_cpu, whole_at_first, zero_alone, zero_on_cpus
+from homerl.workarounds.complete_checkpoints import CompleteCheckpoints
 
 
 def parallel_arguments(recipe: Base) -> dict[str, Any]:
@@ -37,9 +36,9 @@ def parallel_arguments(recipe: Base) -> dict[str, Any]:
     if in_zero and not outside:
         arguments["deepspeed"] = zero(int(how[-1]))
     if in_zero:
-        _be_launched()
+        zero_alone.apply()
     if in_zero and recipe.cpu:
-        _zero_on_cpus_too(patience(recipe))
+        zero_on_cpus.apply(patience(recipe))
         arguments["accelerator_config"] = {"use_configured_state": True}
         arguments["bf16"] = recipe.model.dtype == "bfloat16"  # as on GPUs: half weights, and whole ones in the optimizer
     if how == "fsdp2" and world_size() > 1 and not outside:
@@ -52,16 +51,17 @@ def patience(recipe: Base) -> timedelta:
     return timedelta(seconds=int(max(recipe.deadlines.collective, recipe.deadlines.step) + 600))
 
 
-class Spread:
+class Spread(CompleteCheckpoints):
     """A trainer's mixin: it shards where it is asked to, and saves whole models and complete checkpoints."""
 
     def create_accelerator_and_postprocess(self) -> None:
         self.stored_type: torch.dtype = self.model.dtype  # before shards are trained in 32 bits, and saves write that down
         asked = self.args.fsdp_plugin_args is not None or os.environ.get("ACCELERATE_USE_FSDP") == "true"
         if asked:
-            _shard_on_cpus_too()
+            fsdp_on_cpus.apply()
         super().create_accelerator_and_postprocess()
-        integration.unset_hf_deepspeed_config()  # or TRL, still to make its reference, would load that in shards
+        numbered_cpu.apply()
+        whole_at_first.forget()  # or TRL, still to make its reference, would load that in shards
         if asked and world_size() > 1 and not self.accelerator.is_fsdp2:
             raise InputError("FSDP2 was asked for, and accelerate does not shard here", "parallel", "use `parallel: ddp`")
 
@@ -88,11 +88,6 @@ class Spread:
             said = json.loads(config.read_text(encoding="utf-8"))
             write_atomic(config, json.dumps(said | {"dtype": str(self.stored_type).removeprefix("torch.")}, indent=2) + "\n")
 
-    def _save_rng_state(self, output_dir: str) -> None:
-        """A checkpoint's last file, by which it is known to be complete, waits for every rank's."""
-        super()._save_rng_state(output_dir)
-        self.accelerator.wait_for_everyone()
-
 
 def whole_weights(trainer: Any, frozen: bool = True) -> Iterator[tuple[str, torch.Tensor]]:
     """The policy's weights by name, one after the other and each once, whole until the next is asked for; all ranks ask
@@ -114,59 +109,6 @@ def gathered(weights: Sequence[torch.Tensor]) -> Any:
     import deepspeed
 
     return deepspeed.zero.GatheredParameters(list(weights))
-
-
-@contextmanager
-def unsharded() -> Iterator[None]:
-    """Models that are made in here are whole at first, though ZeRO-3 is asked for: it shards them when training begins.
-
-    Loaded in shards, they would have the frequencies of their positions in half precision, unlike the model that is
-    saved and served, and no adapter could be merged.
-    """
-    held, integration._hf_deepspeed_config_weak_ref = integration._hf_deepspeed_config_weak_ref, None
-    try:
-        yield
-    finally:
-        integration._hf_deepspeed_config_weak_ref = held
-
-
-def _shard_on_cpus_too() -> None:
-    """accelerate leaves FSDP out where several processes are on a CPU: there they pass for GPUs, on their own device."""
-    shared = PartialState._shared_state
-    if shared.get("distributed_type") == DistributedType.MULTI_CPU:
-        shared["distributed_type"] = DistributedType.MULTI_GPU
-
-
-def _zero_on_cpus_too(timeout: timedelta) -> None:
-    """transformers leaves DeepSpeed out on a CPU: there its processes find each other beforehand, over plain gloo."""
-    import deepspeed.ops
-
-    # Its own collectives would be compiled first, in a folder of all runs: a build that is killed leaves a lock there,
-    # for which every later start waits without a word and without end.
-    deepspeed.ops.__compatible_ops__["deepspeed_shm_comm"] = False
-    AcceleratorState._reset_state(reset_partial_state=True)
-    given = os.environ.get("ACCELERATE_USE_DEEPSPEED", "false")
-    os.environ["ACCELERATE_USE_DEEPSPEED"] = "true"
-    PartialState(backend="gloo", timeout=timeout)
-    os.environ["ACCELERATE_USE_DEEPSPEED"] = given
-
-
-def _be_launched() -> None:
-    """DeepSpeed asks of one process, too, that a launcher started it."""
-    if "LOCAL_RANK" in os.environ:
-        return
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = str(free.getsockname()[1])
-    os.environ |= {"RANK": "0", "LOCAL_RANK": "0", "WORLD_SIZE": "1", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}
-
-
-def numbered_cpu(storage: Any, location: str) -> Any:
-    """Where accelerate has several processes on a CPU, their checkpoints load to `cpu:0`, which torch does not know."""
-    return storage if location.startswith("cpu:") else None
-
-
-torch.serialization.register_package(0, lambda storage: None, numbered_cpu)
 
 
 FSDP2: dict[str, Any] = {

@@ -1,7 +1,7 @@
 """Recipes of training: SFT and step-wise RLVE.
 
 Invariants: unknown keys are refused; a recipe that loads says everything a run needs, seeds included; nothing here
-imports torch.
+imports torch; no credit mode and no engine is named here: their keys come from their files.
 """
 
 from __future__ import annotations
@@ -14,6 +14,9 @@ from envs.model import Model
 from homerl.llm.settings import UserSettings
 from homerl.play.episode import EpisodeLimits
 from homerl.recipe.base import Base
+from homerl.train.credit.registry import mode_of, modes
+from homerl.train.engines.registry import engine_of, engines
+from homerl.train.found import keys_of
 from homerl.train.tiny import TinyConfig
 from homerl.worlds.registry import world_of
 from homerl.worlds.sources import AnyBlueprintSource, default_recipe
@@ -77,33 +80,19 @@ class SFTSettings(OptimSettings):
     in_order: bool = Field(False, description="take rows as the dataset orders them: a curriculum")
 
 
-class BranchSettings(Model):
-    """`credit: branch`: of a group's rollouts, `roots` begin at the start and the others at a fork of a root, which then
-    has `siblings` members, the root among them. `group` is the budget."""
+class EngineKeys(Model):
+    """What every engine has."""
 
-    roots: int = Field(2, ge=2)
-    siblings: int = Field(3, ge=2)
-    horizon: int = Field(4, ge=1, description="forks lie at steps 1 to this, counted from 0")
+    kind: Literal[tuple(engines())] = "transformers"
 
 
-class EngineSettings(Model):
-    """What samples the policy: transformers' `generate` (anywhere), its continuous batching (one GPU, no vLLM), vLLM beside
-    the trainer on the same GPUs, or a vLLM server on others."""
-
-    kind: Literal["transformers", "continuous", "vllm", "server"] = "transformers"
-    batch: int = Field(64, ge=1, description="of `transformers`: prompts at a time")
-    gpu_memory: float = Field(0.35, gt=0, lt=1, description="of `vllm` and `continuous`: share of each GPU's memory")
-    sleep: bool = Field(True, description="of `vllm`: give the memory back while the trainer works")
-    url: str | None = Field(None, pattern=r"^https?://.*[^/]$", description="of `server`, as http://host:8000")
-    group_port: int = Field(51216, description="of `server`: port by which weights go there")
-    timeout: float = Field(300.0, gt=0, description="of `server`: seconds for one request")
-    deadline: float = Field(900.0, gt=0, description="of `server`: seconds for all of its tries")
-    retries: int = Field(3, ge=0, description="of `server`: further tries after the first")
+class EngineSettings(*keys_of(engines().values(), EngineKeys), EngineKeys):
+    """What samples the policy (`kind`), and the keys of all engines (`homerl/train/engines`)."""
 
     @model_validator(mode="after")
-    def _reachable(self) -> EngineSettings:
-        if (self.kind == "server") != (self.url is not None):
-            raise ValueError("`url` goes with `kind: server`, and the other way round")
+    def _checked(self) -> EngineSettings:
+        for what in (what for engine in engines().values() for what in engine.check(self)):
+            raise ValueError(what)
         return self
 
 
@@ -123,18 +112,20 @@ class CurriculumSettings(Model):
         return self
 
 
-class RLVESettings(OptimSettings):
-    """Step-wise RLVE (HomeFlow 3.4.2, Table 9)."""
+class RolloutSettings(OptimSettings):
+    """How much is played, and which mode credits it."""
 
     learning_rate: float = 1e-6
     updates: int = Field(500, ge=1)
     blueprints_per_update: int = Field(32, ge=1)
     group: int = Field(8, ge=2)
     iterations: int = Field(1, ge=1)
-    credit: Literal["trajectory", "step", "anchor", "branch"] = "step"
-    baseline: Literal["pooled", "index"] = Field("pooled", description="of `step`")
-    anchor_weight: float = Field(1.0, ge=0, description="of `anchor`: ω, the state's advantage beside the trajectory's")
-    branch: BranchSettings = BranchSettings()
+    credit: Literal[tuple(modes())] = "step"
+
+
+class LossSettings(Model):
+    """What is learned of rollouts, and what samples them."""
+
     gamma: float = Field(1.0, gt=0, le=1)
     last_step_only: bool = Field(False, description="the paper's ST: update on the final step alone")
     kl: float = Field(3e-3, ge=0, description="against the model that training starts from")
@@ -150,19 +141,23 @@ class RLVESettings(OptimSettings):
     ratio_cap: float = Field(2.0, ge=1, description="of the importance ratio of trainer to sampler, where they may differ")
     curriculum: CurriculumSettings = CurriculumSettings()
 
+
+class RLVESettings(LossSettings, *keys_of(modes().values(), RolloutSettings, LossSettings), RolloutSettings):
+    """Step-wise RLVE (HomeFlow 3.4.2, Table 9), with the keys of all credit modes (`homerl/train/credit`)."""
+
     @property
     def exact(self) -> bool:
         """Whether what is sampled is sampled by the trainer's own forward pass, with the weights being trained."""
-        return self.engine.kind == "transformers" and self.async_rollouts == 0
+        return engine_of(self).exact and self.async_rollouts == 0
 
     @model_validator(mode="after")
     def _fits(self) -> RLVESettings:
-        if self.async_rollouts and self.engine.kind not in ("transformers", "server"):
+        if self.async_rollouts and engine_of(self).shares_gpu:
             raise ValueError(f"engine {self.engine.kind} shares the trainer's GPU, so `async_rollouts` is 0 with it")
         if self.async_rollouts and self.iterations > 1:
             raise ValueError("`async_rollouts` counts updates of one iteration each")
-        if self.credit == "branch" and self.group <= self.branch.roots:
-            raise ValueError(f"a group of {self.group} with {self.branch.roots} roots leaves nothing to branch")
+        for what in mode_of(self).refuse(self):
+            raise ValueError(what)
         return self
 
 

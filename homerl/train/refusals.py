@@ -11,9 +11,9 @@ from pathlib import Path
 
 from envs.documents import InputError, read_json
 from homerl.recipe.base import Base
+from homerl.train.engines.contract import Refusal
+from homerl.train.engines.registry import engine_of
 from homerl.train.recipe import ModelSettings, RLVESettings, SFTSettings
-
-Refusal = tuple[str, str, str]  # what, where, what to do instead
 
 
 def world_size() -> int:
@@ -76,21 +76,11 @@ def _of_rlve(recipe: Base) -> Iterator[Refusal]:
     model: ModelSettings = recipe.model
     if recipe.run == "rlve" and model.name is None:
         yield "RLVE starts from a trained model", "model.from_scratch", "give `model.name`"
-    how, kind = spread_by(recipe), settings.engine.kind
-    if kind in ("vllm", "server") and recipe.cpu:
-        yield f"engine {kind} takes weights from a GPU, and the recipe says `cpu: true`", "rlve.engine", "use `transformers`"
-    if how not in ("zero3", "fsdp2"):
-        return
-    if model.name and is_adapter(model.name) and settings.kl and model.lora is None:
+    how = spread_by(recipe)
+    yield from engine_of(settings).refuse(recipe, how)
+    merged = model.name and is_adapter(model.name) and model.lora is None
+    if how in ("zero3", "fsdp2") and merged and settings.kl:
         yield (
             f"a merged adapter cannot be the KL reference under {how}", "parallel",
             "train with `parallel: zero2` or `model.lora`, or start from an export, which is merged",
-        )  # fmt: skip
-    if kind == "continuous":
-        instead = "use engine `vllm`, `server` or `transformers`"
-        yield f"engine continuous needs whole weights, and {how} shards them", "rlve.engine", instead
-    if kind in ("vllm", "server") and how == "fsdp2" and model.lora:
-        yield (
-            f"an adapter that fsdp2 shards cannot be merged for engine {kind}", "model.lora",
-            "adapters fit without shards: use `parallel: ddp`, or `zero2`",
         )  # fmt: skip

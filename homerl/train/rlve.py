@@ -31,11 +31,12 @@ from homerl.train.common import (
     peft_config,
     reporters,
 )  # fmt: skip
+from homerl.train.credit.registry import mode_of
 from homerl.train.curriculum import Curriculum, difficulties
-from homerl.train.engines import engine_arguments, make_engine
+from homerl.train.engines.registry import engine_of
 from homerl.train.evaluation import Evaluation
 from homerl.train.panels import PanelsCallback
-from homerl.train.parallel import Spread, unsharded
+from homerl.train.parallel import Spread
 from homerl.train.phases import Phases
 from homerl.train.recipe import RLVERecipe
 from homerl.train.refusals import in_shards, is_adapter, refuse, spread_by, world_size
@@ -46,6 +47,7 @@ from homerl.train.tensors import ledgers, spread, staleness, trimmed, truncated_
 from homerl.train.transcripts import log_transcripts
 from homerl.train.watchdog import Watchdog
 from homerl.users.make import user_factory
+from homerl.workarounds.whole_at_first import unsharded
 from rewards.composite import PARTS
 
 
@@ -58,10 +60,10 @@ def train_rlve(recipe: RLVERecipe) -> Path:
     settings = recipe.rlve
     rows = settings.updates * settings.blueprints_per_update
     with user_factory(recipe.user, recipe.out / "user_server.log") as make_user:
-        engine = make_engine(settings, tokenizer, recipe.seed, in_shards=in_shards(recipe))
-        branch = settings.branch if settings.credit == "branch" else None
+        engine = engine_of(settings).make(settings, tokenizer, recipe.seed, in_shards=in_shards(recipe))
+        forks = mode_of(settings).forks(settings)
         player = Player(
-            engine, tokenizer, make_user, recipe.limits, recipe.rewards, settings.max_episode_tokens, branch, settings.group
+            engine, tokenizer, make_user, recipe.limits, recipe.rewards, settings.max_episode_tokens, forks, settings.group
         )
         arguments = grpo_arguments(recipe)
         with unsharded():
@@ -88,7 +90,7 @@ def grpo_arguments(recipe: RLVERecipe) -> GRPOConfig:
             f"{settings.blueprints_per_update} blueprints x group {settings.group} = {total} rollouts do not divide "
             f"over {processes} processes x batch {settings.batch}", **where,
         )  # fmt: skip
-    if settings.credit == "branch" and settings.blueprints_per_update % processes:
+    if mode_of(settings).forks(settings) and settings.blueprints_per_update % processes:
         raise InputError(f"forks need whole groups on each of {processes} processes", **where)
     accumulate = total // (processes * settings.batch)
     shared = common_arguments(recipe, settings) | {
@@ -115,7 +117,7 @@ def grpo_arguments(recipe: RLVERecipe) -> GRPOConfig:
         model_init_kwargs={"device_map": None} if spread_by(recipe) == "fsdp2" else None,  # of TRL's reference
         shuffle_dataset=False,
         vllm_importance_sampling_correction=False,  # ours, whatever the engine: see `_reweigh`
-        **engine_arguments(settings),
+        **engine_of(settings).arguments(settings),
     )
 
 

@@ -21,9 +21,7 @@ from homerl.play.loop import User, play
 from homerl.play.situation import Blueprint, Reply
 from homerl.play.trajectory import Trajectory
 from homerl.play.utterance import Utterance
-from homerl.train.credit import Fork, Played
-from homerl.train.credit.branch import plan
-from homerl.train.recipe import BranchSettings
+from homerl.train.credit.contract import Fork, Plan, Played
 from homerl.train.waiting import Episodic, Waiting
 from homerl.users.make import Users
 from homerl.worlds.registry import begin, make_blueprint
@@ -63,7 +61,7 @@ class Rollout:
 
 @dataclass(frozen=True)
 class Player:
-    """All that a rollout needs besides its blueprint. With `branch`, every `group` blueprints are one, and forked."""
+    """All that a rollout needs besides its blueprint. With `forks`, every `group` blueprints are one, and forked."""
 
     engine: Engine
     tokenizer: Any
@@ -71,7 +69,7 @@ class Player:
     limits: EpisodeLimits
     weights: RewardWeights
     max_tokens: int
-    branch: BranchSettings | None = None
+    forks: Plan | None = None
     group: int = 1
     waiting: Waiting = field(default_factory=Waiting)
 
@@ -81,20 +79,21 @@ class Player:
 
     async def play_all(self, blueprints: Sequence[Blueprint], seeds: Sequence[int]) -> list[Rollout]:
         """The same inside an event loop."""
-        if self.branch is None:
+        if self.forks is None:
             return list(await asyncio.gather(*map(self._one, blueprints, seeds)))
         starts = range(0, len(blueprints), self.group)
-        groups = await asyncio.gather(*(self._tree(blueprints[i], seeds[i : i + self.group], self.branch) for i in starts))
+        groups = await asyncio.gather(*(self._tree(blueprints[i], seeds[i : i + self.group], self.forks) for i in starts))
         return [rollout for group in groups for rollout in group]
 
     def user_metrics(self) -> dict[str, float]:
         """What this process's users have asked of their endpoint so far, and how they erred."""
         return self.make_user.metrics() if isinstance(self.make_user, Users) else {}
 
-    async def _tree(self, blueprint: Blueprint, seeds: Sequence[int], branch: BranchSettings) -> list[Rollout]:
+    async def _tree(self, blueprint: Blueprint, seeds: Sequence[int], plan: Plan) -> list[Rollout]:
         """Roots from the start and siblings from their forks; a fork that its root never reached becomes a root."""
-        forks = plan(branch.roots, branch.siblings, branch.horizon, len(seeds), random.Random(f"forks {seeds[0]}"))
-        witnesses = [Witness({fork.step for fork in forks if fork and fork.parent == i}) for i in range(branch.roots)]
+        forks = plan(len(seeds), random.Random(f"forks {seeds[0]}"))
+        count = sum(fork is None for fork in forks)
+        witnesses = [Witness({fork.step for fork in forks if fork and fork.parent == i}) for i in range(count)]
         roots = await asyncio.gather(*(self._one(blueprint, seeds[i], witness=w) for i, w in enumerate(witnesses)))
 
         async def sibling(fork: Fork, seed: int) -> Rollout:
@@ -103,7 +102,7 @@ class Player:
                 return await self._one(blueprint, seed)
             return replace(await self._one(blueprint, seeds[fork.parent], moment), fork=fork)
 
-        rest = zip(forks[branch.roots :], seeds[branch.roots :], strict=True)
+        rest = zip(forks[count:], seeds[count:], strict=True)
         return [*roots, *await asyncio.gather(*(sibling(fork, seed) for fork, seed in rest if fork))]
 
     async def _one(
@@ -189,7 +188,7 @@ class TimedUser:
 def rewarded(trajectory: Trajectory, weights: RewardWeights) -> Trajectory:
     """The trajectory with the rewards of every step, and the weights that gave them."""
     rewards = tuple(step_rewards(step.facts, weights) for step in trajectory.steps)
-    return replace(trajectory, rewards=rewards, weights=vars(weights))
+    return replace(trajectory, rewards=rewards, weights=weights.model_dump(mode="json"))
 
 
 def blueprint_of(recipe: AnyBlueprintSource) -> Callable[[int], Blueprint]:

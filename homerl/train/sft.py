@@ -22,11 +22,12 @@ from homerl.train.common import (
     peft_config,
     prepare_scratch,
 )  # fmt: skip
-from homerl.train.parallel import Spread, unsharded
+from homerl.train.parallel import Spread
 from homerl.train.phases import TRAIN, Phases
 from homerl.train.recipe import SFTRecipe, SFTSettings
 from homerl.train.refusals import refuse, world_size
 from homerl.train.watchdog import Watchdog
+from homerl.workarounds.whole_at_first import unsharded
 
 
 def train_sft(recipe: SFTRecipe) -> Path:

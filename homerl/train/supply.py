@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from homerl.play.situation import Blueprint
-from homerl.train.credit import assign, last_step_only, recurrence, rule_of
+from homerl.train.credit.registry import assign, last_step_only, mode_of, rule_of
 from homerl.train.curriculum import Curriculum
 from homerl.train.recipe import RLVESettings
 from homerl.train.rollout import Player, Rollout
@@ -92,7 +92,7 @@ class Supply:
         groups = self.settings.blueprints_per_update
         batch.shares = {
             "curriculum/flat": len(first) / groups, "curriculum/left_flat": len(flat) / groups,
-            **self.curriculum.metrics(), **self._recurrence(batch),
+            **self.curriculum.metrics(), **self._of_mode(batch),
         }  # fmt: skip
         return batch
 
@@ -107,12 +107,11 @@ class Supply:
         starts = range(0, self.slots, size)
         return [i // size for i in starts if not any(abs(a) > NOTHING for row in batch.credit[i : i + size] for a in row)]
 
-    def _recurrence(self, batch: Batch) -> dict[str, float]:
-        if self.settings.credit != "anchor":
-            return {}
-        decisions = [row["played"].decisions for row in batch.rows]
-        size = self.settings.group
-        return recurrence([decisions[i : i + size] for i in range(0, self.slots, size)])
+    def _of_mode(self, batch: Batch) -> Mapping[str, float]:
+        """The figures of the recipe's credit mode."""
+        played, size = [row["played"] for row in batch.rows], self.settings.group
+        groups = [played[i : i + size] for i in range(0, self.slots, size)]
+        return mode_of(self.settings).metrics(groups, self.settings)
 
 
 def hash_seed(*parts: int) -> int:

@@ -1,1 +1,1 @@
-"""Users: they speak from a blueprint's open intents."""
+"""Users: they speak for a blueprint's unmet intents; scripted or an LLM."""

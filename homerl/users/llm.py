@@ -1,8 +1,10 @@
 """The LLM user: a chat model plays the person of a blueprint (HomeFlow 3.4.2).
 
-Invariants: what it is told is in `prompt.py`, what it must not say its persona knows; it gives up only after `patience`
-claims in a row that changed nothing, so that giving up is the agent's failure; whatever else ends its part is a
-`UserError` with its reason; what its servers do wrong is an `InfraError`.
+Invariants: `prompt.py` decides what the model is told, and the world's persona what it must not say; the user gives up
+only
+after `patience` claims of success in a row without progress, so giving up counts against the agent; every other way to
+leave
+the role is a `UserError` with its reason; errors of servers are an `InfraError`.
 """
 
 from __future__ import annotations
@@ -28,7 +30,7 @@ from homerl.worlds.registry import world_of
 
 @dataclass(frozen=True)
 class Answer:
-    """A model's text, whether it was cut off, and what it took."""
+    """A model's text, whether it was cut off at the token limit, and the tokens of the answer and of the prompt."""
 
     text: str
     cut: bool
@@ -37,7 +39,7 @@ class Answer:
 
 
 class Line:
-    """The endpoint that a recipe's users share, and what went wrong on it, by reason."""
+    """The endpoint that all users of a run share, with counts of their utterances and of their errors by reason."""
 
     def __init__(self, settings: UserSettings, urls: Sequence[str], model: str, seed: int = 0) -> None:
         patience = Patience(settings.timeout, settings.deadline, settings.retries + 1)
@@ -46,13 +48,13 @@ class Line:
         self.utterances, self.errors = 0, Counter[str]()
 
     async def complete(self, messages: Sequence[Message], shape: dict[str, Any], seed: int) -> Answer:
-        """What the model says; without a schema from a server that will have none."""
+        """The model's answer to `messages`; after a server has refused the schema `shape`, requests go without it."""
         if self.structured:
             try:
                 return await self._ask(messages, seed, response_format=shape)
             except RequestRefused:
                 answer = await self._ask(messages, seed)
-                self.structured = False  # so it was the schema that was refused
+                self.structured = False  # it answers without the schema, so it refused the schema
                 return answer
         return await self._ask(messages, seed)
 
@@ -73,6 +75,10 @@ class LLMUser:
         self.name, self.line, self.seed = f"llm:{line.endpoint.model}", line, seed
 
     async def speak(self, episode: Episode) -> Utterance:
+        """The next utterance; an empty one if nothing is open, or if the agent's claims have used up the patience.
+
+        Raises `UserError` if the model leaves its role, and `InfraError` if its server fails.
+        """
         intents = episode.open_intents()
         if not intents or (claimed_done(episode) and idle_turns(episode) >= self.line.settings.patience):
             return Utterance("", requests=0)
@@ -86,7 +92,7 @@ class LLMUser:
         return replace(spent, text=" ".join(said.say.split()), intent_id=self._intent(said, persona, episode, intents))
 
     async def _say(self, episode: Episode, persona: Persona, intents: Sequence[Intent]) -> tuple[Said, Utterance]:
-        """An answer that can be read, asked for twice at most, and what it took."""
+        """The first answer of at most two that can be parsed, and what the requests cost."""
         spent = Utterance("", requests=0)
         messages = prompt(episode, persona, intents, self.line.settings, self.seed)
         again = manner(episode.blueprint.language).again
@@ -106,13 +112,13 @@ class LLMUser:
         raise self._fault("malformed", f"the user's answer could not be read: {fault}", spent)
 
     def _stop(self, episode: Episode, spent: Utterance) -> Utterance:
-        """Giving up is the agent's fault if it claimed that all was done, else the user's."""
+        """The model wants to stop: right if the agent claimed that all is done, else a `UserError`."""
         if claimed_done(episode):
             return spent
         raise self._fault("gave_up", "the user gave up while something was still to be done", spent)
 
     def _intent(self, said: Said, persona: Persona, episode: Episode, intents: Sequence[Intent]) -> int:
-        """The intent it says it spoke of; else the one whose devices it named; else the last or the first."""
+        """The intent that the answer names; else the one that its words are about; else the current or first one."""
         if said.about is not None:
             return said.about
         named = persona.meant(said.say, intents)
@@ -124,12 +130,12 @@ class LLMUser:
         return UserError(message, reason, spent)
 
     def _seed(self, episode: Episode, attempt: int) -> int:
-        """Another one for every utterance, the same in every process."""
+        """A seed for each utterance and attempt, the same in every process."""
         return derived_seed(self.seed, episode.blueprint.id, episode.turn, attempt)
 
 
 def idle_turns(episode: Episode) -> int:
-    """How many turns in a row, up to now, ended with a claim and brought nothing forward."""
+    """How many turns in a row, up to the current one, ended with a claim of success but without progress."""
     count = 0
     for turn in range(episode.turn, 0, -1):
         steps = [step for step in episode.steps if step.facts.turn == turn]

@@ -1,7 +1,8 @@
-"""Users from recipes.
+"""Makes the users that a recipe asks for.
 
-Invariants: the recipe alone decides who speaks; all users of a run share one line, so that replicas are chosen by
-load and what was asked is counted once.
+Invariants: only the recipe decides who speaks; all users of a run share one `Line`, so that the least busy replica is
+chosen
+among all requests, and usage is counted in one place.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class Users:
-    """`users(seed)` makes one."""
+    """A factory of users: `users(seed)` makes one. Without a `line` they are scripted."""
 
     def __init__(self, line: Line | None = None) -> None:
         self.line = line
@@ -36,18 +37,18 @@ class Users:
         return LLMUser(self.line, seed)
 
     def usage(self) -> dict[str, Any]:
-        """What was asked of the endpoint so far, and the users' faults by reason; empty for scripted users."""
+        """Requests, tokens, retries and faults of the endpoint, utterances, and user errors by reason; empty if scripted."""
         if self.line is None:
             return {}
         return asdict(self.line.endpoint.usage) | {"utterances": self.line.utterances, "errors": dict(self.line.errors)}
 
     def metrics(self) -> dict[str, float]:
-        """The same as flat numbers, for a run's monitor."""
+        """The usage as flat numbers named `user/...`, for a run's monitor."""
         return {f"user/{key}": float(value) for key, value in _flat(self.usage())}
 
 
 def llm_users(settings: UserSettings, urls: Sequence[str], model: str) -> Users:
-    """Users behind endpoints that answer."""
+    """Users behind endpoints that answer; raises `InputError` if the key's variable is not set."""
     check_key(settings)
     from homerl.users.llm import Line
 
@@ -55,14 +56,14 @@ def llm_users(settings: UserSettings, urls: Sequence[str], model: str) -> Users:
 
 
 def check_key(settings: EndpointSettings) -> None:
-    """Refuse a key that is named and not there."""
+    """Raise `InputError` if the settings name a key whose variable is not set."""
     if settings.key != NO_KEY and settings.key not in os.environ:
         raise InputError(f"the environment variable {settings.key} is not set", "key", "export it")
 
 
 @contextmanager
 def user_factory(settings: UserSettings, log: Path = Path("user_server.log")) -> Iterator[Users]:
-    """`make(seed)`; a user model that the recipe serves runs for as long as the context."""
+    """Yield the users of a recipe; a model that the recipe serves runs until the context ends."""
     if settings.kind == "scripted":
         yield Users()
         return

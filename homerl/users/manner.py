@@ -1,7 +1,7 @@
-"""How a person of one language is played: the prompt's parts and the words by which answers are judged, as data.
+"""How the LLM user speaks in one language: the parts of its prompt, and the words by which answers are judged, as data.
 
-Invariants: a language is one file of `manners/`; what a person is told is how the room feels, never an id, a
-condition or a reading that only a device has.
+Invariants: a language is one file in `manners/`; a person is told how a room feels, never an id, a condition or a reading
+that only a device has.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from envs.documents import InputError, read_yaml, validate
 from envs.model import Model
 
 SHIPPED = Path(__file__).parent / "manners"
-Scale = tuple[tuple[float, str], ...]  # words for what is below each mark
+Scale = tuple[tuple[float, str], ...]  # (limit, word for values below it)
 
 
 class Feels(Model):
-    """How a room's air is perceived."""
+    """Words for how a room's air is perceived, by ranges of the measured value."""
 
     temperature: Scale
     humidity: Scale
@@ -26,8 +26,10 @@ class Feels(Model):
 
 
 class Numbers(Model):
-    """Numbers in words, from ten up: smaller ones are too often no numbers ("that one"). `before` and `after` are
-    patterns of what may not stand beside them."""
+    """Number words from ten up; smaller ones often are no numbers ("that one").
+
+    `before` and `after` are patterns of text that must not stand beside a number word.
+    """
 
     tens: dict[str, int]
     ones: dict[str, int]
@@ -38,7 +40,7 @@ class Numbers(Model):
 
     @cached_property
     def reading(self) -> tuple[re.Pattern[str], dict[str, float]]:
-        """What finds them, and what they are."""
+        """(a pattern that matches number words, the value of each word)."""
         pairs = ((ten, one, gap) for ten in self.tens for one in self.ones for gap in self.between)
         joined = {ten + gap + one: self.tens[ten] + self.ones[one] for ten, one, gap in pairs}
         values = joined | self.tens | self.whole
@@ -47,7 +49,7 @@ class Numbers(Model):
 
 
 class Manner(Model):
-    """One language's file."""
+    """The file of one language."""
 
     role: str
     rules: str
@@ -73,7 +75,7 @@ class Manner(Model):
 
 @lru_cache
 def manner(language: str) -> Manner:
-    """The manner of a language, or `InputError` naming those that there are."""
+    """The file of a language, or `InputError` with the known languages."""
     path = SHIPPED / f"{language}.yaml"
     if not path.exists():
         known = ", ".join(sorted(file.stem for file in SHIPPED.glob("*.yaml")))

@@ -1,7 +1,8 @@
-"""What the LLM user is told: who it is, what it still wants, what it notices, what was said; and how it answers.
+"""The LLM user's prompt (who it is, its unmet requests, what it notices, the dialogue) and its answer.
 
-Invariants: neither ids nor conditions nor the plan are told; an id in an agent's words is told by its everyday name,
-or else an agent could make its user leave its role.
+Invariants: the prompt holds no ids, conditions or plans; an id in an agent's words is replaced by the device's everyday
+name,
+because otherwise an agent could make its user leave its role.
 """
 
 from __future__ import annotations
@@ -21,18 +22,18 @@ from homerl.play.situation import Intent
 from homerl.users.manner import Manner, manner
 from homerl.worlds.contract import Persona
 
-JSON = re.compile(r"""^[{\[]|\{\s*["']|```""")  # a text that is meant for it
+JSON = re.compile(r"""^[{\[]|\{\s*["']|```""")  # a text that is meant to be JSON
 THOUGHT = re.compile(r"<think>.*?(?:</think>|\Z)", re.S)
 STOP = "<stop>"
-LINES = 4  # lines of plain text that can still be one utterance
+LINES = 4  # most lines of a plain-text utterance
 
 
 class Malformed(Exception):
-    """An answer that is neither the JSON asked for nor an utterance."""
+    """An answer that is neither the requested JSON nor a plain utterance."""
 
 
 class Said(BaseModel):
-    """The answer. `about` is the id of an intent, None where a plain text does not say."""
+    """A parsed answer. `about` is the id of an intent, or None if a plain text does not tell."""
 
     say: StrictStr = ""
     about: StrictInt | None = None
@@ -42,7 +43,7 @@ class Said(BaseModel):
 def prompt(
     episode: Episode, persona: Persona, intents: Sequence[Intent], settings: UserSettings, seed: int
 ) -> list[Message]:
-    """The person as the system's message, the situation as the user's."""
+    """Two messages: the person as the system message, the present situation as the user message."""
     words = manner(episode.blueprint.language)
     wishes = "\n".join(f"{intent.id}. {intent.clarification}" for intent in intents)
     said = dialogue(episode, persona, words)
@@ -54,18 +55,18 @@ def prompt(
 
 
 def person(role: str, words: Manner, settings: UserSettings, stumbles: bool) -> str:
-    """The role, its rules, and how this person talks."""
+    """The system prompt: the role, its rules, and how this person talks; `stumbles` asks for slips of speech."""
     style = [words.verbosity[settings.verbosity], words.cooperation[settings.cooperation]]
     return "\n".join([role, words.rules, *style, *([words.noise] if stumbles else []), words.format.format()])
 
 
 def noisy(settings: UserSettings, seed: int, turn: int) -> bool:
-    """Whether the person stumbles over this utterance."""
+    """Whether this utterance gets slips of speech; a pure function of seed and turn."""
     return random.Random(f"noise {seed} {turn}").random() < settings.noise
 
 
 def dialogue(episode: Episode, persona: Persona, words: Manner) -> str:
-    """What was said aloud, by whom."""
+    """What was said so far, one line for each message, with the speaker's name."""
     toolset = episode.blueprint.toolset
     spoken = [(m["role"], words_of(m, toolset).text if m["role"] == "assistant" else m["content"]) for m in episode.messages]
     who = {"user": words.you, "assistant": words.assistant}
@@ -74,7 +75,7 @@ def dialogue(episode: Episode, persona: Persona, words: Manner) -> str:
 
 
 def schema(intents: Sequence[Intent]) -> dict[str, Any]:
-    """The `response_format` of an answer."""
+    """The field `response_format` that asks for `Said`; `about` is one of these intents."""
     about = {"anyOf": [{"type": "integer", "enum": [intent.id for intent in intents]}, {"type": "null"}]}
     properties = {"say": {"type": "string"}, "about": about, "stop": {"type": "boolean"}}
     shape = {"type": "object", "properties": properties, "required": list(properties), "additionalProperties": False}
@@ -82,7 +83,10 @@ def schema(intents: Sequence[Intent]) -> dict[str, Any]:
 
 
 def read(text: str, cut: bool, intents: Sequence[Intent]) -> Said:
-    """The answer in a model's text: the JSON in it, or else the utterance itself; `cut` says that it ran out of tokens."""
+    """Parse a model's text: the JSON in it, else the text as the utterance. `cut` says that the tokens ran out.
+
+    Raises `Malformed`, with a reason that can be told to the model.
+    """
     text = THOUGHT.sub("", text).strip()
     if cut:
         raise Malformed("it was cut off; be shorter")
@@ -95,7 +99,7 @@ def read(text: str, cut: bool, intents: Sequence[Intent]) -> Said:
 
 
 def _from_json(text: str) -> Said:
-    """The one object in a text, whatever stands around it."""
+    """The single JSON object in a text; text around it is ignored."""
     text = text[max(0, text.find("{")) :]
     try:
         found, end = json.JSONDecoder().raw_decode(text)

@@ -1,7 +1,8 @@
-"""The scripted user: speaks from open intents, rewords, answers questions, stops when nothing is open.
+"""The scripted user: it speaks for unmet intents, rewords, answers questions, and stops when no intent is unmet.
 
-Invariants: an utterance is a pure function of blueprint, seed and dialogue; it never tells an id, a
-condition or the plan; it is asked to speak only while some intent is open, so it always does.
+Invariants: an utterance is a pure function of blueprint, seed and dialogue; it contains no id, condition or plan; the
+user is
+asked to speak only while an intent is unmet, so it always has something to say.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from homerl.play.utterance import Utterance
 
 
 class ScriptedUser:
-    """Begins with a wording chosen by `seed` and goes round the intent's wordings from there."""
+    """Starts with the wording that `seed` selects, and cycles through the intent's wordings from there."""
 
     name = "scripted"
 
@@ -21,6 +22,10 @@ class ScriptedUser:
         self.seed = seed
 
     async def speak(self, episode: Episode) -> Utterance:
+        """The plain answer if the agent asked a question, else the next wording of the current or first unmet intent.
+
+        The utterance is empty if every intent is met.
+        """
         open_intents = episode.open_intents()
         if not open_intents:
             return Utterance("")

@@ -1,1 +1,1 @@
-"""Pictures and pages of runs, for people."""
+"""Reports of runs for people: tables, charts and HTML pages."""

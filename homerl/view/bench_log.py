@@ -1,6 +1,6 @@
-"""A benchmark run in Weights & Biases: its figures, a table of its groups, its report and trajectories.
+"""Logs a benchmark run to Weights & Biases: figures, a table of groups, the report and the trajectories.
 
-Invariants: what is logged is what stands in the run's folder; logging again goes on with the same run.
+Invariants: only the content of the run's folder is logged; logging again continues the same W&B run.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ FILES = ("report.html", "report.csv", "results.jsonl", "trajectories.jsonl", "sc
 
 
 def log_to_wandb(folder: Path, project: str) -> str:
-    """Log the run in a folder; return where it can be seen. WANDB_MODE=offline writes beside the run."""
+    """Log the run in a folder, and return a text with its address; WANDB_MODE=offline writes beside the run."""
     import wandb
 
     report = BenchReport.read(folder)
@@ -37,7 +37,7 @@ def log_to_wandb(folder: Path, project: str) -> str:
 
 
 def figures(report: BenchReport) -> dict[str, Any]:
-    """The score, flat: `bench/success`, `bench/category/TC1/success` and so on."""
+    """The score as flat numbers: `bench/success`, `bench/category/TC1/success` and so on."""
     score = report.score
     found = {f"bench/{name}": score[name] for name in ("n", "phi", "tool_calls", "tokens", "undecided") if name in score}
     found |= {f"bench/pass^{k}": share for k, share in score.get("pass_hat", {}).items()}

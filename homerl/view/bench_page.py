@@ -1,8 +1,9 @@
-"""The report of a benchmark as one HTML file: success by group, errors, the paper's figures, and single trajectories.
+"""The report of a benchmark as one HTML file: success by group, errors, the paper's figures, and some trajectories.
 
-Invariants: self-contained; every text of a run is escaped, by the template or by the charts; dialogues are shown as they
-were stored, home-state differences as the steps recorded them. Of large runs the first dialogues of each subcategory
-and outcome are shown, and the page says how many are not.
+Invariants: the page needs no other file; every text of a run is escaped, by the template or by the charts; dialogues and
+changes of the home are shown as stored. For large runs the page shows the first dialogues of each subcategory and
+outcome, and
+says how many are missing.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ class Entry:
 
 
 def render(report: BenchReport) -> str:
-    """The page."""
+    """The page as HTML."""
     environment = Environment(
         loader=PackageLoader("homerl", "view"), autoescape=True, undefined=StrictUndefined,
         trim_blocks=True, lstrip_blocks=True,
@@ -56,7 +57,7 @@ def render(report: BenchReport) -> str:
 
 
 def errors(report: BenchReport) -> Iterator[tuple[str, str, int, float]]:
-    """(dimension in words, type, count, share of the failures), most first."""
+    """(dimension in words, type, count, share of all failures), in the score's order: most frequent first."""
     counts = report.score.get("errors", {})
     known = {name: text for world in worlds().values() for name, text in world.dimensions.items()}
     for name, count in counts.items():
@@ -65,13 +66,13 @@ def errors(report: BenchReport) -> Iterator[tuple[str, str, int, float]]:
 
 
 def taxonomy(report: BenchReport) -> str:
-    """Whose error taxonomy the failures are told in: that of the world which knows the first dimension named."""
+    """The name of the error taxonomy: that of the world which knows the first dimension of the score."""
     dimension = next(iter(report.score.get("errors") or [""])).partition(":")[0]
     return next((world.taxonomy for world in worlds().values() if dimension in world.dimensions), "homerl")
 
 
 def entries(report: BenchReport) -> Iterator[Entry]:
-    """The dialogues that are shown, in the suite's order."""
+    """The results whose dialogues are shown, in the suite's order."""
     seen: Counter[tuple[str, bool]] = Counter()
     for result, row in zip(report.results, read_rows(report.folder / "trajectories.jsonl"), strict=True):
         kind = result.get("subcategory", ""), result["success"]

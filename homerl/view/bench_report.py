@@ -1,7 +1,7 @@
-"""What a run of a suite says, for people: a terminal table, CSV, and one HTML page (`homerl.view.bench_page`).
+"""The report of a benchmark run: terminal tables, CSV, and one HTML page (`homerl.view.bench_page`).
 
-Invariants: every figure is the score's or follows from the results; the papers' own figures stand beside ours, marked
-as printed, and are never mixed with them.
+Invariants: every figure is the score's or is computed from the results; the papers' figures stand beside ours, marked as
+printed, and are never mixed with them.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from envs.documents import write_atomic
 from homerl.view.bench_page import render
 from homerl.view.bench_results import BenchReport, Row, groups, says_judge
 
-MANY = 8  # columns of a paper's table that a terminal shows in full
+MANY = 8  # most columns that a terminal shows in full
 
 
 def write_report(folder: Path) -> Group:
-    """Write `report.csv` and `report.html` beside the results; return tables for the terminal."""
+    """Write `report.csv` and `report.html` to the run's folder; return tables for the terminal."""
     report = BenchReport.read(folder)
     write_atomic(folder / "report.csv", as_csv(report))
     write_atomic(folder / "report.html", render(report).encode("utf-8", "replace"))
@@ -31,7 +31,7 @@ def write_report(folder: Path) -> Group:
 
 
 def as_csv(report: BenchReport) -> str:
-    """One row a group: overall, each category, subcategory and size."""
+    """One row for each group: overall, each category, subcategory and size."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(["suite", "model", "setting", "group", "value", "n", "success", "low", "high"])
@@ -42,7 +42,7 @@ def as_csv(report: BenchReport) -> str:
 
 
 def tables(report: BenchReport) -> Group:
-    """For the terminal: success by group, what went wrong, and the paper's rows."""
+    """Tables for the terminal: success by group, errors, and the paper's figures."""
     found = [_success(report)]
     if report.score.get("errors"):
         found.append(_errors(report))

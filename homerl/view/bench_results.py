@@ -1,6 +1,6 @@
-"""A benchmark run's folder, read for showing.
+"""Reads the folder of a benchmark run.
 
-Invariants: every figure is the score's or follows from the results; the papers' own figures stand beside ours, marked as
+Invariants: every figure is the score's or is computed from the results; the papers' figures stand beside ours, marked as
 printed, and are never mixed with them.
 """
 
@@ -21,7 +21,7 @@ Row = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class BenchReport:
-    """A run's folder, read. `run` is what was asked for, `score` what came of it."""
+    """The content of a run's folder: `run` is what was asked for, `score` and `results` are what came out."""
 
     folder: Path
     run: Row
@@ -30,7 +30,7 @@ class BenchReport:
 
     @classmethod
     def read(cls, folder: Path) -> BenchReport:
-        """The run in a folder, or `InputError` where there is none."""
+        """Read a folder; `InputError` if it has no results."""
         if not (folder / "score.json").is_file():
             raise InputError("there are no results", str(folder), "run the suite first: homerl bench run")
         run, score = (json.loads((folder / name).read_text()) for name in ("run.json", "score.json"))
@@ -38,34 +38,36 @@ class BenchReport:
 
     @property
     def suite(self) -> str:
-        """The suite that the instances say they are of, or else the name of their file."""
+        """The suite that the instances' ids name, else the name of the suite's file."""
         first = self.results[0]["id"] if self.results else ""
         named = next((name for name in suites() if first.startswith(name)), None)
         return named or Path(self.run["suite"]).name.removesuffix(".xz").removesuffix(".jsonl")
 
     @property
     def model(self) -> str:
+        """The model's name, as its server knows it or as it was given."""
         return self.run.get("served") or self.run["model"]
 
     @property
     def setting(self) -> str:
+        """The setting that was played, such as `eia`."""
         return self.run["setting"]
 
     @property
     def left_out(self) -> int:
-        """Episodes that say nothing of the agent."""
+        """The number of episodes that say nothing about the agent."""
         return len(self.results) - self.score["n"]
 
     @property
     def cost(self) -> float | None:
-        """What the tokens cost, if prices were given."""
+        """The cost of all tokens, in the currency of the prices; None without prices."""
         if not self.run.get("prices"):
             return None
         paid = zip(self.run["prices"], ("prompt_tokens", "tokens"))
         return sum(price * sum(row.get(key, 0) for row in self.results) / 1e6 for price, key in paid)
 
     def printed(self) -> tuple[list[str], list[Row]]:
-        """The paper's categories and rows for this suite and setting."""
+        """The paper's categories and rows for this suite and setting; empty if there are none."""
         known = suites()[self.suite][1].printed() if self.suite in suites() else {}
         if not known:
             return [], []
@@ -73,7 +75,7 @@ class BenchReport:
 
 
 def groups(score: Row) -> list[tuple[str, str, Row]]:
-    """(group, value, n with success and interval) of the whole and of its parts."""
+    """(group, value, figures) of the whole and of each category, subcategory and size."""
     found = [("overall", "", score)] if "success" in score else []
     for label in ("category", "subcategory", "size"):
         found += [(label, value, row) for value, row in score.get(f"by_{label}", {}).items()]
@@ -81,7 +83,7 @@ def groups(score: Row) -> list[tuple[str, str, Row]]:
 
 
 def says_judge(score: Row) -> str:
-    """What a judge decided and how far it agrees with the rules; or what there would be for one to decide."""
+    """A sentence on what the judge decided and on its agreement, or on cases that a judge could decide; may be empty."""
     judge = score.get("judge")
     if judge is None:
         waiting = score.get("undecided", 0)

@@ -1,8 +1,9 @@
 """Charts as inline SVG.
 
-Invariants: pure functions of their figures, so equal data give equal bytes; all text is escaped; colours are
-CSS classes, by which a page's light and dark mode reach them; a chart of nothing is empty.
-matplotlib would do it too, with text as outlines and fixed colours, in 50 times the bytes.
+Invariants: charts are pure functions of their figures, so equal data give equal bytes; all text is escaped; colours are
+CSS
+classes, so that a page's light and dark mode apply; a chart without data is empty. matplotlib's SVG would hold text as
+outlines and fixed colours, in 50 times the bytes.
 """
 
 from __future__ import annotations
@@ -23,14 +24,14 @@ MOST = 400  # points of a curve
 
 
 def tag(name: str, *children: object, **attributes: object) -> Markup:
-    """An element; children and attributes are escaped. `class_` is `class`, `stroke_width` `stroke-width`."""
+    """An element; children and attributes are escaped. `class_` becomes `class`, `stroke_width` becomes `stroke-width`."""
     named = {key.rstrip("_").replace("_", "-"): _short(value) for key, value in attributes.items()}
     said = "".join(f' {key}="{escape(value)}"' for key, value in named.items())
     return Markup(f"<{name}{said}>{''.join(escape(child) for child in children)}</{name}>")
 
 
 def line_chart(label: str, points: Sequence[Point], percent: bool = False) -> Markup:
-    """One curve over 0: faint as measured, strong as its trend. Shares are drawn from 0 to 1."""
+    """One curve above zero: faint as measured, strong as its trend. With `percent` the axis goes from 0 to 1."""
     if len(points) < 2:
         return Markup("")
     points = thinned(points)
@@ -48,7 +49,7 @@ def line_chart(label: str, points: Sequence[Point], percent: bool = False) -> Ma
 
 
 def stacked_area(label: str, steps: Sequence[float], shares: Mapping[str, Sequence[float]]) -> Markup:
-    """Shares that sum to 1, one on the other in the order given; each area has the class of its name."""
+    """Shares that sum to 1, stacked in the given order; the CSS class of each area is its name."""
     if len(steps) < 2:
         return Markup("")
     x, y = _scale(steps[0], steps[-1], LEFT, RIGHT), _scale(0.0, 1.0, BOTTOM, TOP)
@@ -67,7 +68,7 @@ def stacked_area(label: str, steps: Sequence[float], shares: Mapping[str, Sequen
 
 
 def heat_map(label: str, curves: Mapping[int, Sequence[Point]]) -> Markup:
-    """A row a step index (the first on top), time to the right; strong is large, another hue is negative."""
+    """One row for each step index (the first on top), updates to the right; opacity is size, the hue is the sign."""
     curves = {index: points for index, points in list(curves.items())[:ROWS] if points}
     times = sorted({step for points in curves.values() for step, _ in points})
     if len(times) < 2:
@@ -91,7 +92,7 @@ def heat_map(label: str, curves: Mapping[int, Sequence[Point]]) -> Markup:
 
 
 def histogram(label: str, values: Sequence[float], bins: int = 10) -> Markup:
-    """Counts of values in [0, 1], in equal bins; the last one holds 1.0 itself."""
+    """Counts of values in [0, 1], in equal bins; the last bin includes 1.0."""
     if not values:
         return Markup("")
     counts = [0] * bins
@@ -109,7 +110,7 @@ def histogram(label: str, values: Sequence[float], bins: int = 10) -> Markup:
 
 
 def interval_bar(label: str, low: float, value: float, high: float, kind: str) -> Markup:
-    """A line from 0 to 100 %, as wide as its place: a bar to the value, a whisker from low to high."""
+    """A bar from 0 to `value` with a whisker from `low` to `high`; all are shares, the full width is 1."""
 
     def at(share: float) -> str:
         return f"{100 * share:.2f}%"
@@ -125,7 +126,7 @@ def interval_bar(label: str, low: float, value: float, high: float, kind: str) -
 
 
 def nice_ticks(low: float, high: float, about: int = 4) -> list[float]:
-    """Round numbers, evenly spaced, that enclose [low, high]."""
+    """Evenly spaced round numbers that enclose [low, high]."""
     span = (high - low) or abs(high) or 1.0
     power = 10.0 ** math.floor(math.log10(span / about))
     step = next(power * m for m in (1, 2, 2.5, 5, 10) if power * m >= span / about * 0.999)
@@ -134,7 +135,7 @@ def nice_ticks(low: float, high: float, about: int = 4) -> list[float]:
 
 
 def thinned(points: Sequence[Point], most: int = MOST) -> Sequence[Point]:
-    """At most so many points: the first, then means of equally many, so that a long run's page is light."""
+    """At most `most` points: the first, then means of equally many, so that the page of a long run stays small."""
     size = math.ceil((len(points) - 1) / (most - 1))
     if size <= 1:
         return points
@@ -143,7 +144,7 @@ def thinned(points: Sequence[Point], most: int = MOST) -> Sequence[Point]:
 
 
 def trend(values: Sequence[float], reach: int) -> list[float]:
-    """The straight line fitted to the values within `reach` of each: ends neither lag nor chase one value."""
+    """At each value, the straight line fitted to the values within `reach`; it does not lag at the ends."""
     fitted = []
     for i in range(len(values)):
         near = range(max(0, i - reach), min(len(values), i + reach + 1))
@@ -153,12 +154,12 @@ def trend(values: Sequence[float], reach: int) -> list[float]:
 
 
 def running_mean(values: Sequence[float], reach: int) -> list[float]:
-    """The mean of the values within `reach`; where values sum to 1, so do their means."""
+    """The mean of the values within `reach` of each; shares that sum to 1 still do."""
     return [fmean(values[max(0, i - reach) : i + reach + 1]) for i in range(len(values))]
 
 
 def _binned(points: Sequence[Point], column_of: Scale, count: int) -> dict[int, float]:
-    """Mean value by column, of `count` columns."""
+    """The mean value in each of `count` columns."""
     found: dict[int, list[float]] = {}
     for step, value in points:
         found.setdefault(min(count - 1, int(column_of(step))), []).append(value)
@@ -181,7 +182,7 @@ def _axes(ticks: Sequence[float], y: Scale, percent: bool) -> Iterable[Markup]:
 
 
 def _steps(first: float, last: float, x: Scale, bottom: float = BOTTOM) -> Iterable[Markup]:
-    """Round step numbers under the plot; there are no half steps."""
+    """Round step numbers under the plot, integers only."""
     inner = [tick for tick in nice_ticks(first, last) if first <= tick <= last and tick == int(tick)]
     for tick in inner:
         yield _text(x(tick), bottom + 16, _compact(tick), "end" if x(tick) > RIGHT - 10 else "middle")

@@ -1,6 +1,6 @@
-"""Trajectories made readable.
+"""Prepares trajectories for reading.
 
-Invariants: nothing is added or shortened; what a step earned is shown as it was stored, never recomputed.
+Invariants: nothing is added or shortened; rewards are shown as stored, never recomputed.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from homerl.worlds.registry import world_of
 
 @dataclass(frozen=True)
 class ShownStep:
-    """One agent message: what it said and called, what came back and changed, which goals were met, what it earned."""
+    """One agent message: its text and calls, observations, refusals, changes, met goals and rewards."""
 
     said: str
     calls: tuple[str, ...]
@@ -31,7 +31,7 @@ class ShownStep:
 
 @dataclass(frozen=True)
 class Dialogue:
-    """A trajectory for reading: per turn the utterance and its steps."""
+    """A trajectory for reading: turns with the utterance and its steps."""
 
     id: str
     scene: str
@@ -46,7 +46,7 @@ class Dialogue:
 
 
 def dialogue(trajectory: Trajectory) -> Dialogue:
-    """The trajectory, made readable."""
+    """Prepare a trajectory for reading."""
     blueprint, rewards = trajectory.blueprint, iter(trajectory.rewards)
     turns = tuple(
         (turn.utterance, tuple(_shown(step, next(rewards, {})) for step in turn.steps)) for turn in trajectory.turns()
@@ -81,7 +81,7 @@ def _shown(step: Step, rewards: Mapping[str, float]) -> ShownStep:
 
 
 def call_text(call: Message) -> str:
-    """A tool call as code: where its one argument is code, that as it is; any other tool as a call by name."""
+    """A tool call as text: the code if code is its only argument, else name and arguments."""
     name, arguments = call["function"]["name"], call["function"]["arguments"]
     try:
         given = json.loads(arguments or "{}")

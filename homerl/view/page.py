@@ -1,7 +1,8 @@
 """The report of a flywheel run as one HTML file.
 
-Invariants: self-contained (no network, no scripts); every text of the run is escaped, by the template or by
-the charts; a part that the run lacks is left out.
+Invariants: the page needs no network and no scripts; every text of the run is escaped, by the template or by the charts;
+a
+part for which the run has no data is left out.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from homerl.view.run import MODELS, Row, Run, by_index, curve, kinds, last, outc
 
 @dataclass(frozen=True)
 class Figure:
-    """A chart and its words. `legend` are the classes of its areas, each named as it is."""
+    """A chart with its title and note; `legend` lists the CSS classes of its areas, which are also their names."""
 
     title: str
     note: str
@@ -31,7 +32,7 @@ class Figure:
 
 
 def render(run: Run) -> str:
-    """The page."""
+    """The page as HTML."""
     loader = PackageLoader("homerl", "view")
     environment = Environment(
         loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
@@ -54,11 +55,12 @@ def render(run: Run) -> str:
 
 
 def percent(share: float) -> str:
+    """A share in percent with one decimal."""
     return f"{100 * share:.1f} %"
 
 
 def facts(run: Run) -> Iterator[tuple[str, str]]:
-    """What the run was, as (name, value)."""
+    """(name, value) of the run's settings and environment."""
     record, model = run.record, run.recipe.get("model") or {}
     made = model.get("from_scratch") or {}
     yield "Model", model.get("name") or (f"from scratch ({_listing(made)})" if made else "")
@@ -82,13 +84,13 @@ def training(rows: Sequence[Row]) -> str:
 
 
 def sft_figures(rows: Sequence[Row]) -> Iterator[Figure]:
-    """Loss and token accuracy."""
+    """Charts of loss and token accuracy."""
     yield _line("SFT", rows, "Loss", "loss")
     yield _line("SFT", rows, "Token accuracy", "mean_token_accuracy", share=True)
 
 
 def rlve_figures(rows: Sequence[Row]) -> Iterator[Figure]:
-    """Success, reward, outcomes, signal and credit of the rollouts, by update."""
+    """Charts of success, reward, outcomes, learning signal and credit, by update."""
     for title, key, share in CURVES:
         yield _line("RLVE", rows, title, key, share)
     steps, outcomes = outcome_shares(rows)
@@ -108,18 +110,18 @@ CURVES = (
 
 
 def difficulty_figures(difficulties: Sequence[float]) -> Iterator[Figure]:
-    """How hard the synthesised blueprints were."""
+    """A chart of how hard the synthesised blueprints were."""
     note = f"{len(difficulties):,} blueprints by the share of their rollouts that failed"
     yield Figure("Difficulty", note, charts.histogram("Blueprints by difficulty", difficulties))
 
 
 def drawn(figures: Iterator[Figure]) -> list[Figure]:
-    """Those that show something."""
+    """The figures whose charts are not empty."""
     return [shown for shown in figures if shown.chart]
 
 
 def synthesis(stats: Row) -> Iterator[tuple[str, str]]:
-    """Totals of the synthesis, as (name, value)."""
+    """(name, value) of the synthesis' totals."""
     for name, key, say in TOTALS:
         if key in stats:
             yield name, say(stats[key])
@@ -136,7 +138,7 @@ TOTALS: tuple[tuple[str, str, Callable[[float], str]], ...] = (
 
 
 def drops(stats: Row) -> list[tuple[str, str, int]]:
-    """(filter, reason, candidates dropped), most first."""
+    """(filter, reason, number of dropped candidates), most frequent first."""
     found = [(*key.partition(": ")[::2], count) for key, count in (stats.get("dropped") or {}).items()]
     return sorted(found, key=lambda drop: (-drop[2], drop))
 
@@ -145,7 +147,7 @@ EXPORT = "my-home-agent"
 
 
 def commands(run: Run) -> Iterator[tuple[str, str]]:
-    """(what for, command) of what can be done next with what this run has."""
+    """(purpose, command) of possible next steps with this run."""
     out = shlex.quote(str(run.out))
     model = next((name for name in ("rlve", "sft") if (run.out / name / "model").is_dir()), None)
     if run.recipe and run.shown_model != "rlve":
@@ -169,18 +171,19 @@ def points(share: float) -> str:
 
 
 def figure(value: float) -> str:
-    """Three digits that count."""
+    """A number with three significant digits."""
     return f"{value:.3g}" if abs(value) < 1000 else f"{value:,.0f}"
 
 
 def duration(seconds: float) -> str:
+    """Seconds in a readable unit: s, min or h."""
     if seconds < 120:
         return f"{seconds:.0f} s"
     return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:.1f} h"
 
 
 def _ends(points: Sequence[charts.Point], say: Callable[[float], str]) -> str:
-    """Where a curve began and ended: means over a tenth of its points, since single updates are noise."""
+    """Where a curve started and ended: means over a tenth of its points, because single updates are noisy."""
     values, tenth = [value for _, value in points], max(1, len(points) // 10)
     if not values:
         return ""

@@ -1,7 +1,8 @@
-"""What a flywheel run came to: a table for the terminal and a page for the browser.
+"""The result of a flywheel run: a table for the terminal and a page for the browser.
 
-Invariants: both say the figures of `score.json` and nothing rounded twice; whatever a partial run lacks
-is left out; writing is atomic, so a reader never sees half a page.
+Invariants: both show the figures of `score.json`, rounded once; parts for which a run has no data are left out; writing
+is
+atomic, so a reader never sees half a page.
 """
 
 from __future__ import annotations
@@ -22,14 +23,14 @@ from homerl.view.run import MODELS, Row, Run, kinds, read_run
 
 @dataclass(frozen=True)
 class Report:
-    """The tables to print and where the page lies."""
+    """The tables to print, and the path of the page."""
 
     table: RenderableType
     page: Path
 
 
 def write_report(out: Path) -> Report:
-    """Read the run in `out`, write `out/report.html`, and return both."""
+    """Read the run in `out`, write `out/report.html`, and return the tables and the path."""
     run = read_run(out)
     page = out / "report.html"
     write_atomic(page, render(run).encode("utf-8", "replace"))
@@ -37,7 +38,7 @@ def write_report(out: Path) -> Report:
 
 
 def score_table(run: Run) -> Table:
-    """A row a model. Φ, tool calls and tokens are those of the first suite."""
+    """One row for each model; Φ, tool calls and tokens are those of the first suite."""
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     table.caption, table.caption_justify, table.caption_style = caption(run), "left", ""
     table.add_column("model")
@@ -53,7 +54,7 @@ def score_table(run: Run) -> Table:
 
 
 def cells(run: Run, model: str) -> Iterator[Text]:
-    """A model's cells after its name: success in each suite, then Φ, tool calls and tokens of the first."""
+    """A model's cells after its name: success in each suite, then Φ, tool calls and tokens of the first suite."""
     suites = list(run.scores.values())
     for by_model in suites:
         yield success_cell(by_model.get(model, {}))
@@ -63,7 +64,7 @@ def cells(run: Run, model: str) -> Iterator[Text]:
 
 
 def success_cell(score: Row) -> Text:
-    """`71.2 %  67.4–75.0`, or nothing."""
+    """Success in percent with its interval, as `71.2 %  67.4–75.0`; empty without a score."""
     if "success" not in score:
         return Text("")
     low, high = (f"{100 * bound:.1f}" for bound in score["interval"])
@@ -71,7 +72,7 @@ def success_cell(score: Row) -> Text:
 
 
 def kind_tables(run: Run) -> Iterator[Table]:
-    """Where the tasks of a suite fall in categories, success in each: what a mean would hide."""
+    """For each suite with categories, success by category and model."""
     for suite, by_model in run.scores.items():
         found = {name: by for name, by in kinds(by_model).items() if any("n" in score for score in by.values())}
         if not found:
@@ -88,16 +89,17 @@ def kind_tables(run: Run) -> Iterator[Table]:
 
 
 def caption(run: Run) -> Text:
-    """The gain of RLVE over SFT, a line a suite."""
+    """RLVE's gain over SFT, one line for each suite."""
     if not run.scores:
         return Text(" nothing was benchmarked yet")
     lines = [gain_line(suite, gain) for suite, gain in run.gains.items()]
     if len(run.scores) > 1:
         lines.append(Text(f"Φ alone, tool calls and tokens are of {next(iter(run.scores))}", "dim"))
-    return Text.assemble(" ", Text("\n ").join(lines))  # as far in as the table
+    return Text.assemble(" ", Text("\n ").join(lines))  # indented like the table
 
 
 def gain_line(suite: str, gain: Mapping) -> Text:
+    """A suite's gain in points with its interval; green if it is above 0, red if below."""
     low, high = gain["interval"]
     style = "bold green" if low > 0 else "bold red" if high < 0 else "bold"
     interval = f" points (95 % {points(low)} to {points(high)})"

@@ -1,7 +1,8 @@
-"""A flywheel's run folder, read for showing.
+"""Reads the folder of a flywheel run.
 
-Invariants: whatever a partial run lacks is empty or None, never an error; figures are taken from the files as
-they stand (only the paired gain is computed, by the benchmark's own function); nothing is written.
+Invariants: data that a partial run lacks are empty or None, never an error; figures are those of the files (only the
+paired
+gain is computed, by the benchmark's own function); nothing is written.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ Row = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class Run:
-    """`scores` and `gains` go by suite, in the recipe's order; only what was benchmarked is in them."""
+    """The content of a run's folder; `scores` and `gains` are by suite, in the recipe's order."""
 
     out: Path
     recipe: Row
@@ -45,7 +46,7 @@ class Run:
 
 
 def read_run(out: Path) -> Run:
-    """Read what there is."""
+    """Read a run's folder, complete or not."""
     recipe_text = _text(out / "recipe.yaml")
     recipe = yaml.safe_load(recipe_text) or {}
     scores = _scores(out, _suites(recipe))
@@ -72,7 +73,7 @@ def read_run(out: Path) -> Run:
 
 
 def first_of_each(path: Path, n: int) -> tuple[Trajectory, ...]:
-    """The first n successes and then the first n failures of a file; reading ends when both are found."""
+    """The first n successes, then the first n failures of a file of trajectories."""
     found: dict[bool, list[Trajectory]] = {True: [], False: []}
     for row in read_rows(path) if path.is_file() else ():
         outcome = Outcome(row["outcome"])
@@ -85,13 +86,13 @@ def first_of_each(path: Path, n: int) -> tuple[Trajectory, ...]:
 
 
 def curve(rows: Sequence[Row], key: str) -> list[tuple[float, float]]:
-    """(step, value) of every row that says a finite `key`; of rows for one step, the last."""
+    """(step, value) of each row with a finite value of `key`; for rows of one step, the last."""
     points = {row["step"]: row[key] for row in rows if _is_finite(row.get(key))}
     return sorted(points.items())
 
 
 def kinds(by_model: Mapping[str, Row]) -> dict[str, dict[str, Row]]:
-    """Success by kind of task and model: by category, with its interval, or by family alone."""
+    """Success by category and model, with intervals; by family, without intervals, if there are no categories."""
     found: dict[str, dict[str, Row]] = {}
     for model, score in by_model.items():
         families = {name: {"success": share} for name, share in score.get("by_family", {}).items()}
@@ -101,20 +102,20 @@ def kinds(by_model: Mapping[str, Row]) -> dict[str, dict[str, Row]]:
 
 
 def by_index(rows: Sequence[Row], prefix: str) -> dict[int, list[tuple[float, float]]]:
-    """Curves of `prefix/0`, `prefix/1`, ..., by that index."""
+    """The curves of `prefix/0`, `prefix/1`, ..., by that index."""
     indices = {int(key.rpartition("/")[2]) for row in rows for key in row if key.startswith(f"{prefix}/")}
     return {index: curve(rows, f"{prefix}/{index}") for index in sorted(indices)}
 
 
 def outcome_shares(rows: Sequence[Row]) -> tuple[list[float], dict[str, list[float]]]:
-    """Steps, and per outcome its share at each of them; an outcome that an update lacks has share 0."""
+    """(steps, the share of each outcome at each step); an outcome missing at a step has share 0."""
     curves = {str(outcome): dict(curve(rows, f"outcome/{outcome}")) for outcome in Outcome}
     steps = sorted({step for points in curves.values() for step in points})
     return steps, {name: [points.get(s, 0.0) for s in steps] for name, points in curves.items() if points}
 
 
 def reward_by_step(rows: Sequence[Row]) -> dict[int, list[tuple[float, float]]]:
-    """Mean reward at each step index: the sum of its parts."""
+    """The curve of the mean reward at each step index, summed over its parts."""
     totals: dict[int, dict[float, float]] = {}
     for row in rows:
         for key, value in row.items():
@@ -143,7 +144,7 @@ def _scores(out: Path, order: Sequence[str]) -> dict[str, dict[str, Row]]:
 
 
 def _gain(out: Path, suite: str) -> Row | None:
-    """RLVE's paired gain over SFT on a suite, over the episodes that count for both."""
+    """RLVE's paired gain over SFT on a suite, over episodes that count for both; None if there are none."""
     paths = [out / model / "bench" / suite / "results.jsonl" for model in ("sft", "rlve")]
     before, after = ([row for row in _lines(path) if Outcome(row["outcome"]).counts] for path in paths)
     shared = {row["id"] for row in before} & {row["id"] for row in after}
@@ -151,7 +152,7 @@ def _gain(out: Path, suite: str) -> Row | None:
 
 
 def _finished(out: Path) -> str | None:
-    """When the newest product of the run was written, in UTC."""
+    """When the newest result of the run was written, in UTC."""
     products = ("*/bench/*/score.json", "*/metrics.jsonl", "synth/stats.json")
     newest = max((path.stat().st_mtime for product in products for path in out.glob(product)), default=None)
     return newest and datetime.fromtimestamp(newest, UTC).strftime("%Y-%m-%d %H:%M UTC")
@@ -166,7 +167,7 @@ def _mapping(path: Path) -> dict[str, Any]:
 
 
 def _lines(path: Path) -> Iterator[dict[str, Any]]:
-    """JSON Lines; one that a kill cut short is left out."""
+    """The rows of a JSON Lines file; an incomplete line of a killed run is skipped."""
     for line in _text(path).splitlines():
         try:
             yield json.loads(line)

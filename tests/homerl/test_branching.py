@@ -10,7 +10,7 @@ from homerl.agents.policy import TransformersEngine
 from homerl.play.episode import EpisodeLimits
 from homerl.play.faults import InfraError
 from homerl.play.trajectory import Outcome
-from homerl.train.recipe import BranchSettings
+from homerl.train.credit.branch import BranchSettings, planned
 from homerl.train.rollout import Player
 from homerl.train.tensors import ledgers, spread
 from homerl.users.scripted import ScriptedUser
@@ -19,14 +19,14 @@ from homerl.worlds.registry import restored
 from rewards.composite import RewardWeights
 
 LIMITS = EpisodeLimits(turns=4, steps=6, steps_per_turn=2)
-BRANCH = BranchSettings(roots=2, siblings=3, horizon=2)
+FORKS = planned(BranchSettings(roots=2, siblings=3, horizon=2))
 
 
 @pytest.fixture
 def player(model, tokenizer):
     def make(make_user=ScriptedUser) -> Player:
         engine = TransformersEngine(model, tokenizer, 16)
-        return Player(engine, tokenizer, make_user, LIMITS, RewardWeights(), 2048, BRANCH, group=8)
+        return Player(engine, tokenizer, make_user, LIMITS, RewardWeights(), 2048, FORKS, group=8)
 
     return make
 

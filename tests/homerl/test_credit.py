@@ -7,21 +7,13 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from trl.trainer.utils import nanstd
 
-from homerl.train.credit import (
-    EPSILON,
-    Fork,
-    Played,
-    anchor_credit,
-    assign,
-    branch_credit,
-    last_step_only,
-    recurrence,
-    returns_to_go,
-    rule_of,
-    step_credit,
-    trajectory_credit,
-)  # fmt: skip
-from homerl.train.credit.branch import plan
+from homerl.train.credit.anchor import anchor_credit, recurrence
+from homerl.train.credit.branch import branch_credit, plan
+from homerl.train.credit.common import EPSILON, returns_to_go
+from homerl.train.credit.contract import Fork, Played
+from homerl.train.credit.registry import assign, last_step_only, rule_of
+from homerl.train.credit.step import step_credit
+from homerl.train.credit.trajectory import trajectory_credit
 from homerl.train.recipe import RLVESettings
 
 REWARDS = st.integers(-8, 8).map(lambda n: n / 4)

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from envs.documents import InputError
-from homerl.train.credit import Played
+from homerl.train.credit.contract import Played
 from homerl.train.curriculum import Curriculum, difficulties
 from homerl.train.recipe import BlueprintSource, CurriculumSettings, RLVESettings
 from homerl.train.supply import Batch, Place, Supply
@@ -110,7 +110,7 @@ class Scripted(Supply):
         return {slot: (drawn[slot // 2], slot % 2) for slot in slots}
 
     def _gathered(self, rollouts):
-        from homerl.train.credit import assign, rule_of
+        from homerl.train.credit.registry import assign, rule_of
 
         mine = [{"slot": slot, "seed": seed, "member": member} for slot, (seed, member) in sorted(rollouts.items())]
         rows = self.place.gather(mine)

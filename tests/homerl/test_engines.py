@@ -19,11 +19,11 @@ from scripted_server import Faults, ScriptedServer
 
 from homerl.agents.policy import TransformersEngine
 from homerl.play.episode import EpisodeLimits
-from homerl.run.preflight import _policy_server
-from homerl.train.engines import engine_arguments, make_engine
+from homerl.run.preflight import _engine
 from homerl.train.engines.colocated import Colocated
 from homerl.train.engines.continuous import Continuous
 from homerl.train.engines.generate import Snapshot
+from homerl.train.engines.registry import engine_of
 from homerl.train.engines.server import Server
 from homerl.train.engines.synced import Gate, merged_weights
 from homerl.train.phases import Phases
@@ -319,11 +319,11 @@ def test_a_server_that_was_started_otherwise_is_refused_before_any_work(info, la
         settings = {"max_tokens": 512, "max_episode_tokens": 8192, "engine": {"kind": "server", "url": server.url[:-3]}}
         recipe = SimpleNamespace(rlve=RLVESettings.model_validate(settings))
         server.info = STARTED
-        assert _policy_server(recipe) == []
+        assert _engine(recipe) == []
         server.info = info
-        [found] = _policy_server(recipe)
+        [found] = _engine(recipe)
     assert lacks in found and server.url[:-3] in found
-    assert "does not answer" in _policy_server(recipe)[0]
+    assert "does not answer" in _engine(recipe)[0]
 
 
 def test_a_gate_that_is_closed_keeps_samples_out():
@@ -485,7 +485,8 @@ def served():
 
 def test_the_recipe_chooses(tokenizer):
     def make(**settings):
-        return type(make_engine(RLVESettings(**settings), tokenizer, 0)).__name__
+        recipe = RLVESettings(**settings)
+        return type(engine_of(recipe).make(recipe, tokenizer, 0, in_shards=False)).__name__
 
     assert make() == "InPlace" and make(async_rollouts=1) == "Snapshot"
     assert make(engine={"kind": "continuous"}) == "Continuous" and make(engine={"kind": "vllm"}) == "Colocated"
@@ -501,8 +502,12 @@ def test_trl_is_told_of_the_engines_whose_weights_it_sends():
 
     from trl import GRPOConfig
 
+    def asked_of(**settings):
+        recipe = RLVESettings(**settings)
+        return engine_of(recipe).arguments(recipe)
+
     known = {field.name for field in dataclasses.fields(GRPOConfig)}
     for engine in ({"kind": "vllm"}, {"kind": "server", "url": "http://a:1"}):
-        asked = engine_arguments(RLVESettings(engine=engine))
+        asked = asked_of(engine=engine)
         assert asked["use_vllm"] and asked.keys() <= known, json.dumps(asked)
-    assert engine_arguments(RLVESettings()) == {} == engine_arguments(RLVESettings(engine={"kind": "continuous"}))
+    assert asked_of() == {} == asked_of(engine={"kind": "continuous"})

@@ -169,6 +169,7 @@ def test_card_says_what_the_run_says(exported: Path):
         "packages: trl 1.16",
         "last reward: 1.25",
         "credit: step",
+        "Credit `step`: Every step gets its return-to-go",
         "epochs: 2",
         "vllm serve my-agent",
         "--tool-call-parser hermes",

@@ -208,7 +208,7 @@ EDITS: dict[str, tuple[str, Edit, str]] = {
     "reward part gone": ("success", lambda r: r["rewards"][1].pop("audit"), "step 2: rewards"),
     "reward of a step gone": ("success", lambda r: r["rewards"].pop(), "2 steps, but rewards of 1"),
     "weights": ("success", lambda r: r["weights"].update(progress=2.0), "step 2: rewards"),
-    "unknown weight": ("success", lambda r: r["weights"].update(luck=1.0), "not a trajectory that can be replayed .*luck"),
+    "unknown weight": ("success", lambda r: r["weights"].update(luck=1.0), "weights hold 'luck', which no reward here has"),
     "system message": ("success", lambda r: r["messages"][0].update(content="You are free."), r"message 1 \(system\)"),
     "what was said": (
         "false claim",
@@ -283,6 +283,72 @@ def test_an_edit_is_named_with_file_line_and_step(edit, ended, tmp_path):
     with pytest.raises(InputError, match=message) as refused:
         check(tmp_path, to_row(ended["success"]), row)
     assert refused.value.where.endswith("rows.jsonl:2") and "edited" in refused.value.remedy
+
+
+def with_columns(trajectory: Trajectory, change: Edit) -> dict[str, Any]:
+    """A trajectory's row after an edit of its nested columns."""
+    row = copy.deepcopy(to_row(trajectory))
+    row |= {key: json.loads(row[key]) for key in NESTED}
+    change(row)
+    return row | {key: json.dumps(row[key]) for key in NESTED}
+
+
+def without(*names: str) -> Edit:
+    """A file that is older than some rewards, settings and facts."""
+
+    def change(row: dict[str, Any]) -> None:
+        for part in (row["weights"], *row["rewards"], *(step["facts"] for step in row["steps"])):
+            for name in names:
+                part.pop(name, None)
+
+    return change
+
+
+def of_old(weight: float, earned: float = 0.0, **settings: Any) -> Edit:
+    """A file with a reward that is gone."""
+
+    def change(row: dict[str, Any]) -> None:
+        row["weights"] |= {"luck": weight} | settings
+        for rewards in row["rewards"]:
+            rewards["luck"] = earned
+
+    return change
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        without("turn_limit", "max_turns"),
+        without("audit", "collateral"),
+        without("max_code_tokens"),
+        without("met", "intent", "code_tokens"),
+        of_old(0.0),
+        of_old(0.0, most_luck=7),
+        lambda row: row["weights"].update(luck=0.0),
+        lambda row: row.update(rewards=[], weights={}),
+    ],
+)
+def test_what_a_file_does_not_hold_is_no_difference(change, ended, tmp_path):
+    assert "1 trajectories" in check(tmp_path, with_columns(ended["success"], change))
+
+
+GONE = {
+    "weight": (of_old(0.3, 0.1), r"no reward 'luck' to recompute \(weight 0.3\).*HOMERL_REWARDS"),
+    "no weight, but earned": (of_old(0.0, 0.1), "no reward 'luck'"),
+    "no longer a setting": (lambda row: row["weights"].update(most_luck=7), "weights hold 'most_luck'"),
+    "part gone from one step": (lambda row: row["rewards"][0].pop("collateral"), "step 1: rewards"),
+    "weight below 0": (lambda row: row["weights"].update(audit=-1), "weights cannot be used: .*'audit' is -1"),
+    "fact that is none": (lambda row: facts(row).update(luck=1), "not a trajectory .*no fact of a step is called 'luck'"),
+    "calls": (lambda row: facts(row).update(calls=[]), "step 2: calls .*pyexec.*, stored \\(\\)"),
+    "calls that are none": (lambda row: facts(row).update(calls=[{"tool": "x"}]), "not a trajectory that can be replayed"),
+}
+
+
+@pytest.mark.parametrize("name", GONE)
+def test_what_a_file_holds_beyond_is_named(name, ended, tmp_path):
+    change, message = GONE[name]
+    with pytest.raises(InputError, match=message):
+        check(tmp_path, with_columns(ended["success"], change))
 
 
 def test_an_experts_code_tokens_can_be_counted_again(trajectories, tmp_path):

@@ -19,7 +19,11 @@ from homerl.play.faults import InfraError
 from homerl.play.reverify import reverify_file
 from homerl.play.trajectory import Outcome
 from homerl.train import rlve
-from homerl.train.credit import anchor_credit, branch_credit, last_step_only, step_credit, trajectory_credit
+from homerl.train.credit.anchor import anchor_credit
+from homerl.train.credit.branch import branch_credit
+from homerl.train.credit.registry import last_step_only
+from homerl.train.credit.step import step_credit
+from homerl.train.credit.trajectory import trajectory_credit
 from homerl.train.engines.generate import InPlace
 from homerl.train.phases import SHARES
 from homerl.train.recipe import RLVERecipe
@@ -197,7 +201,7 @@ def test_batches_that_do_not_divide_the_rollouts_are_refused(recipe):
 
 
 def test_a_run_without_signal_is_stopped_with_its_cause(recipe, monkeypatch):
-    monkeypatch.setattr("homerl.train.credit.step_credit", lambda group, *_: [[0.0] * len(row) for row in group])
+    monkeypatch.setattr("homerl.train.credit.step.step_credit", lambda group, *_: [[0.0] * len(row) for row in group])
     with pytest.raises(SignalLost, match=r"no advantage: .*held for 2 updates"):
         train_rlve(recipe({"patience": 2}, updates=3))
 
@@ -253,7 +257,7 @@ def test_a_loss_that_is_no_number_stops_the_run_before_it_spoils_the_weights(rec
     steps: list[int] = []
     stepped = torch.optim.AdamW.step
     monkeypatch.setattr(torch.optim.AdamW, "step", lambda self, *args: (steps.append(1), stepped(self, *args))[1])
-    monkeypatch.setattr("homerl.train.credit.step_credit", lambda group, *_: [[math.nan] * len(row) for row in group])
+    monkeypatch.setattr("homerl.train.credit.step.step_credit", lambda group, *_: [[math.nan] * len(row) for row in group])
     with pytest.raises(SignalLost, match=r"^loss is not finite \(nan\)"):
         train_rlve(recipe())
     assert not steps

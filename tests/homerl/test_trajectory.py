@@ -42,13 +42,13 @@ def trajectories() -> tuple[Trajectory, ...]:
 
 
 def rewarded(trajectory: Trajectory) -> Trajectory:
-    from dataclasses import asdict, replace
+    from dataclasses import replace
 
     weights = RewardWeights(collateral=0.2)
     return replace(
         trajectory,
         rewards=tuple(step_rewards(s.facts, weights) for s in trajectory.steps),
-        weights=asdict(weights),
+        weights=weights.model_dump(),
     )
 
 

@@ -15,14 +15,22 @@ Exact states cannot be mistaken for each other, as equal observations of unequal
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
+from pydantic import Field
 
+from envs.model import Model
 from homerl.train.credit.common import Steps, normalised, returns_to_go
+from homerl.train.credit.contract import CreditMode, Group
 from homerl.train.credit.trajectory import trajectory_credit
 
 Decisions = Sequence[Sequence[str]]
+
+
+class AnchorKeys(Model):
+    anchor_weight: float = Field(1.0, ge=0, description="of `anchor`: ω, the state's advantage beside the trajectory's")
 
 
 def anchor_credit(group: Steps, decisions: Decisions, gamma: float = 1.0, weight: float = 1.0) -> list[list[float]]:
@@ -50,3 +58,20 @@ def recurrence(groups: Sequence[Decisions]) -> dict[str, float]:
         "anchor/coverage": 1 - alone / steps if steps else 0.0,
         "anchor/singletons": alone / states if states else 0.0,
     }
+
+
+class Anchor(CreditMode):
+    name, order, keys = "anchor", 2, AnchorKeys
+    sentence = (
+        "Every step gets its rollout's normalised return, plus its return-to-go against steps of the same state (GiGPO)."
+    )
+
+    def rule(self, group: Group, settings: Any) -> list[list[float]]:
+        rewards, decisions = [played.rewards for played in group], [played.decisions for played in group]
+        return anchor_credit(rewards, decisions, settings.gamma, settings.anchor_weight)
+
+    def metrics(self, groups: Sequence[Group], settings: Any) -> Mapping[str, float]:
+        return recurrence([[played.decisions for played in group] for group in groups])
+
+
+MODE = Anchor()

@@ -25,18 +25,27 @@ from __future__ import annotations
 
 import random
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
+from pydantic import Field
+
+from envs.model import Model
 from homerl.train.credit.common import Steps, returns_to_go
+from homerl.train.credit.contract import CreditMode, Fork, Group, Plan
 
 
-@dataclass(frozen=True, order=True)
-class Fork:
-    """A rollout that shares the first `step` steps of the group's rollout `parent`."""
+class BranchSettings(Model):
+    """`credit: branch`: of a group's rollouts, `roots` begin at the start and the others at a fork of a root, which then
+    has `siblings` members, the root among them. `group` is the budget."""
 
-    parent: int
-    step: int
+    roots: int = Field(2, ge=2)
+    siblings: int = Field(3, ge=2)
+    horizon: int = Field(4, ge=1, description="forks lie at steps 1 to this, counted from 0")
+
+
+class BranchKeys(Model):
+    branch: BranchSettings = BranchSettings()
 
 
 def plan(roots: int, siblings: int, horizon: int, group: int, rng: random.Random) -> list[Fork | None]:
@@ -94,3 +103,26 @@ def _against_others(values: Mapping[int, float], i: int) -> float:
     """Y_i less the mean of the others'; nothing where there are no others."""
     others = [value for j, value in values.items() if j != i]
     return values[i] - sum(others) / len(others) if others else 0.0
+
+
+class Branch(CreditMode):
+    name, order, keys = "branch", 3, BranchKeys
+    sentence = "Every segment between forks of the world gets what it earned less the mean of its siblings', undivided."
+
+    def rule(self, group: Group, settings: Any) -> list[list[float]]:
+        return branch_credit([played.rewards for played in group], [played.fork for played in group], settings.gamma)
+
+    def refuse(self, settings: Any) -> Iterable[str]:
+        if settings.group <= settings.branch.roots:
+            yield f"a group of {settings.group} with {settings.branch.roots} roots leaves nothing to branch"
+
+    def forks(self, settings: Any) -> Plan | None:
+        return planned(settings.branch)
+
+
+def planned(branch: BranchSettings) -> Plan:
+    """`plan` of a recipe, for a group of any size."""
+    return lambda group, rng: plan(branch.roots, branch.siblings, branch.horizon, group, rng)
+
+
+MODE = Branch()

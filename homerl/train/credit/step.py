@@ -8,9 +8,18 @@ like where episodes have a rhythm, and gives 0 to a step that one member alone r
 
 from __future__ import annotations
 
-import numpy as np
+from typing import Any, Literal
 
+import numpy as np
+from pydantic import Field
+
+from envs.model import Model
 from homerl.train.credit.common import Steps, normalised, returns_to_go
+from homerl.train.credit.contract import CreditMode, Group
+
+
+class StepKeys(Model):
+    baseline: Literal["pooled", "index"] = Field("pooled", description="of `step`")
 
 
 def step_credit(group: Steps, gamma: float = 1.0, baseline: str = "pooled") -> list[list[float]]:
@@ -24,3 +33,14 @@ def step_credit(group: Steps, gamma: float = 1.0, baseline: str = "pooled") -> l
     centred = [np.array([value - means[t] for t, value in enumerate(row)]) for row in returns]
     pool = np.concatenate(centred)
     return [normalised(row, pool).tolist() for row in centred]
+
+
+class Step(CreditMode):
+    name, order, keys = "step", 1, StepKeys
+    sentence = "Every step gets its return-to-go, normalised over the steps of its group."
+
+    def rule(self, group: Group, settings: Any) -> list[list[float]]:
+        return step_credit([played.rewards for played in group], settings.gamma, settings.baseline)
+
+
+MODE = Step()

@@ -9,12 +9,21 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from typing import Any
 
+from pydantic import Field
+
 from homerl.agents.policy import Sample
-from homerl.train.engines.synced import Synced
+from homerl.train.engines.contract import GpuShare, Sizes, Takes
+from homerl.train.engines.synced import Synced, SyncedKind
+from homerl.workarounds import vllm_sleep
+
+FULL = 0.9  # of vLLM's share: beyond it weights leave no room for a cache
+
+
+class VLLMKeys(GpuShare):
+    sleep: bool = Field(True, description="of `vllm`: give the memory back while the trainer works")
 
 
 class Colocated(Synced):
@@ -27,20 +36,9 @@ class Colocated(Synced):
         self._names = map(str, itertools.count())
         self._driver: asyncio.Task | None = None
 
-    @contextmanager
-    def awake(self) -> Iterator[None]:
+    def awake(self) -> Any:
         """Memory for its cache, and weights if they were given back since the last sync."""
-        if not self.sleep:
-            yield
-            return
-        if self.generation._llm_weights_sleeping:
-            self.generation.sync_weights()
-        self.generation.llm.wake_up(tags=["kv_cache"])
-        try:
-            yield
-        finally:
-            self.generation.llm.sleep(level=2)
-            self.generation._llm_weights_sleeping = True
+        return vllm_sleep.awake(self.generation) if self.sleep else super().awake()
 
     async def _sample(self, prompt: Sequence[int]) -> Sample:
         name, done = next(self._names), asyncio.get_running_loop().create_future()
@@ -74,3 +72,29 @@ class Colocated(Synced):
             temperature=self.temperature, top_p=1.0, top_k=0, min_p=0.0, repetition_penalty=1.0, max_tokens=self.max_tokens,
             logprobs=0, stop_token_ids=[self.tokenizer.eos_token_id], detokenize=False,
         )  # fmt: skip
+
+
+class VLLM(SyncedKind):
+    name, order, keys = "vllm", 2, VLLMKeys
+    sentence = "vLLM in the trainer's process, on its GPU"
+
+    def make(self, settings: Any, tokenizer: Any, seed: int, in_shards: bool) -> Colocated:
+        return Colocated(tokenizer, settings.max_tokens, settings.temperature, settings.engine.sleep)
+
+    def arguments(self, settings: Any) -> Mapping[str, Any]:
+        engine = settings.engine
+        own = {"vllm_gpu_memory_utilization": engine.gpu_memory, "vllm_enable_sleep_mode": engine.sleep}
+        return {**super().arguments(settings), **own, "vllm_mode": "colocate"}
+
+    def takes(self, settings: Any, sizes: Sizes) -> Takes:
+        """Each GPU's vLLM holds the model whole, since nothing spreads it there."""
+        engine = settings.engine
+        share, lacks = engine.gpu_memory * sizes.gpu, ""
+        if sizes.weights >= FULL * share:
+            lacks = f"vLLM's {share:.1f} GB (rlve.engine.gpu_memory) hold no model of {sizes.weights:.1f} GB with its cache"
+        if engine.sleep:
+            return Takes(sampling={"vLLM (sleeps while the trainer works)": share}, lacks=lacks)
+        return Takes(always={"vLLM": share}, lacks=lacks)
+
+
+ENGINE = VLLM()

@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from transformers import ContinuousBatchingConfig, GenerationConfig
-
 from homerl.agents.policy import Sample
+from homerl.train.engines.contract import EngineKind, GpuShare, Refusal, Sizes, Takes
 from homerl.train.phases import Phases
 
 SMALL = {"block_size": 32, "num_blocks": 256, "max_batch_tokens": 512}  # on a CPU, of which it would take all the memory
@@ -24,6 +23,8 @@ class Continuous:
     """Starts with the first sample of an update and stops with `awake`."""
 
     def __init__(self, tokenizer: Any, max_tokens: int, temperature: float, gpu_memory: float, seed: int) -> None:
+        from transformers import GenerationConfig
+
         self.end, self.max_tokens, self.version = tokenizer.eos_token_id, max_tokens, 0
         self.sampling = GenerationConfig(
             do_sample=True, temperature=temperature, top_p=1.0, top_k=0, max_new_tokens=max_tokens, eos_token_id=self.end,
@@ -60,6 +61,8 @@ class Continuous:
         return Sample(tuple(found.generated_tokens), tuple(found.logprobs), self.version)
 
     def _start(self) -> None:
+        from transformers import ContinuousBatchingConfig
+
         if self._manager is None:
             self._training = self.model.training
             size = SMALL if self.model.device.type == "cpu" else {}
@@ -73,3 +76,22 @@ class Continuous:
             self._manager.destroy()
             self._manager = None
             self.model.train(self._training)
+
+
+class ContinuousBatching(EngineKind):
+    name, order, keys = "continuous", 1, GpuShare
+    sentence = "transformers' continuous batching, on one GPU"
+
+    def make(self, settings: Any, tokenizer: Any, seed: int, in_shards: bool) -> Continuous:
+        return Continuous(tokenizer, settings.max_tokens, settings.temperature, settings.engine.gpu_memory, seed)
+
+    def refuse(self, recipe: Any, spread: str) -> Iterable[Refusal]:
+        if spread in ("zero3", "fsdp2"):
+            instead = "use engine `vllm`, `server` or `transformers`"
+            yield f"engine continuous needs whole weights, and {spread} shards them", "rlve.engine", instead
+
+    def takes(self, settings: Any, sizes: Sizes) -> Takes:
+        return Takes(sampling={"cache": sizes.cache * settings.engine.batch})
+
+
+ENGINE = ContinuousBatching()

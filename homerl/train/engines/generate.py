@@ -7,11 +7,17 @@ import threading
 from contextlib import nullcontext
 from typing import Any
 
-import torch
+from pydantic import Field
 
+from envs.model import Model
 from homerl.agents.policy import Sample, TransformersEngine
-from homerl.train.parallel import whole_weights
+from homerl.train.engines.contract import EngineKind, Sizes, Takes
 from homerl.train.phases import Phases
+from homerl.workarounds import fused_head
+
+
+class TransformersKeys(Model):
+    batch: int = Field(64, ge=1, description="of `transformers`: prompts at a time")
 
 
 class InPlace(TransformersEngine):
@@ -42,10 +48,13 @@ class Snapshot(InPlace):
         super().attach(trainer, phases)
         policy = trainer.accelerator.unwrap_model(trainer.model)  # whole still: shards are made when training begins
         self.model = copy.deepcopy(policy).eval().requires_grad_(False).to(trainer.accelerator.device)
-        for module in self.model.modules():  # TRL's own `forward` runs the model that it was made for, and no copy
-            vars(module).pop("forward", None)
+        fused_head.apply(self.model)
 
     def sync(self, version: int) -> None:
+        import torch
+
+        from homerl.train.parallel import whole_weights
+
         with self._lock, torch.no_grad():
             own = self.model.state_dict()
             for name, weight in whole_weights(self.trainer, frozen=False):
@@ -55,3 +64,21 @@ class Snapshot(InPlace):
     def _generate(self, prompts: list) -> list[Sample]:
         with self._lock:
             return super()._generate(prompts)
+
+
+class Transformers(EngineKind):
+    name, order, keys = "transformers", 0, TransformersKeys
+    sentence = "transformers' `generate`, on the weights in training or on a whole copy of them"
+    exact, shares_gpu = True, False  # a copy samples while the trainer works
+
+    def make(self, settings: Any, tokenizer: Any, seed: int, in_shards: bool) -> InPlace:
+        kind = Snapshot if settings.async_rollouts or in_shards else InPlace
+        return kind(tokenizer, settings.max_tokens, settings.temperature, settings.engine.batch)
+
+    def takes(self, settings: Any, sizes: Sizes) -> Takes:
+        copied = settings.async_rollouts or sizes.sharded
+        always = {"the sampler's copy": sizes.weights} if copied else {}
+        return Takes(always, {"cache": sizes.cache * settings.engine.batch})
+
+
+ENGINE = Transformers()

@@ -7,29 +7,43 @@ no episode could go on.
 
 from __future__ import annotations
 
+import json
 import math
-from collections.abc import Callable, Sequence
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
+from urllib.error import HTTPError
 
-import torch
+from pydantic import Field
 
+from envs.model import Model
 from homerl.agents.policy import Sample
-from homerl.llm.endpoint import Endpoint, Patience
 from homerl.play.faults import InfraError, RequestRefused
-from homerl.train.engines.synced import Synced
+from homerl.train.engines.synced import Synced, SyncedKind
 from homerl.train.phases import Phases
-from homerl.train.recipe import EngineSettings
 from homerl.train.watchdog import Stalled
+from homerl.workarounds import late_packing
 
 TOKEN = "token_id:"  # how vLLM writes a token in place of its text
+LOOKS = 60.0  # seconds in which vLLM tells how it was started: it looks its machine over first
+
+
+class ServerKeys(Model):
+    url: str | None = Field(None, pattern=r"^https?://.*[^/]$", description="of `server`, as http://host:8000")
+    group_port: int = Field(51216, description="of `server`: port by which weights go there")
+    timeout: float = Field(300.0, gt=0, description="of `server`: seconds for one request")
+    deadline: float = Field(900.0, gt=0, description="of `server`: seconds for all of its tries")
+    retries: int = Field(3, ge=0, description="of `server`: further tries after the first")
 
 
 class Server(Synced):
     """`model` is asked of the server where it is not given."""
 
     def __init__(
-        self, tokenizer: Any, max_tokens: int, temperature: float, settings: EngineSettings, model: str | None = None
+        self, tokenizer: Any, max_tokens: int, temperature: float, settings: ServerKeys, model: str | None = None
     ) -> None:
+        from homerl.llm.endpoint import Endpoint, Patience
+
         super().__init__(tokenizer, max_tokens, temperature)
         self.settings = settings
         patience = Patience(settings.timeout, settings.deadline, settings.retries + 1)
@@ -45,11 +59,12 @@ class Server(Synced):
     def attach(self, trainer: Any, phases: Phases) -> None:
         """Each weight goes as it was when it was named: vLLM packs many at a time, and ZeRO-3 has let go of them by then."""
         super().attach(trainer, phases)
-        named = self.generation._iter_named_params
-        self.generation._iter_named_params = lambda: ((name, weight.clone()) for name, weight in named())
+        late_packing.apply(self.generation)
 
     def _send(self, send: Callable[[], None]) -> None:
         """One rank sends, and all of them ask: the weights go when none has a sample under way, and none begins before."""
+        import torch
+
         self._wait_for_everyone()
         if torch.cuda.is_available():
             torch.cuda.synchronize()  # vLLM reads on streams of its own, which do not wait for the optimizer's
@@ -107,3 +122,56 @@ def served_model(url: str) -> str:
     if not found:
         raise Stalled(f"the policy server at {url} does not answer")
     return found[0]
+
+
+class PolicyServer(SyncedKind):
+    name, order, keys = "server", 3, ServerKeys
+    sentence = "a vLLM server on other GPUs, over HTTP in token ids"
+    shares_gpu = False
+
+    def make(self, settings: Any, tokenizer: Any, seed: int, in_shards: bool) -> Server:
+        return Server(tokenizer, settings.max_tokens, settings.temperature, settings.engine)
+
+    def arguments(self, settings: Any) -> Mapping[str, Any]:
+        engine = settings.engine
+        own = {"vllm_server_base_url": engine.url, "vllm_group_port": engine.group_port, "vllm_mode": "server"}
+        return {**super().arguments(settings), **own, "vllm_server_timeout": engine.deadline}
+
+    def check(self, engine: Any) -> Iterable[str]:
+        if (engine.kind == self.name) != (engine.url is not None):
+            yield "`url` goes with `kind: server`, and the other way round"
+
+    def lacks(self, settings: Any) -> Iterable[str]:
+        from homerl.llm.serve import SILENT, answers, fetched
+
+        url = settings.engine.url
+        if os.environ.get("RANK", "0") != "0":  # one look for all
+            return
+        if not answers(f"{url}/v1"):
+            yield f"the policy server at {url} does not answer"
+            return
+        try:
+            said = json.loads(fetched(f"{url}/server_info?config_format=json", seconds=LOOKS))["vllm_config"]
+            lacks = list(_lacking(said, settings))
+        except SILENT as error:
+            if not (isinstance(error, HTTPError) and error.code == 404):
+                yield f"the policy server at {url} does not say how it was started: is it vLLM's? ({error})"
+                return
+            lacks = ["VLLM_SERVER_DEV_MODE=1 in its environment"]
+        if lacks:
+            start = "start it as docs/training.md says, with"
+            yield f"the policy server at {url} cannot be trained with: {start} {', '.join(lacks)}"
+
+
+def _lacking(said: dict[str, Any], settings: Any) -> Iterator[str]:
+    """What a vLLM was started without, by its own account, that a trainer's sampler needs."""
+    model, tokens = said["model_config"], settings.max_episode_tokens + settings.max_tokens
+    if said["weight_transfer_config"] is None:
+        yield """--weight-transfer-config '{"backend": "nccl"}'"""
+    if model["logprobs_mode"] != "processed_logprobs":  # others are of temperature 1, whatever was sampled at
+        yield "--logprobs-mode processed_logprobs"
+    if model["max_model_len"] < tokens:
+        yield f"--max-model-len {tokens}"
+
+
+ENGINE = PolicyServer()

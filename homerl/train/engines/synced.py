@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
-from typing import Any
-
-import torch
-from peft import PeftModel
+from typing import TYPE_CHECKING, Any
 
 from homerl.agents.policy import Sample
-from homerl.train.parallel import gathered
+from homerl.train.engines.contract import EngineKind, Refusal
 from homerl.train.phases import Phases
+from homerl.workarounds import adapter_merge
+
+if TYPE_CHECKING:
+    import torch
+    from peft import PeftModel
 
 ADAPTED = ".base_layer.weight"  # how peft names a weight that an adapter is on
 
@@ -54,9 +56,12 @@ class Gate:
 def merged_weights(policy: PeftModel) -> Iterator[tuple[str, torch.Tensor]]:
     """The weights that an adapted model has, by the base model's names; all ranks ask together.
 
-    TRL would merge the adapter into the base in place and take it out again, which half precision does not undo: the base,
-    and with it the KL reference and what a checkpoint's adapter is to be added to, would wander with every update.
+    The base stays as it is, to the bit (`workarounds/adapter_merge.py`).
     """
+    import torch
+
+    from homerl.train.parallel import gathered
+
     base = policy.get_base_model()
     for name, weight in base.named_parameters():
         if policy.prefix in name:
@@ -79,8 +84,7 @@ class Synced:
 
     def attach(self, trainer: Any, phases: Phases) -> None:
         self.trainer, self.phases, self.generation = trainer, phases, trainer.vllm_generation
-        if isinstance(self.generation.model, PeftModel):
-            self.generation._iter_named_params = lambda: merged_weights(self.generation.model)
+        adapter_merge.apply(self.generation, merged_weights)
         send = self.generation.sync_weights
 
         def sync_weights() -> None:
@@ -110,3 +114,22 @@ class Synced:
 
     async def _sample(self, prompt: Any) -> Sample:
         raise NotImplementedError
+
+
+class SyncedKind(EngineKind):
+    """What the engines on vLLM have in common."""
+
+    packages = {"vllm": "pip install 'homerl[gpu]'"}
+
+    def arguments(self, settings: Any) -> Mapping[str, Any]:
+        return {"use_vllm": True, "vllm_max_model_length": settings.max_episode_tokens + settings.max_tokens}
+
+    def refuse(self, recipe: Any, spread: str) -> Iterable[Refusal]:
+        if recipe.cpu:
+            what = f"engine {self.name} takes weights from a GPU, and the recipe says `cpu: true`"
+            yield what, "rlve.engine", "use `transformers`"
+        if spread == "fsdp2" and recipe.model.lora:
+            yield (
+                f"an adapter that fsdp2 shards cannot be merged for engine {self.name}", "model.lora",
+                "adapters fit without shards: use `parallel: ddp`, or `zero2`",
+            )  # fmt: skip

@@ -25,7 +25,7 @@ def add(app: typer.Typer, view: typer.Typer) -> None:
 
 
 def check_home(file: Path) -> None:
-    """Check a home file and say what is in it."""
+    """Check a home file and summarise it."""
     from envs.homeenv.home_file import load_home
 
     home = load_home(file)
@@ -33,7 +33,7 @@ def check_home(file: Path) -> None:
 
 
 def check_devices(folder: Path) -> None:
-    """Check a folder of device YAML files: everything that is wrong or suspicious, with file and line."""
+    """Check a folder of device YAML files, and list errors and warnings with file and line."""
     from envs.homeenv.lint import check_folder
     from envs.homeenv.spec import Catalogue
     from envs.homemaker.furnish import shipped_priors
@@ -50,7 +50,7 @@ def check_devices(folder: Path) -> None:
 def make_home_command(
     out: Path,
     seed: int = 0,
-    devices: Annotated[str, typer.Option(help="how many, as LOW-HIGH")] = "2-6",
+    devices: Annotated[str, typer.Option(help="number of devices, as LOW-HIGH")] = "2-6",
     scale: Annotated[str | None, typer.Option(help="simple, medium or complex, in place of --devices")] = None,
 ) -> None:
     """Make a home and write it as JSON."""
@@ -66,15 +66,15 @@ def make_home_command(
 
 def diversity(
     context: typer.Context,
-    recipe: Annotated[str | None, typer.Argument(help="the families, homes and wordings of its blueprints")] = None,
-    homes: Annotated[int, typer.Option(help="how many homes people speak in")] = 1000,
+    recipe: Annotated[str | None, typer.Argument(help="a recipe whose families, homes and wordings are used")] = None,
+    homes: Annotated[int, typer.Option(help="number of homes")] = 1000,
     each: Annotated[int, typer.Option(help="utterances in each home")] = 400,
-    language: Annotated[str, typer.Option(help="en or zh, where no recipe is given")] = "en",
-    temperature: Annotated[float, typer.Option(help="where no recipe is given")] = 1.0,
+    language: Annotated[str, typer.Option(help="en or zh; only without a recipe")] = "en",
+    temperature: Annotated[float, typer.Option(help="variety of the wording; only without a recipe")] = 1.0,
     seed: int = 0,
     out: Annotated[Path | None, typer.Option(help="a JSON file for the figures")] = None,
 ) -> None:
-    """Measure how diverse the language is: distinct utterances and n-grams, self-BLEU, over homes and families."""
+    """Measure the diversity of utterances: distinct utterances and n-grams, self-BLEU, over homes and families."""
     from homerl.terminal.progress import progress_bar
     from homerl.worlds.homeenv.language.diversity import recipe_of, survey, table
 
@@ -89,16 +89,16 @@ def diversity(
 
 def serve_env(
     mcp: Annotated[bool, typer.Option("--mcp", help="speak the Model Context Protocol")] = False,
-    home: Annotated[Path | None, typer.Option(help="a home file; without one, a home is made")] = None,
-    seed: Annotated[int | None, typer.Option(help="of the home that is made; 0 if left out")] = None,
-    devices: Annotated[str | None, typer.Option(help="how many the home that is made has; 2-6 if left out")] = None,
-    task: Annotated[list[str] | None, typer.Option(help="a condition to be met; may be given again")] = None,
+    home: Annotated[Path | None, typer.Option(help="a home file; default: a home is made")] = None,
+    seed: Annotated[int | None, typer.Option(help="seed of the made home; default: 0")] = None,
+    devices: Annotated[str | None, typer.Option(help="number of devices of the made home; default: 2-6")] = None,
+    task: Annotated[list[str] | None, typer.Option(help="a condition to meet; may be repeated")] = None,
     toolset: Annotated[str, typer.Option(help="the tools that clients see")] = "homeflow",
     show_tasks: Annotated[bool, typer.Option(help="let clients read the tasks")] = False,
     transport: Annotated[str, typer.Option(help="stdio or http")] = "stdio",
-    port: Annotated[int, typer.Option(help="of http; 0 for any")] = 8000,
+    port: Annotated[int, typer.Option(help="port of http; 0 for any free port")] = 8000,
 ) -> None:
-    """Serve a home to other programs' agents, each in a fork of its own."""
+    """Serve a home to agents of other programs. Each gets its own fork of the home."""
     from envs.homeenv.env import HomeEnv
     from envs.homeenv.home_file import load_home
     from envs.homeenv.toolsets import TOOLSETS
@@ -118,9 +118,9 @@ def serve_env(
 
 def view_home(
     files: list[Path],
-    out: Annotated[Path | None, typer.Option(help="the page; beside the first file if left out")] = None,
+    out: Annotated[Path | None, typer.Option(help="the HTML file; default: beside the first file")] = None,
 ) -> None:
-    """Draw homes as one HTML page: floor plans, what every device is doing, and what it can be told."""
+    """Draw homes as one HTML page: floor plans, the state of every device, and its services."""
     from homerl.worlds.homeenv.pages.home import write_homes
 
     page = out or files[0].with_suffix(".html")

@@ -95,9 +95,7 @@ class HomeSituation:
 
     def take(self, action: Action) -> tuple[str, Mapping[str, Any]]:
         text, _, _, _, info = self.world.step(action)
-        code = action.get("code")
-        ran = action["name"] == "pyexec" and isinstance(code, str)
-        return text, info | {"code": code} if ran else info
+        return text, info
 
     def heed(self, intent: int | None, message: Message, refusals: Sequence[str], spoke: bool) -> None:
         """What the agent said may answer a question, or be one that it had to ask."""

@@ -33,9 +33,9 @@ READ_TOOLS = ("get_attribute", "get_all_attributes")
 def expert_plan(file: EpisodeFile, home: Home, reply: str, minimal: bool = False) -> list[list[Action]]:
     """The calls of a flawless agent, in parts: reads, calls that act, and the final answer.
 
-    All episodes of a group begin alike, up to the call whose result shows whether the request can be met. Otherwise a
-    policy that learns from the expert could infer the case from its own calls. `minimal` leaves out the reads that only
-    prepare a call, so that the calls may rest on values that the agent never saw.
+    A feasible and an infeasible request of the same type begin with the same calls, up to the read that shows which of
+    the two it is. Otherwise a policy that learns from the expert could read the case off its own calls. `minimal`
+    leaves out the reads that only prepare a call, so that the calls may rest on values that the agent never saw.
     """
     seen = [{"name": action.tool, **action.params} for action in file.eval.required_actions]
     reads = [] if minimal and file.decided_by_rule else [look for look in needed_reads(file, home) if look not in seen]
@@ -49,8 +49,9 @@ def expert_plan(file: EpisodeFile, home: Home, reply: str, minimal: bool = False
 
 
 def fewest_calls(goal: GoalSpec, home: Home) -> list[Action]:
-    """The fewest calls to a single device that move a goal's variable, or all calls that help if no single device is
-    enough.
+    """The fewest calls to one device that move a goal's variable.
+
+    If no single device is enough, the result is every call in the room that helps.
     """
     acts = moving_calls(home, goal.room_id, goal.room_state, goal.direction)
     alone = [list(group) for _, group in groupby(acts, key=lambda act: act["device_id"])]

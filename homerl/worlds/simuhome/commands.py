@@ -17,11 +17,11 @@ def add(app: typer.Typer, view: typer.Typer) -> None:
 
 def view_simuhome(
     file: Annotated[Path, typer.Argument(help="an episode file, or a trajectories.jsonl of SimuHome")],
-    out: Annotated[Path | None, typer.Option(help="the page; beside the file if left out")] = None,
-    row: Annotated[int, typer.Option(min=1, help="which trajectory of a JSONL file")] = 1,
-    agent: Annotated[str, typer.Option(help="who plays an episode file")] = "expert",
+    out: Annotated[Path | None, typer.Option(help="the HTML file; default: beside the input")] = None,
+    row: Annotated[int, typer.Option(min=1, help="number of the trajectory in a JSONL file")] = 1,
+    agent: Annotated[str, typer.Option(help="the scripted agent that plays an episode file")] = "expert",
 ) -> None:
-    """Draw an episode of SimuHome as one HTML page: rooms, devices, workflows and calls on one axis of virtual time."""
+    """Draw an episode of SimuHome as one HTML page: rooms, devices, workflows and calls over virtual time."""
     from homerl.worlds.simuhome.agents import BASELINES
     from homerl.worlds.simuhome.pages.episode import write_page
 

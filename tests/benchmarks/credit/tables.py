@@ -16,8 +16,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from homerl.train.credit import Fork, anchor_credit, branch_credit, step_credit, trajectory_credit
-from homerl.train.credit.branch import plan
+from homerl.train.credit.anchor import anchor_credit
+from homerl.train.credit.branch import branch_credit, plan
+from homerl.train.credit.contract import Fork
+from homerl.train.credit.step import step_credit
+from homerl.train.credit.trajectory import trajectory_credit
 
 GROUP, GROUPS, RATE, TESTS = 8, 4, 0.08, 200
 ACTIONS = 4

@@ -1,0 +1,52 @@
+"""The credit modes that are there, and the one that a recipe chooses.
+
+Invariants: a mode is found by its file being there (see `homerl.train.credit`); a rollout that does not count (a user's
+or a server's fault) takes its whole group out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import cache
+from typing import Any
+
+import homerl.train.credit
+from homerl.train.credit.common import Steps
+from homerl.train.credit.contract import CreditMode, Played, Rule
+from homerl.train.found import found
+
+PARTS = ("common", "contract", "registry")
+
+
+@cache
+def modes() -> Mapping[str, CreditMode]:
+    """Every credit mode by name."""
+    return found(homerl.train.credit, "MODE", PARTS)
+
+
+def mode_of(settings: Any) -> CreditMode:
+    """The mode that a recipe's `rlve` chooses."""
+    return modes()[settings.credit]
+
+
+def rule_of(settings: Any) -> Rule:
+    """The rule that a recipe asks for."""
+    mode = mode_of(settings)
+    return lambda group: mode.rule(group, settings)
+
+
+def assign(rollouts: Sequence[Played], group_size: int, rule: Rule) -> list[list[float]]:
+    """Apply `rule` group by group; a group with a rollout that does not count is dropped (all zeros)."""
+    if len(rollouts) % group_size:
+        raise ValueError(f"{len(rollouts)} rollouts do not make groups of {group_size}")
+    credit: list[list[float]] = []
+    for start in range(0, len(rollouts), group_size):
+        group = rollouts[start : start + group_size]
+        kept = all(played.counts for played in group)
+        credit += rule(group) if kept else [[0.0] * len(played.rewards) for played in group]
+    return credit
+
+
+def last_step_only(credit: Steps) -> list[list[float]]:
+    """The paper's ST ablation: only the final step of each rollout is updated."""
+    return [[0.0] * (len(row) - 1) + list(row[-1:]) for row in credit]

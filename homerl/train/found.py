@@ -1,0 +1,62 @@
+"""Files of a folder that each say one thing whole (a credit mode, an engine): found by being there, and their keys flat in
+one model.
+
+Invariants: a file is found without being listed anywhere, also in the folders by which the package's `__path__` was
+extended; two files never share a name, nor a key that means two things; nothing here imports torch.
+"""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import pkgutil
+from collections.abc import Collection, Iterable, Mapping
+from types import ModuleType
+from typing import Any
+
+from pydantic import BaseModel
+
+from envs.documents import InputError
+
+
+def found(package: ModuleType, says: str, parts: Collection[str]) -> Mapping[str, Any]:
+    """What each file of a package says under the name `says`, by its `name` and in its `order`. `parts` are the package's
+    own other files."""
+    modules = sorted(module.name for module in pkgutil.iter_modules(package.__path__) if module.name not in parts)
+    ours = [_said(importlib.import_module(f"{package.__name__}.{module}"), says) for module in modules]
+    known: dict[str, Any] = {}
+    for one in sorted(ours, key=lambda one: (one.order, one.name)):
+        if one.name in known:
+            raise InputError(f"two files of {package.__name__} are named {one.name!r}", _file_of(one), "rename one of them")
+        known[one.name] = one
+    return known
+
+
+def _said(module: ModuleType, says: str) -> Any:
+    if not hasattr(module, says):
+        raise InputError(f"the file says no `{says}`", str(module.__file__), f"write `{says} = ...`, or move the file away")
+    return getattr(module, says)
+
+
+def keys_of(ours: Iterable[Any], *reserved: type[BaseModel]) -> tuple[type[BaseModel], ...]:
+    """The `keys` of what was found as bases of one model, which then has their fields in the order of `ours`. The keys of
+    `reserved` models are taken."""
+    owners: dict[str, type] = {name: model for model in reserved for name in model.model_fields}
+    kinds = list(dict.fromkeys(one.keys for one in ours))
+    for kind in kinds:
+        for name in kind.model_fields:
+            owner = _owner(kind, name)
+            if owners.setdefault(name, owner) is not owner:
+                raise InputError(f"the key {name!r} is {owners[name].__name__}'s already", _file_of(kind), "rename it")
+    leaves = [kind for kind in kinds if not any(kind is not other and issubclass(other, kind) for other in kinds)]
+    return tuple(reversed(leaves))  # pydantic takes fields from the last base first
+
+
+def _owner(kind: type[BaseModel], name: str) -> type:
+    """The class in which a model's field was written."""
+    return next(base for base in kind.__mro__ if name in inspect.get_annotations(base))
+
+
+def _file_of(thing: Any) -> str:
+    kind = thing if isinstance(thing, type) else type(thing)
+    return str(importlib.import_module(kind.__module__).__file__)

@@ -1,0 +1,20 @@
+"""accelerate leaves FSDP out, without a word, where several processes are on a CPU.
+
+`AcceleratorState` turns to FSDP on GPUs and their like alone (`DistributedType.MULTI_CPU` is not among them), though torch
+shards over gloo as well.
+
+Versions: accelerate 1.10 to 1.15.
+Upstream: no upstream issue known (Lightning's like it: https://github.com/Lightning-AI/pytorch-lightning/issues/21812).
+To reproduce: two processes, `Accelerator(cpu=True, fsdp_plugin=...)`, and `distributed_type` is MULTI_CPU.
+"""
+
+from __future__ import annotations
+
+
+def apply() -> None:
+    """Let several processes on a CPU pass for GPUs, on their own device. Call it before the `Accelerator` is made."""
+    from accelerate import DistributedType, PartialState
+
+    shared = PartialState._shared_state
+    if shared.get("distributed_type") == DistributedType.MULTI_CPU:
+        shared["distributed_type"] = DistributedType.MULTI_GPU

@@ -1,0 +1,19 @@
+"""TRL puts a `forward` on the model object, which a copy of the model inherits, and which runs the model it was made for.
+
+`trl.trainer.utils.add_fused_lm_head` binds the model's old `forward` in a closure: a deep copy samples with the weights in
+training, not with its own.
+
+Versions: trl 1.16.
+Upstream: no upstream issue known. To reproduce: `add_fused_lm_head(model)`, `copy.deepcopy(model)`, change the model's
+weights, and run the copy.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+def apply(copied: Any) -> None:
+    """Give a copied model the `forward` of its class again."""
+    for module in copied.modules():
+        vars(module).pop("forward", None)

@@ -1,0 +1,30 @@
+"""torch cannot load to `cpu:0`, the device that accelerate gives each of several processes on a CPU.
+
+`torch.load(file, map_location="cpu:0")` says "don't know how to restore data location", so that no checkpoint of such a run
+could be resumed.
+
+Versions: torch 2.9 to 2.13, accelerate 1.10 to 1.15.
+Upstream: no upstream issue known (https://github.com/SeungjunNah/DeepDeblur-PyTorch/issues/28 shows the same message, in
+another project). To reproduce: `torch.load(file, map_location=torch.device("cpu", 0))`.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+
+@cache
+def apply() -> None:
+    """Teach torch that a CPU with a number is the CPU; once in a process."""
+    import torch
+
+    torch.serialization.register_package(0, _no_tag, _numbered_cpu)
+
+
+def _no_tag(storage: Any) -> None:
+    """Storages are saved under the names that torch gives them."""
+
+
+def _numbered_cpu(storage: Any, location: str) -> Any:
+    return storage if location.startswith("cpu:") else None

@@ -1,0 +1,26 @@
+"""TRL wakes and puts to sleep the vLLM beside the trainer inside its own `generate` alone.
+
+Who drives that vLLM otherwise has no verb for it, and has to keep the flag by which TRL knows that weights were given back.
+
+Versions: trl 1.16 (`VLLMGeneration._llm_weights_sleeping`).
+Upstream: no upstream issue known. To reproduce: `VLLMGeneration` has no public method but `generate` and `sync_weights`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+
+@contextmanager
+def awake(generation: Any) -> Iterator[None]:
+    """Memory for its cache, and weights if they were given back since the last sync; all of it is given back after."""
+    if generation._llm_weights_sleeping:
+        generation.sync_weights()
+    generation.llm.wake_up(tags=["kv_cache"])
+    try:
+        yield
+    finally:
+        generation.llm.sleep(level=2)
+        generation._llm_weights_sleeping = True

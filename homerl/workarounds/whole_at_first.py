@@ -1,0 +1,33 @@
+"""transformers loads a model in shards as soon as ZeRO-3 is configured anywhere in the process.
+
+Loaded in shards, a model has the frequencies of its positions in half precision, unlike the model that is saved and
+served, and no adapter can be merged into it. There is no argument that asks for a whole model.
+
+Versions: transformers 5.10 to 5.17.
+Upstream: https://github.com/huggingface/transformers/issues/28596 and https://github.com/deepspeedai/DeepSpeed/issues/4932
+(the frequencies; both closed, and a whole model can still not be asked for).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+
+@contextmanager
+def unsharded() -> Iterator[None]:
+    """Models that are made in here are whole at first, though ZeRO-3 is asked for: it shards them when training begins."""
+    from transformers.integrations import deepspeed as integration
+
+    held, integration._hf_deepspeed_config_weak_ref = integration._hf_deepspeed_config_weak_ref, None
+    try:
+        yield
+    finally:
+        integration._hf_deepspeed_config_weak_ref = held
+
+
+def forget() -> None:
+    """The same for what is made from now on, such as TRL's reference."""
+    from transformers.integrations import deepspeed as integration
+
+    integration.unset_hf_deepspeed_config()

@@ -1,0 +1,51 @@
+"""The parser that says nothing of what it finds odd, and changes nothing for others."""
+
+import ast
+import subprocess
+import sys
+import warnings
+
+import pytest
+
+from envs.homeenv import expressions
+from envs.homeenv.parsing import parse
+
+ODD = [
+    'x = "\\d"', 'b"\\d"', 'x = "\\777"', "x = 1or 2", "x = 0xfor y", "1if x else 2", "0b1and 2", "0o7in x", "1jor 2",
+    'b"\\N"', 'f"\\d{x}"', "1_0is x",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("text", ODD)
+def test_what_python_finds_odd_is_parsed_without_a_word(text):
+    with pytest.warns((DeprecationWarning, SyntaxWarning)):
+        plain = ast.parse(text)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert ast.dump(parse(text)) == ast.dump(plain)
+
+
+def test_the_filters_stay_as_they_are_and_most_texts_do_not_touch_them(monkeypatch):
+    before = list(warnings.filters)
+    parse(ODD[0])
+    assert warnings.filters == before
+    monkeypatch.setattr(warnings, "catch_warnings", lambda: pytest.fail("touched for nothing"))
+    parse('print("done\\n", 21.5, "it\'s \\"on\\"")\nfor i in range(3):\n    device("1001").turn_on(level=0x1f)')
+
+
+def test_a_syntax_error_is_one():
+    for text in ("(", 'x = "\\d', "1or"):
+        with pytest.raises(SyntaxError):
+            parse(text)
+
+
+def test_importing_the_world_leaves_the_parser_its_warnings():
+    look = "any('unknown' in str(module) for _, _, _, module, _ in warnings.filters)"
+    done = subprocess.run([sys.executable, "-c", f"import warnings, envs.homeenv.audit; raise SystemExit({look})"])
+    assert done.returncode == 0
+
+
+def test_authors_texts_go_the_same_way():
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        expressions.parse('device("1001").mode == "\\d"')

@@ -1,0 +1,145 @@
+"""A credit mode and an engine of one's own: one file each, in a folder that the environment names. The files are those of
+docs/training.md."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from envs.documents import InputError
+from envs.model import Model
+from homerl.train.credit.contract import CreditMode
+from homerl.train.credit.registry import modes
+from homerl.train.engines.registry import engines
+from homerl.train.found import keys_of
+from homerl.train.recipe import LossSettings, RolloutSettings
+
+ROOT = Path(__file__).parents[2]
+DOCS = (ROOT / "docs/training.md").read_text(encoding="utf-8")
+RANK, UNPADDED = re.findall(r"```python\n(.*?)```", DOCS, re.S)
+RULE = """
+import json
+from homerl.train.credit.contract import Played
+from homerl.train.credit.registry import assign, rule_of
+from homerl.train.recipe import RLVESettings
+rule = rule_of(RLVESettings(credit="rank", rank_scale=2))
+group = [Played([1.0, 1.0]), Played([0.0]), Played([2.0]), Played([4.0])]
+print(json.dumps(assign(group, 4, rule)))
+"""
+
+
+@pytest.fixture
+def extended(tmp_path) -> dict[str, str]:
+    """The environment, with a mode and an engine of one's own."""
+    for folder, file, text in (("credit", "rank", RANK), ("engines", "unpadded", UNPADDED)):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / f"{file}.py").write_text(text, encoding="utf-8")
+    return os.environ | {"HOMERL_CREDIT": str(tmp_path / "credit"), "HOMERL_ENGINES": str(tmp_path / "engines")}
+
+
+@pytest.fixture
+def recipe(tiny, task, tmp_path) -> Path:
+    settings = {
+        "credit": "rank", "rank_scale": 2, "engine": {"kind": "unpadded", "prompts": 4}, "updates": 1, "group": 4,
+        "blueprints_per_update": 2, "batch": 4, "max_tokens": 16, "max_episode_tokens": 512, "gradient_checkpointing": False,
+    }  # fmt: skip
+    data = {
+        "homerl": 1, "run": "rlve", "cpu": True, "out": str(tmp_path / "run"), "wandb": {"mode": "disabled"},
+        "model": {"name": str(tiny), "dtype": "float32"}, "limits": {"turns": 2, "steps": 3}, "rlve": settings,
+        "blueprints": {"recipe": task.model_dump(mode="json"), "count": 4},
+    }  # fmt: skip
+    path = tmp_path / "mine.yaml"
+    path.write_text(yaml.safe_dump(data), encoding="utf-8")
+    return path
+
+
+def homerl(environment: dict[str, str], *words: Any) -> subprocess.CompletedProcess:
+    command = [sys.executable, "-m", "homerl.cli", *map(str, words)]
+    return subprocess.run(command, env=environment, cwd=ROOT, capture_output=True, text=True)
+
+
+def test_a_recipe_with_a_mode_and_an_engine_of_ones_own_is_checked(extended, recipe):
+    done = homerl(extended, "check", recipe)
+    assert done.returncode == 0, done.stderr
+    said = yaml.safe_load(done.stdout)["rlve"]
+    assert (said["credit"], said["rank_scale"], said["baseline"]) == ("rank", 2.0, "pooled")
+    assert (said["engine"]["kind"], said["engine"]["prompts"]) == ("unpadded", 4)
+    assert "while sampling: cache" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("override", "said"),
+    [
+        ("--rlve.group=2", "a group of 2 is too small to rank"),
+        ("--rlve.rank_scale=-1", "rlve.rank_scale is -1"),
+        ("--rlve.credit=rnk", "did you mean rank? (known: trajectory, step, anchor, branch, rank)"),
+        ("--rlve.rank_scal=1", "did you mean rank_scale?"),
+        ("--rlve.engine.kind=unpaded", "did you mean unpadded?"),
+        ("--rlve.async_rollouts=1", "engine unpadded shares the trainer's GPU"),
+        ("--parallel=zero3", "engine unpadded needs whole weights, and zero3 shards them"),
+    ],
+)
+def test_what_they_refuse_is_refused(extended, recipe, override, said):
+    done = homerl(extended, "check", recipe, override)
+    assert done.returncode == 2 and said in done.stderr
+
+
+def test_the_rule_of_a_mode_of_ones_own_gives_the_credit(extended):
+    done = subprocess.run([sys.executable, "-c", RULE], env=extended, cwd=ROOT, capture_output=True, text=True)
+    assert json.loads(done.stdout) == [[0.0, 0.0], [-2.0], [0.0], [2.0]], done.stderr
+
+
+def test_without_the_folder_there_is_no_such_mode(recipe):
+    plain = {name: value for name, value in os.environ.items() if not name.startswith("HOMERL_")}
+    data = yaml.safe_load(recipe.read_text(encoding="utf-8"))
+    recipe.write_text(yaml.safe_dump(data | {"rlve": {"credit": "rank"}}), encoding="utf-8")
+    done = homerl(plain, "check", recipe)
+    assert done.returncode == 2 and "rlve.credit is 'rank', which is not allowed" in done.stderr
+
+
+def test_a_file_that_says_no_mode_is_named(extended, recipe, tmp_path):
+    (tmp_path / "credit/empty.py").write_text("", encoding="utf-8")
+    done = homerl(extended, "check", recipe)
+    assert done.returncode == 2 and "empty.py: the file says no `MODE`" in done.stderr
+
+
+def test_a_name_that_is_taken_is_refused(extended, recipe, tmp_path):
+    (tmp_path / "credit/again.py").write_text(RANK, encoding="utf-8")
+    done = homerl(extended, "check", recipe)
+    assert done.returncode == 2 and "are named 'rank'" in done.stderr
+
+
+@pytest.mark.long
+@pytest.mark.timeout(600)
+def test_a_run_trains_with_both(extended, recipe, tmp_path):
+    done = homerl(extended, "run", recipe)
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "run/model/model.safetensors").is_file()
+
+
+def mode(**fields: Any) -> CreditMode:
+    """A mode with keys of its own, by their defaults."""
+    annotations = {name: type(default) for name, default in fields.items()}
+    keys = type("Keys", (Model,), fields | {"__annotations__": annotations, "__module__": __name__})
+    return type("Mode", (CreditMode,), {"name": "mine", "keys": keys, "rule": lambda *_: []})()
+
+
+@pytest.mark.parametrize("key", ["gamma", "group", "learning_rate", "branch"])
+def test_a_key_that_is_taken_is_refused(key):
+    with pytest.raises(InputError, match=f"the key '{key}' is .* already"):
+        keys_of([*modes().values(), mode(**{key: 1.0})], RolloutSettings, LossSettings)
+
+
+def test_a_key_of_its_own_is_not():
+    assert len(keys_of([*modes().values(), mode(mine=1.0)], RolloutSettings, LossSettings)) == 4
+
+
+@pytest.mark.parametrize("one", [*modes().values(), *engines().values()], ids=lambda one: one.name)
+def test_what_is_there_is_documented(one):
+    assert f"| `{one.name}` |" in DOCS and one.sentence[-1] not in " ,;"

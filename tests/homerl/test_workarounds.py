@@ -1,0 +1,361 @@
+"""Each patch of another library: the fault is there without it, and not with it. A test that says "this workaround can go"
+has found a library that needs its patch no more."""
+
+import ast
+import copy
+import gc
+import importlib
+import importlib.util
+import inspect
+import json
+import os
+import pkgutil
+import subprocess
+import sys
+import threading
+import weakref
+from contextlib import contextmanager
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+import torch
+
+import homerl.workarounds
+from homerl.workarounds import adapter_merge, fused_head, late_packing, vllm_sleep, whole_at_first
+from homerl.workarounds.complete_checkpoints import CompleteCheckpoints
+
+GO = "this workaround can go: "
+ROOM = [module.name for module in pkgutil.iter_modules(homerl.workarounds.__path__)]
+NO_DEEPSPEED = pytest.mark.skipif(importlib.util.find_spec("deepspeed") is None, reason="deepspeed is not installed")
+ONE_RANK = {"RANK": "0", "LOCAL_RANK": "0", "WORLD_SIZE": "1", "MASTER_ADDR": "127.0.0.1", "OMP_NUM_THREADS": "1"}
+
+
+def ran(code: str, **environment: str) -> dict:
+    """What a script says in a process of its own, as its last line."""
+    outside = {name: value for name, value in os.environ.items() if name not in ONE_RANK and name != "MASTER_PORT"}
+    done = subprocess.run([sys.executable, "-c", code], env=outside | environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+@pytest.mark.parametrize("name", ROOM)
+def test_a_workaround_says_what_it_is_for_and_is_tested(name):
+    said = importlib.import_module(f"homerl.workarounds.{name}").__doc__
+    assert "\nVersions: " in said and "\nUpstream: " in said
+    assert "https://github.com/" in said or ("no upstream issue known" in said and "To reproduce: " in said)
+    tree = ast.parse(Path(__file__).read_text(encoding="utf-8"))
+    tests = [node.name for node in tree.body if isinstance(node, ast.FunctionDef)]
+    assert f"test_{name}" in tests
+
+
+def test_nothing_is_applied_by_importing():
+    imports = "; ".join(f"import homerl.workarounds.{name}" for name in ROOM)
+    patched = ("torch", "transformers", "accelerate", "trl", "peft", "deepspeed")
+    said = ran(f"{imports}; import sys, json; print(json.dumps([name for name in {patched} if name in sys.modules]))")
+    assert said == []
+
+
+# TRL and vLLM
+
+
+def generation(model, gather=None):
+    """TRL's object without the vLLM that it drives; `gather` is around each weight, as under ZeRO-3."""
+    from trl.generation.vllm_generation import VLLMGeneration
+
+    @contextmanager
+    def whole(weights):
+        yield
+
+    made = VLLMGeneration.__new__(VLLMGeneration)
+    made.model, made._dist = model, SimpleNamespace(is_fsdp=False, gather_params=gather or whole)
+    return made
+
+
+def adapted(model):
+    """A model in half precision with an adapter that does something; and its base's weights by name."""
+    from peft import LoraConfig, get_peft_model
+
+    torch.manual_seed(0)
+    policy = get_peft_model(copy.deepcopy(model).to(torch.bfloat16), LoraConfig(r=4, target_modules="all-linear"))
+    for name, weight in policy.named_parameters():
+        if "lora_" in name:
+            weight.data = weight.data.float().normal_(0, 0.1).to(weight.dtype)
+    return policy, {name: weight.clone() for name, weight in policy.named_parameters() if "lora_" not in name}
+
+
+def changed(policy, before) -> int:
+    now = dict(policy.named_parameters())
+    return sum(not torch.equal(now[name], weight) for name, weight in before.items())
+
+
+def test_adapter_merge(model):
+    from homerl.train.engines.synced import merged_weights
+
+    policy, before = adapted(model)
+    sent = {name: weight.clone() for name, weight in generation(policy)._iter_named_params()}
+    assert changed(policy, before), GO + "TRL takes an adapter out of its base without a trace"
+    policy, before = adapted(model)
+    patched = generation(policy)
+    adapter_merge.apply(patched, merged_weights)
+    ours = {name: weight.clone() for name, weight in patched._iter_named_params()}
+    assert not changed(policy, before) and ours.keys() == sent.keys()
+    plain = generation(model)
+    adapter_merge.apply(plain, merged_weights)
+    assert "_iter_named_params" not in vars(plain), "a model without an adapter is TRL's to send"
+
+
+def test_late_packing(model):
+    """ZeRO-3 lets go of a weight when the next one is named."""
+    whole = {name: weight.detach().clone() for name, weight in model.named_parameters()}
+    model = copy.deepcopy(model)
+
+    @contextmanager
+    def gathered(weights):
+        kept = [weight.detach().clone() for weight in weights]
+        yield
+        for weight, was in zip(weights, kept, strict=True):
+            weight.data.zero_()
+            weight.data = was
+
+    late = dict(list(generation(model, gathered)._iter_named_params()))
+    lost = [name for name in whole if not torch.equal(late[name], whole[name])]
+    assert lost, GO + "TRL names weights that stay"
+    patched = generation(model, gathered)
+    late_packing.apply(patched)
+    packed = dict(list(patched._iter_named_params()))
+    assert all(torch.equal(packed[name], whole[name]) for name in whole)
+
+
+def test_vllm_sleep():
+    from trl.generation.vllm_generation import VLLMGeneration
+
+    verbs = {name for name, value in vars(VLLMGeneration).items() if callable(value) and not name.startswith("_")}
+    assert verbs == {"generate", "sync_weights"}, GO + f"TRL has public verbs for its vLLM: {sorted(verbs)}"
+    assert "self._llm_weights_sleeping" in inspect.getsource(VLLMGeneration.generate), "TRL keeps that flag otherwise now"
+    calls: list[str] = []
+    llm = SimpleNamespace(wake_up=lambda tags: calls.append(f"wake {tags[0]}"), sleep=lambda level: calls.append("sleep"))
+    made = SimpleNamespace(llm=llm, sync_weights=lambda: calls.append("weights"), _llm_weights_sleeping=True)
+    with vllm_sleep.awake(made):
+        calls.append("samples")
+    assert calls == ["weights", "wake kv_cache", "samples", "sleep"] and made._llm_weights_sleeping
+
+
+def test_fused_head(model):
+    from trl.trainer.utils import add_fused_lm_head
+
+    trained = copy.deepcopy(model)
+    add_fused_lm_head(trained)
+    ids = torch.arange(3, 9)[None]
+    with torch.no_grad():
+        expected = model(ids).logits
+        twin, mended = copy.deepcopy(trained), copy.deepcopy(trained)
+        fused_head.apply(mended)
+        trained.get_input_embeddings().weight.normal_()
+        assert not torch.equal(twin(ids).logits, expected), GO + "a copy of a model with TRL's head runs its own weights"
+        assert torch.equal(mended(ids).logits, expected)
+
+
+# torch, transformers and accelerate
+
+
+def test_numbered_cpu(tmp_path):
+    torch.save(torch.arange(3), tmp_path / "saved.pt")
+    said = ran(f"""
+import json, torch
+from homerl.workarounds import numbered_cpu
+def load():
+    try:
+        return torch.load({str(tmp_path / "saved.pt")!r}, map_location=torch.device("cpu", 0)).tolist()
+    except RuntimeError as error:
+        return str(error)
+first = load()
+numbered_cpu.apply(), numbered_cpu.apply()
+print(json.dumps([first, load()]))
+""")
+    assert "restore data location" in str(said[0]), GO + "torch loads to `cpu:0`"
+    assert said[1] == [0, 1, 2]
+
+
+class Configured:
+    """ZeRO-3, as transformers asks for it."""
+
+    config: dict = {}
+
+    def is_zero3(self) -> bool:
+        return True
+
+
+@pytest.fixture
+def zero3(monkeypatch):
+    """ZeRO-3 is configured in this process, and DeepSpeed, which would shard a model that is loaded, is not there."""
+    from transformers.integrations import deepspeed as integration
+
+    held = Configured()
+    monkeypatch.setattr(integration, "_hf_deepspeed_config_weak_ref", weakref.ref(held))
+    monkeypatch.setitem(sys.modules, "deepspeed", None)
+    yield integration
+    del held
+    gc.collect()
+
+
+def test_whole_at_first(zero3, tiny):
+    from transformers import AutoModelForCausalLM
+
+    def loads() -> bool:
+        try:
+            return AutoModelForCausalLM.from_pretrained(tiny) is not None
+        except ImportError:  # it asked for DeepSpeed
+            return False
+
+    assert not loads(), GO + "a model is loaded whole though ZeRO-3 is configured"
+    with whole_at_first.unsharded():
+        assert loads()
+    assert zero3.is_deepspeed_zero3_enabled() and not loads(), "as before"
+    whole_at_first.forget()
+    assert loads()
+
+
+def test_fsdp_on_cpus(unused_port):
+    """One process that was launched is enough for accelerate to call it several on a CPU."""
+    said = ran(
+        """
+import json
+from accelerate import Accelerator, FullyShardedDataParallelPlugin
+from accelerate.state import AcceleratorState, PartialState
+from homerl.workarounds import fsdp_on_cpus
+def kind():
+    made = Accelerator(cpu=True, fsdp_plugin=FullyShardedDataParallelPlugin(fsdp_version=2))
+    return str(made.distributed_type.value), made.device.type
+first = kind()
+AcceleratorState._reset_state()
+fsdp_on_cpus.apply()
+print(json.dumps([first, kind()]))
+""",
+        **ONE_RANK, MASTER_PORT=unused_port,
+    )  # fmt: skip
+    assert said[0] == ["MULTI_CPU", "cpu"], GO + f"accelerate has {said[0]} on several CPUs"
+    assert said[1] == ["FSDP", "cpu"]
+
+
+@pytest.fixture
+def unused_port() -> str:
+    import socket
+
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        return str(free.getsockname()[1])
+
+
+def saving(kinds: tuple[type, ...], folder: Path) -> list[str]:
+    """What a trainer of these classes does, in order, from its random numbers to its state."""
+    from transformers import TrainerState, TrainingArguments
+
+    done: list[str] = []
+
+    class Recorded(*kinds):
+        def _save_rng_state(self, output_dir):
+            super()._save_rng_state(output_dir)
+
+    class Linear(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layer = torch.nn.Linear(1, 1)
+
+        def forward(self, x, labels):
+            return {"loss": (self.layer(x) - labels).square().mean()}
+
+    rows = [{"x": torch.ones(1), "labels": torch.zeros(1)}] * 2
+    arguments = TrainingArguments(
+        str(folder), max_steps=1, save_steps=1, use_cpu=True, report_to=[], disable_tqdm=True, logging_strategy="no"
+    )
+    trainer = Recorded(model=Linear(), args=arguments, train_dataset=rows)
+    wait, save, write = trainer.accelerator.wait_for_everyone, TrainerState.save_to_json, torch.save
+    patch = pytest.MonkeyPatch()
+    with patch.context() as patched:
+        patched.setattr(trainer.accelerator, "wait_for_everyone", lambda: (done.append("barrier"), wait())[1])
+        patched.setattr(TrainerState, "save_to_json", lambda self, path: (done.append("state"), save(self, path))[1])
+        patched.setattr(torch, "save", lambda what, to, *rest: (done.append(Path(to).name), write(what, to, *rest))[1])
+        trainer.train()
+    return done[done.index("rng_state.pth") + 1 : done.index("state") + 1]
+
+
+def test_complete_checkpoints(tmp_path):
+    from transformers import Trainer
+
+    assert saving((Trainer,), tmp_path / "theirs") == ["state"], GO + "a checkpoint's last file waits for all ranks"
+    assert saving((CompleteCheckpoints, Trainer), tmp_path / "ours") == ["barrier", "state"]
+
+
+# DeepSpeed
+
+
+def test_shm_build(tmp_path):
+    """A lock whose holder was killed."""
+    from torch.utils import cpp_extension
+    from torch.utils.file_baton import FileBaton
+
+    lock = tmp_path / "lock"
+    lock.touch()
+    waits = threading.Thread(target=FileBaton(str(lock), wait_seconds=0.01).wait, daemon=True)
+    waits.start()
+    waits.join(0.3)
+    still, used = waits.is_alive(), "FileBaton(" in inspect.getsource(cpp_extension)
+    lock.unlink()
+    assert still and used, GO + "PyTorch builds under a lock that goes with its holder"
+
+
+@NO_DEEPSPEED
+def test_shm_build_is_left_out():
+    said = ran("""
+import json, deepspeed.ops
+from homerl.workarounds import shm_build
+first = "deepspeed_shm_comm" in deepspeed.ops.__compatible_ops__
+shm_build.apply()
+print(json.dumps([first, deepspeed.ops.__compatible_ops__["deepspeed_shm_comm"]]))
+""")
+    assert said == [True, False], "DeepSpeed knows these collectives by another name"
+
+
+@NO_DEEPSPEED
+def test_zero_alone():
+    code = """
+import json, deepspeed
+from homerl.workarounds import shm_build, zero_alone
+shm_build.apply()
+def meets():
+    try:
+        deepspeed.init_distributed("gloo")
+    except ImportError as error:
+        return error.name
+first = meets()
+zero_alone.apply()
+print(json.dumps([first, meets()]))
+"""
+    said = ran(code, DS_ACCELERATOR="cpu")
+    if importlib.util.find_spec("mpi4py"):
+        pytest.skip("mpi4py is installed, so DeepSpeed finds itself by MPI")
+    assert said[0] == "mpi4py", GO + "DeepSpeed starts without a launcher"
+    assert said[1] is None
+
+
+@NO_DEEPSPEED
+def test_zero_on_cpus(tmp_path, unused_port):
+    code = f"""
+import json
+from datetime import timedelta
+from accelerate.state import PartialState
+from transformers import TrainingArguments
+from homerl.workarounds import zero_on_cpus
+zero = {{"zero_optimization": {{"stage": 2}}, "train_micro_batch_size_per_gpu": "auto"}}
+def kind(**more):
+    made = TrainingArguments({str(tmp_path)!r}, use_cpu=True, deepspeed=zero, report_to=[], **more)
+    return str(made.distributed_state.distributed_type.value)
+first = kind()
+PartialState().destroy_process_group()
+zero_on_cpus.apply(timedelta(seconds=60))
+print(json.dumps([first, kind(accelerator_config={{"use_configured_state": True}})]))
+"""
+    said = ran(code, **ONE_RANK, MASTER_PORT=unused_port, DS_ACCELERATOR="cpu")
+    assert said[0] != "DEEPSPEED", GO + "transformers has DeepSpeed on a CPU"
+    assert said[1] == "DEEPSPEED"

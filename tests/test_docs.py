@@ -1,0 +1,460 @@
+"""Keeps README.md and docs/*.md true: checks their paths, links, names, options and recipe keys, and runs their commands.
+
+A block of commands is a fenced block without a language in which lines start with a program (`homerl`, `accelerate`, ...).
+The test runs its `homerl` commands and the page's Python blocks in a temporary folder, in the page's order. Three tables
+hold the exceptions: NOT_RUN (commands that cannot run here, each with its reason), SHORTER (arguments that make a command
+short), EXIT (commands that end with a code other than 0). A line that starts with `$ ` is followed by the command's output.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib
+import json
+import os
+import re
+import shlex
+import subprocess
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any, get_args, get_origin, get_type_hints
+
+import pytest
+import typer
+import yaml
+from pydantic import BaseModel
+
+from envs.homeenv.spec import DeviceSpec
+from envs.simuhome.generate import generate
+from homerl.cli import app
+from homerl.run.recipe import KINDS
+from homerl.worlds.registry import worlds
+
+ROOT = Path(__file__).parents[1]
+PAGES = [page for page in ("README.md", "CONTRIBUTING.md") if (ROOT / page).exists()]
+PAGES += sorted(path.relative_to(ROOT).as_posix() for path in (ROOT / "docs").glob("*.md"))
+OURS = ("homerl", "docs", "envs", "recipes", "rewards", "scripts", "tests")
+PROGRAMS = ("homerl", "accelerate", "torchrun", "python", "vllm", "./scripts/quickstart", "./scripts/test")
+
+GPU, HUB, ENDPOINT = "it needs a GPU", "it needs the hub", "it needs an LLM behind an endpoint"
+MINUTES, TRAINED = "it takes minutes", "it needs a trained model, which takes minutes"
+NOT_RUN = {
+    "README.md": {
+        "./scripts/": "it installs an environment",
+        "homerl export": TRAINED,
+        "accelerate launch recipes/quickstart.yaml": MINUTES,
+        "accelerate launch recipes/synth.yaml": MINUTES,
+        "accelerate launch --num_processes": GPU,
+    },
+    "docs/recipes.md": {"accelerate launch": f"{MINUTES}, or a GPU", "torchrun": GPU},
+    "docs/training.md": {"accelerate launch": GPU, "VLLM_SERVER_DEV_MODE=1 vllm serve": GPU},
+    "docs/synthesis.md": {"homerl synth recipes/synth_m3.yaml": ENDPOINT, "homerl push-data": HUB},
+    "docs/endpoints.md": {"homerl serve-user": GPU, "homerl audit-user": ENDPOINT, "homerl bench run": ENDPOINT},
+    "docs/models.md": {"accelerate launch": f"{MINUTES}, or a GPU", "homerl export": TRAINED},
+    "docs/benchmarks.md": {
+        "homerl bench run smh-bench --model http": ENDPOINT,
+        "homerl bench run smh-bench --model runs/": TRAINED,
+        "homerl bench run smh-bench --model Qwen": GPU,
+    },
+    "docs/simuhome.md": {
+        "homerl bench run simuhome --model http": ENDPOINT,
+        "homerl bench run simuhome --model runs/": TRAINED,
+        "homerl bench run simuhome --episodes": ENDPOINT,
+        "homerl bench build": MINUTES,
+        "accelerate launch": f"{MINUTES}, or a GPU",
+    },
+}
+SHORTER = {
+    "homerl synth recipes/synth.yaml": (
+        "--synth.blueprints 2 --synth.curriculum [] --synth.recipe.home.devices [3,6] --processes 0"
+    ),
+    "homerl diversity --homes": "--homes 2 --each 5",
+    "homerl diversity recipes/quickstart.yaml": "--homes 2 --each 5",
+}
+LONG = ("docs/benchmarks.md", "docs/language.md")  # pages whose commands take many seconds
+EXIT = {
+    "homerl check recipes/rlve_full.yaml": (2, "this machine cannot run the recipe: no GPU"),
+    "homerl check-devices": (2, ""),
+}
+
+
+@dataclass(frozen=True)
+class Block:
+    """A fenced block: its language ("" for none), and its text."""
+
+    language: str
+    text: str
+
+    @property
+    def lines(self) -> list[str]:
+        """The lines without comments; a line that ends with a backslash is joined with the next."""
+        joined = re.sub(r"\\\n\s*", "", self.text).splitlines()
+        return [re.split(r"\s{2,}#\s", line)[0].rstrip() for line in joined]
+
+    @property
+    def commands(self) -> list[str]:
+        return [] if self.language else [line.removeprefix("$ ") for line in self.lines if program(line)]
+
+
+def program(line: str) -> str | None:
+    """The program that a line starts, or None; leading assignments of variables are skipped."""
+    words = [word for word in line.removeprefix("$ ").split() if not re.match(r"[A-Z_]+=", word)]
+    return words[0] if words and words[0] in PROGRAMS else None
+
+
+FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.M | re.S)
+
+
+@cache
+def text_of(page: str) -> str:
+    return (ROOT / page).read_text(encoding="utf-8")
+
+
+def blocks(page: str) -> list[Block]:
+    return [Block(*found) for found in FENCE.findall(text_of(page))]
+
+
+def prose(page: str) -> str:
+    return FENCE.sub("", text_of(page))
+
+
+def spans(page: str) -> list[str]:
+    """Inline code, line breaks read as blanks."""
+    return [" ".join(span.split()) for span in re.findall(r"`([^`]+)`", prose(page))]
+
+
+def code(page: str) -> list[str]:
+    """Everything that is code for a shell: inline code and commands."""
+    return [*spans(page), *(command for block in blocks(page) for command in block.commands)]
+
+
+def words(page: str) -> set[str]:
+    """The words of that code, without surrounding punctuation."""
+    return {word.strip("'\"()[]{},;:") for text in code(page) for word in text.split()}
+
+
+# Paths, links, names
+
+
+def slug(heading: str) -> str:
+    """A heading's anchor, as GitHub makes it."""
+    return re.sub(r"[^\w\- ]", "", heading.lower().replace("`", "")).replace(" ", "-")
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_relative_links_and_anchors_lead_somewhere(page):
+    for target in re.findall(r"\]\(([^)\s]+)\)", prose(page)):
+        if re.match(r"\w+:", target):
+            continue
+        path, _, anchor = target.partition("#")
+        file = (ROOT / page).parent / path if path else ROOT / page
+        assert file.exists(), f"{page} links to {target}"
+        if anchor:
+            anchors = {slug(heading) for heading in re.findall(r"^#+ (.+)$", FENCE.sub("", file.read_text("utf-8")), re.M)}
+            assert anchor in anchors, f"{page} links to {target}"
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_paths_of_this_repository_exist(page):
+    for word in words(page):
+        path = re.sub(r"<\w+>", "*", word.removeprefix("./"))
+        if path.split("/")[0] in OURS and "/" in path:
+            assert list(ROOT.glob(path.rstrip("/"))), f"{page} names {word}"
+
+
+@cache
+def tree() -> tuple[set[str], str]:
+    """The names of all tracked files and folders, and the text of the code."""
+    found = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True).stdout.splitlines()
+    names = {part for file in found for part in Path(file).parts}
+    sources = [
+        ROOT / file for file in found if file.endswith(".py") and file.startswith(("homerl", "envs", "tests/benchmarks"))
+    ]
+    return names, "\n".join(path.read_text(encoding="utf-8") for path in sources)
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_file_names_are_of_this_repository_or_written_by_it(page):
+    names, source = tree()
+    for span in spans(page):
+        if re.fullmatch(r"[\w./<>-]+\.(py|ya?ml|md|jsonl?|html|csv|jinja|svg)|[\w./<>-]+/", span):
+            name = span.rstrip("/").split("/")[-1]
+            known = name in names or re.search(rf"[\"'/]{re.escape(name)}\b", source)
+            example = any(name in block.text for block in blocks(page))
+            assert known or example or list(ROOT.glob(re.sub(r"<\w+>", "*", span))), f"{page} names {span}"
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_dotted_names_can_be_imported(page):
+    for word in words(page):
+        if re.fullmatch(r"(homerl|envs|rewards)(\.\w+)+", word):
+            assert found(word.split(".")), f"{page} names {word}"
+
+
+def found(parts: list[str]) -> bool:
+    """Whether the name is a module, or an attribute of one."""
+    for size in range(len(parts), 0, -1):
+        try:
+            at: Any = importlib.import_module(".".join(parts[:size]))
+        except ModuleNotFoundError:
+            continue
+        for name in parts[size:]:
+            if not hasattr(at, name):
+                return False
+            at = getattr(at, name)
+        return True
+    return False
+
+
+# The command line
+
+
+@cache
+def cli() -> Any:
+    return typer.main.get_command(app)
+
+
+def leaves(command: Any) -> Iterator[Any]:
+    """Every command that is not a group."""
+    below = getattr(command, "commands", None)
+    if below is None:
+        yield command
+    for one in (below or {}).values():
+        yield from leaves(one)
+
+
+def options(command: Any) -> set[str]:
+    return {"--help", *(option for parameter in command.params for option in (*parameter.opts, *parameter.secondary_opts))}
+
+
+def told(page: str) -> list[str]:
+    """All code that starts with `homerl`, and the commands in MCP configurations."""
+    found = [text.removeprefix("$ ") for text in code(page)]
+    for block in blocks(page):
+        if block.language == "json":
+            servers = json.loads(block.text).get("mcpServers", {}).values()
+            found += [shlex.join([server["command"], *server["args"]]) for server in servers]
+    return [text for text in found if re.match(r"homerl( |$)", text)]
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_commands_and_their_options_exist(page):
+    for text in told(page):
+        command, rest = cli(), shlex.split(text)[1:]
+        while rest and hasattr(command, "commands"):
+            assert rest[0] in command.commands, f"{page}: {text}"
+            command, rest = command.commands[rest[0]], rest[1:]
+        for word in rest:
+            if word.startswith("--") and (option := word.partition("=")[0]) not in options(command):
+                takes = command.context_settings.get("ignore_unknown_options")
+                assert takes and is_key(option[2:].split(".")), f"{page}: {text}"
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_options_named_alone_exist(page):
+    known = {option for command in leaves(cli()) for option in options(command)} | of_others()
+    for text in code(page):
+        for option in re.findall(r"(?<![\w-])--[a-z][\w.-]*", text):
+            if not foreign(text):
+                assert option in known or is_key(option[2:].split(".")), f"{page} names {option}"
+
+
+def foreign(text: str) -> bool:
+    """Whether the command is of a program whose options cannot be looked up here."""
+    return bool(re.match(r"(\w+=\S+ )*(vllm|pip|pytest|torchrun)\b", text))
+
+
+@cache
+def of_others() -> set[str]:
+    """Options of our scripts, and of `accelerate launch`."""
+    from accelerate.commands.launch import launch_command_parser
+
+    files = [path for path in (ROOT / "scripts").iterdir() if path.is_file()] + list(
+        (ROOT / "tests/benchmarks").rglob("*.py")
+    )
+    ours = {option for path in files for option in re.findall(r"--[a-z][\w-]*", path.read_text(encoding="utf-8"))}
+    return ours | set(launch_command_parser()._option_string_actions)
+
+
+# Recipes
+
+
+def below(annotation: Any) -> Iterator[type]:
+    """The models in a type annotation, also inside unions, sequences and mappings."""
+    if get_origin(annotation) is None:
+        if isinstance(annotation, type) and (issubclass(annotation, BaseModel) or dataclasses.is_dataclass(annotation)):
+            yield annotation
+        return
+    for part in get_args(annotation):
+        yield from below(part)
+
+
+def fields(model: type) -> dict[str, Any]:
+    if issubclass(model, BaseModel):
+        return {name: field.annotation for name, field in model.model_fields.items()}
+    hints = get_type_hints(model)
+    return {field.name: hints[field.name] for field in dataclasses.fields(model)}
+
+
+def is_key(path: Iterable[str], models: Iterable[type] = tuple(KINDS.values())) -> bool:
+    """Whether some kind of recipe has this key; `path` starts at the recipe's root."""
+    first, *rest = path
+    annotations = [fields(model)[first] for model in models if first in fields(model)]
+    if not rest:
+        return bool(annotations)
+    free = any(get_origin(part) is dict for annotation in annotations for part in (annotation, *get_args(annotation)))
+    return free or is_key(rest, [model for annotation in annotations for model in below(annotation)] or [Nothing])
+
+
+class Nothing(BaseModel):
+    """A model without keys."""
+
+
+@cache
+def sections() -> set[str]:
+    """The keys of recipes, blueprints and devices that hold further keys."""
+    return {name for model in all_models() for name, annotation in fields(model).items() if [*below(annotation)]}
+
+
+@cache
+def all_models() -> frozenset[type]:
+    todo, seen = [*KINDS.values(), DeviceSpec, *(world.blueprint for world in worlds().values())], set()
+    todo += [world.recipe for world in worlds().values()]
+    while todo:
+        model = todo.pop()
+        if model not in seen:
+            seen.add(model)
+            todo += [other for annotation in fields(model).values() for other in below(annotation)]
+    return frozenset(seen)
+
+
+PYTHON_NAMES = {"home", "env", "self", "passage"}  # Python objects whose attributes pages name
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_recipe_keys_exist(page):
+    for span in spans(page):
+        path = span.split(".")
+        is_file = path[-1] in ("py", "yaml", "json", "jsonl", "md")
+        if re.fullmatch(r"[a-z_]+(\.[a-z_0-9]+)+", span) and path[0] in sections() - PYTHON_NAMES and not is_file:
+            assert is_key(path), f"{page} names {span}: write keys from the recipe's root"
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_keys_with_values_exist(page):
+    known = {name for model in all_models() for name in fields(model)} | {"extends", "read_only", "counts"}
+    for span in spans(page):
+        if key := re.match(r"([a-z_]+):(\s|$)", span):
+            assert key[1] in known, f"{page} names {span}"
+
+
+def kind_of(data: dict[str, Any]) -> str:
+    """A kind of recipe that has all these sections."""
+    return next(kind for kind, model in KINDS.items() if data.keys() <= fields(model).keys())
+
+
+REQUIRED = {"model": {"name": "m"}, "data": "d", "homerl": 1}
+
+
+def yaml_blocks() -> Iterator[Any]:
+    for page in PAGES:
+        for number, block in enumerate(block for block in blocks(page) if block.language == "yaml"):
+            yield pytest.param(yaml.safe_load(block.text), id=f"{page}-{number}")
+
+
+@pytest.mark.parametrize("data", yaml_blocks())
+def test_yaml_is_a_part_of_a_recipe_or_a_device(data, tmp_path):
+    if isinstance(data, list):
+        (tmp_path / "device.yaml").write_text(yaml.safe_dump(data))
+        done = homerl("homerl check-devices .", tmp_path)
+        assert done.returncode == 0 and "errors: 0, warnings: 0" in done.stdout, done.stdout
+        return
+    kind = data.get("run") or kind_of(data)
+    filled = {key: value for key, value in REQUIRED.items() if key in fields(KINDS[kind])}
+    KINDS[kind].model_validate(filled | {"run": kind} | data)
+
+
+# Running
+
+
+def homerl(command: str, folder: Path) -> subprocess.CompletedProcess[str]:
+    here = {"OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT), "CUDA_VISIBLE_DEVICES": "", "HF_HUB_OFFLINE": "1"}
+    arguments = [sys.executable, "-m", "homerl.cli", *shlex.split(command)[1:]]
+    return subprocess.run(arguments, cwd=folder, capture_output=True, text=True, timeout=200, env=os.environ | here)
+
+
+def of_table(table: dict[str, Any], command: str) -> Any:
+    return next((value for start, value in table.items() if command.startswith(start)), None)
+
+
+def lamp() -> str:
+    return next(block.text for block in blocks("docs/devices.md") if block.language == "yaml")
+
+
+def broken_lamps(folder: Path) -> None:
+    (folder / "my_devices").mkdir()
+    (folder / "my_devices/lamp.yaml").write_text(lamp().replace(", read_only: true", ""))
+    (folder / "my_devices/typo.yaml").write_text(lamp().replace("requires: self.state", "requires: self.stat"))
+
+
+def right_lamp(folder: Path) -> None:
+    (folder / "my_devices/desk_lamp.yaml").write_text(lamp())
+
+
+def episode(folder: Path) -> None:
+    made = generate("qt3", "feasible", 1).model_dump(mode="json", exclude_none=True)
+    (folder / "qt3_feasible_seed_1.json").write_text(json.dumps(made))
+
+
+BEFORE: dict[
+    str, Callable[[Path], None]
+] = {  # files that a page presupposes, by the start of the command or block that needs them
+    "homerl check-devices": broken_lamps,
+    "from envs.homeenv import Entity": right_lamp,
+    "import gymnasium\nfrom envs.simuhome": episode,
+}
+
+
+def running() -> Iterator[Any]:
+    """The pages with something to run."""
+    for page in PAGES:
+        if any(block.commands or block.language == "python" for block in blocks(page)):
+            yield pytest.param(page, marks=[pytest.mark.long] if page in LONG else [])
+
+
+@pytest.mark.parametrize("page", running())
+def test_what_a_page_tells_to_run_runs(page, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    names: dict[str, Any] = {}
+    for block in blocks(page):
+        if block.language == "python":
+            of_table(BEFORE, block.text) and of_table(BEFORE, block.text)(tmp_path)
+            exec(compile(block.text, page, "exec"), names)
+        for command in block.commands:
+            if of_table(NOT_RUN.get(page, {}), command) is None:
+                assert program(command) == "homerl", f"{page}: say in NOT_RUN why {command} is not run"
+                runs(command, block, tmp_path)
+
+
+def runs(command: str, block: Block, folder: Path) -> None:
+    """A command of a page ends as it should, and prints what the page says."""
+    if prepare := of_table(BEFORE, command):
+        prepare(folder)
+    code, says = of_table(EXIT, command) or (0, "")
+    done = homerl(f"{command} {of_table(SHORTER, command) or ''}", folder)
+    assert done.returncode == code and says in done.stdout + done.stderr, f"{command}\n{done.stdout}\n{done.stderr}"
+    if f"$ {command}" in block.lines:
+        printed = block.text.split("\n", 1)[1]
+        assert printed in done.stdout, f"{command} prints\n{done.stdout}"
+
+
+def test_every_exception_matches_a_command_of_its_page():
+    for page, table in NOT_RUN.items():
+        commands = [command for block in blocks(page) for command in block.commands]
+        assert all(any(command.startswith(start) for command in commands) for start in table), page
+    commands = [command for page in PAGES for block in blocks(page) for command in block.commands]
+    for start in (*SHORTER, *EXIT):
+        assert any(command.startswith(start) for command in commands), start
