@@ -21,9 +21,7 @@ LONGEST_SAMPLE = 32  # characters; members of the space may be longer
 
 
 class AnyText(spaces.Space[str]):
-    """Text of any length and in any script. Gymnasium's own `spaces.Text` needs a maximum length and a list of
-    characters.
-    """
+    """Text of any length and in any script. Gymnasium's own `Text` needs a maximum length and a list of characters."""
 
     def sample(self, mask: None = None, probability: None = None) -> str:
         """A text of 0 to 32 printable ASCII characters."""

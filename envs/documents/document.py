@@ -44,8 +44,8 @@ class Document:
     origins: Mapping[KeyPath, str] = field(default_factory=dict)
 
     def where(self, key: KeyPath = ()) -> str:
-        """`file:line` of a key. If the key is absent, the nearest key above it stands for it; without a line only the
-        file is named.
+        """`file:line` of a key, or only the file if no line is known. For an absent key it is that of the nearest key
+        above.
         """
         known = next((key[:size] for size in range(len(key), -1, -1) if key[:size] in self.lines), ())
         line = self.lines.get(known, 0)

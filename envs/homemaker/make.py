@@ -46,23 +46,31 @@ TRIES = 50  # layouts drawn before a recipe whose devices find no room is refuse
 class HomeRecipe(Model):
     """What kind of homes to make. Pairs are inclusive ranges."""
 
-    scale: Scale | dict[Scale, float] | None = Field(None, description="a benchmark's scale, or several with weights")
-    devices: Range = (2, 6)
-    rooms: Range | None = Field(None, description="from the number of devices if left out")
-    entrance: bool = Field(False, description="always with a device to speak to; else as it comes")
-    language: str = Field("en", description="of the names of rooms and devices")
-    lexicon: Half = Field("train", description="which half of the names")
-    categories: tuple[str, ...] | None = Field(None, description="only these categories; all if left out")
-    products: tuple[str, ...] | None = Field(None, description="only these products, by spid; all if left out")
-    weather: tuple[str, ...] = Field((), description="EPW files and folders of them; empty: the bundled typical years")
-    forecast: int = Field(24, ge=0, description="hours of weather to come, for homes in which time passes")
-    hemisphere: Hemisphere = Field("any", description="where the bundled years are told: southern ones half a year later")
-    did_range: Range = (1001, 9999)
+    scale: Scale | dict[Scale, float] | None = Field(
+        None,
+        description="Size of the homes as SMH-Bench has them, or weights of several; in place of `devices` and `rooms`.",
+    )
+    devices: Range = Field((2, 6), description="Fewest and most devices of a home.")
+    rooms: Range | None = Field(None, description="Fewest and most rooms; null takes what the devices need.")
+    entrance: bool = Field(False, description="Whether every home has a device that people speak to; else only some have.")
+    language: str = Field("en", description="Language (`en`, `zh`) of the names of rooms and devices, and of the user.")
+    lexicon: Half = Field("train", description="Which half of the names is used.")
+    categories: tuple[str, ...] | None = Field(None, description="Categories of devices, such as `light`; null is all.")
+    products: tuple[str, ...] | None = Field(None, description="Products by id (`spid`); null is all.")
+    weather: tuple[str, ...] = Field(
+        (), description="EPW weather files, and folders of them; none is the bundled typical years."
+    )
+    forecast: int = Field(24, ge=0, description="Hours of weather to come, for homes in which time passes.")
+    hemisphere: Hemisphere = Field(
+        "any", description="Hemisphere of the bundled years; southern ones begin half a year later."
+    )
+    did_range: Range = Field((1001, 9999), description="Smallest and largest number that a device may have as its id.")
     ids: Literal["number", "slug"] = Field(
         "number",
-        description="slug: room and name, as Home Assistant makes ids (room and category, where names are not ASCII)",
+        description="Form of device ids: a `number`, or a `slug` of room and name as Home Assistant makes it (room and "
+        "category, where names are not ASCII).",
     )
-    catalogue: tuple[str, ...] = Field((), description="folders of device files, added to the shipped ones")
+    catalogue: tuple[str, ...] = Field((), description="Folders of device files, added to the shipped ones.")
 
     @model_validator(mode="after")
     def _coherent(self) -> HomeRecipe:

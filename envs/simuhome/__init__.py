@@ -13,9 +13,7 @@ __all__ = ["register"]
 
 
 def register() -> None:
-    """Register `SimuHome-v0` with Gymnasium. `gymnasium.make` then returns the environment without wrappers, as for
-    HomeEnv.
-    """
+    """Register `SimuHome-v0` with Gymnasium. As for HomeEnv, `gymnasium.make` adds no wrappers."""
     if "SimuHome-v0" not in gymnasium.registry:
         gymnasium.register(
             id="SimuHome-v0",

@@ -66,10 +66,10 @@ def _index() -> BM25Plus:
 
 
 def search_passages(query: Any, top_k: Any) -> str:
-    """The `top_k` best passages, best first, separated by empty lines. Empty if the documentation has no word of the
-    query.
+    """The `top_k` best passages, best first, separated by empty lines.
 
-    Raises `SearchError` unless `query` is a text and `top_k` an integer from 1.
+    The result is empty if the documentation has no word of the query. Raises `SearchError` unless `query` is a text and
+    `top_k` an integer from 1.
     """
     if not isinstance(query, str) or not isinstance(top_k, int) or isinstance(top_k, bool) or top_k < 1:
         raise SearchError("query is a text and top_k an integer from 1")

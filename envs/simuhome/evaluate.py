@@ -82,8 +82,9 @@ def goals_hold(episode: EpisodeFile, final: Home) -> tuple[bool, ...]:
 
 
 def required_action_met(action: RequiredAction, calls: Iterable[AgentCall], strict: bool = True) -> bool:
-    """Whether one of the calls has the action's tool and at least its parameters. In strict mode refused calls count as
-    well.
+    """Whether one of the calls has the action's tool and at least its parameters.
+
+    In strict mode refused calls count as well.
     """
     return any(
         call.tool == action.tool and contains_params(call.params, action.params) and (strict or not call.refused)

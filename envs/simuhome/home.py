@@ -220,9 +220,7 @@ class Home:
             self.values[slot] = value
 
     def attempt(self, act: Callable[[], Any]) -> Any:
-        """Run `act` and return its result. If it raises, restore all values to what they were and raise the exception
-        again.
-        """
+        """Run `act` and return its result. If it raises, restore all values before the exception goes on."""
         outermost = self._undo is None
         undo = self._undo = [] if self._undo is None else self._undo
         mark = len(undo)

@@ -115,7 +115,8 @@ def _parse_key(device_id: str, kind: DeviceType, key: str) -> tuple[int, str]:
     endpoint = int(parts[0]) if len(parts) == 3 and parts[0].isdigit() else None
     if endpoint is None or parts[1] not in kind.endpoints.get(endpoint, ()) or parts[2].startswith("#"):
         raise InputError(
-            f"device {device_id}: a {kind.name} has no place for '{key}'", remedy="keys are endpoint.Cluster.Attribute"
+            f"device {device_id}: a {kind.name} cannot have the attribute '{key}'",
+            remedy="keys are endpoint.Cluster.Attribute",
         )
     return endpoint, parts[1]
 
@@ -129,7 +130,7 @@ def _check_washer(device_id: str, attributes: Mapping[str, Any]) -> None:
     if "1.LaundryWasherMode.SupportedModes" in attributes and not (
         isinstance(modes, list) and modes and all(map(_is_mode, modes))
     ):
-        raise InputError(f"device {device_id}: SupportedModes is no list of modes with a number and tags")
+        raise InputError(f"device {device_id}: SupportedModes is not a list of modes, each with a number and tags")
 
 
 def _is_mode(entry: Any) -> bool:

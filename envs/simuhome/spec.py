@@ -23,9 +23,7 @@ REQUIRED = "required"
 
 
 class Struct(dict[str, Any]):
-    """A Matter structure that the catalogue built. It knows its Matter type; one that was loaded from JSON is a plain
-    dict.
-    """
+    """A Matter structure that the catalogue built, with its Matter type. A structure loaded from JSON is a plain dict."""
 
     def __init__(self, kind: str, members: Mapping[str, Any]) -> None:
         super().__init__(members)
@@ -148,9 +146,7 @@ class DeviceType:
 
 
 def enum_member(kind: str, value: Any) -> Any:
-    """A number as the member of an enumeration, and a list of numbers as a list of members. Other values stay as they
-    are.
-    """
+    """A number, or a list of numbers, as members of an enumeration. Other values stay as they are."""
     if isinstance(value, list):
         return [enum_member(kind, one) for one in value]
     known = enumerations()[kind]

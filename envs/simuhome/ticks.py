@@ -24,9 +24,7 @@ def seconds_counted(passes: int, more: int, interval: float) -> int:
 
 
 def reduced_counter(passes: int, interval: float) -> int:
-    """The smallest number of passes that behaves as `passes` does from now on, so that equal futures have equal state
-    keys.
-    """
+    """The smallest number of passes that behaves like `passes` from now on. So equal futures have equal state keys."""
     return (passes - 1) % 10 + 1 if interval == 0.1 and passes > 10 else passes
 
 

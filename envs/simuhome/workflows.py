@@ -38,10 +38,10 @@ def parse_time(text: Any) -> datetime:
 
 
 def schedule_workflow(home: Home, start_time: Any, steps: Any, description: Any = None) -> dict[str, Any]:
-    """Register a workflow for a time in the future. Raises `OperationError` if the time or the form of the steps is
-    wrong.
+    """Register a workflow for a time in the future.
 
-    Whether devices, commands and attributes of the steps exist is only checked when the steps run.
+    Raises `OperationError` if the time or the form of the steps is wrong. Whether the devices, commands and attributes
+    of the steps exist is only checked when the steps run.
     """
     _check_steps(start_time, steps)
     for step in steps:

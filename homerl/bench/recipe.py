@@ -25,12 +25,14 @@ class SuiteSettings(Model):
     benchmark's own limits.
     """
 
-    name: str = "heldout"
-    recipe: AnyBlueprintRecipe = Field(default_factory=default_recipe)
-    count: int = Field(500, ge=1)
-    first_seed: int = 0
-    benchmark: str | None = None
-    easier_half: bool = Field(False, description="of `benchmark`: the instances in simple homes")
+    name: str = Field("heldout", description="Name of the suite, and of its folder below `bench/` of the run.")
+    recipe: AnyBlueprintRecipe = Field(default_factory=default_recipe, description="The world's recipe of the blueprints.")
+    count: int = Field(500, ge=1, description="Number of blueprints (with `benchmark`: of instances) that are played.")
+    first_seed: int = Field(0, description="Seed of the first blueprint; the others follow it.")
+    benchmark: str | None = Field(
+        None, description="Name of a shipped benchmark, such as `smarthome-bench`, to play in place of `recipe`."
+    )
+    easier_half: bool = Field(False, description="Whether only the instances of `benchmark` in simple homes are played.")
 
     @field_validator("benchmark")
     @classmethod
@@ -53,14 +55,16 @@ class SuiteSettings(Model):
 class BenchSettings(Model):
     """How a model is evaluated."""
 
-    suites: tuple[SuiteSettings, ...] = (SuiteSettings(),)
-    temperature: float = Field(0.0, ge=0)
-    max_tokens: int = 1024
-    batch: int = Field(64, ge=1)
-    limits: EpisodeLimits = EpisodeLimits()
+    suites: tuple[SuiteSettings, ...] = Field((SuiteSettings(),), description="The suites that are played, in this order.")
+    temperature: float = Field(0.0, ge=0, description="Sampling temperature of the model; 0 is greedy.")
+    max_tokens: int = Field(1024, description="Most tokens that the model samples in one step.")
+    batch: int = Field(64, ge=1, description="Number of prompts that are sampled at a time.")
+    limits: EpisodeLimits = Field(EpisodeLimits(), description="Limits of an episode; a `benchmark` has its own.")
 
 
 class BenchRecipe(Base):
-    run: Literal["bench"]
-    model: ModelSettings
-    bench: BenchSettings = BenchSettings()
+    """A benchmark of a model on held-out suites."""
+
+    run: Literal["bench"] = Field(description="Kind of the run.")
+    model: ModelSettings = Field(description="The model that is evaluated.")
+    bench: BenchSettings = Field(BenchSettings(), description="How the model is evaluated, and on what.")

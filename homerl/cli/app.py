@@ -6,7 +6,6 @@ Invariants: bad input ends with one message and code 2; nothing here holds logic
 from __future__ import annotations
 
 import json
-import shutil
 import sys
 from pathlib import Path
 from typing import Annotated
@@ -14,7 +13,7 @@ from typing import Annotated
 import typer
 import yaml
 
-from envs.documents import InputError
+from envs.documents import InputError, write_atomic
 from homerl.cli.bench import app as bench
 from homerl.terminal.console import console, one_of
 from homerl.worlds.registry import restored, worlds
@@ -62,11 +61,11 @@ def check(
 @app.command()
 def init(folder: Path) -> None:
     """Copy the shipped recipes to a folder, to edit them."""
-    from homerl.recipe.load import shipped_recipes
+    from homerl.run.schema import write_recipes
 
     if folder.exists() and any(folder.iterdir()):
         raise InputError("the folder is not empty", where=str(folder), remedy="name a new one")
-    shutil.copytree(shipped_recipes(), folder, dirs_exist_ok=True)
+    write_recipes(folder)
     console.print(f"recipes written to {folder}; start one with: accelerate launch {folder}/quickstart.yaml")
 
 
@@ -168,10 +167,25 @@ def seeds(runs: list[Path], suite: str = "heldout") -> None:
 
 @app.command("schemas")
 def schemas_command(folder: Path) -> None:
-    """Write the JSON Schemas of all files that homerl reads and writes."""
+    """Write the JSON Schemas of all files that homerl reads and writes, recipes among them."""
     from homerl.publish.schemas import write_schemas
+    from homerl.run.schema import write_recipe_schema
 
-    console.print("\n".join(map(str, write_schemas(folder))))
+    console.print("\n".join(map(str, (*write_schemas(folder), write_recipe_schema(folder)))))
+
+
+@app.command("reference")
+def reference_command(
+    out: Annotated[Path | None, typer.Option(help="a file; printed if left out")] = None,
+) -> None:
+    """Print every key of every kind of recipe: its type, its default and what it is (Markdown)."""
+    from homerl.run.reference import reference
+
+    if out is None:
+        print(reference(), end="")
+    else:
+        write_atomic(out, reference())
+        console.print(f"{out}: every key of every kind of recipe")
 
 
 @app.command("serve-user", context_settings=OVERRIDES)

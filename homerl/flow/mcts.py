@@ -26,13 +26,17 @@ from homerl.worlds.registry import begin
 
 
 class SearchConfig(Model):
-    """Branching factors, number of rollouts, exploration constant, and the value of an unvisited child."""
+    """The tree search over dialogues (MCTS-Flow)."""
 
-    k_agent: int = 3
-    k_user: int = 1
-    rollouts: int = 5
-    c_ucb: float = 1.0
-    unvisited: Unvisited = Field("first", description="before all others, or as good as its siblings are on the `mean`")
+    k_agent: int = Field(3, description="Candidate messages of the agent at a node; 1 with `k_user: 1` is linear sampling.")
+    k_user: int = Field(1, description="Candidate utterances of the user at a node.")
+    rollouts: int = Field(5, description="Rollouts of a blueprint: paths from the root of a tree to an end of the dialogue.")
+    c_ucb: float = Field(1.0, description="Exploration constant of UCB; 0 only exploits.")
+    unvisited: Unvisited = Field(
+        "first",
+        description="When a child is chosen that has no visit yet: `first` before all others, `mean` as if it were worth "
+        "the mean reward at its parent.",
+    )
 
 
 @dataclass

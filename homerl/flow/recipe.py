@@ -35,26 +35,45 @@ STRATEGIES = {
 class SynthesisConfig(Model):
     """How much to synthesise, from which blueprints, by whom, by which strategy."""
 
-    blueprints: int = Field(1000, ge=1)
-    recipe: AnyBlueprintRecipe = Field(default_factory=default_recipe)
-    curriculum: tuple[AnyBlueprintRecipe, ...] = Field((), description="recipes for equal shares, in order, before `recipe`")
-    split: Split = "train"
-    first_seed: int = 0
-    strategy: Strategy = Field("m3", description="m1 text role-play, m2 linear on blueprints, m3 MCTS-Flow")
-    agent: AgentSettings | None = Field(None, description="a chat model as the assistant; else the scripted expert")
-    user: UserSettings = UserSettings()
-    author: AuthorSettings | None = Field(
-        None, description="a chat model that writes the blueprints; else the scripted author"
+    blueprints: int = Field(1000, ge=1, description="Number of blueprints that are played.")
+    recipe: AnyBlueprintRecipe = Field(default_factory=default_recipe, description="The world's recipe of the blueprints.")
+    curriculum: tuple[AnyBlueprintRecipe, ...] = Field(
+        (),
+        description="Recipes that come before `recipe`; each of them, and `recipe`, has an equal share of the blueprints.",
     )
-    expert: ExpertConfig = ExpertConfig()
-    search: SearchConfig = SearchConfig()
-    limits: EpisodeLimits = EpisodeLimits()
-    per_blueprint: int = Field(2, ge=1, description="trajectories kept of one blueprint, shortest first")
-    shard: int = Field(50, ge=1)
-    in_flight: int = Field(32, ge=1, description="blueprints in play at once, over all processes: so many requests at most")
-    attempts: int = Field(3, ge=1, description="times that a blueprint is begun again when servers fail")
-    version: str = Field("0.1.0", pattern=r"^\d+\.\d+\.\d+$", description="of the dataset, by which it is pushed and tagged")
-    paraphrase: ParaphraseSettings | None = Field(None, description="an LLM that rewords queries, each one checked")
+    split: Split = Field("train", description="Split of homes and sentences that the blueprints are of.")
+    first_seed: int = Field(0, description="Seed of the first blueprint; the others follow it.")
+    strategy: Strategy = Field(
+        "m3",
+        description="How dialogues are made: `m1` text role-play, `m2` linear play of blueprints, `m3` tree search "
+        "(MCTS-Flow).",
+    )
+    agent: AgentSettings | None = Field(
+        None, description="A chat model as the assistant; null is the scripted expert, which `expert` describes."
+    )
+    user: UserSettings = Field(UserSettings(), description="Who speaks.")
+    author: AuthorSettings | None = Field(
+        None, description="A chat model that writes the blueprints; null is the scripted author."
+    )
+    expert: ExpertConfig = Field(ExpertConfig(), description="How the scripted expert works and errs.")
+    search: SearchConfig = Field(SearchConfig(), description="The tree search over dialogues.")
+    limits: EpisodeLimits = Field(EpisodeLimits(), description="Limits of an episode.")
+    per_blueprint: int = Field(2, ge=1, description="Most trajectories that are kept of one blueprint, shortest first.")
+    shard: int = Field(
+        50,
+        ge=1,
+        description="Number of blueprints of a shard, which is written whole; a killed run loses unfinished shards.",
+    )
+    in_flight: int = Field(
+        32, ge=1, description="Blueprints in play at once, over all processes; also the most requests at once."
+    )
+    attempts: int = Field(3, ge=1, description="Most times that a blueprint is begun, when servers fail.")
+    version: str = Field(
+        "0.1.0", pattern=r"^\d+\.\d+\.\d+$", description="Version of the dataset, by which it is pushed and tagged."
+    )
+    paraphrase: ParaphraseSettings | None = Field(
+        None, description="A chat model that rewords queries, each one checked; null keeps the grammar's sentences alone."
+    )
 
     @model_validator(mode="after")
     def _castable(self) -> SynthesisConfig:
@@ -98,6 +117,10 @@ class SynthesisConfig(Model):
 
 
 class SynthRecipe(Base):
-    run: Literal["synth"]
-    synth: SynthesisConfig = SynthesisConfig()
-    ray: str | None = Field(None, description="address of a Ray cluster to spread over; `local` starts one here")
+    """A synthesis of verified trajectories."""
+
+    run: Literal["synth"] = Field(description="Kind of the run.")
+    synth: SynthesisConfig = Field(SynthesisConfig(), description="How much is synthesised, from what, by whom.")
+    ray: str | None = Field(
+        None, description="Address of a Ray cluster that workers are spread over; `local` starts one on this machine."
+    )

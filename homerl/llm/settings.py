@@ -22,15 +22,19 @@ SERVED = {"model", "max_length", "seed", "arguments"}  # the part of `serve` tha
 class ServeSettings(Model):
     """A vLLM server that rank 0 starts and stops."""
 
-    model: str
-    gpus: tuple[int, ...] = Field(min_length=1)
-    port: int = Field(8400, ge=1, le=65535)
-    tensor_parallel: int | None = Field(None, ge=1, description="GPUs a copy of the model is spread over; all if left out")
-    max_length: int = Field(16384, ge=1, description="tokens of prompt and answer together")
-    gpu_memory: float = Field(0.9, gt=0, le=1, description="share of each GPU's memory")
-    seed: int = 0
-    start_seconds: float = Field(1800, gt=0, description="how long it may take until it answers")
-    arguments: tuple[str, ...] = Field((), description="whatever else `vllm serve` is to be told")
+    model: str = Field(description="Hub id or folder of the model to serve.")
+    gpus: tuple[int, ...] = Field(min_length=1, description="Numbers of the GPUs that serve it; training takes the others.")
+    port: int = Field(8400, ge=1, le=65535, description="Port that the server listens on.")
+    tensor_parallel: int | None = Field(
+        None,
+        ge=1,
+        description="Number of GPUs that one copy of the model is spread over; fewer than `gpus` gives several copies.",
+    )
+    max_length: int = Field(16384, ge=1, description="Most tokens of prompt and answer together.")
+    gpu_memory: float = Field(0.9, gt=0, le=1, description="Share (0 to 1) of each GPU's memory that the server takes.")
+    seed: int = Field(0, description="Seed of the server's sampling.")
+    start_seconds: float = Field(1800, gt=0, description="Seconds to wait until the server answers.")
+    arguments: tuple[str, ...] = Field((), description="Further arguments of `vllm serve`, as on its command line.")
 
     @model_validator(mode="after")
     def _fits(self) -> ServeSettings:
@@ -42,16 +46,22 @@ class ServeSettings(Model):
 class EndpointSettings(Model):
     """A running endpoint (`url`, one or several replicas) or a model to `serve`, and how it is asked."""
 
-    model: str | None = None
-    url: str | tuple[str, ...] | None = None
-    serve: ServeSettings | None = None
-    key: str = Field(NO_KEY, pattern="^[A-Z_][A-Z0-9_]*$", description="environment variable with the key")
-    temperature: float = Field(0.7, ge=0)
-    max_tokens: int = Field(300, ge=1)
-    extra: dict[str, Any] = Field({}, description="further fields of each request, such as chat_template_kwargs")
-    timeout: float = Field(60.0, gt=0, description="seconds for one request")
-    deadline: float = Field(300.0, gt=0, description="seconds for all of its tries")
-    retries: int = Field(4, ge=0, description="further tries after the first")
+    model: str | None = Field(None, description="Name by which requests ask for the model; null is the name in `serve`.")
+    url: str | tuple[str, ...] | None = Field(
+        None, description="Address of a running endpoint, as http://host:8000/v1, or of several replicas."
+    )
+    serve: ServeSettings | None = Field(None, description="A vLLM server that the run starts and stops, in place of `url`.")
+    key: str = Field(
+        NO_KEY,
+        pattern="^[A-Z_][A-Z0-9_]*$",
+        description="Name of the environment variable that holds the API key, never the key itself.",
+    )
+    temperature: float = Field(0.7, ge=0, description="Sampling temperature; 0 is greedy.")
+    max_tokens: int = Field(300, ge=1, description="Most tokens of an answer.")
+    extra: dict[str, Any] = Field({}, description="Further fields of each request, such as `chat_template_kwargs`.")
+    timeout: float = Field(60.0, gt=0, description="Seconds that one try of a request may take.")
+    deadline: float = Field(300.0, gt=0, description="Seconds that all tries of a request may take together.")
+    retries: int = Field(4, ge=0, description="Number of further tries after the first.")
 
     @field_validator("url")
     @classmethod
@@ -97,26 +107,52 @@ class EndpointSettings(Model):
 class AuditSettings(Model):
     """The limits of `homerl audit-user`, as shares of the blueprints played."""
 
-    user_errors: float = Field(0.05, ge=0, le=1, description="users that left their role, whatever the reason")
-    leaks: float = Field(0.01, ge=0, le=1)
-    contradictions: float = Field(0.02, ge=0, le=1)
-    infra_errors: float = Field(0.02, ge=0, le=1)
-    success: float = Field(0.9, ge=0, le=1, description="at least so many end well")
-    on_topic: float = Field(0.5, ge=0, le=1, description="at least so many wishes are opened by words about them")
-    distinct: float = Field(0.5, ge=0, le=1, description="at least so many utterances differ")
-    words: int = Field(60, ge=1, description="nine utterances in ten are no longer")
+    user_errors: float = Field(
+        0.05, ge=0, le=1, description="Largest share (0 to 1) of blueprints in which the user left its role, for any reason."
+    )
+    leaks: float = Field(
+        0.01,
+        ge=0,
+        le=1,
+        description="Largest share (0 to 1) of blueprints in which the user told an id, code or instructions.",
+    )
+    contradictions: float = Field(
+        0.02,
+        ge=0,
+        le=1,
+        description="Largest share (0 to 1) of blueprints in which the user said the contrary of its wishes.",
+    )
+    infra_errors: float = Field(
+        0.02, ge=0, le=1, description="Largest share (0 to 1) of blueprints that a server's failure ended."
+    )
+    success: float = Field(0.9, ge=0, le=1, description="Smallest share (0 to 1) of blueprints that end in success.")
+    on_topic: float = Field(
+        0.5, ge=0, le=1, description="Smallest share (0 to 1) of wishes whose first utterance names something of theirs."
+    )
+    distinct: float = Field(0.5, ge=0, le=1, description="Smallest share (0 to 1) of distinct utterances.")
+    words: int = Field(60, ge=1, description="Most words of an utterance; one in ten may be longer.")
 
 
 class UserSettings(EndpointSettings):
     """The user: scripted or a chat model, and how it behaves."""
 
-    kind: Literal["scripted", "llm"] = "scripted"
-    structured: bool = Field(True, description="ask for JSON by schema; servers that cannot are asked without")
-    patience: int = Field(3, ge=1, description="claims in a row that changed nothing, after which the user gives up")
-    verbosity: Literal["terse", "normal", "chatty"] = "normal"
-    noise: float = Field(0.0, ge=0, le=1, description="share of utterances with the slips of speech")
-    cooperation: Literal["open", "guarded", "reluctant"] = "open"
-    audit: AuditSettings = AuditSettings()
+    kind: Literal["scripted", "llm"] = Field(
+        "scripted", description="Who speaks: the `scripted` user, or a chat model (`llm`), to which all other keys apply."
+    )
+    structured: bool = Field(
+        True, description="Whether the model answers as JSON by a schema; a server that refuses schemas is asked without."
+    )
+    patience: int = Field(
+        3, ge=1, description="Number of the agent's claims in a row that changed nothing, after which the user gives up."
+    )
+    verbosity: Literal["terse", "normal", "chatty"] = Field("normal", description="How much the user says.")
+    noise: float = Field(0.0, ge=0, le=1, description="Share (0 to 1) of utterances with slips of speech.")
+    cooperation: Literal["open", "guarded", "reluctant"] = Field(
+        "open",
+        description="How much the user tells unasked: `guarded` only answers what it is asked, `reluctant` leaves details "
+        "out at first.",
+    )
+    audit: AuditSettings = Field(AuditSettings(), description="What `homerl audit-user` lets pass.")
 
     @property
     def is_llm(self) -> bool:
@@ -127,20 +163,20 @@ class UserSettings(EndpointSettings):
 class AgentSettings(EndpointSettings):
     """A chat model as the agent of a synthesis; its candidates differ by sampling temperature."""
 
-    temperature: float = Field(1.0, ge=0)
-    max_tokens: int = Field(1024, ge=1)
+    temperature: float = Field(1.0, ge=0, description="Sampling temperature; at 0 all candidates are the same.")
+    max_tokens: int = Field(1024, ge=1, description="Most tokens of an answer.")
 
 
 class AuthorSettings(EndpointSettings):
     """A chat model that writes people, scenes and tasks; another request to it judges the tasks."""
 
-    temperature: float = Field(1.0, ge=0)
-    max_tokens: int = Field(4096, ge=1)
-    attempts: int = Field(5, ge=1, description="candidates for one blueprint, after which its seed is given up")
+    temperature: float = Field(1.0, ge=0, description="Sampling temperature; 0 is greedy.")
+    max_tokens: int = Field(4096, ge=1, description="Most tokens of an answer.")
+    attempts: int = Field(5, ge=1, description="Number of candidates for one blueprint, after which its seed is given up.")
 
 
 class ParaphraseSettings(EndpointSettings):
     """A chat model that rewords queries, and interprets each paraphrase without seeing the original."""
 
-    temperature: float = Field(1.0, ge=0)
-    max_tokens: int = Field(400, ge=1)
+    temperature: float = Field(1.0, ge=0, description="Sampling temperature; 0 is greedy.")
+    max_tokens: int = Field(400, ge=1, description="Most tokens of an answer.")

@@ -25,14 +25,15 @@ CODE_TOOL = "pyexec"
 
 @dataclass(frozen=True)
 class EpisodeLimits:
-    """How long an episode may go on: user turns, agent steps in all, agent steps in a turn; what a step takes; tool
-    calls in all (None: any number)."""
+    """How long an episode may go on, and how much time of the world passes in it."""
 
-    turns: int = 5
-    steps: int = 12
-    steps_per_turn: int = 6
-    seconds_per_step: int = 0
-    calls: int | None = None
+    turns: int = field(default=5, metadata={"description": "Most turns of the user."})
+    steps: int = field(default=12, metadata={"description": "Most steps (messages) of the agent in the episode."})
+    steps_per_turn: int = field(default=6, metadata={"description": "Most steps of the agent in one turn."})
+    seconds_per_step: int = field(
+        default=0, metadata={"description": "Seconds of the world's time that pass with each step of the agent."}
+    )
+    calls: int | None = field(default=None, metadata={"description": "Most tool calls in the episode; null is any number."})
 
 
 @dataclass(frozen=True)

@@ -156,7 +156,7 @@ def _shareable(value: Any) -> Any:
 
 
 LIMITS = """Trained and scored in simulated homes. Put a permission check of your own between the model and
-real devices, above all locks, ovens and heaters. It knows no device that the system prompt does not list."""
+real devices, above all locks, ovens and heaters. It knows no device but those that the system prompt or its tools name."""
 
 CARD = """---
 {{ card_data }}
@@ -174,8 +174,7 @@ simulated homes.
 {{ text }}
 {% endfor %}"""
 
-USE = """The system prompt {told}. The model answers in words or in tool calls;
-run the calls and append what they return as `tool` messages.
+USE = """The system prompt {told}. The model answers {answers}.
 
 ```python
 {imports}
@@ -289,12 +288,15 @@ def _use(facts: Facts, adapter: bool) -> str:
     peft = f"from peft import {auto}\nfrom transformers import AutoTokenizer"
     return USE.format(
         told=shown.told,
+        answers=shown.answers,
         name=facts.name,
         auto=auto,
         imports=peft if adapter else f"from transformers import {auto}, AutoTokenizer",
-        tools="\n".join(f"    {json.dumps(tool)}," for tool in shown.tools),
-        system=json.dumps(shown.system, ensure_ascii=False),
-        utterance=json.dumps(shown.utterance, ensure_ascii=False),
+        tools="\n".join(
+            f"    {dict(tool)!r}," for tool in shown.tools
+        ),  # Python's own words: JSON's true and false are none
+        system=repr(shown.system),
+        utterance=repr(shown.utterance),
     )
 
 

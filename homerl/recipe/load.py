@@ -2,9 +2,12 @@
 
 Invariants:
 - what `extends: other.yaml` names lies beneath: mappings merge deeply, all else (lists too) is replaced;
+- a mapping that names a source (its `world`, or a `file`) which the one beneath does not name replaces that one whole,
+  since keys of one source mean nothing to another; where the one beneath names no source at all, it is replaced too;
 - command-line overrides (`--train.learning_rate 2e-6`) lie on top, their values read as YAML;
 - every key of the result still knows where it stands: its file and line, or the command line;
-- nothing here knows which keys there are: `envs.documents.validate` refuses the unknown ones.
+- nothing here knows which keys there are, but for those that name a source: `envs.documents.validate` refuses the
+  unknown ones.
 """
 
 from collections.abc import Mapping, Sequence
@@ -16,12 +19,13 @@ from envs.documents import Document, InputError, KeyPath, read_yaml
 from envs.explain import did_you_mean
 
 COMMAND_LINE = "command line"
+SOURCES = ("file", "world")  # keys that say of what the other keys of their mapping are
 
 
 def load(path: str | Path, overrides: Sequence[str] = ()) -> tuple[dict, Document]:
     """The recipe at `path` as data, and the document that `validate` needs to say where a key stands."""
     document = _extended(find_recipe(path), ())
-    for key, value in parse_overrides(overrides):
+    for key, value in _sources_first(parse_overrides(overrides)):
         document = overlay(document, _as_document(document, key, value))
     return document.data, document
 
@@ -92,7 +96,7 @@ def overlay(base: Document, top: Document) -> Document:
 
 
 def _merge(base: Any, top: Any) -> Any:
-    if not (isinstance(base, Mapping) and isinstance(top, Mapping)):
+    if not _merges(base, top):
         return top
     return {**base, **{key: _merge(base[key], value) if key in base else value for key, value in top.items()}}
 
@@ -100,12 +104,24 @@ def _merge(base: Any, top: Any) -> Any:
 def _replaced(key: KeyPath, base: Any, top: Any) -> bool:
     """Whether what stands at `key` in `base` is hidden by a value of `top` at it or above it."""
     for part in key:
-        if not (isinstance(base, Mapping) and isinstance(top, Mapping)):
+        if not _merges(base, top):
             return True
         if part not in top:
             return False
         base, top = base[part], top[part]
-    return not (isinstance(base, Mapping) and isinstance(top, Mapping))
+    return not _merges(base, top)
+
+
+def _merges(base: Any, top: Any) -> bool:
+    """Whether keys of `base` remain beneath `top`: both are mappings, and `top` names no source of its own."""
+    if not (isinstance(base, Mapping) and isinstance(top, Mapping)):
+        return False
+    return _source(top) in (None, _source(base))
+
+
+def _source(data: Mapping[Any, Any]) -> tuple[str, Any] | None:
+    """The key that names a mapping's source, with its value."""
+    return next(((key, data[key]) for key in SOURCES if key in data), None)
 
 
 # The command line
@@ -130,6 +146,11 @@ def parse_overrides(arguments: Sequence[str]) -> list[tuple[tuple[str, ...], Any
     return found
 
 
+def _sources_first(overrides: list[tuple[tuple[str, ...], Any]]) -> list[tuple[tuple[str, ...], Any]]:
+    """In the order typed, but those first that name a source: none may drop what was typed before it."""
+    return sorted(overrides, key=lambda override: override[0][-1] not in SOURCES)
+
+
 def _value(flag: str, text: str) -> Any:
     try:
         return read_yaml(f"{text}\n").data
@@ -139,10 +160,11 @@ def _value(flag: str, text: str) -> Any:
 
 
 def _as_document(base: Document, key: tuple[str, ...], value: Any) -> Document:
-    """One override as a document; mappings that `base` already has keep their place there."""
+    """One override as a document; mappings of `base` that it does not replace keep their place there."""
     data = value
     for part in reversed(key):
         data = {part: data}
-    above = [key[:size] for size in range(1, len(key)) if key[:size] not in base.lines]
+    inner = (key[:size] for size in range(1, len(key)))
+    above = [part for part in inner if part not in base.lines or _replaced(part, base.data, data)]
     places = (*above, key)
     return Document(base.path, data, dict.fromkeys(places, 0), dict.fromkeys(places, COMMAND_LINE))

@@ -10,6 +10,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Literal
 
+from pydantic import Field
+
 from envs.documents import InputError, validate
 from homerl.bench.recipe import BenchRecipe, BenchSettings
 from homerl.flow.recipe import SynthesisConfig, SynthRecipe
@@ -22,10 +24,10 @@ from homerl.train.recipe import RLVERecipe, RLVESections, SFTRecipe, SFTSettings
 class FlywheelRecipe(RLVESections):
     """All stages in order: synthesis, SFT, RLVE, and a benchmark of each model on the way."""
 
-    run: Literal["flywheel"]
-    synth: SynthesisConfig = SynthesisConfig()
-    sft: SFTSettings = SFTSettings()
-    bench: BenchSettings = BenchSettings()
+    run: Literal["flywheel"] = Field(description="Kind of the run.")
+    synth: SynthesisConfig = Field(SynthesisConfig(), description="How much is synthesised, from what, by whom.")
+    sft: SFTSettings = Field(SFTSettings(), description="Supervised fine-tuning.")
+    bench: BenchSettings = Field(BenchSettings(), description="How each model is evaluated, and on what.")
 
 
 Recipe = SynthRecipe | SFTRecipe | RLVERecipe | BenchRecipe | FlywheelRecipe

@@ -26,21 +26,30 @@ from rewards.composite import RewardWeights
 class LoraSettings(Model):
     """Low-rank adapters (peft)."""
 
-    r: int = 32
-    alpha: int = 64
-    dropout: float = 0.0
-    target_modules: str | tuple[str, ...] = "all-linear"
+    r: int = Field(32, description="Rank of the adapters.")
+    alpha: int = Field(64, description="Scale of the adapters; they are multiplied by `alpha / r`.")
+    dropout: float = Field(0.0, description="Dropout probability (0 to 1) within the adapters.")
+    target_modules: str | tuple[str, ...] = Field(
+        "all-linear", description="Modules that get an adapter, as peft names them."
+    )
 
 
 class ModelSettings(Model):
     """Which model: a hub id or folder (`name`), or one made `from_scratch` from the training data."""
 
-    name: str | None = None
-    from_scratch: TinyConfig | None = None
-    dtype: Literal["float32", "bfloat16", "float16"] = "bfloat16"
-    attention: Literal["sdpa", "eager", "flash_attention_2", "kernels-community/vllm-flash-attn3"] = "sdpa"
-    lora: LoraSettings | None = None
-    parameters: float | None = Field(None, description="billions; asked of the hub's name where missing")
+    name: str | None = Field(None, description="Hub id or folder of the model.")
+    from_scratch: TinyConfig | None = Field(
+        None, description="Sizes of a tiny model that is made from the training data, in place of `name`."
+    )
+    dtype: Literal["float32", "bfloat16", "float16"] = Field("bfloat16", description="Number format of the weights.")
+    attention: Literal["sdpa", "eager", "flash_attention_2", "kernels-community/vllm-flash-attn3"] = Field(
+        "sdpa", description="Implementation of attention, as transformers names it."
+    )
+    lora: LoraSettings | None = Field(None, description="Low-rank adapters to train; null trains all weights.")
+    parameters: float | None = Field(
+        None,
+        description="Billions of parameters, for the estimate of memory where the model's files and name do not tell.",
+    )
 
     @model_validator(mode="after")
     def _one_source(self) -> ModelSettings:
@@ -52,38 +61,53 @@ class ModelSettings(Model):
 class OptimSettings(Model):
     """What both trainers share. Names are Hugging Face's."""
 
-    learning_rate: float = Field(gt=0)
-    lr_scheduler: str = "cosine"
-    min_lr: float | None = Field(None, description="the floor of `cosine_with_min_lr`")
-    warmup: float = Field(0.01, ge=0, lt=1, description="share of all updates")
-    batch: int = Field(8, ge=1, description="rows a device and forward pass")
-    accumulate: int = Field(1, ge=1)
-    weight_decay: float = 0.0
-    max_grad_norm: float = 1.0
-    adam_beta2: float = 0.999
-    gradient_checkpointing: bool = True
-    save_steps: int | None = Field(100, ge=1, description="null: no checkpoints, so a killed run begins again")
-    keep_checkpoints: int = Field(2, ge=1)
-    seconds: float | None = Field(None, gt=0, description="stop after so long, with the model as it is then")
-    log_steps: int = Field(10, ge=1)
+    learning_rate: float = Field(gt=0, description="Peak learning rate of AdamW.")
+    lr_scheduler: str = Field("cosine", description="Schedule of the learning rate, as transformers names it.")
+    min_lr: float | None = Field(None, description="Learning rate at the end of the schedule `cosine_with_min_lr`.")
+    warmup: float = Field(0.01, ge=0, lt=1, description="Share (0 to 1) of all updates in which the learning rate rises.")
+    batch: int = Field(8, ge=1, description="Number of dialogues that a device takes in one forward pass.")
+    accumulate: int = Field(
+        1,
+        ge=1,
+        description="Number of forward passes of SFT whose gradients make one update; of RLVE it is a whole batch of "
+        "rollouts.",
+    )
+    weight_decay: float = Field(0.0, description="Weight decay of the optimizer.")
+    max_grad_norm: float = Field(1.0, description="Norm above which gradients are clipped.")
+    adam_beta2: float = Field(0.999, description="Decay (0 to 1) of AdamW's mean of squared gradients.")
+    gradient_checkpointing: bool = Field(
+        True, description="Whether activations are computed again in the backward pass, which saves memory and costs time."
+    )
+    save_steps: int | None = Field(
+        100,
+        ge=1,
+        description="Number of updates from one checkpoint to the next; null writes none, so a killed run begins again.",
+    )
+    keep_checkpoints: int = Field(2, ge=1, description="Number of checkpoints that are kept, the newest.")
+    seconds: float | None = Field(
+        None, gt=0, description="Seconds of training after which it stops, with the model as it is then; null is no limit."
+    )
+    log_steps: int = Field(10, ge=1, description="Number of updates from one line of metrics to the next.")
 
 
 class SFTSettings(OptimSettings):
     """Supervised fine-tuning, loss on assistant tokens alone (HomeFlow eq. 5)."""
 
-    learning_rate: float = 1e-5
-    epochs: float = 2.0
-    max_steps: int = -1
-    max_length: int = Field(16384, description="longer dialogues are refused, never cut")
-    packing: bool = True
-    muon: float | None = Field(None, gt=0, description="Muon's rate for hidden matrices; learning_rate is AdamW's then")
-    in_order: bool = Field(False, description="take rows as the dataset orders them: a curriculum")
+    learning_rate: float = Field(1e-5, description="Peak learning rate of AdamW.")
+    epochs: float = Field(2.0, description="Number of passes over the data.")
+    max_steps: int = Field(-1, description="Number of updates, in place of `epochs`; -1 leaves it to `epochs`.")
+    max_length: int = Field(16384, description="Most tokens of a dialogue; data with a longer one is refused, never cut.")
+    packing: bool = Field(True, description="Whether several dialogues share one row of a batch.")
+    muon: float | None = Field(
+        None, gt=0, description="Learning rate of Muon, which then trains hidden matrices; AdamW trains the other weights."
+    )
+    in_order: bool = Field(False, description="Whether dialogues are taken in the order of the dataset, as a curriculum.")
 
 
 class EngineKeys(Model):
     """What every engine has."""
 
-    kind: Literal[tuple(engines())] = "transformers"
+    kind: Literal[tuple(engines())] = Field("transformers", description="Which engine samples the policy.")
 
 
 class EngineSettings(*keys_of(engines().values(), EngineKeys), EngineKeys):
@@ -100,10 +124,17 @@ class CurriculumSettings(Model):
     """Which blueprints come when, and what becomes of a group without signal."""
 
     by: Literal["none", "difficulty", "success"] = Field(
-        "none", description="difficulty: each pass from easy to hard; success: what is always or never solved comes seldom"
+        "none",
+        description="Order of blueprints: `difficulty` goes from easy to hard in each pass, with `success` those that are "
+        "always or never solved come seldom, `none` draws each pass at random.",
     )
-    synthesis: str | None = Field(None, description="of `difficulty`: a folder of synthesis of the same blueprints")
-    refill: int = Field(0, ge=0, description="times that a group without variance is replaced, before it is left out")
+    synthesis: str | None = Field(
+        None,
+        description="Folder of a synthesis of the same blueprints, whose success rates are the measure of `difficulty`.",
+    )
+    refill: int = Field(
+        0, ge=0, description="Most times that a group whose rollouts teach nothing is replaced by one of another blueprint."
+    )
 
     @model_validator(mode="after")
     def _known(self) -> CurriculumSettings:
@@ -115,31 +146,51 @@ class CurriculumSettings(Model):
 class RolloutSettings(OptimSettings):
     """How much is played, and which mode credits it."""
 
-    learning_rate: float = 1e-6
-    updates: int = Field(500, ge=1)
-    blueprints_per_update: int = Field(32, ge=1)
-    group: int = Field(8, ge=2)
-    iterations: int = Field(1, ge=1)
-    credit: Literal[tuple(modes())] = "step"
+    learning_rate: float = Field(1e-6, description="Peak learning rate of AdamW.")
+    updates: int = Field(500, ge=1, description="Number of batches of rollouts that are trained on.")
+    blueprints_per_update: int = Field(32, ge=1, description="Number of blueprints in a batch; each is played by one group.")
+    group: int = Field(8, ge=2, description="Number of rollouts of one blueprint, which are compared with one another.")
+    iterations: int = Field(1, ge=1, description="Number of optimizer updates on each batch of rollouts.")
+    credit: Literal[tuple(modes())] = Field(
+        "step", description="How the rewards of a group become advantages: the credit mode."
+    )
 
 
 class LossSettings(Model):
     """What is learned of rollouts, and what samples them."""
 
-    gamma: float = Field(1.0, gt=0, le=1)
-    last_step_only: bool = Field(False, description="the paper's ST: update on the final step alone")
-    kl: float = Field(3e-3, ge=0, description="against the model that training starts from")
-    entropy: float = Field(0.0, ge=0)
-    epsilon: float = 0.2
-    epsilon_high: float | None = None
-    loss: Literal["grpo", "dapo", "dr_grpo", "bnpo"] = "dapo"
-    temperature: float = Field(1.0, gt=0)
-    max_tokens: int = Field(1024, ge=1, description="sampled tokens a step at most")
-    max_episode_tokens: int = Field(16384, ge=1)
-    engine: EngineSettings = EngineSettings()
-    async_rollouts: int = Field(0, ge=0, description="updates that rollouts may be ahead; 0 is on-policy, exactly")
-    ratio_cap: float = Field(2.0, ge=1, description="of the importance ratio of trainer to sampler, where they may differ")
-    curriculum: CurriculumSettings = CurriculumSettings()
+    gamma: float = Field(1.0, gt=0, le=1, description="Discount of rewards, for each step that they lie ahead.")
+    last_step_only: bool = Field(
+        False, description="Whether the last step of a rollout alone is trained on (the paper's ablation ST)."
+    )
+    kl: float = Field(3e-3, ge=0, description="Weight of the KL divergence from the model that training starts from.")
+    entropy: float = Field(0.0, ge=0, description="Weight of the entropy bonus.")
+    epsilon: float = Field(
+        0.2, description="Clip range of the probability ratio, below 1 and (without `epsilon_high`) above."
+    )
+    epsilon_high: float | None = Field(None, description="Clip range of the probability ratio above 1; null is `epsilon`.")
+    loss: Literal["grpo", "dapo", "dr_grpo", "bnpo"] = Field(
+        "dapo", description="How the loss is averaged over tokens and rollouts, as TRL names it."
+    )
+    temperature: float = Field(1.0, gt=0, description="Sampling temperature of rollouts.")
+    max_tokens: int = Field(1024, ge=1, description="Most tokens that the policy samples in one step.")
+    max_episode_tokens: int = Field(
+        16384,
+        ge=1,
+        description="Most tokens of an episode, prompt and observations included; at the limit the agent has failed.",
+    )
+    engine: EngineSettings = Field(EngineSettings(), description="What samples the policy.")
+    async_rollouts: int = Field(
+        0, ge=0, description="Number of updates that rollouts may be ahead of the trainer; 0 is exactly on-policy."
+    )
+    ratio_cap: float = Field(
+        2.0,
+        ge=1,
+        description="Largest importance ratio of trainer to sampler, where the two may differ; larger ones are cut.",
+    )
+    curriculum: CurriculumSettings = Field(
+        CurriculumSettings(), description="Which blueprints come when, and what becomes of a group without signal."
+    )
 
 
 class RLVESettings(LossSettings, *keys_of(modes().values(), RolloutSettings, LossSettings), RolloutSettings):
@@ -164,59 +215,78 @@ class RLVESettings(LossSettings, *keys_of(modes().values(), RolloutSettings, Los
 class BlueprintSource(Model):
     """Blueprints by seed: `count` of them from `first_seed` on; by a recipe, or a `file` of one's own (JSON Lines)."""
 
-    recipe: AnyBlueprintSource = Field(default_factory=default_recipe)
-    count: int = Field(10000, ge=1)
-    first_seed: int = 1_000_000
+    recipe: AnyBlueprintSource = Field(
+        default_factory=default_recipe, description="The world's recipe of the blueprints, or a file of them."
+    )
+    count: int = Field(10000, ge=1, description="Number of blueprints; after the last the first one comes again.")
+    first_seed: int = Field(1_000_000, description="Seed of the first blueprint; the others follow it.")
 
 
 class SentinelSettings(Model):
     """When a run without signal is stopped, with the cause named."""
 
-    patience: int = Field(20, ge=1, description="updates in a row")
-    max_zero_advantage: float = Field(0.98, ge=0, le=1, description="share of sampled tokens")
-    max_logp_gap: float = Field(0.1, gt=0, description="sampler against trainer, nats a token")
-    min_entropy: float = Field(1e-4, ge=0)
+    patience: int = Field(
+        20, ge=1, description="Number of updates in a row for which a cause holds before the run is stopped."
+    )
+    max_zero_advantage: float = Field(
+        0.98,
+        ge=0,
+        le=1,
+        description="Largest share (0 to 1) of sampled tokens whose advantage is zero, and of groups that are dropped.",
+    )
+    max_logp_gap: float = Field(
+        0.1, gt=0, description="Largest mean difference of log-probabilities between sampler and trainer, in nats a token."
+    )
+    min_entropy: float = Field(1e-4, ge=0, description="Smallest mean entropy of the policy, in nats a token.")
 
 
 class DeadlineSettings(Model):
     """Seconds after which the watchdog stops the run and says who waits for whom (exit code 4)."""
 
-    rollout: float = Field(7200, gt=0, description="one update's episodes")
-    sync: float = Field(600, gt=0, description="weights to the sampler")
-    collective: float = Field(7200, gt=0, description="ranks exchanging what they have: the slowest rank's rollouts count")
-    train: float = Field(7200, gt=0, description="one update of the trainer, checkpoint included")
-    step: float = Field(1800, gt=0, description="of SFT: one micro-batch, in which ranks wait for one another")
+    rollout: float = Field(7200, gt=0, description="Seconds for the episodes of one update.")
+    sync: float = Field(600, gt=0, description="Seconds for sending the weights to the sampler.")
+    collective: float = Field(
+        7200, gt=0, description="Seconds for an exchange between ranks, in which all wait for the slowest rank's rollouts."
+    )
+    train: float = Field(7200, gt=0, description="Seconds for one update of the trainer, its checkpoint included.")
+    step: float = Field(1800, gt=0, description="Seconds for one forward and backward pass of SFT, in which ranks wait.")
 
 
 class EvaluationSettings(Model):
     """A held-out suite, played every so many updates by the policy in training; the best model is kept in `best/`."""
 
-    every: int | None = Field(None, ge=1)
-    count: int = Field(100, ge=1)
-    first_seed: int = 900_000
-    recipe: AnyBlueprintSource | None = Field(None, description="the training blueprints' if left out")
+    every: int | None = Field(None, ge=1, description="Number of updates from one evaluation to the next; null is never.")
+    count: int = Field(100, ge=1, description="Number of held-out blueprints that are played.")
+    first_seed: int = Field(900_000, description="Seed of the first held-out blueprint; the others follow it.")
+    recipe: AnyBlueprintSource | None = Field(
+        None, description="The world's recipe of the blueprints, or a file of them; null is that of the training blueprints."
+    )
 
 
 class SFTRecipe(Base):
-    run: Literal["sft"]
-    model: ModelSettings
-    data: str = Field(description="a folder or JSONL of trajectories, or a hub dataset")
-    sft: SFTSettings = SFTSettings()
-    deadlines: DeadlineSettings = DeadlineSettings()
+    """Supervised fine-tuning of a model on stored dialogues."""
+
+    run: Literal["sft"] = Field(description="Kind of the run.")
+    model: ModelSettings = Field(description="The model that is trained.")
+    data: str = Field(
+        description="Trajectories to train on: a folder of a synthesis, a file (JSON Lines), or a hub dataset."
+    )
+    sft: SFTSettings = Field(SFTSettings(), description="Supervised fine-tuning.")
+    deadlines: DeadlineSettings = Field(DeadlineSettings(), description="Deadlines after which the watchdog stops the run.")
 
 
 class RLVESections(Base):
     """What a run says that plays blueprints with the model in training."""
 
-    model: ModelSettings
-    blueprints: BlueprintSource = BlueprintSource()
-    rlve: RLVESettings = RLVESettings()
-    rewards: RewardWeights = RewardWeights()
-    user: UserSettings = UserSettings()
-    limits: EpisodeLimits = EpisodeLimits()
-    sentinel: SentinelSettings = SentinelSettings()
-    deadlines: DeadlineSettings = DeadlineSettings()
-    evaluation: EvaluationSettings = EvaluationSettings()
+    model: ModelSettings = Field(description="The model that is trained.")
+    blueprints: BlueprintSource = Field(BlueprintSource(), description="The blueprints that rollouts play.")
+    rlve: RLVESettings = Field(RLVESettings(), description="Step-wise reinforcement learning.")
+    rewards: RewardWeights = Field(RewardWeights(), description="Rewards of a step.")
+    user: UserSettings = Field(UserSettings(), description="Who speaks.")
+    limits: EpisodeLimits = Field(EpisodeLimits(), description="Limits of an episode.")
+    sentinel: SentinelSettings = Field(SentinelSettings(), description="When a run that learns nothing is stopped.")
+    deadlines: DeadlineSettings = Field(DeadlineSettings(), description="Deadlines after which the watchdog stops the run.")
+    evaluation: EvaluationSettings = Field(EvaluationSettings(), description="Evaluation of the policy during training.")
 
     @model_validator(mode="after")
     def _has_such_users(self) -> RLVESections:
@@ -228,4 +298,6 @@ class RLVESections(Base):
 
 
 class RLVERecipe(RLVESections):
-    run: Literal["rlve"]
+    """Step-wise RLVE of a model on simulated tasks."""
+
+    run: Literal["rlve"] = Field(description="Kind of the run.")

@@ -20,19 +20,21 @@ WORDS = r"[ _]?[a-zA-Z]+=?|\d+|[^\sa-zA-Z\d]+|\s+"
 
 
 class TinyConfig(Model):
-    """A Qwen3 made from scratch. Sizes are Qwen3Config's."""
+    """A Qwen3 made from scratch, with a tokenizer made from the training data. Sizes are those of `Qwen3Config`."""
 
-    hidden_size: int = 128
-    layers: int = 4
-    heads: int = 4
-    kv_heads: int = 4
-    head_dim: int = Field(32, description="with Qwen3's normed queries and keys, narrow heads cannot attend sharply")
-    intermediate_size: int = 384
-    vocab_size: int = Field(4096, description="an upper bound; the data decides")
-    max_positions: int = 2048
-    rope_theta: float = 10000.0
-    phrases: tuple[str, ...] = Field((), description="texts that stand often in the data: one token each")
-    words: tuple[str, ...] = Field((), description="regular expressions of further texts that may become one token each")
+    hidden_size: int = Field(128, description="Width of the hidden states.")
+    layers: int = Field(4, description="Number of transformer layers.")
+    heads: int = Field(4, description="Number of attention heads of a layer.")
+    kv_heads: int = Field(4, description="Number of key and value heads of a layer; it divides `heads`.")
+    head_dim: int = Field(
+        32, description="Width of an attention head; Qwen3 norms queries and keys, so narrow heads cannot attend sharply."
+    )
+    intermediate_size: int = Field(384, description="Width of the feed-forward layers.")
+    vocab_size: int = Field(4096, description="Most tokens of the vocabulary; the data decides how many are used.")
+    max_positions: int = Field(2048, description="Longest sequence, in tokens.")
+    rope_theta: float = Field(10000.0, description="Base of the rotary position embeddings.")
+    phrases: tuple[str, ...] = Field((), description="Texts that occur often in the data; each becomes one token.")
+    words: tuple[str, ...] = Field((), description="Regular expressions of further texts that may become one token each.")
 
 
 def make_tokenizer(texts: Iterable[str], tools: Sequence[dict[str, Any]], config: TinyConfig = TinyConfig()):

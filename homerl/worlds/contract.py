@@ -28,9 +28,15 @@ Progress = Callable[[int, int], None]
 class ExpertConfig(Model):
     """How the scripted expert works and errs."""
 
-    mistakes: float = 0.25
-    styles: dict[str, float] = {"snippet": 1.0}
-    minimal: bool = Field(False, description="leave out calls that would change nothing, and reads that only prepare an act")
+    mistakes: float = Field(0.25, description="Probability (0 to 1) that a message has a mistake, one that models make.")
+    styles: dict[str, float] = Field(
+        {"snippet": 1.0},
+        description="Weights of how it works: `snippet` makes all calls at once, `stepwise` one call a message, "
+        "`query_first` reads a device before it acts.",
+    )
+    minimal: bool = Field(
+        False, description="Whether it leaves out calls that would change nothing, and reads that only prepare an act."
+    )
 
 
 @dataclass(frozen=True)
@@ -56,13 +62,15 @@ class Case:
 
 @dataclass(frozen=True)
 class Card:
-    """What a model card shows of a world: an example that can be run, and in which language agents are told."""
+    """What a model card shows of a world: an example that can be run, in which language agents are told, and how they
+    answer ("The model answers ...")."""
 
     tools: Sequence[Mapping[str, Any]]
     system: str
     told: str  # "The system prompt ..."
     utterance: str = "Turn on the kitchen ceiling light."
     language: str = "en"
+    answers: str = "in words or in tool calls;\nrun the calls and append what they return as `tool` messages"
 
 
 @dataclass(frozen=True)
@@ -161,7 +169,7 @@ class WorldAdapter(ABC):
     @property
     @abstractmethod
     def recipe(self) -> type[Model]:
-        """The model of its blueprint recipes. All but the default world's have `world: Literal[name]`."""
+        """The model of its blueprint recipes, with `world: Literal[name]`, which only the default world's may leave out."""
 
     @abstractmethod
     def make_blueprint(self, recipe: Any, split: Split, seed: int, dropped: Counter[str] | None = None) -> Any:

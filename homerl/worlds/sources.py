@@ -10,7 +10,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Union
 
-from pydantic import Discriminator, Tag
+from pydantic import Discriminator, Field, Tag
 
 from envs.documents import InputError
 from envs.model import Model
@@ -22,7 +22,7 @@ from homerl.worlds.registry import default_world, read_blueprint, worlds
 class BlueprintFile(Model):
     """Blueprints that stand in a file, one a line, of any world: seeds go round those of the split, in the file's order."""
 
-    file: Path
+    file: Path = Field(description="The file, JSON Lines: one blueprint a line, of any world.")
 
     @property
     def world(self) -> str | None:
@@ -49,7 +49,7 @@ def _kind(data: Any) -> str:
         return BlueprintFile.__name__
     if not isinstance(data, Mapping):
         return type(data).__name__
-    name = data.get("world", default_world().name)
+    name = data.get("world") or default_world().name
     return worlds()[name].recipe.__name__ if name in worlds() else str(name)
 
 
@@ -64,5 +64,7 @@ if TYPE_CHECKING:
 else:
     _recipes = tuple(Annotated[world.recipe, Tag(world.recipe.__name__)] for world in worlds().values())
     _file = Annotated[BlueprintFile, Tag(BlueprintFile.__name__)]
-    AnyBlueprintRecipe = Annotated[Union[_recipes], Discriminator(_kind)]  # noqa: UP007
-    AnyBlueprintSource = Annotated[Union[(*_recipes, _file)], Discriminator(_kind)]
+    _remedy = f"write keys, `world:` with one of {', '.join(worlds())}"
+    _by_kind = Discriminator(_kind, custom_error_type="no_such_world", custom_error_message=_remedy)
+    AnyBlueprintRecipe = Annotated[Union[_recipes], _by_kind]  # noqa: UP007
+    AnyBlueprintSource = Annotated[Union[(*_recipes, _file)], _by_kind]

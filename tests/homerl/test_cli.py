@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+ROOT = Path(__file__).parents[2]
+
 
 def homerl(*arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run([sys.executable, "-m", "homerl.cli", *arguments], capture_output=True, text=True, timeout=120)
@@ -60,10 +62,19 @@ def test_check_prints_the_resolved_recipe() -> None:
     assert done.returncode == 0 and "kl: 0.5" in done.stdout
 
 
+def test_the_reference_is_printed_or_written(tmp_path: Path) -> None:
+    printed = homerl("reference")
+    assert printed.returncode == 0 and printed.stdout == (ROOT / "docs/reference.md").read_text()
+    assert homerl("reference", "--out", str(tmp_path / "keys.md")).returncode == 0
+    assert (tmp_path / "keys.md").read_text() == printed.stdout
+
+
 def test_init_writes_the_recipes_and_never_over_something(tmp_path: Path) -> None:
     folder = tmp_path / "mine"
     assert homerl("init", str(folder)).returncode == 0
-    assert (folder / "quickstart.yaml").exists()
+    head, *rest = (folder / "quickstart.yaml").read_text().splitlines()
+    assert rest == (ROOT / "recipes/quickstart.yaml").read_text().splitlines()[1:]
+    assert (folder / head.partition("$schema=")[2]).read_text() == (ROOT / "docs/schemas/recipe.v1.json").read_text()
     assert homerl("init", str(folder)).returncode == 2
 
 

@@ -19,7 +19,9 @@ from envs.documents import InputError
 from envs.homeenv.toolsets import TOOLSETS
 from homerl.play.messages import chat_template, tool_call
 from homerl.publish.export import destination, export
+from homerl.train.recipe import BlueprintSource
 from homerl.train.tiny import TinyConfig, make_tiny
+from homerl.worlds.registry import begin, make_blueprint
 
 ROOT = Path(__file__).parents[2]
 TOOLS = [tool.schema() for tool in TOOLSETS["homeflow"]]
@@ -175,6 +177,58 @@ def test_card_says_what_the_run_says(exported: Path):
         "--tool-call-parser hermes",
     ):
         assert said in card.text
+
+
+SAYS = {"en": "Turn on the kitchen ceiling light.", "zh": "打开厨房的吸顶灯。"}
+
+
+@pytest.mark.parametrize(
+    ("recipe", "language", "begins"),
+    [
+        (
+            {"toolset": "smh", "prompt": "full", "home": {"language": "zh"}},
+            "zh",
+            "你通过工具管理一个智能家居，为和你说话的人服务。",
+        ),
+        ({"toolset": "smh", "home": {"language": "zh"}}, "zh", "你通过工具管理一个智能家居。"),
+        ({"toolset": "direct", "prompt": "full"}, "en", "You run a smart home for the person who speaks to you. The whole"),
+        ({"world": "simuhome", "language": "zh"}, "zh", "你管理一个智能家庭，设备使用 Matter 协议。"),
+        ({"world": "simuhome", "toolset": "paper", "prompt": "brief"}, "en", "You run a Matter home by tools."),
+    ],
+    ids=["smh-zh", "smh-zh-brief", "direct", "simuhome-zh", "simuhome-paper"],
+)
+def test_card_shows_what_agents_of_the_recipe_are_told(
+    run: Path, monkeypatch, capsys, recipe: dict, language: str, begins: str
+):
+    """Its tools, its prompt and its language; and the example runs with them."""
+    blueprints = BlueprintSource.model_validate({"recipe": recipe})
+    write(run / "recipe.yaml", yaml.safe_dump(RLVE | {"blueprints": blueprints.model_dump(mode="json")}))
+    folder = export(run, str(run / "out"))
+    card = ModelCard.load(folder / "README.md")
+    seen = [begin(make_blueprint(blueprints.recipe, "train", seed)).dialogue for seed in range(3)]
+    shown = run_example(card, folder, monkeypatch)
+    system, user = shown["messages"]
+    assert all(shown["tools"] == list(dialogue.tools) for dialogue in seen)
+    assert system["content"].startswith(begins)
+    assert outline(system["content"]) in [outline(dialogue.messages[0]["content"]) for dialogue in seen]
+    assert user == {"role": "user", "content": SAYS[language]} and card.data.language == language
+    printed = capsys.readouterr().out
+    assert begins in printed and SAYS[language] in printed
+    assert ("with one JSON object" in card.text) == (recipe.get("toolset") == "direct")
+
+
+def run_example(card: ModelCard, folder: Path, monkeypatch) -> dict:
+    """What the card's code leaves behind; the model, untrained as it is, says its prompt again."""
+    monkeypatch.setattr("transformers.GenerationMixin.generate", lambda self, input_ids, **_: input_ids.repeat(1, 2))
+    left: dict = {}
+    exec(card.text.split("```python")[1].split("```")[0].replace('name = "out"', f"name = {str(folder)!r}"), left)
+    return left
+
+
+def outline(prompt: str) -> list[str]:
+    """A prompt without what differs from home to home: each line's first words, or the keys of its JSON; devices once."""
+    lines = ["".join(sorted(json.loads(line))) if line.startswith("{") else line[:2] for line in prompt.splitlines()]
+    return [line for line, before in zip(lines, [None, *lines]) if line != before]
 
 
 def test_export_tells_nothing_of_the_machine(exported: Path, flywheel: Path):

@@ -16,6 +16,7 @@ from envs.homemaker.make import HomeSampler
 from homerl.play.loop import play
 from homerl.play.trajectory import JSON_COLUMNS, to_row
 from homerl.publish.schemas import file_name, schemas, write_schemas
+from homerl.run.schema import write_recipe_schema
 from homerl.users.scripted import ScriptedUser
 from homerl.worlds.contract import ExpertConfig
 from homerl.worlds.homeenv.blueprints.author import BlueprintRecipe
@@ -80,6 +81,5 @@ def test_what_is_wrong_is_not(kind, change):
 def test_the_shipped_schemas_are_those_of_the_code(tmp_path: Path):
     """A change of a model is a change of its format: raise the version, then write the files anew."""
     shipped = Path(__file__).parents[2] / "docs" / "schemas"
-    assert {p.name: p.read_text("utf-8") for p in write_schemas(tmp_path)} == {
-        p.name: p.read_text("utf-8") for p in shipped.iterdir()
-    }
+    written = (*write_schemas(tmp_path), write_recipe_schema(tmp_path))
+    assert {p.name: p.read_text("utf-8") for p in written} == {p.name: p.read_text("utf-8") for p in shipped.iterdir()}

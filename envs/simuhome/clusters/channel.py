@@ -137,8 +137,9 @@ SUPPORTED: dict[int, Callable[[ClusterView], Any] | None] = {
 
 @register_command("KeypadInput", "SendKey")
 def send_key(view: ClusterView, KeyCode: Any) -> dict[str, Any]:
-    """Press a key of the remote control, by its CEC code. The result's Status is 0 (done), 1 (unsupported) or 2 (not
-    now).
+    """Press a key of the remote control, by its CEC code.
+
+    The result's `Status` is 0 (done), 1 (key not supported) or 2 (not possible now).
     """
     refuse_unless(is_integer(KeyCode) and KeyCode in CEC_CODES, "COMMAND_INVALID_ARGS", "KeyCode is no CEC key code")
     return {"Status": _press_key(view, KeyCode)}

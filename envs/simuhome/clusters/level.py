@@ -144,9 +144,7 @@ def _require_integers(view: ClusterView, *numbers: Any) -> None:
 
 
 def _suppressed_result(view: ClusterView, name: str, mask: Any, override: Any) -> dict[str, Any] | None:
-    """The result of a command that is accepted but has no effect because the device is off; None if the command has
-    effect.
-    """
+    """The result of a command without effect, because the device is off; None if the command has an effect."""
     if name.endswith(SUFFIX) or view.is_on:
         return None
     try:

@@ -1,5 +1,6 @@
-"""Small clusters: Identify, DishwasherAlarm, TemperatureControl, and writes of PowerSource, PowerTopology and
-LevelControl.
+"""Small clusters: Identify, DishwasherAlarm and TemperatureControl.
+
+Some writes of PowerSource, PowerTopology and LevelControl are here too.
 """
 
 from __future__ import annotations

@@ -4,6 +4,6 @@ A group is one of the six query types, with requests that are feasible or infeas
 """
 
 from envs.simuhome.generate.episode import generate_episode
-from envs.simuhome.generate.furnish import ALL, Scale
+from envs.simuhome.generate.furnish import ALL_KINDS, Scale
 
-__all__ = ["ALL", "Scale", "generate_episode"]
+__all__ = ["ALL_KINDS", "Scale", "generate_episode"]

@@ -33,7 +33,7 @@ FIXED_KINDS = {
     "kitchen": ("dishwasher", "refrigerator"),
     "utility_room": ("laundry_dryer", "laundry_washer"),
 }
-ALL = tuple(sorted({kind for kinds in (*KINDS_BY_ROOM.values(), *FIXED_KINDS.values()) for kind in kinds}))
+ALL_KINDS = tuple(sorted({kind for kinds in (*KINDS_BY_ROOM.values(), *FIXED_KINDS.values()) for kind in kinds}))
 MAX_OF_A_KIND = 2
 
 
@@ -42,7 +42,7 @@ class Scale:
     """The size of homes: the fewest and the most devices, and the kinds that they may have. The defaults are the paper's."""
 
     devices: tuple[int, int] = (19, 33)
-    kinds: tuple[str, ...] = ALL
+    kinds: tuple[str, ...] = ALL_KINDS
 
 
 def furnished_config(rng: Random, scale: Scale = Scale()) -> HomeConfig:

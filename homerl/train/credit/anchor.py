@@ -30,7 +30,9 @@ Decisions = Sequence[Sequence[str]]
 
 
 class AnchorKeys(Model):
-    anchor_weight: float = Field(1.0, ge=0, description="of `anchor`: ω, the state's advantage beside the trajectory's")
+    anchor_weight: float = Field(
+        1.0, ge=0, description="Of `credit: anchor`: weight ω of the state's advantage beside the trajectory's."
+    )
 
 
 def anchor_credit(group: Steps, decisions: Decisions, gamma: float = 1.0, weight: float = 1.0) -> list[list[float]]:

@@ -39,13 +39,15 @@ class BranchSettings(Model):
     """`credit: branch`: of a group's rollouts, `roots` begin at the start and the others at a fork of a root, which then
     has `siblings` members, the root among them. `group` is the budget."""
 
-    roots: int = Field(2, ge=2)
-    siblings: int = Field(3, ge=2)
-    horizon: int = Field(4, ge=1, description="forks lie at steps 1 to this, counted from 0")
+    roots: int = Field(2, ge=2, description="Number of rollouts of a group that begin at the start.")
+    siblings: int = Field(3, ge=2, description="Number of rollouts that share a fork, the root among them.")
+    horizon: int = Field(
+        4, ge=1, description="Last step at which a root may be forked; steps count from 0, the first fork is at 1."
+    )
 
 
 class BranchKeys(Model):
-    branch: BranchSettings = BranchSettings()
+    branch: BranchSettings = Field(BranchSettings(), description="Of `credit: branch`: how a group is forked.")
 
 
 def plan(roots: int, siblings: int, horizon: int, group: int, rng: random.Random) -> list[Fork | None]:

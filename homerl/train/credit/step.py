@@ -19,7 +19,11 @@ from homerl.train.credit.contract import CreditMode, Group
 
 
 class StepKeys(Model):
-    baseline: Literal["pooled", "index"] = Field("pooled", description="of `step`")
+    baseline: Literal["pooled", "index"] = Field(
+        "pooled",
+        description="Of `credit: step`: what a return-to-go is compared with, all steps of the group (`pooled`) or those at "
+        "the same index (`index`).",
+    )
 
 
 def step_credit(group: Steps, gamma: float = 1.0, baseline: str = "pooled") -> list[list[float]]:

@@ -23,7 +23,7 @@ FULL = 0.9  # of vLLM's share: beyond it weights leave no room for a cache
 
 
 class VLLMKeys(GpuShare):
-    sleep: bool = Field(True, description="of `vllm`: give the memory back while the trainer works")
+    sleep: bool = Field(True, description="Of `vllm`: whether it gives its memory back while the trainer works.")
 
 
 class Colocated(Synced):

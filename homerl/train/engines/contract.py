@@ -39,7 +39,9 @@ class TrainedEngine(Engine, Protocol):
 class GpuShare(Model):
     """A key that several engines have."""
 
-    gpu_memory: float = Field(0.35, gt=0, lt=1, description="of `vllm` and `continuous`: share of each GPU's memory")
+    gpu_memory: float = Field(
+        0.35, gt=0, lt=1, description="Of `vllm` and `continuous`: share (0 to 1) of each GPU's memory."
+    )
 
 
 @dataclass(frozen=True)

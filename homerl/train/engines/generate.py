@@ -17,7 +17,7 @@ from homerl.workarounds import fused_head
 
 
 class TransformersKeys(Model):
-    batch: int = Field(64, ge=1, description="of `transformers`: prompts at a time")
+    batch: int = Field(64, ge=1, description="Of `transformers`: number of prompts that are sampled at a time.")
 
 
 class InPlace(TransformersEngine):

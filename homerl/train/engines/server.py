@@ -29,11 +29,13 @@ LOOKS = 60.0  # seconds in which vLLM tells how it was started: it looks its mac
 
 
 class ServerKeys(Model):
-    url: str | None = Field(None, pattern=r"^https?://.*[^/]$", description="of `server`, as http://host:8000")
-    group_port: int = Field(51216, description="of `server`: port by which weights go there")
-    timeout: float = Field(300.0, gt=0, description="of `server`: seconds for one request")
-    deadline: float = Field(900.0, gt=0, description="of `server`: seconds for all of its tries")
-    retries: int = Field(3, ge=0, description="of `server`: further tries after the first")
+    url: str | None = Field(None, pattern=r"^https?://.*[^/]$", description="Of `server`: its address, as http://host:8000.")
+    group_port: int = Field(51216, description="Of `server`: port by which it receives weights.")
+    timeout: float = Field(300.0, gt=0, description="Of `server`: seconds that one request may take.")
+    deadline: float = Field(
+        900.0, gt=0, description="Of `server`: seconds that a request and its retries may take together."
+    )
+    retries: int = Field(3, ge=0, description="Of `server`: retries of a request that failed.")
 
 
 class Server(Synced):

@@ -3,31 +3,45 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from envs.homeenv.devices import Device
-from envs.homeenv.rooms import Room
+from envs.homeenv.home import Home
+from envs.homeenv.rooms import OUTDOORS, Room
 from envs.homeenv.spec import Catalogue
 from envs.homeenv.toolsets import TOOLSETS
 from homerl.worlds.contract import Card
-from homerl.worlds.homeenv.messages import system_prompt
+from homerl.worlds.homeenv.messages import briefing
 
 NAMES = {  # of the example's room and light, and what the person says
     "en": ("kitchen", "ceiling light", "Turn on the kitchen ceiling light."),
     "zh": ("厨房", "吸顶灯", "打开厨房的吸顶灯。"),
 }
+AIR = {"temperature": 21.0, "humidity": 45.0, "brightness": 150.0}
+LIGHT = {"state": "off", "brightness": 80, "hs_color": (0.0, 0.0)}
+CLOCK = 1755943200  # 2025-08-23 10:00
+ONE_ANSWER = "with one JSON object: what to say,\nand the calls to make, in order, without waiting for what they return"
 
 
 def card(recipe: Mapping[str, Any]) -> Card:
-    """An example in a home of one light."""
+    """An example in a home of one light: all that an agent of this recipe is told there."""
     language = recipe.get("home", {}).get("language", "en")
     toolset = recipe.get("toolset") or "homeflow"
-    room, name, said = NAMES.get(language, NAMES["en"])
-    light = Device("1001", name, Room("kitchen", room, "kitchen"), Catalogue.shipped()["100001"])
-    return Card(
+    names = language if language in NAMES else "en"
+    shown = Card(
         tools=[tool.schema() for tool in TOOLSETS[toolset]],
-        system=system_prompt([light], recipe.get("prompt") or "brief", toolset, language),
+        system=briefing(example(names), recipe.get("prompt") or "brief", toolset, (), language),
         told="lists the home's devices, one a line",
-        utterance=said,
+        utterance=NAMES[names][2],
         language=language,
     )
+    return shown if toolset != "direct" else replace(shown, told="holds the whole home", answers=ONE_ANSWER)
+
+
+def example(language: str) -> Home:
+    """A kitchen with a light that is off."""
+    name, light, _ = NAMES[language]
+    room = Room("kitchen", "kitchen", name)
+    device = Device("1001", light, room, Catalogue.shipped()["100001"])
+    return Home.build([room], [device], {OUTDOORS: AIR, room.id: AIR, device.did: LIGHT}, CLOCK)

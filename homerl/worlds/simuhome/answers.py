@@ -198,8 +198,9 @@ def _labels(flat: str, value: Any) -> Iterator[Answer]:
 
 
 def _disputes_times(episode: EpisodeFile, text: str) -> bool:
-    """Whether a text says that the times disagree and names the true one: when it would happen, or when the programme
-    ends.
+    """Whether a text says that the times disagree, and names the true time.
+
+    The true time is that of the action, or the end of the programme.
     """
     conflict = episode.temporal_conflict or {}
     true = conflict.get("expected_time") or conflict.get("anchor_end_time", "")

@@ -14,7 +14,7 @@ from pydantic import Field, field_validator, model_validator
 
 from envs.model import Model
 from envs.simuhome.episodes import EpisodeFile
-from envs.simuhome.generate import ALL, Scale
+from envs.simuhome.generate import ALL_KINDS, Scale
 from homerl.language.grammar import Half
 from homerl.worlds.simuhome.packing import pack_home, unpack_home
 
@@ -67,8 +67,9 @@ class SimuHomeBlueprint(Model):
 
 
 def blueprint_from_episode(episode: EpisodeFile, id: str, **more: Any) -> SimuHomeBlueprint:
-    """An episode as a blueprint. `more` are fields of the blueprint, or `queries`, `clarification` and `reply` of its
-    intent.
+    """An episode as a blueprint.
+
+    `more` are fields of the blueprint, or `queries`, `clarification` and `reply` of its intent.
     """
     data = episode.model_dump(mode="json")
     query, home = data.pop("query"), data.pop("initial_home_config")
@@ -84,21 +85,33 @@ def blueprint_from_episode(episode: EpisodeFile, id: str, **more: Any) -> SimuHo
 
 
 class SimuHomeRecipe(Model):
-    """What blueprints to make. `types` weighs groups (`qt3/feasible`); `qt3` alone means both of its cases."""
+    """The blueprints to make. `types` gives each query type or group a weight, such as `qt3` or `qt3/feasible`."""
 
-    world: Literal["simuhome"]
-    types: dict[str, float] = dict.fromkeys(QUERY_TYPES, 1.0)
-    goals: tuple[int, int] = Field((1, 4), description="how many goals an episode has (devices to set, values to tell)")
-    devices: tuple[int, int] = Field(Scale().devices, description="how many devices a home has")
-    kinds: tuple[str, ...] = Field(ALL, min_length=1, description="of which kinds")
-    language: Literal["en", "zh"] = "en"
-    phrasings: int = Field(3, ge=1, description="how many ways the user knows to say it")
-    temperature: float = Field(1.0, ge=0, description="how far people stray from the most usual way to say a thing")
-    frames: Half = Field("any", description="which half of the grammar's frames people use")
-    preserve: bool = Field(False, description="success also needs that no other device was touched (the paper asks no such)")
-    strict: bool = Field(True, description="the paper's program with its known faults")
-    toolset: Literal["released", "paper"] = "released"
-    prompt: Literal["brief", "full"] = "full"
+    world: Literal["simuhome"] = Field(description="The world that the blueprints are of.")
+    types: dict[str, float] = Field(
+        dict.fromkeys(QUERY_TYPES, 1.0),
+        description="Weights of query types; a key is a type, which means both of its cases, or one group, such as "
+        "`qt3/feasible`.",
+    )
+    goals: tuple[int, int] = Field(
+        (1, 4), description="Fewest and most goals of an episode: devices to set, values to tell."
+    )
+    devices: tuple[int, int] = Field(Scale().devices, description="Fewest and most devices of a home.")
+    kinds: tuple[str, ...] = Field(ALL_KINDS, min_length=1, description="Kinds of devices that homes may have.")
+    language: Literal["en", "zh"] = Field("en", description="Language of the user, of the prompt and of names.")
+    phrasings: int = Field(3, ge=1, description="Number of ways in which the user can say its request.")
+    temperature: float = Field(
+        1.0, ge=0, description="How far people stray from the most usual way to say a thing; at 0 they never do."
+    )
+    frames: Half = Field("any", description="Which half of the grammar's frames people use.")
+    preserve: bool = Field(
+        False, description="Whether success also needs that no other device has changed; the paper does not ask for it."
+    )
+    strict: bool = Field(True, description="Whether the world keeps the known faults of the paper's program.")
+    toolset: Literal["released", "paper"] = Field(
+        "released", description="Tools of the agent: the 20 of the released program, or the 13 of the paper."
+    )
+    prompt: Literal["brief", "full"] = Field("full", description="How much the system prompt explains.")
 
     @field_validator("types")
     @classmethod
@@ -111,8 +124,8 @@ class SimuHomeRecipe(Model):
     @field_validator("kinds")
     @classmethod
     def _made(cls, kinds: tuple[str, ...]) -> tuple[str, ...]:
-        if unknown := sorted(set(kinds) - set(ALL)):
-            raise ValueError(f"homes have no {', '.join(unknown)} (there is {', '.join(ALL)})")
+        if unknown := sorted(set(kinds) - set(ALL_KINDS)):
+            raise ValueError(f"homes have no {', '.join(unknown)} (there is {', '.join(ALL_KINDS)})")
         return kinds
 
     @model_validator(mode="after")

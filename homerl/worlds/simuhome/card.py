@@ -15,7 +15,7 @@ def card(recipe: Mapping[str, Any]) -> Card:
     language = recipe.get("language", "en")
     return Card(
         tools=[TOOLS[name].schema() for name in TOOLSETS[recipe.get("toolset", "released")]],
-        system=system_message(recipe.get("prompt") or "brief", language, "kitchen", "2025-08-23 10:00:00"),
+        system=system_message(recipe.get("prompt") or "full", language, "kitchen", "2025-08-23 10:00:00"),
         told="says where the user is and what time it is",
         utterance=UTTERANCES.get(language, UTTERANCES["en"]),
         language=language,

@@ -36,19 +36,37 @@ ATTEMPTS = 20
 class BlueprintRecipe(Model):
     """What blueprints to make. Weights need not sum to 1. The home's language is the user's."""
 
-    home: HomeRecipe = HomeRecipe()
-    intents: tuple[int, int] = (1, 2)
-    families: dict[str, float] = Field(
-        {"atomic": 1.0, "compositional/explicit": 1.0}, description="`family`, or `family/subcategory`"
+    world: Literal["homeenv"] = Field(  # never written: what depends on a recipe's bytes is older than the key
+        "homeenv", exclude=True, description="The world that the blueprints are of; it may be left out."
     )
-    devices: tuple[int, int] = Field((2, 3), description="how many devices an explicit intent names, from 2 up")
-    wordings: dict[Wording, float] = {"clear": 1.0, "colloquial": 1.0, "noisy": 1.0}
-    phrasings: int = Field(3, ge=1, description="how many ways the user knows to say each intent")
-    temperature: float = Field(1.0, ge=0, description="how far people stray from the most usual way to say a thing")
-    frames: Half = Field("any", description="which half of the grammar's frames people use")
-    preserve: bool = True
-    toolset: Literal["homeflow", "smh", "direct"] = "homeflow"
-    prompt: Literal["brief", "full"] = "brief"
+    home: HomeRecipe = Field(HomeRecipe(), description="The homes.")
+    intents: tuple[int, int] = Field((1, 2), description="Fewest and most intents (wishes of the user) of a blueprint.")
+    families: dict[str, float] = Field(
+        {"atomic": 1.0, "compositional/explicit": 1.0},
+        description="Weights of intents by family (`ambiguous`, `atomic`, `automation`, `compositional`, `memory`, "
+        "`multi_turn`, `query`), or by subcategory, such as `compositional/explicit`.",
+    )
+    devices: tuple[int, int] = Field(
+        (2, 3), description="Fewest and most devices that an intent of `compositional/explicit` names, from 2 up."
+    )
+    wordings: dict[Wording, float] = Field(
+        {"clear": 1.0, "colloquial": 1.0, "noisy": 1.0},
+        description="Weights of how people speak; `noisy` has slips of speech.",
+    )
+    phrasings: int = Field(3, ge=1, description="Number of ways in which the user can say each intent.")
+    temperature: float = Field(
+        1.0, ge=0, description="How far people stray from the most usual way to say a thing; at 0 they never do."
+    )
+    frames: Half = Field("any", description="Which half of the grammar's frames people use.")
+    preserve: bool = Field(True, description="Whether success also needs that no device outside the task has changed.")
+    toolset: Literal["homeflow", "smh", "direct"] = Field(
+        "homeflow",
+        description="Tools of the agent: HomeFlow's (it writes code), SMH-Bench's (one call a service, automations too), "
+        "or `direct` (one JSON answer to the whole home in text).",
+    )
+    prompt: Literal["brief", "full"] = Field(
+        "brief", description="How much the system prompt explains, and tells of the home."
+    )
 
     @model_validator(mode="after")
     def _ranges(self) -> BlueprintRecipe:

@@ -1,5 +1,4 @@
-"""What a SimuHome trajectory shows: its result in the released program, the question to a judge, and the cause of
-failure.
+"""What a SimuHome trajectory shows: the released program's result, the question to a judge, and the cause of a failure.
 
 The error taxonomy is the paper's (Tables 2, 7 and 8), decided by rules. In feasible episodes: EP environment
 perception, II intent inference, DC device control, AP action planning, TR temporal reasoning. In infeasible episodes:

@@ -1,0 +1,127 @@
+"""The JSON Schema of recipes, made from the models that check them, so that editors complete keys and say what they are.
+
+Invariants: it allows every recipe that loads, if its values have the types that the reference names; a recipe that extends
+another may leave out what it needs; what only a whole recipe shows to be wrong is left to `homerl check`. Its version is
+that of the format (`homerl: 1`), within which keys are added.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from pydantic.json_schema import models_json_schema
+
+from envs.documents import write_atomic
+from homerl.publish.schemas import DRAFT
+from homerl.recipe.load import shipped_recipes
+from homerl.run.recipe import KINDS
+
+FILE = "recipe.v1.json"
+REF = "#/$defs/"
+PARTIAL = "Extending"  # what precedes the name of a model of which a recipe that extends another may hold a part
+MODELINE = "# yaml-language-server: $schema="
+SHIPPED = f"{MODELINE}../docs/schemas/{FILE}"  # first line of the shipped recipes
+Schema = dict[str, Any]
+EXTENDS: Schema = {
+    "type": "string",
+    "description": "A recipe that this one lies over: a file beside it, or a shipped one.",
+}
+RUN: Schema = {"enum": [*KINDS], "description": "Kind of the run."}
+
+
+@cache
+def definitions() -> Mapping[str, Schema]:
+    """The schema of every model that recipes are made of, by the model's name."""
+    return models_json_schema([(model, "validation") for model in KINDS.values()])[1]["$defs"]
+
+
+def recipe_schema() -> Schema:
+    """The whole schema; which keys there may be depends on `run`, and on whether there is `extends`."""
+    whole = {name: _plain(schema) for name, schema in definitions().items()}
+    partial = _incomplete()
+    twins = {name: _partial(schema) for name, schema in whole.items() if name in partial}
+    kinds = {kind: model.__name__ for kind, model in KINDS.items()}
+    for name in kinds.values():
+        twins[name]["properties"] |= {"extends": EXTENDS}
+    parts = {kind: PARTIAL + name for kind, name in kinds.items()}
+    unsaid = {"if": {"not": {"required": ["run"]}}, "then": {"anyOf": [{"$ref": REF + name} for name in parts.values()]}}
+    return {
+        "$schema": DRAFT,
+        "$id": FILE,
+        "title": "Recipe of homerl",
+        "type": "object",
+        "properties": {"homerl": whole[kinds["sft"]]["properties"]["homerl"], "extends": EXTENDS, "run": RUN},
+        "if": {"required": ["extends"]},
+        "then": {"allOf": [*_by_kind(parts), unsaid]},
+        "else": {"required": ["homerl", "run"], "allOf": _by_kind(kinds)},
+        "$defs": whole | {PARTIAL + name: schema for name, schema in twins.items()},
+    }
+
+
+def _by_kind(names: Mapping[str, str]) -> list[Schema]:
+    return [
+        {"if": {"properties": {"run": {"const": kind}}, "required": ["run"]}, "then": {"$ref": REF + name}}
+        for kind, name in names.items()
+    ]
+
+
+def _plain(schema: Any) -> Any:
+    """Without titles that only say the key again, and without defaults that are those of the keys further down."""
+    if isinstance(schema, list):
+        return [_plain(part) for part in schema]
+    if not isinstance(schema, dict):
+        return schema
+    section = isinstance(schema.get("default"), (dict, list)) and refs(schema)
+    kept = {key: value for key, value in schema.items() if not (key == "title" and isinstance(value, str))}
+    return {key: _plain(value) for key, value in kept.items() if not (key == "default" and section)}
+
+
+@cache
+def _incomplete() -> frozenset[str]:
+    """Names of models that need a key, or that hold such a model: of these a part may stand in a recipe that extends."""
+    schemas = definitions()
+    found = {name for name, schema in schemas.items() if "required" in schema}
+    while more := {name for name in schemas.keys() - found if refs(schemas[name]) & found}:
+        found |= more
+    return frozenset(found)
+
+
+def _partial(schema: Any) -> Any:
+    """The same where nothing is needed; a part of a blueprint recipe may be of several worlds."""
+    if isinstance(schema, list):
+        return [_partial(part) for part in schema]
+    if not isinstance(schema, dict):
+        return schema
+    if "$ref" in schema:
+        name = schema["$ref"].removeprefix(REF)
+        return schema | ({"$ref": REF + PARTIAL + name} if name in _incomplete() else {})
+    kept = {key: _partial(value) for key, value in schema.items() if key != "required"}
+    return {"anyOf" if key == "oneOf" else key: value for key, value in kept.items()}
+
+
+def refs(schema: Any) -> set[str]:
+    """Names of the models that a schema refers to."""
+    if isinstance(schema, dict):
+        named = {schema["$ref"].removeprefix(REF)} if "$ref" in schema else set()
+        return named.union(*map(refs, schema.values()))
+    return set().union(*map(refs, schema)) if isinstance(schema, list) else set()
+
+
+def write_recipe_schema(folder: Path) -> Path:
+    """Write the schema to a folder."""
+    path = folder / FILE
+    write_atomic(path, json.dumps(recipe_schema(), indent=1, ensure_ascii=False) + "\n")
+    return path
+
+
+def write_recipes(folder: Path) -> None:
+    """Write the shipped recipes to a folder, and beside them the schema that they name to editors."""
+    shutil.copytree(shipped_recipes(), folder, dirs_exist_ok=True)
+    write_recipe_schema(folder)
+    for path in folder.glob("*.yaml"):
+        write_atomic(path, path.read_text(encoding="utf-8").replace(SHIPPED, MODELINE + FILE))
