@@ -1,1 +1,4 @@
-"""Worlds: homes that can be stepped, forked, hashed and checked. Imports nothing from `rewards` or `homerl`."""
+"""Worlds: simulated homes that agents act in. This package imports nothing from `rewards` or `homerl`.
+
+A world can be stepped, forked, hashed and checked: `envs.world` states the contract.
+"""

@@ -1,7 +1,9 @@
-"""What pydantic found wrong, as problems in plain words: which key, what is wrong with it, and what to do.
+"""Pydantic's validation errors, turned into problems in plain words: which key is wrong, why, and what to do.
 
-Invariants: the functions are pure, and know models and data but no files; keys are those of the data, without the labels
-that pydantic adds to a place for the members of a union.
+Invariants:
+- Every function is pure. It sees a model and data, never a file.
+- A reported key leads to its place in the data. Pydantic also puts the names of union members into an error's place;
+  these are removed.
 """
 
 import difflib
@@ -14,21 +16,29 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 from pydantic import BaseModel, ValidationError
 
-SHOWN = 80  # characters of a refused value
-Raw = tuple[tuple[Hashable, ...], Mapping[str, Any]]  # a real key, and pydantic's error there
+SHOWN = 80  # the most characters of a refused value that a message shows
+KeyedError = tuple[tuple[Hashable, ...], Mapping[str, Any]]  # the key in the data, and pydantic's error there
 
 
 class Problems(ValueError):
-    """What a validator of ours found: what is wrong, each with its key below the model that was checked."""
+    """Raised by our own validators to report several problems at once.
 
-    def __init__(self, found: Sequence[tuple[tuple[Hashable, ...], str]]) -> None:
-        self.found = found
-        super().__init__("; ".join(what for _, what in found))
+    Each entry is a pair of the key, relative to the model that was checked, and what is wrong with it.
+    """
+
+    def __init__(self, entries: Sequence[tuple[tuple[Hashable, ...], str]]) -> None:
+        self.entries = entries
+        super().__init__("; ".join(what for _, what in entries))
 
 
 @dataclass(frozen=True)
 class Problem:
-    """One thing to correct; `others` counts the further ones, `cause` is the error of a validator of ours."""
+    """One thing to correct in the data.
+
+    `key` leads from the top of the data to the problem. `what` says what is wrong, and `remedy` what to do about it.
+    `cause` is the exception that one of our own validators raised, if one did. `others` counts the other keys that are
+    certainly wrong.
+    """
 
     key: tuple[Hashable, ...]
     what: str
@@ -38,32 +48,37 @@ class Problem:
 
 
 def explain(model_type: Any, data: Any, error: ValidationError) -> Problem:
-    """The problem to name first.
+    """The problem of `error` that a person should correct first.
 
-    A union reports the problems of all its members. The member that was meant is the one that fits deepest, then best.
+    If the data fits no member of a union, pydantic reports the problems of every member. The writer most likely meant
+    the member in which the data fits most deeply, or, among equals, the one with the fewest problems. So its problem is
+    chosen.
     """
-    found = _found(data, error)
-    misfits = Counter(raw["loc"][:-1] for key, raw in found if len(key) < len(raw["loc"]))
-    key, raw = _likeliest(found, misfits)
-    certain = {other for other, one in found if len(other) == len(one["loc"])}  # those that no union doubts
+    errors = _flat_errors(data, error)
+    misfits = Counter(raw["loc"][:-1] for key, raw in errors if len(key) < len(raw["loc"]))
+    key, raw = _likeliest(errors, misfits)
+    certain = {other for other, one in errors if len(other) == len(one["loc"])}  # keys outside of any union
     what, remedy = _in_words(model_type, raw, key)
     return Problem(key, what, remedy, raw.get("ctx", {}).get("error"), len(certain - {key}))
 
 
 def explain_all(model_type: Any, data: Any, error: ValidationError) -> list[Problem]:
-    """One problem for every key that is wrong, in the order in which pydantic found them."""
-    by_key: dict[tuple[tuple[Hashable, ...], str], list[Raw]] = {}
-    for key, raw in _found(data, error):
+    """One problem for each wrong key, in pydantic's order.
+
+    A validator that reports several entries (see `Problems`) gives one problem for each of them.
+    """
+    by_key: dict[tuple[tuple[Hashable, ...], str], list[KeyedError]] = {}
+    for key, raw in _flat_errors(data, error):
         by_key.setdefault((key, raw["msg"] if _is_ours(raw) else ""), []).append((key, raw))
-    chosen = [_likeliest(found, Counter()) for found in by_key.values()]
+    chosen = [_likeliest(errors, Counter()) for errors in by_key.values()]
     return [Problem(key, *_in_words(model_type, raw, key), raw.get("ctx", {}).get("error")) for key, raw in chosen]
 
 
-def _found(data: Any, error: ValidationError) -> list[Raw]:
-    """(key, pydantic's error), the lists of our own validators taken apart."""
+def _flat_errors(data: Any, error: ValidationError) -> list[KeyedError]:
+    """(key, pydantic's error) for each problem; a `Problems` error becomes one item for each of its entries."""
     raws = []
     for raw in error.errors(include_url=False):
-        parts = raw["ctx"]["error"].found if _is_ours(raw) else [((), raw["msg"])]
+        parts = raw["ctx"]["error"].entries if _is_ours(raw) else [((), raw["msg"])]
         raws += [{**raw, "loc": (*raw["loc"], *key), "msg": what} for key, what in parts]
     return [(real_key(data, raw), raw) for raw in raws]
 
@@ -72,20 +87,23 @@ def _is_ours(raw: Mapping[str, Any]) -> bool:
     return isinstance(raw.get("ctx", {}).get("error"), Problems)
 
 
-def _likeliest(found: Sequence[Raw], misfits: Mapping[tuple[Hashable, ...], int]) -> Raw:
-    """Of what the members of a union found: the member meant fits deepest, then best."""
-    return max(found, key=lambda it: (len(it[0]), -misfits[it[1]["loc"][:-1]], it[1]["type"] == "extra_forbidden"))
+def _likeliest(errors: Sequence[KeyedError], misfits: Mapping[tuple[Hashable, ...], int]) -> KeyedError:
+    """The error of the union member that the writer most likely meant: the deepest key, then the fewest misfits."""
+    return max(errors, key=lambda it: (len(it[0]), -misfits[it[1]["loc"][:-1]], it[1]["type"] == "extra_forbidden"))
 
 
 def real_key(data: Any, raw: Mapping[str, Any]) -> tuple[Hashable, ...]:
-    """A problem's place as keys and indices that lead there in `data`; a missing key is named too."""
+    """The keys and indices that lead to an error's place in `data`.
+
+    If a key is missing, it is the last part of the result although `data` does not have it.
+    """
     key: list[Hashable] = []
     loc = raw["loc"]
     for i, part in enumerate(loc):
         if _holds(data, part):
             data = data[part]
         elif raw["type"] != "missing" or i < len(loc) - 1:
-            continue  # a union's label: the data has no such key
+            continue  # the label of a union member, which is no key of the data
         key.append(part)
     return tuple(key)
 
@@ -97,7 +115,7 @@ def _holds(data: Any, part: Hashable) -> bool:
 
 
 def _in_words(model_type: Any, raw: Mapping[str, Any], key: tuple[Hashable, ...]) -> tuple[str, str]:
-    """What is wrong with a key and what to do, in words that need no pydantic."""
+    """What is wrong with a key, and what to do about it, in words that need no knowledge of pydantic."""
     kind, value, context = raw["type"], raw["input"], raw.get("ctx", {})
     if kind == "extra_forbidden":
         return "is not a known key", did_you_mean(key[-1], _fields_at(model_type, raw["loc"][:-1]))
@@ -120,7 +138,7 @@ def _in_words(model_type: Any, raw: Mapping[str, Any], key: tuple[Hashable, ...]
 
 
 def did_you_mean(word: Hashable, known: Sequence[str]) -> str:
-    """A remedy for a name that is not among those known."""
+    """A remedy for an unknown name: the known name that is most like it, if one is, and the list of known names."""
     near = difflib.get_close_matches(word if isinstance(word, str) else _short(word), known, n=1, cutoff=0.5)
     listing = f"known: {', '.join(known)}" if known else "nothing may stand here"
     return f"did you mean {near[0]}? ({listing})" if near else listing
@@ -129,21 +147,21 @@ def did_you_mean(word: Hashable, known: Sequence[str]) -> str:
 def _short(value: Any) -> str:
     try:
         text = "empty" if value is None else repr(value)
-    except (ValueError, RecursionError):  # a number of too many digits, a nest of too many levels
+    except (ValueError, RecursionError):  # a number of too many digits, or nesting that is too deep
         return "too large to show"
     return text if len(text) <= SHOWN else f"{text[: SHOWN - 3]}..."
 
 
 def _listed(listing: str) -> list[str]:
-    """The values in pydantic's "'a', 'b' or 'c'"."""
+    """The values in pydantic's text "'a', 'b' or 'c'"."""
     return re.findall(r"'((?:[^'\\]|\\.)*)'", listing) or re.split(r", | or ", listing)
 
 
-# Which keys a model accepts at a place
+# The keys that a model accepts at a place
 
 
 def _fields_at(model_type: Any, loc: Sequence[Hashable]) -> list[str]:
-    """The keys that the models at `loc` (pydantic's, labels included) accept."""
+    """The keys that the models at `loc` accept. `loc` is pydantic's place, with the labels of union members."""
     here = _members(model_type)
     for part in loc:
         inner = [member for kind in here for member in _inside(kind, part)]
@@ -160,7 +178,7 @@ def _field_types(model: type[BaseModel]) -> dict[str, Any]:
 
 
 def _members(annotation: Any) -> list[Any]:
-    """The plain types that an annotation allows: unions and `Annotated` taken apart."""
+    """The plain types that an annotation allows. Unions and `Annotated` are taken apart."""
     if get_origin(annotation) is Annotated:
         return _members(get_args(annotation)[0])
     if get_origin(annotation) in (Union, types.UnionType):
@@ -169,7 +187,7 @@ def _members(annotation: Any) -> list[Any]:
 
 
 def _inside(kind: Any, part: Hashable) -> list[Any]:
-    """What `kind` holds under the key or index `part`; nothing if it has no such place."""
+    """The types that `kind` allows under the key or index `part`; an empty list if it has no such place."""
     if _is_model(kind):
         fields = _field_types(kind)
         return _members(fields[part]) if part in fields else []
@@ -184,7 +202,7 @@ def _inside(kind: Any, part: Hashable) -> list[Any]:
 
 
 def _labelled(kind: Any, label: Hashable) -> bool:
-    """Whether pydantic calls the union member `kind` by `label`: its name or its discriminator's value."""
+    """Whether pydantic uses `label` for the union member `kind`: the class's name, or its discriminator's value."""
     if not _is_model(kind):
         return False
     annotations = [info.annotation for info in kind.model_fields.values()]

@@ -1,4 +1,4 @@
-"""The base class of every pydantic model that describes a file or a setting, in any world.
+"""The base class of the pydantic models that describe files and settings, in every world.
 
 Invariants: a model refuses unknown keys; an instance never changes; no field holds an infinity or a NaN.
 """

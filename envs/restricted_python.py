@@ -1,6 +1,7 @@
-"""What agents' Python may not use: introspection, dynamic execution, private names, imports beyond a few (HomeFlow D.2).
+"""The Python that agents must not write: introspection, dynamic execution, private names, and most imports (HomeFlow
+D.2).
 
-Invariant: a static check; it reads the syntax tree and runs nothing.
+Invariant: the check is static. It reads the syntax tree and runs nothing.
 """
 
 from __future__ import annotations
@@ -17,38 +18,38 @@ FRAME_NAMES = frozenset(
     "f_code f_globals f_locals co_code co_consts co_names func_globals func_code mro with_traceback".split()
 )
 ASYNC = (ast.Await, ast.AsyncFunctionDef, ast.AsyncFor, ast.AsyncWith)
-HARMLESS = (ast.expr_context, ast.Constant, ast.Call, ast.Expr)  # most of a tree: they name nothing
+HARMLESS = (ast.expr_context, ast.Constant, ast.Call, ast.Expr)  # these name nothing, and are most of a tree's nodes
 ALLOWED_IMPORTS = frozenset({"math", "json", "re", "datetime"})
 
 
 def restricted_uses(tree: ast.AST) -> list[str]:
-    """What a syntax tree uses that agents may not (HomeFlow D.2, CodeCheck), in the order of the source."""
+    """All restricted uses in a syntax tree (HomeFlow D.2, CodeCheck), in the order of the source."""
     return restricted(ast.walk(tree))
 
 
 def restricted(nodes: Iterable[ast.AST]) -> list[str]:
-    """The same for the nodes of a tree, in whichever order they come."""
-    found: list[tuple[int, str]] = []
+    """All restricted uses in the nodes of a tree, which may come in any order. The result is in the order of the source."""
+    uses: list[tuple[int, str]] = []
     for node in nodes:
         if isinstance(node, HARMLESS):
             continue
         line = getattr(node, "lineno", 0)
         if isinstance(node, ast.Name):
             if node.id in RESTRICTED_NAMES or node.id.startswith("__"):
-                found.append((line, node.id))
+                uses.append((line, node.id))
         elif isinstance(node, ast.Attribute):
             if _is_private(node.attr):
-                found.append((line, "." + node.attr))
+                uses.append((line, "." + node.attr))
         elif isinstance(node, (ast.Import, ast.ImportFrom)):
             names = [a.name for a in node.names] if isinstance(node, ast.Import) else [node.module or "."]
-            found += [(line, f"import {name}") for name in names if name not in ALLOWED_IMPORTS]
+            uses += [(line, f"import {name}") for name in names if name not in ALLOWED_IMPORTS]
         elif isinstance(node, (ast.ClassDef, ast.Global, ast.Nonlocal, *ASYNC)) or getattr(node, "is_async", False):
-            found.append((line, type(node).__name__))
-        elif isinstance(node, ast.MatchClass):  # case str(name=x) reads the attribute `name`
-            found += [(line, "." + name) for name in node.kwd_attrs if _is_private(name)]
+            uses.append((line, type(node).__name__))
+        elif isinstance(node, ast.MatchClass):  # the pattern `str(name=x)` reads the attribute `name`
+            uses += [(line, "." + name) for name in node.kwd_attrs if _is_private(name)]
         else:
-            found += [(line, name) for name in _other_names(node) if name.startswith("__")]
-    return [what for _, what in sorted(found, key=lambda pair: pair[0])]
+            uses += [(line, name) for name in _other_names(node) if name.startswith("__")]
+    return [what for _, what in sorted(uses, key=lambda pair: pair[0])]
 
 
 def _is_private(attribute: str) -> bool:
@@ -56,7 +57,7 @@ def _is_private(attribute: str) -> bool:
 
 
 def _other_names(node: ast.AST) -> list[str]:
-    """The names that a node binds or imports other than by a `Name`."""
+    """The names that a node binds or imports, other than those of `ast.Name` nodes."""
     match node:
         case ast.alias(name=name, asname=alias):
             return [name, alias or name]

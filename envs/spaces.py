@@ -1,7 +1,9 @@
-"""Gymnasium spaces of worlds whose actions are tool calls and whose observations are text.
+"""Gymnasium spaces for worlds whose actions are tool calls and whose observations are text.
 
-Invariants: every sample is in its space; a call is in `ToolCalls` exactly if its tool exists and its arguments
-fit the tool's JSON schema; what a call does (unknown devices, refused code) is the world's to judge, not the space's.
+Invariants:
+- Every sample is a member of its space.
+- A call is a member of `ToolCalls` exactly if the tool exists and the arguments fit the tool's JSON Schema. Whether the
+  call succeeds, for example because its device exists, is decided by the world.
 """
 
 from __future__ import annotations
@@ -15,18 +17,18 @@ from gymnasium import spaces
 from jsonschema import Draft202012Validator
 
 PRINTABLE = string.ascii_letters + string.digits + string.punctuation + " "
-LONGEST_SAMPLE = 32  # characters, items; what is contained may be longer
+LONGEST_SAMPLE = 32  # characters; members of the space may be longer
 
 
 class AnyText(spaces.Space[str]):
-    """Text of any length in any script; `spaces.Text` would need a longest one and all its characters."""
+    """Text of any length and in any script. Gymnasium's own `Text` needs a maximum length and a list of characters."""
 
     def sample(self, mask: None = None, probability: None = None) -> str:
-        """A short text of printable ASCII characters."""
+        """A text of 0 to 32 printable ASCII characters."""
         return _text(self.np_random)
 
     def contains(self, x: Any) -> bool:
-        """Whether it is a text."""
+        """Whether `x` is a string."""
         return isinstance(x, str)
 
     def __eq__(self, other: object) -> bool:
@@ -37,20 +39,20 @@ class AnyText(spaces.Space[str]):
 
 
 class ToolCalls(spaces.Space[dict[str, Any]]):
-    """Every well-formed call of the tools: `{"name": ...}` and the arguments that its schema allows."""
+    """All calls of the given tools that fit their schemas: `{"name": ...}` together with the arguments."""
 
     def __init__(self, tools: Iterable[Mapping[str, Any]], seed: int | None = None) -> None:
         super().__init__(seed=seed)
         self.parameters = {tool["function"]["name"]: tool["function"]["parameters"] for tool in tools}
 
     def sample(self, mask: None = None, probability: None = None) -> dict[str, Any]:
-        """A well-formed call of a tool that is drawn evenly."""
+        """A call that fits the schema, of a tool that is drawn with equal probability."""
         name = list(self.parameters)[self.np_random.integers(len(self.parameters))]
         arguments: dict[str, Any] = _draw(self.parameters[name], self.np_random)
         return {"name": name} | arguments
 
     def contains(self, x: Any) -> bool:
-        """Whether it is a call of a tool whose arguments fit the schema."""
+        """Whether `x` is a call of one of the tools and its arguments fit the tool's schema."""
         if not isinstance(x, dict) or not isinstance(x.get("name"), str) or x["name"] not in self.parameters:
             return False
         schema = {"additionalProperties": False} | self.parameters[x["name"]]
@@ -64,7 +66,7 @@ class ToolCalls(spaces.Space[dict[str, Any]]):
 
 
 def _draw(schema: Mapping[str, Any], rng: np.random.Generator) -> Any:
-    """A value that fits: all that is required, and each optional member every other time."""
+    """A random value that fits a JSON Schema. Required members are always drawn, optional ones with probability 1/2."""
     if "enum" in schema:
         return schema["enum"][rng.integers(len(schema["enum"]))]
     match schema.get("type"):

@@ -1,8 +1,11 @@
-"""The World contract, what a step did, and `check_world`, which proves the contract on any world.
+"""The World contract, the facts of one step, and `check_world`, which checks the contract on any world.
 
-Invariants of a world: `fork` is an independent copy; `state_key` is an exact hash of physical state, clock
-and pending rules, the same in every process, and equal keys behave alike ever after; a refused call
-changes nothing; `step` returns the gain in progress as reward.
+Invariants of a world:
+- `fork` returns an independent copy.
+- `state_key` is an exact hash of everything that decides the future: the physical state, the clock and the rules that
+  wait. It is the same in every process, and two worlds with equal keys behave alike from then on.
+- A call that the world refuses changes nothing.
+- The reward of `step` is the gain in progress.
 """
 
 from __future__ import annotations
@@ -20,7 +23,7 @@ Action = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class ToolCall:
-    """A call that an agent made, refused or not. Arguments that could not be read are none."""
+    """A call that an agent made, accepted or refused. `arguments` is empty if the arguments could not be read."""
 
     name: str
     arguments: Mapping[str, Any]
@@ -28,14 +31,18 @@ class ToolCall:
 
 @dataclass(frozen=True)
 class StepFacts:
-    """What one agent message did: all that rewards need, so that they need no tokenizer and no world.
+    """What one message of an agent did: all that rewards need, so that these need no tokenizer and no world.
 
-    `progress_*` is m before and after (0..1); `blocked` are the auditor's rules that were applied;
-    `changed` the slots that differ after the step, as text; `strayed` is the number of devices that no
-    intent concerns and that differ from the start, before and after; `turn` counts from 1, `opens_turn` marks
-    its first step, `last` the last step of the episode; `intent` is the one that the user last spoke of; `met` are the
-    goals of Φ that are met after the step, by index; `calls` is every call of the message, whatever the world and its tools
-    (a file leaves them out where its message says the same); `code` the code in them, one after the other.
+    - `turn` counts the user's messages from 1. `opens_turn` marks the first step of a turn, `last` the last of the
+      episode.
+    - `progress_before` and `progress_after` are the progress (0 to 1) before and after the step.
+    - `calls` are all calls of the message, in any world. A file leaves them out if its message already has them.
+    - `code` is the code in these calls, joined in order, and `code_tokens` its length.
+    - `blocked` names the auditor's rules that refused a call, and `error` says what failed.
+    - `changed` names the slots that differ after the step.
+    - `strayed_before` and `strayed_after` count the devices that differ from the start and that no intent concerns.
+    - `intent` is the intent of which the user last spoke.
+    - `met` holds the indices of the goals of Φ that are met after the step.
     """
 
     turn: int
@@ -56,7 +63,7 @@ class StepFacts:
 
 
 class World(gym.Env):
-    """A `gymnasium.Env` whose actions are tool calls: `{"name": "pyexec", "code": "..."}`."""
+    """A `gymnasium.Env` whose actions are tool calls, such as `{"name": "pyexec", "code": "..."}`."""
 
     metadata: dict[str, Any] = {"render_modes": []}
 
@@ -67,27 +74,34 @@ class World(gym.Env):
 
     @abstractmethod
     def fork(self) -> Self:
-        """An independent copy."""
+        """An independent copy: steps in one do not reach the other."""
 
     @abstractmethod
     def state_key(self) -> str:
-        """An exact hash of what decides the future."""
+        """An exact hash of everything that decides how the world goes on."""
 
     @abstractmethod
     def step(self, action: Action) -> tuple[str, float, bool, bool, dict[str, Any]]:
-        """Take a tool call; info holds `progress`, `blocked` (rule and message, or None), `error`, `changed`."""
+        """Take one tool call. The result is Gymnasium's: observation, reward, terminated, truncated, info.
+
+        `info` has the keys `progress` (0 to 1), `blocked` (rule and message of a refused call, otherwise None), `error`
+        and `changed` (what differs after the step, as text).
+        """
 
 
 class WorldError(Exception):
-    """The world itself failed (its sandbox is gone, say): nobody in the dialogue is to blame."""
+    """The world itself failed, for example because its sandbox ended. Neither the agent nor the user is to blame."""
 
 
 class ContractError(AssertionError):
-    """A world that breaks the contract: the message says which clause and on which action."""
+    """A world breaks the contract. The message names the clause and the action."""
 
 
 def check_world(world: World, actions: Iterable[Action]) -> None:
-    """Play `actions` and prove the contract on each; raise `ContractError` at the first breach."""
+    """Play `actions` in `world` and check every clause of the contract at each step.
+
+    Raises `ContractError` at the first breach.
+    """
     _check_tools(world.tools)
     actions, last = list(actions), None
     for action in [*actions, {"name": "no such tool"}]:

@@ -1,9 +1,10 @@
-"""Files that people write: read with line numbers, checked by pydantic, refused in one clear message.
+"""Reading, checking and writing the files that people edit.
 
 Invariants:
-- whatever is wrong with a file raises `InputError`, which says what, where and the remedy;
-- the same text gives the same data, whatever the format's own libraries would make of it (`yaml_file`, `json_file`);
-- a file is replaced whole or not at all (`write_atomic`).
+- Whatever is wrong with a file raises `InputError`, which says what is wrong, where, and what to do about it.
+- The same text always gives the same data. `yaml_file` and `json_file` state where they differ from the usual
+  libraries.
+- A file is replaced as a whole or not at all (`write_atomic`).
 """
 
 from envs.documents.checking import problems, validate

@@ -1,6 +1,6 @@
-"""Checking data against pydantic models.
+"""Checking a document against a pydantic model.
 
-Invariant: what a model refuses is an `InputError` with file, line and remedy.
+Invariant: data that the model refuses raises `InputError` with file, line and remedy.
 """
 
 from __future__ import annotations
@@ -20,9 +20,10 @@ def validate(model_type: type[T], document: Document, data: Any = None) -> T: ..
 @overload
 def validate(model_type: Any, document: Document, data: Any = None) -> Any: ...
 def validate(model_type: Any, document: Document, data: Any = None) -> Any:
-    """`document` (or `data` in its place) as a pydantic model or any other type that pydantic understands.
+    """The document's data as an instance of `model_type`: a pydantic model, or any type that pydantic understands.
 
-    Raises `InputError` that names the file and line of the first problem, and says how many more there are.
+    If `data` is given, it is checked in place of the document's data; lines are still looked up in the document. Raises
+    `InputError` for the first problem. The message names its file and line, and says how many problems follow.
     """
     data = document.data if data is None else data
     try:
@@ -34,7 +35,7 @@ def validate(model_type: Any, document: Document, data: Any = None) -> Any:
 
 
 def problems(model_type: Any, document: Document) -> list[InputError]:
-    """Everything that keeps `document` from being of this type; an empty list if it is of this type."""
+    """All problems that keep the document's data from being a `model_type`; an empty list if there are none."""
     try:
         TypeAdapter(model_type).validate_python(document.data)
     except ValidationError as error:
@@ -45,7 +46,7 @@ def problems(model_type: Any, document: Document) -> list[InputError]:
 def _input_error(document: Document, problem: explain.Problem) -> InputError:
     where, dotted = document.where(problem.key), ".".join(map(str, problem.key))
     what, remedy = problem.what, problem.remedy
-    if isinstance(problem.cause, InputError):  # a validator of ours already said it well
+    if isinstance(problem.cause, InputError):  # one of our own validators has already worded the problem
         inner = problem.cause
         what, remedy = (f"{inner.where}: {inner.what}" if inner.where else inner.what), inner.remedy
     more = f" ({problem.others} more to correct)" if problem.others else ""

@@ -1,8 +1,9 @@
-"""What was read from a file, and the error that names what is wrong with it.
+"""The data of a file together with its line numbers, and the error that points into a file.
 
-Invariants: an `InputError` says what is wrong, where it stands and what to do, in two lines at most; it survives
-pickling, so a worker process can raise it; `Document.lines` knows the line of every key and list item by its path of
-keys, such as `("rooms", 0, "name")`.
+Invariants:
+- An `InputError` says what is wrong, where, and what to do, in at most two lines. It can be pickled, so that a worker
+  process can raise it.
+- `Document.lines` holds the line of every key and list item. The key path leads there: `("rooms", 0, "name")`.
 """
 
 from __future__ import annotations
@@ -15,7 +16,10 @@ KeyPath = tuple[Hashable, ...]
 
 
 class InputError(ValueError):
-    """Something that a person gave cannot be used: what is wrong, where it stands, and what to do about it."""
+    """Something that a person wrote cannot be used.
+
+    `what` says what is wrong, `where` names the place (such as `home.yaml:12`), and `remedy` says what to do about it.
+    """
 
     def __init__(self, what: str, where: str = "", remedy: str = "") -> None:
         self.what, self.where, self.remedy = (" ".join(str(part).split()) for part in (what, where, remedy))
@@ -23,12 +27,16 @@ class InputError(ValueError):
         super().__init__(f"{first}\n{self.remedy}" if self.remedy else first)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), (self.what, self.where, self.remedy)  # so that it survives a worker process
+        return type(self), (self.what, self.where, self.remedy)  # pickled when a worker process raises it
 
 
 @dataclass(frozen=True)
 class Document:
-    """Data and where each of its keys stands; `origins` names the source of keys that are not from `path`."""
+    """The data of a file, and the line (from 1) of each of its keys.
+
+    `path` names the file. A document may also be composed of several files: then `origins` names the source of each key
+    that is not from `path`.
+    """
 
     path: str
     data: Any
@@ -36,7 +44,9 @@ class Document:
     origins: Mapping[KeyPath, str] = field(default_factory=dict)
 
     def where(self, key: KeyPath = ()) -> str:
-        """`file:line` of `key` or, if it is absent, of what would hold it; line 0 stands for no line."""
+        """`file:line` of a key, or only the file if no line is known. For an absent key it is that of the nearest key
+        above.
+        """
         known = next((key[:size] for size in range(len(key), -1, -1) if key[:size] in self.lines), ())
         line = self.lines.get(known, 0)
         source = self.origins.get(known, self.path)

@@ -1,6 +1,6 @@
-"""Reading JSON, with the line of every key.
+"""Reading JSON files, with the line of every key.
 
-Invariants: a key that is given twice in one object is refused; lines are worked out when an error first asks for them.
+Invariants: a key that stands twice in one object is refused; line numbers are computed only when an error needs them.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from envs.documents.sources import file_bytes, refuse_half_characters
 
 
 def read_json(path: str | Path) -> Document:
-    """The data of one JSON file, or `InputError` with file and line."""
+    """The document of one JSON file. Raises `InputError` with file and line if it cannot be read."""
     name, content = str(path), file_bytes(Path(path))
     try:
         text = content.decode("utf-8-sig")
@@ -56,7 +56,7 @@ def _json_error(name: str, text: str, error: json.JSONDecodeError) -> InputError
 
 
 class _LazyLines(Mapping[KeyPath, int]):
-    """A mapping that is computed when first used."""
+    """A mapping of lines that is computed at the first look-up."""
 
     def __init__(self, compute: Callable[[], dict[KeyPath, int]]) -> None:
         self._compute = compute
@@ -79,10 +79,10 @@ _JSON_TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|[{}\[\],:\n]|[^\s{}\[\],:"]+')
 
 
 def json_lines(text: str) -> dict[KeyPath, int]:
-    """The line of every key and item of a JSON text that is known to parse."""
+    """The line (from 1) of every key and list item of a JSON text, by key path. The text must be valid JSON."""
     lines: dict[KeyPath, int] = {(): 1}
-    path: list[Any] = []  # the key or index we are at, one for each open object or array
-    objects: list[bool] = []  # whether each of those is an object
+    path: list[Any] = []  # the present key or index within each open object or array
+    objects: list[bool] = []  # for each of these, whether it is an object
     line, key_next = 1, False
     for token in _JSON_TOKEN.findall(text):
         if token == "\n":

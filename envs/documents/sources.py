@@ -1,7 +1,9 @@
-"""The text of a source, before any format is read: a file, an open stream, or the text itself.
+"""The content of a source before its format is read. A source is a file, an open stream, or the text itself.
 
-Invariants: a file that is missing or unreadable raises `InputError`; data that could not be written down again (half a
-surrogate pair, too many digits, too much nesting) is refused.
+Invariants:
+- A file that is missing or unreadable raises `InputError`.
+- Data that could not be written back as UTF-8 JSON is refused: half of a surrogate pair, numbers of too many digits, or
+  nesting that is too deep.
 """
 
 from __future__ import annotations
@@ -18,9 +20,9 @@ _HALF_ESCAPED = re.compile(r"\\[uU]0*[dD][89a-fA-F]")
 
 
 def read_source(source: str | Path | TextIO) -> tuple[str, str | bytes]:
-    """The name and the content of a source: a string with a line break is the text itself.
+    """(name, content) of a source. A string with a line break is the text itself; any other string is a path.
 
-    The content is bytes where there is a choice, since YAML detects their encoding.
+    A file gives bytes, because PyYAML detects their encoding. Raises `InputError` if the source cannot be read.
     """
     if isinstance(source, str) and "\n" in source:
         return "<text>", source
@@ -34,7 +36,7 @@ def read_source(source: str | Path | TextIO) -> tuple[str, str | bytes]:
 
 
 def file_bytes(path: Path) -> bytes:
-    """The bytes of a file, or `InputError` where it is missing or unreadable."""
+    """The bytes of a file. Raises `InputError` if it is missing or unreadable."""
     try:
         return path.read_bytes()
     except FileNotFoundError:
@@ -44,20 +46,20 @@ def file_bytes(path: Path) -> bytes:
 
 
 def _near_names(path: Path) -> str:
-    """A remedy for a missing file: a file of nearly that name beside it."""
+    """The remedy for a missing file: it suggests a file in the same folder whose name is similar."""
     beside = [other.name for other in path.parent.iterdir()] if path.parent.is_dir() else []
     near = difflib.get_close_matches(path.name, beside, n=1)
     return f"did you mean {path.with_name(near[0])}?" if near else "check the path"
 
 
 def refuse_half_characters(data: Any, name: str, text: str | bytes) -> None:
-    """Refuse data from a text with an escape that stands for half of a surrogate pair."""
+    r"""Raise `InputError` if `text` escapes half of a surrogate pair, such as `\ud800`, and `data` holds it."""
     if _HALF_ESCAPED.search(text if isinstance(text, str) else text.decode("latin-1")):
         refuse_unwritable(data, name)
 
 
 def refuse_unwritable(data: Any, name: str) -> None:
-    """Refuse JSON data, wherever it is from, that could not be written down again."""
+    """Raise `InputError` if `data` could not be written back as UTF-8 JSON."""
     try:
         json.dumps(data, ensure_ascii=False, default=str).encode()
     except UnicodeEncodeError:

@@ -1,6 +1,6 @@
 """Writing files.
 
-Invariant: a file is replaced whole or not at all.
+Invariant: a file is replaced as a whole or not at all.
 """
 
 from __future__ import annotations
@@ -12,14 +12,14 @@ from pathlib import Path
 
 
 def write_atomic(path: str | Path, content: str | bytes | Iterable[str]) -> None:
-    """Replace the file at `path`, making its folder. Readers, and runs after a crash, see the old content or the new.
+    """Replace the file at `path`, and create its folder if needed. Readers see either the old content or the new one.
 
-    Content that comes in parts is written as it comes, so the whole need not fit into memory. `OSError` leaves the old
-    file as it was.
+    The same holds after a crash. `content` may be an iterable of strings, which are written one by one, so that the
+    whole need not fit into memory. Raises `OSError` if the file cannot be written; the old file then stays as it was.
     """
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
-    writer = f"{os.getpid()}.{threading.get_ident()}"  # two writers must not share a temporary file
+    writer = f"{os.getpid()}.{threading.get_ident()}"  # so that two writers never share a temporary file
     temporary = path.with_name(f".{path.name}.{writer}.tmp")
     try:
         with temporary.open("wb") as file:

@@ -1,8 +1,10 @@
 """Reading YAML, with the line of every key.
 
-Invariants: YAML is read by the YAML 1.2 core schema, so `on`, `off`, `yes`, `no`, `22:30` and `2026-01-01` stay strings
-and `1e-6` is a number; a key that is given twice is refused; reading costs what the text is long, not what its aliases
-multiply to.
+Invariants:
+- Scalars follow the core schema of YAML 1.2. So `on`, `off`, `yes`, `no`, `22:30` and `2026-01-01` are strings, and
+  `1e-6` is a number.
+- A key that stands twice in one mapping is refused.
+- The cost of reading is proportional to the length of the text. Aliases that would multiply it are refused.
 """
 
 from __future__ import annotations
@@ -21,22 +23,22 @@ _CORE = "tag:yaml.org,2002:"
 _DIGITS = "0123456789"
 _FLOAT = r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?|[-+]?\.(inf|Inf|INF)|\.(nan|NaN|NAN)"
 _BASES = {"0o": 8, "0x": 16}
-# Kind of scalar: its pattern, the characters it may start with, its value.
+# For each kind of scalar: its pattern, the characters that it may start with, and the function that gives its value.
 _SCALARS: dict[str, tuple[str, list[str], Callable[[str], Any]]] = {
     "null": (r"~|null|Null|NULL|", [*"~nN", ""], lambda text: None),
     "bool": (r"true|True|TRUE|false|False|FALSE", [*"tTfF"], lambda text: text.lower() == "true"),
     "int": (r"[-+]?[0-9]+|0o[0-7]+|0x[0-9a-fA-F]+", [*"-+", *_DIGITS], lambda text: int(text, _BASES.get(text[:2], 10))),
     "float": (_FLOAT, [*"-+.", *_DIGITS], lambda text: float(re.sub(r"\.(inf|nan)", r"\1", text.lower()))),
 }
-MOST_DIGITS = 1000  # of a whole number: Python writes none of more than 4,300
-MOST_MARKS = 5000  # opening marks of a document: libyaml, nested deeper than the stack, would take the process with it
-MOST_NODES = 100_000  # values that aliases may make of a short text
+MAX_DIGITS = 1000  # of an integer; Python refuses to print one of more than 4,300
+MAX_MARKS = 5000  # brackets and dashes that may open a level; nesting deeper than the C stack would crash libyaml
+MAX_NODES = 100_000  # values that a short text may have once its aliases are expanded
 
 
 class _Loader(yaml.SafeLoader):
-    """PyYAML's safe loader with the scalars of YAML 1.2's core schema; it knows no other tags."""
+    """PyYAML's safe loader, restricted to the scalars of YAML 1.2's core schema. It knows no other tags."""
 
-    # The inherited resolvers read `on` as true and `22:30` as 1350.
+    # The inherited resolvers would read `on` as true and `22:30` as 1350.
     yaml_implicit_resolvers: dict[str, list[tuple[str, re.Pattern[str]]]] = {}
     yaml_constructors: ClassVar[dict[str | None, Callable[[Any, Any], Any]]] = {
         None: yaml.SafeLoader.construct_undefined,
@@ -46,11 +48,14 @@ class _Loader(yaml.SafeLoader):
     def __init__(self, name: str, text: str | bytes) -> None:
         super().__init__(text)
         self.source = name
-        self.nodes_left = max(MOST_NODES, len(text))
+        self.nodes_left = max(MAX_NODES, len(text))
         self.flattened: set[yaml.Node] = set()
 
     def flatten_mapping(self, node: yaml.MappingNode) -> None:
-        """Put what `<<` brings in in its place, once a mapping; what is overridden goes, or it would multiply."""
+        """Replace `<<` by the keys that it merges in, once for each mapping.
+
+        Keys that are overridden are removed here. Otherwise repeated merges would multiply them.
+        """
         if node not in self.flattened:
             self.flattened.add(node)
             _refuse_duplicates(self, node)
@@ -59,13 +64,16 @@ class _Loader(yaml.SafeLoader):
 
 
 def _constructor(kind: str) -> Callable[[_Loader, yaml.ScalarNode], Any]:
-    """What makes a value of a scalar; a tag that somebody wrote may not fit it."""
+    """The function that turns a scalar node into a value of this kind.
+
+    It raises a YAML error if the text does not fit, which an explicit tag can cause: `!!int abc`.
+    """
     pattern, _, value = _SCALARS[kind]
     whole = re.compile(pattern)
 
     def construct(loader: _Loader, node: yaml.ScalarNode) -> Any:
         text = loader.construct_scalar(node)
-        if whole.fullmatch(text) is None or (kind == "int" and len(text) > MOST_DIGITS):
+        if whole.fullmatch(text) is None or (kind == "int" and len(text) > MAX_DIGITS):
             short = text if len(text) < 40 else f"{text[:40]}..."
             raise yaml.constructor.ConstructorError(None, None, f"{short!r} is no {kind}", node.start_mark)
         return value(text)
@@ -79,7 +87,7 @@ for _kind, (_pattern, _starts, _) in _SCALARS.items():
 _Loader.add_implicit_resolver(_CORE + "merge", re.compile(r"^(?:<<)$"), ["<"])
 
 
-# libyaml's parser, where it is installed, with the same scalars.
+# A loader on libyaml's parser, if it is installed. It resolves the same scalars.
 _FastLoader: Any = type(
     "_FastLoader",
     (getattr(yaml, "CSafeLoader", yaml.SafeLoader),),
@@ -88,12 +96,15 @@ _FastLoader: Any = type(
 
 
 def _fast_node(text: str | bytes) -> yaml.Node | None:
-    """The document's node as libyaml sees it, ten times faster; where it finds fault, the slow parser says it better."""
+    """The document's root node as libyaml parses it, which is ten times faster than PyYAML's own parser.
+
+    None if libyaml finds an error, because PyYAML's parser reports errors better, or if the text might nest too deeply.
+    """
     if isinstance(text, bytes):
         marks = sum(text.count(mark) for mark in (b"[", b"{", b"- "))
     else:
         marks = sum(text.count(mark) for mark in ("[", "{", "- "))
-    if marks > MOST_MARKS:
+    if marks > MAX_MARKS:
         return None
     try:
         node: yaml.Node | None = _FastLoader(text).get_single_node()
@@ -103,9 +114,9 @@ def _fast_node(text: str | bytes) -> yaml.Node | None:
 
 
 def read_yaml(source: str | Path | TextIO) -> Document:
-    """The one YAML document of an open file, of a path or, if the string has a line break, of the text itself.
+    """The one YAML document of a source: an open file, a path, or, if the string has a line break, the text itself.
 
-    Raises `InputError` with file and line.
+    Raises `InputError` with file and line if it cannot be read.
     """
     name, text = read_source(source)
     lines: dict[KeyPath, int] = {}
@@ -132,7 +143,10 @@ def _yaml_error(name: str, error: yaml.MarkedYAMLError) -> InputError:
 
 
 def _build(loader: _Loader, node: yaml.Node, key: KeyPath, lines: dict[KeyPath, int], above: tuple[yaml.Node, ...]) -> Any:
-    """The value of a node; notes the line of everything in it. `above` are the nodes that hold this one."""
+    """The value of a node. The line of the node and of everything in it is added to `lines`.
+
+    `above` are the nodes that contain this one; an alias to one of them is refused.
+    """
     lines.setdefault(key, node.start_mark.line + 1)
     loader.nodes_left -= 1
     if node in above or loader.nodes_left < 0:
@@ -142,7 +156,7 @@ def _build(loader: _Loader, node: yaml.Node, key: KeyPath, lines: dict[KeyPath, 
     if isinstance(node, yaml.SequenceNode) and node.tag == loader.DEFAULT_SEQUENCE_TAG:
         return [_build(loader, item, (*key, i), lines, above) for i, item in enumerate(node.value)]
     if not isinstance(node, yaml.MappingNode) or node.tag != loader.DEFAULT_MAPPING_TAG:
-        return loader.construct_object(node, deep=True)  # refuses the tags that it does not know
+        return loader.construct_object(node, deep=True)  # this refuses unknown tags
     loader.flatten_mapping(node)
     data = {}
     for key_node, value_node in node.value:
@@ -164,7 +178,7 @@ def _refuse_duplicates(loader: _Loader, node: yaml.MappingNode) -> None:
     seen: dict[Hashable, int] = {}
     for key_node, _ in node.value:
         if key_node.tag.endswith(":merge"):
-            continue  # what `<<` brings in may be overridden: that is its use
+            continue  # keys that `<<` merges in may be overridden
         key, line = _key(loader, key_node), key_node.start_mark.line + 1
         if key in seen:
             remedy = f"keep one: the other is on line {seen[key]}"

@@ -1,4 +1,9 @@
-"""SimuHome: a home of Matter devices in virtual time (SimuHome, ICLR 2026)."""
+"""SimuHome: homes of Matter devices in virtual time, after the paper SimuHome (ICLR 2026).
+
+A home runs in one of two modes. Strict mode reproduces the paper's released program with its known faults. Mended mode
+(`strict=False`) corrects them; docs/simuhome.md lists the differences. "The released program" means the paper's own
+simulator wherever this package names it.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +13,7 @@ __all__ = ["register"]
 
 
 def register() -> None:
-    """Register `SimuHome-v0` so that `gymnasium.make` returns it bare, as HomeEnv is."""
+    """Register `SimuHome-v0` with Gymnasium. As for HomeEnv, `gymnasium.make` adds no wrappers."""
     if "SimuHome-v0" not in gymnasium.registry:
         gymnasium.register(
             id="SimuHome-v0",

@@ -1,10 +1,15 @@
-"""The air of a room: temperature, PM10, illuminance and humidity, and what devices do to them (aggregators).
+"""The air of a room: temperature, PM10, illuminance and humidity, and how devices change them.
 
-Every pass takes S to (S + Σe)(1 − k) + kB, clamped. Invariants:
-- an effect e is piecewise linear in S (`Line`), so that between two edges the passes are one affine map, and n of them
-  have a closed form: S_n = F + (S − F)·(1 − rest)^n; `leap` takes as many passes as it is asked for, edge by edge;
-- strict, temperature and PM10 keep the effects of the last time a device changed (the reference's stale rates): their
-  lines are constants. Humidity follows S in either mode, since its sensor's noise renews it in every pass.
+The paper calls these rules aggregators. In each pass a variable S becomes (S + Σe)(1 − k) + kB, clamped to its bounds:
+e are the effects of devices, B is the baseline, and k is the share by which S returns to B.
+
+Invariants:
+- An effect e is piecewise linear in S (`LinearPiece`). Between two edges of the pieces a pass is therefore one affine
+  map, and n passes have the closed form S_n = F + (S − F)·(1 − rest)^n, with the fixed point F. `value_after` advances
+  from edge to edge in this way.
+- In strict mode temperature and PM10 keep the effects that were computed when a device last changed, as in the released
+  program. Their pieces are constants. Humidity follows S in both modes, because the noise of its sensor makes the
+  released program recompute the effects in every pass.
 """
 
 from __future__ import annotations
@@ -18,32 +23,40 @@ from envs.simuhome.home import Device, Home, Room
 from envs.simuhome.results import is_number
 
 INF = math.inf
-State = tuple[Any, ...]  # of a device: the values of the attributes in its `SIGNATURE`
-TICKS_AT_AN_EDGE = 8  # that are taken one by one, so that rounding cannot miss the pass that crosses it
+State = tuple[Any, ...]  # a device's state: the values of the attributes in its `SIGNATURE`
+SINGLE_PASSES_AT_EDGE = 8  # passes near an edge run one by one, so that rounding cannot miss the one that crosses it
 
 
-class Line(NamedTuple):
-    """An effect base + slope·S, where low <= S < high."""
+class LinearPiece(NamedTuple):
+    """An effect of base + slope·S on a variable S, for low <= S < high. The effect is the change in one pass."""
 
     low: float
     high: float
     base: float
     slope: float
 
+    def __repr__(self) -> str:
+        """The text that state keys hash. Stored trajectories hold such keys, so this text must not change."""
+        return f"Line(low={self.low!r}, high={self.high!r}, base={self.base!r}, slope={self.slope!r})"
+
 
 class Influence(NamedTuple):
-    """What acts on one variable: the devices' states when it was worked out, and each device's lines."""
+    """The effects of all devices on one variable of a room.
+
+    `signature` holds the states of the devices for which the effects were computed. State keys hash this tuple's
+    `repr`.
+    """
 
     signature: dict[str, State]
-    effects: dict[str, tuple[Line, ...]]
+    effects: dict[str, tuple[LinearPiece, ...]]
 
-    def lines(self) -> list[Line]:
-        """The lines of all devices."""
+    def lines(self) -> list[LinearPiece]:
+        """The pieces of all devices."""
         return [line for lines in self.effects.values() for line in lines]
 
 
 class Law(NamedTuple):
-    """How a variable returns to its baseline: k for each second, and its bounds."""
+    """How a variable returns to its baseline: the share `pull` for each second, and the variable's bounds."""
 
     pull: float
     low: float
@@ -84,80 +97,82 @@ SENSORS = {
 VARIABLES_AT = tuple(VARIABLES)
 
 
-# What devices do: lines from the state that is their signature, the baseline and the length of a pass
+# The effects of each device type, from its state, the baseline and the length `dt` of a pass in seconds
 
 
-def _share(percent: Any) -> float:
+def _fan_share(percent: Any) -> float:
+    """A fan's speed as a share from 0 to 1; 0.5 if the percentage is not a number."""
     return max(0.0, min(percent, 100)) / 100 if is_number(percent) else 0.5
 
 
-def _cooling(above: float, full: float, width: float) -> tuple[Line, ...]:
-    """Nothing up to `above`, then growing over `width` to -full."""
+def _cooling(above: float, full: float, width: float) -> tuple[LinearPiece, ...]:
+    """No effect up to `above`; then the effect grows to -full within `width`."""
     slope = -full / width
-    return Line(above, above + width, -slope * above, slope), Line(above + width, INF, -full, 0.0)
+    return LinearPiece(above, above + width, -slope * above, slope), LinearPiece(above + width, INF, -full, 0.0)
 
 
-def _heating(below: float, full: float, width: float) -> tuple[Line, ...]:
+def _heating(below: float, full: float, width: float) -> tuple[LinearPiece, ...]:
+    """No effect from `below` upwards; below it the effect grows to +full within `width`."""
     slope = -full / width
-    return Line(-INF, below - width, full, 0.0), Line(below - width, below, -slope * below, slope)
+    return LinearPiece(-INF, below - width, full, 0.0), LinearPiece(below - width, below, -slope * below, slope)
 
 
-def _air_conditioner(state: State, baseline: float, dt: float) -> tuple[Line, ...]:
+def _air_conditioner(state: State, baseline: float, dt: float) -> tuple[LinearPiece, ...]:
     on, mode, cooling, heating, percent = state
-    full = 0.05 * _share(percent) * dt
+    full = 0.05 * _fan_share(percent) * dt
     if on is True and mode == 3 and is_number(cooling):
         return _cooling(cooling, full, 0.05)
     return _heating(heating, full, 0.05) if on is True and mode == 4 and is_number(heating) else ()
 
 
-def _heat_pump(state: State, baseline: float, dt: float) -> tuple[Line, ...]:
+def _heat_pump(state: State, baseline: float, dt: float) -> tuple[LinearPiece, ...]:
     return _heating(state[2], 0.05 * dt, 0.05) if state[0] == 4 and is_number(state[2]) else ()
 
 
-def _fan(state: State, baseline: float, dt: float) -> tuple[Line, ...]:
-    return _cooling(baseline - 200, 0.02 * _share(state[1]) * dt, 0.04) if state[0] is True else ()
+def _fan(state: State, baseline: float, dt: float) -> tuple[LinearPiece, ...]:
+    return _cooling(baseline - 200, 0.02 * _fan_share(state[1]) * dt, 0.04) if state[0] is True else ()
 
 
-def _air_purifier(state: State, baseline: float, dt: float) -> tuple[Line, ...]:
+def _air_purifier(state: State, baseline: float, dt: float) -> tuple[LinearPiece, ...]:
     on, percent = state
     if on is False or not is_number(percent) or percent <= 0:
         return ()
     full = 5 * (percent / 100) ** 0.8 * dt
     if baseline <= 0:
-        return (Line(-INF, INF, -full, 0.0),)
+        return (LinearPiece(-INF, INF, -full, 0.0),)
     edge = math.nextafter(2 * baseline, INF)
-    return Line(-INF, edge, 0.0, -full / baseline), Line(edge, INF, 0.0, -0.8 * full / baseline)
+    return LinearPiece(-INF, edge, 0.0, -full / baseline), LinearPiece(edge, INF, 0.0, -0.8 * full / baseline)
 
 
-def _light(state: State, baseline: float, dt: float) -> tuple[Line, ...]:
-    return (Line(-INF, INF, 500.0, 0.0),) if state[0] is True else ()
+def _light(state: State, baseline: float, dt: float) -> tuple[LinearPiece, ...]:
+    return (LinearPiece(-INF, INF, 500.0, 0.0),) if state[0] is True else ()
 
 
-def _dimmer(state: State, baseline: float, dt: float) -> tuple[Line, ...]:
+def _dimmer(state: State, baseline: float, dt: float) -> tuple[LinearPiece, ...]:
     on, level = state
-    return (Line(-INF, INF, (level if is_number(level) else 0) / 254 * 500, 0.0),) if on is True else ()
+    return (LinearPiece(-INF, INF, (level if is_number(level) else 0) / 254 * 500, 0.0),) if on is True else ()
 
 
-def _humidifier(state: State, baseline: float, dt: float) -> tuple[Line, ...]:
+def _humidifier(state: State, baseline: float, dt: float) -> tuple[LinearPiece, ...]:
     on, percent = state
     if on is not True or not is_number(percent) or percent <= 0:
         return ()
     full = 5 * (percent / 100) * dt
-    return Line(-INF, 8100.0, full, -full / 9000), Line(8100.0, 9000.0, 0.1 * full, 0.0)
+    return LinearPiece(-INF, 8100.0, full, -full / 9000), LinearPiece(8100.0, 9000.0, 0.1 * full, 0.0)
 
 
-def _dehumidifier(state: State, baseline: float, dt: float) -> tuple[Line, ...]:
+def _dehumidifier(state: State, baseline: float, dt: float) -> tuple[LinearPiece, ...]:
     on, percent = state
     if on is not True or not is_number(percent) or percent <= 0:
         return ()
     full = 5 * (percent / 100) * dt
     return (
-        Line(math.nextafter(1000.0, INF), 1900.0, -0.1 * full, 0.0),
-        Line(1900.0, INF, full / 9, -full / 9000),
+        LinearPiece(math.nextafter(1000.0, INF), 1900.0, -0.1 * full, 0.0),
+        LinearPiece(1900.0, INF, full / 9, -full / 9000),
     )
 
 
-EFFECTS: dict[str, Callable[[State, float, float], tuple[Line, ...]]] = {
+EFFECTS: dict[str, Callable[[State, float, float], tuple[LinearPiece, ...]]] = {
     "air_conditioner": _air_conditioner,
     "heat_pump": _heat_pump,
     "fan": _fan,
@@ -169,11 +184,11 @@ EFFECTS: dict[str, Callable[[State, float, float], tuple[Line, ...]]] = {
 }
 
 
-# Passes
+# Passes of one variable
 
 
-def piece(lines: Iterable[Line], value: float) -> tuple[float, float, float, float]:
-    """The edges around a value, and base and slope of all effects between them."""
+def piece_at(lines: Iterable[LinearPiece], value: float) -> tuple[float, float, float, float]:
+    """(low, high, base, slope) of the sum of all effects at a value: within low..high it is base + slope·S."""
     low, high, base, slope = -INF, INF, 0.0, 0.0
     for line in lines:
         if value < line.low:
@@ -187,16 +202,19 @@ def piece(lines: Iterable[Line], value: float) -> tuple[float, float, float, flo
 
 
 def one_pass(value: float, baseline: float, pull: float, base: float, slope: float, law: Law) -> float:
-    """The value after one pass. `pull` is k times the length of a pass; the effect of all devices is base + slope·value."""
+    """The value after one pass.
+
+    `pull` is the share of the return to the baseline in one pass. The effect of all devices is base + slope·value.
+    """
     value += base + slope * value
     value += (baseline - value) * pull
     return max(law.low, min(value, law.high))
 
 
-def leap(value: float, baseline: float, law: Law, dt: float, lines: list[Line], n: int) -> float:
-    """The value after n passes."""
+def value_after(value: float, baseline: float, law: Law, dt: float, lines: list[LinearPiece], n: int) -> float:
+    """The value after `n` passes of `dt` seconds each."""
     pull = law.pull * dt
-    low, high, base, slope = piece(lines, value)
+    low, high, base, slope = piece_at(lines, value)
     while n > 0:
         rest = pull - slope + pull * slope
         if law.low <= value <= law.high and 0 < rest < 1:
@@ -204,33 +222,37 @@ def leap(value: float, baseline: float, law: Law, dt: float, lines: list[Line], 
             inside = low <= fixed <= high
             whole = n if inside else min(n, _passes_to(high if fixed > high else low, value, fixed, rest) - 2)
             if whole > 0:
-                value = max(law.low, min(_approach(value, fixed, rest, whole), law.high))
+                value = max(law.low, min(_after_approach(value, fixed, rest, whole), law.high))
                 n -= whole
-        for _ in range(min(n, TICKS_AT_AN_EDGE)):
+        for _ in range(min(n, SINGLE_PASSES_AT_EDGE)):
             value = one_pass(value, baseline, pull, base, slope, law)
             n -= 1
             if not low <= value < high:
-                low, high, base, slope = piece(lines, value)
+                low, high, base, slope = piece_at(lines, value)
     return value
 
 
 def _passes_to(edge: float, value: float, fixed: float, rest: float) -> int:
-    """About how many passes take a value over an edge before its fixed point."""
+    """About how many passes bring a value to an edge on the way to its fixed point."""
     return int(math.log((edge - fixed) / (value - fixed)) / math.log1p(-rest)) if value != edge else 0
 
 
-def _approach(value: float, fixed: float, rest: float, n: int) -> float:
-    """n passes towards a fixed point, or to where a pass is too small for a double: a sensor that truncates shows it."""
+def _after_approach(value: float, fixed: float, rest: float, n: int) -> float:
+    """The value after `n` passes towards its fixed point.
+
+    Single passes stop short of the fixed point as soon as a step is too small for a double to change. The closed form
+    must stop at the same place: a sensor that truncates the value shows on which side of a whole number it stops.
+    """
     gap = value - fixed
     stall = min(abs(gap), math.ulp(fixed) / 2 / rest)
     return fixed + math.copysign(max(abs(gap) * math.exp(n * math.log1p(-rest)), stall), gap)
 
 
-# A room's passes
+# Passes of a room
 
 
-def pass_on(home: Home, room: Room, n: int) -> None:
-    """Bring a room's four variables n passes further."""
+def advance_air(home: Home, room: Room, n: int) -> None:
+    """Advance the four variables of a room by `n` passes, and update the sensors that show them."""
     devices = home.plan.by_room[room.name]
     for index, name in enumerate(VARIABLES):
         slot = room.base + index
@@ -238,14 +260,17 @@ def pass_on(home: Home, room: Room, n: int) -> None:
         influence, renewed = _influence(home, watched, slot, room.baseline[index], name)
         value = home.values[slot]
         if name != "illuminance":
-            home.set(slot, leap(value, room.baseline[index], LAWS[name], home.interval, influence.lines(), n))
+            home.set(slot, value_after(value, room.baseline[index], LAWS[name], home.interval, influence.lines(), n))
         elif renewed or not home.plan.strict:
             home.set(slot, room.baseline[index] + sum(line.base for line in influence.lines()))
-        _sense(home, watched, name, home.values[slot])
+        _update_sensors(home, watched, name, home.values[slot])
 
 
 def _influence(home: Home, devices: list[Device], slot: int, baseline: float, name: str) -> tuple[Influence, bool]:
-    """What acts on a variable now; worked out anew, for all its devices, if one of them has changed."""
+    """(influence, whether it was computed anew) on the variable in `slot`.
+
+    It is computed anew for all devices if the state of one of them has changed.
+    """
     values, kept = home.values, home.values[slot + len(VARIABLES)]
     signature = {d.id: tuple(values[d.base + d.offsets[key]] for key in SIGNATURE[d.type.name]) for d in devices}
     if kept is not None and all(kept.signature.get(did) == state for did, state in signature.items()):
@@ -254,20 +279,21 @@ def _influence(home: Home, devices: list[Device], slot: int, baseline: float, na
     for device in devices:
         lines = EFFECTS[device.type.name](signature[device.id], baseline, home.interval)
         frozen = home.plan.strict and name in ("temperature", "pm10")
-        effects[device.id] = _frozen(lines, values[slot]) if frozen else lines
+        effects[device.id] = _constant_effect(lines, values[slot]) if frozen else lines
     influence = Influence(signature, effects)
     home.set(slot + len(VARIABLES), influence)
     return influence, bool(devices)
 
 
-def _frozen(lines: tuple[Line, ...], value: float) -> tuple[Line, ...]:
-    """Effects as they are at a value, wherever the value goes."""
-    _, _, base, slope = piece(lines, value)
+def _constant_effect(lines: tuple[LinearPiece, ...], value: float) -> tuple[LinearPiece, ...]:
+    """The effects as they are at a value, as one piece that no longer depends on the value."""
+    _, _, base, slope = piece_at(lines, value)
     effect = base + slope * value
-    return (Line(-INF, INF, effect, 0.0),) if effect else ()
+    return (LinearPiece(-INF, INF, effect, 0.0),) if effect else ()
 
 
-def _sense(home: Home, devices: list[Device], name: str, value: float) -> None:
+def _update_sensors(home: Home, devices: list[Device], name: str, value: float) -> None:
+    """Show a room's temperature or humidity at its devices' sensors. They truncate to whole hundredths."""
     if name not in ("temperature", "humidity"):
         return
     for device in devices:
@@ -285,17 +311,17 @@ def _sense(home: Home, devices: list[Device], name: str, value: float) -> None:
                 home.set(slot, shown)
 
 
-def _before(value: float, baseline: float, law: Law | None, dt: float, lines: list[Line]) -> float:
-    """The value that the last pass began with, at which it worked out its effects."""
+def _value_before_last_pass(value: float, baseline: float, law: Law | None, dt: float, lines: list[LinearPiece]) -> float:
+    """The value at the start of the last pass, with which that pass computed its effects."""
     if law is None:
         return value
-    _, _, base, slope = piece(lines, value)
+    _, _, base, slope = piece_at(lines, value)
     pull = law.pull * dt
     return ((value - pull * baseline) / (1 - pull) - base) / (1 + slope)
 
 
-def forget(home: Home, device: Device) -> None:
-    """A device leaves. Strict, its last effect stays; otherwise it leaves with it."""
+def forget_device(home: Home, device: Device) -> None:
+    """Remove a device's effects from its room. In strict mode its last effect stays for ever, as in the released program."""
     room = home.plan.rooms[device.room]
     for index in range(len(VARIABLES)):
         slot = room.base + index
@@ -305,8 +331,8 @@ def forget(home: Home, device: Device) -> None:
         effects = dict(kept.effects)
         lines = effects.pop(device.id)
         if home.plan.strict:
-            before = _before(
+            before = _value_before_last_pass(
                 home.values[slot], room.baseline[index], LAWS.get(VARIABLES_AT[index]), home.interval, kept.lines()
             )
-            effects[device.id] = _frozen(lines, before)
+            effects[device.id] = _constant_effect(lines, before)
         home.set(slot + len(VARIABLES), Influence(kept.signature, effects))

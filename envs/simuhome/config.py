@@ -1,7 +1,7 @@
-"""What a home is made from: the `initial_home_config` of an episode, checked at the border.
+"""The configuration of a home: `initial_home_config` of an episode file, checked when it is read.
 
-Invariants: a configuration that passes makes a home or fails with `InputError` naming the device; unknown keys of a
-room's state are ignored, as the released files' reader does.
+Invariants: a configuration that passes these checks either makes a home or raises `InputError` with the device's name;
+unknown keys in a room's state are ignored, as the released program ignores them.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ VARIABLES: dict[str, float] = {"temperature": 2500.0, "pm10": 35.0, "illuminance
 
 
 class DeviceConfig(BaseModel):
-    """A device: the attributes given, by flat key, replace the built-in ones."""
+    """A device. `attributes` replaces the type's initial values, by flat key such as `1.OnOff.OnOff`."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -26,7 +26,10 @@ class DeviceConfig(BaseModel):
 
 
 class RoomConfig(BaseModel):
-    """A room. `baseline` is ours: where its air returns to, if that is not `state` (not `strict`)."""
+    """A room: its variables and its devices.
+
+    `baseline` is our own addition and used in mended mode only: the values to which variables return, if not `state`.
+    """
 
     model_config = ConfigDict(frozen=True)
 
@@ -53,7 +56,7 @@ class RoomConfig(BaseModel):
 
 
 class HomeConfig(BaseModel):
-    """A home at tick 0."""
+    """A home at tick 0. `tick_interval` is in virtual seconds, and `base_time` is the virtual time at tick 0."""
 
     model_config = ConfigDict(frozen=True)
 

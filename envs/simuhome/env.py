@@ -1,8 +1,11 @@
 """SimuHome as a Gymnasium environment: tool calls act on a home in virtual time.
 
-Invariants: `step` never raises on an agent's action; a refused call changes nothing, not even the clock; progress is the
-share of goals and required actions that hold if the agent stops now (0 where only a judge can tell); the episode
-terminates when the agent finishes; a home without an episode never terminates.
+Invariants:
+- `step` never raises on an agent's action.
+- A refused call changes nothing, not even the clock.
+- Progress is the share of goals and required actions that would hold if the agent stopped now. It is 0 if only a judge
+  can decide.
+- The episode terminates when the agent calls `finish`. A home without an episode never terminates.
 """
 
 from __future__ import annotations
@@ -13,33 +16,37 @@ from typing import Any, Self
 
 from envs.simuhome import evaluate, load, passage, tools
 from envs.simuhome.config import HomeConfig
-from envs.simuhome.episodes import Episode
-from envs.simuhome.evaluate import Call
+from envs.simuhome.episodes import EpisodeFile
+from envs.simuhome.evaluate import AgentCall
 from envs.simuhome.home import Home, text_hash
 from envs.spaces import AnyText, ToolCalls
 from envs.world import World
 
 
-class Engine:
-    """What is inside the environment: the home, which required actions were made, and the agent's final answer."""
+class EpisodeState:
+    """The mutable part of the environment: the home, the required actions that were made, and the agent's final answer.
+
+    `met` holds the indices of the required actions that were made.
+    """
 
     def __init__(self, home: Home, met: frozenset[int] = frozenset(), answer: str | None = None) -> None:
         self.home, self.met, self.answer = home, met, answer
 
-    def fork(self) -> Engine:
-        """An independent copy, by a fork of its home."""
-        return Engine(self.home.fork(), self.met, self.answer)
+    def fork(self) -> EpisodeState:
+        """An independent copy."""
+        return EpisodeState(self.home.fork(), self.met, self.answer)
 
 
 class SimuHome(World):
-    """A world made from an episode, or from a home's configuration alone.
+    """A world that is made from an episode file, or from the configuration of a home alone.
 
-    `ticks_per_step` is the virtual time (tenths of a second) that every accepted call takes.
+    `toolset` is `released` (20 tools) or `paper` (13 tools). Every accepted call takes `ticks_per_step` ticks of 0.1 s.
+    Raises `ValueError` for an unknown toolset, and pydantic's `ValidationError` if `episode` is not valid.
     """
 
     def __init__(
         self,
-        episode: Episode | HomeConfig | Mapping[str, Any],
+        episode: EpisodeFile | HomeConfig | Mapping[str, Any],
         strict: bool = True,
         toolset: str = "released",
         ticks_per_step: int = 0,
@@ -47,15 +54,15 @@ class SimuHome(World):
         if toolset not in tools.TOOLSETS:
             raise ValueError(f"toolset '{toolset}' is not one of {', '.join(tools.TOOLSETS)}")
         if isinstance(episode, Mapping):
-            kind = Episode if "initial_home_config" in episode else HomeConfig
+            kind = EpisodeFile if "initial_home_config" in episode else HomeConfig
             episode = kind.model_validate(episode)
-        self.episode: Episode | None = None
-        if isinstance(episode, Episode):
+        self.episode: EpisodeFile | None = None
+        if isinstance(episode, EpisodeFile):
             self.episode, episode = episode, episode.initial_home_config
-        self._start = Engine(load.start(episode, strict))
+        self._start = EpisodeState(load.start_home(episode, strict))
         self._toolset = {name: tools.TOOLS[name] for name in tools.TOOLSETS[toolset]}
         self._ticks = ticks_per_step
-        self.engine = self._start.fork()
+        self.state = self._start.fork()
         self._progress = self._measure()
         self.observation_space = AnyText()
         self.action_space = ToolCalls(self.tools)
@@ -66,29 +73,29 @@ class SimuHome(World):
         return [tool.schema() for tool in self._toolset.values()]
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[str, dict[str, Any]]:
-        """Back to the start; the observation is the user's request."""
+        """Go back to the start. The observation is the user's request."""
         super().reset(seed=seed)
-        self.engine = self._start.fork()
+        self.state = self._start.fork()
         self._progress = self._measure()
         return self.episode.query if self.episode else "", self._info(None, ())
 
     def step(self, action: Mapping[str, Any]) -> tuple[str, float, bool, bool, dict[str, Any]]:
-        """Take a tool call, and let `ticks_per_step` pass if it is accepted; the reward is the gain in progress."""
-        before, earlier = self.engine.fork(), self._progress
+        """Take a tool call. If it is accepted, `ticks_per_step` ticks pass. The reward is the gain in progress."""
+        before, earlier = self.state.fork(), self._progress
         name, result = self._act(action)
-        refused = tools.failed(result)
+        refused = tools.is_refused(result)
         if refused:
-            self.engine = before
+            self.state = before
         else:
-            self._note(Call(name, {key: value for key, value in action.items() if key != "name"}))
-            passage.advance(self.engine.home, self.engine.home.tick + self._ticks)
+            self._note(AgentCall(name, {key: value for key, value in action.items() if key != "name"}))
+            passage.advance(self.state.home, self.state.home.tick + self._ticks)
         finished = name == "finish" and not refused
         if finished:
-            self.engine.answer = _text(action["answer"])
-        changed = self.engine.home.changes(before.home) + tuple(
-            f"required.{number}" for number in sorted(self.engine.met - before.met)
+            self.state.answer = _text(action["answer"])
+        changed = self.state.home.changes(before.home) + tuple(
+            f"required.{number}" for number in sorted(self.state.met - before.met)
         )
-        changed += ("answer",) if self.engine.answer != before.answer else ()
+        changed += ("answer",) if self.state.answer != before.answer else ()
         if changed:
             self._progress = self._measure()
         error = "the evaluation fails: time cannot go on over a malformed workflow" if finished and self._broken else None
@@ -100,49 +107,49 @@ class SimuHome(World):
         if not isinstance(name, str) or name not in self._toolset:
             return "", {"error": f"Unknown tool '{str(name)[:80]}'"}
         arguments = {key: value for key, value in action.items() if key != "name"}
-        return name, tools.call(self.engine.home, name, arguments)
+        return name, tools.call_tool(self.state.home, name, arguments)
 
-    def _note(self, call: Call) -> None:
-        """Mark the required actions that a call is."""
+    def _note(self, call: AgentCall) -> None:
+        """Record which required actions a call fulfils."""
         actions = self.episode.eval.required_actions if self.episode else ()
-        met = {number for number, action in enumerate(actions) if evaluate.met(action, [call])}
-        self.engine.met = self.engine.met | met
+        met = {number for number, action in enumerate(actions) if evaluate.required_action_met(action, [call])}
+        self.state.met = self.state.met | met
 
     def _measure(self) -> float:
-        """m: the share of goals and required actions that holds, had the agent just finished."""
+        """The share of goals and required actions that would hold if the agent stopped now."""
         self.goals: tuple[bool, ...] = ()
         self._broken = False
-        if self.episode is None or not self.episode.ruled:
+        if self.episode is None or not self.episode.decided_by_rule:
             return 0.0
-        verdict = evaluate.evaluate(self.episode, evaluate.final_state(self.engine.home), ())
+        verdict = evaluate.evaluate(self.episode, evaluate.final_state(self.state.home), ())
         actions = self.episode.eval.required_actions
-        self.goals, self._broken = verdict.goals, verdict.score == evaluate.UNKNOWN
+        self.goals, self._broken = verdict.goals, verdict.score == evaluate.NOT_EVALUATED
         total = len(self.episode.eval.goals) + len(actions)
-        return (sum(verdict.goals) + len(self.engine.met)) / total if total else 0.0
+        return (sum(verdict.goals) + len(self.state.met)) / total if total else 0.0
 
     def _info(self, refusal: Mapping[str, Any] | None, changed: tuple[str, ...], error: str | None = None) -> dict[str, Any]:
         return {"progress": self._progress, "blocked": _blocked(refusal), "error": error, "changed": changed}
 
     def wait(self, ticks: int) -> None:
-        """Let virtual time pass outside of any call."""
-        passage.advance(self.engine.home, self.engine.home.tick + ticks)
+        """Let `ticks` ticks of virtual time pass without a call."""
+        passage.advance(self.state.home, self.state.home.tick + ticks)
         self._progress = self._measure()
 
     def fork(self) -> Self:
-        """An independent copy, by a fork of its home."""
+        """An independent copy."""
         twin = type(self).__new__(type(self))
         twin.__dict__.update(self.__dict__)
-        twin.engine = self.engine.fork()
+        twin.state = self.state.fork()
         return twin
 
     def state_key(self) -> str:
-        """Of the home, of the required actions that were made, and of the answer."""
+        """An exact hash of the home, of the required actions that were made, and of the final answer."""
         rest = (
-            f"{sorted(self.engine.met)} {self.engine.answer!r}"
-            if self.engine.answer is not None
-            else f"{sorted(self.engine.met)}"
+            f"{sorted(self.state.met)} {self.state.answer!r}"
+            if self.state.answer is not None
+            else f"{sorted(self.state.met)}"
         )
-        return f"{text_hash(f'{self.engine.home.state_key()} {rest}'):032x}"
+        return f"{text_hash(f'{self.state.home.state_key()} {rest}'):032x}"
 
 
 def _text(answer: Any) -> str:
@@ -151,7 +158,7 @@ def _text(answer: Any) -> str:
 
 
 def _blocked(refusal: Mapping[str, Any] | None) -> dict[str, str] | None:
-    """Rule and message of a refused call."""
+    """Rule and message of a refused call, or None."""
     if refusal is None:
         return None
     error = refusal["error"]

@@ -1,6 +1,6 @@
-"""Episodes: a home, a request and what must hold afterwards (SimuHome 4.2), as the released files have them.
+"""Episode files: a home, a request, and what must hold afterwards (SimuHome, section 4.2), in the released format.
 
-Invariant: a released file loads as it is, and what is not read here is kept.
+Invariant: every released file loads unchanged, and keys that are not used here are kept (`model_extra`).
 """
 
 from __future__ import annotations
@@ -13,56 +13,66 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from envs.documents import InputError, read_json
 from envs.simuhome.config import HomeConfig
 
-RULED = {"qt2", "qt3", "qt4-1", "qt4-2", "qt4-3"}  # whose feasible episodes a rule decides; judges decide the others
+RULE_DECIDED = {"qt2", "qt3", "qt4-1", "qt4-2", "qt4-3"}  # query types whose feasible episodes are decided by a rule
 
 
-class _Part(BaseModel):
+class _FilePart(BaseModel):
+    """A part of an episode file. Unknown keys are kept."""
+
     model_config = ConfigDict(frozen=True, extra="allow")
 
 
-class RequiredAction(_Part):
-    """A call that the agent must have made."""
+class RequiredAction(_FilePart):
+    """A tool call that the agent must make, with at least these parameters."""
 
     tool: str
     params: dict[str, Any] = Field(default_factory=dict)
 
 
-class Assert(_Part):
-    """A flat attribute and the value that it must have."""
+class AttributeAssert(_FilePart):
+    """An attribute, by flat key such as `1.OnOff.OnOff`, and the value that it must have."""
 
     attribute: str
     value: Any
 
 
-class Target(_Part):
+class TargetDevice(_FilePart):
+    """A device of a QT4 goal, and the asserts that must hold for it."""
+
     device_id: str
     room_id: str = ""
     device_type: str = ""
-    asserts: tuple[Assert, ...] = ()
+    asserts: tuple[AttributeAssert, ...] = ()
 
 
-class When(_Part):
+class DueTime(_FilePart):
+    """When a goal must hold: at tick `at_tick` (0.1 s each), give or take `tolerance_ticks`."""
+
     at_tick: int
     tolerance_ticks: int = 0
 
     @property
     def window(self) -> range:
-        """The ticks at one of which the goal must hold."""
+        """The ticks of the window. The goal must hold at one of them."""
         return range(max(0, self.at_tick - self.tolerance_ticks), self.at_tick + self.tolerance_ticks + 1)
 
 
-class Goal(_Part):
-    """A goal of any query type: a room variable's direction, a device's asserts, or targets at a time."""
+class GoalSpec(_FilePart):
+    """One goal of an episode. Which fields are used depends on the query type.
+
+    QT2 has a room's variable and a direction. QT3 has a device and asserts. QT4 has a due time, targets, and in some
+    cases an anchor: the device whose programme the time refers to. QT1 has further keys in `model_extra`.
+    """
 
     room_id: str = ""
     room_state: str = ""
     direction: Literal["increase", "decrease", ""] = ""
     device_id: str = ""
     device_type: str = ""
-    asserts: tuple[Assert, ...] = ()
-    when: When | None = None
+    asserts: tuple[AttributeAssert, ...] = ()
+    when: DueTime | None = None
     anchor: dict[str, Any] = Field(default_factory=dict)
-    targets: tuple[Target, ...] = ()
+    targets: tuple[TargetDevice, ...] = ()
 
     @property
     def rooms(self) -> set[str]:
@@ -70,45 +80,52 @@ class Goal(_Part):
         return {self.anchor.get("room_id", ""), *(target.room_id for target in self.targets)} - {""}
 
 
-def time_of(goal: Goal) -> When:
-    """When a goal of QT4 is due, or `ValueError` where the file does not say."""
+def due_time_of(goal: GoalSpec) -> DueTime:
+    """When a QT4 goal is due. Raises `ValueError` if the file does not say."""
     if goal.when is None:
         raise ValueError("a goal of this query type says when it is due, and one does not")
     return goal.when
 
 
-class Evaluation(_Part):
+class EvaluationSpec(_FilePart):
+    """What decides the episode: the calls that the agent must make, and the goals that must hold."""
+
     required_actions: tuple[RequiredAction, ...] = ()
-    goals: tuple[Goal, ...] = ()
+    goals: tuple[GoalSpec, ...] = ()
 
 
-class Meta(_Part):
+class EpisodeMeta(_FilePart):
+    """The query type, whether the request can be met, and the seed from which the episode was generated."""
+
     query_type: Literal["qt1", "qt2", "qt3", "qt4-1", "qt4-2", "qt4-3"]
     case: Literal["feasible", "infeasible"]
     seed: int = 0
 
 
-class Episode(_Part):
-    """One benchmark file."""
+class EpisodeFile(_FilePart):
+    """One benchmark file: a home, a user's request and its evaluation.
 
-    meta: Meta
+    `temporal_conflict` describes the contradiction of times in an infeasible QT4 episode.
+    """
+
+    meta: EpisodeMeta
     query: str
     user_location: str = ""
     temporal_conflict: dict[str, Any] | None = None
-    eval: Evaluation
+    eval: EvaluationSpec
     initial_home_config: HomeConfig
 
     @property
-    def ruled(self) -> bool:
-        """A rule over end states decides, not a judge."""
-        return self.meta.case == "feasible" and self.meta.query_type in RULED
+    def decided_by_rule(self) -> bool:
+        """Whether a rule on the end state decides the episode. A judge decides the others: QT1 and all infeasible ones."""
+        return self.meta.case == "feasible" and self.meta.query_type in RULE_DECIDED
 
 
-def read_episode(path: str | Path) -> Episode:
-    """An episode from its file, or `InputError`."""
+def read_episode(path: str | Path) -> EpisodeFile:
+    """The episode of a file. Raises `InputError` if the file is not an episode."""
     document = read_json(path)
     try:
-        return Episode.model_validate(document.data)
+        return EpisodeFile.model_validate(document.data)
     except ValidationError as error:
         first = error.errors()[0]
         where = document.where(tuple(first["loc"]))

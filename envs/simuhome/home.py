@@ -1,8 +1,15 @@
-"""A home: an immutable plan, one flat list of values, a clock in ticks and the workflows that wait.
+"""A home: an immutable plan, one flat list of values, a clock in ticks, and the workflows that wait.
 
-Invariants: `fork` is independent of its parent (values are never changed in place); `state_key` is exact and the same
-in every process; a call that fails inside `attempt` has changed nothing; at any moment passes 0..tick are done, and
-workflows due before `tick`: one due at `tick` acts when time next moves.
+At each tick the simulator updates every device and every room once. Such an update is called a pass; pass t belongs to
+tick t.
+
+Invariants:
+- `fork` returns a copy that is independent of its parent. Values are replaced, never changed in place.
+- `state_key` is an exact hash, and the same in every process. It hashes the `repr` of values and of workflows, and
+  stored trajectories hold such keys. So the texts of these `repr`s must stay as they are.
+- A call that fails inside `attempt` has changed nothing.
+- At tick t the passes 0 to t are done, and so are the workflows that were due before t. A workflow that is due at t
+  runs when time next moves.
 """
 
 from __future__ import annotations
@@ -15,14 +22,18 @@ from functools import cached_property, lru_cache
 from typing import Any
 
 from envs.simuhome.config import TIME_FORMAT, VARIABLES
-from envs.simuhome.spec import Cluster, DeviceType, member
+from envs.simuhome.spec import Cluster, DeviceType, enum_member
 
-ABSENT = object()  # stands for the value of a slot that was not there
+ABSENT = object()  # the value before a slot existed
 
 
 @dataclass(frozen=True)
 class Device:
-    """A device: its values begin at `base`; `offsets` are its type's, and more if it was loaded with more."""
+    """A device of a home. Its values start at slot `base` of the home's list of values.
+
+    `offsets` maps each flat key to its slot, relative to `base`. These are the keys of the device's type, followed by
+    those that only the loaded configuration has.
+    """
 
     id: str
     type: DeviceType
@@ -31,13 +42,17 @@ class Device:
     offsets: Mapping[str, int]
 
     def flat(self) -> Iterator[tuple[str, int]]:
-        """The keys that tools show, and their slots."""
+        """(flat key, slot) of each attribute that tools show. Hidden state is left out."""
         return ((key, self.base + offset) for key, offset in self.offsets.items() if ".#" not in key)
 
 
 @dataclass(frozen=True)
 class Room:
-    """A room: four variables, then for each what acts on it (`air.Influence`). `baseline` is where they return to."""
+    """A room of a home. Its values start at slot `base`.
+
+    They are the four variables in the order of `VARIABLES`, then the influence on each of them (`air.Influence`).
+    `baseline` holds the values to which the variables return.
+    """
 
     name: str
     base: int
@@ -46,7 +61,11 @@ class Room:
 
 @dataclass(frozen=True)
 class Plan:
-    """What no command changes. Devices are in the order in which they were added."""
+    """The part of a home that no command changes. Devices are in the order in which they were added.
+
+    `base_time` is the virtual time at tick 0. `aggregators` says whether the rooms' variables change at all. At tick
+    `max_ticks` time stops, and tools refuse every call.
+    """
 
     strict: bool
     base_time: datetime
@@ -62,7 +81,7 @@ class Plan:
 
     @cached_property
     def owners(self) -> dict[int, str]:
-        """The name of each slot, for people: `kitchen.humidity`, `kitchen_fan_1.1.OnOff.OnOff`."""
+        """A readable name for each slot, such as `kitchen.humidity` or `kitchen_fan_1.1.OnOff.OnOff`."""
         names = {room.base + i: f"{room.name}.{name}" for room in self.rooms.values() for i, name in enumerate(VARIABLES)}
         for device in self.devices.values():
             names |= {device.base + offset: f"{device.id}.{key}" for key, offset in device.offsets.items()}
@@ -70,7 +89,7 @@ class Plan:
 
     @cached_property
     def digest(self) -> int:
-        """A 128-bit hash of everything in the plan."""
+        """A 128-bit hash of the whole plan."""
         rooms = [(r.name, r.base, r.baseline) for r in self.rooms.values()]
         devices = [(d.id, d.type.name, d.room, d.base, tuple(d.offsets)) for d in self.devices.values()]
         return text_hash(repr((self.strict, self.base_time, rooms, devices, self.aggregators, self.max_ticks)))
@@ -78,10 +97,11 @@ class Plan:
 
 @dataclass(frozen=True)
 class Workflow:
-    """Steps that wait for a virtual time, and how far they have come.
+    """A list of steps that run at a virtual time, and how far they have come.
 
-    `due` is the tick at which they act, `start_time` the same as text. `steps` is JSON text, so it never changes and hashes
-    by its content; `total` counts them.
+    `due` is the tick at which the steps run, and `start_time` is the same time as text. `steps` is JSON text, so that
+    it cannot change and is hashed by its content; `total` is the number of steps. `current_step` is the index of the
+    last step that has run, and 0 before any has. `status` is one of `workflows.STATUSES`.
     """
 
     id: str
@@ -96,7 +116,7 @@ class Workflow:
 
     @cached_property
     def text(self) -> str:
-        """Everything of the workflow, for the key of a home."""
+        """The whole workflow as text, for the state key of its home."""
         return repr(self)
 
     def record(self) -> dict[str, Any]:
@@ -112,8 +132,8 @@ class Workflow:
         }
 
 
-class View:
-    """A cluster of a device of a home, to read and write: `view["OnOff"] = True`."""
+class ClusterView:
+    """One cluster of a device in a home. Attributes are read and written by name: `view["OnOff"] = True`."""
 
     __slots__ = ("_prefix", "cluster", "device", "endpoint", "home")
 
@@ -130,36 +150,40 @@ class View:
     def __contains__(self, attribute: str) -> bool:
         return self._prefix + attribute in self.device.offsets
 
-    def enumerate(self, attribute: str, value: Any) -> None:
-        """Write a number, or a list of them, as members of the attribute's enumeration."""
-        self[attribute] = member(self.spec.enums[attribute], value)
+    def set_enum(self, attribute: str, value: Any) -> None:
+        """Write a number, or a list of numbers, as members of the attribute's enumeration."""
+        self[attribute] = enum_member(self.spec.enums[attribute], value)
 
-    def beside(self, cluster: str) -> View:
-        """Another cluster that the same device has, wherever it is."""
-        return View(self.home, self.device, self.device.type.where[cluster], cluster)
+    def sibling(self, cluster: str) -> ClusterView:
+        """Another cluster of the same device, at the first endpoint that has it."""
+        return ClusterView(self.home, self.device, self.device.type.endpoint_of[cluster], cluster)
 
-    def has(self, cluster: str) -> bool:
-        """Whether the device has a cluster, wherever it is."""
-        return cluster in self.device.type.where
+    def has_cluster(self, cluster: str) -> bool:
+        """Whether the device has a cluster, at any endpoint."""
+        return cluster in self.device.type.endpoint_of
 
     @property
     def spec(self) -> Cluster:
-        """The cluster as the catalogue has it."""
+        """The cluster's entry in the catalogue."""
         return self.device.type.endpoints[self.endpoint][self.cluster]
 
     @property
     def strict(self) -> bool:
-        """Whether the home keeps to the reference, its slips included."""
+        """Whether the home is in strict mode."""
         return self.home.plan.strict
 
     @property
-    def powered(self) -> bool:
-        """Whether the device is on; one that has no OnOff is not."""
-        return self.has("OnOff") and self.beside("OnOff")["OnOff"] is True
+    def is_on(self) -> bool:
+        """Whether the device is switched on. False for a device without an OnOff cluster."""
+        return self.has_cluster("OnOff") and self.sibling("OnOff")["OnOff"] is True
 
 
 class Home:
-    """A plan and its present state. `offset` keeps virtual seconds from jumping when the tick interval changes."""
+    """A plan and the present state of its rooms, devices and clock.
+
+    `tick` counts from 0; a new home is at -1, before its first pass. `interval` is the length of a tick in virtual
+    seconds, usually 0.1. `offset` (seconds) keeps the virtual time continuous when the interval changes.
+    """
 
     __slots__ = ("_key", "_stale", "_undo", "interval", "offset", "plan", "tick", "values", "workflows")
 
@@ -171,7 +195,7 @@ class Home:
         self._undo: list[tuple[int, Any]] | None = None
 
     def fork(self) -> Home:
-        """An independent copy: one list copy, the plan is shared."""
+        """An independent copy. It copies the list of values and shares the plan."""
         twin = Home.__new__(Home)
         twin.plan, twin.values, twin.interval = self.plan, self.values.copy(), self.interval
         twin.tick, twin.offset, twin.workflows = self.tick, self.offset, self.workflows
@@ -179,7 +203,7 @@ class Home:
         return twin
 
     def state_key(self) -> str:
-        """An exact 128-bit hash of plan, state, clock and pending workflows, in hex."""
+        """An exact 128-bit hash of plan, values, clock and workflows, in hexadecimal digits."""
         for slot, before in self._stale.items():
             self._key ^= _slot_hash(slot, before) ^ _slot_hash(slot, self.values[slot])
         self._stale.clear()
@@ -187,7 +211,7 @@ class Home:
         return f"{self._key ^ self.plan.digest ^ rest:032x}"
 
     def set(self, slot: int, value: Any) -> None:
-        """Put a value in a slot. For commands and the passage of time, not for agents."""
+        """Put a value into a slot. Commands and passes use this; an agent's call does not come here directly."""
         before = self.values[slot]
         if before is not value:
             self._stale.setdefault(slot, before)
@@ -196,7 +220,7 @@ class Home:
             self.values[slot] = value
 
     def attempt(self, act: Callable[[], Any]) -> Any:
-        """Do all of `act`, or raise and leave the values as they were."""
+        """Run `act` and return its result. If it raises, restore all values before the exception goes on."""
         outermost = self._undo is None
         undo = self._undo = [] if self._undo is None else self._undo
         mark = len(undo)
@@ -221,48 +245,48 @@ class Home:
     def seconds_at(self, tick: int) -> float:
         """Virtual seconds since `base_time` at a tick."""
         if self.interval == 0.1 and not self.offset:
-            return tick / 10  # exact, where a product of doubles would fall short of whole seconds
+            return tick / 10  # exact; the product `tick * 0.1` can fall short of whole seconds
         return self.offset + tick * self.interval
 
     @property
     def now(self) -> str:
-        """The shown time, cut to whole seconds."""
+        """The virtual time as text, cut to whole seconds."""
         return (self.plan.base_time + timedelta(seconds=int(self.seconds))).strftime(TIME_FORMAT)
 
     # Rooms and devices
 
     def device(self, device_id: Any) -> Device | None:
-        """The device of this id, or None."""
+        """The device with this id, or None."""
         return self.plan.devices.get(device_id) if isinstance(device_id, str) else None
 
-    def view(self, device_id: str, cluster: str, endpoint: int | None = None) -> View:
-        """A cluster of a device, at its first endpoint unless one is given."""
+    def view(self, device_id: str, cluster: str, endpoint: int | None = None) -> ClusterView:
+        """A view of a device's cluster, at `endpoint` or else at the first endpoint that has the cluster."""
         device = self.plan.devices[device_id]
-        return View(self, device, device.type.where[cluster] if endpoint is None else endpoint, cluster)
+        return ClusterView(self, device, device.type.endpoint_of[cluster] if endpoint is None else endpoint, cluster)
 
     def attributes(self, device: Device) -> dict[str, Any]:
-        """All that tools show of a device, by flat key."""
+        """All attributes of a device that tools show, by flat key."""
         return {key: self.values[slot] for key, slot in device.flat()}
 
     def room_state(self, room: str) -> dict[str, float]:
-        """A room's variables by name: hundredths of a degree and of a percent, lux, μg/m³."""
+        """A room's variables by name: temperature in 0.01 °C, humidity in 0.01 %, illuminance in lux, PM10 in μg/m³."""
         base = self.plan.rooms[room].base
         return {name: self.values[base + i] for i, name in enumerate(VARIABLES)}
 
-    def append(self, plan: Plan, values: list[Any]) -> None:
-        """Go on with a plan that has `values` more."""
+    def extend(self, plan: Plan, values: list[Any]) -> None:
+        """Replace the plan by one that needs more slots, and fill these with `values`."""
         self._stale |= dict.fromkeys(range(len(self.values), len(self.values) + len(values)), ABSENT)
         self.values.extend(values)
         self.plan = plan
 
     def remove(self, device: Device) -> None:
-        """Forget a device; what the plan keeps of it are empty slots."""
+        """Take a device out of the plan. Its slots stay, with the value None."""
         for offset in device.offsets.values():
             self.set(device.base + offset, None)
         self.plan = replace(self.plan, devices={key: d for key, d in self.plan.devices.items() if key != device.id})
 
     def changes(self, before: Home) -> tuple[str, ...]:
-        """All in which this home differs from what it was, as text."""
+        """The names of all values, devices and workflows that differ from `before`, an earlier state of this home."""
         old, new = before.values, self.values
         names = self.plan.owners if self.plan is before.plan else before.plan.owners | self.plan.owners
         slots = [
@@ -277,7 +301,7 @@ class Home:
 
 
 def text_hash(text: str) -> int:
-    """A 128-bit hash that is the same in every process."""
+    """A 128-bit hash of a text. It is the same in every process."""
     return int.from_bytes(hashlib.blake2b(text.encode(errors="surrogatepass"), digest_size=16).digest(), "big")
 
 

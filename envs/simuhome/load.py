@@ -1,7 +1,9 @@
-"""Homes from their configuration, and devices that come and go.
+"""Making a home from its configuration, and adding or removing devices while it runs.
 
-Invariants: loading runs no side effects and checks no values (but a washer's), as the released reader does; the home
-that `start` returns has done pass 0, as any home has that an agent sees.
+Invariants:
+- Loading triggers no command and checks no attribute values, except those of washers. The released program does the
+  same.
+- The home that `start_home` returns has done pass 0. Every home that an agent sees has done it.
 """
 
 from __future__ import annotations
@@ -17,23 +19,23 @@ from envs.documents import InputError
 from envs.simuhome import air, passage
 from envs.simuhome.config import TIME_FORMAT, VARIABLES, HomeConfig, RoomConfig
 from envs.simuhome.home import Device, Home, Plan, Room
-from envs.simuhome.results import Failure, need
-from envs.simuhome.service import found_device
-from envs.simuhome.spec import DeviceType, device_types, member
+from envs.simuhome.results import OperationError, refuse_unless
+from envs.simuhome.service import require_device
+from envs.simuhome.spec import DeviceType, device_types, enum_member
 
-LIGHT = tuple(VARIABLES).index("illuminance")
+ILLUMINANCE_INDEX = tuple(VARIABLES).index("illuminance")
 
 
-def start(config: HomeConfig | Mapping[str, Any], strict: bool = True) -> Home:
-    """A home at tick 0."""
-    home = build(config, strict)
+def start_home(config: HomeConfig | Mapping[str, Any], strict: bool = True) -> Home:
+    """The home of a configuration, at tick 0. Raises `InputError` if the configuration cannot be used."""
+    home = build_home(config, strict)
     passage.advance(home, 0)
     return home
 
 
-def build(config: HomeConfig | Mapping[str, Any], strict: bool = True) -> Home:
-    """A home before its first pass, or `InputError`."""
-    config = config if isinstance(config, HomeConfig) else _checked(config)
+def build_home(config: HomeConfig | Mapping[str, Any], strict: bool = True) -> Home:
+    """The home of a configuration before its first pass. Raises `InputError` if the configuration cannot be used."""
+    config = config if isinstance(config, HomeConfig) else _validated(config)
     rooms: dict[str, Room] = {}
     devices: dict[str, Device] = {}
     values: list[Any] = []
@@ -53,7 +55,7 @@ def build(config: HomeConfig | Mapping[str, Any], strict: bool = True) -> Home:
     return Home(plan, values, config.tick_interval)
 
 
-def _checked(config: Mapping[str, Any]) -> HomeConfig:
+def _validated(config: Mapping[str, Any]) -> HomeConfig:
     try:
         return HomeConfig.model_validate(config)
     except ValidationError as error:
@@ -63,15 +65,23 @@ def _checked(config: Mapping[str, Any]) -> HomeConfig:
 
 
 def _room(name: str, base: int, given: RoomConfig, strict: bool) -> Room:
-    """Strict, what is loaded is also the baseline, and lights that are on count twice from the first pass."""
+    """A room with the baseline of its variables.
+
+    In strict mode the loaded values are the baseline. Lights that are on then count twice from the first pass: once in
+    the baseline and once by their effect. Mended mode subtracts their light and takes a `baseline` from the
+    configuration.
+    """
     loaded = list(given.variables())
     if not strict:
-        loaded[LIGHT] = max(0.0, loaded[LIGHT] - sum(_shine(one.device_type, one.attributes) for one in given.devices))
+        loaded[ILLUMINANCE_INDEX] = max(
+            0.0, loaded[ILLUMINANCE_INDEX] - sum(_initial_light(one.device_type, one.attributes) for one in given.devices)
+        )
         loaded = [given.baseline.get(variable, value) for variable, value in zip(VARIABLES, loaded)]
     return Room(name, base, tuple(loaded))
 
 
-def _shine(kind: str, attributes: Mapping[str, Any]) -> float:
+def _initial_light(kind: str, attributes: Mapping[str, Any]) -> float:
+    """The light of a device as it is loaded, in lux."""
     if kind not in air.WATCHED["illuminance"]:
         return 0.0
     state = {**device_types()[kind].initial, **attributes}
@@ -82,14 +92,15 @@ def _shine(kind: str, attributes: Mapping[str, Any]) -> float:
 def _device(
     device_id: str, kind: DeviceType, room: str, base: int, attributes: Mapping[str, Any], strict: bool
 ) -> tuple[Device, list[Any]]:
+    """A device that starts at slot `base`, and its initial values."""
     if kind.rows:
         _check_washer(device_id, attributes)
     values, offsets = list(kind.initial.values()), kind.offsets
     for key, value in attributes.items():
-        endpoint, cluster = _place(device_id, kind, key)
+        endpoint, cluster = _parse_key(device_id, kind, key)
         attribute = key.rsplit(".", 1)[1]
         if not strict and attribute in kind.endpoints[endpoint][cluster].enums:
-            value = member(kind.endpoints[endpoint][cluster].enums[attribute], value)
+            value = enum_member(kind.endpoints[endpoint][cluster].enums[attribute], value)
         if key in offsets:
             values[offsets[key]] = value
         else:
@@ -98,18 +109,20 @@ def _device(
     return Device(device_id, kind, room, base, offsets), values
 
 
-def _place(device_id: str, kind: DeviceType, key: str) -> tuple[int, str]:
+def _parse_key(device_id: str, kind: DeviceType, key: str) -> tuple[int, str]:
+    """Endpoint and cluster of a flat key. Raises `InputError` if the device type has no such place."""
     parts = key.split(".")
     endpoint = int(parts[0]) if len(parts) == 3 and parts[0].isdigit() else None
     if endpoint is None or parts[1] not in kind.endpoints.get(endpoint, ()) or parts[2].startswith("#"):
         raise InputError(
-            f"device {device_id}: a {kind.name} has no place for '{key}'", remedy="keys are endpoint.Cluster.Attribute"
+            f"device {device_id}: a {kind.name} cannot have the attribute '{key}'",
+            remedy="keys are endpoint.Cluster.Attribute",
         )
     return endpoint, parts[1]
 
 
 def _check_washer(device_id: str, attributes: Mapping[str, Any]) -> None:
-    """What the released reader checks of a washer, and of no other device."""
+    """Check the attributes that the released program checks when it loads a washer. It checks no other device."""
     for key in ("1.OperationalState.OperationalState", "1.LaundryWasherMode.CurrentMode"):
         if type(attributes.get(key, 0)) is not int:
             raise InputError(f"device {device_id}: {key} is not an integer")
@@ -117,7 +130,7 @@ def _check_washer(device_id: str, attributes: Mapping[str, Any]) -> None:
     if "1.LaundryWasherMode.SupportedModes" in attributes and not (
         isinstance(modes, list) and modes and all(map(_is_mode, modes))
     ):
-        raise InputError(f"device {device_id}: SupportedModes is no list of modes with a number and tags")
+        raise InputError(f"device {device_id}: SupportedModes is not a list of modes, each with a number and tags")
 
 
 def _is_mode(entry: Any) -> bool:
@@ -131,12 +144,14 @@ def _is_mode(entry: Any) -> bool:
 
 
 def add_device(home: Home, room_id: Any, device_type: Any, device_id: Any) -> dict[str, Any]:
-    """A new device, and its room if that is new."""
-    need(all(isinstance(text, str) for text in (room_id, device_type, device_id)), "SCHEMA_ERROR", "names are texts")
+    """Add a device, and its room if there is none of that id. Raises `OperationError` for a wrong type or a known id."""
+    refuse_unless(
+        all(isinstance(text, str) for text in (room_id, device_type, device_id)), "SCHEMA_ERROR", "names are texts"
+    )
     kind = device_types().get(device_type)
     if kind is None:
-        raise Failure("VALIDATION_ERROR", f"the type {device_type!r} is unknown")
-    need(device_id not in home.plan.devices, "DEVICE_ALREADY_EXISTS", f"there is a device {device_id!r}")
+        raise OperationError("VALIDATION_ERROR", f"the type {device_type!r} is unknown")
+    refuse_unless(device_id not in home.plan.devices, "DEVICE_ALREADY_EXISTS", f"there is a device {device_id!r}")
     rooms, values, base = dict(home.plan.rooms), [], len(home.values)
     if room_id not in rooms:
         given = RoomConfig()
@@ -144,23 +159,26 @@ def add_device(home: Home, room_id: Any, device_type: Any, device_id: Any) -> di
         values += [*given.variables(), *[None] * len(VARIABLES)]
     device, own = _device(device_id, kind, room_id, base + len(values), {}, home.plan.strict)
     plan = replace(home.plan, rooms=rooms, devices={**home.plan.devices, device_id: device})
-    home.append(plan, [*values, *own])
+    home.extend(plan, [*values, *own])
     return {"room_id": room_id, "device_id": device_id}
 
 
 def remove_device(home: Home, device_id: Any) -> dict[str, Any]:
-    """Take a device out of the home, or `Failure`."""
-    device = found_device(home, device_id)
-    air.forget(home, device)
+    """Take a device out of the home. Raises `OperationError` if there is none of that id."""
+    device = require_device(home, device_id)
+    air.forget_device(home, device)
     home.remove(device)
     return {"device_id": device_id}
 
 
 def set_tick_interval(home: Home, tick_interval: Any) -> dict[str, Any]:
-    """Change how long a pass is; virtual time does not jump, and countdowns keep their fraction of a second."""
+    """Change the length of a pass, in virtual seconds. Raises `OperationError` unless it is a number above 0.
+
+    Virtual time does not jump, and running countdowns keep the fraction of a second that they have counted.
+    """
     number = isinstance(tick_interval, (int, float)) and not isinstance(tick_interval, bool)
     if not number or not 0 < tick_interval < float("inf"):
-        raise Failure("SCHEMA_ERROR", "tick_interval is a number above 0")
+        raise OperationError("SCHEMA_ERROR", "tick_interval is a number above 0")
     seconds, old, new = home.seconds, home.interval, float(tick_interval)
     for device in home.plan.devices.values():
         for key, offset in device.offsets.items():

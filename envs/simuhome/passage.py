@@ -1,7 +1,9 @@
-"""The passage of time: rooms leap from event to event, workflows act in between.
+"""The passage of time: rooms are advanced from one event to the next, and workflows run in between.
 
-Invariants: n passes at once give what n passes one by one give; a workflow due at tick D acts after pass D, so one due
-at the tick at which time stops acts when it goes on; rooms that are left out stand still.
+Invariants:
+- Advancing by n passes at once gives the same state as n single passes.
+- A workflow that is due at tick D runs after pass D. If time stops at D, the workflow runs when time goes on.
+- Rooms that are left out of `rooms` do not change.
 """
 
 from __future__ import annotations
@@ -11,12 +13,16 @@ from functools import lru_cache
 
 from envs.simuhome import air, workflows
 from envs.simuhome.clusters import PASSES
-from envs.simuhome.home import Device, Home, View
+from envs.simuhome.home import ClusterView, Device, Home
 from envs.simuhome.spec import DeviceType
 
 
 def advance(home: Home, to_tick: int, rooms: Iterable[str] | None = None, live: bool = True) -> None:
-    """Let time pass until a tick. Not `live` is the reference's fast-forward: a malformed workflow step makes it fail."""
+    """Let time pass until tick `to_tick`, in all rooms or only in `rooms`.
+
+    With `live=False` this is the released program's fast-forward: a malformed workflow step then raises
+    `OperationError` in strict mode.
+    """
     if home.plan.max_ticks is not None:
         to_tick = min(to_tick, home.plan.max_ticks)
     names = tuple(home.plan.rooms) if rooms is None else tuple(dict.fromkeys(rooms))
@@ -26,28 +32,28 @@ def advance(home: Home, to_tick: int, rooms: Iterable[str] | None = None, live: 
             workflows.run_due(home, live)
             continue
         stop = to_tick if due is None else min(due, to_tick)
-        leap(home, stop - home.tick, names)
+        advance_rooms(home, stop - home.tick, names)
         home.tick = stop
 
 
 @lru_cache
-def timed(kind: DeviceType) -> tuple[tuple[int, str], ...]:
-    """Endpoints and clusters of a device type that change by themselves."""
+def time_driven_clusters(kind: DeviceType) -> tuple[tuple[int, str], ...]:
+    """(endpoint, cluster) of the clusters of a device type that change as time passes."""
     return tuple((endpoint, cluster.name) for endpoint, cluster in kind.places if cluster.name in PASSES)
 
 
-def leap(home: Home, n: int, rooms: Iterable[str]) -> None:
-    """n passes of some rooms, with nothing happening in between."""
+def advance_rooms(home: Home, n: int, rooms: Iterable[str]) -> None:
+    """Advance some rooms by `n` passes, during which no workflow runs."""
     for name in rooms:
         if name not in home.plan.rooms:
             continue
         for device in home.plan.by_room[name]:
-            pass_device(home, device, n)
+            advance_device(home, device, n)
         if home.plan.aggregators:
-            air.pass_on(home, home.plan.rooms[name], n)
+            air.advance_air(home, home.plan.rooms[name], n)
 
 
-def pass_device(home: Home, device: Device, n: int) -> None:
-    """n passes of what a device does by itself."""
-    for endpoint, cluster in timed(device.type):
-        PASSES[cluster](View(home, device, endpoint, cluster), n)
+def advance_device(home: Home, device: Device, n: int) -> None:
+    """Advance the time-driven clusters of one device by `n` passes."""
+    for endpoint, cluster in time_driven_clusters(device.type):
+        PASSES[cluster](ClusterView(home, device, endpoint, cluster), n)

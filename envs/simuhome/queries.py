@@ -1,6 +1,6 @@
-"""What the agent's reading tools answer. Nothing here changes a home.
+"""The answers of the agent's reading tools. No function here changes a home.
 
-Invariant: enumeration members are numbers everywhere but in a device's structure, where they are names.
+Invariant: enumeration members are shown as numbers. Only a device's structure shows their names.
 """
 
 from __future__ import annotations
@@ -14,36 +14,36 @@ from typing import Any
 from envs.documents import read_yaml
 from envs.simuhome.config import TIME_FORMAT
 from envs.simuhome.home import Home
-from envs.simuhome.results import Failure, need
-from envs.simuhome.service import found_device, integer
+from envs.simuhome.results import OperationError, refuse_unless
+from envs.simuhome.service import read_endpoint, require_device
 from envs.simuhome.spec import CATALOGUE, Struct
 
-AIR_QUALITY = {"pm10": "air_quality"}  # the rules' own word for it
+AIR_QUALITY = {"pm10": "air_quality"}  # the name of PM10 in the catalogue's control rules
 
 
 def rooms(home: Home) -> dict[str, Any]:
-    """The rooms by id, with names to show."""
+    """The rooms by id, with the names to show."""
     return {"rooms": [{"room_id": name, "display_name": name.replace("_", " ").title()} for name in sorted(home.plan.rooms)]}
 
 
 def _known_room(home: Home, room_id: Any) -> str:
     if not isinstance(room_id, str) or room_id not in home.plan.rooms:
-        raise Failure("ROOM_NOT_FOUND", f"there is no room {room_id!r}")
+        raise OperationError("ROOM_NOT_FOUND", f"there is no room {room_id!r}")
     return room_id
 
 
 def room_devices(home: Home, room_id: Any) -> dict[str, Any]:
-    """The devices of a room by id, with their types."""
+    """The devices of a room by id, with their types. Raises `OperationError` for an unknown room."""
     return {device.id: {"device_type": device.type.name} for device in home.plan.by_room[_known_room(home, room_id)]}
 
 
 def room_states(home: Home, room_id: Any) -> dict[str, float]:
-    """A room's variables by name."""
+    """A room's variables by name, as in `Home.room_state`. Raises `OperationError` for an unknown room."""
     return home.room_state(_known_room(home, room_id))
 
 
 def home_state(home: Home) -> dict[str, Any]:
-    """Everything, as an operator or an evaluator sees it."""
+    """The whole home: clock, rooms, and all attributes of all devices."""
     return {
         "tick_interval": home.interval,
         "current_tick": home.tick,
@@ -62,16 +62,16 @@ def _room_with_devices(home: Home, name: str) -> dict[str, Any]:
 
 
 def all_attributes(home: Home, device_id: Any) -> dict[str, Any]:
-    """All attributes of a device, by flat key."""
-    return home.attributes(found_device(home, device_id))
+    """All attributes of a device, by flat key. Raises `OperationError` for an unknown device."""
+    return home.attributes(require_device(home, device_id))
 
 
-def attribute(home: Home, device_id: Any, endpoint_id: Any, cluster_id: Any, attribute_id: Any) -> Any:
-    """A bare value; strict, one that does not exist reads as null."""
-    device = found_device(home, device_id)
-    key = f"{integer(endpoint_id)}.{cluster_id}.{attribute_id}"
+def read_attribute(home: Home, device_id: Any, endpoint_id: Any, cluster_id: Any, attribute_id: Any) -> Any:
+    """The value of one attribute. If it does not exist, strict mode gives None and mended mode raises `OperationError`."""
+    device = require_device(home, device_id)
+    key = f"{read_endpoint(endpoint_id)}.{cluster_id}.{attribute_id}"
     if key not in device.offsets or ".#" in key:
-        need(home.plan.strict, "ATTRIBUTE_NOT_FOUND", f"{device_id} has no attribute {key}")
+        refuse_unless(home.plan.strict, "ATTRIBUTE_NOT_FOUND", f"{device_id} has no attribute {key}")
         return None
     value = home.values[device.base + device.offsets[key]]
     if home.plan.strict and (cluster_id, attribute_id) == ("OperationalState", "CurrentPhase"):
@@ -83,9 +83,9 @@ def _phase_name(phases: Any, index: Any) -> Any:
     return phases[index] if phases and isinstance(index, int) and 0 <= index < len(phases) else index
 
 
-def structure(home: Home, device_id: Any) -> dict[str, Any]:
-    """Endpoints, clusters, typed attributes and commands."""
-    device = found_device(home, device_id)
+def device_structure(home: Home, device_id: Any) -> dict[str, Any]:
+    """A device's endpoints, clusters, typed attributes and commands. Raises `OperationError` for an unknown device."""
+    device = require_device(home, device_id)
     endpoints: dict[str, dict[str, Any]] = {}
     for endpoint, clusters in device.type.endpoints.items():
         endpoints[str(endpoint)] = {"clusters": {}}
@@ -114,7 +114,7 @@ def _typed(value: Any) -> dict[str, Any]:
 
 
 def _named(value: Any) -> Any:
-    """Enumeration members by name, however deep."""
+    """A value with every enumeration member in it replaced by its name."""
     if isinstance(value, IntEnum):
         return value.name
     if isinstance(value, Mapping):
@@ -129,8 +129,11 @@ def _rules() -> dict[str, list[dict[str, Any]]]:
 
 
 def control_rules(home: Home, state: Any) -> dict[str, Any]:
-    """Which devices move a room variable, and how. Strict, PM10 goes by the name of air quality alone."""
+    """Which devices move a room variable, and how. Raises `OperationError` for an unknown variable.
+
+    In strict mode PM10 is known only by the name `air_quality`.
+    """
     known = state if home.plan.strict else AIR_QUALITY.get(state, state)
     if not isinstance(state, str) or known not in _rules():
-        raise Failure("VALIDATION_ERROR", f"state is one of {', '.join(_rules())}")
+        raise OperationError("VALIDATION_ERROR", f"state is one of {', '.join(_rules())}")
     return {"state": state, "control_rules": json.dumps(_rules()[known])}

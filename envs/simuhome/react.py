@@ -1,7 +1,9 @@
-"""The paper's text form of a tool call: one JSON object a message with thought, action and action_input (ReAct).
+"""The paper's text form of tool calls (ReAct): each message is one JSON object with thought, action and action_input.
 
-Invariants: `parse` never raises on a model's text; strict, braces are counted inside strings as well, as the reference
-counts them; a call that is not one counts as a failure, and the third in a row ends an episode.
+Invariants:
+- `parse_step` never raises on a model's text.
+- In strict mode braces inside strings are counted as well, as the released program counts them.
+- A message without a valid call counts as a failure. The third failure in a row ends an episode.
 """
 
 from __future__ import annotations
@@ -14,7 +16,7 @@ from typing import Any
 from envs.simuhome.spec import device_types
 
 INVALID = {"error": "Invalid structured output format"}
-MOST_TURNS, MOST_FAILURES, MOST_POLLS = 20, 3, 8
+MAX_TURNS, MAX_FAILURES, MAX_POLLS = 20, 3, 8
 RESPONSE_SCHEMA = {
     "type": "object",
     "properties": {name: {"type": "string"} for name in ("thought", "action", "action_input")},
@@ -24,8 +26,8 @@ RESPONSE_SCHEMA = {
 
 
 @dataclass(frozen=True)
-class Step:
-    """A turn of the agent, read."""
+class ReActStep:
+    """One message of the agent, parsed."""
 
     thought: str
     action: str
@@ -33,66 +35,70 @@ class Step:
 
     @property
     def call(self) -> dict[str, Any]:
-        """As an action of the world."""
+        """The step as an action of the world. The name `finish` is recognised in any case."""
         return {"name": "finish" if self.action.lower() == "finish" else self.action, **self.arguments}
 
 
-def parse(text: str, strict: bool = True) -> Step | None:
-    """The step that a message holds, or None: its format is invalid."""
+def parse_step(text: str, strict: bool = True) -> ReActStep | None:
+    """The step in a message, or None if its format is invalid."""
     try:
-        found = _counted(text) if strict else _scanned(text)
-        given = found["action_input"]
+        step = _by_counting_braces(text) if strict else _by_json_decoder(text)
+        given = step["action_input"]
         arguments = given if isinstance(given, dict) else json.loads(given) if given.strip() else {}
-        well_formed = isinstance(found["thought"], str) and isinstance(found["action"], str) and isinstance(arguments, dict)
-        return Step(found["thought"], found["action"], arguments) if well_formed else None
+        well_formed = isinstance(step["thought"], str) and isinstance(step["action"], str) and isinstance(arguments, dict)
+        return ReActStep(step["thought"], step["action"], arguments) if well_formed else None
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return None
 
 
-def _counted(text: str) -> dict[str, Any]:
-    """From the first brace to the one that closes it."""
+def _by_counting_braces(text: str) -> dict[str, Any]:
+    """The JSON object from the first brace to the one that closes it, by counting braces. Raises `ValueError`."""
     start, depth = text.index("{"), 0
     for position in range(start, len(text)):
         depth += {"{": 1, "}": -1}.get(text[position], 0)
         if depth == 0:
-            found: dict[str, Any] = json.loads(text[start : position + 1])
-            return found
+            step: dict[str, Any] = json.loads(text[start : position + 1])
+            return step
     raise ValueError("the braces do not close")
 
 
-def _scanned(text: str) -> dict[str, Any]:
-    found: dict[str, Any] = json.JSONDecoder().raw_decode(text, text.index("{"))[0]
-    return found
+def _by_json_decoder(text: str) -> dict[str, Any]:
+    """The JSON object that starts at the first brace. Raises `ValueError`."""
+    step: dict[str, Any] = json.JSONDecoder().raw_decode(text, text.index("{"))[0]
+    return step
 
 
-def observation(result: Any) -> str:
-    """What the agent is told of a result."""
+def observation_text(result: Any) -> str:
+    """The message that shows a result to the agent."""
     return f"observation: {result if isinstance(result, str) else json.dumps(result, ensure_ascii=False)}"
 
 
-def task(query: str, context: str) -> str:
-    """The message that sets the task; `context` says where the user is and what time it is."""
+def task_text(query: str, context: str) -> str:
+    """The message that sets the task. `context` says where the user is and what time it is."""
     return f"User query: {query}\n{context}\nAnswer with one JSON object: thought, action and action_input."
 
 
-def rendered(messages: Sequence[Mapping[str, Any]], tools: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """A dialogue of tool calls in the text form: a system message whose last paragraph is the context, then one user."""
+def text_dialogue(messages: Sequence[Mapping[str, Any]], tools: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """A dialogue of OpenAI tool calls in the text form.
+
+    The dialogue must start with a system message whose last paragraph is the context, followed by one user message.
+    """
     conduct, _, context = messages[0]["content"].rpartition("\n\n")
-    said = [{"role": "system", "content": instructions(tools, conduct)}]
+    said = [{"role": "system", "content": system_text(tools, conduct)}]
     for message in messages[1:]:
         match message["role"]:
             case "user":
-                said.append({"role": "user", "content": task(message["content"], context)})
+                said.append({"role": "user", "content": task_text(message["content"], context)})
             case "tool":
                 seen = json.dumps(INVALID) if message["content"].startswith("refused: syntax") else message["content"]
-                said.append({"role": "user", "content": observation(seen)})
+                said.append({"role": "user", "content": observation_text(seen)})
             case _:
-                said.append({"role": "assistant", "content": _spoken(message)})
+                said.append({"role": "assistant", "content": _message_text(message)})
     return said
 
 
-def _spoken(message: Mapping[str, Any]) -> str:
-    """A message with a call as the object that it was."""
+def _message_text(message: Mapping[str, Any]) -> str:
+    """The text of an agent's message. A tool call becomes the JSON object that it was."""
     calls = message.get("tool_calls") or ()
     if not calls:
         return str(message["content"])
@@ -101,8 +107,8 @@ def _spoken(message: Mapping[str, Any]) -> str:
     return json.dumps(step, ensure_ascii=False)
 
 
-def instructions(tools: Iterable[Mapping[str, Any]], conduct: str) -> str:
-    """A system message in our own words: the rules of conduct, the format, the tools and the device types."""
+def system_text(tools: Iterable[Mapping[str, Any]], conduct: str) -> str:
+    """The system message in our own words: rules of conduct, the format, the tools and the device types."""
     functions = sorted((tool["function"] for tool in tools), key=lambda function: function["name"])
     rows = [f"| {one['name']} | {one['description']} | {_arguments(one['parameters'])} |" for one in functions]
     table = ("| tool | what it does | arguments |", "|---|---|---|", *rows)

@@ -1,7 +1,9 @@
-"""Where the clusters' functions are registered, by cluster and name, and the two sorts of result that most of them share.
+"""The registry of what clusters do: the functions for commands, attribute writes and the passage of time.
 
-Invariants: a function gets a `View` and the arguments of the catalogue, and returns the result's data or raises
-`Failure`; a `PASSES` function brings its cluster `n` passes further, exactly as n single ones would.
+Invariants:
+- A command or write function gets a `ClusterView` and the arguments that the catalogue lists. It returns the data of
+  the result or raises `OperationError`.
+- A pass function advances its cluster by n passes. The result is exactly that of n single passes.
 """
 
 from __future__ import annotations
@@ -9,21 +11,24 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from envs.simuhome.home import View
+from envs.simuhome.home import ClusterView
 
-Command = Callable[..., Any]  # of a view and the command's arguments by name; the result's data
-Write = Callable[[View, str, Any], Any]  # of a view, the attribute and its new value; the result's data
-Pass = Callable[[View, int], None]  # of a view and a number of passes
+CommandFunction = Callable[..., Any]  # (view, arguments by name) -> data of the result
+WriteFunction = Callable[[ClusterView, str, Any], Any]  # (view, attribute, new value) -> data of the result
+PassFunction = Callable[[ClusterView, int], None]  # (view, number of passes)
 
-COMMANDS: dict[tuple[str, str], Command] = {}
-WRITES: dict[tuple[str, str], Write] = {}
-PASSES: dict[str, Pass] = {}
+COMMANDS: dict[tuple[str, str], CommandFunction] = {}
+WRITES: dict[tuple[str, str], WriteFunction] = {}
+PASSES: dict[str, PassFunction] = {}
 
 
-def command(cluster: str, *names: str) -> Callable[[Command], Command]:
-    """Register a command; one that is given several names gets the name it was called by as `name`."""
+def register_command(cluster: str, *names: str) -> Callable[[CommandFunction], CommandFunction]:
+    """Decorator: register the function for commands of a cluster.
 
-    def register(function: Command) -> Command:
+    A function that serves several commands gets the command's name as its second argument.
+    """
+
+    def register(function: CommandFunction) -> CommandFunction:
         for name in names:
             COMMANDS[cluster, name] = _named(function, name) if len(names) > 1 else function
         return function
@@ -31,14 +36,14 @@ def command(cluster: str, *names: str) -> Callable[[Command], Command]:
     return register
 
 
-def _named(function: Command, name: str) -> Command:
+def _named(function: CommandFunction, name: str) -> CommandFunction:
     return lambda view, **arguments: function(view, name, **arguments)
 
 
-def write(cluster: str, *attributes: str) -> Callable[[Write], Write]:
-    """Register how attributes are written that are not just stored."""
+def register_write(cluster: str, *attributes: str) -> Callable[[WriteFunction], WriteFunction]:
+    """Decorator: register the function that writes these attributes. Other attributes are stored without one."""
 
-    def register(function: Write) -> Write:
+    def register(function: WriteFunction) -> WriteFunction:
         for attribute in attributes:
             WRITES[cluster, attribute] = function
         return function
@@ -46,23 +51,23 @@ def write(cluster: str, *attributes: str) -> Callable[[Write], Write]:
     return register
 
 
-def passes(cluster: str) -> Callable[[Pass], Pass]:
-    """Register what a cluster does by itself while time passes."""
+def register_passes(cluster: str) -> Callable[[PassFunction], PassFunction]:
+    """Decorator: register the function that advances a cluster by a number of passes."""
 
-    def register(function: Pass) -> Pass:
+    def register(function: PassFunction) -> PassFunction:
         PASSES[cluster] = function
         return function
 
     return register
 
 
-def done(view: View, command: str, **more: Any) -> dict[str, Any]:
-    """The result of a command: its cluster and name, and `more`."""
+def command_result(view: ClusterView, command: str, **more: Any) -> dict[str, Any]:
+    """The data of a command's result: cluster, command, and `more`."""
     return {"cluster": view.cluster, "command": command, **more}
 
 
-def store(view: View, attribute: str, value: Any) -> dict[str, Any]:
-    """Store a value; the result says what was there before."""
+def store_attribute(view: ClusterView, attribute: str, value: Any) -> dict[str, Any]:
+    """Store a value. The result has the old and the new value."""
     old = view[attribute]
     view[attribute] = value
     return {"cluster": view.cluster, "attribute": attribute, "old_value": old, "new_value": value}

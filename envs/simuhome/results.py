@@ -1,6 +1,8 @@
-"""Results of operations: data, or a `Failure`, and the envelopes in which agents see them (specification: HTTP).
+"""Results of operations: the error type `OperationError`, and the envelopes in which agents see results.
 
-Invariant: whoever raises `Failure` has changed nothing, or is rolled back by `Home.attempt`.
+The envelopes and HTTP status codes are those of the released program's service.
+
+Invariant: whoever raises `OperationError` has changed nothing, or runs inside `Home.attempt`, which restores the state.
 """
 
 from __future__ import annotations
@@ -8,7 +10,7 @@ from __future__ import annotations
 from http import HTTPStatus
 from typing import Any
 
-STATUS: dict[str, int] = {
+HTTP_STATUS: dict[str, int] = {
     **dict.fromkeys(
         "DEVICE_NOT_FOUND ROOM_NOT_FOUND ENDPOINT_NOT_FOUND CLUSTER_NOT_FOUND ATTRIBUTE_NOT_FOUND COMMAND_NOT_FOUND".split(),
         404,
@@ -36,8 +38,12 @@ LABELS: dict[str, str] = {
 }
 
 
-class Failure(Exception):
-    """A refused operation: its type, a short label (a workflow shows it) and a detail in words."""
+class OperationError(Exception):
+    """An operation that the home refuses.
+
+    `type` is an error type of the paper, such as `DEVICE_NOT_FOUND`. `detail` says why in words. `label` is a short
+    text; a workflow that failed shows it.
+    """
 
     def __init__(self, type: str, detail: str = "", label: str = "") -> None:
         self.type, self.detail = type, detail
@@ -46,44 +52,47 @@ class Failure(Exception):
 
     @property
     def status(self) -> int:
-        """The HTTP status of a failure."""
-        return STATUS.get(self.type, 500)
+        """The HTTP status code of the error type."""
+        return HTTP_STATUS.get(self.type, 500)
 
 
-def need(holds: Any, type: str, detail: str = "", label: str = "") -> None:
-    """Refuse with `type` unless `holds`."""
+def refuse_unless(holds: Any, type: str, detail: str = "", label: str = "") -> None:
+    """Raise `OperationError` of a type unless `holds` is true."""
     if not holds:
-        raise Failure(type, detail, label)
+        raise OperationError(type, detail, label)
 
 
 def is_integer(value: Any) -> bool:
-    """An integer; a boolean is one, as in the reference."""
+    """Whether a value is an integer. Booleans are integers here, as in the released program."""
     return isinstance(value, int)
 
 
 def is_number(value: Any) -> bool:
-    """A finite number; booleans count, as they do in arithmetic."""
+    """Whether a value is a finite number. Booleans count, as they do in arithmetic."""
     return isinstance(value, (int, float)) and value == value and abs(value) != float("inf")
 
 
-def success(data: Any) -> dict[str, Any]:
+def success_envelope(data: Any) -> dict[str, Any]:
     """The envelope of an accepted call."""
     return {"status": {"code": 200, "message": "OK"}, "data": data, "error": None}
 
 
-def refusal(code: int, message: str, type: str, detail: str) -> dict[str, Any]:
+def error_envelope(code: int, message: str, type: str, detail: str) -> dict[str, Any]:
     """The envelope of a refused call."""
     return {"status": {"code": code, "message": message}, "data": None, "error": {"type": type, "detail": detail}}
 
 
-def http_refusal(failure: Failure, url: str) -> dict[str, Any]:
-    """What a client of the service makes of a refused call: the reason stays on the server."""
+def http_error_envelope(failure: OperationError, url: str) -> dict[str, Any]:
+    """The envelope of a refused call in strict mode.
+
+    The released program's client sees only the HTTP status and the URL; the reason stays on the server.
+    """
     status = failure.status
     side = "Client" if status < 500 else "Server"
     detail = f"{status}: {status} {side} Error: {HTTPStatus(status).phrase} for url: {url}"
-    return refusal(400, "HTTP_ERROR", "HTTP_ERROR", detail)
+    return error_envelope(400, "HTTP_ERROR", "HTTP_ERROR", detail)
 
 
-def plain_refusal(failure: Failure) -> dict[str, Any]:
-    """A refused call with its type and reason (not `strict`)."""
-    return refusal(failure.status, failure.type, failure.type, failure.detail or failure.label)
+def plain_error_envelope(failure: OperationError) -> dict[str, Any]:
+    """The envelope of a refused call in mended mode, with type and reason."""
+    return error_envelope(failure.status, failure.type, failure.type, failure.detail or failure.label)

@@ -1,7 +1,9 @@
-"""Commands and writes: the order of checks between an agent's call and what a cluster does.
+"""Commands and attribute writes: the checks between an agent's call and what a cluster does.
 
-Invariants: device, then the device's own conditions, then endpoint, cluster, command, arguments, then the cluster;
-a call that fails has changed nothing.
+Invariants:
+- The order of checks is: device, the device's own conditions, endpoint, cluster, command, arguments. The cluster's own
+  function comes last.
+- A call that fails has changed nothing.
 """
 
 from __future__ import annotations
@@ -11,9 +13,9 @@ from typing import Any
 from pydantic import TypeAdapter, ValidationError
 
 from envs.simuhome.clusters import COMMANDS, WRITES
-from envs.simuhome.home import Device, Home, View
-from envs.simuhome.results import Failure, is_number, need
-from envs.simuhome.spec import REQUIRED, Cluster, member
+from envs.simuhome.home import ClusterView, Device, Home
+from envs.simuhome.results import OperationError, is_number, refuse_unless
+from envs.simuhome.spec import REQUIRED, Cluster, enum_member
 
 RESERVED = {"endpoint_id", "cluster_id", "command_id"}
 HEAT_PUMP_RANGES = {
@@ -25,128 +27,134 @@ HEAT_PUMP_RANGES = {
 _INTEGER = TypeAdapter(int)
 
 
-def integer(value: Any) -> int:
-    """An integer as the service's schema reads it: "1" and 1.0 are 1."""
+def read_endpoint(value: Any) -> int:
+    """An endpoint number as the service's schema reads it: "1" and 1.0 are 1. Raises `OperationError`."""
     if type(value) is int:
         return value
     try:
         return _INTEGER.validate_python(value)
     except ValidationError:
-        raise Failure("SCHEMA_ERROR", f"endpoint_id is an integer, not {value!r}") from None
+        raise OperationError("SCHEMA_ERROR", f"endpoint_id is an integer, not {value!r}") from None
 
 
-def conformed(args: dict[str, Any]) -> dict[str, Any]:
-    """The arguments of a call after the service's schema."""
+def coerced_arguments(args: dict[str, Any]) -> dict[str, Any]:
+    """The arguments of a call after the service's schema has coerced them. Raises `OperationError`."""
     for key in ("cluster_id", "command_id", "attribute_id"):
-        need(isinstance(args.get(key, ""), str), "SCHEMA_ERROR", f"{key} is a text")
-    need(isinstance(args.get("args"), (dict, type(None))), "SCHEMA_ERROR", "args is an object")
-    return args | {"endpoint_id": integer(args["endpoint_id"])}
+        refuse_unless(isinstance(args.get(key, ""), str), "SCHEMA_ERROR", f"{key} is a text")
+    refuse_unless(isinstance(args.get("args"), (dict, type(None))), "SCHEMA_ERROR", "args is an object")
+    return args | {"endpoint_id": read_endpoint(args["endpoint_id"])}
 
 
-def found_device(home: Home, device_id: Any) -> Device:
-    """The device of this id, or `Failure`."""
+def require_device(home: Home, device_id: Any) -> Device:
+    """The device with this id. Raises `OperationError` if there is none."""
     device = home.device(device_id)
     if device is None:
-        raise Failure("DEVICE_NOT_FOUND", f"there is no device {device_id!r}")
+        raise OperationError("DEVICE_NOT_FOUND", f"there is no device {device_id!r}")
     return device
 
 
-def _place(device: Device, endpoint: Any, cluster: Any) -> Cluster:
+def _require_cluster(device: Device, endpoint: Any, cluster: Any) -> Cluster:
     known = type(endpoint) is int and endpoint in device.type.endpoints
-    need(known, "ENDPOINT_NOT_FOUND", f"{device.id} has no endpoint {endpoint!r}")
+    refuse_unless(known, "ENDPOINT_NOT_FOUND", f"{device.id} has no endpoint {endpoint!r}")
     spec = device.type.endpoints[endpoint].get(cluster)
     if spec is None:
-        raise Failure("CLUSTER_NOT_FOUND", f"endpoint {endpoint} of {device.id} has no cluster {cluster!r}")
+        raise OperationError("CLUSTER_NOT_FOUND", f"endpoint {endpoint} of {device.id} has no cluster {cluster!r}")
     return spec
 
 
 def _powered(home: Home, device: Device) -> bool:
-    return View(home, device, 1, "OnOff")["OnOff"] is True
+    return ClusterView(home, device, 1, "OnOff")["OnOff"] is True
 
 
-def execute(home: Home, device_id: Any, endpoint_id: Any, cluster_id: Any, command_id: Any, args: Any) -> Any:
-    """Run a command; its data, or `Failure`."""
-    device = found_device(home, device_id)
-    need(isinstance(cluster_id, str), "CLUSTER_NOT_FOUND")
-    need(isinstance(args or {}, dict), "COMMAND_INVALID_ARGS", "args is an object")
+def execute_command(home: Home, device_id: Any, endpoint_id: Any, cluster_id: Any, command_id: Any, args: Any) -> Any:
+    """Run a command and return its data. Raises `OperationError`, and then nothing has changed."""
+    device = require_device(home, device_id)
+    refuse_unless(isinstance(cluster_id, str), "CLUSTER_NOT_FOUND")
+    refuse_unless(isinstance(args or {}, dict), "COMMAND_INVALID_ARGS", "args is an object")
     power = device.type.power
-    needs_power = cluster_id in power.commands and command_id not in tuple(power.without)  # a step may name anything
+    excepted = tuple(power.without)  # no set: a workflow step may give a list as command_id, which cannot be hashed
+    needs_power = cluster_id in power.commands and command_id not in excepted
     if needs_power and power.at in (None, endpoint_id):
-        need(_powered(home, device), "DEPENDENCY_VIOLATION", f"{device_id} is off")
+        refuse_unless(_powered(home, device), "DEPENDENCY_VIOLATION", f"{device_id} is off")
         endpoint_id = endpoint_id if power.at else 1
-    cluster = _place(device, endpoint_id, cluster_id)
+    cluster = _require_cluster(device, endpoint_id, cluster_id)
     unknown = f"Command '{command_id}' not found in cluster '{cluster_id}'"
-    need(isinstance(command_id, str) and command_id in cluster.commands, "COMMAND_NOT_FOUND", unknown, unknown)
-    arguments = _bind(cluster, command_id, args or {})
-    view = View(home, device, endpoint_id, cluster_id)
-    return _guard(home, lambda: COMMANDS[cluster_id, command_id](view, **arguments), cluster_id, command_id)
+    refuse_unless(isinstance(command_id, str) and command_id in cluster.commands, "COMMAND_NOT_FOUND", unknown, unknown)
+    arguments = _bind_arguments(cluster, command_id, args or {})
+    view = ClusterView(home, device, endpoint_id, cluster_id)
+    return _run_command(home, lambda: COMMANDS[cluster_id, command_id](view, **arguments), cluster_id, command_id)
 
 
-def _bind(cluster: Cluster, command: str, args: dict[str, Any]) -> dict[str, Any]:
+def _bind_arguments(cluster: Cluster, command: str, args: dict[str, Any]) -> dict[str, Any]:
+    """The command's arguments with their defaults. Raises `OperationError` for unknown or missing ones."""
     parameters = cluster.commands[command]
     wrong = f"Invalid arguments for command '{command}' in cluster '{cluster.name}'"
-    need(not RESERVED & set(args), "INTERNAL_ERROR", f"an argument has a reserved name: {sorted(RESERVED & set(args))}")
+    refuse_unless(
+        not RESERVED & set(args), "INTERNAL_ERROR", f"an argument has a reserved name: {sorted(RESERVED & set(args))}"
+    )
     foreign = sorted(str(key) for key in args if key not in parameters)
     missing = sorted(key for key, default in parameters.items() if default == REQUIRED and key not in args)
-    need(not foreign, "COMMAND_INVALID_ARGS", f"{wrong}: unknown {', '.join(foreign)}", wrong)
-    need(not missing, "COMMAND_INVALID_ARGS", f"{wrong}: missing {', '.join(missing)}", wrong)
+    refuse_unless(not foreign, "COMMAND_INVALID_ARGS", f"{wrong}: unknown {', '.join(foreign)}", wrong)
+    refuse_unless(not missing, "COMMAND_INVALID_ARGS", f"{wrong}: missing {', '.join(missing)}", wrong)
     return {**parameters, **args}
 
 
-def _guard(home: Home, act: Any, cluster: str, command: str) -> Any:
-    """Do it; what Python makes of unfit values is what the reference answers."""
+def _run_command(home: Home, act: Any, cluster: str, command: str) -> Any:
+    """Run a cluster's function. A Python error from unsuitable values becomes the error of the released program."""
     try:
         return home.attempt(act)
     except TypeError as error:
         wrong = f"Invalid arguments for command '{command}' in cluster '{cluster}'"
-        raise Failure("COMMAND_INVALID_ARGS", f"{wrong}: {error}", wrong) from None
+        raise OperationError("COMMAND_INVALID_ARGS", f"{wrong}: {error}", wrong) from None
     except (ValueError, KeyError, IndexError, AttributeError, ArithmeticError) as error:
-        raise Failure("INTERNAL_ERROR", str(error)) from None
+        raise OperationError("INTERNAL_ERROR", str(error)) from None
 
 
-def write(home: Home, device_id: Any, endpoint_id: Any, cluster_id: Any, attribute_id: Any, value: Any) -> Any:
-    """Write an attribute; the result's data, or `Failure`."""
-    device = found_device(home, device_id)
-    need(isinstance(cluster_id, str), "CLUSTER_NOT_FOUND")
-    need(isinstance(attribute_id, str), "ATTRIBUTE_NOT_FOUND")
+def write_attribute(home: Home, device_id: Any, endpoint_id: Any, cluster_id: Any, attribute_id: Any, value: Any) -> Any:
+    """Write an attribute and return the data of the result. Raises `OperationError`, and then nothing has changed."""
+    device = require_device(home, device_id)
+    refuse_unless(isinstance(cluster_id, str), "CLUSTER_NOT_FOUND")
+    refuse_unless(isinstance(attribute_id, str), "ATTRIBUTE_NOT_FOUND")
     if device.type.guarded:
         _check_guarded(home, device, endpoint_id, cluster_id, attribute_id)
     if device.type.name == "heat_pump":
         _check_heat_pump(cluster_id, attribute_id, value)
-    cluster = _place(device, endpoint_id, cluster_id)
-    view = View(home, device, endpoint_id, cluster_id)
+    cluster = _require_cluster(device, endpoint_id, cluster_id)
+    view = ClusterView(home, device, endpoint_id, cluster_id)
     try:
-        return home.attempt(lambda: _store(view, cluster, attribute_id, value))
+        return home.attempt(lambda: _write_checked(view, cluster, attribute_id, value))
     except (TypeError, ValueError, KeyError, IndexError, AttributeError, ArithmeticError) as error:
-        raise Failure("INTERNAL_ERROR", str(error)) from None
+        raise OperationError("INTERNAL_ERROR", str(error)) from None
 
 
 def _check_guarded(home: Home, device: Device, endpoint: Any, cluster: Any, attribute: Any) -> None:
+    """The checks of a guarded device type before the cluster is looked up: read-only attributes and power."""
     spec = device.type.endpoints.get(endpoint, {}).get(cluster) if type(endpoint) is int else None
     if spec and device.type.read_only(endpoint, spec, attribute):
-        raise Failure("READ_ONLY", label=f"{attribute} attribute is read-only")
+        raise OperationError("READ_ONLY", label=f"{attribute} attribute is read-only")
     power = device.type.power
     if attribute in power.writes.get(cluster, ()) and power.writes_at in (None, endpoint):
-        need(_powered(home, device), "DEPENDENCY_VIOLATION", f"{device.id} is off")
+        refuse_unless(_powered(home, device), "DEPENDENCY_VIOLATION", f"{device.id} is off")
 
 
 def _check_heat_pump(cluster: Any, attribute: Any, value: Any) -> None:
     if (cluster, attribute) == ("Thermostat", "SystemMode"):
         known = is_number(value) and value in (0, 1, 3, 4)
-        need(known, "VALIDATION_ERROR", "SystemMode is one of 0, 1, 3, 4")
+        refuse_unless(known, "VALIDATION_ERROR", "SystemMode is one of 0, 1, 3, 4")
     if bounds := HEAT_PUMP_RANGES.get((cluster, attribute)):
-        need(isinstance(value, (int, float)), "INTERNAL_ERROR", f"{attribute} takes a number")
-        need(bounds[0] <= value <= bounds[1], "VALIDATION_ERROR", f"{attribute} is not in {bounds[0]}..{bounds[1]}")
+        refuse_unless(isinstance(value, (int, float)), "INTERNAL_ERROR", f"{attribute} takes a number")
+        refuse_unless(bounds[0] <= value <= bounds[1], "VALIDATION_ERROR", f"{attribute} is not in {bounds[0]}..{bounds[1]}")
 
 
-def _store(view: View, cluster: Cluster, attribute: Any, value: Any) -> Any:
+def _write_checked(view: ClusterView, cluster: Cluster, attribute: Any, value: Any) -> Any:
+    """Write by the cluster's own function if it has one, or else store the value unless the attribute is read-only."""
     own = WRITES.get((cluster.name, attribute))
     if own and (attribute in view or attribute not in cluster.attributes):
         return own(view, attribute, value)
-    need(attribute in view, "ATTRIBUTE_NOT_FOUND", f"{cluster.name} has no attribute {attribute!r}")
+    refuse_unless(attribute in view, "ATTRIBUTE_NOT_FOUND", f"{cluster.name} has no attribute {attribute!r}")
     read_only = view.device.type.read_only(view.endpoint, cluster, attribute)
-    need(not read_only, "READ_ONLY", label=f"Attribute '{attribute}' is read-only")
+    refuse_unless(not read_only, "READ_ONLY", label=f"Attribute '{attribute}' is read-only")
     if not view.strict and attribute in cluster.enums:
-        value = member(cluster.enums[attribute], value)
+        value = enum_member(cluster.enums[attribute], value)
     old, view[attribute] = view[attribute], value
     return {"cluster": cluster.name, "attribute": attribute, "old_value": old, "new_value": value}

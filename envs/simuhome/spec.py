@@ -1,8 +1,10 @@
-"""The catalogue: clusters, enumerations and the 17 device types, as immutable data read from YAML.
+"""The catalogue: Matter clusters, enumerations and the 17 device types, read from YAML as immutable data.
 
-Invariants: a flat key is `<endpoint>.<Cluster>.<Attribute>`; one whose last part begins with `#` is hidden state that no
-tool shows; a device type's keys have fixed offsets, so that a device is a base in the home's list of values.
-Structures and lists are never changed in place: homes share them.
+Invariants:
+- A flat key is `<endpoint>.<Cluster>.<Attribute>`, such as `1.OnOff.OnOff`. If its last part starts with `#`, it is
+  hidden state that no tool shows.
+- The keys of a device type have fixed offsets. So a device needs only the slot at which its values start.
+- Structures and lists are never changed in place, because homes share them.
 """
 
 from __future__ import annotations
@@ -21,7 +23,7 @@ REQUIRED = "required"
 
 
 class Struct(dict[str, Any]):
-    """A structure that was built, not loaded from JSON: it knows its Matter type."""
+    """A Matter structure that the catalogue built, with its Matter type. A structure loaded from JSON is a plain dict."""
 
     def __init__(self, kind: str, members: Mapping[str, Any]) -> None:
         super().__init__(members)
@@ -36,28 +38,39 @@ class Struct(dict[str, Any]):
 
 @dataclass(frozen=True, eq=False)
 class Cluster:
-    """A cluster of the vocabulary: initial attributes and commands with their parameters."""
+    """A cluster of the catalogue: initial attributes, hidden state, and commands with their parameters.
+
+    A parameter's value is its default, or `REQUIRED`. Attributes outside `writable` are read-only.
+    """
 
     name: str
     attributes: Mapping[str, Any]
     writable: frozenset[str] = frozenset()
-    enums: Mapping[str, str] = field(default_factory=dict)  # attribute, or attribute.member of its entries
-    structs: Mapping[str, str] = field(default_factory=dict)
+    enums: Mapping[str, str] = field(default_factory=dict)  # `attribute`, or `attribute.member` in a list of objects
+    structs: Mapping[str, str] = field(default_factory=dict)  # attribute -> Matter type of its structures
     hidden: Mapping[str, Any] = field(default_factory=dict)
     commands: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
-    def built(self, attribute: str, value: Any) -> Any:
-        """A built-in default: numbers become members of their enumeration, objects become structures."""
+    def typed_default(self, attribute: str, value: Any) -> Any:
+        """An attribute's initial value with its types: numbers become enumeration members, objects become structures."""
         if kind := self.structs.get(attribute):
             return [Struct(kind, one) for one in value] if isinstance(value, list) else Struct(kind, value)
         if inner := {key.split(".")[1]: kind for key, kind in self.enums.items() if key.startswith(attribute + ".")}:
-            return [{key: member(inner[key], part) if key in inner else part for key, part in one.items()} for one in value]
-        return member(self.enums[attribute], value) if attribute in self.enums else value
+            return [
+                {key: enum_member(inner[key], part) if key in inner else part for key, part in one.items()} for one in value
+            ]
+        return enum_member(self.enums[attribute], value) if attribute in self.enums else value
 
 
 @dataclass(frozen=True)
-class Power:
-    """What a device type refuses while its OnOff is not true. `at` None is any endpoint, which is then ignored."""
+class PowerRules:
+    """What a device refuses while it is switched off.
+
+    - `commands` are the clusters whose commands need power, except the commands in `without`.
+    - `at` is the endpoint to which this applies. None means that it applies to every endpoint, and that the command
+      then runs at endpoint 1.
+    - `writes` are the attributes whose writes need power, by cluster. `writes_at` limits them to one endpoint.
+    """
 
     commands: frozenset[str] = frozenset()
     at: int | None = None
@@ -68,7 +81,11 @@ class Power:
 
 @dataclass(frozen=True)
 class Cycle:
-    """An appliance's programme: what chooses it, its seconds, and the shares of its phases."""
+    """The programme of an appliance.
+
+    `by` names the cluster and attribute that choose it. `seconds` is its length for each choice, `otherwise` for any
+    other. `shares` are the relative lengths of its phases. `whole_seconds` says that phases end at whole seconds.
+    """
 
     by: tuple[str, str]
     seconds: Mapping[float, int]
@@ -77,11 +94,11 @@ class Cycle:
     whole_seconds: bool
 
     def duration(self, choice: Any) -> int:
-        """The seconds that the programme takes for a mode or level."""
+        """The length of the programme in seconds, for a mode or level."""
         return self.seconds.get(choice, self.otherwise) if isinstance(choice, (int, float)) else self.otherwise
 
     def phase(self, elapsed: float, total: float) -> int:
-        """The index of the phase that `elapsed` of `total` seconds have reached."""
+        """The index of the phase after `elapsed` of `total` seconds."""
         parts, reached = sum(self.shares), 0.0
         for index, share in enumerate(self.shares):
             reached += int(total * (share / parts)) if self.whole_seconds else share
@@ -92,55 +109,60 @@ class Cycle:
 
 @dataclass(frozen=True, eq=False)
 class DeviceType:
-    """One of the 17: identity, clusters by endpoint, what needs power, the programme if it has one."""
+    """One of the 17 device types: its clusters by endpoint, its power rules, and its programme if it has one.
+
+    `initial` has the initial value of each flat key, hidden ones included. `guarded` says that writes are checked
+    before the cluster is looked up. `dims` says that the level changes over time and follows OnOff. `rows` lists what
+    each mode of a washer offers.
+    """
 
     name: str
     endpoints: Mapping[int, Mapping[str, Cluster]]
-    initial: Mapping[str, Any]  # flat key -> built-in value, hidden ones too
+    initial: Mapping[str, Any]
     guarded: bool
-    power: Power
+    power: PowerRules
     cycle: Cycle | None
     dims: bool
     rows: Mapping[str, Mapping[str, list[int]]]
 
     @cached_property
     def offsets(self) -> dict[str, int]:
-        """The offset of each flat key within a device's values."""
+        """The offset of each flat key among a device's values."""
         return {key: offset for offset, key in enumerate(self.initial)}
 
     @cached_property
     def places(self) -> tuple[tuple[int, Cluster], ...]:
-        """All (endpoint, cluster) pairs."""
+        """All pairs of an endpoint and a cluster at it."""
         return tuple((endpoint, cluster) for endpoint, clusters in self.endpoints.items() for cluster in clusters.values())
 
     @cached_property
-    def where(self) -> dict[str, int]:
-        """The first endpoint of each cluster."""
+    def endpoint_of(self) -> dict[str, int]:
+        """The first endpoint of each cluster, by the cluster's name."""
         return {cluster.name: endpoint for endpoint, cluster in reversed(self.places)}
 
     def read_only(self, endpoint: int, cluster: Cluster, attribute: Any) -> bool:
-        """Attributes that only a loaded home has may be written."""
+        """Whether an attribute is read-only. Attributes that only the loaded configuration has can be written."""
         return f"{endpoint}.{cluster.name}.{attribute}" in self.initial and attribute not in cluster.writable
 
 
-def member(kind: str, value: Any) -> Any:
-    """A number, or a list of them, as members of an enumeration; what is none stays as it is."""
+def enum_member(kind: str, value: Any) -> Any:
+    """A number, or a list of numbers, as members of an enumeration. Other values stay as they are."""
     if isinstance(value, list):
-        return [member(kind, one) for one in value]
+        return [enum_member(kind, one) for one in value]
     known = enumerations()[kind]
     return known(value) if isinstance(value, int) and value in known._value2member_map_ else value
 
 
 @lru_cache(maxsize=1)
 def enumerations() -> dict[str, type[IntEnum]]:
-    """The catalogue's enumerations by name."""
+    """The enumerations of the catalogue by name."""
     data = read_yaml(CATALOGUE / "enums.yaml").data
     return {name: cast(type[IntEnum], IntEnum(name, members, module=__name__)) for name, members in data.items()}
 
 
 @lru_cache(maxsize=1)
 def clusters() -> dict[str, Cluster]:
-    """The catalogue's clusters by name."""
+    """The clusters of the catalogue by name."""
     data = read_yaml(CATALOGUE / "clusters.yaml").data
     return {
         name: Cluster(name, **(given | {"writable": frozenset(given.get("writable", ()))})) for name, given in data.items()
@@ -164,16 +186,16 @@ def _device_type(name: str, given: Mapping[str, Any]) -> DeviceType:
             cluster = endpoints[endpoint][cluster_name] = known[cluster_name]
             prefix = f"{endpoint}.{cluster_name}."
             for attribute, value in {**cluster.attributes, **own}.items():
-                initial[prefix + attribute] = cluster.built(attribute, value)
+                initial[prefix + attribute] = cluster.typed_default(attribute, value)
             initial |= {f"{prefix}#{key}": value for key, value in cluster.hidden.items()}
     flags = given.get("guarded", False), _power(given), _cycle(given), given.get("dims", False), given.get("rows", {})
     return DeviceType(name, endpoints, initial, *flags)
 
 
-def _power(given: Mapping[str, Any]) -> Power:
+def _power(given: Mapping[str, Any]) -> PowerRules:
     power = given.get("power", {})
     at = power.get("at")
-    return Power(
+    return PowerRules(
         frozenset(power.get("commands", ())),
         None if at == "any" else at,
         frozenset(power.get("except", ())),

@@ -1,7 +1,9 @@
-"""The agent's tools: schemas, checks of parameter names, and the envelope around each result.
+"""The agent's tools: their schemas, the checks of parameter names, and the envelope around each result.
 
-Invariants: `call` never raises on an agent's arguments; a call whose envelope has a code other than 200 changed
-nothing. Strict, a refusal is what an HTTP client makes of it: class and URL, no reason.
+Invariants:
+- `call_tool` never raises on an agent's arguments.
+- A call whose envelope has a code other than 200 has changed nothing.
+- In strict mode the agent sees of a refusal what an HTTP client sees: the status class and the URL, but no reason.
 """
 
 from __future__ import annotations
@@ -12,9 +14,16 @@ from typing import Any
 from urllib.parse import quote, urlencode
 
 from envs.simuhome import load, queries, service, workflows
-from envs.simuhome.documents import DocumentsError, search
+from envs.simuhome.cluster_docs import SearchError, search_passages
 from envs.simuhome.home import Home
-from envs.simuhome.results import Failure, http_refusal, need, plain_refusal, refusal, success
+from envs.simuhome.results import (
+    OperationError,
+    error_envelope,
+    http_error_envelope,
+    plain_error_envelope,
+    refuse_unless,
+    success_envelope,
+)
 
 BASE_URL = "http://127.0.0.1:8000/api"
 Arguments = Mapping[str, Any]
@@ -23,7 +32,11 @@ ANY = ("boolean", "integer", "number", "string", "array", "object", "null")
 
 @dataclass(frozen=True)
 class Tool:
-    """A tool. `route` is its path in the service; `query` says that arguments go into the URL as well."""
+    """A tool of the agent.
+
+    `route` is its path in the released program's HTTP service. `query` says that the URL also carries the arguments as
+    a query string. `checked` says that parameter names are checked before the call.
+    """
 
     name: str
     description: str
@@ -32,60 +45,67 @@ class Tool:
     parameters: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     optional: tuple[str, ...] = ()
     query: bool = False
-    checked: bool = True  # parameter names are looked at
+    checked: bool = True
 
     @property
     def required(self) -> tuple[str, ...]:
-        """The parameters that must be given."""
+        """The names of the parameters that must be given."""
         return tuple(name for name in self.parameters if name not in self.optional)
 
     def schema(self) -> dict[str, Any]:
-        """As an OpenAI function."""
+        """The tool as an OpenAI function schema."""
         properties = {name: dict(schema) for name, schema in self.parameters.items()}
         parameters = {"type": "object", "properties": properties, "required": list(self.required)}
         function = {"name": self.name, "description": self.description, "parameters": parameters}
         return {"type": "function", "function": function}
 
     def url(self, arguments: Arguments, base: str) -> str:
-        """The URL that a client of the reference's service would call."""
+        """The URL that a client of the released program's service would request."""
         path = self.route.format_map({key: quote(str(value), safe="") for key, value in arguments.items()})
         given = {name: arguments[name] for name in self.parameters if name in arguments}
         return f"{base}{path}" + (f"?{urlencode(given)}" if self.query and given else "")
 
-    def refused(self, arguments: Arguments) -> dict[str, Any] | None:
-        """Why the names of the parameters are wrong."""
+    def check_names(self, arguments: Arguments) -> dict[str, Any] | None:
+        """The refusal of a call that lacks a required parameter or has an unknown one, or None.
+
+        Tools without required parameters ignore unknown ones, as in the released program.
+        """
         if not self.checked:
             return None
         if missing := [name for name in self.required if name not in arguments]:
             detail = f"Missing required arguments: {', '.join(missing)}"
-            return refusal(400, "VALIDATION_ERROR", "MISSING_PARAMETERS", detail)
+            return error_envelope(400, "VALIDATION_ERROR", "MISSING_PARAMETERS", detail)
         foreign = [str(name) for name in arguments if name not in self.parameters]
         if self.required and foreign:
             detail = f"Invalid parameters: {', '.join(foreign)}. Allowed: {sorted(self.parameters)}"
-            return refusal(400, "VALIDATION_ERROR", "INVALID_PARAMETERS", detail)
+            return error_envelope(400, "VALIDATION_ERROR", "INVALID_PARAMETERS", detail)
         return None
 
 
-def call(home: Home, name: str, arguments: Arguments, base_url: str = BASE_URL) -> dict[str, Any]:
-    """Call a tool by name; the result as the agent's program gets it."""
+def call_tool(home: Home, name: str, arguments: Arguments, base_url: str = BASE_URL) -> dict[str, Any]:
+    """Call a tool by name. The result is the envelope that the released program gives the agent."""
     tool = TOOLS.get(name)
     if tool is None:
         return {"error": f"Unknown tool '{name}'"}
-    if refused := tool.refused(arguments):
+    if refused := tool.check_names(arguments):
         return refused
     if not tool.checked and "device_id" not in arguments:
         return {"error": "'device_id'"}
     try:
         limit = home.plan.max_ticks
-        need(limit is None or home.tick < limit, "CONNECTION_ERROR", "the home's time is up")
-        return success(tool.act(home, arguments))
-    except DocumentsError as error:
-        return refusal(500, "INTERNAL_ERROR", "INTERNAL_ERROR", str(error))
-    except Failure as failure:
-        return http_refusal(failure, tool.url(arguments, base_url)) if home.plan.strict else plain_refusal(failure)
+        refuse_unless(limit is None or home.tick < limit, "CONNECTION_ERROR", "the home's time is up")
+        return success_envelope(tool.act(home, arguments))
+    except SearchError as error:
+        return error_envelope(500, "INTERNAL_ERROR", "INTERNAL_ERROR", str(error))
+    except OperationError as failure:
+        return (
+            http_error_envelope(failure, tool.url(arguments, base_url))
+            if home.plan.strict
+            else plain_error_envelope(failure)
+        )
 
 
-def failed(result: Mapping[str, Any]) -> bool:
+def is_refused(result: Mapping[str, Any]) -> bool:
     """Whether the result of a call is a refusal."""
     return "error" in result and result["error"] is not None
 
@@ -95,15 +115,15 @@ def _read(function: Callable[..., Any], *names: str) -> Callable[[Home, Argument
 
 
 def _execute(home: Home, arguments: Arguments) -> Any:
-    return service.execute(home, **service.conformed(dict(arguments)))
+    return service.execute_command(home, **service.coerced_arguments(dict(arguments)))
 
 
 def _write(home: Home, arguments: Arguments) -> Any:
-    return service.write(home, **service.conformed(dict(arguments)))
+    return service.write_attribute(home, **service.coerced_arguments(dict(arguments)))
 
 
 def _list(home: Home, arguments: Arguments) -> Any:
-    return workflows.listed(home, *(arguments.get(name) for name in ("status", "from_time", "to_time")))
+    return workflows.list_workflows(home, *(arguments.get(name) for name in ("status", "from_time", "to_time")))
 
 
 TEXT = {"type": "string"}
@@ -123,7 +143,7 @@ STEP = {
 }
 PLACE = {"device_id": DEVICE, "endpoint_id": ENDPOINT, "cluster_id": CLUSTER}
 
-ALL = (
+ALL_TOOLS = (
     Tool("get_rooms", "List the rooms of the home.", _read(queries.rooms), "/rooms"),
     Tool(
         "get_room_devices", "List the devices of a room with their types.",
@@ -136,7 +156,7 @@ ALL = (
     Tool("get_home_state", "Read the whole home: time, rooms, devices.", _read(queries.home_state), "/home/state"),
     Tool(
         "get_device_structure", "Read a device's endpoints, clusters, typed attributes and commands.",
-        _read(queries.structure, "device_id"), "/devices/{device_id}/structure", {"device_id": DEVICE}, checked=False,
+        _read(queries.device_structure, "device_id"), "/devices/{device_id}/structure", {"device_id": DEVICE}, checked=False,
     ),
     Tool(
         "get_all_attributes", "Read all attributes of a device.",
@@ -144,7 +164,7 @@ ALL = (
     ),
     Tool(
         "get_attribute", "Read one attribute of a device.",
-        _read(queries.attribute, "device_id", "endpoint_id", "cluster_id", "attribute_id"),
+        _read(queries.read_attribute, "device_id", "endpoint_id", "cluster_id", "attribute_id"),
         "/devices/{device_id}/attributes/{endpoint_id}/{cluster_id}/{attribute_id}", {**PLACE, "attribute_id": TEXT},
     ),
     Tool(
@@ -157,12 +177,12 @@ ALL = (
     ),
     Tool(
         "schedule_workflow", "Register steps to be done in order at a virtual time to come. They are not checked.",
-        _read(workflows.schedule, "start_time", "steps"), "/schedule/workflow",
+        _read(workflows.schedule_workflow, "start_time", "steps"), "/schedule/workflow",
         {"start_time": TIME, "steps": {"type": "array", "items": STEP, "minItems": 1}},
     ),
     Tool(
         "get_workflow_status", "Read how far a workflow has come.",
-        _read(workflows.status, "workflow_id"), "/schedule/workflow/{workflow_id}/status", {"workflow_id": FLOW},
+        _read(workflows.workflow_status, "workflow_id"), "/schedule/workflow/{workflow_id}/status", {"workflow_id": FLOW},
     ),
     Tool(
         "get_workflow_list", "List workflows, all or some.", _list, "/schedule/workflows",
@@ -171,7 +191,7 @@ ALL = (
     ),
     Tool(
         "cancel_workflow", "Cancel a workflow that is still to come.",
-        _read(workflows.cancel, "workflow_id"), "/schedule/workflow/{workflow_id}/cancel", {"workflow_id": FLOW},
+        _read(workflows.cancel_workflow, "workflow_id"), "/schedule/workflow/{workflow_id}/cancel", {"workflow_id": FLOW},
     ),
     Tool("get_current_time", "Read the virtual time.", lambda home, _: {"now": home.now}, "/time"),
     Tool(
@@ -181,7 +201,7 @@ ALL = (
     ),
     Tool(
         "get_cluster_doc", "Search what is written about clusters, their attributes and commands.",
-        lambda home, arguments: {"text": search(arguments["query"], arguments["top_k"])}, "",
+        lambda home, arguments: {"text": search_passages(arguments["query"], arguments["top_k"])}, "",
         {"query": TEXT, "top_k": {"type": "integer", "minimum": 1, "description": "how many passages"}},
     ),
     Tool(
@@ -200,7 +220,7 @@ ALL = (
     ),
     Tool("finish", "End the task with an answer to the user.", lambda home, _: None, "", {"answer": TEXT}),
 )  # fmt: skip
-TOOLS = {tool.name: tool for tool in ALL}
+TOOLS = {tool.name: tool for tool in ALL_TOOLS}
 TOOLSETS = {
     "released": tuple(TOOLS),
     "paper": (

@@ -1,7 +1,9 @@
-"""Workflows: steps that act at a virtual time, in order, until the first that fails.
+"""Workflows: lists of steps that run at a virtual time, one after the other, until the first that fails.
 
-Invariants: a `Workflow` never changes, its progress replaces it; ids are UUIDs made from the home and the number of the
-registration, so that equal homes give equal ids; a step acts wholly or not at all.
+Invariants:
+- A `Workflow` object never changes. Progress replaces it by a new one.
+- Ids are UUIDs that depend only on the home's plan and the number of the registration. So equal homes give equal ids.
+- A step either runs completely or changes nothing.
 """
 
 from __future__ import annotations
@@ -17,33 +19,37 @@ from typing import Any
 from envs.simuhome import service
 from envs.simuhome.config import TIME_FORMAT
 from envs.simuhome.home import Home, Workflow, text_hash
-from envs.simuhome.results import Failure, need
+from envs.simuhome.results import OperationError, refuse_unless
 
 STATUSES = ("pending", "running", "completed", "failed", "cancelled")
-MOST = 1000
-KEYS = {
+MAX_PENDING = 1000
+STEP_KEYS = {
     "execute_command": {"device_id", "endpoint_id", "cluster_id", "command_id", "args"},
     "write_attribute": {"device_id", "endpoint_id", "cluster_id", "attribute_id", "value"},
 }
 
 
 def parse_time(text: Any) -> datetime:
-    """A time from its text, or `Failure`."""
+    """The time of a text. Raises `OperationError` unless it has the form `2025-01-31 18:00:00`."""
     try:
         return datetime.strptime(text, TIME_FORMAT)
     except (TypeError, ValueError):
-        raise Failure("VALIDATION_ERROR", f"{text!r} is no time like 2025-01-31 18:00:00") from None
+        raise OperationError("VALIDATION_ERROR", f"{text!r} is no time like 2025-01-31 18:00:00") from None
 
 
-def schedule(home: Home, start_time: Any, steps: Any, description: Any = None) -> dict[str, Any]:
-    """Register a workflow; what its steps name is not looked at until they act."""
+def schedule_workflow(home: Home, start_time: Any, steps: Any, description: Any = None) -> dict[str, Any]:
+    """Register a workflow for a time in the future.
+
+    Raises `OperationError` if the time or the form of the steps is wrong. Whether the devices, commands and attributes
+    of the steps exist is only checked when the steps run.
+    """
     _check_steps(start_time, steps)
     for step in steps:
-        need(step["tool"] in KEYS, "VALIDATION_ERROR", f"a workflow cannot call {step['tool']!r}")
+        refuse_unless(step["tool"] in STEP_KEYS, "VALIDATION_ERROR", f"a workflow cannot call {step['tool']!r}")
     seconds = (parse_time(start_time) - home.plan.base_time).total_seconds()
-    need(seconds > home.seconds, "VALIDATION_ERROR", "start_time is not in the future")
+    refuse_unless(seconds > home.seconds, "VALIDATION_ERROR", "start_time is not in the future")
     pending = sum(flow.status == "pending" for flow in home.workflows)
-    need(pending < MOST, "VALIDATION_ERROR", f"{MOST} workflows are waiting already")
+    refuse_unless(pending < MAX_PENDING, "VALIDATION_ERROR", f"{MAX_PENDING} workflows are waiting already")
     number = text_hash(f"{home.plan.digest} {len(home.workflows)}")
     text = json.dumps([{"tool": step["tool"], "args": step["args"]} for step in steps])
     due = round(10 * (seconds - home.offset)) if home.interval == 0.1 else math.ceil((seconds - home.offset) / home.interval)
@@ -53,31 +59,32 @@ def schedule(home: Home, start_time: Any, steps: Any, description: Any = None) -
 
 
 def _check_steps(start_time: Any, steps: Any) -> None:
-    need(isinstance(start_time, str), "SCHEMA_ERROR", "start_time is a text")
-    need(isinstance(steps, list) and steps, "SCHEMA_ERROR", "steps is a list that is not empty")
+    """Check the form of a registration. Raises `OperationError`."""
+    refuse_unless(isinstance(start_time, str), "SCHEMA_ERROR", "start_time is a text")
+    refuse_unless(isinstance(steps, list) and steps, "SCHEMA_ERROR", "steps is a list that is not empty")
     for step in steps:
         whole = isinstance(step, dict) and isinstance(step.get("tool"), str) and isinstance(step.get("args"), dict)
-        need(whole, "SCHEMA_ERROR", "a step has a tool (text) and args (an object)")
+        refuse_unless(whole, "SCHEMA_ERROR", "a step has a tool (text) and args (an object)")
 
 
-def _find(home: Home, workflow_id: Any) -> Workflow:
+def _require_workflow(home: Home, workflow_id: Any) -> Workflow:
     flow = next((flow for flow in home.workflows if flow.id == workflow_id), None)
     if flow is None:
-        raise Failure("VALIDATION_ERROR", f"there is no workflow {workflow_id!r}")
+        raise OperationError("VALIDATION_ERROR", f"there is no workflow {workflow_id!r}")
     return flow
 
 
-def status(home: Home, workflow_id: Any) -> dict[str, Any]:
-    """How far a workflow has come, or `Failure`."""
-    return _find(home, workflow_id).record()
+def workflow_status(home: Home, workflow_id: Any) -> dict[str, Any]:
+    """How far a workflow has come. Raises `OperationError` if there is none of that id."""
+    return _require_workflow(home, workflow_id).record()
 
 
-def listed(home: Home, status: Any = None, from_time: Any = None, to_time: Any = None) -> list[dict[str, Any]]:
-    """The workflows of a status and a span of time, without their errors."""
-    need(status is None or status in STATUSES, "VALIDATION_ERROR", f"status is one of {', '.join(STATUSES)}")
+def list_workflows(home: Home, status: Any = None, from_time: Any = None, to_time: Any = None) -> list[dict[str, Any]]:
+    """The workflows with a status and a start time in a span, each optional. Their errors are left out."""
+    refuse_unless(status is None or status in STATUSES, "VALIDATION_ERROR", f"status is one of {', '.join(STATUSES)}")
     start = None if from_time is None else parse_time(from_time)
     end = None if to_time is None else parse_time(to_time)
-    need(start is None or end is None or start <= end, "VALIDATION_ERROR", "from_time is later than to_time")
+    refuse_unless(start is None or end is None or start <= end, "VALIDATION_ERROR", "from_time is later than to_time")
     records = []
     for flow in home.workflows:
         at = parse_time(flow.start_time)
@@ -86,66 +93,66 @@ def listed(home: Home, status: Any = None, from_time: Any = None, to_time: Any =
     return records
 
 
-def cancel(home: Home, workflow_id: Any) -> dict[str, Any]:
-    """Cancel a workflow that is still to come, or `Failure`."""
-    flow = _find(home, workflow_id)
+def cancel_workflow(home: Home, workflow_id: Any) -> dict[str, Any]:
+    """Cancel a workflow that has not run yet. Raises `OperationError` if it has, or if there is none of that id."""
+    flow = _require_workflow(home, workflow_id)
     data = {"workflow_id": flow.id, "status": "cancelled"}
     if flow.status == "cancelled":
         return data | {"message": "It was cancelled before"}
-    need(flow.status == "pending", "VALIDATION_ERROR", f"the workflow is {flow.status}")
-    _put(home, replace(flow, status="cancelled"))
+    refuse_unless(flow.status == "pending", "VALIDATION_ERROR", f"the workflow is {flow.status}")
+    _replace_workflow(home, replace(flow, status="cancelled"))
     return data
 
 
-def _put(home: Home, flow: Workflow) -> None:
+def _replace_workflow(home: Home, flow: Workflow) -> None:
     home.workflows = tuple(flow if flow.id == old.id else old for old in home.workflows)
 
 
 def next_due(home: Home) -> int | None:
-    """The tick at which the next workflow acts, or None."""
+    """The tick at which the next pending workflow is due, or None."""
     return min((flow.due for flow in home.workflows if flow.status == "pending"), default=None)
 
 
 def run_due(home: Home, live: bool) -> None:
-    """Run what is due, by time and then in order of registration."""
+    """Run all workflows that are due: first by time, then in the order of registration."""
     due = [flow for flow in home.workflows if flow.status == "pending" and flow.due <= home.tick]
     for flow in sorted(due, key=lambda flow: flow.due):
-        _run(home, flow, live)
+        _run_workflow(home, flow, live)
 
 
-class Malformed(Exception):
-    """A step that the reference's scheduler chokes on."""
+class MalformedStep(Exception):
+    """A step that makes the released program's scheduler crash."""
 
 
-def _run(home: Home, flow: Workflow, live: bool) -> None:
+def _run_workflow(home: Home, flow: Workflow, live: bool) -> None:
     for number, step in enumerate(json.loads(flow.steps)):
         try:
-            home.attempt(partial(_act, home, step["tool"], step["args"]))
-        except Failure as failure:
-            return _put(home, replace(flow, status="failed", error=failure.label))
-        except Malformed as wrong:
+            home.attempt(partial(_run_step, home, step["tool"], step["args"]))
+        except OperationError as failure:
+            return _replace_workflow(home, replace(flow, status="failed", error=failure.label))
+        except MalformedStep as wrong:
             if not home.plan.strict:
-                return _put(home, replace(flow, status="failed", error=str(wrong)))
-            _put(home, replace(flow, status="running"))  # its own slip: for ever
+                return _replace_workflow(home, replace(flow, status="failed", error=str(wrong)))
+            _replace_workflow(home, replace(flow, status="running"))  # a fault of the released program: it never ends
             if not live:
-                raise Failure("INTERNAL_ERROR", str(wrong)) from None
+                raise OperationError("INTERNAL_ERROR", str(wrong)) from None
             return None
         flow = replace(flow, current_step=number)
-    return _put(home, replace(flow, status="completed"))
+    return _replace_workflow(home, replace(flow, status="completed"))
 
 
-def _act(home: Home, tool: str, args: dict[str, Any]) -> None:
+def _run_step(home: Home, tool: str, args: dict[str, Any]) -> None:
     optional = {"args"}
-    if set(args) - KEYS[tool] or KEYS[tool] - optional - set(args):
-        raise Malformed(f"{tool} takes {', '.join(sorted(KEYS[tool]))}")
+    if set(args) - STEP_KEYS[tool] or STEP_KEYS[tool] - optional - set(args):
+        raise MalformedStep(f"{tool} takes {', '.join(sorted(STEP_KEYS[tool]))}")
     if not home.plan.strict:
-        args = service.conformed(args)
+        args = service.coerced_arguments(args)
     if tool == "execute_command":
-        service.execute(home, **({"args": {}} | args))
+        service.execute_command(home, **({"args": {}} | args))
         return
     try:
-        service.write(home, **args)
-    except Failure as failure:
+        service.write_attribute(home, **args)
+    except OperationError as failure:
         if failure.type == "INTERNAL_ERROR":
-            raise Malformed(failure.label) from None
+            raise MalformedStep(failure.label) from None
         raise

@@ -36,13 +36,13 @@ def home_of_30(strict: bool = True, flows: int = 20) -> Home:
         kind = kinds[number % len(kinds)]
         device = {"device_id": f"{kind}_{number}", "device_type": kind, "attributes": STATES.get(kind, {})}
         rooms[f"room_{number % 5}"]["devices"].append(device)
-    home = load.start({"base_time": "2025-08-23 00:00:00", "rooms": rooms}, strict)
+    home = load.start_home({"base_time": "2025-08-23 00:00:00", "rooms": rooms}, strict)
     lamps = [device.id for device in home.plan.devices.values() if device.type.name == "on_off_light"]
     for number in range(flows):
         place = {"device_id": lamps[number % len(lamps)], "endpoint_id": 1, "cluster_id": "OnOff"}
         step = {"tool": "execute_command", "args": {**place, "command_id": "Toggle", "args": {}}}
         at = home.plan.base_time + timedelta(minutes=7 + 70 * number)
-        workflows.schedule(home, at.strftime(TIME_FORMAT), [step])
+        workflows.schedule_workflow(home, at.strftime(TIME_FORMAT), [step])
     home.state_key()
     return home
 
@@ -65,10 +65,10 @@ def test_simuhome_commands(benchmark) -> None:
     home = home_of_30()
     calls = []
     for device in home.plan.devices.values():
-        if "OnOff" in device.type.where:
+        if "OnOff" in device.type.endpoint_of:
             place = {"device_id": device.id, "endpoint_id": 1, "cluster_id": "OnOff"}
             calls.append(("execute_command", {**place, "command_id": "On", "args": {}}))
-        if "FanControl" in device.type.where:
+        if "FanControl" in device.type.endpoint_of:
             place = {"device_id": device.id, "endpoint_id": 1, "cluster_id": "FanControl"}
             calls.append(("write_attribute", {**place, "attribute_id": "PercentSetting", "value": 40}))
     calls = (calls * 4)[:100]
@@ -77,7 +77,7 @@ def test_simuhome_commands(benchmark) -> None:
     def run() -> None:
         twin = home.fork()
         for name, arguments in calls:
-            assert tools.call(twin, name, arguments)["error"] is None
+            assert tools.call_tool(twin, name, arguments)["error"] is None
 
     benchmark.extra_info["operations"] = len(calls)
     benchmark(run)

@@ -25,7 +25,8 @@ PLUGINS = "homerl/worlds/*/"
 MEDIAN_LINES, MOST_LINES, MOST_FUNCTION_LINES = 120, 400, 60
 MODELS = frozenset("torch transformers trl peft accelerate deepspeed vllm".split())  # each of them loads torch
 SERVICES = frozenset({"openai", "wandb"})
-TORCH_ROOMS = ("homerl/train/", "homerl/workarounds/", "homerl/agents/policy.py", "homerl/publish/export.py")  # at module level
+# Rooms in which torch may be imported at module level.
+TORCH_ROOMS = ("homerl/train/", "homerl/workarounds/", "homerl/agents/policy.py", "homerl/publish/export.py")
 LATE_TORCH_ROOMS = (*TORCH_ROOMS, "homerl/run/")  # within a function
 
 

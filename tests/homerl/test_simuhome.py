@@ -12,9 +12,8 @@ from datetime import timedelta
 import pytest
 
 from envs.simuhome import evaluate, load
-from envs.simuhome.episodes import Episode as File
-from envs.simuhome.episodes import read_episode
-from envs.simuhome.generate import generate
+from envs.simuhome.episodes import EpisodeFile, read_episode
+from envs.simuhome.generate import generate_episode
 from homerl.bench.suites import read_suite
 from homerl.flow.collect import make_shard
 from homerl.flow.mcts import search
@@ -31,14 +30,14 @@ from homerl.worlds.homeenv.agents.expert import Expert as HomeExpert
 from homerl.worlds.homeenv.bench.suites import SEED
 from homerl.worlds.homeenv.blueprints.author import BlueprintRecipe
 from homerl.worlds.registry import begin, make_blueprint, read_blueprint, restored, suites, world_of
-from homerl.worlds.simuhome.agents import BASELINES, Expert, Scripted, calls, plan
-from homerl.worlds.simuhome.answers import gives, goals_answered, reply_to, times_in
-from homerl.worlds.simuhome.author import author
+from homerl.worlds.simuhome.agents import BASELINES, FixedAnswerAgent, SimuHomeExpert, call_message, expert_plan
+from homerl.worlds.simuhome.answers import clock_minutes, expert_reply, goals_answered, names_only_reason
+from homerl.worlds.simuhome.author import make_group_blueprint
 from homerl.worlds.simuhome.bench.cases import failure_of, released_verdict
-from homerl.worlds.simuhome.bench.suite import attempt, flaws, instance_of, make_instance, read_episodes
-from homerl.worlds.simuhome.blueprint import GROUPS, QUERY_TYPES, SimuHomeRecipe, blueprint_of
-from homerl.worlds.simuhome.packing import packed, unpacked
-from homerl.worlds.simuhome.speech import lexicon, queries
+from homerl.worlds.simuhome.bench.suite import flaws, instance_of, make_instance, play_instance, read_episodes
+from homerl.worlds.simuhome.blueprint import GROUPS, QUERY_TYPES, SimuHomeRecipe, blueprint_from_episode
+from homerl.worlds.simuhome.packing import pack_home, unpack_home
+from homerl.worlds.simuhome.speech import lexicon, request_wordings
 from tests.envs.simuhome.conftest import SAMPLES, each_sample
 
 each_group = pytest.mark.parametrize("group", GROUPS)
@@ -47,7 +46,9 @@ LIMITS = EpisodeLimits(1, 20, 20)
 
 def made(group: str, number: int = 0, language: str = "en", **more):
     recipe = SimuHomeRecipe(world="simuhome", language=language, **more)
-    return author(recipe, "train", *group.split("/"), f"{group}-{number}", random.Random(f"{group} {number}"), Counter())
+    return make_group_blueprint(
+        recipe, "train", *group.split("/"), f"{group}-{number}", random.Random(f"{group} {number}"), Counter()
+    )
 
 
 def played(blueprint, agent, limits=LIMITS):
@@ -63,14 +64,14 @@ def test_blueprints_are_whole_small_and_the_same_from_the_same_seed(group):
     assert blueprint == made(group) != made(group, 1)
     assert read_blueprint(json.loads(blueprint.model_dump_json())) == blueprint
     config = blueprint.episode.initial_home_config.model_dump(mode="json")
-    assert unpacked(packed(config)) == config
+    assert unpack_home(pack_home(config)) == config
     assert len(json.dumps(blueprint.home)) < len(json.dumps(config)) / 3
 
 
 @each_sample
 def test_released_files_are_kept_to_the_letter(path):
     episode = read_episode(path)
-    assert blueprint_of(episode, "x").episode.model_dump(mode="json") == episode.model_dump(mode="json")
+    assert blueprint_from_episode(episode, "x").episode.model_dump(mode="json") == episode.model_dump(mode="json")
 
 
 def test_the_splits_share_no_home_and_no_sentence():
@@ -115,8 +116,8 @@ def test_the_languages_have_the_same_keys_and_slots():
 @each_group
 @pytest.mark.parametrize("language", ["en", "zh"])
 def test_requests_name_what_the_goals_name(group, language):
-    episode = generate(*group.split("/"), 5)
-    (said,) = queries(episode, Voice(language), "train", 1, random.Random(0))
+    episode = generate_episode(*group.split("/"), 5)
+    (said,) = request_wordings(episode, Voice(language), "train", 1, random.Random(0))
     ways = [way for target in targets_of(episode) for way in [lexicon(language).plain_all(f"room.{target.room_id}")]]
     assert all(any(way in said.lower() for way in options) for options in ways)
     if (
@@ -157,7 +158,7 @@ def test_only_who_does_what_is_right_succeeds(group, language):
 @pytest.mark.parametrize("style", ["snippet", "stepwise"])
 def test_what_the_expert_does_first_does_not_tell_whether_it_can_be_done(kind, style):
     def first(case):
-        trajectory = played(made(f"{kind}/{case}"), Expert(styles={style: 1.0}))
+        trajectory = played(made(f"{kind}/{case}"), SimuHomeExpert(styles={style: 1.0}))
         return {call["function"]["name"] for call in trajectory.messages[2]["tool_calls"]} - {"get_room_states"}
 
     assert first("feasible") == first("infeasible")
@@ -166,7 +167,7 @@ def test_what_the_expert_does_first_does_not_tell_whether_it_can_be_done(kind, s
 def test_the_expert_reads_what_its_acts_rest_on_unless_it_is_to_do_the_least():
     """A time that hangs on a machine's end, or a setpoint, cannot be guessed."""
     for group, read in (("qt2/feasible", "get_all_attributes"), ("qt4-2/feasible", "get_attribute")):
-        careful, least = (names(played(made(group), Expert(minimal=minimal))) for minimal in (False, True))
+        careful, least = (names(played(made(group), SimuHomeExpert(minimal=minimal))) for minimal in (False, True))
         assert read in careful and read not in least
 
 
@@ -186,11 +187,12 @@ def test_the_shipped_suite_is_sound(line):
 def test_the_whole_suite_by_the_scripted_agents():
     for instance in read_suite("simuhome"):
         feasible = instance.category.endswith(" F")
-        assert attempt(instance, BASELINES["expert"]()).success
+        assert play_instance(instance, BASELINES["expert"]()).success
         assert (
-            not attempt(instance, BASELINES["nothing"]()).success and not attempt(instance, BASELINES["refuses"]()).success
+            not play_instance(instance, BASELINES["nothing"]()).success
+            and not play_instance(instance, BASELINES["refuses"]()).success
         )
-        assert attempt(instance, BASELINES["refuses-rightly"]()).success != feasible
+        assert play_instance(instance, BASELINES["refuses-rightly"]()).success != feasible
 
 
 @pytest.mark.skipif(not SAMPLES.is_dir(), reason="no samples")
@@ -198,16 +200,16 @@ def test_released_files_as_a_suite():
     found = read_episodes(SAMPLES)
     assert len(found) == 24 and len({instance.category for instance in found}) == 12
     for instance in found:
-        assert attempt(instance, BASELINES["expert"]()).success, instance.id
+        assert play_instance(instance, BASELINES["expert"]()).success, instance.id
         for name in ("nothing", "refuses"):
-            assert not attempt(instance, BASELINES[name]()).success, instance.id
+            assert not play_instance(instance, BASELINES[name]()).success, instance.id
 
 
 # Answers
 
 
 def answered(episode, text):
-    home = load.start(episode.initial_home_config)
+    home = load.start_home(episode.initial_home_config)
     return all(goals_answered(episode, home, evaluate.final_state(home), text))
 
 
@@ -228,7 +230,7 @@ HOME = {
 
 
 def question(goal, case="feasible", query_type="qt1", **more):
-    return File.model_validate({
+    return EpisodeFile.model_validate({
         "meta": {"query_type": query_type, "case": case}, "query": "?", "eval": {"goals": [goal]},
         "initial_home_config": HOME, **more,
     })  # fmt: skip
@@ -294,7 +296,7 @@ def test_answers_by_rule(episode, text, right):
 
 def test_a_refusal_that_names_every_reason_names_none():
     text = BASELINES["refuses"]().words
-    assert not any(gives(reason, text) for reason in ("absent", "limit", "conflict"))
+    assert not any(names_only_reason(reason, text) for reason in ("absent", "limit", "conflict"))
 
 
 @pytest.mark.parametrize(
@@ -302,7 +304,7 @@ def test_a_refusal_that_names_every_reason_names_none():
     [("13:05", {785}), ("1:05 PM", {785}), ("1 pm", {780}), ("1点05分", {65, 785}), ("12:30", {750, 30}), ("3 fans", set())],
 )  # fmt: skip
 def test_times(text, minutes):
-    assert set(times_in(text)) == minutes
+    assert set(clock_minutes(text)) == minutes
 
 
 @each_group
@@ -317,11 +319,11 @@ def test_in_an_infeasible_episode_nothing_may_be_touched(group):
     )
     episode = begin(blueprint, LIMITS)
     episode.hear(blueprint.intents[0].queries[0], 1)
-    episode.act(Reply(calls(touch | {"device_id": device})))
+    episode.act(Reply(call_message(touch | {"device_id": device})))
     assert episode.strayed() == 1
-    for part in plan(episode.situation.file, episode.situation.start, blueprint.intents[0].reply):
+    for part in expert_plan(episode.situation.file, episode.situation.start, blueprint.intents[0].reply):
         for act in part:
-            episode.act(Reply(calls(act)))
+            episode.act(Reply(call_message(act)))
     assert episode.outcome is Outcome.AGENT_FAILURE
 
 
@@ -332,15 +334,15 @@ def test_words_alone_are_the_answer_and_three_slips_end_it():
     blueprint = made("qt1/feasible")
     episode = begin(blueprint, LIMITS)
     episode.hear("?", 1)
-    for act in plan(episode.situation.file, episode.situation.start, "")[0]:
-        episode.act(Reply(calls(act)))
+    for act in expert_plan(episode.situation.file, episode.situation.start, "")[0]:
+        episode.act(Reply(call_message(act)))
     twin = episode.fork()
     twin.act(Reply({"role": "assistant", "content": blueprint.intents[0].reply}))
     assert twin.outcome is Outcome.SUCCESS and episode.outcome is None
     for _ in range(3):
         assert episode.outcome is None
         episode.act(Reply({"role": "assistant", "content": "{"}, "Invalid structured output format"))
-    assert episode.outcome is Outcome.AGENT_FAILURE and episode.situation.broke == "format"
+    assert episode.outcome is Outcome.AGENT_FAILURE and episode.situation.broken_rule == "format"
 
 
 def test_a_good_call_resets_the_slips_and_polls_take_time():
@@ -348,14 +350,14 @@ def test_a_good_call_resets_the_slips_and_polls_take_time():
     episode.hear("?", 1)
     unknown, time = {"name": "no_such_tool"}, {"name": "get_current_time"}
     for act in (unknown, unknown, time, unknown, unknown):
-        episode.act(Reply(calls(act)))
+        episode.act(Reply(call_message(act)))
     assert episode.outcome is None and episode.situation.home.tick == 0
-    episode.act(Reply(calls(time)))
+    episode.act(Reply(call_message(time)))
     for waited in (0, 10, 30, 70, 150, 230, 310, 390):
-        episode.act(Reply(calls({"name": "get_workflow_status", "workflow_id": "w"})))
+        episode.act(Reply(call_message({"name": "get_workflow_status", "workflow_id": "w"})))
         assert episode.situation.home.tick == waited and episode.outcome is None
-    episode.act(Reply(calls({"name": "get_workflow_status", "workflow_id": "w"})))
-    assert episode.outcome is Outcome.AGENT_FAILURE and episode.situation.broke == "polls"
+    episode.act(Reply(call_message({"name": "get_workflow_status", "workflow_id": "w"})))
+    assert episode.outcome is Outcome.AGENT_FAILURE and episode.situation.broken_rule == "polls"
 
 
 def test_twenty_messages_are_all():
@@ -368,20 +370,20 @@ def test_where_time_itself_fails_the_reference_counts_nothing():
     broken = {"tool": "execute_command", "args": {"device_id": "x"}}
     flow = {"name": "schedule_workflow", "steps": [broken]}
     when = min(goal.when.at_tick for goal in blueprint.episode.eval.goals) // 20
-    at = load.start(blueprint.episode.initial_home_config).plan.base_time + timedelta(seconds=when)
+    at = load.start_home(blueprint.episode.initial_home_config).plan.base_time + timedelta(seconds=when)
     trajectory = played(blueprint, acts_once(flow | {"start_time": str(at)}))
     assert trajectory.outcome is Outcome.AGENT_FAILURE and trajectory.steps[-1].facts.error
     assert released_verdict(trajectory) == -1
 
 
-class Looker(Scripted):
+class Looker(FixedAnswerAgent):
     """Looks for ever."""
 
     def __init__(self):
         super().__init__("looker", "")
 
     async def consult(self, episode, n=1):
-        return [Reply(calls({"name": "get_rooms"}))]
+        return [Reply(call_message({"name": "get_rooms"}))]
 
 
 # Search, synthesis, replay
@@ -421,12 +423,12 @@ def test_each_world_has_its_own_expert():
 
 
 def acts_once(*acts):
-    class Acts(Scripted):
+    class Acts(FixedAnswerAgent):
         async def consult(self, episode, n=1):
-            first, second, *_ = plan(episode.situation.file, episode.situation.start, "", minimal=True)
+            first, second, *_ = expert_plan(episode.situation.file, episode.situation.start, "", minimal=True)
             rest = [act for act in (*first, *second, *acts) if act not in self.done]
             self.done += rest[:1]
-            return [Reply(calls(rest[0] if rest else {"name": "finish", "answer": "Done."}))]
+            return [Reply(call_message(rest[0] if rest else {"name": "finish", "answer": "Done."}))]
 
     agent = Acts("acts", "")
     agent.done = []
@@ -440,7 +442,7 @@ def test_the_papers_taxonomy():
     cool = {"name": "execute_command", "device_id": other, "endpoint_id": 1, "cluster_id": "TemperatureControl",
             "command_id": "SetTemperature", "args": {"target_temperature": 300}}  # fmt: skip
     assert failure_of(played(hint, acts_once(cool))).dimension == "II"
-    assert failure_of(played(hint, Scripted("blind", "Done.", looks=False))).dimension == "EP"
+    assert failure_of(played(hint, FixedAnswerAgent("blind", "Done.", looks_first=False))).dimension == "EP"
     later = made("qt4-1/feasible")
     step = {
         "tool": "execute_command",
@@ -462,9 +464,9 @@ def test_instances_stand_under_the_papers_columns():
 def test_what_the_expert_answers_is_read_as_right():
     for group in GROUPS:
         for seed in range(2):
-            episode = generate(*group.split("/"), seed)
-            if not episode.ruled:
-                home = load.start(episode.initial_home_config)
-                assert answered(episode, reply_to(episode, home, "en")) and answered(
-                    episode, reply_to(episode, home, "zh")
+            episode = generate_episode(*group.split("/"), seed)
+            if not episode.decided_by_rule:
+                home = load.start_home(episode.initial_home_config)
+                assert answered(episode, expert_reply(episode, home, "en")) and answered(
+                    episode, expert_reply(episode, home, "zh")
                 ), group

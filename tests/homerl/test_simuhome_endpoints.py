@@ -26,12 +26,12 @@ from homerl.run.bench_command import BenchRun, run
 from homerl.users.scripted import ScriptedUser
 from homerl.view.bench_report import write_report
 from homerl.worlds.registry import begin
-from homerl.worlds.simuhome.agents import acts_of, plan
-from homerl.worlds.simuhome.author import author
+from homerl.worlds.simuhome.agents import calls_in, expert_plan
+from homerl.worlds.simuhome.author import make_group_blueprint
 from homerl.worlds.simuhome.bench.suite import instance_of
 from homerl.worlds.simuhome.blueprint import SimuHomeRecipe
 from homerl.worlds.simuhome.paraphrase import SimuHomeParaphraser
-from homerl.worlds.simuhome.react_agent import ReActAgent, reply_of
+from homerl.worlds.simuhome.react_agent import ReActAgent, react_reply
 from tests.helpers.scripted_server import MODEL, ScriptedServer
 
 QUICK = Patience(timeout=5, deadline=10, tries=2)
@@ -40,7 +40,9 @@ LIMITS = EpisodeLimits(1, 20, 20)
 
 def made(group, number=0, **more):
     recipe = SimuHomeRecipe(world="simuhome", **more)
-    return author(recipe, "train", *group.split("/"), f"{group}-{number}", random.Random(f"{group} {number}"), Counter())
+    return make_group_blueprint(
+        recipe, "train", *group.split("/"), f"{group}-{number}", random.Random(f"{group} {number}"), Counter()
+    )
 
 
 def played(blueprint, agent):
@@ -49,7 +51,7 @@ def played(blueprint, agent):
 
 def steps_of(blueprint):
     episode = begin(blueprint, LIMITS)
-    parts = plan(episode.situation.file, episode.situation.start, blueprint.intents[0].reply)
+    parts = expert_plan(episode.situation.file, episode.situation.start, blueprint.intents[0].reply)
     return [act for part in parts for act in part]
 
 
@@ -79,7 +81,7 @@ def test_the_text_form_and_functions_come_to_the_same(group):
         functions = played(blueprint, LLMAgent(Endpoint([server.url], MODEL, QUICK)))
         assert len(server.requests[0]["tools"]) == 20
     assert text.success and functions.success
-    assert acts_of(text.messages) == acts_of(functions.messages) == acts
+    assert calls_in(text.messages) == calls_in(functions.messages) == acts
     assert [step.state_key for step in text.steps] == [step.state_key for step in functions.steps]
     _check_protocol(asked, blueprint)
 
@@ -105,7 +107,7 @@ def test_three_messages_that_are_no_step_end_the_episode():
 
 
 def test_a_finish_in_any_case_is_one():
-    assert acts_of([reply_of(as_text({"name": "FINISH", "answer": "Yes."})).message]) == [
+    assert calls_in([react_reply(as_text({"name": "FINISH", "answer": "Yes."})).message]) == [
         {"name": "finish", "answer": "Yes."}
     ]
 

@@ -8,15 +8,15 @@ import pytest
 
 from envs.simuhome import evaluate, load, passage, tools
 from envs.simuhome.episodes import read_episode
-from homerl.worlds.simuhome.agents import plan
-from homerl.worlds.simuhome.answers import goals_answered, reply_to
+from homerl.worlds.simuhome.agents import expert_plan
+from homerl.worlds.simuhome.answers import expert_reply, goals_answered
 from tests.envs.simuhome.conftest import each_sample, samples
 from tests.envs.simuhome.oracle import Ticking
 
 
 def actions(episode):
-    home = load.start(episode.initial_home_config)
-    return [act for part in plan(episode, home, reply_to(episode, home, "en")) for act in part]
+    home = load.start_home(episode.initial_home_config)
+    return [act for part in expert_plan(episode, home, expert_reply(episode, home, "en")) for act in part]
 
 
 class Leaping:
@@ -31,29 +31,29 @@ class Leaping:
 
 def act_in(way, episode, acts, thinking):
     """The state half a second after the last call, each of which takes some ticks, and the calls."""
-    home, calls = way(load.build(episode.initial_home_config)), []
+    home, calls = way(load.build_home(episode.initial_home_config)), []
     home.advance(0)
     for act in acts:
         arguments = {key: value for key, value in act.items() if key != "name"}
-        result = tools.call(home.home, act["name"], arguments)
-        calls.append(evaluate.Call(act["name"], arguments, tools.failed(result)))
+        result = tools.call_tool(home.home, act["name"], arguments)
+        calls.append(evaluate.AgentCall(act["name"], arguments, tools.is_refused(result)))
         home.advance(home.home.tick + thinking)
-    home.advance(home.home.tick + evaluate.SETTLE)
+    home.advance(home.home.tick + evaluate.SETTLE_TICKS)
     return home, calls
 
 
 def goals_by(way, episode, acts, thinking):
     """What the rules say, with nothing of the product's passage of time in it but what `way` brings."""
     played, calls = act_in(way, episode, acts, thinking)
-    required = [evaluate.met(action, calls) for action in episode.eval.required_actions]
-    if not episode.ruled:
-        start = way(load.build(episode.initial_home_config))
+    required = [evaluate.required_action_met(action, calls) for action in episode.eval.required_actions]
+    if not episode.decided_by_rule:
+        start = way(load.build_home(episode.initial_home_config))
         start.advance(0)
         return required, list(goals_answered(episode, start.home, played.home, acts[-1]["answer"]))
     if episode.meta.query_type == "qt2":
-        fresh = way(load.build(episode.initial_home_config))
+        fresh = way(load.build_home(episode.initial_home_config))
         fresh.advance(played.home.tick)
-        return required, [evaluate.moved(goal, played.home, fresh.home) for goal in episode.eval.goals]
+        return required, [evaluate.variable_moved(goal, played.home, fresh.home) for goal in episode.eval.goals]
     if episode.meta.query_type == "qt3":
         return required, [evaluate.asserts_hold(played.home, g.device_id, g.asserts) for g in episode.eval.goals]
     return required, list(_timed(played, episode.eval.goals))
@@ -80,8 +80,8 @@ def compare(path):
         assert leaps == ticks, (path.stem, given)
         passes = all((*leaps[0], *leaps[1]))
         home, calls = act_in(Leaping, episode, given, thinking)
-        assert not episode.ruled or (evaluate.evaluate(episode, home.home, calls).score == evaluate.PASS) == passes
-        assert passes if given is acts else not (episode.ruled and passes), path.stem
+        assert not episode.decided_by_rule or (evaluate.evaluate(episode, home.home, calls).score == evaluate.PASS) == passes
+        assert passes if given is acts else not (episode.decided_by_rule and passes), path.stem
 
 
 def is_scheduled(path):

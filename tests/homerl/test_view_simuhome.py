@@ -11,9 +11,9 @@ from typer.testing import CliRunner
 from homerl.bench.suites import read_suite
 from homerl.cli import app
 from homerl.play.trajectory import to_row, write_rows
-from homerl.worlds.simuhome.agents import BASELINES, Scripted
-from homerl.worlds.simuhome.bench.suite import attempt
-from homerl.worlds.simuhome.pages.episode import page, render
+from homerl.worlds.simuhome.agents import BASELINES, FixedAnswerAgent
+from homerl.worlds.simuhome.bench.suite import play_instance
+from homerl.worlds.simuhome.pages.episode import make_page, render_page
 from tests.envs.simuhome.conftest import SAMPLES
 
 NASTY = "</style><script>alert(1)</script><img src=x onerror=alert(1)> & \"two\" 'three' {{ 7 * 7 }}"
@@ -22,13 +22,13 @@ PLACES = (75, 120, 420, 520)
 
 
 def played(line, agent=None):
-    return attempt(SUITE[line], agent or BASELINES["expert"]())
+    return play_instance(SUITE[line], agent or BASELINES["expert"]())
 
 
 @pytest.mark.parametrize("line", PLACES)
 def test_what_is_drawn_is_what_happened(line):
     trajectory = played(line)
-    drawn = page(trajectory)
+    drawn = make_page(trajectory)
     assert {room.name for room in drawn.rooms} == set(trajectory.blueprint["home"]["rooms"])
     assert all(len(room.plots) == 4 for room in drawn.rooms)
     assert [mark.number for mark in drawn.calls] == list(range(1, trajectory.tool_calls + 1))
@@ -49,10 +49,10 @@ def test_what_is_drawn_is_what_happened(line):
 
 
 def test_who_does_nothing_leaves_curves_as_they_were():
-    drawn = page(played(120, BASELINES["nothing"]()))
+    drawn = make_page(played(120, BASELINES["nothing"]()))
     assert all(plot.curve == plot.untouched for room in drawn.rooms for plot in room.plots)
     assert not all(met for _, met in drawn.goals)
-    moved = page(played(120))
+    moved = make_page(played(120))
     assert any(plot.wanted and plot.curve != plot.untouched for room in moved.rooms for plot in room.plots)
 
 
@@ -80,9 +80,9 @@ class Parser(HTMLParser):
 
 
 def test_all_text_is_escaped():
-    text = render(played(310, Scripted(NASTY, NASTY)))
+    text = render_page(played(310, FixedAnswerAgent(NASTY, NASTY)))
     assert not Parser(text).tags & {"script", "img"} and "49" not in re.findall(r"answer</b>(.*?)</p>", text)[0]
-    assert text == render(played(310, Scripted(NASTY, NASTY)))
+    assert text == render_page(played(310, FixedAnswerAgent(NASTY, NASTY)))
 
 
 def test_the_command(tmp_path):
@@ -99,7 +99,7 @@ def test_the_command(tmp_path):
 @pytest.fixture(scope="module")
 def pages() -> list[str]:
     """Drawn before there is a browser, which has an event loop of its own."""
-    return [render(played(line)) for line in PLACES]
+    return [render_page(played(line)) for line in PLACES]
 
 
 @pytest.mark.long

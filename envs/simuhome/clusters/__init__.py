@@ -1,7 +1,7 @@
-"""What clusters do, one file for each or for a few that belong together.
+"""The behaviour of clusters: one module for each cluster, or for a few that belong together.
 
-Every module of this folder is imported here and registers its functions with `envs.simuhome.registry`: a new cluster is
-one new file. Modules may use functions of one another; none imports this package itself.
+Every module of this folder is imported here, and registers its functions with `envs.simuhome.registry`. So a new
+cluster needs only a new file. Modules may use functions of one another, but must not import this package itself.
 """
 
 from importlib import import_module
@@ -9,7 +9,7 @@ from pkgutil import iter_modules
 
 from envs.simuhome.registry import COMMANDS, PASSES, WRITES
 
-for _found in iter_modules(__path__):
-    import_module(f"{__name__}.{_found.name}")
+for _module in iter_modules(__path__):
+    import_module(f"{__name__}.{_module.name}")
 
 __all__ = ["COMMANDS", "PASSES", "WRITES"]

@@ -1,7 +1,8 @@
-"""OperationalState of dishwasher, washer and dryer: a programme that counts down through its phases.
+"""The cluster OperationalState of dishwasher, washer and dryer: a programme that counts down through its phases.
 
-Invariants: `#passes` counts device passes in state Running since the last reset (see `ticks`); `#cycle` is the
-programme's length, 0 for one that was running when the home was loaded.
+Invariants:
+- `#passes` counts the passes in state Running since the counter was last reset (see `envs.simuhome.ticks`).
+- `#cycle` is the length of the programme in seconds. It is 0 if the programme was running when the home was loaded.
 """
 
 from __future__ import annotations
@@ -9,48 +10,48 @@ from __future__ import annotations
 from typing import Any
 
 from envs.simuhome.clusters import laundry
-from envs.simuhome.home import View
-from envs.simuhome.registry import command, done, passes
-from envs.simuhome.results import is_number, need
+from envs.simuhome.home import ClusterView
+from envs.simuhome.registry import command_result, register_command, register_passes
+from envs.simuhome.results import is_number, refuse_unless
 from envs.simuhome.spec import Cycle
-from envs.simuhome.ticks import counted, folded
+from envs.simuhome.ticks import reduced_counter, seconds_counted
 
 STOPPED, RUNNING, PAUSED, ERROR = range(4)
 LABELS = ("Stopped", "Running", "Paused", "Error")
 NO_ERROR, UNABLE_TO_START, IN_STATE = 0, 1, 3
 
 
-def _cycle(view: View) -> Cycle:
+def _cycle(view: ClusterView) -> Cycle:
     cycle = view.device.type.cycle
     assert cycle is not None, "a device with OperationalState has a programme"
     return cycle
 
 
-def choose(view: View) -> Any:
-    """The mode or level that decides how long the programme takes."""
+def programme_choice(view: ClusterView) -> Any:
+    """The value of the attribute that decides the length of the programme: a mode or a level."""
     cluster, attribute = _cycle(view).by
-    return view.beside(cluster)[attribute]
+    return view.sibling(cluster)[attribute]
 
 
-def _enter(view: View, state: int) -> None:
+def _enter_state(view: ClusterView, state: int) -> None:
     if view["OperationalState"] != state:
-        view.enumerate("OperationalState", state)
+        view.set_enum("OperationalState", state)
 
 
-def _set_up(view: View) -> None:
-    """Set a programme to its start."""
+def _reset_programme(view: ClusterView) -> None:
+    """Put the programme at its start: first phase, full time."""
     if view["PhaseList"]:
         view["CurrentPhase"] = 0
-    view["CountdownTime"] = view["#cycle"] = _cycle(view).duration(choose(view))
+    view["CountdownTime"] = view["#cycle"] = _cycle(view).duration(programme_choice(view))
     view["#passes"] = 0
 
 
-def _end(view: View) -> None:
-    _enter(view, STOPPED)
+def _end_programme(view: ClusterView) -> None:
+    _enter_state(view, STOPPED)
     view["CountdownTime"], view["#passes"] = None, 0
 
 
-def _answer(view: View, error: int) -> dict[str, Any]:
+def _command_response(view: ClusterView, error: int) -> dict[str, Any]:
     state = view["OperationalState"]
     label = LABELS[state] if state in range(4) else "Unknown"
     response = {"error_state_id": error}
@@ -62,22 +63,22 @@ def _answer(view: View, error: int) -> dict[str, Any]:
     }
 
 
-@command("OperationalState", "Start")
-def start(view: View) -> dict[str, Any]:
-    """Start the programme of a stopped appliance; `Failure` if the appliance is off."""
-    need(view.powered, "COMMAND_EXECUTION_ERROR", "the appliance is off")
+@register_command("OperationalState", "Start")
+def start_operation(view: ClusterView) -> dict[str, Any]:
+    """Start the programme of a stopped appliance. Raises `OperationError` if the appliance is off."""
+    refuse_unless(view.is_on, "COMMAND_EXECUTION_ERROR", "the appliance is off")
     state = view["OperationalState"]
     if state == STOPPED:
-        _enter(view, RUNNING)
-    if state == STOPPED or view.strict:  # its own slip: any other Start sets the programme back as well
-        _set_up(view)
-    answer = _answer(view, {STOPPED: NO_ERROR, RUNNING: NO_ERROR, PAUSED: IN_STATE}.get(state, UNABLE_TO_START))
-    return answer | _drying(view) if view.has("LaundryDryerControls") else answer
+        _enter_state(view, RUNNING)
+    if state == STOPPED or view.strict:  # a fault of the released program: Start resets the programme in any state
+        _reset_programme(view)
+    answer = _command_response(view, {STOPPED: NO_ERROR, RUNNING: NO_ERROR, PAUSED: IN_STATE}.get(state, UNABLE_TO_START))
+    return answer | _dryer_fields(view) if view.has_cluster("LaundryDryerControls") else answer
 
 
-def _drying(view: View) -> dict[str, Any]:
-    """What a dryer adds to the answer, the label being wrong unless it runs."""
-    level = choose(view)
+def _dryer_fields(view: ClusterView) -> dict[str, Any]:
+    """The fields that a dryer adds to its answer. They say Running in every state, as in the released program."""
+    level = programme_choice(view)
     info = {
         "initial_phase": (view["PhaseList"] or ["Heating"])[0],
         "dryness_level": laundry.DRYNESS[level] if level in range(4) else None,
@@ -86,72 +87,76 @@ def _drying(view: View) -> dict[str, Any]:
     return {"operational_state_label": "Running", "cycle_info": info}
 
 
-@command("OperationalState", "Stop")
-def stop(view: View) -> dict[str, Any]:
-    """End the programme, whatever its state."""
+@register_command("OperationalState", "Stop")
+def stop_operation(view: ClusterView) -> dict[str, Any]:
+    """End the programme in any state."""
     if view["OperationalState"] != STOPPED:
-        _end(view)
+        _end_programme(view)
         view["CurrentPhase"] = None
-    return _answer(view, NO_ERROR)
+    return _command_response(view, NO_ERROR)
 
 
-@command("OperationalState", "Pause")
-def pause(view: View) -> dict[str, Any]:
-    """Pause a programme that runs."""
+@register_command("OperationalState", "Pause")
+def pause_operation(view: ClusterView) -> dict[str, Any]:
+    """Pause a running programme."""
     state = view["OperationalState"]
     if state == RUNNING:
-        _enter(view, PAUSED)
-    return _answer(view, NO_ERROR if state in (RUNNING, PAUSED) else IN_STATE)
+        _enter_state(view, PAUSED)
+    return _command_response(view, NO_ERROR if state in (RUNNING, PAUSED) else IN_STATE)
 
 
-@command("OperationalState", "Resume")
-def resume(view: View) -> dict[str, Any]:
-    """Go on with a programme that was paused."""
+@register_command("OperationalState", "Resume")
+def resume_operation(view: ClusterView) -> dict[str, Any]:
+    """Continue a paused programme."""
     state = view["OperationalState"]
     if state == PAUSED:
-        _enter(view, RUNNING)
+        _enter_state(view, RUNNING)
         view["#passes"] = 0
     errors = {STOPPED: IN_STATE, RUNNING: NO_ERROR, PAUSED: NO_ERROR}
-    return _answer(view, errors.get(state, UNABLE_TO_START))
+    return _command_response(view, errors.get(state, UNABLE_TO_START))
 
 
-@command("OperationalState", "OperationalCommandResponse")
-def respond(view: View, command_response_state: Any) -> dict[str, Any]:
-    """Accept a response and change nothing."""
-    return done(view, "OperationalCommandResponse", command_response_state=command_response_state)
+@register_command("OperationalState", "OperationalCommandResponse")
+def accept_response(view: ClusterView, command_response_state: Any) -> dict[str, Any]:
+    """Accept a command response and change nothing."""
+    return command_result(view, "OperationalCommandResponse", command_response_state=command_response_state)
 
 
-def powered(view: View, on: bool) -> None:
-    """An appliance that is switched off forgets its programme; switched on, it knows its phases again."""
+def appliance_power_changed(view: ClusterView, on: bool) -> None:
+    """Change the programme after the appliance was switched on or off.
+
+    Switched off, it forgets the programme. Switched on, it has its list of phases again.
+    """
     if on:
         view["PhaseList"] = view.device.type.initial[f"{view.endpoint}.OperationalState.PhaseList"]
     else:
-        _end(view)
+        _end_programme(view)
         view["PhaseList"] = view["CurrentPhase"] = None
         view["OperationalError"] = {"error_state_id": 0}
-    laundry.powered(view, on)
+    laundry.laundry_power_changed(view, on)
 
 
-@passes("OperationalState")
-def pass_on(view: View, n: int) -> None:
-    """Count the programme down for n passes; it ends at 0."""
+@register_passes("OperationalState")
+def advance_operation(view: ClusterView, n: int) -> None:
+    """Count a running programme down for `n` passes. The programme ends at 0 seconds."""
     left = view["CountdownTime"]
     if view["OperationalState"] != RUNNING or not is_number(left):
         return None
-    seconds = counted(view["#passes"], n, view.home.interval)
+    seconds = seconds_counted(view["#passes"], n, view.home.interval)
     if left - seconds <= 0:
         if view["PhaseList"]:
             view["CurrentPhase"] = len(view["PhaseList"]) - 1
-        return _end(view)
-    view["#passes"] = folded(view["#passes"] + n, view.home.interval)
+        return _end_programme(view)
+    view["#passes"] = reduced_counter(view["#passes"] + n, view.home.interval)
     view["CountdownTime"] = left - seconds if seconds else left
     _enter_phase(view, left, left - seconds)
     return None
 
 
-def _enter_phase(view: View, before: float, left: float) -> None:
+def _enter_phase(view: ClusterView, before: float, left: float) -> None:
     cycle, total = _cycle(view), view["#cycle"]
-    if not (cycle.whole_seconds and view.strict):  # its own slip: loaded washers and dryers keep their phase
+    # A fault of the released program: washers and dryers that were loaded while running stay in their phase.
+    if not (cycle.whole_seconds and view.strict):
         total = view["#cycle"] = max(total, before)
     phase = view["CurrentPhase"]
     if total and is_number(phase):

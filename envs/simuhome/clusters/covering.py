@@ -1,31 +1,35 @@
-"""WindowCovering: blinds. A motion is (start, target, passes it takes, passes so far)."""
+"""The cluster WindowCovering: blinds. Positions are in 0.01 %, from 0 (open) to 10000 (closed).
+
+`#motion` is (start position, target position, passes in all, passes so far), or None if the blind stands still.
+"""
 
 from __future__ import annotations
 
 from typing import Any
 
-from envs.simuhome.home import View
-from envs.simuhome.registry import command, passes, store, write
-from envs.simuhome.results import is_integer, need
+from envs.simuhome.home import ClusterView
+from envs.simuhome.registry import register_command, register_passes, register_write, store_attribute
+from envs.simuhome.results import is_integer, refuse_unless
 
 OPEN, CLOSED = 0, 10000
-CURRENT, TARGET = "CurrentPositionLiftPercent100ths", "TargetPositionLiftPercent100ths"
-FULL_WAY = 30  # tenths of a second
+CURRENT_POSITION, TARGET_POSITION = "CurrentPositionLiftPercent100ths", "TargetPositionLiftPercent100ths"
+FULL_TRAVEL_TENTHS = 30  # the time from open to closed, in tenths of a second
 NOTE = "The blind is at that position"
 
 
-def _go(view: View, target: Any) -> dict[str, Any]:
-    need(is_integer(target), "VALIDATION_ERROR", "a position is an integer")
-    need(view["SafetyStatus"] == 0, "COMMAND_EXECUTION_ERROR", "the blind's safety status forbids motion")
-    need(OPEN <= target <= CLOSED, "VALIDATION_ERROR", "a position is in 0..10000")
-    here = view[CURRENT]
+def _start_motion(view: ClusterView, target: Any) -> dict[str, Any]:
+    refuse_unless(is_integer(target), "VALIDATION_ERROR", "a position is an integer")
+    refuse_unless(view["SafetyStatus"] == 0, "COMMAND_EXECUTION_ERROR", "the blind's safety status forbids motion")
+    refuse_unless(OPEN <= target <= CLOSED, "VALIDATION_ERROR", "a position is in 0..10000")
+    here = view[CURRENT_POSITION]
     if target == here:
         status = "Already at target position"
         return {"status": status, "current_position": here, "current_percentage": here / 100, "message": NOTE}
     interrupted = view["#motion"] is not None
-    tenths = max(1, int(FULL_WAY * abs(target - here) / CLOSED))
-    view["#motion"] = (here, target, 1 if view.strict else tenths, 0)  # strict: one pass, whatever the estimate
-    view[TARGET] = target
+    tenths = max(1, int(FULL_TRAVEL_TENTHS * abs(target - here) / CLOSED))
+    # A fault of the released program: the blind arrives in one pass, whatever the estimated duration is.
+    view["#motion"] = (here, target, 1 if view.strict else tenths, 0)
+    view[TARGET_POSITION] = target
     view["NumberOfActuationsLift"] += 1
     view["OperationalStatus"] = 1 if target < here else 2
     return {
@@ -43,29 +47,29 @@ def _go(view: View, target: Any) -> dict[str, Any]:
     }
 
 
-@command("WindowCovering", "GoToLiftPercentage")
-def go_to_lift_percentage(view: View, lift_percent_100ths: Any) -> dict[str, Any]:
-    """Move to a position in hundredths of a percent, 0 being open."""
-    return _go(view, lift_percent_100ths)
+@register_command("WindowCovering", "GoToLiftPercentage")
+def go_to_lift_percentage(view: ClusterView, lift_percent_100ths: Any) -> dict[str, Any]:
+    """Move to a position in 0.01 %."""
+    return _start_motion(view, lift_percent_100ths)
 
 
-@command("WindowCovering", "UpOrOpen", "DownOrClose")
-def travel(view: View, name: str) -> dict[str, Any]:
-    """All the way."""
-    need(view["SafetyStatus"] == 0, "COMMAND_EXECUTION_ERROR", "the blind's safety status forbids motion")
+@register_command("WindowCovering", "UpOrOpen", "DownOrClose")
+def travel_fully(view: ClusterView, name: str) -> dict[str, Any]:
+    """Open (UpOrOpen) or close (DownOrClose) the blind fully."""
+    refuse_unless(view["SafetyStatus"] == 0, "COMMAND_EXECUTION_ERROR", "the blind's safety status forbids motion")
     end, word = (OPEN, "open") if name == "UpOrOpen" else (CLOSED, "closed")
-    here = view[CURRENT]
+    here = view[CURRENT_POSITION]
     if here == end:
         status = f"Already fully {word}"
         return {"status": status, "current_position": end, "current_percentage": end / 100, "message": NOTE}
     before = {"command": name, "command_description": f"Move until fully {word}"}
-    return _go(view, end) | before | {"previous_position": here, "previous_percentage": here / 100}
+    return _start_motion(view, end) | before | {"previous_position": here, "previous_percentage": here / 100}
 
 
-@command("WindowCovering", "StopMotion")
-def stop_motion(view: View) -> dict[str, Any]:
-    """Stop where the blind is."""
-    here, status, motion = view[CURRENT], view["OperationalStatus"], view["#motion"]
+@register_command("WindowCovering", "StopMotion")
+def stop_motion(view: ClusterView) -> dict[str, Any]:
+    """Stop the blind where it is."""
+    here, status, motion = view[CURRENT_POSITION], view["OperationalStatus"], view["#motion"]
     if motion is None:
         return {
             "status": "No motion to stop",
@@ -75,7 +79,7 @@ def stop_motion(view: View) -> dict[str, Any]:
             "message": NOTE,
         }
     start, target = motion[:2]
-    view[TARGET], view["OperationalStatus"], view["#motion"] = here, 0, None
+    view[TARGET_POSITION], view["OperationalStatus"], view["#motion"] = here, 0, None
     return {
         "status": "Motion stopped",
         "stopped_at": here,
@@ -90,29 +94,31 @@ def stop_motion(view: View) -> dict[str, Any]:
     }
 
 
-@write("WindowCovering", TARGET)
-def write_target(view: View, attribute: str, value: Any) -> dict[str, Any]:
-    """Write the target position, which moves the blind."""
-    return _go(view, value)
+@register_write("WindowCovering", TARGET_POSITION)
+def write_target(view: ClusterView, attribute: str, value: Any) -> dict[str, Any]:
+    """Write the target position, which starts a motion."""
+    return _start_motion(view, value)
 
 
-@write("WindowCovering", CURRENT)
-def write_current(view: View, attribute: str, value: Any) -> dict[str, Any]:
+@register_write("WindowCovering", CURRENT_POSITION)
+def write_current(view: ClusterView, attribute: str, value: Any) -> dict[str, Any]:
     """Write the present position without a motion."""
-    need(view.strict or (is_integer(value) and OPEN <= value <= CLOSED), "VALIDATION_ERROR", "a position is in 0..10000")
-    return store(view, CURRENT, value)
+    refuse_unless(
+        view.strict or (is_integer(value) and OPEN <= value <= CLOSED), "VALIDATION_ERROR", "a position is in 0..10000"
+    )
+    return store_attribute(view, CURRENT_POSITION, value)
 
 
-@passes("WindowCovering")
-def pass_on(view: View, n: int) -> None:
-    """Bring a motion n passes further."""
+@register_passes("WindowCovering")
+def advance_covering(view: ClusterView, n: int) -> None:
+    """Advance a motion by `n` passes."""
     if view["#motion"] is None:
         return
     start, target, ticks, gone = view["#motion"]
     gone += n
     if gone >= ticks:
-        view[CURRENT] = view[TARGET] = target
+        view[CURRENT_POSITION] = view[TARGET_POSITION] = target
         view["OperationalStatus"], view["#motion"] = 0, None
     else:
-        view[CURRENT] = round(start + gone * (target - start) / ticks)
+        view[CURRENT_POSITION] = round(start + gone * (target - start) / ticks)
         view["#motion"] = (start, target, ticks, gone)

@@ -1,58 +1,63 @@
-"""FanControl: percent, modes and steps of a fan."""
+"""The cluster FanControl: speed in percent, modes and steps of a fan."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from envs.simuhome.home import View
-from envs.simuhome.registry import command, write
-from envs.simuhome.results import Failure, is_integer, need
+from envs.simuhome.home import ClusterView
+from envs.simuhome.registry import register_command, register_write
+from envs.simuhome.results import OperationError, is_integer, refuse_unless
 
-PERCENT = {0: 0, 1: 33, 2: 66, 3: 100, 4: 100, 6: 100}  # of a mode; On and Smart run as High, Auto (5) is unsupported
+PERCENT = {0: 0, 1: 33, 2: 66, 3: 100, 4: 100, 6: 100}  # speed of each mode; On (4) and Smart (6) run as High
 STEPS = [0, 33, 66, 100]
 
 
-def _set(view: View, percent: int) -> dict[str, Any]:
-    need(0 <= percent <= 100, "VALIDATION_ERROR", f"{percent} is not in 0..100")
+def _set(view: ClusterView, percent: int) -> dict[str, Any]:
+    refuse_unless(0 <= percent <= 100, "VALIDATION_ERROR", f"{percent} is not in 0..100")
     view["PercentSetting"] = view["PercentCurrent"] = percent
-    view.enumerate("FanMode", 0 if percent == 0 else 1 if percent <= 33 else 2 if percent <= 66 else 3)
+    view.set_enum("FanMode", 0 if percent == 0 else 1 if percent <= 33 else 2 if percent <= 66 else 3)
     return {"cluster": "FanControl", "attribute": "PercentSetting", "new_value": percent}
 
 
-@write("FanControl", "PercentSetting")
-def write_percent(view: View, attribute: str, value: Any) -> dict[str, Any]:
-    """Set the speed in percent; null changes nothing."""
+@register_write("FanControl", "PercentSetting")
+def write_fan_percent(view: ClusterView, attribute: str, value: Any) -> dict[str, Any]:
+    """Set the speed in percent. None changes nothing."""
     if value is None:
         return {"cluster": "FanControl", "attribute": "PercentSetting", "unchanged": True}
     try:
         percent = int(value)
     except (TypeError, ValueError, OverflowError):
-        raise Failure("VALIDATION_ERROR", f"PercentSetting takes an integer, not {value!r}") from None
+        raise OperationError("VALIDATION_ERROR", f"PercentSetting takes an integer, not {value!r}") from None
     return _set(view, percent)
 
 
-@write("FanControl", "FanMode")
-def write_mode(view: View, attribute: str, value: Any) -> dict[str, Any]:
-    """Set the speed by its mode."""
+@register_write("FanControl", "FanMode")
+def write_fan_mode(view: ClusterView, attribute: str, value: Any) -> dict[str, Any]:
+    """Set the speed by its mode, as listed in `PERCENT`."""
     known = isinstance(value, (int, float)) and value in PERCENT
-    need(known, "VALIDATION_ERROR", f"FanMode {value!r} is unknown or unsupported")
+    refuse_unless(known, "VALIDATION_ERROR", f"FanMode {value!r} is unknown or unsupported")
     data = _set(view, PERCENT[value])
     if value == 0:
         return data | {"attribute": "FanMode", "new_value": 0}
     return data if view.strict else data | {"attribute": "FanMode", "new_value": view["FanMode"]}
 
 
-@command("FanControl", "Step")
-def step(view: View, Direction: Any, Wrap: Any, LowestOff: Any) -> dict[str, Any]:
-    """Go to the next step up (Direction 0) or down (1)."""
+@register_command("FanControl", "Step")
+def step_fan(view: ClusterView, Direction: Any, Wrap: Any, LowestOff: Any) -> dict[str, Any]:
+    """Go to the next speed step up (`Direction` 0) or down (1).
+
+    `Wrap` continues at the other end of the steps. `LowestOff` says that off is the lowest step. Both are true if None.
+    """
     flags = all(flag is None or isinstance(flag, bool) for flag in (Wrap, LowestOff))
-    need(is_integer(Direction) and flags, "COMMAND_EXECUTION_ERROR", "Direction is an integer, Wrap and LowestOff booleans")
-    need(Direction in (0, 1), "VALIDATION_ERROR", "Direction is neither 0 (increase) nor 1 (decrease)")
+    refuse_unless(
+        is_integer(Direction) and flags, "COMMAND_EXECUTION_ERROR", "Direction is an integer, Wrap and LowestOff booleans"
+    )
+    refuse_unless(Direction in (0, 1), "VALIDATION_ERROR", "Direction is neither 0 (increase) nor 1 (decrease)")
     wrap, lowest_off = Wrap is not False, LowestOff is not False
     percent = view["PercentSetting"] or 0
     steps = STEPS
     if not lowest_off and view.strict:
-        steps = [0, 1, 66, 100]  # its own slip: 33 is lost, not 0
+        steps = [0, 1, 66, 100]  # a fault of the released program: 33 is left out in place of 0
     elif not lowest_off and percent:
         steps = STEPS[1:]
     return _set(view, _next_step(steps, percent, Direction == 0, wrap))

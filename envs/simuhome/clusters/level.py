@@ -1,112 +1,126 @@
-"""LevelControl: brightness or volume, at once, over a transition, or moving until stopped.
+"""The cluster LevelControl: a level, such as brightness or volume, that changes at once, in a transition or in a move.
 
-Invariants: a transition is (start, target, ticks, passes so far, coupled), a move (direction, rate, accumulator,
-coupled); "coupled" is what the commands WithOnOff do: OnOff follows the level. Only a device that dims has a timer;
-not `strict`, every one has.
+A transition goes to a target level within a time. A move goes up or down until it is stopped or reaches a bound. The
+commands whose names end in WithOnOff couple the level with power: OnOff becomes true while the level is above the
+lowest.
+
+Invariants:
+- `#transition` is (start level, target level, ticks in all, ticks so far, coupled).
+- `#move` is (direction, rate, accumulator, coupled).
+- In strict mode only device types with `dims` take time for a change, as in the released program. In mended mode every
+  device does.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
-from envs.simuhome.home import View
-from envs.simuhome.registry import command, done, passes
-from envs.simuhome.results import Failure, is_integer, is_number, need
+from envs.simuhome.home import ClusterView
+from envs.simuhome.registry import command_result, register_command, register_passes
+from envs.simuhome.results import OperationError, is_integer, is_number, refuse_unless
 
 SUFFIX = "WithOnOff"
 REASON = "The device is off and the options do not ask to act all the same"
 
 
-def current(view: View) -> float:
-    """The level; the lowest one where the device knows none."""
+def current_level(view: ClusterView) -> float:
+    """The level, or the lowest level if none is stored."""
     level: float = view["MinLevel"] if view["CurrentLevel"] is None else view["CurrentLevel"]
     return level
 
 
-def timed(view: View) -> bool:
-    """Whether the device takes time for a change of its level."""
+def takes_time(view: ClusterView) -> bool:
+    """Whether a change of level takes time. Otherwise it happens at once."""
     return view.device.type.dims or not view.strict
 
 
-@command("LevelControl", "MoveToLevel", "MoveToLevelWithOnOff")
+@register_command("LevelControl", "MoveToLevel", "MoveToLevelWithOnOff")
 def move_to_level(
-    view: View, name: str, Level: Any, TransitionTime: Any, OptionsMask: Any, OptionsOverride: Any
+    view: ClusterView, name: str, Level: Any, TransitionTime: Any, OptionsMask: Any, OptionsOverride: Any
 ) -> dict[str, Any]:
-    """Go to a level (1..254) within TransitionTime (ticks)."""
+    """Go to a level (1 to 254) within `TransitionTime` ticks of 0.1 s."""
     _not_in_transition(view)
-    _whole(view, Level, TransitionTime)
-    need(1 <= Level <= 254, "COMMAND_INVALID_ARGS", f"Level {Level} is not in 1..254")
-    if idle := _suppressed(view, name, OptionsMask, OptionsOverride):
+    _require_integers(view, Level, TransitionTime)
+    refuse_unless(1 <= Level <= 254, "COMMAND_INVALID_ARGS", f"Level {Level} is not in 1..254")
+    if idle := _suppressed_result(view, name, OptionsMask, OptionsOverride):
         return idle
     time = TransitionTime if TransitionTime is not None else view["OnOffTransitionTime"] or 0
     target = max(view["MinLevel"], min(Level, view["MaxLevel"]))
-    duration = _glide_to(view, target, time, name.endswith(SUFFIX))
-    return done(view, name, target_level=target, duration=duration)
+    duration = _start_transition(view, target, time, name.endswith(SUFFIX))
+    return command_result(view, name, target_level=target, duration=duration)
 
 
-@command("LevelControl", "Move", "MoveWithOnOff")
-def move(view: View, name: str, MoveMode: Any, Rate: Any, OptionsMask: Any, OptionsOverride: Any) -> dict[str, Any]:
-    """Move up (MoveMode 0) or down (1) at a rate (tenths of a level a pass) until stopped or at a bound."""
+@register_command("LevelControl", "Move", "MoveWithOnOff")
+def move_level(
+    view: ClusterView, name: str, MoveMode: Any, Rate: Any, OptionsMask: Any, OptionsOverride: Any
+) -> dict[str, Any]:
+    """Move up (`MoveMode` 0) or down (1) until stopped or at a bound. `Rate` is in tenths of a level per pass."""
     _not_in_transition(view)
-    need(MoveMode in (0, 1), "COMMAND_INVALID_ARGS", "MoveMode is neither 0 (up) nor 1 (down)")
-    need(Rate != 0, "COMMAND_INVALID_ARGS", "Rate is 0")
-    need(Rate is None or is_number(Rate), "COMMAND_INVALID_ARGS", "Rate is not a number")
-    if idle := _suppressed(view, name, OptionsMask, OptionsOverride):
+    refuse_unless(MoveMode in (0, 1), "COMMAND_INVALID_ARGS", "MoveMode is neither 0 (up) nor 1 (down)")
+    refuse_unless(Rate != 0, "COMMAND_INVALID_ARGS", "Rate is 0")
+    refuse_unless(Rate is None or is_number(Rate), "COMMAND_INVALID_ARGS", "Rate is not a number")
+    if idle := _suppressed_result(view, name, OptionsMask, OptionsOverride):
         return idle
     usual = 1 if view["DefaultMoveRate"] is None else view["DefaultMoveRate"]
     rate, coupled = usual if Rate is None else Rate, name.endswith(SUFFIX)
-    if timed(view):
+    if takes_time(view):
         view["#move"] = (1 - 2 * int(MoveMode), rate, 0.0, coupled)
         view["#coupled"] = coupled
     if coupled and MoveMode == 0:
         _set_power(view, True)
-    return done(view, name, direction="down" if MoveMode else "up", rate=rate)
+    return command_result(view, name, direction="down" if MoveMode else "up", rate=rate)
 
 
-@command("LevelControl", "Step", "StepWithOnOff")
-def step(
-    view: View, name: str, StepMode: Any, StepSize: Any, TransitionTime: Any, OptionsMask: Any, OptionsOverride: Any
+@register_command("LevelControl", "Step", "StepWithOnOff")
+def step_level(
+    view: ClusterView, name: str, StepMode: Any, StepSize: Any, TransitionTime: Any, OptionsMask: Any, OptionsOverride: Any
 ) -> dict[str, Any]:
-    """Go StepSize levels up (StepMode 0) or down (1) within TransitionTime (ticks)."""
+    """Go `StepSize` levels up (`StepMode` 0) or down (1) within `TransitionTime` ticks of 0.1 s."""
     _not_in_transition(view)
-    need(StepMode in (0, 1), "COMMAND_INVALID_ARGS", "StepMode is neither 0 (up) nor 1 (down)")
-    need(StepSize != 0, "COMMAND_INVALID_ARGS", "StepSize is 0")
-    _whole(view, StepSize, TransitionTime)
-    if idle := _suppressed(view, name, OptionsMask, OptionsOverride):
+    refuse_unless(StepMode in (0, 1), "COMMAND_INVALID_ARGS", "StepMode is neither 0 (up) nor 1 (down)")
+    refuse_unless(StepSize != 0, "COMMAND_INVALID_ARGS", "StepSize is 0")
+    _require_integers(view, StepSize, TransitionTime)
+    if idle := _suppressed_result(view, name, OptionsMask, OptionsOverride):
         return idle
-    wanted = current(view) + (StepSize if StepMode == 0 else -StepSize)
+    wanted = current_level(view) + (StepSize if StepMode == 0 else -StepSize)
     target = max(view["MinLevel"], min(wanted, view["MaxLevel"]))
     time = TransitionTime or 0
     if target != wanted and time > 0:
-        way = abs(target - current(view))
+        way = abs(target - current_level(view))
         time = max(1, int(time * way / StepSize)) if way else 0
-    _glide_to(view, target, time, name.endswith(SUFFIX))
+    _start_transition(view, target, time, name.endswith(SUFFIX))
     direction = "down" if StepMode else "up"
-    return done(view, name, direction=direction, step_size=StepSize, new_level=target, duration=time)
+    return command_result(view, name, direction=direction, step_size=StepSize, new_level=target, duration=time)
 
 
-@command("LevelControl", "Stop", "StopWithOnOff")
-def stop(view: View, name: str, OptionsMask: Any, OptionsOverride: Any) -> dict[str, Any]:
-    """End a transition or a move where it is."""
-    if idle := _suppressed(view, name, OptionsMask, OptionsOverride):
+@register_command("LevelControl", "Stop", "StopWithOnOff")
+def stop_level(view: ClusterView, name: str, OptionsMask: Any, OptionsOverride: Any) -> dict[str, Any]:
+    """End a transition or a move at the present level."""
+    if idle := _suppressed_result(view, name, OptionsMask, OptionsOverride):
         return idle
     view["#transition"], view["#move"], view["RemainingTime"] = None, None, 0
     if view["#coupled"]:
-        _follow(view)
-    return done(view, name, stopped=True)
+        _couple_power(view)
+    return command_result(view, name, stopped=True)
 
 
-@command("LevelControl", "MoveToClosestFrequency")
-def move_to_closest_frequency(view: View, Frequency: Any) -> dict[str, Any]:
-    """Set the frequency, within its bounds if it has any."""
+@register_command("LevelControl", "MoveToClosestFrequency")
+def move_to_closest_frequency(view: ClusterView, Frequency: Any) -> dict[str, Any]:
+    """Set the frequency. It must be within its bounds if the device has any."""
     low, high = view["MinFrequency"], view["MaxFrequency"]
-    need(not (low > 0 and high > 0) or low <= Frequency <= high, "CONSTRAINT_ERROR", f"Frequency is not in {low}..{high}")
+    refuse_unless(
+        not (low > 0 and high > 0) or low <= Frequency <= high, "CONSTRAINT_ERROR", f"Frequency is not in {low}..{high}"
+    )
     view["CurrentFrequency"] = Frequency
-    return done(view, "MoveToClosestFrequency", frequency=Frequency)
+    return command_result(view, "MoveToClosestFrequency", frequency=Frequency)
 
 
-def powered(view: View, on: bool) -> None:
-    """The level after the device was switched on or off."""
+def level_power_changed(view: ClusterView, on: bool) -> None:
+    """Change the level after the device was switched on or off.
+
+    Switched off, it goes to the lowest level. Switched on, it goes to OnLevel if that is set, or else to the level
+    before.
+    """
     low, level = view["MinLevel"], view["CurrentLevel"]
     view["#move"] = None
     if on:
@@ -116,78 +130,78 @@ def powered(view: View, on: bool) -> None:
         if level is not None and level > low:
             view["#remembered"] = level
         target, time = low, view["OffTransitionTime"]
-    _glide_to(view, target, (view["OnOffTransitionTime"] or 0) if time is None else time, False)
+    _start_transition(view, target, (view["OnOffTransitionTime"] or 0) if time is None else time, False)
 
 
-def _not_in_transition(view: View) -> None:
-    need(view["#transition"] is None, "INVALID_STATE", "A transition is running")
+def _not_in_transition(view: ClusterView) -> None:
+    refuse_unless(view["#transition"] is None, "INVALID_STATE", "A transition is running")
 
 
-def _whole(view: View, *numbers: Any) -> None:
+def _require_integers(view: ClusterView, *numbers: Any) -> None:
     if not view.strict:
         wrong = [x for x in numbers if x is not None and (not is_integer(x) or isinstance(x, bool))]
-        need(not wrong, "COMMAND_INVALID_ARGS", f"{wrong} must be integers")
+        refuse_unless(not wrong, "COMMAND_INVALID_ARGS", f"{wrong} must be integers")
 
 
-def _suppressed(view: View, name: str, mask: Any, override: Any) -> dict[str, Any] | None:
-    """The answer to a command that a device that is off takes and does not follow."""
-    if name.endswith(SUFFIX) or view.powered:
+def _suppressed_result(view: ClusterView, name: str, mask: Any, override: Any) -> dict[str, Any] | None:
+    """The result of a command without effect, because the device is off; None if the command has an effect."""
+    if name.endswith(SUFFIX) or view.is_on:
         return None
     try:
         options = (view["Options"] & ~mask) | (override & mask)
     except TypeError:
-        raise Failure("COMMAND_INVALID_ARGS", "the options are no bit masks") from None
-    return None if options & 1 else done(view, name, suppressed=True, reason=REASON)
+        raise OperationError("COMMAND_INVALID_ARGS", "the options are no bit masks") from None
+    return None if options & 1 else command_result(view, name, suppressed=True, reason=REASON)
 
 
-def _set_power(view: View, on: bool) -> None:
-    if timed(view) or on:  # a TV follows upwards alone
-        view.beside("OnOff")["OnOff"] = on
+def _set_power(view: ClusterView, on: bool) -> None:
+    if takes_time(view) or on:  # the commands of a TV switch it on, but never off
+        view.sibling("OnOff")["OnOff"] = on
 
 
-def _follow(view: View) -> None:
-    view.beside("OnOff")["OnOff"] = current(view) > view["MinLevel"]
+def _couple_power(view: ClusterView) -> None:
+    view.sibling("OnOff")["OnOff"] = current_level(view) > view["MinLevel"]
 
 
-def _glide_to(view: View, target: float, ticks: Any, coupled: bool) -> Any:
-    """Go to a level, and say in how many ticks."""
-    at_once = not ticks > 0 or not timed(view)
+def _start_transition(view: ClusterView, target: float, ticks: Any, coupled: bool) -> Any:
+    """Start a transition to a level. The result is its length in ticks, 0 if the level changes at once."""
+    at_once = not ticks > 0 or not takes_time(view)
     if not view.strict:
         view["#move"] = None
-    if timed(view):
+    if takes_time(view):
         view["#coupled"] = coupled
     if at_once:
         view["CurrentLevel"], view["RemainingTime"], view["#transition"] = target, 0, None
-        if coupled and timed(view):
-            _follow(view)
+        if coupled and takes_time(view):
+            _couple_power(view)
         return 0
-    view["#transition"] = (current(view), target, ticks, 0, coupled)
+    view["#transition"] = (current_level(view), target, ticks, 0, coupled)
     view["RemainingTime"] = ticks
     if coupled and target > view["MinLevel"]:
         _set_power(view, True)
     return ticks
 
 
-@passes("LevelControl")
-def pass_on(view: View, n: int) -> None:
-    """Bring a move and a transition n passes further."""
+@register_passes("LevelControl")
+def advance_level(view: ClusterView, n: int) -> None:
+    """Advance a move and a transition by `n` passes."""
     while n and view["#move"] is not None:
         if view["#transition"] is None:
-            n -= _creep(view, n)
-        else:  # strict: a move goes on during a transition
-            _glide(view, 1)
-            n -= _creep(view, 1)
+            n -= _advance_move(view, n)
+        else:  # in strict mode a move continues during a transition
+            _advance_transition(view, 1)
+            n -= _advance_move(view, 1)
     if n and view["#transition"] is not None:
-        _glide(view, n)
+        _advance_transition(view, n)
 
 
-def _glide(view: View, n: int) -> None:
+def _advance_transition(view: ClusterView, n: int) -> None:
     start, target, ticks, gone, coupled = view["#transition"]
     gone += n
     if gone >= ticks:
         view["CurrentLevel"], view["RemainingTime"], view["#transition"] = target, 0, None
         if coupled:
-            _follow(view)
+            _couple_power(view)
         return
     level = round(start + gone * ((target - start) / ticks))
     view["CurrentLevel"] = min(level, target) if target > start else max(level, target)
@@ -195,10 +209,13 @@ def _glide(view: View, n: int) -> None:
     view["#transition"] = (start, target, ticks, gone, coupled)
 
 
-def _creep(view: View, most: int) -> int:
-    """Move for `most` passes or until a bound; how many it took. The accumulator is summed as the ticks sum it."""
+def _advance_move(view: ClusterView, most: int) -> int:
+    """Advance the move by at most `most` passes, until a bound. The result is the number of passes.
+
+    The accumulator is summed pass by pass, because the rounding of a product would differ from that of the sum.
+    """
     direction, rate, sum, coupled = view["#move"]
-    level, low, high, step = current(view), view["MinLevel"], view["MaxLevel"], rate * 0.1
+    level, low, high, step = current_level(view), view["MinLevel"], view["MaxLevel"], rate * 0.1
     moved, used, ended = False, 0, False
     while used < most and not ended:
         used += 1
@@ -211,5 +228,5 @@ def _creep(view: View, most: int) -> int:
     if moved:
         view["CurrentLevel"] = level
         if coupled:
-            _follow(view)
+            _couple_power(view)
     return used

@@ -1,66 +1,66 @@
-"""MediaPlayback of a TV. Results are bare strings."""
+"""The cluster MediaPlayback of a TV. The data of a result is a string."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from envs.simuhome.home import View
-from envs.simuhome.registry import command
-from envs.simuhome.results import need
+from envs.simuhome.home import ClusterView
+from envs.simuhome.registry import register_command
+from envs.simuhome.results import refuse_unless
 
 PLAYING, PAUSED, NOT_PLAYING = range(3)
 
 
-def _refuse(view: View, refused: bool, name: str) -> None:
-    need(not refused, "COMMAND_INVALID_ARGS", f"{name} is not possible in state {int(view['CurrentState'])}")
+def _refuse_if(view: ClusterView, refused: bool, name: str) -> None:
+    refuse_unless(not refused, "COMMAND_INVALID_ARGS", f"{name} is not possible in state {int(view['CurrentState'])}")
 
 
-@command("MediaPlayback", "Play")
-def play(view: View) -> str:
-    """Play what is paused or stopped."""
-    _refuse(view, view["CurrentState"] == PLAYING, "Play")
-    view.enumerate("CurrentState", PLAYING)
+@register_command("MediaPlayback", "Play")
+def play_media(view: ClusterView) -> str:
+    """Start to play. Refused while playing."""
+    _refuse_if(view, view["CurrentState"] == PLAYING, "Play")
+    view.set_enum("CurrentState", PLAYING)
     return "Playback started"
 
 
-@command("MediaPlayback", "Pause")
-def pause(view: View) -> str:
-    """Pause what plays."""
-    _refuse(view, view["CurrentState"] != PLAYING, "Pause")
-    view.enumerate("CurrentState", PAUSED)
+@register_command("MediaPlayback", "Pause")
+def pause_media(view: ClusterView) -> str:
+    """Pause. Refused unless playing."""
+    _refuse_if(view, view["CurrentState"] != PLAYING, "Pause")
+    view.set_enum("CurrentState", PAUSED)
     return "Playback paused"
 
 
-@command("MediaPlayback", "Stop")
-def stop(view: View) -> str:
-    """Stop what plays or is paused."""
-    _refuse(view, view["CurrentState"] == NOT_PLAYING, "Stop")
-    view.enumerate("CurrentState", NOT_PLAYING)
+@register_command("MediaPlayback", "Stop")
+def stop_media(view: ClusterView) -> str:
+    """Stop. Refused if neither playing nor paused."""
+    _refuse_if(view, view["CurrentState"] == NOT_PLAYING, "Stop")
+    view.set_enum("CurrentState", NOT_PLAYING)
     return "Playback stopped"
 
 
-@command("MediaPlayback", "StartOver")
-def start_over(view: View) -> str:
+@register_command("MediaPlayback", "StartOver")
+def restart_media(view: ClusterView) -> str:
     """Play from the beginning."""
-    view.enumerate("CurrentState", PLAYING)
+    view.set_enum("CurrentState", PLAYING)
     return "Playback restarted from beginning"
 
 
-@command("MediaPlayback", "Previous")
-def previous(view: View) -> str:
-    """Answer that the content before is shown; no state knows of it."""
+@register_command("MediaPlayback", "Previous")
+def previous_content(view: ClusterView) -> str:
+    """Answer that the previous content is shown. The state does not change."""
     return "Moved to previous content"
 
 
-@command("MediaPlayback", "Next")
-def next_content(view: View) -> str:
-    """Answer that the next content is shown; no state knows of it."""
+@register_command("MediaPlayback", "Next")
+def next_content(view: ClusterView) -> str:
+    """Answer that the next content is shown. The state does not change."""
     return "Moved to next content"
 
 
-@command("MediaPlayback", "Rewind", "FastForward")
-def wind(view: View, name: str, playback_speed: Any) -> str:
-    """Wind back or forward, which plays."""
-    _refuse(view, view["CurrentState"] == NOT_PLAYING, name)
-    view.enumerate("CurrentState", PLAYING)
+@register_command("MediaPlayback", "Rewind", "FastForward")
+def wind_media(view: ClusterView, name: str, playback_speed: Any) -> str:
+    """Wind back or forward, which sets the state to playing. Refused if neither playing nor paused."""
+    _refuse_if(view, view["CurrentState"] == NOT_PLAYING, name)
+    view.set_enum("CurrentState", PLAYING)
     return f"{'Rewinding' if name == 'Rewind' else 'Fast forwarding'} at {playback_speed}x speed"

@@ -1,42 +1,43 @@
-"""OnOff: power, and what it brings along: a dimmer's level, an appliance's programme."""
+"""The cluster OnOff: power, and its effects on a dimmer's level and on an appliance's programme."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from envs.simuhome.clusters import appliances, level
-from envs.simuhome.home import View
-from envs.simuhome.registry import command, done
+from envs.simuhome.home import ClusterView
+from envs.simuhome.registry import command_result, register_command
 
 
-@command("OnOff", "On")
-def on(view: View) -> dict[str, Any]:
-    """Switch on."""
+@register_command("OnOff", "On")
+def switch_on(view: ClusterView) -> dict[str, Any]:
+    """Switch the device on."""
     if "GlobalSceneControl" in view:
         view["GlobalSceneControl"] = True
-    _switch(view, True)
-    return done(view, "On", result="Device turned on")
+    _set_power(view, True)
+    return command_result(view, "On", result="Device turned on")
 
 
-@command("OnOff", "Off")
-def off(view: View) -> dict[str, Any]:
-    """Switch off."""
-    _switch(view, False)
-    return done(view, "Off", result="Device turned off")
+@register_command("OnOff", "Off")
+def switch_off(view: ClusterView) -> dict[str, Any]:
+    """Switch the device off."""
+    _set_power(view, False)
+    return command_result(view, "Off", result="Device turned off")
 
 
-@command("OnOff", "Toggle")
-def toggle(view: View) -> dict[str, Any]:
-    """Switch on what is off, and off what is on."""
+@register_command("OnOff", "Toggle")
+def toggle_power(view: ClusterView) -> dict[str, Any]:
+    """Switch the device on if it is off, and off if it is on."""
     old = view["OnOff"]
-    _switch(view, not old, appliance=not view.strict)  # strict: an appliance takes no notice of a toggle
-    return done(view, "Toggle", result=f"OnOff toggled from {old} to {not old}")
+    # A fault of the released program: Toggle does not affect an appliance's programme.
+    _set_power(view, not old, appliance=not view.strict)
+    return command_result(view, "Toggle", result=f"OnOff toggled from {old} to {not old}")
 
 
-def _switch(view: View, on: bool, appliance: bool = True) -> None:
+def _set_power(view: ClusterView, on: bool, appliance: bool = True) -> None:
     changed = view["OnOff"] is not on
     view["OnOff"] = on
     if changed and view.device.type.dims:
-        level.powered(view.beside("LevelControl"), on)
+        level.level_power_changed(view.sibling("LevelControl"), on)
     if changed and appliance and view.device.type.cycle:
-        appliances.powered(view.beside("OperationalState"), on)
+        appliances.appliance_power_changed(view.sibling("OperationalState"), on)

@@ -1,83 +1,86 @@
-"""Small clusters: Identify, DishwasherAlarm, TemperatureControl, and writes of PowerSource and PowerTopology."""
+"""Small clusters: Identify, DishwasherAlarm and TemperatureControl.
+
+Some writes of PowerSource, PowerTopology and LevelControl are here too.
+"""
 
 from __future__ import annotations
 
 from typing import Any
 
-from envs.simuhome.home import View
-from envs.simuhome.registry import command, done, passes, store, write
-from envs.simuhome.results import Failure, is_integer, is_number, need
-from envs.simuhome.ticks import counted, folded
+from envs.simuhome.home import ClusterView
+from envs.simuhome.registry import command_result, register_command, register_passes, register_write, store_attribute
+from envs.simuhome.results import OperationError, is_integer, is_number, refuse_unless
+from envs.simuhome.ticks import reduced_counter, seconds_counted
 
 EFFECTS = (0, 1, 2, 11, 254, 255)
 ALARMS = 63
 
 
-@command("Identify", "Identify")
-def identify(view: View, IdentifyTime: Any) -> dict[str, Any]:
-    """Let the device identify itself for IdentifyTime seconds."""
-    need(is_integer(IdentifyTime) and 0 <= IdentifyTime <= 65535, "VALIDATION_ERROR", "IdentifyTime is in 0..65535")
+@register_command("Identify", "Identify")
+def identify(view: ClusterView, IdentifyTime: Any) -> dict[str, Any]:
+    """Let the device identify itself for `IdentifyTime` seconds."""
+    refuse_unless(is_integer(IdentifyTime) and 0 <= IdentifyTime <= 65535, "VALIDATION_ERROR", "IdentifyTime is in 0..65535")
     old, view["IdentifyTime"], view["#passes"] = view["IdentifyTime"], IdentifyTime, 0
-    return done(view, "Identify", old_value=old, new_value=IdentifyTime)
+    return command_result(view, "Identify", old_value=old, new_value=IdentifyTime)
 
 
-@command("Identify", "TriggerEffect")
-def trigger_effect(view: View, EffectIdentifier: Any, EffectVariant: Any) -> dict[str, Any]:
-    """Check the effect's numbers and change nothing."""
+@register_command("Identify", "TriggerEffect")
+def trigger_effect(view: ClusterView, EffectIdentifier: Any, EffectVariant: Any) -> dict[str, Any]:
+    """Check the arguments. The effect itself changes nothing in the home."""
     for name, value in (("EffectIdentifier", EffectIdentifier), ("EffectVariant", EffectVariant)):
-        need(is_integer(value) and 0 <= value <= 255, "VALIDATION_ERROR", f"{name} is in 0..255")
-    need(EffectIdentifier in EFFECTS, "CONSTRAINT_ERROR", f"EffectIdentifier is one of {EFFECTS}")
-    return done(view, "TriggerEffect", effect_identifier=EffectIdentifier, effect_variant=0)
+        refuse_unless(is_integer(value) and 0 <= value <= 255, "VALIDATION_ERROR", f"{name} is in 0..255")
+    refuse_unless(EffectIdentifier in EFFECTS, "CONSTRAINT_ERROR", f"EffectIdentifier is one of {EFFECTS}")
+    return command_result(view, "TriggerEffect", effect_identifier=EffectIdentifier, effect_variant=0)
 
 
-@passes("Identify")
-def pass_on(view: View, n: int) -> None:
-    """Count the time to identify down for n passes."""
+@register_passes("Identify")
+def advance_identify(view: ClusterView, n: int) -> None:
+    """Count `IdentifyTime` down for `n` passes."""
     left, interval = view["IdentifyTime"], view.home.interval
     if not is_number(left) or left <= 0:
         return
-    seconds = counted(view["#passes"], n, interval)
+    seconds = seconds_counted(view["#passes"], n, interval)
     over = seconds >= left
     if seconds:
         view["IdentifyTime"] = 0 if over else left - seconds
-    view["#passes"] = 0 if over else folded(view["#passes"] + n, interval)
+    view["#passes"] = 0 if over else reduced_counter(view["#passes"] + n, interval)
 
 
 def _mask(value: Any) -> int:
     if not isinstance(value, int):
-        raise Failure("INVALID_ARGUMENT", "a mask is an integer")
-    need(0 <= value <= ALARMS, "INVALID_ARGUMENT", f"a mask has no bits outside {ALARMS}")
+        raise OperationError("INVALID_ARGUMENT", "a mask is an integer")
+    refuse_unless(0 <= value <= ALARMS, "INVALID_ARGUMENT", f"a mask has no bits outside {ALARMS}")
     return value
 
 
-@command("DishwasherAlarm", "Reset")
-def reset(view: View, alarms_to_reset: Any) -> dict[str, Any]:
-    """Clear latched alarms by a bit mask; all of them without one."""
+@register_command("DishwasherAlarm", "Reset")
+def reset_alarms(view: ClusterView, alarms_to_reset: Any) -> dict[str, Any]:
+    """Clear the latched alarms of a bit mask, or all of them if the mask is None."""
     old = view["Latch"]
     alarms = _mask(old if alarms_to_reset is None else alarms_to_reset)
     view["Latch"] = old & ~alarms
-    return done(view, "Reset", reset_alarms=alarms, old_latch=old, new_latch=view["Latch"])
+    return command_result(view, "Reset", reset_alarms=alarms, old_latch=old, new_latch=view["Latch"])
 
 
-@command("DishwasherAlarm", "ModifyEnabledAlarms")
-def modify_enabled_alarms(view: View, mask: Any) -> dict[str, Any]:
+@register_command("DishwasherAlarm", "ModifyEnabledAlarms")
+def modify_enabled_alarms(view: ClusterView, mask: Any) -> dict[str, Any]:
     """Set the bit mask of the enabled alarms."""
     new = _mask(mask)
     old, view["Mask"] = view["Mask"], new
-    return done(view, "ModifyEnabledAlarms", old_mask=old, new_mask=new)
+    return command_result(view, "ModifyEnabledAlarms", old_mask=old, new_mask=new)
 
 
-@command("TemperatureControl", "SetTemperature")
-def set_temperature(view: View, target_temperature: Any, target_temperature_level: Any) -> dict[str, Any]:
-    """Set the target temperature, in hundredths of a degree celsius."""
+@register_command("TemperatureControl", "SetTemperature")
+def set_temperature(view: ClusterView, target_temperature: Any, target_temperature_level: Any) -> dict[str, Any]:
+    """Set the target temperature, in 0.01 °C."""
     target, old = target_temperature, view["TemperatureSetpoint"]
     if target is None:
-        need(target_temperature_level is None, "CONSTRAINT_ERROR", "there are no temperature levels")
-        raise Failure("INVALID_ARGUMENT", "target_temperature is needed")
+        refuse_unless(target_temperature_level is None, "CONSTRAINT_ERROR", "there are no temperature levels")
+        raise OperationError("INVALID_ARGUMENT", "target_temperature is needed")
     low, high = view["MinTemperature"], view["MaxTemperature"]
-    need(low <= target <= high, "CONSTRAINT_ERROR", f"target_temperature is not in {low}..{high}")
+    refuse_unless(low <= target <= high, "CONSTRAINT_ERROR", f"target_temperature is not in {low}..{high}")
     view["TemperatureSetpoint"] = target
-    return done(
+    return command_result(
         view,
         "SetTemperature",
         status="SUCCESS",
@@ -88,20 +91,21 @@ def set_temperature(view: View, target_temperature: Any, target_temperature_leve
     )
 
 
-@write("PowerSource", "BatPercentRemaining", "BatChargingCurrent", "BatTimeToFullCharge")
-def write_battery(view: View, attribute: str, value: Any) -> None:
-    """Refuse the attributes of a battery."""
-    raise Failure("UNSUPPORTED_COMMAND", "a wired source has no battery")
+@register_write("PowerSource", "BatPercentRemaining", "BatChargingCurrent", "BatTimeToFullCharge")
+def write_battery(view: ClusterView, attribute: str, value: Any) -> None:
+    """Refuse to write the battery's attributes, because the source is wired."""
+    raise OperationError("UNSUPPORTED_COMMAND", "a wired source has no battery")
 
 
-@write("PowerTopology", "ClusterRevision", "FeatureMap")
-def write_topology(view: View, attribute: str, value: Any) -> Any:
-    """Store a value; the result is the value alone."""
-    return store(view, attribute, value)["new_value"]
+@register_write("PowerTopology", "ClusterRevision", "FeatureMap")
+def write_topology(view: ClusterView, attribute: str, value: Any) -> Any:
+    """Store a value. The result is the value alone."""
+    return store_attribute(view, attribute, value)["new_value"]
 
 
-@write("LevelControl", "DefaultMoveRate", "OnLevel")
-def write_level(view: View, attribute: str, value: Any) -> dict[str, Any]:
-    """Store a number or null."""
-    need(value is None or is_number(value), "VALIDATION_ERROR", f"{attribute} takes a number")  # text would stop the passes
-    return store(view, attribute, value)
+@register_write("LevelControl", "DefaultMoveRate", "OnLevel")
+def write_level(view: ClusterView, attribute: str, value: Any) -> dict[str, Any]:
+    """Store a number or None."""
+    # A text would make every later pass of this cluster fail.
+    refuse_unless(value is None or is_number(value), "VALIDATION_ERROR", f"{attribute} takes a number")
+    return store_attribute(view, attribute, value)

@@ -1,18 +1,20 @@
-"""The three RVC clusters: a robot vacuum that cleans, seeks its charger and docks.
+"""The three clusters of a robot vacuum (RVC): it cleans or maps, seeks its charger and docks.
 
-Invariants: a phase has a name, a length and a state; `#passes` counts passes in the moving states since the phase
-began, so that a pause does not lose the fraction of a second.
+Invariants:
+- Each phase has a name, a length in seconds and an operational state (`PHASES`).
+- `#passes` counts the passes since the phase began, without those in a pause. So a pause does not lose the fraction of
+  a second.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
-from envs.simuhome.clusters.modes import supported
-from envs.simuhome.home import View
-from envs.simuhome.registry import command, passes
-from envs.simuhome.results import is_integer, is_number, need
-from envs.simuhome.ticks import counted, folded, until
+from envs.simuhome.clusters.modes import supported_mode
+from envs.simuhome.home import ClusterView
+from envs.simuhome.registry import register_command, register_passes
+from envs.simuhome.results import is_integer, is_number, refuse_unless
+from envs.simuhome.ticks import passes_until, reduced_counter, seconds_counted
 
 IDLE, VACUUM = 1, 2
 STOPPED, RUNNING, PAUSED, ERROR, SEEKING, CHARGING, DOCKED = 0, 1, 2, 3, 64, 65, 66
@@ -20,127 +22,127 @@ PHASES = {"Cleaning": (1800, RUNNING), "Mapping": (1800, RUNNING), "SeekingCharg
 UNABLE = 3
 
 
-def _run_mode(view: View) -> View:
-    return view.beside("RVCRunMode")
+def _run_mode(view: ClusterView) -> ClusterView:
+    return view.sibling("RVCRunMode")
 
 
-def _fail_with(view: View, error: int) -> None:
+def _set_error(view: ClusterView, error: int) -> None:
     view["OperationalError"] = {"error_state_id": error}
 
 
-def _enter_phase(view: View, index: int) -> None:
+def _enter_phase(view: ClusterView, index: int) -> None:
     seconds, state = PHASES.get(view["PhaseList"][index], (0, RUNNING))
     view["CurrentPhase"], view["CountdownTime"], view["#passes"], view["OperationalState"] = index, seconds, 0, state
 
 
-def _seek(view: View) -> None:
+def _seek_charger(view: ClusterView) -> None:
     phases = list(view["PhaseList"] or ())
     view["PhaseList"] = phases + [name for name in ("SeekingCharger", "Docked") if name not in phases]
-    _fail_with(view, 0)
+    _set_error(view, 0)
     _enter_phase(view, view["PhaseList"].index("SeekingCharger"))
     _run_mode(view)["CurrentMode"] = IDLE
 
 
-def _stop(view: View) -> None:
+def _stop_vacuum(view: ClusterView) -> None:
     view["OperationalState"], view["CurrentPhase"], view["CountdownTime"], view["#passes"] = STOPPED, None, None, 0
-    _fail_with(view, 0)
+    _set_error(view, 0)
 
 
-@command("RVCRunMode", "ChangeToMode")
-def change_run_mode(view: View, new_mode: Any) -> dict[str, Any]:
-    """Begin to clean or map from idle, or go idle again."""
-    need(is_integer(new_mode), "INVALID_ARGUMENT", "new_mode is an integer")
-    need(supported(view, "Mode", new_mode), "UNSUPPORTED_MODE", f"mode {new_mode} is not supported")
-    old, robot = view["CurrentMode"], view.beside("RVCOperationalState")
+@register_command("RVCRunMode", "ChangeToMode")
+def change_run_mode(view: ClusterView, new_mode: Any) -> dict[str, Any]:
+    """Start to clean or map from idle, or go back to idle."""
+    refuse_unless(is_integer(new_mode), "INVALID_ARGUMENT", "new_mode is an integer")
+    refuse_unless(supported_mode(view, "Mode", new_mode), "UNSUPPORTED_MODE", f"mode {new_mode} is not supported")
+    old, robot = view["CurrentMode"], view.sibling("RVCOperationalState")
     data, state = {"old_mode": old, "new_mode": new_mode}, robot["OperationalState"]
     if new_mode == old:
         return data
-    need(IDLE in (old, new_mode), "INVALID_IN_MODE", "the robot must be idle first")
-    need(state not in (PAUSED, SEEKING, ERROR), "INVALID_IN_MODE", f"not in state {state}")
-    need(state != RUNNING or new_mode == IDLE, "INVALID_IN_MODE", "the robot is running")
+    refuse_unless(IDLE in (old, new_mode), "INVALID_IN_MODE", "the robot must be idle first")
+    refuse_unless(state not in (PAUSED, SEEKING, ERROR), "INVALID_IN_MODE", f"not in state {state}")
+    refuse_unless(state != RUNNING or new_mode == IDLE, "INVALID_IN_MODE", "the robot is running")
     view["CurrentMode"] = new_mode
     if new_mode != IDLE:
-        _fail_with(robot, 0)
+        _set_error(robot, 0)
         robot["PhaseList"] = ["Cleaning" if new_mode == VACUUM else "Mapping", "SeekingCharger", "Docked"]
         _enter_phase(robot, 0)
     elif state == RUNNING:
-        _seek(robot)
+        _seek_charger(robot)
     else:
-        _stop(robot)
+        _stop_vacuum(robot)
     return data
 
 
-@command("RVCCleanMode", "ChangeToMode")
-def change_clean_mode(view: View, mode: Any) -> dict[str, Any]:
-    """Choose how to clean, while the robot is idle."""
-    need(is_integer(mode), "INVALID_ARGUMENT", "mode is an integer")
-    need(supported(view, "Mode", mode), "UNSUPPORTED_MODE", f"mode {mode} is not supported")
-    need(_run_mode(view)["CurrentMode"] == IDLE, "INVALID_IN_MODE", "the robot must be idle first")
+@register_command("RVCCleanMode", "ChangeToMode")
+def change_clean_mode(view: ClusterView, mode: Any) -> dict[str, Any]:
+    """Choose how to clean. Refused unless the robot is idle."""
+    refuse_unless(is_integer(mode), "INVALID_ARGUMENT", "mode is an integer")
+    refuse_unless(supported_mode(view, "Mode", mode), "UNSUPPORTED_MODE", f"mode {mode} is not supported")
+    refuse_unless(_run_mode(view)["CurrentMode"] == IDLE, "INVALID_IN_MODE", "the robot must be idle first")
     old, view["CurrentMode"] = view["CurrentMode"], mode
     return {"old_mode": old, "new_mode": mode}
 
 
-def _answer(view: View, error: int) -> dict[str, Any]:
-    _fail_with(view, error)
+def _command_response(view: ClusterView, error: int) -> dict[str, Any]:
+    _set_error(view, error)
     return {"command_response_state": {"error_state_id": error}, "operational_state": view["OperationalState"]}
 
 
-@command("RVCOperationalState", "Pause")
-def pause(view: View) -> dict[str, Any]:
-    """Pause what the robot does."""
+@register_command("RVCOperationalState", "Pause")
+def pause_vacuum(view: ClusterView) -> dict[str, Any]:
+    """Pause the present phase."""
     state = view["OperationalState"]
     if state in (RUNNING, SEEKING):
         view["#paused_from"], view["OperationalState"] = state, PAUSED
-    return _answer(view, 0 if state in (PAUSED, RUNNING, SEEKING) else UNABLE)
+    return _command_response(view, 0 if state in (PAUSED, RUNNING, SEEKING) else UNABLE)
 
 
-@command("RVCOperationalState", "Resume")
-def resume(view: View) -> dict[str, Any]:
-    """Go on with what was paused; begin again from the charger where the run mode is not idle."""
+@register_command("RVCOperationalState", "Resume")
+def resume_vacuum(view: ClusterView) -> dict[str, Any]:
+    """Continue a paused phase. A docked or charging robot runs again if its run mode is not idle."""
     state = view["OperationalState"]
     if state == PAUSED:
         view["OperationalState"], view["#paused_from"] = view["#paused_from"] or RUNNING, None
     elif state in (CHARGING, DOCKED) and _run_mode(view)["CurrentMode"] != IDLE:
         view["OperationalState"] = RUNNING
     elif state != RUNNING:
-        return _answer(view, UNABLE)
-    return _answer(view, 0)
+        return _command_response(view, UNABLE)
+    return _command_response(view, 0)
 
 
-@command("RVCOperationalState", "GoHome")
-def go_home(view: View) -> dict[str, Any]:
-    """Seek the charger."""
+@register_command("RVCOperationalState", "GoHome")
+def send_home(view: ClusterView) -> dict[str, Any]:
+    """Send the robot to its charger."""
     state = view["OperationalState"]
     if state == SEEKING:
-        return _answer(view, 0)
+        return _command_response(view, 0)
     busy = state == STOPPED and _run_mode(view)["CurrentMode"] != IDLE
     if state not in (STOPPED, RUNNING, PAUSED) or busy:
-        return _answer(view, UNABLE)
-    _seek(view)
-    return _answer(view, 0)
+        return _command_response(view, UNABLE)
+    _seek_charger(view)
+    return _command_response(view, 0)
 
 
-@passes("RVCOperationalState")
-def pass_on(view: View, n: int) -> None:
-    """Bring the robot n passes further through its phases."""
+@register_passes("RVCOperationalState")
+def advance_vacuum(view: ClusterView, n: int) -> None:
+    """Advance the robot by `n` passes, through as many phases as end within them."""
     while n > 0 and view["OperationalState"] in (RUNNING, SEEKING, DOCKED) and is_number(view["CountdownTime"]):
         gone, interval = view["#passes"], view.home.interval
-        due = until(view["CountdownTime"], gone, interval)
+        due = passes_until(view["CountdownTime"], gone, interval)
         if due > n:
-            if seconds := counted(gone, n, interval):
+            if seconds := seconds_counted(gone, n, interval):
                 view["CountdownTime"] -= seconds
-            view["#passes"] = folded(gone + n, interval)
+            view["#passes"] = reduced_counter(gone + n, interval)
             return
         n -= due
         _next_phase(view)
 
 
-def _next_phase(view: View) -> None:
+def _next_phase(view: ClusterView) -> None:
     phases, index = view["PhaseList"] or [], view["CurrentPhase"]
     if is_number(index) and index + 1 < len(phases):
         _enter_phase(view, int(index) + 1)
         if phases[int(index) + 1] != "Docked":
             return
     else:
-        _stop(view)
+        _stop_vacuum(view)
     _run_mode(view)["CurrentMode"] = IDLE

@@ -1,6 +1,9 @@
-"""Episodes made anew: homes, goals and wording for the 12 query types (SimuHome 4.2), from a seed."""
+"""Generating new episodes from a seed: homes, goals and requests of the 12 groups (SimuHome, section 4.2).
 
-from envs.simuhome.generate.episode import generate
-from envs.simuhome.generate.furnish import ALL, Scale
+A group is one of the six query types, with requests that are feasible or infeasible.
+"""
 
-__all__ = ["ALL", "Scale", "generate"]
+from envs.simuhome.generate.episode import generate_episode
+from envs.simuhome.generate.furnish import ALL_KINDS, Scale
+
+__all__ = ["ALL_KINDS", "Scale", "generate_episode"]

@@ -1,7 +1,12 @@
-"""The scripted agents of SimuHome, oracles all: the expert, who holds the plan, and those that a suite must not be gamed by.
+"""The scripted agents of SimuHome, all of them oracles: the expert, and three simple agents that no suite may reward.
 
-Invariants: candidates are a pure function of seed and dialogue; with `mistakes` 0 the expert succeeds without a refusal,
-and reads what one must know before it acts or answers; the others look at no goal.
+The expert is an oracle: it knows the goals and the present state of the home.
+
+Invariants:
+- Candidate messages are a pure function of seed and dialogue.
+- With `mistakes` 0 every call of the expert is accepted, and it succeeds.
+- The expert reads what an agent must know before it acts or answers, unless it is `minimal`.
+- The other agents do not look at the goals, except that `refuses-rightly` knows the reply of an infeasible episode.
 """
 
 from __future__ import annotations
@@ -15,69 +20,74 @@ from typing import Any
 from envs.messages import Message, tool_call
 from envs.simuhome import evaluate, tools
 from envs.simuhome.air import WATCHED
-from envs.simuhome.episodes import Episode as File
-from envs.simuhome.episodes import Goal
+from envs.simuhome.episodes import EpisodeFile, GoalSpec
 from envs.simuhome.home import Home
-from envs.simuhome.reference import Action, levers, reference
+from envs.simuhome.reference import Action, moving_calls, reference_calls
 from homerl.agents.candidates import candidates
 from homerl.play.episode import Episode
 from homerl.play.situation import Reply
 
-TOGETHER = ("get_attribute", "get_all_attributes")
+READ_TOOLS = ("get_attribute", "get_all_attributes")
 
 
-def plan(file: File, home: Home, reply: str, minimal: bool = False) -> list[list[Action]]:
-    """What a flawless agent does, part by part: it looks, acts, and answers. Up to the point where what it saw decides, it
-    does the same in every case, or one who learns from it would read the case off its own calls. `minimal` leaves out
-    what is read only to act, so that what it does rests on what nobody saw."""
+def expert_plan(file: EpisodeFile, home: Home, reply: str, minimal: bool = False) -> list[list[Action]]:
+    """The calls of a flawless agent, in parts: reads, calls that act, and the final answer.
+
+    A feasible and an infeasible request of the same type begin with the same calls, up to the read that shows which of
+    the two it is. Otherwise a policy that learns from the expert could read the case off its own calls. `minimal`
+    leaves out the reads that only prepare a call, so that the calls may rest on values that the agent never saw.
+    """
     seen = [{"name": action.tool, **action.params} for action in file.eval.required_actions]
-    reads = [] if minimal and file.ruled else [look for look in looks(file, home) if look not in seen]
+    reads = [] if minimal and file.decided_by_rule else [look for look in needed_reads(file, home) if look not in seen]
     acts: list[Action] = []
-    if file.meta.query_type == "qt2" and file.ruled:
-        acts = [act for goal in file.eval.goals for act in least(goal, home)]
-    elif file.ruled:
-        acts = [act for act in reference(file, home) if act["name"] != "finish" and act not in seen]
+    if file.meta.query_type == "qt2" and file.decided_by_rule:
+        acts = [act for goal in file.eval.goals for act in fewest_calls(goal, home)]
+    elif file.decided_by_rule:
+        acts = [act for act in reference_calls(file, home) if act["name"] != "finish" and act not in seen]
     looked = [reads, seen] if any(goal.when for goal in file.eval.goals) else [seen, reads]
     return [*looked, acts, [{"name": "finish", "answer": reply}]]
 
 
-def least(goal: Goal, home: Home) -> list[Action]:
-    """The fewest calls to one device that move a room variable, or else all that help there."""
-    acts = levers(home, goal.room_id, goal.room_state, goal.direction)
+def fewest_calls(goal: GoalSpec, home: Home) -> list[Action]:
+    """The fewest calls to one device that move a goal's variable.
+
+    If no single device is enough, the result is every call in the room that helps.
+    """
+    acts = moving_calls(home, goal.room_id, goal.room_state, goal.direction)
     alone = [list(group) for _, group in groupby(acts, key=lambda act: act["device_id"])]
     untouched = evaluate.final_state(home)
     for group in sorted(alone, key=len):
         twin = home.fork()
         for act in group:
-            tools.call(twin, act["name"], {key: value for key, value in act.items() if key != "name"})
-        if evaluate.moved(goal, evaluate.final_state(twin), untouched):
+            tools.call_tool(twin, act["name"], {key: value for key, value in act.items() if key != "name"})
+        if evaluate.variable_moved(goal, evaluate.final_state(twin), untouched):
             return group
     return acts
 
 
-def looks(file: File, home: Home) -> list[Action]:
-    """What one must read to answer, or to know what to do."""
-    found: list[Action] = []
+def needed_reads(file: EpisodeFile, home: Home) -> list[Action]:
+    """The reads that an agent needs in order to answer, or to know what to do, each once."""
+    reads: list[Action] = []
     for goal in file.eval.goals:
         if goal.device_id in home.plan.devices and (goal.model_extra or {}).get("attribute"):
-            found.append(_read(goal.device_id, *goal.model_extra["attribute"].split(".")))
+            reads.append(_attribute_read(goal.device_id, *goal.model_extra["attribute"].split(".")))
         if goal.when:
-            found.append({"name": "get_current_time"})
+            reads.append({"name": "get_current_time"})
             if goal.anchor:
-                found.append(_read(goal.anchor["device_id"], "1", "OperationalState", "CountdownTime"))
+                reads.append(_attribute_read(goal.anchor["device_id"], "1", "OperationalState", "CountdownTime"))
         elif goal.direction:
             movers = (d for d in home.plan.by_room.get(goal.room_id, ()) if d.type.name in WATCHED[goal.room_state])
-            found += [{"name": "get_all_attributes", "device_id": device.id} for device in movers]
-    return [act for index, act in enumerate(found) if act not in found[:index]]
+            reads += [{"name": "get_all_attributes", "device_id": device.id} for device in movers]
+    return [act for index, act in enumerate(reads) if act not in reads[:index]]
 
 
-def _read(device_id: str, endpoint: str, cluster: str, attribute: str) -> Action:
+def _attribute_read(device_id: str, endpoint: str, cluster: str, attribute: str) -> Action:
     place = {"device_id": device_id, "endpoint_id": int(endpoint), "cluster_id": cluster}
     return {"name": "get_attribute", **place, "attribute_id": attribute}
 
 
-def calls(*acts: Action) -> Message:
-    """A message that makes calls."""
+def call_message(*acts: Action) -> Message:
+    """An agent's message that makes these calls."""
     made = [
         tool_call(act["name"], {key: value for key, value in act.items() if key != "name"}, f"call_{i}")
         for i, act in enumerate(acts)
@@ -85,20 +95,23 @@ def calls(*acts: Action) -> Message:
     return {"role": "assistant", "content": "", "tool_calls": made}
 
 
-def acts_of(messages: Sequence[Message]) -> list[Action]:
-    """The calls that a dialogue holds."""
-    found = []
+def calls_in(messages: Sequence[Message]) -> list[Action]:
+    """The calls in a dialogue. Calls whose arguments are not valid JSON are left out."""
+    acts = []
     for call in (call for message in messages for call in message.get("tool_calls") or ()):
         try:
-            found.append({"name": call["function"]["name"], **json.loads(call["function"]["arguments"])})
+            acts.append({"name": call["function"]["name"], **json.loads(call["function"]["arguments"])})
         except (ValueError, TypeError):
             continue
-    return found
+    return acts
 
 
-class Expert:
-    """Looks, acts and answers, each in one message (`snippet`) or a call a message (`stepwise`, but for what it reads);
-    `mistakes` is the chance that a candidate is wrong."""
+class SimuHomeExpert:
+    """An oracle that follows `expert_plan`.
+
+    With style `snippet` it makes all calls of a part in one message. With style `stepwise` it makes one call per
+    message, but reads of attributes still come together. `mistakes` is the probability that a candidate is wrong.
+    """
 
     name = "expert"
 
@@ -109,26 +122,27 @@ class Expert:
         self._known: tuple[Any, ...] = ()
 
     async def consult(self, episode: Episode, n: int = 1) -> Sequence[Reply]:
-        found = candidates(self._candidate, episode, n, self.seed)
-        return [Reply(message, _broken(message)) for message in found]
+        """`n` candidates for the next message."""
+        messages = candidates(self._candidate, episode, n, self.seed)
+        return [Reply(message, _malformed_reason(message)) for message in messages]
 
     def _candidate(self, episode: Episode, rng: random.Random) -> Message:
         situation = episode.situation
-        parts, made = self._plan(situation), acts_of(episode.messages)
+        parts, made = self._plan(situation), calls_in(episode.messages)
         rest = next((left for part in parts if (left := [act for act in part if act not in made])), parts[-1])
         if rng.random() < self.mistakes:
             return rng.choice(MISTAKES)(rest, situation.home, rng)
         style = rng.choices(list(self.styles), list(self.styles.values()))[0]
-        return calls(*(rest if style == "snippet" or rest[0]["name"] in TOGETHER else rest[:1]))
+        return call_message(*(rest if style == "snippet" or rest[0]["name"] in READ_TOOLS else rest[:1]))
 
     def _plan(self, situation: Any) -> list[list[Action]]:
         if not self._known or self._known[0] is not situation.file:
             reply = situation.blueprint.intents[0].reply
-            self._known = situation.file, plan(situation.file, situation.start, reply, self.minimal)
+            self._known = situation.file, expert_plan(situation.file, situation.start, reply, self.minimal)
         return self._known[1]
 
 
-def _broken(message: Message) -> str | None:
+def _malformed_reason(message: Message) -> str | None:
     return (
         None
         if message.get("tool_calls") or not message["content"].startswith("{")
@@ -139,23 +153,23 @@ def _broken(message: Message) -> str | None:
 def _other_device(rest: list[Action], home: Home, rng: random.Random) -> Message:
     act = rest[0]
     others = [name for name in home.plan.devices if name != act.get("device_id")]
-    return calls({**act, "device_id": rng.choice(others)}) if "device_id" in act else _too_soon(rest, home, rng)
+    return call_message({**act, "device_id": rng.choice(others)}) if "device_id" in act else _too_soon(rest, home, rng)
 
 
 def _other_value(rest: list[Action], home: Home, rng: random.Random) -> Message:
     act = rest[0]
     if isinstance(act.get("value"), int):
-        return calls({**act, "value": act["value"] + rng.choice((-10, 10, 500))})
+        return call_message({**act, "value": act["value"] + rng.choice((-10, 10, 500))})
     numbers = {key: value + rng.choice((-5, 5, 500)) for key, value in act.get("args", {}).items() if type(value) is int}
-    return calls({**act, "args": {**act["args"], **numbers}}) if numbers else _other_device(rest, home, rng)
+    return call_message({**act, "args": {**act["args"], **numbers}}) if numbers else _other_device(rest, home, rng)
 
 
 def _left_out(rest: list[Action], home: Home, rng: random.Random) -> Message:
-    return calls(rest[1] if len(rest) > 1 else rest[0])
+    return call_message(rest[1] if len(rest) > 1 else rest[0])
 
 
 def _too_soon(rest: list[Action], home: Home, rng: random.Random) -> Message:
-    return calls({"name": "finish", "answer": "Done."})
+    return call_message({"name": "finish", "answer": "Done."})
 
 
 def _unparsable(rest: list[Action], home: Home, rng: random.Random) -> Message:
@@ -167,26 +181,33 @@ MISTAKES: tuple[Callable[[list[Action], Home, random.Random], Message], ...] = (
 )  # fmt: skip
 
 
-class Scripted:
-    """Looks at what must be looked at, then finishes with the same words whatever was asked."""
+class FixedAnswerAgent:
+    """Makes the required actions, then finishes with the same answer in every episode.
 
-    def __init__(self, name: str, words: str, looks: bool = True) -> None:
-        self.name, self.words, self.looks = name, words, looks
+    With `looks_first=False` it finishes at once.
+    """
+
+    def __init__(self, name: str, words: str, looks_first: bool = True) -> None:
+        self.name, self.words, self.looks_first = name, words, looks_first
 
     async def consult(self, episode: Episode, n: int = 1) -> Sequence[Reply]:
-        done = acts_of(episode.messages)
-        wanted = [{"name": a.tool, **a.params} for a in episode.situation.file.eval.required_actions] if self.looks else []
+        """The next required action, or `finish`."""
+        done = calls_in(episode.messages)
+        wanted = (
+            [{"name": a.tool, **a.params} for a in episode.situation.file.eval.required_actions] if self.looks_first else []
+        )
         rest: list[Any] = [act for act in wanted if act not in done]
-        return [Reply(calls(rest[0] if rest else {"name": "finish", "answer": self.words}))]
+        return [Reply(call_message(rest[0] if rest else {"name": "finish", "answer": self.words}))]
 
 
-class RefusesRightly(Scripted):
-    """Refuses everything, and names the reason that an infeasible episode has."""
+class RefusesRightly(FixedAnswerAgent):
+    """Refuses every request. In an infeasible episode it gives the correct reason."""
 
     def __init__(self) -> None:
         super().__init__("refuses-rightly", "")
 
     async def consult(self, episode: Episode, n: int = 1) -> Sequence[Reply]:
+        """The next required action, or `finish` with the refusal."""
         (intent,) = episode.blueprint.intents
         self.words = intent.reply if intent.subcategory == "infeasible" else REFUSAL
         return await super().consult(episode, n)
@@ -197,8 +218,8 @@ REFUSAL = (
     "conflict with one another. I changed nothing."
 )
 BASELINES: dict[str, Callable[[], Any]] = {
-    "expert": Expert,
-    "nothing": lambda: Scripted("nothing", "Done."),
-    "refuses": lambda: Scripted("refuses", REFUSAL),
+    "expert": SimuHomeExpert,
+    "nothing": lambda: FixedAnswerAgent("nothing", "Done."),
+    "refuses": lambda: FixedAnswerAgent("refuses", REFUSAL),
     "refuses-rightly": RefusesRightly,
 }

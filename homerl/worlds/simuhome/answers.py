@@ -1,9 +1,12 @@
-"""Rules for the episodes that judges decide: what the final answer must say, and what must not have been done.
+"""Rules for the episodes that a judge would decide: what the final answer must say, and what must not have changed.
 
-QT1: every value asked for is said, in the unit shown or in hundredths, with its room. Infeasible ones: the reason is
-named, and no other; nothing was changed or scheduled but what a feasible part of the request asks for.
+- Feasible QT1: the answer gives every value that was asked for, as the tools show it or converted, with its room. For
+  example, 2350 and 23.5 °C are both right.
+- Infeasible episodes: the answer gives the right reason and no other. Nothing was changed or scheduled, except for what
+  a feasible part of the request asks for.
 
-Invariants: pure; the values are the simulator's, never the agent's; a refusal that fits any episode fits none.
+Invariants: all functions are pure; values come from the simulator, never from the agent; an answer that gives several
+reasons, so as to suit any episode, suits none.
 """
 
 from __future__ import annotations
@@ -14,13 +17,23 @@ from typing import Any
 
 from envs.simuhome import load, passage
 from envs.simuhome.air import WATCHED
-from envs.simuhome.episodes import Episode, Goal
+from envs.simuhome.episodes import EpisodeFile, GoalSpec
 from envs.simuhome.evaluate import value_at
 from envs.simuhome.home import Home
 from homerl.language.answers import Answer, read
 from homerl.language.grammar import tight
 from homerl.language.signs import either
-from homerl.worlds.simuhome.speech import HUNDREDTHS, LANGUAGES, SCALE, Place, Speaker, label, lexicon, plain, plainly
+from homerl.worlds.simuhome.speech import (
+    HUNDREDTHS,
+    LANGUAGES,
+    SCALE,
+    DeviceReference,
+    SimuHomeSpeaker,
+    enum_label,
+    lexicon,
+    plain_number,
+    plain_speaker,
+)
 
 REASONS = {
     "absent": either(
@@ -50,41 +63,44 @@ CLAIMS = either(
 TIME = re.compile(r"(\d{1,2}) ?(?::|：|点|时|(?=[ap]\.?m))(?:(\d{2})(?::\d{2})?分?)? ?(?:([ap])\.?m\b)?", re.I)
 
 
-def goals_answered(episode: Episode, start: Home, final: Home, answer: str) -> tuple[bool, ...]:
-    """Of a judged episode's goals: which the answer meets, and the home too, where nothing may have changed."""
+def goals_answered(episode: EpisodeFile, start: Home, final: Home, answer: str) -> tuple[bool, ...]:
+    """For each goal of an episode that a judge would decide, whether answer and home meet it.
+
+    `start` and `final` are the home before the first call and after the last one.
+    """
     goals, text = episode.eval.goals, answer.strip()
-    if not text or (episode.meta.case == "infeasible" and (strays(episode, final) or CLAIMS.search(text.lower()))):
+    if not text or (episode.meta.case == "infeasible" and (stray_changes(episode, final) or CLAIMS.search(text.lower()))):
         return (False,) * len(goals)
     if episode.temporal_conflict is not None:
-        return (_disputes(episode, text),) * len(goals)
+        return (_disputes_times(episode, text),) * len(goals)
     return tuple(_answered(episode, goal, start, final, text) for goal in goals)
 
 
-def _answered(episode: Episode, goal: Goal, start: Home, final: Home, text: str) -> bool:
+def _answered(episode: EpisodeFile, goal: GoalSpec, start: Home, final: Home, text: str) -> bool:
     if is_feasible(goal, final):
         if episode.meta.query_type != "qt1":
-            return True  # of a request that as a whole cannot be met
+            return True  # the request as a whole cannot be met, so nothing need be said of this part
         of_room = sum(other.room_id == goal.room_id for other in episode.eval.goals)
-        return names_room(text, goal) and any(tells(goal, home, text, of_room) for home in (final, start))
+        return names_room(text, goal) and any(states_value(goal, home, text, of_room) for home in (final, start))
     if goal.device_type and not goal.room_state:
-        return gives("absent", text) and names_room(text, goal) and names_kind(text, goal.device_type)
-    return gives(reason_of(goal, final), text) and names_room(text, goal)
+        return names_only_reason("absent", text) and names_room(text, goal) and names_kind(text, goal.device_type)
+    return names_only_reason(reason_of(goal, final), text) and names_room(text, goal)
 
 
-def is_feasible(goal: Goal, home: Home) -> bool:
-    """Whether a goal of a judged episode can be met."""
+def is_feasible(goal: GoalSpec, home: Home) -> bool:
+    """Whether a goal of such an episode can be met."""
     if goal.room_state:
         return (goal.model_extra or {}).get("feasibility", not goal.direction) and not goal.device_id
     return goal.device_id in home.plan.devices
 
 
-def reason_of(goal: Goal, home: Home) -> str:
-    """Why a room variable cannot be moved: nothing there moves it, or all that does is at its limit."""
+def reason_of(goal: GoalSpec, home: Home) -> str:
+    """Why a room variable cannot be moved: `absent` (no device there moves it) or `limit` (its devices can do no more)."""
     there = {device.type.name for device in home.plan.by_room.get(goal.room_id, ())}
     return "limit" if there & set(WATCHED[goal.room_state]) and not goal.device_id else "absent"
 
 
-def gives(reason: str, text: str) -> bool:
+def names_only_reason(reason: str, text: str) -> bool:
     """Whether a text gives this reason and none of the others."""
     return {name for name, sign in REASONS.items() if sign.search(text.lower())} == {reason}
 
@@ -92,50 +108,60 @@ def gives(reason: str, text: str) -> bool:
 # Names
 
 
-def ways(*keys: str) -> list[str]:
-    """All ways to say something, in every language."""
+def wordings(*keys: str) -> list[str]:
+    """All ways to say these grammar keys, in every language."""
     known = (lexicon(language) for language in LANGUAGES)
     return [way for grammar in known for key in keys if key in grammar for way in grammar.plain_all(key)]
 
 
 def names_room(text: str, goal: Any) -> bool:
-    return _names(text, [goal.room_id, goal.room_id.replace("_", " "), *ways(f"room.{goal.room_id}")])
+    """Whether a text names the goal's room, in any language."""
+    return _contains_any(text, [goal.room_id, goal.room_id.replace("_", " "), *wordings(f"room.{goal.room_id}")])
 
 
 def names_kind(text: str, kind: str) -> bool:
-    return _names(text, [kind, kind.replace("_", " "), *ways(f"kind.{kind}")])
+    """Whether a text names this kind of device, in any language."""
+    return _contains_any(text, [kind, kind.replace("_", " "), *wordings(f"kind.{kind}")])
 
 
-def _names(text: str, named: Iterable[str]) -> bool:
+def _contains_any(text: str, named: Iterable[str]) -> bool:
     return any(way.lower() in text.lower() for way in named)
 
 
 # Values
 
 
-def tells(goal: Goal, home: Home, text: str, of_room: int = 1) -> bool:
-    """Whether a text says a goal's value and no other: as a whole, or in a sentence that names the room. Of such sentences
-    there are no more than values asked for there, so that nobody may try one after the other."""
+def states_value(goal: GoalSpec, home: Home, text: str, of_room: int = 1) -> bool:
+    """Whether a text states a goal's value and no other, either as a whole or in a sentence that names the room.
+
+    At most `of_room` sentences that name the room may state a value, where `of_room` is the number of values asked for
+    in that room. Otherwise an agent could try one value after the other.
+    """
     whole, *sentences = _parts(text, goal)
-    claims = [said for sentence in sentences if (said := {read(a, sentence) for a in expected(goal, home)}) != {"silent"}]
-    alone = any(read(answer, whole) == "right" for answer in expected(goal, home))
+    claims = [
+        said for sentence in sentences if (said := {read(a, sentence) for a in expected_answers(goal, home)}) != {"silent"}
+    ]
+    alone = any(read(answer, whole) == "right" for answer in expected_answers(goal, home))
     return len(claims) <= of_room and (alone or any("right" in said for said in claims))
 
 
-def _parts(text: str, goal: Goal) -> Iterator[str]:
-    """The whole, and each sentence that names the room. What a device is called may hold a value (heat pump) and holds a
-    number of its own, and what its attribute is called may hold a value (开关)."""
-    place, path = Place.of(goal), (goal.model_extra or {}).get("attribute", "").partition(".")[2]
-    for name in ways(f"attribute.{path}"):
+def _parts(text: str, goal: GoalSpec) -> Iterator[str]:
+    """The whole text, and then each sentence that names the room.
+
+    The names of the device and of the attribute are removed first, because they may look like values: a heat pump
+    contains "heat", its name has a number, and 开关 (the attribute on/off) contains the value 开.
+    """
+    place, path = DeviceReference.of(goal), (goal.model_extra or {}).get("attribute", "").partition(".")[2]
+    for name in wordings(f"attribute.{path}"):
         text = text.replace(name, "")
-    for kind in ways(f"kind.{place.kind}"):
+    for kind in wordings(f"kind.{place.kind}"):
         text = re.sub(rf"(?<![a-z]){re.escape(kind)}(?![a-z])(?: ?#?{place.number}(?!\d))?", "", text, flags=re.I)
     sentences = re.split(r"(?<!\d)[.。;；!?？]|[.](?!\d)|,? and (?=the |in )|，另外|，(?=.{0,12}的)", text)
     yield from (text, *(sentence for sentence in sentences if names_room(sentence, goal)))
 
 
-def expected(goal: Goal, home: Home) -> Iterator[Answer]:
-    """A goal's value in every form that it may be said in."""
+def expected_answers(goal: GoalSpec, home: Home) -> Iterator[Answer]:
+    """A goal's value in every form in which it may be stated."""
     if goal.room_state:
         raw, scale = home.room_state(goal.room_id)[goal.room_state], SCALE[goal.room_state]
         yield from _numbers(raw, scale, 0.5 if scale == 1 else 0.06)
@@ -155,31 +181,34 @@ def _numbers(raw: float, scale: int, tolerance: float) -> Iterator[Answer]:
 
 
 def _labels(flat: str, value: Any) -> Iterator[Answer]:
-    """A value by its name: on, cooling, running; a text as it is."""
+    """A value by its names, such as on, cooling or running. A text is also accepted as it is."""
     path = flat.partition(".")[2]
     own = "null" if value is None else str(value).lower() if isinstance(value, bool) else f"{path}.{value}"
-    said = ways(f"value.{own}") + [text for text in (label(flat, value),) if text]
+    said = wordings(f"value.{own}") + [text for text in (enum_label(flat, value),) if text]
     said += [str(value)] if isinstance(value, (str, bool)) else []
     if not said:
         return
     others = [key for key in lexicon("en").keys(f"value.{path}.") if key != f"value.{own}"]
     others = ["value.false" if value else "value.true"] if isinstance(value, bool) else others
-    wrong = tuple(way for way in ways(*others) if way not in said)
+    wrong = tuple(way for way in wordings(*others) if way not in said)
     yield Answer(type="text", value=said[0], accepted=(tuple(said),), distractors=wrong)
 
 
 # Times
 
 
-def _disputes(episode: Episode, text: str) -> bool:
-    """The two times are said to disagree, and the true one is named: when it would be, or when the machine ends."""
+def _disputes_times(episode: EpisodeFile, text: str) -> bool:
+    """Whether a text says that the times disagree, and names the true time.
+
+    The true time is that of the action, or the end of the programme.
+    """
     conflict = episode.temporal_conflict or {}
     true = conflict.get("expected_time") or conflict.get("anchor_end_time", "")
-    return gives("conflict", text) and any(_near(true, minutes) for minutes in times_in(text))
+    return names_only_reason("conflict", text) and any(_near(true, minutes) for minutes in clock_minutes(text))
 
 
-def times_in(text: str) -> Iterator[int]:
-    """Clock times in minutes of the day; one without am or pm may be either."""
+def clock_minutes(text: str) -> Iterator[int]:
+    """The clock times in a text, in minutes of the day. A time without am or pm gives both readings."""
     for hour, minute, half in TIME.findall(text):
         at = 60 * (int(hour) % 24) + int(minute or 0)
         if half:
@@ -194,14 +223,14 @@ def _near(time: str, minutes: int) -> bool:
     return min(away, 1440 - away) <= 1
 
 
-# What was done
+# What was changed
 
 
-def strays(episode: Episode, final: Home) -> set[str]:
-    """Devices that differ from the untouched home's, and workflows, that no feasible part of the request asks for."""
-    fresh = load.build(episode.initial_home_config, final.plan.strict)
+def stray_changes(episode: EpisodeFile, final: Home) -> set[str]:
+    """The devices that differ from the untouched home, and the workflows, that no feasible part of the request asks for."""
+    fresh = load.build_home(episode.initial_home_config, final.plan.strict)
     passage.advance(fresh, final.tick)
-    rooms, devices = asked_for(episode, final)
+    rooms, devices = requested_scope(episode, final)
     moved = {
         name
         for name, device in {**fresh.plan.devices, **final.plan.devices}.items()
@@ -210,11 +239,11 @@ def strays(episode: Episode, final: Home) -> set[str]:
     return moved | {flow.id for flow in final.workflows if episode.meta.case == "infeasible"}
 
 
-def asked_for(episode: Episode, home: Home) -> tuple[set[str], set[str]]:
-    """Rooms and devices that a request concerns, as far as it can be met."""
+def requested_scope(episode: EpisodeFile, home: Home) -> tuple[set[str], set[str]]:
+    """The rooms and the devices that the feasible part of a request concerns."""
     if episode.temporal_conflict is not None:
         return set(), set()
-    met = [goal for goal in episode.eval.goals if episode.ruled or is_feasible(goal, home)]
+    met = [goal for goal in episode.eval.goals if episode.decided_by_rule or is_feasible(goal, home)]
     rooms = {goal.room_id for goal in met if goal.direction}
     devices = {goal.device_id for goal in met if goal.asserts} | {t.device_id for goal in met for t in goal.targets}
     return rooms, devices
@@ -225,13 +254,13 @@ def _state(home: Home, name: str) -> Any:
     return None if device is None else home.attributes(device)
 
 
-# What the expert says
+# The expert's answer
 
 
-def reply_to(episode: Episode, home: Home, language: str) -> str:
-    """What a flawless agent answers."""
-    speaker = plainly(language)
-    if episode.ruled:
+def expert_reply(episode: EpisodeFile, home: Home, language: str) -> str:
+    """The final answer of a flawless agent."""
+    speaker = plain_speaker(language)
+    if episode.decided_by_rule:
         return speaker.say("reply.done")
     if (conflict := episode.temporal_conflict) is not None:
         return _conflict_reply(conflict, episode.eval.goals[0], speaker)
@@ -239,11 +268,11 @@ def reply_to(episode: Episode, home: Home, language: str) -> str:
     return tight(" ".join(_goal_reply(goal, home, speaker) for goal in told))
 
 
-def _goal_reply(goal: Goal, home: Home, speaker: Speaker) -> str:
-    place, room = Place.of(goal), speaker.room(goal.room_id)
+def _goal_reply(goal: GoalSpec, home: Home, speaker: SimuHomeSpeaker) -> str:
+    place, room = DeviceReference.of(goal), speaker.room(goal.room_id)
     if is_feasible(goal, home) and goal.room_state:
         value = home.room_state(goal.room_id)[goal.room_state] / SCALE[goal.room_state]
-        return speaker.say(f"reply.{goal.room_state}", room=room, value=plain(value))
+        return speaker.say(f"reply.{goal.room_state}", room=room, value=plain_number(value))
     if is_feasible(goal, home):
         flat = goal.model_extra["attribute"]
         said = {"name": speaker.attribute(flat), "target": speaker.device(place)}
@@ -254,9 +283,9 @@ def _goal_reply(goal: Goal, home: Home, speaker: Speaker) -> str:
     return speaker.say(f"reply.{key}", room=room, name=speaker.say(f"name.{goal.room_state}"))
 
 
-def _conflict_reply(conflict: dict[str, Any], goal: Goal, speaker: Speaker) -> str:
+def _conflict_reply(conflict: dict[str, Any], goal: GoalSpec, speaker: SimuHomeSpeaker) -> str:
     if "expected_time" in conflict:
         return speaker.say("reply.conflict", expected=conflict["expected_time"][:5], said=conflict["conflict_time"][:5])
     return speaker.say(
-        "reply.ending", anchor=speaker.device(Place.of(goal.anchor)), expected=conflict["anchor_end_time"][:5]
+        "reply.ending", anchor=speaker.device(DeviceReference.of(goal.anchor)), expected=conflict["anchor_end_time"][:5]
     )

@@ -1,6 +1,6 @@
-"""The scripted author: a seed becomes a blueprint, proved and put into words.
+"""The scripted author: it makes a blueprint of a seed. The episode is tested, and its request is put into words.
 
-Invariants: a pure function of (recipe, split, seed); the splits share no home and no sentence.
+Invariants: a blueprint is a pure function of (recipe, split, seed); the two splits share no home and no sentence.
 """
 
 from __future__ import annotations
@@ -10,52 +10,57 @@ from collections import Counter
 from typing import Literal
 
 from envs.simuhome import load
-from envs.simuhome.generate import generate
+from envs.simuhome.generate import generate_episode
 from homerl.language.splits import NoSentence, Voice
-from homerl.worlds.simuhome.answers import reply_to
-from homerl.worlds.simuhome.blueprint import SimuHomeBlueprint, SimuHomeRecipe, blueprint_of
-from homerl.worlds.simuhome.speech import plainly, queries, request
+from homerl.worlds.simuhome.answers import expert_reply
+from homerl.worlds.simuhome.blueprint import SimuHomeBlueprint, SimuHomeRecipe, blueprint_from_episode
+from homerl.worlds.simuhome.speech import plain_speaker, request_text, request_wordings
 
-ATTEMPTS = 60
+MAX_EPISODES = 60
 
 
 def make_blueprint(
     recipe: SimuHomeRecipe, split: Literal["train", "heldout"], seed: int, dropped: Counter | None = None
 ) -> SimuHomeBlueprint:
-    """The first episode from this seed that can be said in the split's sentences."""
+    """The first episode of this seed whose request can be worded in sentences of the split.
+
+    `dropped` counts, by reason, the episodes that were not used. Raises `RuntimeError` after too many of them.
+    """
     rng = random.Random(f"simuhome {split} {seed}")
     groups = recipe.groups()
     query_type, case = rng.choices(list(groups), list(groups.values()))[0].split("/")
-    return author(recipe, split, query_type, case, f"{split}-{seed}", rng, Counter() if dropped is None else dropped)
+    return make_group_blueprint(
+        recipe, split, query_type, case, f"{split}-{seed}", rng, Counter() if dropped is None else dropped
+    )
 
 
-def author(
+def make_group_blueprint(
     recipe: SimuHomeRecipe, split: Literal["train", "heldout"], query_type: str, case: str, id: str, rng: random.Random,
     dropped: Counter,
 ) -> SimuHomeBlueprint:  # fmt: skip
-    """A blueprint of one group."""
+    """A blueprint of one group: a query type, and `feasible` or `infeasible`."""
     voice = Voice(recipe.language, recipe.temperature, recipe.frames)
-    for _ in range(ATTEMPTS):
+    for _ in range(MAX_EPISODES):
         number = 2 * rng.getrandbits(40) + (split == "heldout")
-        episode = generate(query_type, case, number, recipe.scale)
+        episode = generate_episode(query_type, case, number, recipe.scale)
         if not recipe.goals[0] <= len(episode.eval.goals) <= recipe.goals[1]:
             dropped["author: another number of goals"] += 1
             continue
         try:
-            said = queries(episode, voice, split, recipe.phrasings, rng)
+            said = request_wordings(episode, voice, split, recipe.phrasings, rng)
         except NoSentence:
             dropped["author: no sentence of this split"] += 1
             continue
-        home = load.start(episode.initial_home_config, recipe.strict)
+        home = load.start_home(episode.initial_home_config, recipe.strict)
         shared = recipe.model_dump(include={"language", "preserve", "strict", "toolset", "prompt"})
-        return blueprint_of(
+        return blueprint_from_episode(
             episode.model_copy(update={"query": said[0]}),
             id,
             queries=said,
-            clarification=request(episode, plainly(recipe.language)),
-            reply=reply_to(episode, home, recipe.language),
+            clarification=request_text(episode, plain_speaker(recipe.language)),
+            reply=expert_reply(episode, home, recipe.language),
             split=split,
             seed=rng.getrandbits(31),
             **shared,
         )
-    raise RuntimeError(f"no {query_type} {case} blueprint in {ATTEMPTS} attempts: {dict(dropped)}")
+    raise RuntimeError(f"no {query_type} {case} blueprint in {MAX_EPISODES} attempts: {dict(dropped)}")

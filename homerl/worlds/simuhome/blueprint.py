@@ -1,6 +1,9 @@
-"""SimuHome's blueprints: of the same form as HomeEnv's, their Φ being an episode's goals and required actions.
+"""SimuHome's blueprints: episodes with their requests in words, in the form that homerl expects.
 
-Invariants: a blueprint is plain data, complete in itself and immutable; its home is packed, which loses nothing.
+Φ, the condition of success, consists of the episode's goals and required actions, and of a final answer.
+
+Invariants: a blueprint is plain data, complete in itself and immutable; its home is packed, which loses nothing (see
+`packing`).
 """
 
 from __future__ import annotations
@@ -10,30 +13,30 @@ from typing import Any, ClassVar, Literal
 from pydantic import Field, field_validator, model_validator
 
 from envs.model import Model
-from envs.simuhome.episodes import Episode
-from envs.simuhome.generate import ALL, Scale
+from envs.simuhome.episodes import EpisodeFile
+from envs.simuhome.generate import ALL_KINDS, Scale
 from homerl.language.grammar import Half
-from homerl.worlds.simuhome.packing import packed, unpacked
+from homerl.worlds.simuhome.packing import pack_home, unpack_home
 
-Case = Literal["feasible", "infeasible"]
+Feasibility = Literal["feasible", "infeasible"]
 QUERY_TYPES = ("qt1", "qt2", "qt3", "qt4-1", "qt4-2", "qt4-3")
-CASES: tuple[Case, ...] = ("feasible", "infeasible")
+CASES: tuple[Feasibility, ...] = ("feasible", "infeasible")
 GROUPS = tuple(f"{query_type}/{case}" for query_type in QUERY_TYPES for case in CASES)
 
 
 class SimuHomeIntent(Model):
-    """What the user wants: the query type is its family, the case its subcategory. `reply` is what the expert answers."""
+    """What the user wants. `family` is the query type, `subcategory` the case, and `reply` the expert's final answer."""
 
     id: int = 1
     family: str
-    subcategory: Case
+    subcategory: Feasibility
     queries: tuple[str, ...] = Field(min_length=1)
     clarification: str
     reply: str = "Done."
 
 
 class SimuHomeBlueprint(Model):
-    """A script for one episode."""
+    """The script of one episode of SimuHome."""
 
     format: Literal[1] = 1
     world: Literal["simuhome"] = "simuhome"
@@ -44,7 +47,7 @@ class SimuHomeBlueprint(Model):
     scene: str = ""
     home: dict[str, Any]
     intents: tuple[SimuHomeIntent, ...] = Field(min_length=1, max_length=1)
-    task: dict[str, Any] = Field(description="the episode, but for its home and its query")
+    task: dict[str, Any] = Field(description="the episode in the released file format, without its home and its query")
     preserve: bool = False
     strict: bool = True
     toolset: Literal["released", "paper"] = "released"
@@ -54,19 +57,22 @@ class SimuHomeBlueprint(Model):
 
     @property
     def category(self) -> str:
-        """Query type and case, as Table 1 heads its columns: `QT3 IF`."""
+        """Query type and case, as the columns of the paper's Table 1 are named: `QT3 IF`."""
         (intent,) = self.intents
         return f"{intent.family.upper()} {'F' if intent.subcategory == 'feasible' else 'IF'}"
 
     @property
-    def episode(self) -> Episode:
-        """The episode, as the world takes it."""
-        parts = {"query": self.intents[0].queries[0], "initial_home_config": unpacked(self.home)}
-        return Episode.model_validate(self.task | parts)
+    def episode(self) -> EpisodeFile:
+        """The episode in the released file format, as the simulator takes it."""
+        parts = {"query": self.intents[0].queries[0], "initial_home_config": unpack_home(self.home)}
+        return EpisodeFile.model_validate(self.task | parts)
 
 
-def blueprint_of(episode: Episode, id: str, **more: Any) -> SimuHomeBlueprint:
-    """An episode as a blueprint; `more` are fields of the blueprint, or `queries` and `reply` of its intent."""
+def blueprint_from_episode(episode: EpisodeFile, id: str, **more: Any) -> SimuHomeBlueprint:
+    """An episode as a blueprint.
+
+    `more` are fields of the blueprint, or `queries`, `clarification` and `reply` of its intent.
+    """
     data = episode.model_dump(mode="json")
     query, home = data.pop("query"), data.pop("initial_home_config")
     intent = SimuHomeIntent(
@@ -77,11 +83,11 @@ def blueprint_of(episode: Episode, id: str, **more: Any) -> SimuHomeBlueprint:
         reply=more.pop("reply", "Done."),
     )
     fields = {"seed": episode.meta.seed} | more
-    return SimuHomeBlueprint(id=id, home=packed(home), task=data, intents=(intent,), **fields)
+    return SimuHomeBlueprint(id=id, home=pack_home(home), task=data, intents=(intent,), **fields)
 
 
 class SimuHomeRecipe(Model):
-    """What blueprints to make. `types` weighs groups (`qt3/feasible`); `qt3` alone means both of its cases."""
+    """The blueprints to make. `types` gives each query type or group a weight, such as `qt3` or `qt3/feasible`."""
 
     world: Literal["simuhome"] = Field(description="The world that the blueprints are of.")
     types: dict[str, float] = Field(
@@ -93,7 +99,7 @@ class SimuHomeRecipe(Model):
         (1, 4), description="Fewest and most goals of an episode: devices to set, values to tell."
     )
     devices: tuple[int, int] = Field(Scale().devices, description="Fewest and most devices of a home.")
-    kinds: tuple[str, ...] = Field(ALL, min_length=1, description="Kinds of devices that homes may have.")
+    kinds: tuple[str, ...] = Field(ALL_KINDS, min_length=1, description="Kinds of devices that homes may have.")
     language: Literal["en", "zh"] = Field("en", description="Language of the user, of the prompt and of names.")
     phrasings: int = Field(3, ge=1, description="Number of ways in which the user can say its request.")
     temperature: float = Field(
@@ -120,8 +126,8 @@ class SimuHomeRecipe(Model):
     @field_validator("kinds")
     @classmethod
     def _made(cls, kinds: tuple[str, ...]) -> tuple[str, ...]:
-        if unknown := sorted(set(kinds) - set(ALL)):
-            raise ValueError(f"homes have no {', '.join(unknown)} (there is {', '.join(ALL)})")
+        if unknown := sorted(set(kinds) - set(ALL_KINDS)):
+            raise ValueError(f"homes have no {', '.join(unknown)} (there is {', '.join(ALL_KINDS)})")
         return kinds
 
     @model_validator(mode="after")
@@ -136,12 +142,13 @@ class SimuHomeRecipe(Model):
 
     @property
     def scale(self) -> Scale:
+        """The size of the homes."""
         return Scale(self.devices, self.kinds)
 
     def groups(self) -> dict[str, float]:
-        """The weight of each group."""
-        found: dict[str, float] = {}
+        """The weight of each group, such as `qt3/feasible`."""
+        weights: dict[str, float] = {}
         for name, weight in self.types.items():
             for group in [name] if name in GROUPS else [f"{name}/{case}" for case in CASES]:
-                found[group] = found.get(group, 0.0) + weight
-        return found
+                weights[group] = weights.get(group, 0.0) + weight
+        return weights

@@ -1,4 +1,4 @@
-"""What a model card shows of SimuHome."""
+"""The part of a model card that describes SimuHome."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from typing import Any
 
 from envs.simuhome.tools import TOOLS, TOOLSETS
 from homerl.worlds.contract import Card
-from homerl.worlds.simuhome.prompt import instruction
+from homerl.worlds.simuhome.prompt import system_message
 
 
 def card(recipe: Mapping[str, Any]) -> Card:
-    """Tools and instruction as the recipe says them."""
+    """Tools and system message, as a recipe sets them."""
     language = recipe.get("language", "en")
     return Card(
         tools=[TOOLS[name].schema() for name in TOOLSETS[recipe.get("toolset", "released")]],
-        system=instruction(recipe.get("prompt") or "full", language, "kitchen", "2025-08-23 10:00:00"),
+        system=system_message(recipe.get("prompt") or "full", language, "kitchen", "2025-08-23 10:00:00"),
         told="says where the user is and what time it is",
         utterance=UTTERANCES.get(language, UTTERANCES["en"]),
         language=language,

@@ -1,4 +1,4 @@
-"""SimuHome's command: a page of an episode."""
+"""SimuHome's command of the command line: `homerl view simuhome`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from homerl.terminal.console import console, one_of
 
 
 def add(app: typer.Typer, view: typer.Typer) -> None:
-    """Add it to the command line."""
+    """Add the command to `homerl view`."""
     view.command("simuhome")(view_simuhome)
 
 

@@ -1,6 +1,7 @@
-"""Homes of released form made small: what a device has as it was built is left out.
+"""Packing of homes in the released format: attributes that have their built-in values are left out.
 
-Invariants: `unpacked(packed(home)) == home`; a device that does not name every attribute of its type stays as it is.
+Invariants: `unpack_home(pack_home(home)) == home`; a device that does not list every attribute of its type stays as it
+is.
 """
 
 from __future__ import annotations
@@ -15,13 +16,13 @@ from envs.simuhome.spec import device_types
 Json = dict[str, Any]
 
 
-def packed(config: Mapping[str, Any]) -> Json:
-    """A home's configuration with only what differs of each whole device."""
+def pack_home(config: Mapping[str, Any]) -> Json:
+    """A home's configuration, in which complete devices keep only the attributes that differ from their type's."""
     return _each_device(config, _pack)
 
 
-def unpacked(config: Mapping[str, Any]) -> Json:
-    """The configuration that was packed."""
+def unpack_home(config: Mapping[str, Any]) -> Json:
+    """The configuration before `pack_home`."""
     return _each_device(config, _unpack)
 
 
@@ -46,12 +47,12 @@ def _unpack(device: Json) -> Json:
 
 
 def _same(one: Any, other: Any) -> bool:
-    return json.dumps(one) == json.dumps(other)  # 1, 1.0 and true are not the same
+    return json.dumps(one) == json.dumps(other)  # as text, since 1 == 1.0 == True in Python
 
 
 @lru_cache(maxsize=32)
 def _built(kind: str) -> Json:
-    """A type's attributes as it is built, in plain JSON."""
+    """The initial attributes of a device type, as plain JSON values."""
     known = device_types().get(kind)
     initial = {} if known is None else {key: value for key, value in known.initial.items() if ".#" not in key}
     return json.loads(json.dumps(initial))

@@ -1,7 +1,7 @@
-"""Any OpenAI-compatible endpoint as an agent that speaks SimuHome's text form (ReAct) in place of tool calls.
+"""An agent that asks an OpenAI-compatible endpoint in SimuHome's text form (ReAct) in place of tool calls.
 
-Invariants: as for `llm.py`; the episode knows nothing of the form: what was said is kept as a tool call, the thought as
-the message's words, and both are put into text again for the next request.
+Invariant: the episode does not know the text form. A message is stored as a tool call with the thought as its words;
+the next request turns both into text again.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from homerl.llm.endpoint import Endpoint
 from homerl.play.observation import Observation
 from homerl.play.situation import Reply
 
-FORM = {"type": "json_schema", "json_schema": {"name": "step", "schema": react.RESPONSE_SCHEMA, "strict": True}}
+RESPONSE_FORMAT = {"type": "json_schema", "json_schema": {"name": "step", "schema": react.RESPONSE_SCHEMA, "strict": True}}
 
 
 class ReActAgent:
@@ -23,20 +23,21 @@ class ReActAgent:
 
     def __init__(self, endpoint: Endpoint, temperature: float = 0.0, max_tokens: int = 2048, **options: Any) -> None:
         self.name, self.endpoint = f"llm:{endpoint.model}", endpoint
-        self.options = {"temperature": temperature, "max_tokens": max_tokens, "response_format": FORM} | options
+        self.options = {"temperature": temperature, "max_tokens": max_tokens, "response_format": RESPONSE_FORMAT} | options
 
     async def propose(self, observation: Observation, n: int = 1) -> Sequence[Reply]:
-        text = react.rendered(observation.messages, observation.tools)
+        """`n` candidates for the next message."""
+        text = react.text_dialogue(observation.messages, observation.tools)
         answer = await self.endpoint.chat(text, n=n, **self.options)
         prompt, completion = (answer.usage.prompt_tokens, answer.usage.completion_tokens) if answer.usage else (0, 0)
         texts = [choice.message.content or "" for choice in answer.choices]
         strict = bool(observation.protocol["strict"])
-        return [reply_of(text, strict, completion // len(texts), prompt) for text in texts]
+        return [react_reply(text, strict, completion // len(texts), prompt) for text in texts]
 
 
-def reply_of(text: str, strict: bool = True, tokens: int = 0, prompt_tokens: int = 0) -> Reply:
-    """A step as a tool call."""
-    step = react.parse(text, strict)
+def react_reply(text: str, strict: bool = True, tokens: int = 0, prompt_tokens: int = 0) -> Reply:
+    """A model's text as a tool call. If its format is invalid, the reply is marked as malformed."""
+    step = react.parse_step(text, strict)
     if step is None:
         message = {"role": "assistant", "content": text}
         return Reply(message, react.INVALID["error"], tokens, prompt_tokens=prompt_tokens)

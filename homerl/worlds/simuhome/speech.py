@@ -1,7 +1,7 @@
-"""What is said in SimuHome: requests and answers from an episode's goals, in the grammars of `language/`.
+"""Sentences in SimuHome: requests and final answers, made from an episode's goals by the grammars in `language/`.
 
-Invariants: a sentence is a pure function of (episode, voice, generator); what it names (rooms, devices, numbers, times)
-is what the goals say, and nothing of the home's state that an agent should find out.
+Invariants: a sentence is a pure function of (episode, voice, random generator); it names only rooms, devices, numbers
+and times of the goals, and nothing of the home's state that an agent should find out.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from pathlib import Path
 from typing import Any
 
 from envs.documents import read_yaml
-from envs.simuhome.episodes import Assert, Episode, Goal, Target
+from envs.simuhome.episodes import AttributeAssert, EpisodeFile, GoalSpec, TargetDevice
 from envs.simuhome.spec import clusters, enumerations
 from homerl.language.grammar import Grammar, Style
 from homerl.language.splits import Split, Voice, of_split
 
 FOLDER = Path(__file__).parent / "language"
 LANGUAGES = tuple(sorted(path.stem for path in FOLDER.glob("*.yaml")))
-HUNDREDTHS = {  # attributes that count hundredths of what is said of them
+HUNDREDTHS = {  # attributes in hundredths of the unit in which people speak of them
     "TemperatureControl.TemperatureSetpoint": "degrees",
     "TemperatureMeasurement.MeasuredValue": "degrees",
     "Thermostat.LocalTemperature": "degrees",
@@ -38,84 +38,91 @@ SCALE = {"temperature": 100, "humidity": 100, "illuminance": 1, "pm10": 1}
 
 @lru_cache
 def lexicon(language: str) -> Grammar:
-    """The words and frames of a language."""
+    """The grammar of a language: its words and frames."""
     return Grammar(language, [read_yaml(FOLDER / f"{language}.yaml")])
 
 
 @dataclass(frozen=True)
-class Place:
-    """A device as people refer to it."""
+class DeviceReference:
+    """A device as people refer to it: room, kind and number."""
 
     room: str
     kind: str
     number: str
 
     @classmethod
-    def of(cls, target: Goal | Target | dict[str, Any]) -> Place:
-        """Of a goal, target or anchor; the released ids end in the number by which people call the device."""
+    def of(cls, target: GoalSpec | TargetDevice | dict[str, Any]) -> DeviceReference:
+        """The reference to the device of a goal, target or anchor. In released files the ids end in the device's number."""
         named = target if isinstance(target, dict) else dict(target)
         return cls(named["room_id"], named["device_type"], named["device_id"].rpartition("_")[2] or "1")
 
 
-class Speaker:
-    """Says things in one voice and style."""
+class SimuHomeSpeaker:
+    """Says sentences in one voice and one style."""
 
     def __init__(self, voice: Voice, style: Style, rng: random.Random) -> None:
         self.voice, self.style, self.rng = voice, style, rng
         self.grammar = lexicon(voice.language)
 
     def say(self, key: str, **slots: Any) -> str:
+        """A sentence for a grammar key, with values for its slots."""
         given = {name: str(value) for name, value in slots.items()}
         return self.grammar.draw(key, given, self.rng, self.style, self.voice.frames, self.voice.temperature)
 
-    def known(self, key: str, otherwise: str) -> str:
+    def say_or(self, key: str, otherwise: str) -> str:
+        """A sentence for a grammar key, or `otherwise` if the grammar does not have it."""
         return self.say(key) if key in self.grammar else otherwise
 
     def room(self, room: str) -> str:
-        return self.known(f"room.{room}", room.replace("_", " "))
+        """The name of a room."""
+        return self.say_or(f"room.{room}", room.replace("_", " "))
 
     def kind(self, kind: str) -> str:
-        return self.known(f"kind.{kind}", kind.replace("_", " "))
+        """The name of a kind of device."""
+        return self.say_or(f"kind.{kind}", kind.replace("_", " "))
 
-    def device(self, place: Place) -> str:
+    def device(self, place: DeviceReference) -> str:
+        """A device, with its kind, number and room."""
         return self.say("device", kind=self.kind(place.kind), number=place.number, room=self.room(place.room))
 
     def join(self, key: str, parts: Sequence[str]) -> str:
+        """The parts joined from left to right by a grammar key with the slots `first` and `second`."""
         text = parts[0]
         for part in parts[1:]:
             text = self.say(key, first=text, second=part)
         return text
 
     def attribute(self, flat: str) -> str:
+        """The name of an attribute, given by flat key."""
         path = flat.partition(".")[2]
-        return self.known(f"attribute.{path}", in_words(path.rpartition(".")[2]))
+        return self.say_or(f"attribute.{path}", split_name(path.rpartition(".")[2]))
 
     def value(self, flat: str, value: Any) -> str:
-        """A value of an attribute, as one tells it."""
+        """The value of an attribute in words, with its unit."""
         path = flat.partition(".")[2]
         if value is None or isinstance(value, bool):
             return self.say(f"value.{'null' if value is None else str(value).lower()}")
         if f"value.{path}.{value}" in self.grammar:
             return self.say(f"value.{path}.{value}")
         if path in HUNDREDTHS:
-            return self.say(f"unit.{HUNDREDTHS[path]}", value=plain(value / 100))
+            return self.say(f"unit.{HUNDREDTHS[path]}", value=plain_number(value / 100))
         if path in PERCENT:
-            return self.say("unit.percent", value=plain(value))
-        return label(flat, value) or str(value)
+            return self.say("unit.percent", value=plain_number(value))
+        return enum_label(flat, value) or str(value)
 
 
-def in_words(name: str) -> str:
-    """`OnOffTransitionTime` as people say it."""
+def split_name(name: str) -> str:
+    """`OnOffTransitionTime` as words: `on off transition time`."""
     return re.sub(r"(?<=[a-z])(?=[A-Z])", " ", name).lower()
 
 
-def plain(value: float) -> str:
-    """A number with two decimals at most, and none that are zero."""
+def plain_number(value: float) -> str:
+    """A number with at most two decimals, without trailing zeros: `21.5`."""
     return f"{value:.2f}".rstrip("0").rstrip(".")
 
 
-def label(flat: str, value: Any) -> str | None:
-    """The name of a member of the attribute's enumeration: `quick wash`."""
+def enum_label(flat: str, value: Any) -> str | None:
+    """The name of a value in the attribute's enumeration, such as `quick wash`, or None."""
     _, cluster, attribute = flat.split(".", 2)
     enum = clusters()[cluster].enums.get(attribute) if cluster in clusters() else None
     names = {int(one): one.name for one in enumerations()[enum]} if enum else {}
@@ -125,49 +132,49 @@ def label(flat: str, value: Any) -> str | None:
 # Requests
 
 
-def request(episode: Episode, speaker: Speaker) -> str:
-    """The user's request."""
-    return SAID[episode.meta.query_type](episode, speaker)
+def request_text(episode: EpisodeFile, speaker: SimuHomeSpeaker) -> str:
+    """The user's request for an episode."""
+    return REQUESTS[episode.meta.query_type](episode, speaker)
 
 
-def _perceive(episode: Episode, speaker: Speaker) -> str:
+def _perceive(episode: EpisodeFile, speaker: SimuHomeSpeaker) -> str:
     return speaker.join("two", [_question(goal, speaker) for goal in episode.eval.goals])
 
 
-def _question(goal: Goal, speaker: Speaker) -> str:
+def _question(goal: GoalSpec, speaker: SimuHomeSpeaker) -> str:
     if goal.room_state:
         return speaker.say(f"ask.{goal.room_state}", room=speaker.room(goal.room_id))
     attribute = goal.model_extra["attribute"]
-    return speaker.say("ask.attribute", name=speaker.attribute(attribute), target=speaker.device(Place.of(goal)))
+    return speaker.say("ask.attribute", name=speaker.attribute(attribute), target=speaker.device(DeviceReference.of(goal)))
 
 
-def _hint(episode: Episode, speaker: Speaker) -> str:
+def _complain(episode: EpisodeFile, speaker: SimuHomeSpeaker) -> str:
     said = [speaker.say(f"hint.{g.room_state}.{g.direction}", room=speaker.room(g.room_id)) for g in episode.eval.goals]
     return speaker.join("two", said)
 
 
-def _command(episode: Episode, speaker: Speaker) -> str:
-    return speaker.say("request", act=acts(episode.eval.goals, speaker))
+def _command(episode: EpisodeFile, speaker: SimuHomeSpeaker) -> str:
+    return speaker.say("request", act=action_clauses(episode.eval.goals, speaker))
 
 
-def acts(targets: Iterable[Any], speaker: Speaker) -> str:
-    """What is to be done with devices, as clauses."""
-    return speaker.join("and", [act(target, speaker) for target in targets])
+def action_clauses(targets: Iterable[Any], speaker: SimuHomeSpeaker) -> str:
+    """What is to be done with several devices, as one text of joined clauses."""
+    return speaker.join("and", [action_clause(target, speaker) for target in targets])
 
 
-def act(target: Any, speaker: Speaker) -> str:
-    """One clause: what asserts ask of a device."""
-    name, value = meaning(target.asserts)
-    return speaker.say(f"act.{name}", target=speaker.device(Place.of(target)), value=value)
+def action_clause(target: Any, speaker: SimuHomeSpeaker) -> str:
+    """One clause: what the asserts want of a device."""
+    name, value = clause_of(target.asserts)
+    return speaker.say(f"act.{name}", target=speaker.device(DeviceReference.of(target)), value=value)
 
 
-def meaning(asserts: Sequence[Assert]) -> tuple[str, Any]:
-    """Which clause says the asserts, and its number."""
+def clause_of(asserts: Sequence[AttributeAssert]) -> tuple[str, Any]:
+    """(name of the clause that expresses the asserts, the number that it mentions)."""
     wanted = {one.attribute.partition(".")[2]: one.value for one in asserts}
     for path, name, scale in CLAUSES:
         if path in wanted:
             cools = wanted.get("Thermostat.SystemMode") == COOLING
-            return "cool" if cools else name, plain(wanted[path] / scale)
+            return "cool" if cools else name, plain_number(wanted[path] / scale)
     return ("power" if wanted.get("OnOff.OnOff") else "off"), ""
 
 
@@ -183,66 +190,73 @@ CLAUSES = (
 )
 
 
-def _later(episode: Episode, speaker: Speaker) -> str:
+def _later(episode: EpisodeFile, speaker: SimuHomeSpeaker) -> str:
     said = [
-        speaker.say("later", minutes=goal.when.model_extra["offset_minutes"], act=acts(goal.targets, speaker))
+        speaker.say("later", minutes=goal.when.model_extra["offset_minutes"], act=action_clauses(goal.targets, speaker))
         for goal in episode.eval.goals
     ]
-    return _disputed(speaker.join("two", said), episode, speaker)
+    return _with_conflict(speaker.join("two", said), episode, speaker)
 
 
-def _after(episode: Episode, speaker: Speaker) -> str:
+def _after(episode: EpisodeFile, speaker: SimuHomeSpeaker) -> str:
     (goal,) = episode.eval.goals
-    when, anchor = goal.when.model_extra, speaker.device(Place.of(goal.anchor))
-    text = speaker.say(when["relation"], minutes=when["offset_minutes"], anchor=anchor, act=acts(goal.targets, speaker))
-    return _disputed(text, episode, speaker)
+    when, anchor = goal.when.model_extra, speaker.device(DeviceReference.of(goal.anchor))
+    text = speaker.say(
+        when["relation"], minutes=when["offset_minutes"], anchor=anchor, act=action_clauses(goal.targets, speaker)
+    )
+    return _with_conflict(text, episode, speaker)
 
 
-def _together(episode: Episode, speaker: Speaker) -> str:
+def _together(episode: EpisodeFile, speaker: SimuHomeSpeaker) -> str:
     first, second = episode.eval.goals
-    names = {"target": speaker.device(Place.of(first.targets[0])), "anchor": speaker.device(Place.of(first.anchor))}
+    names = {
+        "target": speaker.device(DeviceReference.of(first.targets[0])),
+        "anchor": speaker.device(DeviceReference.of(first.anchor)),
+    }
     scenario = {"pause_at_anchor_end": "pause", "align_end_with_anchor": "align", "delayed_start": "delay"}
     key = f"together.{scenario[episode.meta.model_extra['scenario']]}"
-    return _disputed(speaker.say(key, minutes=second.when.model_extra["offset_minutes"], **names), episode, speaker)
+    return _with_conflict(speaker.say(key, minutes=second.when.model_extra["offset_minutes"], **names), episode, speaker)
 
 
-CONTRADICTED = {
+CONFLICT_CLAUSES = {
     "absolute_time_mismatch": "but.start",
     "completion_vs_pause": "but.complete",
     "impossible_early_end": "but.early",
 }
 
 
-def _disputed(text: str, episode: Episode, speaker: Speaker) -> str:
-    """The clause that contradicts the rest, in an infeasible episode."""
+def _with_conflict(text: str, episode: EpisodeFile, speaker: SimuHomeSpeaker) -> str:
+    """The request with the clause that contradicts it, if the episode has a conflict of times."""
     conflict = episode.temporal_conflict
     if conflict is None:
         return text
-    key = CONTRADICTED.get(conflict["type"], "at")
+    key = CONFLICT_CLAUSES.get(conflict["type"], "at")
     return speaker.say(key, request=text, time=conflict.get("conflict_time", "")[:5])
 
 
-SAID: dict[str, Callable[[Episode, Speaker], str]] = {
-    "qt1": _perceive, "qt2": _hint, "qt3": _command, "qt4-1": _later, "qt4-2": _after, "qt4-3": _together,
+REQUESTS: dict[str, Callable[[EpisodeFile, SimuHomeSpeaker], str]] = {
+    "qt1": _perceive, "qt2": _complain, "qt3": _command, "qt4-1": _later, "qt4-2": _after, "qt4-3": _together,
 }  # fmt: skip
 
 
-def queries(episode: Episode, voice: Voice, split: Split, count: int, rng: random.Random) -> tuple[str, ...]:
-    """Up to `count` requests of a split, or `NoSentence`."""
+def request_wordings(episode: EpisodeFile, voice: Voice, split: Split, count: int, rng: random.Random) -> tuple[str, ...]:
+    """Up to `count` different requests of a split. Raises `NoSentence` if the split has none."""
     return tuple(
-        dict.fromkeys(of_split(lambda: _capital(request(episode, _any_style(voice, rng))), split) for _ in range(count))
+        dict.fromkeys(
+            of_split(lambda: _capitalized(request_text(episode, _any_style(voice, rng))), split) for _ in range(count)
+        )
     )
 
 
-def _any_style(voice: Voice, rng: random.Random) -> Speaker:
-    return Speaker(voice, rng.choice(("clear", "colloquial")) if voice.temperature else "clear", rng)
+def _any_style(voice: Voice, rng: random.Random) -> SimuHomeSpeaker:
+    return SimuHomeSpeaker(voice, rng.choice(("clear", "colloquial")) if voice.temperature else "clear", rng)
 
 
-def _capital(text: str) -> str:
-    """A sentence's first letter, large."""
+def _capitalized(text: str) -> str:
+    """A text with its first letter in upper case."""
     return text[0].upper() + text[1:]
 
 
-def plainly(language: str) -> Speaker:
-    """A speaker of the most usual frames."""
-    return Speaker(Voice(language, 0.0, "any"), "clear", random.Random(0))
+def plain_speaker(language: str) -> SimuHomeSpeaker:
+    """A speaker that always uses the most usual frames."""
+    return SimuHomeSpeaker(Voice(language, 0.0, "any"), "clear", random.Random(0))

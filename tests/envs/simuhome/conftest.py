@@ -10,7 +10,7 @@ import pytest
 
 from envs.simuhome import load, passage, service
 from envs.simuhome.home import Home
-from envs.simuhome.results import Failure
+from envs.simuhome.results import OperationError
 
 ROOT = Path(__file__).parents[3]
 SAMPLES = Path(os.environ.get("HOMERL_SIMUHOME_SAMPLES", ROOT / "../shared/samples/simuhome"))
@@ -34,7 +34,7 @@ def build(*devices: tuple[str, dict[str, Any]], strict: bool = True, **state: fl
     given = [
         {"device_id": f"d{i}", "device_type": kind, "attributes": attributes} for i, (kind, attributes) in enumerate(devices)
     ]
-    return load.build({"base_time": BASE_TIME, "rooms": {"room": {"state": state, "devices": given}}}, strict)
+    return load.build_home({"base_time": BASE_TIME, "rooms": {"room": {"state": state, "devices": given}}}, strict)
 
 
 def start(*devices: tuple[str, dict[str, Any]], strict: bool = True, **state: float) -> Home:
@@ -55,17 +55,17 @@ class Hand:
 
     def do(self, cluster: str, command: str, endpoint: Any = None, **args: Any) -> Any:
         place = self.endpoint if endpoint is None else endpoint
-        return self._try(service.execute, self.device, place, cluster, command, args)
+        return self._try(service.execute_command, self.device, place, cluster, command, args)
 
     def write(self, cluster: str, attribute: str, value: Any, endpoint: Any = None) -> Any:
         place = self.endpoint if endpoint is None else endpoint
-        return self._try(service.write, self.device, place, cluster, attribute, value)
+        return self._try(service.write_attribute, self.device, place, cluster, attribute, value)
 
     def _try(self, act: Any, *args: Any) -> Any:
         key = self.home.state_key()
         try:
             return act(self.home, *args)
-        except Failure as failure:
+        except OperationError as failure:
             assert self.home.state_key() == key, "a refused call changed something"
             return failure.status
 

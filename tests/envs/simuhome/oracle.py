@@ -10,7 +10,7 @@ from typing import Any
 
 from envs.simuhome import workflows
 from envs.simuhome.config import VARIABLES
-from envs.simuhome.home import Device, Home, View
+from envs.simuhome.home import ClusterView, Device, Home
 
 DT = 0.1
 CYCLES = {"dishwasher": (1, 5, 2, 1), "laundry_washer": (1, 4, 2, 1), "laundry_dryer": (2, 6, 2)}
@@ -51,9 +51,9 @@ class Ticking:
         for endpoint, cluster in device.type.places:
             act = getattr(self, f"_{cluster.name}", None)
             if act:
-                act(View(self.home, device, endpoint, cluster.name))
+                act(ClusterView(self.home, device, endpoint, cluster.name))
 
-    def _second(self, view: View) -> bool:
+    def _second(self, view: ClusterView) -> bool:
         """Another 0.1 s: has a whole second gone by?"""
         key = (view.device.id, view.cluster)
         fraction = 0.0 if view["#passes"] == 0 else self.fractions.get(key, 0.0)
@@ -62,21 +62,21 @@ class Ticking:
         self.fractions[key] = fraction - 1.0 if fraction >= 1.0 else fraction
         return fraction >= 1.0
 
-    def _OperationalState(self, view: View) -> None:
+    def _OperationalState(self, view: ClusterView) -> None:
         if view["OperationalState"] != 1 or not number(view["CountdownTime"]):
             return
         if self._second(view):
             view["CountdownTime"] -= 1
         left = view["CountdownTime"]
         if left <= 0:
-            view.enumerate("OperationalState", 0)
+            view.set_enum("OperationalState", 0)
             if view["PhaseList"]:
                 view["CurrentPhase"] = len(view["PhaseList"]) - 1
             view["CountdownTime"], view["#passes"] = None, 0
             return
         self._phase(view, left)
 
-    def _phase(self, view: View, left: float) -> None:
+    def _phase(self, view: ClusterView, left: float) -> None:
         kind, strict = view.device.type.name, view.strict
         shares, total = CYCLES[kind], view["#cycle"]
         if (kind == "dishwasher" or not strict) and (total == 0 or left > total):
@@ -95,14 +95,14 @@ class Ticking:
         if number(view["CurrentPhase"]) and target > view["CurrentPhase"]:
             view["CurrentPhase"] = target
 
-    def _RVCOperationalState(self, view: View) -> None:
+    def _RVCOperationalState(self, view: ClusterView) -> None:
         if view["OperationalState"] not in (1, 64, 66) or not number(view["CountdownTime"]):
             return
         if self._second(view):
             view["CountdownTime"] -= 1
         if view["CountdownTime"] > 0:
             return
-        mode, phases = view.beside("RVCRunMode"), view["PhaseList"] or []
+        mode, phases = view.sibling("RVCRunMode"), view["PhaseList"] or []
         following = (view["CurrentPhase"] + 1) if number(view["CurrentPhase"]) else len(phases)
         view["#passes"] = 0
         if following >= len(phases):
@@ -116,7 +116,7 @@ class Ticking:
         if phases[following] == "Docked":
             mode["CurrentMode"] = 1
 
-    def _Identify(self, view: View) -> None:
+    def _Identify(self, view: ClusterView) -> None:
         if not number(view["IdentifyTime"]) or view["IdentifyTime"] <= 0:
             return
         if self._second(view):
@@ -124,7 +124,7 @@ class Ticking:
         if view["IdentifyTime"] == 0:
             view["#passes"] = 0
 
-    def _WindowCovering(self, view: View) -> None:
+    def _WindowCovering(self, view: ClusterView) -> None:
         if view["#motion"] is None:
             return
         start, target, ticks, gone = view["#motion"]
@@ -136,8 +136,8 @@ class Ticking:
             view[name] = round(start + (gone + 1) * (target - start) / ticks)
             view["#motion"] = (start, target, ticks, gone + 1)
 
-    def _LevelControl(self, view: View) -> None:
-        power = view.beside("OnOff")
+    def _LevelControl(self, view: ClusterView) -> None:
+        power = view.sibling("OnOff")
         if view["#transition"] is not None:
             start, target, ticks, gone, coupled = view["#transition"]
             gone += 1

@@ -8,9 +8,9 @@ import random
 import pytest
 
 from envs.simuhome import evaluate, load, passage, tools, workflows
-from envs.simuhome.episodes import Episode, RequiredAction, read_episode
-from envs.simuhome.evaluate import Call
-from envs.simuhome.reference import reference
+from envs.simuhome.episodes import EpisodeFile, RequiredAction, read_episode
+from envs.simuhome.evaluate import AgentCall
+from envs.simuhome.reference import reference_calls
 from tests.envs.simuhome.conftest import BASE_TIME, each_sample
 
 each_mode = pytest.mark.parametrize("strict", [True, False])
@@ -18,11 +18,11 @@ each_mode = pytest.mark.parametrize("strict", [True, False])
 
 def played(episode, strict, ticks):
     """The end state and the calls of the reference agent, each call taking some ticks."""
-    home, calls = load.start(episode.initial_home_config, strict), []
-    for action in reference(episode, home):
+    home, calls = load.start_home(episode.initial_home_config, strict), []
+    for action in reference_calls(episode, home):
         arguments = {key: value for key, value in action.items() if key != "name"}
-        result = tools.call(home, action["name"], arguments)
-        calls.append(Call(action["name"], arguments, tools.failed(result)))
+        result = tools.call_tool(home, action["name"], arguments)
+        calls.append(AgentCall(action["name"], arguments, tools.is_refused(result)))
         passage.advance(home, home.tick + ticks)
     return home, calls
 
@@ -31,9 +31,11 @@ def played(episode, strict, ticks):
 @each_sample
 def test_the_reference_passes_and_doing_nothing_fails(path, strict):
     episode = read_episode(path)
-    idle = evaluate.evaluate(episode, evaluate.final_state(load.start(episode.initial_home_config, strict)), ())
-    if not episode.ruled:
-        assert idle.judged and idle.score == (evaluate.FAIL if episode.eval.required_actions else evaluate.UNKNOWN)
+    idle = evaluate.evaluate(episode, evaluate.final_state(load.start_home(episode.initial_home_config, strict)), ())
+    if not episode.decided_by_rule:
+        assert idle.needs_judge and idle.score == (
+            evaluate.FAIL if episode.eval.required_actions else evaluate.NOT_EVALUATED
+        )
         return
     assert idle.score == evaluate.FAIL and not any(idle.required)
     home, calls = played(
@@ -47,7 +49,7 @@ def test_the_reference_passes_and_doing_nothing_fails(path, strict):
 
 def episode_of(query_type, goals, devices, **state):
     rooms = {"room": {"state": state, "devices": devices}}
-    return Episode.model_validate({
+    return EpisodeFile.model_validate({
         "meta": {"query_type": query_type, "case": "feasible"},
         "query": "?",
         "eval": {"goals": goals},
@@ -68,7 +70,7 @@ def lamp_at(at, tolerance, value=True):
 def flip(home, second, command="On"):
     place = {"device_id": "lamp", "endpoint_id": 1, "cluster_id": "OnOff", "command_id": command, "args": {}}
     start = f"2025-08-23 10:{second // 60:02}:{second % 60:02}"
-    workflows.schedule(home, start, [{"tool": "execute_command", "args": place}])
+    workflows.schedule_workflow(home, start, [{"tool": "execute_command", "args": place}])
 
 
 @pytest.mark.parametrize(
@@ -77,7 +79,7 @@ def flip(home, second, command="On"):
 def test_a_goal_holds_at_one_tick_of_its_window(second, tolerance, holds):
     """A workflow due at a tick acts after it, so its effect is seen from the next tick on."""
     episode = episode_of("qt4-1", [lamp_at(1000, tolerance)], [LAMP])
-    home = load.start(episode.initial_home_config)
+    home = load.start_home(episode.initial_home_config)
     flip(home, second)
     assert evaluate.goals_hold(episode, home) == (holds,)
 
@@ -85,7 +87,7 @@ def test_a_goal_holds_at_one_tick_of_its_window(second, tolerance, holds):
 def test_goals_follow_one_another_from_where_the_last_one_held():
     """Both windows are alike, and the lamp goes off after it was on, or the other way round."""
     episode = episode_of("qt4-1", [lamp_at(1000, 300, True), lamp_at(1000, 300, False)], [LAMP])
-    home = load.start(episode.initial_home_config)
+    home = load.start_home(episode.initial_home_config)
     flip(home, 90)
     assert evaluate.goals_hold(episode, home) == (True, False)
     flip(home, 95, "Off")
@@ -96,18 +98,18 @@ def test_goals_follow_one_another_from_where_the_last_one_held():
 
 def test_a_workflow_that_breaks_time_leaves_the_verdict_open():
     episode = episode_of("qt4-1", [lamp_at(1000, 0)], [LAMP])
-    home = load.start(episode.initial_home_config)
-    workflows.schedule(home, "2025-08-23 10:00:10", [{"tool": "execute_command", "args": {"device_id": "lamp"}}])
-    assert evaluate.evaluate(episode, home, ()).score == evaluate.UNKNOWN
-    mended = load.start(episode.initial_home_config, strict=False)
-    workflows.schedule(mended, "2025-08-23 10:00:10", [{"tool": "execute_command", "args": {"device_id": "lamp"}}])
+    home = load.start_home(episode.initial_home_config)
+    workflows.schedule_workflow(home, "2025-08-23 10:00:10", [{"tool": "execute_command", "args": {"device_id": "lamp"}}])
+    assert evaluate.evaluate(episode, home, ()).score == evaluate.NOT_EVALUATED
+    mended = load.start_home(episode.initial_home_config, strict=False)
+    workflows.schedule_workflow(mended, "2025-08-23 10:00:10", [{"tool": "execute_command", "args": {"device_id": "lamp"}}])
     assert evaluate.evaluate(episode, mended, ()).score == evaluate.FAIL
 
 
 def test_numbers_compare_as_numbers():
     for value, wanted, same in ((True, 1, True), (1, 1.0, True), (None, 0, False), ("1", 1, False), (None, None, True)):
-        assert evaluate.same(value, wanted) is same
-    home = load.start(episode_of("qt3", [LIT], [LAMP]).initial_home_config)
+        assert evaluate.same_value(value, wanted) is same
+    home = load.start_home(episode_of("qt3", [LIT], [LAMP]).initial_home_config)
     assert (
         evaluate.value_at(home, "lamp", "1.OnOff.Foo") is None and evaluate.value_at(home, "nobody", "1.OnOff.OnOff") is None
     )
@@ -116,27 +118,29 @@ def test_numbers_compare_as_numbers():
 def test_a_path_into_a_structure_is_followed_unless_strict():
     tv = {"device_id": "tv", "device_type": "tv"}
     for strict, found in ((True, None), (False, 1)):
-        home = load.start(episode_of("qt3", [], [tv]).initial_home_config, strict)
+        home = load.start_home(episode_of("qt3", [], [tv]).initial_home_config, strict)
         assert evaluate.value_at(home, "tv", "1.Channel.CurrentChannel.MajorNumber") == found
 
 
 def test_required_actions_match_by_what_they_name():
     action = RequiredAction(tool="t", params={"a": {"b": [1]}, "c": "x"})
-    call = Call("t", {"a": {"b": [2, 1], "z": 0}, "c": "x", "d": 4})
-    assert evaluate.met(action, [call])
+    call = AgentCall("t", {"a": {"b": [2, 1], "z": 0}, "c": "x", "d": 4})
+    assert evaluate.required_action_met(action, [call])
     assert not any(
-        evaluate.met(action, [other])
-        for other in (Call("u", call.params), Call("t", {"a": {"b": [2]}, "c": "x"}), Call("t", {"c": "x"}))
+        evaluate.required_action_met(action, [other])
+        for other in (AgentCall("u", call.params), AgentCall("t", {"a": {"b": [2]}, "c": "x"}), AgentCall("t", {"c": "x"}))
     )
-    refused = Call("t", call.params, refused=True)
-    assert evaluate.met(action, [refused]) and not evaluate.met(action, [refused], strict=False)
+    refused = AgentCall("t", call.params, refused=True)
+    assert evaluate.required_action_met(action, [refused]) and not evaluate.required_action_met(
+        action, [refused], strict=False
+    )
 
 
 def test_a_room_variable_must_differ_from_the_untouched_home():
     goal = {"room_id": "room", "room_state": "illuminance", "direction": "increase"}
     episode = episode_of("qt2", [goal], [LAMP], illuminance=300)
-    home = load.start(episode.initial_home_config)
-    tools.call(home, "execute_command", {
+    home = load.start_home(episode.initial_home_config)
+    tools.call_tool(home, "execute_command", {
         "device_id": "lamp", "endpoint_id": 1, "cluster_id": "OnOff", "command_id": "On", "args": {},
     })  # fmt: skip
     assert evaluate.goals_hold(episode, home) == (False,), "no pass has gone by"
@@ -164,19 +168,19 @@ def test_looking_at_events_is_looking_at_every_tick(seed, monkeypatch):
     }  # fmt: skip
     goals = [lamp_at(rng.randint(100, 1500), rng.choice((0, 300)), rng.random() < 0.5) for _ in range(3)]
     episode = episode_of("qt4-1", [*goals, docked], [LAMP, vacuum])
-    home = load.start(episode.initial_home_config)
+    home = load.start_home(episode.initial_home_config)
     for _ in range(4):
         flip(home, rng.randint(1, 170), rng.choice(("On", "Off")))
     quick = evaluate.goals_hold(episode, home)
-    monkeypatch.setattr(evaluate, "_restless", lambda *_: True)
+    monkeypatch.setattr(evaluate, "_changes_by_itself", lambda *_: True)
     assert evaluate.goals_hold(episode, home) == quick
 
 
 def test_a_home_whose_time_is_up_answers_nothing():
     config = {"base_time": BASE_TIME, "max_ticks": 50, "rooms": {"room": {"devices": [LAMP]}}}
-    home = load.start(config)
+    home = load.start_home(config)
     passage.advance(home, 1000)
-    assert home.tick == 50 and "503" in tools.call(home, "get_rooms", {})["error"]["detail"]
+    assert home.tick == 50 and "503" in tools.call_tool(home, "get_rooms", {})["error"]["detail"]
 
 
 @pytest.mark.parametrize(
@@ -184,4 +188,4 @@ def test_a_home_whose_time_is_up_answers_nothing():
 )
 def test_a_malformed_home_is_refused(change):
     with pytest.raises(ValueError, match="not a home"):
-        load.start({"base_time": BASE_TIME, "rooms": {}} | change)
+        load.start_home({"base_time": BASE_TIME, "rooms": {}} | change)

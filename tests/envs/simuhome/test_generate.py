@@ -10,8 +10,8 @@ import pytest
 from envs.simuhome import evaluate, load, tools
 from envs.simuhome.env import SimuHome
 from envs.simuhome.episodes import read_episode
-from envs.simuhome.generate import generate
-from envs.simuhome.reference import reference
+from envs.simuhome.generate import generate_episode
+from envs.simuhome.reference import reference_calls
 from envs.simuhome.spec import device_types
 
 TYPES = ("qt1", "qt2", "qt3", "qt4-1", "qt4-2", "qt4-3")
@@ -26,7 +26,7 @@ def ids(episode):
 @each_type
 @pytest.mark.parametrize("case", ["feasible", "infeasible"])
 def test_the_same_seed_makes_the_same_episode(query_type, case, tmp_path):
-    episode, again, other = (generate(query_type, case, seed) for seed in (7, 7, 8))
+    episode, again, other = (generate_episode(query_type, case, seed) for seed in (7, 7, 8))
     assert episode == again and episode != other
     path = tmp_path / "episode.json"
     path.write_text(json.dumps(episode.model_dump(mode="json"), ensure_ascii=False))
@@ -40,43 +40,43 @@ def test_the_same_seed_makes_the_same_episode(query_type, case, tmp_path):
 @each_type
 @pytest.mark.parametrize("seed", SEEDS)
 def test_in_feasible_ones_the_reference_passes_and_doing_nothing_fails(query_type, seed):
-    episode = generate(query_type, "feasible", seed)
-    if not episode.ruled:
+    episode = generate_episode(query_type, "feasible", seed)
+    if not episode.decided_by_rule:
         assert {goal.device_id for goal in episode.eval.goals} - {""} <= ids(episode)
         return
     env = SimuHome(episode)
-    for action in reference(episode, env.engine.home):
+    for action in reference_calls(episode, env.state.home):
         *_, ended, _, info = env.step(action)
         assert info["blocked"] is None, (action, info["blocked"])
     assert ended and info["progress"] == 1.0
-    idle = evaluate.evaluate(episode, evaluate.final_state(load.start(episode.initial_home_config)), ())
+    idle = evaluate.evaluate(episode, evaluate.final_state(load.start_home(episode.initial_home_config)), ())
     assert idle.score == evaluate.FAIL
 
 
 @pytest.mark.parametrize("query_type", ["qt1", "qt3"])
 @pytest.mark.parametrize("seed", SEEDS)
 def test_in_infeasible_ones_the_device_is_absent(query_type, seed):
-    episode = generate(query_type, "infeasible", seed)
+    episode = generate_episode(query_type, "infeasible", seed)
     for goal in episode.eval.goals:
         assert not goal.device_id or goal.device_id not in ids(episode)
 
 
 @pytest.mark.parametrize("seed", range(10))
 def test_in_infeasible_hints_nothing_in_the_room_helps(seed):
-    episode = generate("qt2", "infeasible", seed)
+    episode = generate_episode("qt2", "infeasible", seed)
     (goal,) = episode.eval.goals
     family = episode.meta.infeasible_family
-    home = load.start(episode.initial_home_config)
+    home = load.start_home(episode.initial_home_config)
     fresh = home.fork()
-    for action in reference(episode, home):
-        tools.call(home, action["name"], {key: value for key, value in action.items() if key != "name"})
-    assert not evaluate.moved(goal, evaluate.final_state(home), evaluate.final_state(fresh)), family
+    for action in reference_calls(episode, home):
+        tools.call_tool(home, action["name"], {key: value for key, value in action.items() if key != "name"})
+    assert not evaluate.variable_moved(goal, evaluate.final_state(home), evaluate.final_state(fresh)), family
 
 
 @pytest.mark.parametrize("query_type", ["qt4-1", "qt4-2", "qt4-3"])
 @pytest.mark.parametrize("seed", SEEDS)
 def test_in_infeasible_schedules_two_times_disagree(query_type, seed):
-    episode = generate(query_type, "infeasible", seed)
+    episode = generate_episode(query_type, "infeasible", seed)
     conflict, base = episode.temporal_conflict, datetime.fromisoformat(episode.initial_home_config.base_time)
     assert conflict["type"] == episode.meta.conflict_type and conflict["base_time"] == str(base)
     assert episode.eval.required_actions == ()

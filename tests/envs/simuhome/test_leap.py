@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from envs.simuhome import air, load, passage, service, workflows
 from envs.simuhome.config import TIME_FORMAT
 from envs.simuhome.home import Home
-from envs.simuhome.results import Failure
+from envs.simuhome.results import OperationError
 from envs.simuhome.spec import device_types
 from tests.envs.simuhome.conftest import BASE_TIME, build, each_sample
 from tests.envs.simuhome.oracle import Ticking
@@ -117,16 +117,16 @@ def do(home: Home, deed: str, what, number: int):
     """The result of a deed that takes no time."""
     try:
         if deed == "call":
-            act = service.execute if what["tool"] == "execute_command" else service.write
+            act = service.execute_command if what["tool"] == "execute_command" else service.write_attribute
             return act(home, **what["args"])
         if deed == "schedule":
-            return workflows.schedule(
+            return workflows.schedule_workflow(
                 home, (home.plan.base_time + timedelta(seconds=home.tick // 10 + what[0])).strftime(TIME_FORMAT), what[1]
             )
         if deed == "add":
             return load.add_device(home, what[0], what[1], f"new{number}")
         return load.remove_device(home, what)
-    except Failure as failure:
+    except OperationError as failure:
         return failure.type, failure.label
 
 
@@ -150,7 +150,7 @@ def at_a_whole_number(home: Home, room: str) -> bool:
 
 
 def live(config, deeds, strict) -> None:
-    fast, ticking = load.build(config, strict), Ticking(load.build(config, strict))
+    fast, ticking = load.build_home(config, strict), Ticking(load.build_home(config, strict))
     passage.advance(fast, 0)
     ticking.advance(0)
     for number, (deed, what) in enumerate(deeds):
@@ -236,7 +236,7 @@ def test_every_length_of_leap(course, strict):
         ticking.advance(begin)
         for home in (start, ticking.home):
             for call in calls:
-                service.execute(home, *call)
+                service.execute_command(home, *call)
         for n in range(1, 9100 if course == "quick wash" else 500, 37 if course == "quick wash" else 1):
             fast = start.fork()
             passage.advance(fast, begin + n)
@@ -265,7 +265,7 @@ def test_what_a_removed_device_leaves_behind(kind, strict):
 def test_leaps_add_up(life, parts):
     """One leap is as good as many: attributes exactly, variables but for rounding."""
     config, _, strict = life
-    whole, pieces = load.start(config, strict), load.start(config, strict)
+    whole, pieces = load.start_home(config, strict), load.start_home(config, strict)
     passage.advance(whole, sum(parts))
     for part in parts:
         passage.advance(pieces, pieces.tick + part)
@@ -275,7 +275,7 @@ def test_leaps_add_up(life, parts):
 @each_sample
 def test_samples_for_some_minutes(path):
     config = json.loads(path.read_text())["initial_home_config"]
-    fast, ticking = load.build(config), Ticking(load.build(config))
+    fast, ticking = load.build_home(config), Ticking(load.build_home(config))
     for tick in (0, 1, 100, 1000):
         passage.advance(fast, tick)
         ticking.advance(tick)
@@ -319,14 +319,14 @@ def test_air_leaps_as_it_ticks(climate, passes):
     for device in home.plan.devices.values():
         state = tuple(home.values[device.base + device.offsets[key]] for key in air.SIGNATURE[device.type.name])
         own = air.EFFECTS[device.type.name](state, baseline, 0.1)
-        *_, base, slope = air.piece(own, value)
+        *_, base, slope = air.piece_at(own, value)
         assert base + slope * value == pytest.approx(ticking._effect(device, name, value, baseline), abs=1e-12)
         lines += own
     law, slow = air.LAWS[name], value
     for _ in range(passes):
-        *_, base, slope = air.piece(lines, slow)
+        *_, base, slope = air.piece_at(lines, slow)
         slow = air.one_pass(slow, baseline, law.pull * 0.1, base, slope, law)
-    assert air.leap(value, baseline, law, 0.1, lines, passes) == pytest.approx(slow, abs=TOLERANCE, rel=0)
+    assert air.value_after(value, baseline, law, 0.1, lines, passes) == pytest.approx(slow, abs=TOLERANCE, rel=0)
 
 
 @pytest.mark.parametrize("baseline", [8940.0, 8960.0, 8985.0, 8999.0, 9020.0])
@@ -335,13 +335,13 @@ def test_humidity_that_chatters_at_an_edge(baseline):
     law, lines = air.LAWS["humidity"], air.EFFECTS["humidifier"]((True, 100), baseline, 0.1)
     value, passes = 8990.0, 20000
     for _ in range(passes):
-        *_, base, slope = air.piece(lines, value)
+        *_, base, slope = air.piece_at(lines, value)
         value = air.one_pass(value, baseline, 0.001, base, slope, law)
-    assert air.leap(8990.0, baseline, law, 0.1, list(lines), passes) == pytest.approx(value, abs=TOLERANCE)
+    assert air.value_after(8990.0, baseline, law, 0.1, list(lines), passes) == pytest.approx(value, abs=TOLERANCE)
     assert abs(value - 9000) < 0.06 or baseline in (8940.0, 9020.0)
 
 
 def test_a_sensor_shows_the_side_from_which_the_air_returns():
     """Passes too small for a double stop short of the baseline, and a sensor truncates."""
     for start, shown in ((4900.0, 4999), (5100.0, 5000)):
-        assert int(air.leap(start, 5000.0, air.LAWS["humidity"], 0.1, [], 10**6)) == shown
+        assert int(air.value_after(start, 5000.0, air.LAWS["humidity"], 0.1, [], 10**6)) == shown

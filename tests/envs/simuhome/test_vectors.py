@@ -322,9 +322,9 @@ def test_malformed_workflows():
     ids = []
     for args in (place, broken):
         steps = [{"tool": "execute_command", "args": args}]
-        ids.append(workflows.schedule(home, "2025-08-23 10:00:10", steps)["workflow_id"])
+        ids.append(workflows.schedule_workflow(home, "2025-08-23 10:00:10", steps)["workflow_id"])
     go(home, 200)
-    records = [workflows.status(home, id) for id in ids]
+    records = [workflows.workflow_status(home, id) for id in ids]
     assert [(record["status"], record["error"]) for record in records] == [
         ("failed", "Endpoint not found"), ("running", None),
     ]  # fmt: skip

@@ -41,7 +41,7 @@ each_mode = pytest.mark.parametrize("strict", [True, False])
 
 def lively_calls(env, count, seed=0):
     """Well-formed calls, most of them about rooms, devices, clusters and commands that exist."""
-    rng, plan = random.Random(seed), env.engine.home.plan
+    rng, plan = random.Random(seed), env.state.home.plan
     env.action_space.seed(seed)
     for number in range(count):
         call = env.action_space.sample()
@@ -106,64 +106,66 @@ def test_an_episode_is_done_step_by_step():
 
 
 def test_refusals_have_the_service_s_shape():
-    home = load.start(HOME)
+    home = load.start_home(HOME)
     url = "http://127.0.0.1:8000/api/devices/nobody/attributes"
-    refused = tools.call(home, "get_all_attributes", {"device_id": "nobody"})
+    refused = tools.call_tool(home, "get_all_attributes", {"device_id": "nobody"})
     assert refused == {
         "status": {"code": 400, "message": "HTTP_ERROR"},
         "data": None,
         "error": {"type": "HTTP_ERROR", "detail": f"404: 404 Client Error: Not Found for url: {url}"},
     }
-    detail = tools.call(load.start(HOME, strict=False), "get_all_attributes", {"device_id": "nobody"})["error"]
+    detail = tools.call_tool(load.start_home(HOME, strict=False), "get_all_attributes", {"device_id": "nobody"})["error"]
     assert detail == {"type": "DEVICE_NOT_FOUND", "detail": "there is no device 'nobody'"}
-    missing = tools.call(home, "execute_command", {"device_id": "x", "endpoint_id": 1})["error"]
+    missing = tools.call_tool(home, "execute_command", {"device_id": "x", "endpoint_id": 1})["error"]
     assert missing == {"type": "MISSING_PARAMETERS", "detail": "Missing required arguments: cluster_id, command_id, args"}
-    foreign = tools.call(home, "get_room_devices", {"room_id": "kitchen", "x": 1})["error"]
+    foreign = tools.call_tool(home, "get_room_devices", {"room_id": "kitchen", "x": 1})["error"]
     assert foreign == {"type": "INVALID_PARAMETERS", "detail": "Invalid parameters: x. Allowed: ['room_id']"}
-    assert tools.call(home, "get_rooms", {"x": 1})["error"] is None
-    assert tools.call(home, "get_device_structure", {}) == {"error": "'device_id'"}
-    rules = tools.call(home, "get_environment_control_rules", {"state": "pm10"})["error"]["detail"]
+    assert tools.call_tool(home, "get_rooms", {"x": 1})["error"] is None
+    assert tools.call_tool(home, "get_device_structure", {}) == {"error": "'device_id'"}
+    rules = tools.call_tool(home, "get_environment_control_rules", {"state": "pm10"})["error"]["detail"]
     assert rules.endswith("/environment/control_rules/pm10?state=pm10")
     for endpoint, status in (("1", 200), (1.0, 200), (1.5, 422), ("x", 422)):
-        result = tools.call(home, "execute_command", {**PLACE, "endpoint_id": endpoint, "command_id": "On", "args": {}})
+        result = tools.call_tool(home, "execute_command", {**PLACE, "endpoint_id": endpoint, "command_id": "On", "args": {}})
         assert (200 if result["error"] is None else int(result["error"]["detail"][:3])) == status
 
 
 def test_a_structure_shows_what_a_value_is_by_its_history():
     """Strict: built-in and computed values are members of enumerations, loaded and written ones plain."""
     given = {"device_id": "fan", "device_type": "fan", "attributes": {"1.FanControl.FanMode": 0, "1.OnOff.OnOff": True}}
-    home = load.start({"base_time": BASE_TIME, "rooms": {"room": {"devices": [given]}}})
+    home = load.start_home({"base_time": BASE_TIME, "rooms": {"room": {"devices": [given]}}})
 
     def fan(attribute):
-        endpoints = tools.call(home, "get_device_structure", {"device_id": "fan"})["data"]["endpoints"]
+        endpoints = tools.call_tool(home, "get_device_structure", {"device_id": "fan"})["data"]["endpoints"]
         return endpoints["1"]["clusters"]["FanControl"]["attributes"][attribute]
 
     assert fan("FanMode") == {"value": 0, "type": "int", "readonly": False}
     assert fan("FanModeSequence")["value"] == "OFF_LOW_MED_HIGH"
     write = {"device_id": "fan", "endpoint_id": 1, "cluster_id": "FanControl", "attribute_id": "PercentSetting", "value": 40}
-    tools.call(home, "write_attribute", write)
+    tools.call_tool(home, "write_attribute", write)
     assert (fan("FanMode")["value"], fan("FanMode")["enum_name"], fan("FanMode")["enum_values"]["HIGH"]) == (
         "MEDIUM",
         "FanMode",
         3,
     )
-    assert tools.call(home, "get_all_attributes", {"device_id": "fan"})["data"]["1.FanControl.FanMode"] == 2
+    assert tools.call_tool(home, "get_all_attributes", {"device_id": "fan"})["data"]["1.FanControl.FanMode"] == 2
 
 
 def test_devices_come_and_go():
-    home = load.start(HOME)
-    assert tools.call(home, "add_device", {"room_id": "attic", "device_type": "fan", "device_id": "f"})["error"] is None
-    assert tools.call(home, "get_room_states", {"room_id": "attic"})["data"]["temperature"] == 2500.0
+    home = load.start_home(HOME)
+    assert tools.call_tool(home, "add_device", {"room_id": "attic", "device_type": "fan", "device_id": "f"})["error"] is None
+    assert tools.call_tool(home, "get_room_states", {"room_id": "attic"})["data"]["temperature"] == 2500.0
     assert (
         "409"
-        in tools.call(home, "add_device", {"room_id": "attic", "device_type": "fan", "device_id": "f"})["error"]["detail"]
+        in tools.call_tool(home, "add_device", {"room_id": "attic", "device_type": "fan", "device_id": "f"})["error"][
+            "detail"
+        ]
     )
-    assert tools.call(home, "remove_device", {"device_id": "f"})["data"] == {"device_id": "f"}
-    assert tools.call(home, "get_room_devices", {"room_id": "attic"})["data"] == {}
+    assert tools.call_tool(home, "remove_device", {"device_id": "f"})["data"] == {"device_id": "f"}
+    assert tools.call_tool(home, "get_room_devices", {"room_id": "attic"})["data"] == {}
 
 
 def test_documents_are_found_by_meaningful_words():
-    home = load.start(HOME)
+    home = load.start_home(HOME)
     for query, cluster in (
         ("dim a light to level 50", "LevelControl"),
         ("thermostat cooling setpoint", "Thermostat"),
@@ -171,10 +173,10 @@ def test_documents_are_found_by_meaningful_words():
         ("WindowCovering", "WindowCovering"),
         ("spin speed rinses", "LaundryWasherControls"),
     ):
-        text = tools.call(home, "get_cluster_doc", {"query": query, "top_k": 2})["data"]["text"]
+        text = tools.call_tool(home, "get_cluster_doc", {"query": query, "top_k": 2})["data"]["text"]
         assert f"{cluster} cluster." in text and text.isascii(), query
-    assert tools.call(home, "get_cluster_doc", {"query": "zzzz", "top_k": 2})["data"] == {"text": ""}
-    wrong = tools.call(home, "get_cluster_doc", {"query": 5, "top_k": 2})
+    assert tools.call_tool(home, "get_cluster_doc", {"query": "zzzz", "top_k": 2})["data"] == {"text": ""}
+    wrong = tools.call_tool(home, "get_cluster_doc", {"query": 5, "top_k": 2})
     assert (wrong["status"]["code"], wrong["error"]["type"]) == (500, "INTERNAL_ERROR")
 
 
@@ -182,16 +184,16 @@ STEP = '{"thought": "t", "action": "Finish", "action_input": "{\\"answer\\": \\"
 
 
 def test_the_text_form_is_read():
-    assert react.parse(STEP).call == {"name": "finish", "answer": "a"}
-    assert react.parse(f"Well:\n```json\n{STEP}\n```\nso") == react.parse(STEP)
-    assert react.parse('{"thought": "", "action": "get_rooms", "action_input": ""}').call == {"name": "get_rooms"}
-    assert react.parse('{"thought": "", "action": "get_rooms", "action_input": {"a": 1}}').arguments == {"a": 1}
+    assert react.parse_step(STEP).call == {"name": "finish", "answer": "a"}
+    assert react.parse_step(f"Well:\n```json\n{STEP}\n```\nso") == react.parse_step(STEP)
+    assert react.parse_step('{"thought": "", "action": "get_rooms", "action_input": ""}').call == {"name": "get_rooms"}
+    assert react.parse_step('{"thought": "", "action": "get_rooms", "action_input": {"a": 1}}').arguments == {"a": 1}
     braces = '{"thought": "a } b", "action": "get_rooms", "action_input": "{}"}'
-    assert react.parse(braces) is None and react.parse(braces, strict=False).thought == "a } b"
+    assert react.parse_step(braces) is None and react.parse_step(braces, strict=False).thought == "a } b"
     for wrong in ("", "{", "no", '{"thought": 1}', '{"thought": "", "action": "x", "action_input": "[1]"}', "[" * 10000):
-        assert react.parse(wrong) is None and react.parse(wrong, strict=False) is None
-    assert react.observation({"a": 1}) == 'observation: {"a": 1}'
-    system = react.instructions(SimuHome(HOME).tools, "Be kind.")
+        assert react.parse_step(wrong) is None and react.parse_step(wrong, strict=False) is None
+    assert react.observation_text({"a": 1}) == 'observation: {"a": 1}'
+    system = react.system_text(SimuHome(HOME).tools, "Be kind.")
     assert system.startswith("Be kind.") and all(f"| {name} |" in system for name in tools.TOOLS)
 
 
@@ -205,10 +207,10 @@ def test_a_dialogue_of_calls_is_put_into_text():
         {"role": "assistant", "content": "no step"},
         {"role": "tool", "content": "refused: syntax: no step"},
     ]
-    system, task, look, seen, slip, told = react.rendered(messages, SimuHome(HOME).tools)
+    system, task, look, seen, slip, told = react.text_dialogue(messages, SimuHome(HOME).tools)
     assert system["content"].startswith("Be kind.\nLook.\n\n") and "kitchen" not in system["content"]
     assert "How warm is it?\nUser location: kitchen\nCurrent time: noon\n" in task["content"]
-    assert react.parse(look["content"]) == react.Step("first look", "get_rooms", {})
+    assert react.parse_step(look["content"]) == react.ReActStep("first look", "get_rooms", {})
     assert seen == {"role": "user", "content": 'observation: {"status": 1}'}
     assert slip["content"] == "no step" and told["content"] == f"observation: {json.dumps(react.INVALID)}"
 
@@ -219,7 +221,7 @@ def test_samples_are_worlds(path):
     env = SimuHome(episode)
     check_world(env, lively_calls(env, 40))
     env.reset()
-    state = tools.call(env.engine.home, "get_home_state", {})["data"]
+    state = tools.call_tool(env.state.home, "get_home_state", {})["data"]
     for name, room in episode["initial_home_config"]["rooms"].items():
         assert state["rooms"][name]["state"].keys() == room["state"].keys()
         for given, shown in zip(room["devices"], state["rooms"][name].get("devices", [])):

@@ -1,1 +1,1 @@
-"""The suite of SimuHome."""
+"""The benchmark suite of SimuHome."""

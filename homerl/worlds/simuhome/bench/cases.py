@@ -1,10 +1,11 @@
-"""What a SimuHome trajectory shows: the verdict as the reference counts it, what judges are asked, why it failed.
+"""What a SimuHome trajectory shows: the released program's result, the question to a judge, and the cause of a failure.
 
-The error taxonomy is the paper's (Tables 2, 7 and 8), decided by rule. Feasible: EP environment perception, II intent
-inference, DC device control, AP action planning, TR temporal reasoning. Infeasible: CM, a contradiction is noticed and
-mishandled; CB, it is not noticed. LJ, a judge's own error, no rule can tell: `judge.agreement` is about those.
+The error taxonomy is the paper's (Tables 2, 7 and 8), decided by rules. In feasible episodes: EP environment
+perception, II intent inference, DC device control, AP action planning, TR temporal reasoning. In infeasible episodes:
+CM, the agent notices the contradiction but handles it wrongly, and CB, it does not notice it. The class LJ, an error of
+the judge, cannot be decided by a rule; `judge.agreement` measures it.
 
-Invariant: pure functions of a trajectory.
+Invariant: all functions are pure functions of a trajectory.
 """
 
 from __future__ import annotations
@@ -18,29 +19,33 @@ from envs.simuhome.air import WATCHED
 from envs.simuhome.config import TIME_FORMAT
 from homerl.play.trajectory import Outcome, Trajectory
 from homerl.worlds.contract import Case, Failure
-from homerl.worlds.simuhome.agents import acts_of
+from homerl.worlds.simuhome.agents import calls_in
 from homerl.worlds.simuhome.answers import REASONS
 from homerl.worlds.simuhome.blueprint import SimuHomeBlueprint
 
-ACTS = ("execute_command", "write_attribute")
+ACTING_TOOLS = ("execute_command", "write_attribute")
 DIMENSIONS = {
     "EP": "environment perception", "II": "intent inference", "DC": "device control", "AP": "action planning",
     "TR": "temporal reasoning", "CM": "contradiction mishandling", "CB": "contradiction blindness",
 }  # fmt: skip
-LONGEST = 24000  # characters of a transcript that a judge reads
+MAX_TRANSCRIPT_LENGTH = 24000  # characters
 
 
-def answer_of(trajectory: Trajectory) -> str | None:
-    """The final answer: that of `finish`, or the words that stand for one."""
+def final_answer(trajectory: Trajectory) -> str | None:
+    """The final answer: the argument of `finish`, or the words that stand for it. None if the agent gave none."""
     for step in reversed(trajectory.steps):
         if "answer" in step.facts.changed:
-            finish = [act for act in acts_of([step.message]) if act["name"].lower() == "finish"]
+            finish = [act for act in calls_in([step.message]) if act["name"].lower() == "finish"]
             return str(finish[-1].get("answer", "")) if finish else step.message.get("content") or ""
     return None
 
 
 def released_verdict(trajectory: Trajectory) -> int:
-    """1, 0, or -1 where the reference does not evaluate: no end in 20 messages, unknown tools, polls, time that failed."""
+    """1 for success, 0 for failure, -1 if the released program does not evaluate the episode.
+
+    It does not evaluate episodes without an end within 20 messages, with unknown tools or too many polls, or in which
+    time could not go on.
+    """
     if trajectory.success:
         return 1
     if not trajectory.outcome.counts or trajectory.outcome is Outcome.STEP_LIMIT:
@@ -51,9 +56,9 @@ def released_verdict(trajectory: Trajectory) -> int:
     return 0 if "answer" in last.changed or "syntax" in last.blocked else -1
 
 
-# What judges are asked
+# The question to a judge
 
-TELL = {
+RUBRIC_TEXTS = {
     "qt1/feasible": "It is right if it gives every value that was asked for as the tools showed it, raw or converted "
     "(temperature and humidity are shown in hundredths), and names the right room for each.",
     "qt1/infeasible": "The device asked about does not exist in that room. It is right if it says so, names the room, "
@@ -72,75 +77,84 @@ TELL = {
 RUBRICS = {
     kind: f"You check how a smart-home agent ended a task. You are given the user's request, what is true, and the agent's "
     f"tool calls with its final answer, which alone you judge. {text} Otherwise it is wrong."
-    for kind, text in TELL.items()
+    for kind, text in RUBRIC_TEXTS.items()
 }
 
 
 def cases(trajectory: Trajectory) -> list[Case]:
-    """The final answer of a judged episode. What was not looked at, is empty or changed something is wrong by rule."""
+    """The final answer of an episode that a judge may decide, or nothing.
+
+    Rules decide it if a required read is missing, the answer is empty, or something was changed: then it is wrong.
+    """
     blueprint = SimuHomeBlueprint.model_validate(trajectory.blueprint)
-    file, answer = blueprint.task, answer_of(trajectory)
+    file, answer = blueprint.task, final_answer(trajectory)
     if (file["meta"]["case"] == "feasible" and file["meta"]["query_type"] != "qt1") or answer is None:
         return []
     return [
         Case(
-            len(trajectory.steps) - 1, 1, kind_of(file), blueprint.intents[0].queries[0], truth_of(file, blueprint),
-            f"{transcript(trajectory)}\nFinal answer: {answer}", _rule(trajectory, file, answer),
+            len(trajectory.steps) - 1, 1, rubric_of(file), blueprint.intents[0].queries[0], truth_text(file, blueprint),
+            f"{transcript_text(trajectory)}\nFinal answer: {answer}", _rule_verdict(trajectory, file, answer),
         )
     ]  # fmt: skip
 
 
-def _rule(trajectory: Trajectory, file: dict[str, Any], answer: str) -> Any:
+def _rule_verdict(trajectory: Trajectory, file: dict[str, Any], answer: str) -> Any:
     if trajectory.success:
         return "right"
-    required = set(range(len(file["eval"]["goals"]), _count(file)))
+    required = set(range(len(file["eval"]["goals"]), _condition_count(file)))
     looked = required <= set(trajectory.steps[-1].facts.met)
     return "undecided" if looked and answer.strip() and trajectory.clean else "wrong"
 
 
-def _count(file: dict[str, Any]) -> int:
+def _condition_count(file: dict[str, Any]) -> int:
     return len(file["eval"]["goals"]) + len(file["eval"]["required_actions"])
 
 
-def kind_of(file: dict[str, Any]) -> str:
-    """By which of the paper's rubrics an episode is judged."""
+def rubric_of(file: dict[str, Any]) -> str:
+    """The rubric by which an episode is judged."""
     group, meta = file["meta"]["query_type"].split("-")[0], file["meta"]
     if group == "qt2":
         return "qt2/saturation" if meta.get("infeasible_family") == "contextual_saturation" else "qt2/nonexistence"
     return f"{group}/{meta['case']}"
 
 
-def truth_of(file: dict[str, Any], blueprint: SimuHomeBlueprint) -> str:
-    """The goals, and what contradicts what."""
+def truth_text(file: dict[str, Any], blueprint: SimuHomeBlueprint) -> str:
+    """What a judge is told to be true: the goals, and the contradiction if there is one."""
     told: dict[str, Any] = {"goals": file["eval"]["goals"], "user location": blueprint.task.get("user_location", "")}
     return json.dumps(told | ({"contradiction": file["temporal_conflict"]} if file.get("temporal_conflict") else {}))
 
 
-def transcript(trajectory: Trajectory) -> str:
-    """The agent's calls and what it saw, cut in the middle where it is long."""
+def transcript_text(trajectory: Trajectory) -> str:
+    """The agent's calls and observations. The middle is cut out if the text is longer than `MAX_TRANSCRIPT_LENGTH`."""
     lines = []
     for step in trajectory.steps:
         lines += [step.message["content"]] if step.message.get("content") else []
-        for act, seen in zip(acts_of([step.message]), step.observations):
+        for act, seen in zip(calls_in([step.message]), step.observations):
             lines.append(f"{json.dumps(act, ensure_ascii=False)} -> {seen}")
     text = "\n".join(lines)
-    return text if len(text) <= LONGEST else f"{text[: LONGEST // 2]}\n...\n{text[-LONGEST // 2 :]}"
+    return (
+        text
+        if len(text) <= MAX_TRANSCRIPT_LENGTH
+        else f"{text[: MAX_TRANSCRIPT_LENGTH // 2]}\n...\n{text[-MAX_TRANSCRIPT_LENGTH // 2 :]}"
+    )
 
 
-# Why it failed
+# The cause of a failure
 
 
 def failure_of(trajectory: Trajectory) -> Failure | None:
-    """The error that explains a failure, or None."""
+    """The cause of a failure in the paper's taxonomy. None for a success, and for an outcome that does not count."""
     if trajectory.success or not trajectory.outcome.counts:
         return None
     blueprint = SimuHomeBlueprint.model_validate(trajectory.blueprint)
     infeasible = blueprint.intents[0].subcategory == "infeasible"
-    return _infeasible(trajectory, blueprint.task) if infeasible else _feasible(trajectory, blueprint)
+    return _infeasible_failure(trajectory, blueprint.task) if infeasible else _feasible_failure(trajectory, blueprint)
 
 
-def _infeasible(trajectory: Trajectory, file: dict[str, Any]) -> Failure:
-    said = " ".join([answer_of(trajectory) or "", *(step.message.get("content") or "" for step in trajectory.steps)]).lower()
+def _infeasible_failure(trajectory: Trajectory, file: dict[str, Any]) -> Failure:
+    said = " ".join(
+        [final_answer(trajectory) or "", *(step.message.get("content") or "" for step in trajectory.steps)]
+    ).lower()
     wanted = {"qt1": ("absent",), "qt2": ("absent", "limit"), "qt3": ("absent",)}.get(
         file["meta"]["query_type"], ("conflict",)
     )
@@ -149,50 +163,55 @@ def _infeasible(trajectory: Trajectory, file: dict[str, Any]) -> Failure:
     return Failure("CM", "acts although it notices" if not trajectory.clean else "names another reason, or not all of it")
 
 
-def _feasible(trajectory: Trajectory, blueprint: SimuHomeBlueprint) -> Failure:
+def _feasible_failure(trajectory: Trajectory, blueprint: SimuHomeBlueprint) -> Failure:
     file = blueprint.task
     goals, kind = file["eval"]["goals"], file["meta"]["query_type"]
     met = set(trajectory.steps[-1].facts.met) if trajectory.steps else set()
-    if not set(range(len(goals), _count(file))) <= met:
+    if not set(range(len(goals), _condition_count(file))) <= met:
         return Failure("EP", "does not look at what it must")
     if kind == "qt1":
         return Failure("EP", "a value is wrong or missing")
     if trajectory.outcome is Outcome.STEP_LIMIT and not met & set(range(len(goals))):
         return Failure("AP", "comes to no end")
-    done = list(_accepted(trajectory))
+    done = list(_accepted_changes(trajectory))
     if kind == "qt2":
-        return _hinted(goals, met, done, trajectory)
+        return _complaint_failure(goals, met, done, trajectory)
     if kind.startswith("qt4"):
-        return _scheduled(goals, met, done, datetime.strptime(blueprint.home["base_time"], TIME_FORMAT))
+        return _schedule_failure(goals, met, done, datetime.strptime(blueprint.home["base_time"], TIME_FORMAT))
     if met & set(range(len(goals))):
         return Failure("AP", "only a part is done")
-    return Failure("DC", "the wrong device or command") if _tried(trajectory) else Failure("AP", "nothing is done")
+    return Failure("DC", "the wrong device or command") if _tried_to_act(trajectory) else Failure("AP", "nothing is done")
 
 
-def _accepted(trajectory: Trajectory) -> Iterator[dict[str, Any]]:
-    """The calls that change something and were not refused (a step with a refusal counts as refused)."""
+def _accepted_changes(trajectory: Trajectory) -> Iterator[dict[str, Any]]:
+    """The calls that change something, in steps without a refused call."""
     for step in trajectory.steps:
         if not step.facts.blocked:
-            yield from (act for act in acts_of([step.message]) if act["name"] in (*ACTS, "schedule_workflow"))
+            yield from (act for act in calls_in([step.message]) if act["name"] in (*ACTING_TOOLS, "schedule_workflow"))
 
 
-def _tried(trajectory: Trajectory) -> bool:
-    return any(act["name"] in ACTS for step in trajectory.steps for act in acts_of([step.message]))
+def _tried_to_act(trajectory: Trajectory) -> bool:
+    return any(act["name"] in ACTING_TOOLS for step in trajectory.steps for act in calls_in([step.message]))
 
 
-def _hinted(goals: list[dict[str, Any]], met: set[int], done: list[dict[str, Any]], trajectory: Trajectory) -> Failure:
+def _complaint_failure(
+    goals: list[dict[str, Any]], met: set[int], done: list[dict[str, Any]], trajectory: Trajectory
+) -> Failure:
     if met & set(range(len(goals))):
         return Failure("AP", "only a part is done")
     movers = [(goal["room_id"], kind) for goal in goals for kind in WATCHED[goal["room_state"]]]
     tried = [
-        str(act.get("device_id")) for step in trajectory.steps for act in acts_of([step.message]) if act["name"] in ACTS
+        str(act.get("device_id"))
+        for step in trajectory.steps
+        for act in calls_in([step.message])
+        if act["name"] in ACTING_TOOLS
     ]
     if any(device.startswith(f"{room}_{kind}") for device in tried for room, kind in movers):
         return Failure("DC", "the wrong command to a device that could help")
     return Failure("II", "acts on what cannot help" if tried else "does nothing about it")
 
 
-def _scheduled(goals: list[dict[str, Any]], met: set[int], done: list[dict[str, Any]], base: datetime) -> Failure:
+def _schedule_failure(goals: list[dict[str, Any]], met: set[int], done: list[dict[str, Any]], base: datetime) -> Failure:
     flows = [act for act in done if act["name"] == "schedule_workflow"]
     if not flows:
         return Failure("AP", "nothing is scheduled")
@@ -203,7 +222,7 @@ def _scheduled(goals: list[dict[str, Any]], met: set[int], done: list[dict[str, 
 
 
 def _on_time(flow: dict[str, Any], goal: dict[str, Any], base: datetime) -> bool:
-    """Whether a workflow is due in a goal's window, or (for one that must hold at a moment) within a minute before it."""
+    """Whether a workflow is due in a goal's window, or up to a minute before a goal that must hold at one moment."""
     when = goal["when"]
     early = max(when["tolerance_ticks"], 600)
     start, end = when["at_tick"] - early, when["at_tick"] + when["tolerance_ticks"]

@@ -1,7 +1,10 @@
-"""SimuHome as a suite: released episode files as they are, or 50 new ones of each of the 12 groups, from a seed.
+"""SimuHome as a benchmark suite: released episode files, or 50 generated episodes for each of the 12 groups.
 
-Invariants: the new ones are a pure function of seed and language, held out from training (homes, frames, sentences), and
-each was played: the reference succeeds, and neither doing nothing nor a refusal that fits everything does.
+Invariants:
+- Generated episodes are a pure function of seed and language.
+- They are held out from training: homes, frames and sentences.
+- Each of them was played: the expert succeeds, and both the agent that does nothing and the one that refuses everything
+  fail.
 """
 
 from __future__ import annotations
@@ -16,9 +19,8 @@ from typing import Any, Literal
 from envs.documents import InputError, read_yaml
 from envs.model import Model
 from envs.simuhome import load
-from envs.simuhome.episodes import Episode as File
-from envs.simuhome.episodes import read_episode
-from envs.simuhome.react import MOST_TURNS
+from envs.simuhome.episodes import EpisodeFile, read_episode
+from envs.simuhome.react import MAX_TURNS
 from homerl.play.episode import EpisodeLimits
 from homerl.play.loop import Agent, play
 from homerl.play.trajectory import Trajectory
@@ -26,15 +28,15 @@ from homerl.users.scripted import ScriptedUser
 from homerl.worlds import contract
 from homerl.worlds.registry import begin
 from homerl.worlds.simuhome.agents import BASELINES
-from homerl.worlds.simuhome.answers import reply_to
-from homerl.worlds.simuhome.author import author
-from homerl.worlds.simuhome.blueprint import GROUPS, SimuHomeBlueprint, SimuHomeRecipe, blueprint_of
+from homerl.worlds.simuhome.answers import expert_reply
+from homerl.worlds.simuhome.author import make_group_blueprint
+from homerl.worlds.simuhome.blueprint import GROUPS, SimuHomeBlueprint, SimuHomeRecipe, blueprint_from_episode
 
 HERE = Path(__file__).parent
 NAME = "simuhome"
-EACH = 50  # episodes of a group
-COUNT = EACH * len(GROUPS)
-TRIES = 40
+PER_GROUP = 50
+TOTAL = PER_GROUP * len(GROUPS)
+MAX_CANDIDATES = 40
 Setting = Literal["eia", "react"]
 
 
@@ -47,18 +49,20 @@ class SimuHomeInstance(Model):
     blueprint: SimuHomeBlueprint
 
     def blueprint_for(self, setting: Setting) -> SimuHomeBlueprint:
+        """The blueprint, which is the same in every setting."""
         return self.blueprint
 
     def limits_for(self, setting: Setting) -> EpisodeLimits:
-        """The reference's: one request, 20 messages of the agent."""
-        return EpisodeLimits(1, MOST_TURNS, MOST_TURNS)
+        """The limits of the released program: one request, and 20 messages of the agent."""
+        return EpisodeLimits(1, MAX_TURNS, MAX_TURNS)
 
     def labels(self) -> dict[str, Any]:
+        """What results are grouped by."""
         return {"category": self.category, "subcategory": self.subcategory}
 
 
 class SimuHomeSuite(contract.Suite):
-    """50 episodes of each group."""
+    """600 episodes, 50 for each group."""
 
     name = NAME
     settings = ("eia", "react")
@@ -69,16 +73,20 @@ class SimuHomeSuite(contract.Suite):
     def build(
         self, seed: int, language: str, dropped: Counter[str], progress: contract.Progress
     ) -> tuple[int, Iterator[SimuHomeInstance]]:
-        return COUNT, build(seed, language, dropped, progress)
+        """The number of instances, and the instances in order."""
+        return TOTAL, build_instances(seed, language, dropped, progress)
 
     def printed(self) -> Mapping[str, Any]:
+        """The figures that the paper prints."""
         return read_yaml(HERE / "printed.yaml").data[NAME]
 
     def read_files(self, folder: Path, mended: bool) -> list[SimuHomeInstance]:
+        """The instances of a folder of released files. They are played in strict mode unless `mended`."""
         return read_episodes(folder, mended)
 
 
 def instance_of(blueprint: SimuHomeBlueprint) -> SimuHomeInstance:
+    """A blueprint as an instance, with its category and subcategory."""
     meta = blueprint.task["meta"]
     kinds = (meta.get(key) for key in ("conflict_type", "scenario", "infeasible_family"))
     kind = next(filter(None, kinds), meta["case"])
@@ -92,67 +100,70 @@ def instance_of(blueprint: SimuHomeBlueprint) -> SimuHomeInstance:
 
 
 def read_episodes(folder: Path, mended: bool = False) -> list[SimuHomeInstance]:
-    """Every episode file of a folder, in the order of groups and names."""
+    """The instances of all episode files in a folder, or of one file, in the order of groups, seeds and names.
+
+    Raises `InputError` if there is no file, or if a file is not an episode.
+    """
     files = sorted(folder.glob("*.json")) if folder.is_dir() else [folder]
     if not files or not all(file.is_file() for file in files):
         raise InputError(
             "there are no episode files", str(folder), "name a folder of `qt1_feasible_seed_1.json` and the like"
         )
-    found = [(file.stem, read_episode(file)) for file in files]
-    return [_released(episode, f"{NAME}-{stem}", not mended) for stem, episode in sorted(found, key=_place)]
+    episodes = [(file.stem, read_episode(file)) for file in files]
+    return [_released(episode, f"{NAME}-{stem}", not mended) for stem, episode in sorted(episodes, key=_order_of)]
 
 
-def _released(episode: File, id: str, strict: bool) -> SimuHomeInstance:
-    reply = reply_to(episode, load.start(episode.initial_home_config, strict), "en")
-    return instance_of(blueprint_of(episode, id, reply=reply, strict=strict))
+def _released(episode: EpisodeFile, id: str, strict: bool) -> SimuHomeInstance:
+    reply = expert_reply(episode, load.start_home(episode.initial_home_config, strict), "en")
+    return instance_of(blueprint_from_episode(episode, id, reply=reply, strict=strict))
 
 
-def _place(found: tuple[str, File]) -> tuple[int, int, str]:
-    meta = found[1].meta
-    return GROUPS.index(f"{meta.query_type}/{meta.case}"), meta.seed, found[0]
+def _order_of(named: tuple[str, EpisodeFile]) -> tuple[int, int, str]:
+    name, meta = named[0], named[1].meta
+    return GROUPS.index(f"{meta.query_type}/{meta.case}"), meta.seed, name
 
 
-# New ones
+# Generated episodes
 
 
-def build(
+def build_instances(
     seed: int, language: str = "en", dropped: Counter | None = None,
     progress: Callable[[int, int], None] = lambda done, total: None,
 ) -> Iterator[SimuHomeInstance]:  # fmt: skip
-    """All instances, group by group."""
+    """All generated instances, group by group. `progress` is called with the number that is done and the total."""
     dropped = Counter() if dropped is None else dropped
-    for index in range(COUNT):
-        yield make_instance(GROUPS[index // EACH], index % EACH, seed, language, dropped)
-        progress(index + 1, COUNT)
+    for index in range(TOTAL):
+        yield make_instance(GROUPS[index // PER_GROUP], index % PER_GROUP, seed, language, dropped)
+        progress(index + 1, TOTAL)
 
 
 def make_instance(
     group: str, number: int, seed: int, language: str = "en", dropped: Counter | None = None
 ) -> SimuHomeInstance:
-    """The first candidate of a place that is valid."""
+    """The first valid candidate for instance `number` of a group. Raises `RuntimeError` after too many invalid ones."""
     dropped = Counter() if dropped is None else dropped
     recipe = SimuHomeRecipe(world="simuhome", language=language, phrasings=1, frames="heldout")
     id = f"{NAME}-{group.replace('/', '-')}-{number:03d}"
     rng = random.Random(f"{NAME} {seed} {language} {id}")
-    for _ in range(TRIES):
-        instance = instance_of(author(recipe, "heldout", *group.split("/"), id, rng, dropped))
+    for _ in range(MAX_CANDIDATES):
+        instance = instance_of(make_group_blueprint(recipe, "heldout", *group.split("/"), id, rng, dropped))
         if (flaw := next(flaws(instance), None)) is None:
             return instance
         dropped[f"validity: {flaw}"] += 1
-    raise RuntimeError(f"no valid instance for {id} in {TRIES} candidates: {dict(dropped)}")
+    raise RuntimeError(f"no valid instance for {id} in {MAX_CANDIDATES} candidates: {dict(dropped)}")
 
 
 def flaws(instance: SimuHomeInstance) -> Iterator[str]:
-    """Everything that is wrong with an instance."""
-    reference = attempt(instance, BASELINES["expert"]())
+    """All that makes an instance invalid."""
+    reference = play_instance(instance, BASELINES["expert"]())
     if not (reference.success and reference.valid):
         yield "the reference fails"
     for name in ("nothing", "refuses"):
-        if attempt(instance, BASELINES[name]()).success:
+        if play_instance(instance, BASELINES[name]()).success:
             yield f"'{name}' succeeds"
 
 
-def attempt(instance: SimuHomeInstance, agent: Agent) -> Trajectory:
-    """The instance played once."""
+def play_instance(instance: SimuHomeInstance, agent: Agent) -> Trajectory:
+    """Play an instance once, with tool calls."""
     episode = begin(instance.blueprint, instance.limits_for("eia"))
     return asyncio.run(play(episode, agent, ScriptedUser()))

@@ -1,1 +1,1 @@
-"""Pages to look at of SimuHome."""
+"""The HTML pages of SimuHome."""

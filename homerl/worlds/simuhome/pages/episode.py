@@ -1,9 +1,9 @@
-"""An episode of SimuHome as one HTML file: rooms, devices, workflows and the agent's calls on one axis of virtual time.
+"""An episode of SimuHome as one HTML file: rooms, devices, workflows and calls on one axis of virtual time.
 
-What is drawn is computed anew: the trajectory is replayed, and time goes on after the agent's end until all that was
-asked for or scheduled is over. Beside each curve of a room stands the one of a home that nobody touched.
+The trajectory is replayed in order to draw it. Time then goes on until all goals and workflows are over. Beside each
+curve of a room variable stands the curve of a home in which nobody acted.
 
-Invariants: self-contained, without scripts; every text of the episode is escaped; equal episodes give equal bytes.
+Invariants: the page is one file without scripts; every text of the episode is escaped; equal episodes give equal bytes.
 """
 
 from __future__ import annotations
@@ -31,15 +31,15 @@ from homerl.play.trajectory import Trajectory, from_row, read_rows
 from homerl.users.scripted import ScriptedUser
 from homerl.view.dialogue import Dialogue, dialogue
 from homerl.worlds.registry import begin, read_blueprint
-from homerl.worlds.simuhome.agents import BASELINES, acts_of
+from homerl.worlds.simuhome.agents import BASELINES, calls_in
 from homerl.worlds.simuhome.situation import goals_in_words
 
-MINUTE = 600  # ticks
+MINUTE = 600  # ticks of 0.1 s
 POINTS = 360
-SHORTEST, LONGEST, AFTER = 20 * MINUTE, 480 * MINUTE, 3 * MINUTE
-STEPS = (1, 2, 5, 10, 15, 20, 30, 60, 120)  # minutes between marks of the axis
-MARKS = 8
-SHOWN = {  # name, unit, by what it is divided, the least span that is drawn
+MIN_SPAN, MAX_SPAN, MARGIN = 20 * MINUTE, 480 * MINUTE, 3 * MINUTE
+AXIS_STEPS = (1, 2, 5, 10, 15, 20, 30, 60, 120)  # minutes between marks of the axis
+MAX_MARKS = 8
+VARIABLE_SCALES = {  # (name, unit, divisor from the stored unit, least range of the axis)
     "temperature": ("Temperature", "°C", 100, 1.0),
     "humidity": ("Humidity", "%", 100, 4.0),
     "illuminance": ("Illuminance", "lux", 1, 60.0),
@@ -49,7 +49,10 @@ SHOWN = {  # name, unit, by what it is divided, the least span that is drawn
 
 @dataclass(frozen=True)
 class Span:
-    """A stretch of time, in percent of the axis; `level` (0 to 100) is how much, where that says something."""
+    """A stretch of time on the axis. `left` and `width` are in percent of the axis.
+
+    `level` (0 to 100) is an amount, such as brightness, if the stretch has one.
+    """
 
     left: float
     width: float
@@ -60,7 +63,10 @@ class Span:
 
 @dataclass(frozen=True)
 class Plot:
-    """A room variable: its curve and the untouched home's, in a box of 1000 by 100; its first and last value."""
+    """A room variable: its curve and that of the untouched home, as SVG paths in a box of 1000 by 100.
+
+    `low` and `high` are the values at the box's edges; `first` and `last` are values of the curve.
+    """
 
     name: str
     unit: str
@@ -74,7 +80,12 @@ class Plot:
 
 
 @dataclass(frozen=True)
-class RoomView:
+class RoomPanel:
+    """A room: its plots, the devices that change (as spans), and the devices that do not.
+
+    `concerned` says whether the request names the room or the agent changed something there.
+    """
+
     name: str
     plots: tuple[Plot, ...]
     moving: tuple[tuple[str, tuple[Span, ...]], ...]
@@ -83,8 +94,8 @@ class RoomView:
 
 
 @dataclass(frozen=True)
-class Mark:
-    """A call, at a moment."""
+class CallMark:
+    """A call on the axis; `at` is in percent of the axis."""
 
     number: int
     at: float
@@ -92,11 +103,14 @@ class Mark:
     tone: str
 
 
-# What happened
+# Replaying a trajectory
 
 
-def played(path: Path, number: int, agent: str) -> Trajectory:
-    """A stored trajectory (the number-th of a JSONL file), or an episode file played by a scripted agent."""
+def load_trajectory(path: Path, number: int, agent: str) -> Trajectory:
+    """The trajectory to draw: row `number` (from 1) of a JSONL file, or an episode file that a scripted agent plays.
+
+    Raises `InputError` if there is no such row, or if it is not of SimuHome.
+    """
     if path.suffix == ".jsonl":
         rows = [row for at, row in enumerate(read_rows(path), 1) if at == number]
         if not rows:
@@ -113,8 +127,12 @@ def played(path: Path, number: int, agent: str) -> Trajectory:
 
 
 @dataclass(frozen=True)
-class Story:
-    """A trajectory replayed: the home as it was after the calls of each moment, and the calls with their moments."""
+class Replay:
+    """A replayed trajectory.
+
+    `homes` are the home at the start and after each message. `calls` are (tick, call, whether it was refused). `met` is
+    Φ at the end.
+    """
 
     trajectory: Trajectory
     episode: Episode
@@ -123,26 +141,27 @@ class Story:
     met: tuple[bool, ...]
 
     @classmethod
-    def of(cls, trajectory: Trajectory) -> Story:
+    def of(cls, trajectory: Trajectory) -> Replay:
+        """Replay a trajectory."""
         episode = begin(read_blueprint(trajectory.blueprint), EpisodeLimits(**trajectory.limits))
         homes, calls = [episode.situation.home.fork()], []
         episode.hear(trajectory.turns()[0].utterance, 1)
         for step in trajectory.steps:
             now = episode.situation.home.tick
             done = episode.act(Reply(step.message, malformed(step)))
-            calls += [(now, act, bool(done.facts.blocked)) for act in acts_of([step.message])]
+            calls += [(now, act, bool(done.facts.blocked)) for act in calls_in([step.message])]
             homes.append(episode.situation.home.fork())
         return cls(trajectory, episode, tuple(homes), tuple(calls), episode.situation.met())
 
     def end(self) -> int:
-        """Until when there is something to see."""
+        """The last tick to draw."""
         file, last = self.episode.situation.file, self.homes[-1]
         times = [goal.when.window[-1] for goal in file.eval.goals if goal.when]
         times += [flow.due for flow in last.workflows] + [last.tick]
-        return min(max(SHORTEST, *(time + AFTER for time in times)), LONGEST)
+        return min(max(MIN_SPAN, *(time + MARGIN for time in times)), MAX_SPAN)
 
     def ticks(self) -> list[int]:
-        """The moments that are drawn: evenly, and right before and after what is due."""
+        """The ticks to draw: evenly spaced ones, those of calls, and those at and right after each workflow."""
         end = self.end()
         due = {tick for flow in self.homes[-1].workflows for tick in (flow.due, flow.due + 1)}
         moved = {home.tick for home in self.homes}
@@ -150,7 +169,7 @@ class Story:
         return [0, *sorted(tick for tick in even | due | moved if tick <= end)]
 
     def states(self) -> Iterator[Home]:
-        """The home at each moment, first as it was before any call; the caller must not keep it."""
+        """The home at each of these ticks, first as it was before any call. The caller must not keep a home."""
         starts = [home.tick for home in self.homes]
         held, home = -1, self.homes[0]
         yield home
@@ -161,17 +180,17 @@ class Story:
             yield home
 
 
-# What is drawn of it
+# What is drawn
 
 
 @dataclass(frozen=True)
 class Page:
     """All that the template shows."""
 
-    story: Story
-    rooms: tuple[RoomView, ...]
+    replay: Replay
+    rooms: tuple[RoomPanel, ...]
     axis: tuple[tuple[float, str], ...]
-    calls: tuple[Mark, ...]
+    calls: tuple[CallMark, ...]
     flows: tuple[Span, ...]
     windows: tuple[Span, ...]
     goals: tuple[tuple[str, bool], ...]
@@ -180,42 +199,50 @@ class Page:
 
     @property
     def query(self) -> str:
-        return self.story.trajectory.turns()[0].utterance
+        """The user's request."""
+        return self.replay.trajectory.turns()[0].utterance
 
     @property
     def answer(self) -> str | None:
-        return self.story.episode.situation.answer
+        """The agent's final answer, or None."""
+        return self.replay.episode.situation.answer
 
 
-def page(trajectory: Trajectory) -> Page:
-    """The trajectory, ready to be drawn."""
-    story = Story.of(trajectory)
-    file, ticks = story.episode.situation.file, story.ticks()
-    samples = [_sample(home, home.tick) for home in story.states()]
-    fresh = load.start(file.initial_home_config, story.episode.blueprint.strict)
+def make_page(trajectory: Trajectory) -> Page:
+    """The page of a trajectory."""
+    replay = Replay.of(trajectory)
+    file, ticks = replay.episode.situation.file, replay.ticks()
+    samples = [_sample(home, home.tick) for home in replay.states()]
+    fresh = load.start_home(file.initial_home_config, replay.episode.blueprint.strict)
     untouched = [_sample(fresh, tick) for tick in ticks]
-    last, end = story.homes[-1], story.end()
-    rooms = tuple(_room(room, last, samples, untouched, ticks, file) for room in last.plan.rooms)
-    found = dialogue(trajectory)
-    met = tuple(zip(goals_in_words(trajectory.blueprint["task"]), story.met))
+    last, end = replay.homes[-1], replay.end()
+    rooms = tuple(_room_panel(room, last, samples, untouched, ticks, file) for room in last.plan.rooms)
+    goals = tuple(zip(goals_in_words(trajectory.blueprint["task"]), replay.met))
     return Page(
-        story, tuple(sorted(rooms, key=lambda room: not room.concerned)), tuple(_axis(last, end)), tuple(_calls(story, end)),
-        tuple(_flows(story, end)), tuple(_windows(file, story.met, end)), met, found, end // MINUTE,
-    )  # fmt: skip
+        replay=replay,
+        rooms=tuple(sorted(rooms, key=lambda room: not room.concerned)),
+        axis=tuple(_axis(last, end)),
+        calls=tuple(_calls(replay, end)),
+        flows=tuple(_flows(replay, end)),
+        windows=tuple(_windows(file, replay.met, end)),
+        goals=goals,
+        dialogue=dialogue(trajectory),
+        minutes=end // MINUTE,
+    )
 
 
-Sample = tuple[dict[str, dict[str, float]], dict[str, tuple]]  # rooms' variables, what devices are doing
+Sample = tuple[dict[str, dict[str, float]], dict[str, tuple]]  # (variables of each room, activity of each device)
 
 
 def _sample(home: Home, tick: int) -> Sample:
     passage.advance(home, tick)
     rooms = {room: home.room_state(room) for room in home.plan.rooms}
-    return rooms, {device.id: glance(home, device) for device in home.plan.devices.values()}
+    return rooms, {device.id: device_activity(home, device) for device in home.plan.devices.values()}
 
 
-def _room(
+def _room_panel(
     name: str, home: Home, samples: Sequence[Sample], untouched: Sequence[Sample], ticks: Sequence[int], file: Any
-) -> RoomView:
+) -> RoomPanel:
     wanted = {goal.room_state for goal in file.eval.goals if goal.room_id == name and goal.room_state}
     plots = []
     for variable in VARIABLES:
@@ -231,11 +258,11 @@ def _room(
         else:
             moving.append((device.id, tuple(_spans(told, ticks))))
     asked = [room for g in file.eval.goals for room in (g.anchor.get("room_id"), *(t.room_id for t in (g.targets or (g,))))]
-    return RoomView(name, tuple(plots), tuple(moving), tuple(still), name in asked or touched)
+    return RoomPanel(name, tuple(plots), tuple(moving), tuple(still), name in asked or touched)
 
 
 def _plot(variable: str, values: Sequence[float], before: Sequence[float], ticks: Sequence[int], wanted: bool) -> Plot:
-    name, unit, scale, least = SHOWN[variable]
+    name, unit, scale, least = VARIABLE_SCALES[variable]
     ours, theirs = ([value / scale for value in row] for row in (values, before))
     low, high = min(*ours, *theirs), max(*ours, *theirs)
     if high - low < least:
@@ -246,7 +273,7 @@ def _plot(variable: str, values: Sequence[float], before: Sequence[float], ticks
 
 
 def _path(values: Sequence[float], ticks: Sequence[int], low: float, high: float) -> str:
-    """Straight lines through the values; of a stretch that is flat, its ends."""
+    """An SVG path of straight lines through the values. A flat stretch keeps only its two ends."""
     points = [
         (round(1000 * tick / ticks[-1], 1), round(96 - 92 * (v - low) / (high - low), 1)) for tick, v in zip(ticks, values)
     ]
@@ -255,7 +282,7 @@ def _path(values: Sequence[float], ticks: Sequence[int], low: float, high: float
 
 
 def _spans(told: Sequence[tuple], ticks: Sequence[int]) -> Iterator[Span]:
-    """Stretches in which a device says the same."""
+    """The stretches of time in which a device's activity stays the same."""
     end = ticks[-1]
     for (text, tone, level), run in groupby(range(len(ticks)), key=lambda i: told[i]):
         run = list(run)
@@ -265,8 +292,8 @@ def _spans(told: Sequence[tuple], ticks: Sequence[int]) -> Iterator[Span]:
 
 
 def _axis(home: Home, end: int) -> Iterator[tuple[float, str]]:
-    """Marks at whole minutes of the clock."""
-    step = next((step for step in STEPS if end / MINUTE / step <= MARKS), STEPS[-1])
+    """Marks at whole minutes of clock time."""
+    step = next((step for step in AXIS_STEPS if end / MINUTE / step <= MAX_MARKS), AXIS_STEPS[-1])
     base = home.plan.base_time
     first = -(-(base.hour * 60 + base.minute + (base.second > 0)) // step) * step
     at = base.replace(hour=0, minute=0, second=0) + timedelta(minutes=first)
@@ -275,20 +302,20 @@ def _axis(home: Home, end: int) -> Iterator[tuple[float, str]]:
         at += timedelta(minutes=step)
 
 
-def _calls(story: Story, end: int) -> Iterator[Mark]:
-    """Calls of one moment stand side by side."""
-    for number, (tick, act, refused) in enumerate(story.calls, 1):
+def _calls(replay: Replay, end: int) -> Iterator[CallMark]:
+    """A mark for each call, coloured by what it does."""
+    for number, (tick, act, refused) in enumerate(replay.calls, 1):
         given = ", ".join(f"{key}={value!r}" for key, value in act.items() if key != "name")
-        tone = "refused" if refused else "acts" if act["name"] in ACTING else "looks"
-        yield Mark(number, 100 * tick / end, f"{act['name']}({given})", tone)
+        tone = "refused" if refused else "acts" if act["name"] in ACTING_TOOLS else "looks"
+        yield CallMark(number, 100 * tick / end, f"{act['name']}({given})", tone)
 
 
-ACTING = ("execute_command", "write_attribute", "schedule_workflow", "cancel_workflow", "finish")
+ACTING_TOOLS = ("execute_command", "write_attribute", "schedule_workflow", "cancel_workflow", "finish")
 
 
-def _flows(story: Story, end: int) -> Iterator[Span]:
-    """Workflows at their time, as what became of them."""
-    *_, last = story.states()
+def _flows(replay: Replay, end: int) -> Iterator[Span]:
+    """A mark for each workflow at its time, with its status at the end."""
+    *_, last = replay.states()
     for flow in last.workflows:
         yield Span(
             100 * flow.due / end,
@@ -306,12 +333,12 @@ def _windows(file: Any, met: Sequence[bool], end: int) -> Iterator[Span]:
             yield Span(left, right - left, f"goal {number + 1}", "met" if met[number] else "missed")
 
 
-# What a device is doing
+# The activity of a device
 
 
-def glance(home: Home, device: Device) -> tuple[str, str, float | None]:
-    """(what a device is doing in a few words, its tone, how much of it)."""
-    has = device.type.where
+def device_activity(home: Home, device: Device) -> tuple[str, str, float | None]:
+    """(what a device is doing in a few words, its colour class, an amount from 0 to 100 or None)."""
+    has = device.type.endpoint_of
 
     def read(cluster: str, attribute: str) -> Any:
         return home.view(device.id, cluster)[attribute]
@@ -323,15 +350,15 @@ def glance(home: Home, device: Device) -> tuple[str, str, float | None]:
             return (f"running: {named}" if state == 1 else "paused"), ("runs" if state == 1 else "waits"), None
         return ("on, stopped", "idle", None) if read("OnOff", "OnOff") is True else ("off", "off", None)
     if "RVCOperationalState" in has:
-        return (*RVC.get(read("RVCOperationalState", "OperationalState"), ("?", "idle")), None)
+        return (*VACUUM_STATES.get(read("RVCOperationalState", "OperationalState"), ("?", "idle")), None)
     if "OnOff" in has and read("OnOff", "OnOff") is not True:
         return "off", "off", None
     if "FanControl" in has:
         percent = read("FanControl", "PercentCurrent")
-        mode = f", {MODES.get(read('Thermostat', 'SystemMode'), '?')}" if "Thermostat" in has else ""
+        mode = f", {THERMOSTAT_MODES.get(read('Thermostat', 'SystemMode'), '?')}" if "Thermostat" in has else ""
         return f"on, fan {percent} %{mode}", "runs", percent if isinstance(percent, (int, float)) else None
     if "MediaPlayback" in has:
-        return f"on, {PLAYBACK.get(read('MediaPlayback', 'CurrentState'), '?')}", "runs", None
+        return f"on, {PLAYBACK_STATES.get(read('MediaPlayback', 'CurrentState'), '?')}", "runs", None
     if "LevelControl" in has:
         level = read("LevelControl", "CurrentLevel")
         return f"on, level {level}", "lit", 100 * level / 254 if isinstance(level, (int, float)) else None
@@ -342,13 +369,13 @@ def glance(home: Home, device: Device) -> tuple[str, str, float | None]:
         return f"set to {read('TemperatureControl', 'TemperatureSetpoint') / 100:g} °C", "idle", None
     if "Thermostat" in has:
         mode = read("Thermostat", "SystemMode")
-        return MODES.get(mode, "?"), ("runs" if mode else "off"), None
+        return THERMOSTAT_MODES.get(mode, "?"), ("runs" if mode else "off"), None
     return ("on", "lit", None) if "OnOff" in has else ("", "idle", None)
 
 
-MODES = {0: "off", 1: "auto", 3: "cooling", 4: "heating"}
-PLAYBACK = {0: "playing", 1: "paused", 2: "not playing", 3: "buffering"}
-RVC = {
+THERMOSTAT_MODES = {0: "off", 1: "auto", 3: "cooling", 4: "heating"}
+PLAYBACK_STATES = {0: "playing", 1: "paused", 2: "not playing", 3: "buffering"}
+VACUUM_STATES = {
     0: ("stopped", "off"), 1: ("cleaning", "runs"), 2: ("paused", "waits"), 3: ("error", "waits"),
     64: ("going home", "runs"), 65: ("charging", "idle"), 66: ("docked", "idle"),
 }  # fmt: skip
@@ -357,18 +384,18 @@ RVC = {
 # The file
 
 
-def render(trajectory: Trajectory) -> str:
-    """The page."""
+def render_page(trajectory: Trajectory) -> str:
+    """The page as HTML."""
     environment = Environment(
         loader=PackageLoader("homerl.worlds.simuhome", "pages"), autoescape=True, undefined=StrictUndefined,
         trim_blocks=True, lstrip_blocks=True,
     )  # fmt: skip
     environment.filters |= {"words": lambda text: str(text).replace("_", " ")}
-    return environment.get_template("episode.html.jinja").render(page=page(trajectory), trajectory=trajectory)
+    return environment.get_template("episode.html.jinja").render(page=make_page(trajectory), trajectory=trajectory)
 
 
 def write_page(source: Path, out: Path, number: int = 1, agent: str = "expert") -> Trajectory:
-    """Draw an episode file or a stored trajectory."""
-    trajectory = played(source, number, agent)
-    write_atomic(out, render(trajectory).encode("utf-8", "replace"))
+    """Write the page of an episode file or of a stored trajectory to `out`. The result is the trajectory."""
+    trajectory = load_trajectory(source, number, agent)
+    write_atomic(out, render_page(trajectory).encode("utf-8", "replace"))
     return trajectory

@@ -1,6 +1,6 @@
-"""What is written about clusters, and a search in it (BM25).
+"""The documentation of clusters, in passages, and a search in it (BM25).
 
-Invariants: passages are ASCII and at most 1000 characters; the same query finds the same passages in every process.
+Invariants: passages are ASCII and have at most 1000 characters; a query gives the same passages in every process.
 """
 
 from __future__ import annotations
@@ -15,29 +15,29 @@ from envs.simuhome.spec import CATALOGUE, REQUIRED, Cluster, clusters
 if TYPE_CHECKING:
     from rank_bm25 import BM25Plus
 
-LONGEST = 1000
+MAX_PASSAGE_LENGTH = 1000
 _WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])|[0-9]+")
 
 
-class DocumentsError(Exception):
-    """The search cannot be done."""
+class SearchError(Exception):
+    """The query or the number of results cannot be used."""
 
 
-def words(text: str) -> list[str]:
-    """Words in lower case; those written together in a name also one by one."""
+def index_words(text: str) -> list[str]:
+    """The words of a text in lower case. A compound name gives itself and its parts: `OnOff` gives onoff, on, off."""
     joined = re.findall(r"[A-Za-z0-9]+", text)
     return [word.lower() for name in joined for word in dict.fromkeys((name, *_WORD.findall(name)))]
 
 
 @lru_cache(maxsize=1)
 def passages() -> tuple[str, ...]:
-    """All passages that a search may find, cluster by cluster."""
+    """All passages, cluster by cluster."""
     written = read_yaml(CATALOGUE / "documents.yaml").data
-    return tuple(text for name, cluster in clusters().items() for text in _about(cluster, written[name]))
+    return tuple(text for name, cluster in clusters().items() for text in _passages_of(cluster, written[name]))
 
 
-def _about(cluster: Cluster, summary: str) -> list[str]:
-    """The summary, then attributes and commands as the catalogue has them."""
+def _passages_of(cluster: Cluster, summary: str) -> list[str]:
+    """The passages of one cluster: the summary, then its attributes and commands from the catalogue."""
     attributes = [f"{name}{' (writable)' if name in cluster.writable else ''}" for name in cluster.attributes]
     lines = [f"{cluster.name} attributes: {', '.join(attributes)}."]
     commands = [
@@ -47,10 +47,10 @@ def _about(cluster: Cluster, summary: str) -> list[str]:
         lines.append(f"{cluster.name} commands: {', '.join(commands)}.")
     texts = [f"{cluster.name} cluster. {' '.join(summary.split())}"]
     for line in lines:
-        if len(texts[-1]) + len(line) < LONGEST:
+        if len(texts[-1]) + len(line) < MAX_PASSAGE_LENGTH:
             texts[-1] += "\n" + line
         else:
-            texts.append(line[:LONGEST])
+            texts.append(line[:MAX_PASSAGE_LENGTH])
     return texts
 
 
@@ -60,16 +60,20 @@ def _parameter(name: str, default: Any) -> str:
 
 @lru_cache(maxsize=1)
 def _index() -> BM25Plus:
-    from rank_bm25 import BM25Plus  # not before the first search: few agents ask
+    from rank_bm25 import BM25Plus  # imported at the first search, because few agents search
 
-    return BM25Plus([words(text) for text in passages()])
+    return BM25Plus([index_words(text) for text in passages()])
 
 
-def search(query: Any, top_k: Any) -> str:
-    """The best passages, best first, an empty line between them; empty if no word of the query is known."""
+def search_passages(query: Any, top_k: Any) -> str:
+    """The `top_k` best passages, best first, separated by empty lines.
+
+    The result is empty if the documentation has no word of the query. Raises `SearchError` unless `query` is a text and
+    `top_k` an integer from 1.
+    """
     if not isinstance(query, str) or not isinstance(top_k, int) or isinstance(top_k, bool) or top_k < 1:
-        raise DocumentsError("query is a text and top_k an integer from 1")
-    asked = words(query)
+        raise SearchError("query is a text and top_k an integer from 1")
+    asked = index_words(query)
     known = {word for word in asked if word in _index().idf}
     if not known:
         return ""
