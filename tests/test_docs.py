@@ -28,7 +28,7 @@ import yaml
 from pydantic import BaseModel
 
 from envs.homeenv.spec import DeviceSpec
-from envs.simuhome.generate import generate
+from envs.simuhome.generate import generate_episode
 from homerl.cli import app
 from homerl.run.recipe import KINDS
 from homerl.worlds.registry import worlds
@@ -49,6 +49,7 @@ NOT_RUN = {
         "accelerate launch recipes/synth.yaml": MINUTES,
         "accelerate launch --num_processes": GPU,
     },
+    "CONTRIBUTING.md": {"./scripts/": "it installs an environment"},
     "docs/recipes.md": {"accelerate launch": f"{MINUTES}, or a GPU", "torchrun": GPU},
     "docs/training.md": {"accelerate launch": GPU, "VLLM_SERVER_DEV_MODE=1 vllm serve": GPU},
     "docs/synthesis.md": {"homerl synth recipes/synth_m3.yaml": ENDPOINT, "homerl push-data": HUB},
@@ -405,7 +406,7 @@ def right_lamp(folder: Path) -> None:
 
 
 def episode(folder: Path) -> None:
-    made = generate("qt3", "feasible", 1).model_dump(mode="json", exclude_none=True)
+    made = generate_episode("qt3", "feasible", 1).model_dump(mode="json", exclude_none=True)
     (folder / "qt3_feasible_seed_1.json").write_text(json.dumps(made))
 
 
