@@ -49,6 +49,7 @@ NOT_RUN = {
         "accelerate launch recipes/synth.yaml": MINUTES,
         "accelerate launch --num_processes": GPU,
     },
+    "CONTRIBUTING.md": {"./scripts/": "it installs an environment"},
     "docs/recipes.md": {"accelerate launch": f"{MINUTES}, or a GPU", "torchrun": GPU},
     "docs/training.md": {"accelerate launch": GPU, "VLLM_SERVER_DEV_MODE=1 vllm serve": GPU},
     "docs/synthesis.md": {"homerl synth recipes/synth_m3.yaml": ENDPOINT, "homerl push-data": HUB},
