@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from pydantic import create_model, model_validator
+from pydantic import Field, create_model, model_validator
 
 import rewards
 from envs.documents import InputError
@@ -78,7 +78,10 @@ def found_settings(found: Mapping[str, Reward]) -> dict[str, Setting]:
 REWARDS: Mapping[str, Reward] = found_rewards()
 SETTINGS: Mapping[str, Setting] = found_settings(REWARDS)
 PARTS = tuple(REWARDS)
-_fields: dict[str, Any] = {name: (float, reward.weight) for name, reward in REWARDS.items()}
+_fields: dict[str, Any] = {
+    name: (float, Field(reward.weight, description=f"Weight of a reward that is {reward.card}."))
+    for name, reward in REWARDS.items()
+}
 _fields |= {name: (setting.type, setting.default) for name, setting in SETTINGS.items()}
 # What `rewards:` of a recipe is.
 RewardWeights = create_model("RewardWeights", __base__=Weights, __module__=__name__, __doc__=Weights.__doc__, **_fields)

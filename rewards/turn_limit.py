@@ -1,10 +1,16 @@
 """TurnCheck: the dialogue stays within a number of turns (HomeFlow D.2)."""
 
+from typing import Annotated
+
+from pydantic import Field
+
 from envs.world import StepFacts
 from rewards.reward import Reward
 
+MaxTurns = Annotated[int, Field(description="Number of turns that a dialogue may take before `turn_limit` is lost.")]
 
-def turn_limit(facts: StepFacts, max_turns: int = 3) -> float:
+
+def turn_limit(facts: StepFacts, max_turns: MaxTurns = 3) -> float:
     """-1 at the step that opens turn `max_turns` + 1, else 0: once a trajectory, charged where it is earned."""
     return -float(facts.opens_turn and facts.turn == max_turns + 1)
 

@@ -28,7 +28,7 @@ import yaml
 from pydantic import BaseModel
 
 from envs.homeenv.spec import DeviceSpec
-from envs.simuhome.generate import generate
+from envs.simuhome.generate import generate_episode
 from homerl.cli import app
 from homerl.run.recipe import KINDS
 from homerl.worlds.registry import worlds
@@ -405,7 +405,7 @@ def right_lamp(folder: Path) -> None:
 
 
 def episode(folder: Path) -> None:
-    made = generate("qt3", "feasible", 1).model_dump(mode="json", exclude_none=True)
+    made = generate_episode("qt3", "feasible", 1).model_dump(mode="json", exclude_none=True)
     (folder / "qt3_feasible_seed_1.json").write_text(json.dumps(made))
 
 

@@ -80,7 +80,7 @@ class HomeEnv(World):
     ) -> None:
         if toolset not in TOOLSETS:
             raise ValueError(f"toolset '{toolset}' is not one of {', '.join(TOOLSETS)}")
-        self._toolset: dict[str, Tool] = {tool.name: tool for tool in TOOLSETS[toolset]}
+        self._toolset: dict[str, Tool] = {tool.name: tool for tool in TOOLSETS[toolset].tools}
         self._limits = limits
         self._start = home.fork()
         self.engine = Engine(home.fork(), tuple(compile_condition(text, home.plan) for text in conditions))

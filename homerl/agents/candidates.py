@@ -10,8 +10,8 @@ import json
 import random
 from collections.abc import Callable
 
+from envs.messages import Message
 from homerl.play.episode import Episode
-from homerl.play.messages import Message
 
 TRIES = 4  # draws for each candidate asked for
 

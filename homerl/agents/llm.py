@@ -11,9 +11,10 @@ from typing import Any
 
 from openai.types.chat import ChatCompletionMessage
 
+from envs.messages import Message
 from homerl.llm.endpoint import Endpoint, derived_seed
-from homerl.play.episode import Episode
-from homerl.play.messages import Message, parse_reply
+from homerl.play.messages import parse_reply
+from homerl.play.observation import Observation
 from homerl.play.situation import Reply
 
 
@@ -27,16 +28,15 @@ class LLMAgent:
         self.name, self.endpoint, self.seed = f"llm:{endpoint.model}", endpoint, seed
         self.options = {"temperature": temperature, "max_tokens": max_tokens} | options
 
-    async def propose(self, episode: Episode, n: int = 1) -> Sequence[Reply]:
-        dialogue = episode.dialogue
-        direct = episode.blueprint.toolset == "direct"
-        tools: dict[str, Any] = {} if direct else {"tools": list(dialogue.tools)}
+    async def propose(self, observation: Observation, n: int = 1) -> Sequence[Reply]:
+        one_answer, messages = observation.one_answer, observation.messages
+        tools: dict[str, Any] = {} if one_answer else {"tools": list(observation.tools)}
         if self.seed is not None:
-            tools["seed"] = derived_seed(self.seed, episode.blueprint.id, len(dialogue.messages))
-        answer = await self.endpoint.chat([as_sent(m) for m in dialogue.messages], n=n, **tools, **self.options)
+            tools["seed"] = derived_seed(self.seed, observation.blueprint_id, len(messages))
+        answer = await self.endpoint.chat([as_sent(m) for m in messages], n=n, **tools, **self.options)
         prompt, completion = (answer.usage.prompt_tokens, answer.usage.completion_tokens) if answer.usage else (0, 0)
         count = len(answer.choices)
-        return [reply_of(choice.message, completion // count, prompt, direct) for choice in answer.choices]
+        return [reply_of(choice.message, completion // count, prompt, one_answer) for choice in answer.choices]
 
 
 def as_sent(message: Message) -> Message:
@@ -44,11 +44,11 @@ def as_sent(message: Message) -> Message:
     return {key: value for key, value in message.items() if value not in ([], None)}
 
 
-def reply_of(message: ChatCompletionMessage, tokens: int = 0, prompt_tokens: int = 0, direct: bool = False) -> Reply:
+def reply_of(message: ChatCompletionMessage, tokens: int = 0, prompt_tokens: int = 0, one_answer: bool = False) -> Reply:
     """What an endpoint's message says; calls that it wrote into its text are read from there."""
     text = message.content or ""
     calls = [call for call in message.tool_calls or () if call.type == "function"]
-    if not calls and not direct:
+    if not calls and not one_answer:
         parsed, malformed = parse_reply(text)
         for i, call in enumerate(parsed.get("tool_calls", ())):
             call["id"] = f"call_{i}"  # what answers a call names it

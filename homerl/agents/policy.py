@@ -14,9 +14,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
-from homerl.play.episode import Episode
+from envs.messages import Message
 from homerl.play.faults import AgentFault
-from homerl.play.messages import IM_END, IM_START, Message, parse_reply
+from homerl.play.messages import IM_END, IM_START, parse_reply
+from homerl.play.observation import Observation
 from homerl.play.situation import Reply
 
 if TYPE_CHECKING:
@@ -99,19 +100,18 @@ class PolicyAgent:
         twin.ledger, twin._read = self.ledger.fork(), self._read
         return twin
 
-    async def propose(self, episode: Episode, n: int = 1) -> list[Reply]:
+    async def propose(self, observation: Observation, n: int = 1) -> list[Reply]:
         if n != 1:
             raise ValueError("a policy agent plays one line; use one agent a branch")
-        dialogue = episode.dialogue
-        new = dialogue.messages[self._read :]
-        text = render_new(self.tokenizer, new, dialogue.tools, first=self._read == 0)
+        new = observation.messages[self._read :]
+        text = render_new(self.tokenizer, new, observation.tools, first=self._read == 0)
         ids = self.tokenizer.encode(text, add_special_tokens=False)
         if self.ledger.spans and len(self.ledger.ids) + len(ids) >= self.max_tokens:
             raise AgentFault(f"the dialogue has reached {self.max_tokens} tokens")
         self.ledger.read(ids)
         sample = await self.engine.sample(self.ledger.ids)
         self.ledger.wrote(sample, self.tokenizer.eos_token_id)
-        self._read = len(dialogue.messages) + 1  # what follows includes the reply itself, which the ledger has
+        self._read = len(observation.messages) + 1  # what follows includes the reply itself, which the ledger has
         ids = [token for token in sample.ids if token != self.tokenizer.eos_token_id]
         message, malformed = parse_reply(self.tokenizer.decode(ids, skip_special_tokens=False))
         return [Reply(message, malformed, len(sample.ids), self._count)]

@@ -5,10 +5,8 @@ answer was wrong. If the judge finds it right, and everything else that was aske
 succeeded. To report agreement, the judge also gets a sample of the cases that rules decided, answers and questions alike.
 
 Invariants: the judge sees the request, the truth and the answer, but not who gave it nor what the rules decided; a
-verdict is
-stored with everything it depends on, and is requested once; if the judge gives no verdict, the episode is left out, like
-one
-that a server spoiled.
+verdict is stored with everything it depends on, and is requested once; if the judge gives no verdict, its fault is stored
+in the verdict's place, and the episode is left out, like one that a server spoiled.
 """
 
 from __future__ import annotations
@@ -32,7 +30,8 @@ from homerl.llm.endpoint import Endpoint
 from homerl.llm.settings import EndpointSettings
 from homerl.llm.structured import Asker, Unreadable
 from homerl.measure.intervals import kappa, share_interval
-from homerl.play.faults import InfraError
+from homerl.play.faults import Boundary, Fault, InfraError, fault_of
+from homerl.play.messages import plain_text
 from homerl.play.trajectory import Outcome, Trajectory, from_row, read_rows, write_rows
 from homerl.worlds.contract import Case
 from homerl.worlds.registry import world_of, worlds
@@ -76,9 +75,9 @@ def judge_run(folder: Path, settings: JudgeSettings, progress: Callable[[int, in
 
 def judged_rows(rows: Iterable[Mapping[str, Any]], folder: Path, by: str) -> Iterator[dict[str, Any]]:
     """The results by rule, with the stored verdicts of the judge named `by` applied."""
-    verdicts = {row["index"]: row["verdict"] for row in read_rows(folder / FILE)}
+    judgements = {row["index"]: row for row in read_rows(folder / FILE)}  # a verdict comes after the judge's faults
     for row, stored in zip(rows, read_rows(folder / "trajectories.jsonl"), strict=True):
-        yield judged(row, from_row(stored), verdicts, by) if row["undecided"] else dict(row)
+        yield judged(row, from_row(stored), judgements, by) if row["undecided"] else dict(row)
 
 
 def rubric(case: Case) -> str:
@@ -114,7 +113,7 @@ class Judge:
 async def hear(
     judge: Judge, todo: Sequence[Case], journal: Journal, progress: Callable[[int, int], None] = lambda done, total: None
 ) -> None:
-    """Judge each case that is not in the journal, and add the verdicts; cases for which the judge fails are left out."""
+    """Judge each case that is not in the journal, and add the verdicts; a judge that fails leaves its fault there."""
     missing = {key: case for case in todo if not journal.done(key := key_of(case, judge.name))}
     gate, heard = asyncio.Semaphore(AT_ONCE), 0
 
@@ -123,15 +122,23 @@ async def hear(
         told = {"question" if case.kind == "answer" else "user": case.asked, "truth": case.wanted, "assistant": case.said}
         async with gate:
             try:
-                vote = await judge.verdict(rubric(case), told)
-            except (InfraError, Unreadable):
-                return
+                found: Vote | Fault = await judge.verdict(rubric(case), told)
+            except (InfraError, Unreadable) as error:
+                found = no_verdict(error)
         about = {name: value for name, value in asdict(case).items() if name not in ("step", "intent")}
-        journal.add([{"index": key, "counts": True, "by": judge.name} | about | vote.model_dump()])
-        heard += 1
+        given = found.model_dump() if isinstance(found, Vote) else {"fault": asdict(found)}
+        journal.add([{"index": key, "counts": isinstance(found, Vote), "by": judge.name} | about | given])
+        heard += isinstance(found, Vote)
         progress(heard, len(missing))
 
     await asyncio.gather(*(one(key, case) for key, case in missing.items()))
+
+
+def no_verdict(error: InfraError | Unreadable) -> Fault:
+    """The judge's fault, whether its server failed or its answer cannot be read."""
+    if isinstance(error, Unreadable):
+        return Fault(Boundary.JUDGE, plain_text(f"unreadable: {error}"))
+    return Fault(Boundary.JUDGE, f"server: {fault_of(error).reason}")
 
 
 def key_of(case: Case, by: str) -> str:
@@ -149,13 +156,16 @@ def to_hear(found: Iterable[Case], sample: int, seed: int = 0) -> list[Case]:
     )
 
 
-def judged(row: Mapping[str, Any], trajectory: Trajectory, verdicts: Mapping[str, str], by: str) -> dict[str, Any]:
+def judged(
+    row: Mapping[str, Any], trajectory: Trajectory, judgements: Mapping[str, Mapping[str, Any]], by: str
+) -> dict[str, Any]:
     """The result of an undecided episode with its verdicts: a success, the failure as it was, or left out."""
     open_cases = [case for case in cases_of(trajectory) if case.rule == "undecided"]
-    given = [verdicts.get(key_of(case, by)) for case in open_cases]
-    if None in given:
-        return row | {"outcome": str(Outcome.INFRA_ERROR), "error": None}
-    right = {case.intent: case.step for case, verdict in zip(open_cases, given, strict=True) if verdict == "right"}
+    given = [judgements.get(key_of(case, by), {}) for case in open_cases]
+    if missing := [found for found in given if "verdict" not in found]:
+        why = [{"fault": found["fault"]} for found in missing if "fault" in found][:1]  # none was stored at first
+        return {**row, "outcome": str(Outcome.of(Boundary.JUDGE)), "error": None, **(why[0] if why else {})}
+    right = {case.intent: case.step for case, found in zip(open_cases, given, strict=True) if found["verdict"] == "right"}
     if not world_of(trajectory.blueprint).holds_with(trajectory, right):
         return dict(row)
     return row | {"outcome": str(Outcome.SUCCESS), "success": True, "phi": True, "progress": 1.0, "error": None}
@@ -163,7 +173,7 @@ def judged(row: Mapping[str, Any], trajectory: Trajectory, verdicts: Mapping[str
 
 def agreement(judgements: Iterable[Mapping[str, Any]], by: str) -> dict[str, Any]:
     """What the judge decided, and its agreement with the rules: share, 95 % interval, kappa."""
-    rows = [row for row in judgements if row["by"] == by]
+    rows = [row for row in judgements if row["by"] == by and "verdict" in row]
     ours = [row for row in rows if row["rule"] == "undecided"]
     both = [(row["rule"] == "right", row["verdict"] == "right") for row in rows if row["rule"] != "undecided"]
     found: dict[str, Any] = {

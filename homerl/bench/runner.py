@@ -21,9 +21,9 @@ from homerl.bench.journal import Journal
 from homerl.bench.recipe import SuiteSettings
 from homerl.bench.score import counts, result_row, score
 from homerl.play.episode import Episode, EpisodeLimits
-from homerl.play.loop import Agent, User, play
-from homerl.play.situation import Blueprint
-from homerl.play.trajectory import Outcome, to_row, write_rows
+from homerl.play.loop import Agent, User, play, replies_from
+from homerl.play.situation import Blueprint, Reply
+from homerl.play.trajectory import Outcome, of_one_shape, to_row, write_rows
 from homerl.users.scripted import ScriptedUser
 from homerl.worlds.registry import begin, make_blueprint, world_of
 
@@ -108,7 +108,7 @@ def run_suite(
 def write_results(journal: Journal, count: int, out: Path) -> dict[str, Any]:
     """Write `results.jsonl`, `trajectories.jsonl` and `score.json` in the suite's order; return the score."""
     write_rows(out / "results.jsonl", (row["result"] for row in _first(journal, count)))
-    write_rows(out / "trajectories.jsonl", (row["trajectory"] for row in _first(journal, count)))
+    write_rows(out / "trajectories.jsonl", of_one_shape(lambda: (row["trajectory"] for row in _first(journal, count))))
     scored = score([row["result"] for row in _first(journal, count)])
     write_atomic(out / "score.json", json.dumps(scored, indent=1) + "\n")
     return scored
@@ -157,13 +157,13 @@ async def _play_one(tasks: Tasks, index: int, players: Players) -> dict[str, Any
 
 
 class _Counted:
-    """An agent whose tokens are counted."""
+    """An agent whose tokens are counted. It passes on what that agent may see."""
 
     def __init__(self, agent: Agent) -> None:
         self.agent, self.name, self.tokens, self.prompt_tokens = agent, agent.name, 0, 0
 
-    async def propose(self, episode: Episode, n: int = 1) -> Sequence[Any]:
-        replies = await self.agent.propose(episode, n)
+    async def consult(self, episode: Episode, n: int = 1) -> Sequence[Reply]:
+        replies = await replies_from(self.agent, episode, n)
         self.tokens += sum(reply.tokens for reply in replies)
         self.prompt_tokens += sum(reply.prompt_tokens for reply in replies)
         return replies

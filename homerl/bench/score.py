@@ -10,12 +10,14 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from typing import Any
 
 import numpy as np
 
 from envs.documents import InputError
 from homerl.measure.intervals import mean_interval, share_interval
+from homerl.play.faults import Boundary, Fault
 from homerl.play.trajectory import Outcome, Trajectory
 from homerl.worlds.registry import world_of
 
@@ -23,9 +25,11 @@ LABELS = ("category", "subcategory", "size")
 
 
 def result_row(trajectory: Trajectory, tokens: int, prompt_tokens: int = 0) -> dict[str, Any]:
-    """What a suite stores of one episode, beside its trajectory; the tokens are those of the agent."""
+    """What a suite stores of one episode, beside its trajectory; the tokens are those of the agent. `fault` is there only
+    where an episode has one."""
     world = world_of(trajectory.blueprint)
     failure = world.failure_of(trajectory)
+    fault = {"fault": asdict(trajectory.fault)} if trajectory.fault else {}
     return {
         "id": trajectory.blueprint["id"],
         "subcategories": [intent["subcategory"] for intent in trajectory.blueprint["intents"]],
@@ -40,19 +44,18 @@ def result_row(trajectory: Trajectory, tokens: int, prompt_tokens: int = 0) -> d
         "prompt_tokens": prompt_tokens,
         "error": [failure.dimension, failure.type] if failure else None,
         "undecided": failure is not None and any(case.rule == "undecided" for case in world.cases(trajectory)),
-    } | world.extra_results(trajectory)
+    } | world.extra_results(trajectory) | fault
 
 
 def score(rows: Sequence[Mapping[str, Any]], seed: int = 0) -> dict[str, Any]:
     """The score of a suite as plain data; shares are in [0, 1], `interval` is the 95 % interval of `success`.
 
     `success` is Φ, and nothing else changed where the blueprint says `preserve`; `phi` is Φ alone. `n` counts the
-    episodes that
-    say something about the agent; all means are over these.
+    episodes that say something about the agent; all means are over these. `faults` counts why episodes were left out.
     """
     counted = [row for row in rows if counts(row)]
     if not counted:
-        return {"n": 0, "outcomes": dict(Counter(row["outcome"] for row in rows))}
+        return {"n": 0, "outcomes": dict(Counter(row["outcome"] for row in rows)), **_faults(rows)}
     success = np.array([row["success"] for row in counted], dtype=float)
     families = sorted({family for row in counted for family in row["families"]})
     return {
@@ -72,6 +75,7 @@ def score(rows: Sequence[Mapping[str, Any]], seed: int = 0) -> dict[str, Any]:
         **{f"by_{label}": _by(label, counted) for label in LABELS if all(label in row for row in counted)},
         **({"pass_hat": pass_hat(counted)} if any(row.get("run") for row in counted) else {}),
         **_released(rows),
+        **_faults(rows),
         "errors": dict(Counter(": ".join(row["error"]) for row in counted if row.get("error")).most_common()),
     }
 
@@ -80,6 +84,18 @@ def _released(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """The accuracy as a paper's own program counts it, if the world computes it; rows with -1 are left out."""
     verdicts = [row["released"] for row in rows if row.get("released", -1) >= 0]
     return {"released": {"n": len(verdicts), "success": float(np.mean(verdicts))}} if verdicts else {}
+
+
+def _faults(rows: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, int]]:
+    """Who failed and why in episodes that do not count, the most frequent first."""
+    faults = (Fault(Boundary(row["fault"]["boundary"]), row["fault"]["reason"]) for row in rows if _left_out(row))
+    found = Counter(f"{fault.boundary}: {fault.kind}" for fault in faults)
+    return {"faults": dict(found.most_common())} if found else {}
+
+
+def _left_out(row: Mapping[str, Any]) -> bool:
+    """Whether an episode does not count and says why; results that were stored before faults were do not."""
+    return not counts(row) and "fault" in row
 
 
 def _by(label: str, rows: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, Any]]:

@@ -17,8 +17,8 @@ from pydantic import Field
 from envs.model import Model
 from homerl.flow.tree import Node, Role, Unvisited, backpropagate, close, tokens_of, valid, walk
 from homerl.play.episode import Episode, EpisodeLimits
-from homerl.play.faults import RequestRefused, UserError
-from homerl.play.loop import Agent, User
+from homerl.play.faults import Boundary, Fault, RequestRefused, UserError, fault_of
+from homerl.play.loop import Agent, User, replies_from
 from homerl.play.situation import Blueprint
 from homerl.play.trajectory import Outcome, Trajectory
 from homerl.play.utterance import Utterance
@@ -162,10 +162,10 @@ async def _path(root: Node, players: Players, config: SearchConfig, stats: TreeS
         if not node.children:
             try:
                 node.grow(await _candidates(node, players, config, stats))
-            except RequestRefused:
+            except RequestRefused as error:
                 if not node.episode.steps:
                     raise
-                _outgrown(node)
+                _outgrown(node, error)
                 break
         if (child := node.descend(config.c_ucb, config.unvisited)) is None:
             break
@@ -173,15 +173,16 @@ async def _path(root: Node, players: Players, config: SearchConfig, stats: TreeS
     return path
 
 
-def _outgrown(node: Node) -> None:
+def _outgrown(node: Node, error: RequestRefused) -> None:
     """End a dialogue that a server refuses, usually for its length; other dialogues of the tree stay."""
-    node.episode.end(Outcome.AGENT_FAILURE if node.role is Role.AGENT else Outcome.USER_ERROR)
+    boundary = Boundary.AGENT if node.role is Role.AGENT else Boundary.USER
+    node.episode.end(Fault(boundary, f"outgrown: {fault_of(error).reason}"))
 
 
 async def _candidates(node: Node, players: Players, config: SearchConfig, stats: TreeStats) -> Sequence:
     """k_user utterances or k_agent messages (role-aware adaptive branching)."""
     if node.role is Role.AGENT:
-        replies = await players.agent.propose(node.episode, config.k_agent)
+        replies = await replies_from(players.agent, node.episode, config.k_agent)
         stats.calls += 1
         stats.sampled += len(replies)
         stats.tokens += max(reply.prompt_tokens for reply in replies) + sum(reply.tokens for reply in replies)

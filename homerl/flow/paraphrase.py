@@ -19,10 +19,10 @@ from typing import Any
 from envs.model import Model
 from homerl.language.splits import split_of
 from homerl.llm.structured import Asker, Unreadable
+from homerl.users.manner import manner
 from homerl.worlds.registry import world_of
 
 LONGEST = 400  # characters of a query
-LANGUAGES = {"en": "English", "zh": "Chinese (simplified)"}
 REWORD = """You reword what a person says to the voice assistant of a smart home. Answer with one JSON object:
 {{"paraphrase": "..."}}. Speak {language}, as people speak at home. Keep every room name, device name, number, unit and
 setting exactly as it is written; add nothing and leave nothing out. Use another sentence structure and other words for
@@ -76,7 +76,7 @@ class Paraphraser(ABC):
 
     async def asked(self, query: str, blueprint: Any) -> str:
         """The model's paraphrase, not yet checked."""
-        system = REWORD.format(language=LANGUAGES.get(blueprint.language, blueprint.language))
+        system = REWORD.format(language=manner(blueprint.language).language)
         answer = await self.asker.ask(system, json.dumps({"says": query}, ensure_ascii=False), Reworded, blueprint.seed)
         return " ".join(answer.paraphrase.split())
 

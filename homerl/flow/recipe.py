@@ -85,8 +85,9 @@ class SynthesisConfig(Model):
                 raise ValueError(f"the LLM author cannot write for the world '{world.name}'")
         if self.strategy == "m1" and self.agent is None:
             raise ValueError("strategy m1 is text alone: it needs an `agent`, a chat model that plays all parts")
-        if self.strategy == "m1" and any(recipe.toolset == "direct" for recipe in recipes):
-            raise ValueError("strategy m1 has no home to answer at once: another toolset than `direct`")
+        if self.strategy == "m1" and any(recipe.one_answer for recipe in recipes):
+            named = ", ".join(f"`{recipe.toolset}`" for recipe in recipes if recipe.one_answer)
+            raise ValueError(f"strategy m1 has no home to answer at once: another toolset than {named}")
         return self
 
     def recipe_of(self, index: int) -> AnyBlueprintRecipe:

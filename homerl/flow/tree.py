@@ -15,8 +15,7 @@ from enum import Enum
 from typing import Literal
 
 from homerl.play.episode import Episode
-from homerl.play.loop import heed, waits_for_user
-from homerl.play.messages import words_of
+from homerl.play.loop import apply_utterance, waits_for_user
 from homerl.play.situation import Reply
 from homerl.play.utterance import Utterance
 
@@ -59,11 +58,11 @@ class Node:
             return
         self.episode = self.episode.fork()
         if isinstance(self.pending, Utterance):
-            heed(self.episode, self.pending)
+            apply_utterance(self.episode, self.pending)
             self.effect = self.pending.text, self.pending.intent_id
         else:
             step = self.episode.act(self.pending)
-            words = words_of(step.message, self.episode.blueprint.toolset)
+            words = self.episode.words_of(step.message)
             self.effect = step.state_key, words.text.strip(), words.question, step.observations
         self.pending = None
 

@@ -7,6 +7,9 @@ Invariants:
 - a garbled answer is retried like a timeout;
 - an endpoint may be used in one event loop after another;
 - a request's body is sent as it is: checking it against the client library's types takes longer than all the rest.
+
+The retries are a loop of our own. A try may count or not, a wait may concern one replica, and the next try may go to another
+replica. With tenacity, its stop, wait and after hooks would share all of this as state, in 30 lines more.
 """
 
 from __future__ import annotations
@@ -24,10 +27,10 @@ from openai import APIStatusError, AsyncOpenAI, OpenAIError
 from openai.types import Completion
 from openai.types.chat import ChatCompletion
 
+from envs.messages import Message
 from homerl.llm.completions import REFUSING, checked, in_words, is_away, is_passing, retry_after
 from homerl.llm.settings import EndpointSettings
 from homerl.play.faults import InfraError, RequestRefused, Unwelcome
-from homerl.play.messages import Message
 
 TRIPS = 5  # faults in a row after which a replica rests
 REST, LONGEST_REST = 2.0, 60.0  # seconds of a rest, doubled each time up to the longest

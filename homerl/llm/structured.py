@@ -13,11 +13,12 @@ from typing import Any, TypeVar
 
 from pydantic import ValidationError
 
+from envs.messages import Message
 from envs.model import Model
 from homerl.llm.endpoint import Endpoint, derived_seed
 from homerl.llm.settings import EndpointSettings
 from homerl.play.faults import RequestRefused
-from homerl.play.messages import FENCE, Message, parse_json
+from homerl.play.messages import FENCE, parse_json
 
 Shape = TypeVar("Shape", bound=Model)
 AGAIN = "That could not be read ({error}). Answer again, with JSON of the form that was asked for and nothing else."

@@ -1,6 +1,9 @@
 """Confidence intervals of means and shares, and agreement beyond chance.
 
 Invariant: resampling is seeded, so the same values give the same digits.
+
+scipy.stats and scikit-learn compute the same to 1e-12 (`tests/homerl/test_intervals.py`), but other last digits, which
+stored scores hold to the last; importing scipy.stats takes seconds, and scikit-learn's kappa of unanimous raters is nan.
 """
 
 from __future__ import annotations

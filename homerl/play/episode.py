@@ -1,8 +1,8 @@
 """An episode: one blueprint being played, which can be forked at any message.
 
 Invariants: it is over when all of Φ is met, or a limit is reached, never because a speaker says so (but where the world
-lets an agent finish); `fork` is independent; an agent sees `dialogue` alone, never Φ, the plan or the open intents;
-nothing here knows which world it is.
+lets an agent finish); `fork` is independent; a policy sees `observation` alone, never Φ, the plan or the open intents;
+an outcome that does not count has a fault that says whose it is; nothing here knows which world it is.
 """
 
 from __future__ import annotations
@@ -14,8 +14,11 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
+from envs.messages import Message
 from envs.world import Action, StepFacts, ToolCall, World
-from homerl.play.messages import Message, as_call, calls_of, parse_json
+from homerl.play.faults import Fault
+from homerl.play.messages import Words, as_call, calls_of, parse_json, words_of
+from homerl.play.observation import Observation
 from homerl.play.situation import Blueprint, Reply, Situation
 from homerl.play.trajectory import Outcome, Step, Trajectory
 
@@ -36,14 +39,6 @@ class EpisodeLimits:
     calls: int | None = field(default=None, metadata={"description": "Most tool calls in the episode; null is any number."})
 
 
-@dataclass(frozen=True)
-class Dialogue:
-    """All that an agent sees."""
-
-    messages: tuple[Message, ...]
-    tools: tuple[Mapping[str, Any], ...]
-
-
 @dataclass
 class Episode:
     """The state of play."""
@@ -55,6 +50,7 @@ class Episode:
     outcome: Outcome | None = None
     speaking_of: int | None = None
     turn: int = 0
+    fault: Fault | None = None
 
     @classmethod
     def begin(cls, situation: Situation, limits: EpisodeLimits = EpisodeLimits()) -> Episode:
@@ -65,16 +61,18 @@ class Episode:
         """An independent copy; messages and steps are shared, since they never change."""
         return Episode(
             self.situation.fork(), self.limits, self.messages.copy(), self.steps.copy(), self.outcome, self.speaking_of,
-            self.turn,
+            self.turn, self.fault,
         )  # fmt: skip
 
     @property
     def blueprint(self) -> Blueprint:
-        return self.situation.blueprint
+        blueprint: Blueprint = self.situation.blueprint
+        return blueprint
 
     @property
-    def dialogue(self) -> Dialogue:
-        return Dialogue(tuple(self.messages), tuple(self.world.tools))
+    def observation(self) -> Observation:
+        one_answer, protocol = self.blueprint.one_answer, dict(self.situation.protocol)
+        return Observation(self.blueprint.id, tuple(self.messages), tuple(self.world.tools), one_answer, protocol)
 
     @property
     def world(self) -> World:
@@ -85,6 +83,10 @@ class Episode:
         """m: the share of Φ that is met."""
         met = self.situation.met()
         return sum(met) / len(met)
+
+    def words_of(self, message: Message) -> Words:
+        """The words of an agent's message, in the form in which this episode's agents answer."""
+        return words_of(message, one_answer=self.blueprint.one_answer)
 
     def open_intents(self) -> list[Any]:
         """Intents of which some goal is not met now, in the blueprint's order."""
@@ -112,10 +114,10 @@ class Episode:
         if meant is None:
             self.messages += [_tool_message(i, reply, text) for i, (text, _, _) in enumerate(results)]
         blocked = tuple(info["blocked"]["rule"] for _, info, _ in results if info["blocked"])
-        situation.heed(self.speaking_of, reply.message, blocked, spoke)
+        situation.note_reply(self.speaking_of, reply.message, blocked, spoke)
         situation.wait(self.limits.seconds_per_step)
         met = situation.met()
-        calls = calls_of(reply.message, self.blueprint.toolset) if meant is None else _meant(meant)
+        calls = calls_of(reply.message) if meant is None else _meant(meant)
         self.outcome = self._verdict(all(met), spoke)
         codes = [code for _, _, code in results if code]
         code = "\n".join(codes) or None
@@ -192,9 +194,10 @@ class Episode:
             return Outcome.STEP_LIMIT
         return None
 
-    def end(self, outcome: Outcome) -> None:
-        """A speaker or a machine ends the episode: what was done so far stands, its last step being the last."""
-        self.outcome = outcome
+    def end(self, fault: Fault | None) -> None:
+        """A fault ends the episode, or the user leaves an agent that failed (None); what was done so far stands, its last
+        step being the last."""
+        self.fault, self.outcome = fault, Outcome.of(fault.boundary) if fault else Outcome.AGENT_FAILURE
         if self.steps:
             last = self.steps[-1]
             self.steps[-1] = replace(last, facts=replace(last.facts, last=True))
@@ -221,6 +224,7 @@ class Episode:
             user=user,
             seed=seed,
             limits=asdict(self.limits),
+            fault=self.fault,
         )
 
 

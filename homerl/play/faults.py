@@ -1,11 +1,40 @@
-"""What can go wrong in an episode, by who is to blame for it: agent, user or server (the world has its `WorldError`).
+"""What can go wrong in an episode, by the boundary at which it did: agent, user, world, server or judge.
 
-Invariant: whoever raises one of these says who failed; nothing of it ever counts against another.
+Invariants: whoever raises one of these errors (or the world its `WorldError`) says who failed, and nothing of it ever
+counts against another; `fault_of` alone makes a record of an error. A limit reached or an unmet goal is no fault.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from enum import StrEnum
+
+from envs.world import WorldError
+from homerl.play.messages import plain_text
 from homerl.play.utterance import Utterance
+
+
+class Boundary(StrEnum):
+    """Who failed."""
+
+    AGENT = "agent"
+    USER = "user"
+    WORLD = "world"
+    SERVER = "server"
+    JUDGE = "judge"
+
+
+@dataclass(frozen=True)
+class Fault:
+    """A fault as it is recorded: who failed, and why."""
+
+    boundary: Boundary
+    reason: str
+
+    @property
+    def kind(self) -> str:
+        """The reason without its detail, by which faults are counted: the user's and the judge's begin with a word."""
+        return self.reason.partition(": ")[0] if self.boundary in (Boundary.USER, Boundary.JUDGE) else self.reason
 
 
 class InfraError(Exception):
@@ -19,7 +48,7 @@ class RequestRefused(InfraError):
         super().__init__(f"{url} refused the request: {why}")
         self.why = why
 
-    def __reduce__(self) -> tuple:
+    def __reduce__(self) -> tuple[type[InfraError], tuple[str]]:
         return InfraError, (str(self),)
 
 
@@ -38,3 +67,21 @@ class UserError(Exception):
     def __init__(self, message: str, reason: str = "left_role", spent: Utterance = Utterance("")) -> None:
         super().__init__(message)
         self.reason, self.spent = reason, spent
+
+
+EPISODE_ERRORS = (InfraError, WorldError, AgentFault, UserError)  # what ends an episode with a fault
+
+
+def fault_of(error: InfraError | WorldError | AgentFault | UserError) -> Fault:
+    """The record of an error."""
+    said = plain_text(" ".join(str(error).split()))
+    match error:
+        case UserError(reason=word):
+            return Fault(Boundary.USER, f"{word}: {said}" if said else word)
+        case AgentFault():
+            boundary = Boundary.AGENT
+        case WorldError():
+            boundary = Boundary.WORLD
+        case _:
+            boundary = Boundary.SERVER
+    return Fault(boundary, said or type(error).__name__)

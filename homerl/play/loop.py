@@ -1,35 +1,52 @@
 """The agent-user-home loop (HomeFlow 3.4.2). Synthesis, RL and evaluation all play by it.
 
 Invariants: a trajectory ends with exactly one outcome; an agent is never blamed for a user's, the world's or a
-server's fault; nothing here is random.
+server's fault; a policy is never handed the episode; nothing here is random.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
-from envs.world import WorldError
 from homerl.play.episode import Episode
-from homerl.play.faults import AgentFault, InfraError, UserError
-from homerl.play.messages import direct_answer, words_of
+from homerl.play.faults import EPISODE_ERRORS, Boundary, Fault, fault_of
+from homerl.play.messages import direct_answer
+from homerl.play.observation import Observation
 from homerl.play.situation import Reply
-from homerl.play.trajectory import Outcome, Trajectory
+from homerl.play.trajectory import Trajectory
 from homerl.play.utterance import Utterance
 
 
-class Agent(Protocol):
-    """Answers a dialogue with n candidate messages. A policy reads `episode.dialogue` and nothing else."""
+@runtime_checkable
+class Policy(Protocol):
+    """Answers what it observes of a dialogue with n candidate messages."""
 
-    name: str
+    @property
+    def name(self) -> str: ...
 
-    async def propose(self, episode: Episode, n: int = 1) -> Sequence[Reply]: ...
+    async def propose(self, observation: Observation, n: int = 1) -> Sequence[Reply]: ...
+
+
+@runtime_checkable
+class Oracle(Protocol):
+    """Answers an episode, of which it may see all: scripted experts, baselines that read the home, checks of validity, and
+    what passes an episode on to an agent (by `replies_from`)."""
+
+    @property
+    def name(self) -> str: ...
+
+    async def consult(self, episode: Episode, n: int = 1) -> Sequence[Reply]: ...
+
+
+Agent = Policy | Oracle
 
 
 class User(Protocol):
     """Speaks from the blueprint's open intents."""
 
-    name: str
+    @property
+    def name(self) -> str: ...
 
     async def speak(self, episode: Episode) -> Utterance: ...
 
@@ -41,30 +58,34 @@ async def play(episode: Episode, agent: Agent, user: User, seed: int = 0) -> Tra
             if episode.turn == 0 or waits_for_user(episode):
                 await listen(episode, user)
             else:
-                (reply,) = await agent.propose(episode)
+                (reply,) = await replies_from(agent, episode)
                 episode.act(reply)
-    except InfraError:
-        episode.end(Outcome.INFRA_ERROR)
-    except WorldError:
-        episode.end(Outcome.WORLD_ERROR)
-    except AgentFault:
-        episode.end(Outcome.AGENT_FAILURE)
-    except UserError:
-        episode.end(Outcome.USER_ERROR)
+    except EPISODE_ERRORS as error:
+        episode.end(fault_of(error))
     return episode.trajectory(agent.name, user.name, seed)
+
+
+async def replies_from(agent: Agent, episode: Episode, n: int = 1) -> Sequence[Reply]:
+    """An agent's candidate messages: a policy (whatever else it is) is handed its observation, an oracle the episode."""
+    if isinstance(agent, Policy):
+        return await agent.propose(episode.observation, n)
+    return await agent.consult(episode, n)
 
 
 async def listen(episode: Episode, user: User) -> None:
     """Let the user speak."""
-    heed(episode, await user.speak(episode))
+    apply_utterance(episode, await user.speak(episode))
 
 
-def heed(episode: Episode, utterance: Utterance) -> None:
+def apply_utterance(episode: Episode, utterance: Utterance) -> None:
     """An utterance opens a turn; a user who will not go on while intents are open ends the episode."""
     if utterance.text.strip():
         episode.hear(utterance.text, utterance.intent_id)
     else:
-        episode.end(Outcome.AGENT_FAILURE if claimed_done(episode) else Outcome.USER_ERROR)
+        episode.end(None if claimed_done(episode) else GAVE_UP)
+
+
+GAVE_UP = Fault(Boundary.USER, "gave_up: the user stopped while something was still to be done")
 
 
 def waits_for_user(episode: Episode) -> bool:
@@ -74,7 +95,6 @@ def waits_for_user(episode: Episode) -> bool:
 
 def claimed_done(episode: Episode) -> bool:
     """Whether the agent answered the last utterance with words that ask nothing: a claim that all is done."""
-    last, toolset = episode.messages[-1], episode.blueprint.toolset
-    if last["role"] != "assistant" or (toolset == "direct" and direct_answer(last["content"] or "")[0] is None):
-        return False
-    return not words_of(last, toolset).question
+    last = episode.messages[-1]
+    unreadable = episode.blueprint.one_answer and direct_answer(last["content"] or "")[0] is None
+    return last["role"] == "assistant" and not unreadable and not episode.words_of(last).question

@@ -13,10 +13,9 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+from envs.messages import Message, tool_call
 from envs.world import Action, ToolCall
 from homerl.language import signs
-
-Message = dict[str, Any]
 
 IM_START, IM_END = "<|im_start|>", "<|im_end|>"
 CALL = re.compile(r"<tool_call>\s*(.*?)\s*(?:</tool_call>|$)", re.S)
@@ -38,7 +37,7 @@ def parse_json(text: str) -> Any:
 
 
 def direct_answer(text: str) -> tuple[dict[str, Any] | None, str | None]:
-    """(the answer of a `direct` agent, what is malformed or None); a fence around the JSON is forgiven."""
+    """(the one answer of an agent in JSON, what is malformed or None); a fence around the JSON is forgiven."""
     try:
         found = parse_json(FENCE.sub(r"\1", text.strip()))
     except (ValueError, RecursionError) as error:
@@ -90,10 +89,10 @@ class Words:
     question: bool
 
 
-def words_of(message: Message, toolset: str = "") -> Words:
-    """The words of an agent's message; a `direct` agent's stand in its JSON, where its mode says if it asks."""
+def words_of(message: Message, *, one_answer: bool = False) -> Words:
+    """The words of an agent's message. Of `one_answer` in JSON they are its `response`, and its `mode` says if it asks."""
     content = message.get("content") or ""
-    if toolset != "direct":
+    if not one_answer:
         return _words(content)
     answer, _ = direct_answer(content)
     text = (answer or {}).get("response")
@@ -114,13 +113,6 @@ def chat_template(show_tools: bool = True) -> str:
     """Our training template. Models made from scratch on one toolset may leave its schemas out of the prompt."""
     text = (Path(__file__).parent / "chat_template.jinja").read_text(encoding="utf-8")
     return text.replace("SHOW_TOOLS", "true" if show_tools else "false")
-
-
-def tool_call(name: str, arguments: dict[str, Any], call_id: str = "") -> dict[str, Any]:
-    """A tool call in OpenAI form."""
-    text = json.dumps(arguments, ensure_ascii=False)
-    call = {"type": "function", "function": {"name": name, "arguments": text}}
-    return {"id": call_id} | call if call_id else call
 
 
 def parse_reply(text: str) -> tuple[Message, str | None]:

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from dataclasses import asdict, replace
 from itertools import count
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from pydantic import ValidationError
 
@@ -66,7 +66,7 @@ def first_difference(stored: Trajectory, begin: Begin, absent: Absent = ()) -> s
 
 def differences(stored: Trajectory, begin: Begin, absent: Absent = ()) -> Iterator[str]:
     """All that a replay gives otherwise; each says what, and at which step."""
-    episode = Episode.begin(begin(stored.blueprint), EpisodeLimits(**stored.limits))
+    episode = Episode.begin(begin(stored.blueprint), EpisodeLimits(**cast(dict[str, Any], stored.limits)))
     steps = iter(stored.steps)
     for message in stored.messages[len(episode.messages) :]:
         if message["role"] == "user":
@@ -129,6 +129,7 @@ def end_differences(stored: Trajectory, episode: Episode) -> Iterator[str]:
             yield f"progress {episode.progress}, stored {stored.progress}"
         if (episode.strayed() == 0) != stored.clean:
             yield f"clean {not stored.clean}, stored {stored.clean}"
+    yield from fault_differences(stored, episode)
     episode.outcome = stored.outcome
     again, was = to_row(episode.trajectory(stored.agent, stored.user, stored.seed)), to_row(stored)
     for number, here, there in zip(count(1), again["messages"], was["messages"]):
@@ -145,6 +146,16 @@ def possible_outcome(stored: Trajectory, episode: Episode) -> Outcome:
     if episode.outcome is not None:
         return episode.outcome
     return stored.outcome if stored.outcome in SPEAKERS else Outcome.AGENT_FAILURE
+
+
+def fault_differences(stored: Trajectory, episode: Episode) -> Iterator[str]:
+    """Whether a stored fault makes sense: it ended an episode that home and limits had not ended, with its own outcome."""
+    if stored.fault is None:
+        return
+    if episode.outcome is not None:
+        yield f"a fault of the {stored.fault.boundary} is stored, but the episode was over without it"
+    if stored.outcome is not (expected := Outcome.of(stored.fault.boundary)):
+        yield f"a fault of the {stored.fault.boundary} makes {expected}, stored {stored.outcome}"
 
 
 def reward_differences(stored: Trajectory) -> Iterator[str]:

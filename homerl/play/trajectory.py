@@ -1,21 +1,24 @@
 """Steps, turns and trajectories; reading and writing them.
 
 Invariants: a trajectory holds its whole blueprint, so it can be replayed and every reward recomputed from it
-alone; rows of one file have one shape, so that `datasets.load_dataset` reads them; writing is atomic.
+alone; rows of one file have one shape, so that `datasets.load_dataset` reads them (`of_one_shape` where some have a
+fault and others none); writing is atomic.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
 from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
 from envs.documents import InputError, write_atomic
+from envs.messages import Message
 from envs.world import StepFacts, ToolCall
-from homerl.play.messages import Message, calls_of
+from homerl.play.faults import Boundary, Fault
+from homerl.play.messages import calls_of
 
 
 class Outcome(StrEnum):
@@ -33,6 +36,20 @@ class Outcome(StrEnum):
     def counts(self) -> bool:
         """Whether the outcome says something about the agent; the others are retried, then dropped."""
         return self in (Outcome.SUCCESS, Outcome.AGENT_FAILURE, Outcome.TURN_LIMIT, Outcome.STEP_LIMIT)
+
+    @classmethod
+    def of(cls, boundary: Boundary) -> Outcome:
+        """What a fault makes of an episode."""
+        return OUTCOMES[boundary]
+
+
+OUTCOMES = {
+    Boundary.AGENT: Outcome.AGENT_FAILURE,
+    Boundary.USER: Outcome.USER_ERROR,
+    Boundary.WORLD: Outcome.WORLD_ERROR,
+    Boundary.SERVER: Outcome.INFRA_ERROR,
+    Boundary.JUDGE: Outcome.INFRA_ERROR,
+}
 
 
 @dataclass(frozen=True)
@@ -56,7 +73,8 @@ class Turn:
 
 @dataclass(frozen=True)
 class Trajectory:
-    """A played blueprint. `blueprint` is plain data; `tools` are OpenAI schemas."""
+    """A played blueprint. `blueprint` is plain data; `tools` are OpenAI schemas; `fault` says who failed and why, if
+    somebody did: a limit reached or an unmet goal is none."""
 
     blueprint: Mapping[str, Any]
     messages: tuple[Message, ...]
@@ -71,6 +89,7 @@ class Trajectory:
     weights: Mapping[str, float] = field(default_factory=dict)
     seed: int = 0
     limits: Mapping[str, int | None] = field(default_factory=dict)
+    fault: Fault | None = None
 
     @property
     def success(self) -> bool:
@@ -100,7 +119,8 @@ JSON_COLUMNS = ("blueprint", "tools", "steps", "rewards", "weights", "limits")
 
 
 def to_row(trajectory: Trajectory) -> dict[str, Any]:
-    """A flat row: `messages` in OpenAI form, nested records as JSON strings (one schema for every row)."""
+    """A flat row: `messages` in OpenAI form, nested records as JSON strings (one schema for every row), `fault` only where
+    there is one."""
     blueprint = trajectory.blueprint
     return {
         "id": blueprint["id"],
@@ -117,7 +137,14 @@ def to_row(trajectory: Trajectory) -> dict[str, Any]:
         "weights": _dump(trajectory.weights),
         "limits": _dump(trajectory.limits),
         "blueprint": _dump(blueprint),
-    }
+    } | ({"fault": _dump(asdict(trajectory.fault))} if trajectory.fault else {})
+
+
+def of_one_shape(rows: Callable[[], Iterable[Mapping[str, Any]]]) -> Iterator[Mapping[str, Any]]:
+    """The rows of a file, all with a `fault` (JSON text, `null` for none) if any has one: else a reader that takes the shape
+    of the first rows for all would refuse the file. They are gone through twice, so that none has to be held."""
+    faulty = any("fault" in row for row in rows())
+    return (row if not faulty or "fault" in row else {**row, "fault": "null"} for row in rows())
 
 
 def from_row(row: Mapping[str, Any]) -> Trajectory:
@@ -137,7 +164,12 @@ def from_row(row: Mapping[str, Any]) -> Trajectory:
         weights=nested["weights"],
         limits=nested["limits"],
         seed=row["seed"],
+        fault=_fault(json.loads(row.get("fault") or "null")),
     )
+
+
+def _fault(data: Mapping[str, Any] | None) -> Fault | None:
+    return None if data is None else Fault(Boundary(data["boundary"]), data["reason"])
 
 
 def write_rows(path: str | Path, rows: Iterable[Mapping[str, Any]]) -> None:
@@ -199,7 +231,7 @@ def _step_row(step: Step, toolset: str) -> dict[str, Any]:
 
 
 def _step(data: Mapping[str, Any], toolset: str) -> Step:
-    facts = {key: tuple(value) if isinstance(value, list) else value for key, value in data["facts"].items()}
+    facts: dict[str, Any] = {key: tuple(value) if isinstance(value, list) else value for key, value in data["facts"].items()}
     if unknown := facts.keys() - FACTS:
         raise ValueError(f"no fact of a step is called '{min(unknown)}'")
     told = data["facts"].get("calls")

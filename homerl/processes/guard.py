@@ -2,6 +2,9 @@
 
 Invariants: guard and server form one process group; once process PID or the server has ended, no process of the group
 remains; SIGTERM to the group lets the server shut down by itself.
+
+The group is ended, and not psutil's tree of children: what a dead child of the server started is in the group, and in
+nobody's tree.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """Ends a process when the process that started it ends.
 
-Invariant: a stage or worker ends within a second after its parent was killed; otherwise the next start of the same run
-would find it still writing.
+Invariants: a stage or worker ends within a second after its parent was killed; otherwise the next start of the same run
+would find it still writing. A parent that nobody has
+reaped counts as dead, and so does one whose number another process has taken.
 """
 
 from __future__ import annotations
@@ -9,6 +10,9 @@ from __future__ import annotations
 import os
 import threading
 import time
+from contextlib import suppress
+
+import psutil
 
 PARENT = "HOMERL_PARENT"
 LAUNCHERS = {"TORCHELASTIC_RUN_ID", "ACCELERATE_MIXED_PRECISION"}  # set by torchrun and by accelerate launch
@@ -28,16 +32,8 @@ def die_with_parent() -> None:
 
 
 def _watch(pid: int) -> None:
-    while _alive(pid):
-        time.sleep(0.5)
+    with suppress(psutil.NoSuchProcess):
+        starter = psutil.Process(pid)
+        while starter.is_running() and starter.status() != psutil.STATUS_ZOMBIE:
+            time.sleep(0.5)
     os._exit(1)
-
-
-def _alive(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        return True
-    return True

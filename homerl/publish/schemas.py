@@ -1,10 +1,8 @@
 """JSON Schemas of the files that homerl writes and reads, generated from the models that check them.
 
 Invariants: a schema's `$id` names its kind and format version, and the schema of a released format never changes; what
-homerl
-writes is valid under the schema of its kind. A trajectory is checked in its nested form: a dataset row holds the parts
-named
-in `trajectory.JSON_COLUMNS` as JSON text, and the row's schema names the schemas of these texts.
+homerl writes is valid under the schema of its kind. A trajectory is checked in its nested form: a dataset row holds the
+parts named in `trajectory.JSON_COLUMNS`, and a fault, as JSON text, and the row's schema names the schemas of these texts.
 """
 
 from __future__ import annotations
@@ -48,7 +46,8 @@ class MessageRow(TypedDict):
 
 
 class Row(TypedDict):
-    """A line of `trajectories.jsonl`: `trajectory.to_row`, and how hard its blueprint was."""
+    """A line of `trajectories.jsonl`: `trajectory.to_row`, and how hard its blueprint was. `fault` is there where some row
+    of the file has one."""
 
     id: str
     messages: list[MessageRow]
@@ -64,6 +63,7 @@ class Row(TypedDict):
     weights: str
     limits: str
     blueprint: str
+    fault: NotRequired[str]
     difficulty: float
 
 
@@ -82,7 +82,7 @@ def schemas() -> dict[str, dict[str, Any]]:
             _put(made[kind], path, {"$ref": file_name(other)})
     blueprints = [next(iter(world.formats())) for world in worlds().values()]
     made["trajectory"]["properties"]["blueprint"] = {"anyOf": [{"$ref": file_name(kind)} for kind in blueprints]}
-    for column in JSON_COLUMNS:
+    for column in (*JSON_COLUMNS, "fault"):
         inner = {"$ref": f"{file_name('trajectory')}#/properties/{column}"}
         made["row"]["properties"][column] |= {"contentMediaType": "application/json", "contentSchema": inner}
     return {file_name(kind): {"$schema": DRAFT, "$id": file_name(kind), **schema} for kind, schema in made.items()}

@@ -23,8 +23,8 @@ from envs.documents import InputError, write_atomic
 from homerl.flow.recipe import SynthRecipe
 from homerl.llm.settings import AuditSettings, UserSettings
 from homerl.play.episode import Episode, EpisodeLimits
-from homerl.play.faults import UserError
-from homerl.play.loop import Agent, User, play
+from homerl.play.faults import Boundary
+from homerl.play.loop import Oracle, User, play
 from homerl.play.situation import Blueprint
 from homerl.play.trajectory import Outcome
 from homerl.play.utterance import Utterance
@@ -142,32 +142,28 @@ async def play_all(
             user = Watched(users(blueprint.seed))
             end = await play(begin(blueprint, limits), expert_of(blueprint), user, blueprint.seed)
             progress()
-        fault = (user.reason or "gave_up") if end.outcome is Outcome.USER_ERROR else None
+        reason = end.fault.kind if end.fault and end.fault.boundary is Boundary.USER else None
         return Played(
-            blueprint.id, end.outcome, fault, tuple(user.said), tuple(t for t in user.topics.values() if t is not None)
+            blueprint.id, end.outcome, reason, tuple(user.said), tuple(t for t in user.topics.values() if t is not None)
         )
 
     return list(await asyncio.gather(*map(one, blueprints)))
 
 
-def expert_of(blueprint: Blueprint) -> Agent:
+def expert_of(blueprint: Blueprint) -> Oracle:
     """The expert of a blueprint's world, who makes no mistakes."""
     return world_of(blueprint).expert(ExpertConfig(mistakes=0.0), blueprint.seed)
 
 
 class Watched:
-    """A user whose words are kept, whether it opened each wish by words about it, and why it failed if it did."""
+    """A user whose words are kept, and whether it opened each wish by words about it."""
 
     def __init__(self, user: User) -> None:
-        self.user, self.name, self.said, self.reason = user, user.name, list[str](), None
+        self.user, self.name, self.said = user, user.name, list[str]()
         self.topics = dict[int, bool | None]()
 
     async def speak(self, episode: Episode) -> Utterance:
-        try:
-            utterance = await self.user.speak(episode)
-        except UserError as error:
-            self.reason = error.reason
-            raise
+        utterance = await self.user.speak(episode)
         if utterance.text:
             self.said.append(utterance.text)
             self._topic(utterance, episode)

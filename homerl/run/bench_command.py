@@ -18,7 +18,7 @@ from homerl.bench.judge import JudgeSettings, judge_run
 from homerl.bench.runner import Pace, Players, run_suite
 from homerl.bench.suites import named, read_suite, suite_of
 from homerl.llm.endpoint import Endpoint
-from homerl.play.loop import Agent, User
+from homerl.play.loop import Policy, User
 from homerl.terminal.progress import progress_bar
 from homerl.users.scripted import ScriptedUser
 from homerl.worlds.contract import WorldAdapter
@@ -102,7 +102,7 @@ def players_of(settings: BenchRun, world: WorldAdapter) -> tuple[Players, Pace]:
         name = settings.served
         endpoint = Endpoint(settings.model.split(","), name, seed=settings.seed)
         kind = own or LLMAgent
-        agent: Callable[[], Agent] = lambda: kind(endpoint, settings.temperature, settings.max_tokens)  # noqa: E731
+        agent: Callable[[], Policy] = lambda: kind(endpoint, settings.temperature, settings.max_tokens)  # noqa: E731
         return Players(agent, user, f"{name} {sampling}"), Pace(settings.at_once, waves=False)
     if own is not None:
         remedy = "serve it (vLLM, --model http://...), or take --setting eia"

@@ -20,7 +20,7 @@ from homerl.train.credit.registry import modes
 from homerl.train.phases import SHARES
 
 SECTIONS = {  # section: names, or prefixes that end in a slash; the first that matches has it
-    "1 success": ("success", "reward", "outcome/", "eval/", "curriculum/flat", "curriculum/left_flat"),
+    "1 success": ("success", "reward", "outcome/", "fault/", "eval/", "curriculum/flat", "curriculum/left_flat"),
     "2 rewards by step": ("reward_by_step/",),
     "3 credit by step": (
         "credit_by_step/", "sentinel/zero_advantage", "sentinel/group_std", *(f"{mode}/" for mode in modes()),

@@ -21,7 +21,7 @@ from transformers.trainer_callback import ExportableState
 from trl import GRPOConfig, GRPOTrainer
 
 from envs.documents import InputError
-from homerl.play.trajectory import to_row, write_rows
+from homerl.play.trajectory import of_one_shape, to_row, write_rows
 from homerl.train.ahead import Ahead
 from homerl.train.common import (
     common_arguments,
@@ -316,7 +316,8 @@ class RLVETrainer(Spread, GRPOTrainer):
             folder = self.recipe.out / "rollouts"
             folder.mkdir(parents=True, exist_ok=True)
             trajectories = [rollout.trajectory for rollout in self.rollouts]
-            write_rows(folder / f"update_{self.state.global_step:06d}.jsonl", map(to_row, trajectories))
+            rows = of_one_shape(lambda: map(to_row, trajectories))
+            write_rows(folder / f"update_{self.state.global_step:06d}.jsonl", rows)
             log_transcripts(self.recipe, trajectories, self.state.global_step)
 
 

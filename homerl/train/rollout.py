@@ -17,7 +17,7 @@ from typing import Any
 
 from homerl.agents.policy import Engine, PolicyAgent, Sample, TokenLedger
 from homerl.play.episode import Episode, EpisodeLimits
-from homerl.play.loop import User, play
+from homerl.play.loop import User, play, replies_from
 from homerl.play.situation import Blueprint, Reply
 from homerl.play.trajectory import Trajectory
 from homerl.play.utterance import Utterance
@@ -114,7 +114,7 @@ class Player:
             if witness:
                 witness.moments.clear()
             user = TimedUser(self.make_user(seed + attempt), turns)
-            trajectory = await play(episode, WitnessedAgent(agent, witness), user, seed)
+            trajectory = await play(episode, WitnessedAgent(agent, witness) if witness else agent, user, seed)
             turns.worked()
             if trajectory.outcome.counts:
                 break
@@ -145,16 +145,15 @@ class Witness:
 
 @dataclass(frozen=True)
 class WitnessedAgent:
-    """A policy agent that may be witnessed."""
+    """A policy agent that is witnessed: the episode is the witness's to fork, the policy has its observation."""
 
     agent: PolicyAgent
-    witness: Witness | None = None
+    witness: Witness
     name: str = PolicyAgent.name
 
-    async def propose(self, episode: Episode, n: int = 1) -> Sequence[Reply]:
-        if self.witness:
-            self.witness.see(episode, self.agent)
-        return await self.agent.propose(episode, n)
+    async def consult(self, episode: Episode, n: int = 1) -> Sequence[Reply]:
+        self.witness.see(episode, self.agent)
+        return await replies_from(self.agent, episode, n)
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ what is still without signal then has no advantage, so it is not trained on.
 from __future__ import annotations
 
 import hashlib
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -129,15 +129,17 @@ def summary(rollout: Rollout) -> dict[str, Any]:
         "parts": [dict(parts) for parts in trajectory.rewards],
         "lengths": rollout.lengths[: len(trajectory.steps)],
         "outcome": str(trajectory.outcome),
+        "fault": str(trajectory.fault.boundary) if trajectory.fault else None,
         "turns": trajectory.steps[-1].facts.turn if trajectory.steps else 0,
         "tool_calls": trajectory.tool_calls,
     }
 
 
 def episode_metrics(rows: Sequence[Mapping[str, Any]]) -> dict[str, float]:
-    """Success, outcomes, lengths, and each reward part by step index."""
+    """Success, outcomes, faults by boundary, lengths, and each reward part by step index."""
     n = len(rows)
     outcomes: dict[str, int] = defaultdict(int)
+    faults = Counter(row["fault"] for row in rows if row["fault"])
     by_step: dict[tuple[str, int], list[float]] = defaultdict(list)
     for row in rows:
         outcomes[row["outcome"]] += 1
@@ -151,5 +153,6 @@ def episode_metrics(rows: Sequence[Mapping[str, Any]]) -> dict[str, float]:
         "episode/tool_calls": sum(row["tool_calls"] for row in rows) / n,
         "episode/sampled_tokens": sum(sum(row["lengths"]) for row in rows) / n,
         **{f"outcome/{name}": count / n for name, count in sorted(outcomes.items())},
+        **{f"fault/{name}": count / n for name, count in sorted(faults.items())},
         **{f"reward_by_step/{name}/{i}": sum(v) / len(v) for (name, i), v in sorted(by_step.items())},
     }

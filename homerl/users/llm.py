@@ -14,12 +14,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from envs.messages import Message
 from homerl.llm.endpoint import Endpoint, Patience, derived_seed
 from homerl.llm.settings import UserSettings
 from homerl.play.episode import Episode
 from homerl.play.faults import RequestRefused, UserError
 from homerl.play.loop import claimed_done
-from homerl.play.messages import Message, words_of
 from homerl.play.situation import Intent
 from homerl.play.utterance import Utterance
 from homerl.users.manner import manner
@@ -140,7 +140,7 @@ def idle_turns(episode: Episode) -> int:
     for turn in range(episode.turn, 0, -1):
         steps = [step for step in episode.steps if step.facts.turn == turn]
         gained = bool(steps) and steps[-1].facts.progress_after > steps[0].facts.progress_before
-        if not steps or gained or words_of(steps[-1].message, episode.blueprint.toolset).question:
+        if not steps or gained or episode.words_of(steps[-1].message).question:
             break
         count += 1
     return count

@@ -49,8 +49,9 @@ class Numbers(Model):
 
 
 class Manner(Model):
-    """The file of one language."""
+    """The file of one language. `language` is its English name, for prompts to LLMs in other parts."""
 
+    language: str
     role: str
     rules: str
     verbosity: dict[str, str]

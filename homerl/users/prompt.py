@@ -15,9 +15,10 @@ from typing import Any
 
 from pydantic import BaseModel, StrictBool, StrictInt, StrictStr, ValidationError
 
+from envs.messages import Message
 from homerl.llm.settings import UserSettings
 from homerl.play.episode import Episode
-from homerl.play.messages import Message, plain_text, words_of
+from homerl.play.messages import plain_text
 from homerl.play.situation import Intent
 from homerl.users.manner import Manner, manner
 from homerl.worlds.contract import Persona
@@ -67,8 +68,9 @@ def noisy(settings: UserSettings, seed: int, turn: int) -> bool:
 
 def dialogue(episode: Episode, persona: Persona, words: Manner) -> str:
     """What was said so far, one line for each message, with the speaker's name."""
-    toolset = episode.blueprint.toolset
-    spoken = [(m["role"], words_of(m, toolset).text if m["role"] == "assistant" else m["content"]) for m in episode.messages]
+    spoken = [
+        (m["role"], episode.words_of(m).text if m["role"] == "assistant" else m["content"]) for m in episode.messages
+    ]
     who = {"user": words.you, "assistant": words.assistant}
     lines = [f"{who[role]}: {persona.overhears(text)}" for role, text in spoken if role in who and text.strip()]
     return "\n".join(lines) or words.silence

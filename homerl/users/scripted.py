@@ -8,7 +8,6 @@ asked to speak only while an intent is unmet, so it always has something to say.
 from __future__ import annotations
 
 from homerl.play.episode import Episode
-from homerl.play.messages import words_of
 from homerl.play.situation import Intent
 from homerl.play.utterance import Utterance
 
@@ -30,7 +29,7 @@ class ScriptedUser:
         if not open_intents:
             return Utterance("")
         intent = next((i for i in open_intents if i.id == episode.speaking_of), open_intents[0])
-        if intent.id == episode.speaking_of and words_of(episode.messages[-1], episode.blueprint.toolset).question:
+        if intent.id == episode.speaking_of and episode.words_of(episode.messages[-1]).question:
             return Utterance(intent.clarification, intent.id)
         return Utterance(intent.queries[self._wording(intent, episode)], intent.id)
 

@@ -42,6 +42,7 @@ def figures(report: BenchReport) -> dict[str, Any]:
     found = {f"bench/{name}": score[name] for name in ("n", "phi", "tool_calls", "tokens", "undecided") if name in score}
     found |= {f"bench/pass^{k}": share for k, share in score.get("pass_hat", {}).items()}
     found |= {f"bench/error/{name}": count for name, count in score.get("errors", {}).items()}
+    found |= {f"bench/fault/{name}": count for name, count in score.get("faults", {}).items()}
     for group, value, row in groups(score):
         name = "bench" if group == "overall" else f"bench/{group}/{value}"
         found |= {f"{name}/success": row["success"], f"{name}/low": row["interval"][0], f"{name}/high": row["interval"][1]}

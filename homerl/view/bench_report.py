@@ -13,12 +13,14 @@ from pathlib import Path
 from typing import Any
 
 from rich.console import Group
+from rich.markup import escape
 from rich.table import Table
 
 from envs.documents import write_atomic
 from homerl.view.bench_page import render
 from homerl.view.bench_results import BenchReport, Row, groups, says_judge
 
+FREQUENT = 5  # reasons of left-out episodes that are named
 MANY = 8  # most columns that a terminal shows in full
 
 
@@ -42,10 +44,12 @@ def as_csv(report: BenchReport) -> str:
 
 
 def tables(report: BenchReport) -> Group:
-    """Tables for the terminal: success by group, errors, and the paper's figures."""
+    """Tables for the terminal: success by group, errors, why episodes were left out, and the paper's figures."""
     found = [_success(report)]
     if report.score.get("errors"):
         found.append(_errors(report))
+    if report.faults:
+        found.append(faults_table(report))
     if judge := says_judge(report.score):
         found.append(f"{judge[0].upper()}{judge[1:]}.")
     categories, rows = report.printed()
@@ -79,6 +83,16 @@ def _errors(report: BenchReport) -> Table:
     for name, count in report.score["errors"].items():
         dimension, _, kind = name.partition(": ")
         table.add_row(dimension, kind, str(count), f"{100 * count / failed:.1f}")
+    return table
+
+
+def faults_table(report: BenchReport) -> Table:
+    """The most frequent reasons of episodes that were left out."""
+    table = Table("who", "", "n", title="why episodes were left out")
+    for who, reason, count in report.faults[:FREQUENT]:
+        table.add_row(who, escape(reason), str(count))
+    if rest := sum(count for _, _, count in report.faults[FREQUENT:]):
+        table.add_row("", "other reasons", str(rest))
     return table
 
 

@@ -59,6 +59,12 @@ class BenchReport:
         return len(self.results) - self.score["n"]
 
     @property
+    def faults(self) -> list[tuple[str, str, int]]:
+        """(who failed, why, how many episodes were left out for it), the most frequent first."""
+        named = ((*name.partition(": ")[::2], count) for name, count in self.score.get("faults", {}).items())
+        return sorted(named, key=lambda fault: -fault[2])
+
+    @property
     def cost(self) -> float | None:
         """The cost of all tokens, in the currency of the prices; None without prices."""
         if not self.run.get("prices"):

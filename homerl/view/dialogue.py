@@ -9,7 +9,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from homerl.play.messages import Message
+from envs.messages import Message
 from homerl.play.trajectory import Step, Trajectory
 from homerl.worlds.registry import world_of
 

@@ -17,7 +17,7 @@ from pydantic import Field
 
 from envs.model import Model
 from homerl.play.episode import Episode, EpisodeLimits
-from homerl.play.loop import Agent
+from homerl.play.loop import Agent, Oracle, Policy
 from homerl.play.situation import Situation
 from homerl.play.trajectory import Trajectory
 
@@ -181,7 +181,8 @@ class WorldAdapter(ABC):
 
     def language_of(self, recipe: Mapping[str, Any]) -> str:
         """The language that people speak in blueprints of a recipe (as plain data)."""
-        return recipe.get("language", "en")
+        language: str = recipe.get("language", "en")
+        return language
 
     def count_devices(self, blueprint: Mapping[str, Any]) -> int:
         """How many devices the home of a blueprint (as plain data) has."""
@@ -198,15 +199,15 @@ class WorldAdapter(ABC):
     # Who plays
 
     @abstractmethod
-    def expert(self, config: ExpertConfig, seed: int) -> Agent:
-        """The scripted expert, an oracle that holds the plan."""
+    def expert(self, config: ExpertConfig, seed: int) -> Oracle:
+        """The scripted expert, who holds the plan."""
 
     @property
     def baselines(self) -> Mapping[str, Callable[[], Agent]]:
         """Agents by name that need no model. `expert` is among them."""
         return {"expert": lambda: self.expert(ExpertConfig(mistakes=0.0), 0)}
 
-    def endpoint_agent(self, setting: str) -> Callable[..., Agent] | None:
+    def endpoint_agent(self, setting: str) -> Callable[..., Policy] | None:
         """The agent that asks an endpoint in a setting of a suite, where that is not `LLMAgent`.
 
         It is called with endpoint, temperature and most tokens.
@@ -231,7 +232,10 @@ class WorldAdapter(ABC):
 
     @property
     def role_play(self) -> Callable[..., Any] | None:
-        """Strategy m1: `await role_play(blueprint, agent, asker, limits)` gives trajectories and statistics."""
+        """Strategy m1: `await role_play(blueprint, agent, asker, limits)` gives trajectories and statistics.
+
+        The recipes of a world that has it say `toolset` and `one_answer`: an agent of one answer cannot play.
+        """
         return None
 
     # Benchmarks

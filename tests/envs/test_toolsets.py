@@ -206,4 +206,4 @@ def test_the_whole_home_is_written_down_once():
 @pytest.mark.parametrize("toolset", TOOLSETS)
 def test_no_tool_takes_an_argument_called_name(toolset):
     """An action's `name` is the tool's."""
-    assert not [tool.name for tool in TOOLSETS[toolset] if "name" in tool.parameters]
+    assert not [tool.name for tool in TOOLSETS[toolset].tools if "name" in tool.parameters]

@@ -295,7 +295,7 @@ def some_action(home: Home, rng: random.Random) -> dict[str, Any]:
     return mutated(action, rng) if rng.random() < 0.25 else action
 
 
-TOOLS = {tool.name: tool for tool in TOOLSETS["smh"]}
+TOOLS = {tool.name: tool for tool in TOOLSETS["smh"].tools}
 
 
 def do(home: Home, deed: Deed) -> Any:

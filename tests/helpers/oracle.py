@@ -37,7 +37,7 @@ class Oracle:
             elif message["role"] == "assistant":
                 episode.act(Reply(dict(message) | {"content": message.get("content") or ""}))
         expert = Expert(request.get("seed", 0), self.mistakes)
-        return [reply.message for reply in at_once(expert.propose(episode, request.get("n") or 1))]
+        return [reply.message for reply in at_once(expert.consult(episode, request.get("n") or 1))]
 
 
 def at_once(coroutine: Coroutine[Any, Any, Any]) -> Any:

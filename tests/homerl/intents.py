@@ -8,13 +8,14 @@ from functools import cache
 from envs.homeenv.conditions import compile_condition
 from envs.homeenv.home import Home
 from envs.homemaker.make import HomeRecipe, make_home
-from homerl.play.episode import Episode, EpisodeLimits
+from homerl.play.episode import EpisodeLimits
 from homerl.play.loop import play
+from homerl.play.observation import Observation
 from homerl.play.situation import Reply
 from homerl.play.trajectory import Outcome
 from homerl.users.scripted import ScriptedUser
 from homerl.worlds.homeenv.agents.expert import Expert
-from homerl.worlds.homeenv.agents.tongues import tongue_of
+from homerl.worlds.homeenv.agents.writers import words
 from homerl.worlds.homeenv.blueprints.author import BlueprintRecipe, make_blueprint
 from homerl.worlds.homeenv.blueprints.blueprint import Blueprint, Call
 from homerl.worlds.homeenv.blueprints.intents import Ask, Draft, families
@@ -66,8 +67,8 @@ class Idle:
     def __init__(self, text: str = "Done.") -> None:
         self.text = text
 
-    async def propose(self, episode: Episode, n: int = 1) -> Sequence[Reply]:
-        return [Reply(tongue_of(episode).say(self.text))]
+    async def propose(self, observation: Observation, n: int = 1) -> Sequence[Reply]:
+        return [Reply(words(self.text, observation.one_answer))]
 
 
 def idle_plays(blueprint: Blueprint, text: str = "Done.") -> Outcome:

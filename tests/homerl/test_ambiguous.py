@@ -10,6 +10,7 @@ import pytest
 from envs.homeenv.audit import Refused
 from envs.homeenv.conditions import compile_condition
 from envs.homeenv.home import Home
+from envs.homeenv.toolsets.homeflow import pyexec_message
 from envs.homemaker.make import HomeRecipe, make_home
 from homerl.language.splits import Voice
 from homerl.play.episode import EpisodeLimits
@@ -29,7 +30,6 @@ from homerl.worlds.homeenv.blueprints.intents.scenes import scenes
 from homerl.worlds.homeenv.language.noun import of_kind
 from homerl.worlds.homeenv.language.shipped import grammar
 from homerl.worlds.homeenv.language.speaker import Speaker
-from homerl.worlds.homeenv.messages import pyexec_message
 from homerl.worlds.registry import begin
 
 NAMES = ("state_level", "scene_level", "slot_missing")

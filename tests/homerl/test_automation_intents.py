@@ -13,22 +13,25 @@ from envs.homeenv.audit import Refused
 from envs.homeenv.automation import make_rule
 from envs.homeenv.home import Home
 from envs.homeenv.home_file import home_from_json
+from envs.homeenv.toolset import Writer
+from envs.homeenv.toolsets import TOOLSETS
+from envs.homeenv.toolsets.smh import as_rule
 from envs.homemaker.make import HomeRecipe
+from envs.messages import tool_call
 from homerl.language.splits import Voice
 from homerl.play.episode import Episode, EpisodeLimits
 from homerl.play.loop import play
-from homerl.play.messages import tool_call
 from homerl.play.situation import Reply
 from homerl.play.trajectory import Outcome
 from homerl.users.scripted import ScriptedUser
 from homerl.worlds.homeenv.agents.expert import Expert
-from homerl.worlds.homeenv.agents.tongues import TONGUES, automation
 from homerl.worlds.homeenv.blueprints.author import BlueprintRecipe, make_blueprint
 from homerl.worlds.homeenv.blueprints.blueprint import Automation, Blueprint
 from homerl.worlds.homeenv.blueprints.rules import flaw, fulfils, serving
 from homerl.worlds.homeenv.language.shipped import grammar
 from homerl.worlds.homeenv.language.speaker import Speaker
 from homerl.worlds.homeenv.language.when import After, Clock, Every, Once
+from homerl.worlds.homeenv.messages import label
 from homerl.worlds.registry import begin
 
 SUBCATEGORIES = ("time_specific", "state_driven", "time_and_state")
@@ -54,6 +57,10 @@ def everything() -> list[Blueprint]:
     return [blueprint for subcategory in SUBCATEGORIES for blueprint in blueprints(subcategory)]
 
 
+def writer_for(toolset: str, home: Home) -> Writer:
+    return TOOLSETS[toolset].writer(home, "Done.", label)
+
+
 def wanted_of(blueprint: Blueprint) -> tuple[Home, Automation]:
     return home_from_json(blueprint.home), blueprint.intents[0].automation
 
@@ -71,7 +78,7 @@ def judged(start: Home, wanted: Automation, *rules: dict) -> bool:
 
 def plain(start: Home, wanted: Automation, **changes) -> dict:
     """The wanted rule as an agent writes it, some parts otherwise."""
-    return {key: part for key, part in (automation(start, wanted) | changes).items() if part is not None}
+    return {key: part for key, part in (as_rule(start, wanted) | changes).items() if part is not None}
 
 
 def finished(blueprint: Blueprint, *messages: dict) -> Episode:
@@ -98,10 +105,10 @@ def test_the_expert_succeeds(subcategory, toolset):
 def test_doing_nothing_or_doing_it_now_fails(toolset):
     for blueprint in everything():
         blueprint = blueprint.model_copy(update={"toolset": toolset})
-        tongue = TONGUES[toolset](home_from_json(blueprint.home))
+        writer = writer_for(toolset, home_from_json(blueprint.home))
         wanted = blueprint.intents[0].automation
-        now, later = tongue.act(wanted.actions), tongue.automate(wanted)
-        assert finished(blueprint, tongue.say("Done.")).outcome is not Outcome.SUCCESS
+        now, later = writer.act(wanted.actions), writer.automate(wanted)
+        assert finished(blueprint, writer.say("Done.")).outcome is not Outcome.SUCCESS
         early = finished(blueprint, now)
         assert early.outcome is not Outcome.SUCCESS and early.progress == 0 and early.strayed() > 0
         assert finished(blueprint, now, later).outcome is Outcome.AGENT_FAILURE
@@ -343,7 +350,7 @@ def test_what_a_rule_has_done_by_itself_is_no_straying():
             break
     episode = begin(blueprint)
     episode.hear(blueprint.intents[0].queries[0], 1)
-    episode.act(Reply(TONGUES["smh"](episode.situation.home).automate(wanted)))
+    episode.act(Reply(writer_for("smh", episode.situation.home).automate(wanted)))
     slot = start.plan.slot_of(found[1], found[2])
     episode.situation.start.set(slot, json.loads(found[3].lower()))  # as if the world had changed it, not the agent
     episode.situation.home.set(slot, json.loads(found[3].lower()))

@@ -1,6 +1,8 @@
 """Suites and their runner: valid instances, real endpoints, faults that are nobody's failure, scores to trust."""
 
 import asyncio
+import html
+import io
 import json
 import time
 from collections import Counter
@@ -8,6 +10,7 @@ from functools import cache
 from pathlib import Path
 
 import pytest
+from rich.console import Console
 from scripted_server import Faults, ScriptedServer, key_of
 
 from envs.documents import InputError
@@ -15,6 +18,7 @@ from homerl.agents.llm import as_sent
 from homerl.bench.recipe import SuiteSettings
 from homerl.bench.rescore import rescore
 from homerl.bench.score import pass_hat
+from homerl.bench.score import score as score_of
 from homerl.bench.suites import read_suite, write_suite
 from homerl.play.episode import EpisodeLimits
 from homerl.play.loop import play
@@ -23,7 +27,7 @@ from homerl.run.bench import tasks_of
 from homerl.run.bench_command import BenchRun, Instances, run
 from homerl.users.scripted import ScriptedUser
 from homerl.view.bench_log import figures, log_to_wandb
-from homerl.view.bench_report import write_report
+from homerl.view.bench_report import faults_table, write_report
 from homerl.view.bench_results import BenchReport
 from homerl.worlds.homeenv.agents.expert import Expert
 from homerl.worlds.homeenv.bench.instance import Instance
@@ -121,8 +125,8 @@ def script(instances: Instances) -> dict:
     answers = {}
 
     class Teacher(Expert):
-        async def propose(self, episode, n=1):
-            (reply,) = await super().propose(episode, n)
+        async def consult(self, episode, n=1):
+            (reply,) = await super().consult(episode, n)
             calls = [{"id": f"call_{i}"} | call for i, call in enumerate(reply.message.get("tool_calls", ()))]
             message = reply.message | ({"tool_calls": calls} if calls else {})
             answers[key_of([as_sent(m) for m in episode.messages])] = message
@@ -155,7 +159,11 @@ def test_a_server_in_trouble_costs_no_score_and_resume_finishes(suite_file, tmp_
     server = ScriptedServer(answers=script(instances), faults=Faults(errors=0.5, garbage=0.25, halves=0.25))
     with server:  # nothing but faults: every instance is left out
         score = run(BenchRun(str(suite_file), server.url, out, limit=8))
+        faults = score.pop("faults")
         assert score == {"n": 0, "outcomes": {"infra_error": len(instances)}}
+        assert sum(faults.values()) == len(instances) and all("server: scripted did not" in name for name in faults)
+        report = write_report(out)
+        assert all(reason.partition(": ")[2] in text for text in (printed(report), page(out)) for reason in faults)
         with pytest.raises(InputError, match="--resume"):
             run(BenchRun(str(suite_file), server.url, out, limit=8))
         server.faults = Faults(errors=0.2, garbage=0.1, halves=0.1)
@@ -166,6 +174,29 @@ def test_a_server_in_trouble_costs_no_score_and_resume_finishes(suite_file, tmp_
         assert len(server.requests) == asked, "what was played is not played again"
     assert {Outcome(row["outcome"]) for row in read_rows(out / "results.jsonl")} == {Outcome.SUCCESS}
     assert "the same results" in rescore(out)
+    assert "why episodes were left out" not in printed(write_report(out)) and "faults" not in score
+
+
+def printed(report) -> str:
+    console = Console(width=160, file=io.StringIO(), color_system=None)
+    console.print(report)
+    return console.file.getvalue()
+
+
+def page(out: Path) -> str:
+    return html.unescape((out / "report.html").read_text("utf-8"))
+
+
+def test_the_most_frequent_reasons_are_named_first():
+    rows = [{"outcome": "user_error", "fault": {"boundary": "user", "reason": f"leak: {n}"}} for n in range(7)]
+    rows += [{"outcome": "infra_error", "fault": {"boundary": "server", "reason": f"status {n} [b]"}} for n in range(8)]
+    rows += [{"outcome": "infra_error"}]  # of a run before faults were stored
+    score = score_of(rows)
+    assert score["faults"]["user: leak"] == 7 and len(score["faults"]) == 9
+    first, *_ = BenchReport(Path(), {"model": "m", "setting": "eia", "suite": "s"}, score, tuple(rows)).faults
+    assert first == ("user", "leak", 7)
+    text = printed(faults_table(BenchReport(Path(), {}, score, tuple(rows))))
+    assert text.index("leak") < text.index("status 0 [b]") and "status 7" not in text and "other reasons" in text
 
 
 def test_an_edited_result_is_found_out(suite_file, tmp_path):

@@ -8,6 +8,7 @@ from functools import cache
 import pytest
 
 from envs.homeenv.home import Home
+from envs.homeenv.toolsets.homeflow import pyexec_message
 from envs.homemaker.make import HomeRecipe, make_home
 from homerl.language.splits import Voice
 from homerl.play.episode import EpisodeLimits
@@ -24,7 +25,6 @@ from homerl.worlds.homeenv.language.meaning import Act, Comparison, Rank, Target
 from homerl.worlds.homeenv.language.noun import denotes, is_heavy
 from homerl.worlds.homeenv.language.shipped import grammar
 from homerl.worlds.homeenv.language.speaker import Speaker
-from homerl.worlds.homeenv.messages import pyexec_message
 from homerl.worlds.registry import begin
 
 SETS = ("batch", "state_dependent", "room_dependent", "top_n")

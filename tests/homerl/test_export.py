@@ -17,14 +17,15 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from envs.documents import InputError
 from envs.homeenv.toolsets import TOOLSETS
-from homerl.play.messages import chat_template, tool_call
+from envs.messages import tool_call
+from homerl.play.messages import chat_template
 from homerl.publish.export import destination, export
 from homerl.train.recipe import BlueprintSource
 from homerl.train.tiny import TinyConfig, make_tiny
 from homerl.worlds.registry import begin, make_blueprint
 
 ROOT = Path(__file__).parents[2]
-TOOLS = [tool.schema() for tool in TOOLSETS["homeflow"]]
+TOOLS = [tool.schema() for tool in TOOLSETS["homeflow"].tools]
 CODE = 'device("1001").turn_on()'
 DIALOGUE = [
     {"role": "system", "content": "You run a smart home through tools.\n- kitchen ceiling light=1001"},

@@ -98,16 +98,24 @@ def test_an_edited_verdict_is_found_out(suite_file, tmp_path):
         rescore(tmp_path)
 
 
-@pytest.mark.parametrize("trouble", [{"answer": lambda request: {"content": "hm"}}, {"faults": Faults(refusals=1.0)}])
-def test_a_judge_that_fails_costs_no_score(suite_file, tmp_path, trouble):
+@pytest.mark.parametrize(
+    ("trouble", "kind"),
+    [({"answer": lambda request: {"content": "hm"}}, "unreadable"), ({"faults": Faults(refusals=1.0)}, "server")],
+)
+def test_a_judge_that_fails_costs_no_score(suite_file, tmp_path, trouble, kind):
     with ScriptedServer(answer=says) as agent, ScriptedServer(answer=verdict, **{"faults": Faults()}) as judge:
         well = judge.answer, judge.faults
         judge.answer, judge.faults = trouble.get("answer", verdict), trouble.get("faults", Faults())
         score = run(settings(suite_file, agent, judge, tmp_path))
         assert score["outcomes"]["infra_error"] == 5 and score["n"] == 2
+        left_out = [row["fault"] for row in read_rows(tmp_path / "results.jsonl") if row["outcome"] == "infra_error"]
+        assert {fault["boundary"] for fault in left_out} == {"judge"} and sum(score["faults"].values()) == 5
+        assert all(fault["reason"].startswith(kind) for fault in left_out) and f"judge: {kind}" in score["faults"]
+        assert "the same results" in rescore(tmp_path)
         judge.answer, judge.faults = well
         again = run(settings(suite_file, agent, judge, tmp_path, resume=True))
-        assert again["n"] == len(questions()) and again["judge"]["decided"] == 5
+        assert again["n"] == len(questions()) and again["judge"]["decided"] == 5 and "faults" not in again
+        assert "the same results" in rescore(tmp_path)
 
 
 def test_the_majority_of_votes_counts(suite_file, tmp_path):

@@ -30,7 +30,8 @@ from homerl.worlds.homeenv.language import noise
 from homerl.worlds.homeenv.language.diversity import all_families, recipe_of, survey
 from homerl.worlds.homeenv.language.meaning import Act, Command
 from homerl.worlds.homeenv.language.sentences import sentence
-from homerl.worlds.homeenv.language.shipped import SHIPPED, grammar
+from homerl.worlds.homeenv.language.shipped import LANGUAGES as FOLDER
+from homerl.worlds.homeenv.language.shipped import grammar
 from homerl.worlds.homeenv.language.speaker import Speaker, in_words
 from homerl.worlds.homeenv.messages import briefing
 from homerl.worlds.registry import begin
@@ -44,7 +45,7 @@ FEW = 4
 
 @cache
 def files(language: str) -> dict[str, dict]:
-    return {path.stem: read_yaml(path).data for path in sorted((SHIPPED / language).glob("*.yaml"))}
+    return {path.stem: read_yaml(path).data for path in sorted((FOLDER / language / "grammar").glob("*.yaml"))}
 
 
 def both() -> list[str]:

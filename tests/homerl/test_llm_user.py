@@ -9,13 +9,14 @@ from person import content, obedient, wishes
 from scripted_server import Faults, ScriptedServer
 
 from envs.documents import Document, InputError, validate
+from envs.messages import tool_call
 from homerl.agents.policy import TransformersEngine
 from homerl.bench.runner import Pace, Players, Task, run_suite
 from homerl.llm.settings import UserSettings
-from homerl.play.episode import Episode, EpisodeLimits
+from homerl.play.episode import EpisodeLimits
 from homerl.play.faults import UserError
 from homerl.play.loop import listen, play
-from homerl.play.messages import tool_call
+from homerl.play.observation import Observation
 from homerl.play.situation import Reply
 from homerl.play.trajectory import Outcome
 from homerl.run.bench_command import BenchRun, user_of
@@ -54,7 +55,7 @@ class Says:
     def __init__(self, *texts: str) -> None:
         self.texts = list(texts)
 
-    async def propose(self, episode: Episode, n: int = 1):
+    async def propose(self, observation: Observation, n: int = 1):
         return [Reply({"role": "assistant", "content": self.texts.pop(0) if len(self.texts) > 1 else self.texts[0]})]
 
 

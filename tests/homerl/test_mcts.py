@@ -13,6 +13,7 @@ from homerl.flow.mcts import SearchConfig, search
 from homerl.flow.tree import Node, Role, backpropagate, valid, walk
 from homerl.play.episode import Episode, EpisodeLimits
 from homerl.play.faults import UserError
+from homerl.play.observation import Observation
 from homerl.play.situation import Reply
 from homerl.play.trajectory import Outcome, to_row
 from homerl.play.utterance import Utterance
@@ -231,7 +232,7 @@ class Idle:
 
     name = "idle"
 
-    async def propose(self, episode: Episode, n: int = 1):
+    async def propose(self, observation: Observation, n: int = 1):
         return [Reply({"role": "assistant", "content": "Done."})]
 
 

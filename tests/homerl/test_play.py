@@ -9,11 +9,13 @@ import pytest
 from pydantic_monty import Monty
 
 from envs.homeenv import sandbox
+from envs.homeenv.toolsets.homeflow import pyexec_message
+from envs.messages import Message, tool_call
 from envs.world import WorldError
 from homerl.play.episode import Episode, EpisodeLimits
-from homerl.play.faults import AgentFault, InfraError, UserError
-from homerl.play.loop import claimed_done, play, waits_for_user
-from homerl.play.messages import Message, tool_call
+from homerl.play.faults import AgentFault, Boundary, Fault, InfraError, RequestRefused, UserError
+from homerl.play.loop import GAVE_UP, claimed_done, play, waits_for_user
+from homerl.play.observation import Observation
 from homerl.play.reverify import first_difference
 from homerl.play.situation import Reply
 from homerl.play.trajectory import Outcome, Trajectory
@@ -22,7 +24,6 @@ from homerl.users.scripted import ScriptedUser
 from homerl.worlds.homeenv.agents.expert import Expert
 from homerl.worlds.homeenv.blueprints.author import BlueprintRecipe, make_blueprint
 from homerl.worlds.homeenv.blueprints.blueprint import Blueprint, Past
-from homerl.worlds.homeenv.messages import pyexec_message
 from homerl.worlds.registry import begin, restored
 
 
@@ -45,7 +46,7 @@ class Says:
     def __init__(self, *messages: Message | Exception) -> None:
         self.messages, self.spoken = list(messages), 0
 
-    async def propose(self, episode: Episode, n: int = 1) -> Sequence[Reply]:
+    async def propose(self, observation: Observation, n: int = 1) -> Sequence[Reply]:
         message = self.messages[min(self.spoken, len(self.messages) - 1)]
         self.spoken += 1
         if isinstance(message, Exception):
@@ -125,6 +126,7 @@ def moves(episode: Episode, did: str, path: str) -> bool:
 def test_limits_end_the_episode():
     limits = EpisodeLimits(turns=3, steps=8, steps_per_turn=4)
     words = played(Says(say("Hm.")), limits=limits)
+    assert words.fault is None, "a limit reached is no fault"
     assert words.outcome is Outcome.TURN_LIMIT and len(words.turns()) == 3 and words.steps[-1].facts.last
     stalls = played(Says(NOTHING), limits=limits)
     assert stalls.outcome is Outcome.STEP_LIMIT and len(stalls.steps) == 4
@@ -147,24 +149,28 @@ def test_limits_end_the_episode():
 
 
 @pytest.mark.parametrize(
-    ("agent", "user", "outcome"),
+    ("agent", "user", "outcome", "fault"),
     [
-        (Says(say("All done.")), Speaks("please"), Outcome.AGENT_FAILURE),
-        (Says(say("Which one?")), Speaks("please"), Outcome.USER_ERROR),
-        (Says(NOTHING), Speaks(), Outcome.USER_ERROR),
-        (Says(NOTHING), Speaks("   "), Outcome.USER_ERROR),
-        (Says({"role": "assistant", "content": None}), Speaks("please"), Outcome.AGENT_FAILURE),
-        (Says(say("Hm.")), Speaks("please", UserError("left its role")), Outcome.USER_ERROR),
-        (Says(say("Hm.")), Speaks(InfraError("no server")), Outcome.INFRA_ERROR),
-        (Says(NOTHING, InfraError("no server")), Speaks("please"), Outcome.INFRA_ERROR),
-        (Says(NOTHING, AgentFault("flood")), Speaks("please"), Outcome.AGENT_FAILURE),
-        (Says(NOTHING, WorldError("no sandbox")), Speaks("please"), Outcome.WORLD_ERROR),
+        (Says(say("All done.")), Speaks("please"), Outcome.AGENT_FAILURE, None),
+        (Says(say("Which one?")), Speaks("please"), Outcome.USER_ERROR, GAVE_UP),
+        (Says(NOTHING), Speaks(), Outcome.USER_ERROR, GAVE_UP),
+        (Says(NOTHING), Speaks("   "), Outcome.USER_ERROR, GAVE_UP),
+        (Says({"role": "assistant", "content": None}), Speaks("please"), Outcome.AGENT_FAILURE, None),
+        (Says(say("Hm.")), Speaks("please", UserError("I am a model", "leak")), Outcome.USER_ERROR,
+         Fault(Boundary.USER, "leak: I am a model")),
+        (Says(say("Hm.")), Speaks(InfraError("no\n server")), Outcome.INFRA_ERROR, Fault(Boundary.SERVER, "no server")),
+        (Says(NOTHING, InfraError()), Speaks("please"), Outcome.INFRA_ERROR, Fault(Boundary.SERVER, "InfraError")),
+        (Says(NOTHING, RequestRefused("http://a", "half \ud83d")), Speaks("please"), Outcome.INFRA_ERROR,
+         Fault(Boundary.SERVER, "http://a refused the request: half \ufffd")),
+        (Says(NOTHING, AgentFault("flood")), Speaks("please"), Outcome.AGENT_FAILURE, Fault(Boundary.AGENT, "flood")),
+        (Says(NOTHING, WorldError("no sandbox")), Speaks("please"), Outcome.WORLD_ERROR,
+         Fault(Boundary.WORLD, "no sandbox")),
     ],
-)
-def test_each_fault_is_put_where_it_belongs(agent, user, outcome):
+)  # fmt: skip
+def test_each_fault_is_put_where_it_belongs(agent, user, outcome, fault):
     agent.spoken = 0
     trajectory = played(agent, user)
-    assert trajectory.outcome is outcome
+    assert trajectory.outcome is outcome and trajectory.fault == fault
     assert [step.facts.last for step in trajectory.steps] == [False] * (len(trajectory.steps) - 1) + [True] * bool(
         trajectory.steps
     )
@@ -240,6 +246,12 @@ def test_several_calls_in_a_message_are_answered_one_by_one():
     assert trajectory.steps[0].facts.blocked == ("unknown_tool",) and trajectory.tool_calls == 2
 
 
+def test_a_fork_of_an_episode_that_a_fault_ended_has_the_fault():
+    episode = begin(several())
+    episode.end(Fault(Boundary.WORLD, "no sandbox"))
+    assert episode.fork().fault == episode.fault and episode.fork().outcome is Outcome.WORLD_ERROR
+
+
 def test_forks_of_an_episode_are_independent():
     episode = begin(several())
     episode.hear("please", 1)
@@ -302,12 +314,12 @@ def test_an_agent_never_sees_the_conditions_or_the_plan():
         episode = begin(blueprint)
         episode.hear(blueprint.intents[0].queries[0], blueprint.intents[0].id)
         episode.act(Reply(pyexec_message("print(1)")))
-        seen = json.dumps([episode.dialogue.messages, episode.dialogue.tools])
+        seen = json.dumps([episode.observation.messages, episode.observation.tools])
         seen = seen.replace('device(\\"1001\\").turn_on()', "")  # the example in the full prompt
         for intent in blueprint.intents:
             for text in (*intent.conditions, *(call.code for call in intent.plan), blueprint.scene):
                 assert text not in seen and json.dumps(text)[1:-1] not in seen
-        assert set(vars(episode.dialogue)) == {"messages", "tools"}
+        assert set(vars(episode.observation)) == {"blueprint_id", "messages", "tools", "direct", "protocol"}
         state = [f'"{value}"' for device in blueprint.home["devices"] for value in device["state"].values()]
         assert not any(value in episode.messages[0]["content"] for value in state)
 

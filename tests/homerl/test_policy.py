@@ -14,11 +14,13 @@ from tokenizers.models import BPE
 from transformers import GenerationConfig, PreTrainedTokenizerFast
 
 from envs.documents import InputError
+from envs.homeenv.toolsets.homeflow import pyexec_message
+from envs.messages import tool_call
 from homerl.agents.policy import PolicyAgent, Sample, TokenLedger, TransformersEngine, left_pad, render_new
 from homerl.play.episode import Episode, EpisodeLimits
 from homerl.play.faults import InfraError
 from homerl.play.loop import play
-from homerl.play.messages import chat_template, parse_reply, tool_call
+from homerl.play.messages import chat_template, parse_reply
 from homerl.play.trajectory import Outcome, Trajectory, from_row, read_rows, to_row, write_rows
 from homerl.play.utterance import Utterance
 from homerl.train.common import load_tokenizer
@@ -27,7 +29,6 @@ from homerl.train.tiny import PAD
 from homerl.users.scripted import ScriptedUser
 from homerl.worlds.homeenv.blueprints.author import make_blueprint
 from homerl.worlds.homeenv.blueprints.blueprint import Blueprint
-from homerl.worlds.homeenv.messages import pyexec_message
 from homerl.worlds.registry import begin
 from rewards.composite import RewardWeights
 

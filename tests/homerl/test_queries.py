@@ -15,7 +15,7 @@ from homerl.play.loop import play
 from homerl.play.situation import Reply
 from homerl.play.trajectory import Outcome
 from homerl.users.scripted import ScriptedUser
-from homerl.worlds.homeenv.agents.tongues import tongue_of
+from homerl.worlds.homeenv.agents.writers import writer_of
 from homerl.worlds.homeenv.blueprints.actions import actions
 from homerl.worlds.homeenv.blueprints.goals import Heard
 from homerl.worlds.homeenv.blueprints.intents import Ask, families
@@ -92,8 +92,8 @@ def test_touching_something_while_answering_fails():
     episode = begin(blueprint)
     call = next(actions(episode.situation.home, random.Random(0))).plan
     episode.hear(blueprint.intents[0].queries[0], 1)
-    episode.act(Reply(tongue_of(episode).act(call)))
-    episode.act(Reply(tongue_of(episode).say(blueprint.intents[0].reply)))
+    episode.act(Reply(writer_of(episode).act(call)))
+    episode.act(Reply(writer_of(episode).say(blueprint.intents[0].reply)))
     assert episode.outcome is Outcome.AGENT_FAILURE
 
 

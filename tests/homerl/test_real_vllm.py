@@ -136,7 +136,7 @@ def test_our_tools_and_dialogues_are_taken(url, task):
         episode = begin(blueprint)
         episode.hear(blueprint.intents[0].queries[0], 1)
         agent = LLMAgent(endpoint, 1.0, 24, seed=3)
-        replies = await agent.propose(episode, 3)
+        replies = await agent.propose(episode.observation, 3)
         episode.act(replies[0])
         await endpoint.close()
         return replies

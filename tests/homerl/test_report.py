@@ -43,7 +43,7 @@ class Clueless:
 
     name = "clueless"
 
-    async def propose(self, episode, n=1):
+    async def propose(self, observation, n=1):
         return [Reply({"role": "assistant", "content": "Hello!"}, tokens=2)]
 
 

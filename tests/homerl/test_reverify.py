@@ -10,11 +10,13 @@ from typing import Any
 import pytest
 
 from envs.documents import InputError
+from envs.homeenv.toolsets.homeflow import pyexec_message
 from envs.world import WorldError
 from homerl.play.episode import Episode, EpisodeLimits
 from homerl.play.faults import AgentFault, InfraError
 from homerl.play.loop import play
 from homerl.play.messages import parse_reply
+from homerl.play.observation import Observation
 from homerl.play.reverify import reverify_file
 from homerl.play.situation import Reply
 from homerl.play.trajectory import Outcome, Trajectory, to_row, write_rows
@@ -24,7 +26,6 @@ from homerl.users.scripted import ScriptedUser
 from homerl.worlds.homeenv.agents.expert import Expert
 from homerl.worlds.homeenv.blueprints.author import make_blueprint
 from homerl.worlds.homeenv.blueprints.blueprint import Blueprint
-from homerl.worlds.homeenv.messages import pyexec_message
 from homerl.worlds.registry import begin, restored
 from rewards.composite import RewardWeights
 
@@ -39,7 +40,7 @@ class Says:
     def __init__(self, *texts: str | Exception) -> None:
         self.texts = list(texts)
 
-    async def propose(self, episode: Episode, n: int = 1) -> list[Reply]:
+    async def propose(self, observation: Observation, n: int = 1) -> list[Reply]:
         text = self.texts.pop(0)
         if isinstance(text, Exception):
             raise text
@@ -261,6 +262,21 @@ EDITS: dict[str, tuple[str, Edit, str]] = {
     ),
     "limit of steps, before the agent": ("infra error", lambda r: r.update(outcome="step_limit"), "stored step_limit"),
     "progress": ("step limit", lambda r: r.update(progress=0.9), "progress 0.0, stored 0.9"),
+    "whose fault": (
+        "infra error",
+        lambda r: r.update(fault='{"boundary": "user", "reason": "gone"}'),
+        "a fault of the user makes user_error, stored infra_error",
+    ),
+    "a fault of nobody": (
+        "infra error",
+        lambda r: r.update(fault='{"boundary": "weather", "reason": "gone"}'),
+        "not a trajectory that can be replayed .*weather",
+    ),
+    "a fault that ended nothing": (
+        "step limit",
+        lambda r: r.update(fault='{"boundary": "agent", "reason": "slow"}'),
+        "a fault of the agent is stored, but the episode was over without it",
+    ),
     "clean": ("success", lambda r: r.update(clean=False), "clean True, stored False"),
     "name": ("success", lambda r: r.update(id="train-777"), "the row is named train-777"),
     "no steps": ("success", lambda r: r.pop("steps"), "not a trajectory that can be replayed .*steps"),

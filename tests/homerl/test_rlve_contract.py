@@ -282,6 +282,7 @@ def test_a_group_whose_user_fails_is_dropped_and_the_rest_learns(recipe, updates
     assert not output["advantages"][:4].any() and output["advantages"][4:].any()
     [line] = metrics(settings.out)
     assert line["sentinel/dropped_groups"] == 0.5 and line["outcome/infra_error"] == 0.5
+    assert line["fault/server"] == 0.5 and {r.trajectory.fault.reason for r in rollouts[:4]} == {"gone"}
     assert "8 trajectories" in reverify_file(settings.out / "rollouts/update_000001.jsonl", restored)
 
 

@@ -13,7 +13,8 @@ from envs.homeenv.automation import make_rule
 from envs.homeenv.home_file import home_to_json
 from envs.homeenv.spec import SHIPPED
 from envs.homemaker.make import HomeSampler
-from homerl.play.loop import play
+from homerl.play.faults import InfraError
+from homerl.play.loop import User, play
 from homerl.play.trajectory import JSON_COLUMNS, to_row
 from homerl.publish.schemas import file_name, schemas, write_schemas
 from homerl.run.schema import write_recipe_schema
@@ -30,12 +31,23 @@ def validator(kind: str) -> Draft202012Validator:
     return Draft202012Validator(schemas()[file_name(kind)], registry=REGISTRY)
 
 
-def trajectory_data(recipe=BlueprintRecipe()) -> dict:
+def faulty_data() -> dict:
+    """A trajectory that a server ended."""
+
+    class Gone(ScriptedUser):
+        async def speak(self, episode):
+            raise InfraError("gone")
+
+    return trajectory_data(user=Gone())
+
+
+def trajectory_data(recipe=BlueprintRecipe(), user: User = ScriptedUser(0)) -> dict:
     """A trajectory as it is stored, its JSON columns opened."""
     blueprint = make_blueprint(recipe, "train", 3)
     expert = world_of(blueprint).expert(ExpertConfig(mistakes=0.0), 0)
-    row = to_row(asyncio.run(play(begin(blueprint), expert, ScriptedUser(0))))
-    data = {key: json.loads(value) if key in JSON_COLUMNS else value for key, value in row.items() if key != "id"}
+    row = to_row(asyncio.run(play(begin(blueprint), expert, user)))
+    opened = (*JSON_COLUMNS, "fault")
+    data = {key: json.loads(value) if key in opened else value for key, value in row.items() if key != "id"}
     return json.loads(json.dumps(data))
 
 
@@ -51,6 +63,8 @@ def test_what_is_written_is_valid():
     blueprint = make_blueprint(BlueprintRecipe(), "heldout", 5)
     validator("blueprint").validate(json.loads(blueprint.model_dump_json()))
     validator("trajectory").validate(trajectory_data())
+    validator("trajectory").validate(faulty := faulty_data())
+    assert faulty["fault"] == {"boundary": "server", "reason": "gone"}
     other = trajectory_data(SimuHomeRecipe(world="simuhome"))
     validator("trajectory").validate(other)
     validator("simuhome-blueprint").validate(other["blueprint"])
@@ -67,6 +81,8 @@ def test_what_is_written_is_valid():
         ("home", lambda data: data["rules"][0].update(actions=[{"did": "1001"}])),
         ("home", lambda data: data["specs"].update({"1": {"name": "lamp"}})),
         ("trajectory", lambda data: data.update(outcome="bliss")),
+        ("trajectory", lambda data: data.update(fault={"boundary": "weather", "reason": "rain"})),
+        ("trajectory", lambda data: data.update(fault={"boundary": "user"})),
         ("trajectory", lambda data: data["blueprint"]["home"].pop("rooms")),
         ("trajectory", lambda data: data["blueprint"]["intents"][0].update(queries="one")),
         ("trajectory", lambda data: data["steps"][0]["facts"].pop("turn")),

@@ -22,7 +22,7 @@ from envs.homeenv.env import HomeEnv
 from envs.homeenv.home_file import save_home
 from envs.homemaker.make import HomeSampler
 from homerl.cli import main
-from homerl.worlds.homeenv.serve_env import HomeServer, Stay
+from homerl.worlds.homeenv.serve_env import HomeServer, Session
 
 COMMAND = [sys.executable, "-m", "homerl.cli", "serve-env", "--mcp"]
 TASK = "device('1001').brightness > 60"
@@ -207,10 +207,10 @@ async def hosted(server):
         await serving
 
 
-async def shrinks_to(size, stays):
+async def shrinks_to(size, sessions):
     for _ in range(50):
         gc.collect()
-        if len(stays) == size:
+        if len(sessions) == size:
             return True
         await asyncio.sleep(0.1)
     return False
@@ -224,10 +224,10 @@ def test_a_session_that_ends_leaves_nothing_behind():
                 await said(one, "pyexec", code="device('1001').turn_off()")
                 async with Client(url) as two:
                     await said(two, "query_status", did="1001")
-                    assert len(served.stays) == 2
-                assert await shrinks_to(1, served.stays)
+                    assert len(served.sessions) == 2
+                assert await shrinks_to(1, served.sessions)
                 assert await said(one, "pyexec", code="print(device('1001').state)") == "off"
-            assert await shrinks_to(0, served.stays)
+            assert await shrinks_to(0, served.sessions)
         assert served.env.engine.home.get("1001", "state") == "on", "the home that is served is never lived in"
 
     asyncio.run(live())
@@ -235,13 +235,13 @@ def test_a_session_that_ends_leaves_nothing_behind():
 
 def test_a_call_that_is_cancelled_has_ended_before_the_next_begins():
     async def live():
-        stay = Stay(HomeEnv(HomeSampler.sample_test()))
-        await stay.call("pyexec", {"code": "print('the sandbox is warm')"})
+        session = Session(HomeEnv(HomeSampler.sample_test()))
+        await session.call("pyexec", {"code": "print('the sandbox is warm')"})
         code = "n = 0\nwhile n < 200000: n += 1\ndevice('1001').turn_off()"
         with anyio.move_on_after(0.01) as scope:
-            await stay.call("pyexec", {"code": code})
-        assert scope.cancel_called and stay.env.engine.home.get("1001", "state") == "off"
-        assert (await stay.call("pyexec", {"code": "print(1)"})).content[0].text == "1"
+            await session.call("pyexec", {"code": code})
+        assert scope.cancel_called and session.env.engine.home.get("1001", "state") == "off"
+        assert (await session.call("pyexec", {"code": "print(1)"})).content[0].text == "1"
 
     anyio.run(live)
 

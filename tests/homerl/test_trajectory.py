@@ -3,16 +3,18 @@
 import asyncio
 import json
 import os
+from dataclasses import replace
 from functools import cache
 
 import pytest
 
 from envs.documents import InputError
+from envs.messages import tool_call
 from homerl.play.episode import EpisodeLimits
+from homerl.play.faults import Boundary, Fault
 from homerl.play.loop import play
-from homerl.play.messages import tool_call
 from homerl.play.situation import Reply
-from homerl.play.trajectory import Outcome, Trajectory, from_row, read_rows, to_row, write_rows
+from homerl.play.trajectory import Outcome, Trajectory, from_row, of_one_shape, read_rows, to_row, write_rows
 from homerl.users.scripted import ScriptedUser
 from homerl.worlds.homeenv.agents.expert import Expert
 from homerl.worlds.homeenv.blueprints.author import BlueprintRecipe, make_blueprint
@@ -117,6 +119,39 @@ def test_datasets_reads_the_file(tmp_path):
             assert (mine["role"], mine["content"]) == (theirs["role"], theirs["content"])
             called = [call["function"] for call in mine.get("tool_calls", [])]
             assert called == [call["function"] for call in theirs.get("tool_calls", [])]
+
+
+FAULT = Fault(Boundary.SERVER, "“m” did not answer\u2028(status 500)")
+
+
+def test_a_fault_is_in_its_row_and_in_no_other():
+    played = trajectories()[0]
+    faulty = replace(played, outcome=Outcome.INFRA_ERROR, fault=FAULT)
+    row = json.loads(json.dumps(to_row(faulty)))
+    assert from_row(row) == faulty and json.loads(row["fault"]) == {"boundary": "server", "reason": FAULT.reason}
+    assert "fault" not in to_row(played) and from_row(to_row(played)).fault is None
+    assert from_row(to_row(played) | {"fault": None}) == from_row(to_row(played) | {"fault": "null"}) == played
+
+
+def test_rows_are_as_they_are_where_none_has_a_fault():
+    rows = [to_row(trajectory) for trajectory in trajectories()]
+    assert [json.dumps(row) for row in of_one_shape(lambda: rows)] == [json.dumps(row) for row in rows]
+
+
+@pytest.mark.parametrize("faulty", [{0, 1}, {5}, {10, 11}], ids=["first", "amidst", "last"])
+def test_datasets_reads_a_file_in_which_some_have_a_fault(tmp_path, faulty):
+    os.environ["HF_DATASETS_OFFLINE"] = "1"
+    from datasets import load_dataset
+
+    sample = [replace(t, fault=FAULT if i in faulty else None) for i, t in enumerate(trajectories()[:12])]
+    rows = [to_row(trajectory) for trajectory in sample]
+    for name, some in (("mixed", rows), ("shaped", of_one_shape(lambda: rows))):
+        write_rows(tmp_path / f"{name}.jsonl", some)
+    block = 2 * len(json.dumps(rows[0]))  # a reader that takes a few rows at a time
+    for name, options in (("mixed", {}), ("shaped", {}), ("shaped", {"chunksize": block})):
+        path, cache = str(tmp_path / f"{name}.jsonl"), str(tmp_path / f"{name} {len(options)}")
+        data = load_dataset("json", data_files=path, split="train", cache_dir=cache, **options)
+        assert [from_row(row).fault for row in data] == [trajectory.fault for trajectory in sample]
 
 
 @pytest.mark.parametrize(

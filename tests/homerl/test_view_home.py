@@ -20,7 +20,7 @@ from envs.homeenv.rooms import OUTDOORS, ROOM_STATE, Room
 from envs.homeenv.spec import Catalogue, DeviceSpec, spec_from_json
 from envs.homemaker.make import HomeRecipe, HomeSampler, make_home
 from homerl.cli import app
-from homerl.worlds.homeenv.pages.device_words import glance, say
+from homerl.worlds.homeenv.pages.device_words import say, summarise
 from homerl.worlds.homeenv.pages.floor import Shape, floor_plan
 from homerl.worlds.homeenv.pages.home import ICONS, HomeView, render
 
@@ -155,8 +155,8 @@ def test_homes_without_devices_or_rooms_at_the_end_of_time():
 def test_a_device_of_ones_own_has_the_general_icon_and_says_what_it_does():
     home = home_with(own_device(), state=True, charge=3.5)
     (tile,) = HomeView("h1", "x", home).tiles["lab"]
-    assert tile.icon == "generic" and tile.glance.tone == "on"
-    assert tile.glance.words.replace("\N{NO-BREAK SPACE}", " ") == "on · charge 3.5 joule"
+    assert tile.icon == "generic" and tile.summary.tone == "on"
+    assert tile.summary.words.replace("\N{NO-BREAK SPACE}", " ") == "on · charge 3.5 joule"
 
 
 def test_every_shipped_category_has_an_icon():
@@ -171,7 +171,7 @@ def test_every_shipped_device_says_something_whatever_its_state(spid):
     spec = Catalogue.shipped()[spid]
     for seed in range(30):
         rng = random.Random(seed)
-        shown = glance(spec, {path: kind.sample(rng) for path, (_, kind) in spec.attribute_index.items()})
+        shown = summarise(spec, {path: kind.sample(rng) for path, (_, kind) in spec.attribute_index.items()})
         assert shown.words and "None" not in shown.words and "_" not in shown.words
         assert shown.level is None or 0 <= shown.level <= 100
         assert shown.tint is None or shown.tone == "on"
@@ -206,7 +206,7 @@ def test_every_shipped_device_says_something_whatever_its_state(spid):
     ],
 )
 def test_what_devices_say(spid, values, tone, words):
-    shown = glance(Catalogue.shipped()[spid], values)
+    shown = summarise(Catalogue.shipped()[spid], values)
     assert (shown.tone, shown.words.replace("\N{NO-BREAK SPACE}", " ")) == (tone, words)
 
 
@@ -221,15 +221,15 @@ def test_what_devices_say(spid, values, tone, words):
     ],
 )
 def test_what_devices_of_ones_own_say(attribute, value, words):
-    shown = glance(own_device(attributes=[attribute]), {attribute["name"]: value})
+    shown = summarise(own_device(attributes=[attribute]), {attribute["name"]: value})
     assert shown.words.replace("\N{NO-BREAK SPACE}", " ") == words
 
 
 def test_a_coloured_lamp_shows_its_colour_but_not_in_white_mode():
     values = {"state": "on", "mode": "color", "brightness": 50, "color_temperature": 2700, "color": "#0000ff"}
     lamp = Catalogue.shipped()["100007"]
-    assert glance(lamp, values).tint == "hsl(240 100% 68%)"
-    assert glance(lamp, values | {"mode": "white"}).tint == "rgb(255 190 110)"
+    assert summarise(lamp, values).tint == "hsl(240 100% 68%)"
+    assert summarise(lamp, values | {"mode": "white"}).tint == "rgb(255 190 110)"
 
 
 # The plan

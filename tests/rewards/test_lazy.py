@@ -8,15 +8,15 @@ from statistics import fmean
 import pytest
 
 from envs.homeenv.sandbox import run_code
+from envs.homeenv.toolsets.homeflow import pyexec_message
+from envs.messages import Message
 from homerl.play.episode import Episode
 from homerl.play.loop import play
-from homerl.play.messages import Message
 from homerl.play.situation import Reply
 from homerl.users.scripted import ScriptedUser
 from homerl.worlds.homeenv.agents.expert import Expert
 from homerl.worlds.homeenv.blueprints.author import BlueprintRecipe, make_blueprint
 from homerl.worlds.homeenv.blueprints.blueprint import Blueprint
-from homerl.worlds.homeenv.messages import pyexec_message
 from homerl.worlds.registry import begin
 from rewards.composite import RewardWeights, step_rewards
 
@@ -31,14 +31,14 @@ def blueprints(preserve: bool = True) -> tuple[Blueprint, ...]:
 
 
 class Trick:
-    """An agent whose message is a function of the dialogue, its device list and how often it has spoken."""
+    """An oracle whose message is a function of the dialogue, its device list and how often it has spoken."""
 
     name = "trick"
 
     def __init__(self, act: Callable[[Episode, list[str], int], Message]) -> None:
         self.act = act
 
-    async def propose(self, episode: Episode, n: int = 1) -> list[Reply]:
+    async def consult(self, episode: Episode, n: int = 1) -> list[Reply]:
         spoken = sum(message["role"] == "assistant" for message in episode.messages)
         dids = [device.did for device in episode.situation.home.plan.devices]
         return [Reply(self.act(episode, dids, spoken))]

@@ -6,14 +6,17 @@ The agent sees `serialise(home)` and gives one JSON object: `{"mode": "execute",
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import json
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from envs.homeenv.home import Home
 from envs.homeenv.rooms import OUTDOORS
 from envs.homeenv.sandbox import Limits, RunResult
 from envs.homeenv.tools import Tool, as_schema
-from envs.homeenv.toolsets.smh import ACTION, RULE_PARTS, abilities, create_automation
+from envs.homeenv.toolset import Automation, Call, Toolset, Writer
+from envs.homeenv.toolsets.smh import ACTION, RULE_PARTS, abilities, as_action, as_rule, create_automation
+from envs.messages import Message, text_message
 
 
 def serialise(home: Home) -> dict[str, Any]:
@@ -60,3 +63,57 @@ TOOLS = (
         "automations": {"type": "array", "items": AUTOMATION, "description": "rules to create"},
     }, ("mode",), answer),
 )  # fmt: skip
+
+
+class DirectWriter(Writer):
+    """One JSON answer."""
+
+    def act(self, calls: Sequence[Call], reply: str | None = None) -> Message:
+        """An answer with the calls as its actions."""
+        actions = [as_action(self.home, call) for call in calls]
+        return self._answer(mode="execute", response=reply or self.done, actions=actions)
+
+    def automate(self, wanted: Automation) -> Message:
+        """An answer that makes an automation."""
+        return self._answer(mode="execute", response=self.done, automations=[as_rule(self.home, wanted)])
+
+    def say(self, text: str) -> Message:
+        """An answer of words alone."""
+        return self._answer(mode="execute", response=text)
+
+    def ask(self, text: str) -> Message:
+        """An answer that asks back."""
+        return self._answer(mode="clarify", response=text)
+
+    def garble(self, call: Call) -> Message:
+        """An answer that has no end."""
+        message = self.act([call])
+        return message | {"content": message["content"].rstrip("}")}
+
+    def made(self, turn: Sequence[Message]) -> Callable[[Call], bool]:
+        """None: an answer is the last message of its turn."""
+        return lambda call: False
+
+    def _answer(self, **parts: Any) -> Message:
+        return text_message(json.dumps(parts, ensure_ascii=False))
+
+
+INSTRUCTION = {
+    "en": """\
+You run a smart home for the person who speaks to you. The whole home is written below.
+Answer with one JSON object and nothing else. To act: {"mode": "execute", "response": what to say, "actions":
+[{"did", "locator", "arguments"}], "automations": [{"conditions", "actions", "delay_seconds", "hold_seconds"}]}; leave
+out what is not needed. To answer a question: the same with a response alone. To ask back: {"mode": "clarify",
+"response": your question}. Many settings are refused while a device is off, so turn it on first. Conditions of
+automations read device("<did>").attribute, room("<name>").temperature or home.temperature; a time is
+time_cron = sec min hour day month weekday year. Change only what was asked for.""",
+    "zh": """\
+你为和你说话的人管理一个智能家居。整个家的情况写在下面。
+只回答一个 JSON 对象，不要写别的。要执行：{"mode": "execute", "response": 要说的话, "actions":
+[{"did", "locator", "arguments"}], "automations": [{"conditions", "actions", "delay_seconds", "hold_seconds"}]}；
+用不到的就省略。要回答问题：同样的格式，只写 response。要反问：{"mode": "clarify", "response": 你的问题}。
+设备关着的时候，很多设置会被拒绝，所以要先打开设备。自动化的条件可以读 device("<did>").attribute、
+room("<name>").temperature 或 home.temperature；时间写成 time_cron = 秒 分 时 日 月 星期 年。
+只改动用户要求改动的。""",
+}
+TOOLSET = Toolset(TOOLS, INSTRUCTION, DirectWriter, automations=True, one_answer=True, shown=serialise)

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
+from itertools import groupby
 from typing import Any
 
 from envs.homeenv.audit import Refused
 from envs.homeenv.home import Home
 from envs.homeenv.sandbox import Limits, RunResult, run_code
 from envs.homeenv.tools import Tool, render
+from envs.homeenv.toolset import Call, Reads, Toolset, Writer, arguments_of
 from envs.homeenv.types import shown
+from envs.messages import Message, call_message, tool_call
 
 
 def query_status(home: Home, arguments: Mapping[str, Any], limits: Limits) -> RunResult:
@@ -50,3 +53,56 @@ TOOLS = (
     Tool("pyexec", 'Run Python against the home. device("<did>") gives a device: read its attributes, '
          "call its services; print what you want to see.", {"code": "a Python snippet"}, ("code",), pyexec),
 )  # fmt: skip
+
+
+class HomeFlowWriter(Writer):
+    """Python, and queries."""
+
+    reads = True
+
+    def act(self, calls: Sequence[Call], reply: str | None = None) -> Message:
+        """A snippet that writes down which device it means, as the prompt lists it, where its id does not say so."""
+        lines: list[str] = []
+        for device, group in groupby(calls, key=lambda call: self.home.plan.by_did.get(call.did)):
+            lines += [f"# {self.label(device)}"] if device and self.label(device) != device.did else []
+            lines += [call.code for call in group]
+        return pyexec_message("\n".join(lines))
+
+    def look(self, did: str) -> Message:
+        """A query of the device's status."""
+        return call_message(tool_call("query_status", {"did": did}))
+
+    def read(self, slots: Reads) -> Message:
+        """A snippet that prints the attributes."""
+        return pyexec_message("\n".join(f'print("{did}", device("{did}").{path})' for did, path in slots))
+
+    def garble(self, call: Call) -> Message:
+        """A snippet whose bracket is not closed."""
+        return pyexec_message(call.code.rstrip(")"))
+
+    def made(self, turn: Sequence[Message]) -> Callable[[Call], bool]:
+        """Whether the call's text stands in a snippet."""
+        code = "".join(arguments.get("code", "") for _, arguments in arguments_of(turn))
+        return lambda call: call.code in code
+
+
+def pyexec_message(code: str) -> Message:
+    """An assistant message that runs code."""
+    return call_message(tool_call("pyexec", {"code": code}))
+
+
+INSTRUCTION = {
+    "en": """\
+You run a smart home through tools, for the person who speaks to you.
+Act on devices with pyexec, for example: device("1001").turn_on()
+Many settings are refused while a device is off, so turn it on first. Read a device's specification with
+query_spec and its state with query_status when you are unsure. Change only what was asked for. Ask when a
+request fits several devices. When a request is done, say so in a few words.""",
+    "zh": """\
+你通过工具管理一个智能家居，为和你说话的人服务。
+用 pyexec 操作设备，例如：device("1001").turn_on()
+设备关着的时候，很多设置会被拒绝，所以要先打开设备。没有把握时，用 query_spec 查看设备的规格，用
+query_status 查看设备的状态。只改动用户要求改动的。如果一个要求对得上好几个设备，就先问清楚。
+办完之后，用一两句话告诉用户。""",
+}
+TOOLSET = Toolset(TOOLS, INSTRUCTION, HomeFlowWriter)

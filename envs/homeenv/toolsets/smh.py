@@ -16,7 +16,9 @@ from envs.homeenv.home import Home
 from envs.homeenv.rules import Rule
 from envs.homeenv.sandbox import Limits, RunResult
 from envs.homeenv.tools import Tool, render
+from envs.homeenv.toolset import Automation, Call, Reads, StructuredWriter, Toolset
 from envs.homeenv.types import shown
+from envs.messages import Message, call_message, tool_call
 
 MOST_DEVICES = 50  # listed by one query, so that nothing lists a whole large home with its state at once
 
@@ -170,3 +172,63 @@ TOOLS = (
     }, ("id",), edit_automation),
     Tool("delete_automation", "Remove an automation.", {"id": "the automation"}, ("id",), delete_automation),
 )  # fmt: skip
+
+
+class SmhWriter(StructuredWriter):
+    """Structured calls, queries and automations."""
+
+    reads = True
+
+    def call(self, call: Call) -> dict[str, Any]:
+        """A call of `control_device`."""
+        return tool_call("control_device", as_action(self.home, call))
+
+    def look(self, did: str) -> Message:
+        """A query of the device's status."""
+        return call_message(tool_call("query_device", {"what": "status", "did": did}))
+
+    def read(self, slots: Reads) -> Message:
+        """A query of the status of each device."""
+        dids = dict.fromkeys(did for did, _ in slots)
+        return call_message(*(tool_call("query_device", {"what": "status", "did": did}) for did in dids))
+
+    def automate(self, wanted: Automation) -> Message:
+        """A call of `create_automation`."""
+        return call_message(tool_call("create_automation", as_rule(self.home, wanted)))
+
+
+def as_action(home: Home, call: Call) -> dict[str, Any]:
+    """A call as `control_device` takes it: its arguments by name."""
+    device = home.plan.by_did.get(call.did)
+    service = device.spec.service_index.get(call.service) if device else None
+    names = [argument.name for argument in service.service.arguments] if service else []
+    names += [f"argument_{i}" for i in range(len(names), len(call.args))]
+    found: dict[str, Any] = {"did": call.did, "locator": call.service}
+    return found | ({"arguments": dict(zip(names, call.args))} if call.args else {})
+
+
+def as_rule(home: Home, wanted: Automation) -> dict[str, Any]:
+    """An automation as `create_automation` takes it."""
+    times = {"delay_seconds": wanted.delay_seconds, "hold_seconds": wanted.hold_seconds}
+    return {
+        **({"conditions": list(wanted.conditions)} if wanted.conditions else {}),
+        "actions": [as_action(home, call) for call in wanted.actions],
+        **{key: seconds for key, seconds in times.items() if seconds},
+    }
+
+
+INSTRUCTION = {
+    "en": """\
+You run a smart home through tools, for the person who speaks to you.
+Find devices, what they can do and their state with query_device; act with control_device, naming the service by its
+locator, such as light.set_brightness. Many settings are refused while a device is off, so turn it on first. What is
+to happen later or when something changes is an automation. Change only what was asked for. Ask when a request fits
+several devices. Answer questions from what you have read. When a request is done, say so in a few words.""",
+    "zh": """\
+你通过工具管理一个智能家居，为和你说话的人服务。
+用 query_device 查找设备、查看设备能做什么和它的状态；用 control_device 操作设备，用 locator 指明服务，例如
+light.set_brightness。设备关着的时候，很多设置会被拒绝，所以要先打开设备。以后才发生的事，或者某个变化发生时
+才做的事，要建成自动化。只改动用户要求改动的。如果一个要求对得上好几个设备，就先问清楚。回答问题要依据你读到的
+内容。办完之后，用一两句话告诉用户。""",
+}
+TOOLSET = Toolset(TOOLS, INSTRUCTION, SmhWriter, automations=True)

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from homerl.play.episode import Episode
-from homerl.play.loop import Agent
+from homerl.play.loop import Agent, Oracle
 from homerl.play.situation import Situation
 from homerl.play.trajectory import Trajectory
 from homerl.worlds.contract import Card, Case, ExpertConfig, Failure, FileFormat, Persona, Split, Suite, WorldAdapter
@@ -54,7 +54,7 @@ class HomeEnvWorld(WorldAdapter):
 
         return (text for intent in blueprint["intents"] for text in in_words(intent))
 
-    def expert(self, config: ExpertConfig, seed: int) -> Agent:
+    def expert(self, config: ExpertConfig, seed: int) -> Oracle:
         from homerl.worlds.homeenv.agents.expert import Expert
 
         return Expert(seed, config.mistakes, config.styles, config.minimal)

@@ -12,12 +12,8 @@ from envs.homeenv.rooms import OUTDOORS, Room
 from envs.homeenv.spec import Catalogue
 from envs.homeenv.toolsets import TOOLSETS
 from homerl.worlds.contract import Card
-from homerl.worlds.homeenv.messages import briefing
+from homerl.worlds.homeenv.messages import briefing, prompts
 
-NAMES = {  # of the example's room and light, and what the person says
-    "en": ("kitchen", "ceiling light", "Turn on the kitchen ceiling light."),
-    "zh": ("厨房", "吸顶灯", "打开厨房的吸顶灯。"),
-}
 AIR = {"temperature": 21.0, "humidity": 45.0, "brightness": 150.0}
 LIGHT = {"state": "off", "brightness": 80, "hs_color": (0.0, 0.0)}
 CLOCK = 1755943200  # 2025-08-23 10:00
@@ -27,21 +23,21 @@ ONE_ANSWER = "with one JSON object: what to say,\nand the calls to make, in orde
 def card(recipe: Mapping[str, Any]) -> Card:
     """An example in a home of one light: all that an agent of this recipe is told there."""
     language = recipe.get("home", {}).get("language", "en")
-    toolset = recipe.get("toolset") or "homeflow"
-    names = language if language in NAMES else "en"
+    name = recipe.get("toolset") or "homeflow"
+    toolset = TOOLSETS[name]
     shown = Card(
-        tools=[tool.schema() for tool in TOOLSETS[toolset]],
-        system=briefing(example(names), recipe.get("prompt") or "brief", toolset, (), language),
-        told="lists the home's devices, one a line",
-        utterance=NAMES[names][2],
+        tools=[tool.schema() for tool in toolset.tools],
+        system=briefing(example(language), recipe.get("prompt") or "brief", name, (), language),
+        told="holds the whole home" if toolset.shown else "lists the home's devices, one a line",
+        utterance=prompts(language).example.says,
         language=language,
     )
-    return shown if toolset != "direct" else replace(shown, told="holds the whole home", answers=ONE_ANSWER)
+    return replace(shown, answers=ONE_ANSWER) if toolset.one_answer else shown
 
 
 def example(language: str) -> Home:
     """A kitchen with a light that is off."""
-    name, light, _ = NAMES[language]
-    room = Room("kitchen", "kitchen", name)
-    device = Device("1001", light, room, Catalogue.shipped()["100001"])
+    named = prompts(language).example
+    room = Room("kitchen", "kitchen", named.room)
+    device = Device("1001", named.device, room, Catalogue.shipped()["100001"])
     return Home.build([room], [device], {OUTDOORS: AIR, room.id: AIR, device.did: LIGHT}, CLOCK)

@@ -69,7 +69,7 @@ def diversity(
     recipe: Annotated[str | None, typer.Argument(help="a recipe whose families, homes and wordings are used")] = None,
     homes: Annotated[int, typer.Option(help="number of homes")] = 1000,
     each: Annotated[int, typer.Option(help="utterances in each home")] = 400,
-    language: Annotated[str, typer.Option(help="en or zh; only without a recipe")] = "en",
+    language: Annotated[str, typer.Option(help="of the people; only without a recipe")] = "en",
     temperature: Annotated[float, typer.Option(help="variety of the wording; only without a recipe")] = 1.0,
     seed: int = 0,
     out: Annotated[Path | None, typer.Option(help="a JSON file for the figures")] = None,

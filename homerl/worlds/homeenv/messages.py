@@ -1,7 +1,7 @@
-"""What agents are told of a home at the start, and how devices and code stand in messages.
+"""What agents are told of a home at the start, and how devices are listed.
 
-Invariants: `system_prompt` holds what an agent may know of a home (rooms, names, ids), never its state or the task; a
-language is one file of `prompts/`.
+Invariants: `system_prompt` holds what an agent may know of a home (rooms, names, ids), never its state or the task; the
+instruction of a toolset stands in the toolset's file, or in the folder of a language that the file does not know.
 """
 
 from __future__ import annotations
@@ -10,24 +10,30 @@ import json
 from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
 from functools import lru_cache
-from pathlib import Path
+
+from pydantic import Field
 
 from envs.documents import InputError, read_yaml, validate
 from envs.homeenv.devices import Device
 from envs.homeenv.home import Home
-from envs.homeenv.toolsets.direct import serialise
+from envs.homeenv.toolsets import TOOLSETS
 from envs.model import Model
 from homerl.language.grammar import tight
-from homerl.play.messages import Message, tool_call
+from homerl.worlds.homeenv.language.shipped import part
 
-PROMPTS = Path(__file__).parent / "prompts"
+
+class Example(Model):
+    """What a model card shows: a room, a light in it, and what a person says."""
+
+    room: str
+    device: str
+    says: str
 
 
 class Prompts(Model):
-    """What agents are told, in one language (prompts/en.yaml)."""
+    """What agents are told, in one language (languages/en/prompts.yaml)."""
 
     brief: str
-    full: dict[str, str]
     hour: str
     rooms: str
     days: tuple[str, ...]
@@ -35,22 +41,32 @@ class Prompts(Model):
     floor: str
     entrance: str
     memory: str
+    example: Example
+    toolsets: dict[str, str] = Field({}, description="instructions of toolsets that do not know the language")
 
 
 @lru_cache
 def prompts(language: str) -> Prompts:
     """The texts of a language."""
-    known = sorted(path.stem for path in PROMPTS.glob("*.yaml"))
-    if language not in known:
-        raise InputError(f"there are no prompts in '{language}'", "language", f"known: {', '.join(known)}")
-    return validate(Prompts, read_yaml(PROMPTS / f"{language}.yaml"))
+    return validate(Prompts, read_yaml(part(language, "prompts.yaml")))
+
+
+def instruction(toolset: str, language: str) -> str:
+    """What an agent of a toolset is told in full."""
+    own, given = TOOLSETS[toolset].instruction, prompts(language).toolsets
+    if language not in own and toolset not in given:
+        raise InputError(
+            f"the toolset '{toolset}' has no instruction in '{language}'", "language",
+            f"write it in the toolset's file, or under `toolsets` of languages/{language}/prompts.yaml",
+        )  # fmt: skip
+    return own[language] if language in own else given[toolset]
 
 
 def system_prompt(devices: Iterable[Device], style: str = "brief", toolset: str = "homeflow", language: str = "en") -> str:
     """The instruction and the home's devices, one a line: `- kitchen ceiling light=1001`."""
     listed = "\n".join(f"- {label(device)}" for device in devices)
-    told = prompts(language)
-    return f"{told.brief if style == 'brief' else told.full[toolset]}\n{listed}"
+    told = prompts(language).brief if style == "brief" else instruction(toolset, language)
+    return f"{told}\n{listed}"
 
 
 def briefing(
@@ -58,13 +74,11 @@ def briefing(
 ) -> str:
     """All that an agent is told at the start: instruction, devices, and (in full) hour, rooms, entrance; its memory.
 
-    An agent that can make automations is told the hour in any case.
-
-    The `direct` toolset cannot ask, so it is shown the whole home.
+    An agent that can make automations is told the hour in any case; one that cannot ask is shown what its toolset shows.
     """
-    told = prompts(language)
+    told, given = prompts(language), TOOLSETS[toolset]
     parts = [system_prompt(home.plan.devices, style, toolset, language)]
-    if style == "full" or toolset != "homeflow":  # who makes automations must know the hour
+    if style == "full" or given.automations:  # who makes automations must know the hour
         moment = datetime.fromtimestamp(home.clock, UTC)
         day = told.days[moment.weekday()]
         parts.append(told.hour.format(day=day, date=f"{moment:%Y-%m-%d}", time=f"{moment:%H:%M}"))
@@ -73,8 +87,8 @@ def briefing(
         parts += [told.entrance.format(did=home.plan.entrance)] if home.plan.entrance else []
     if known := [f"- {fact}" for fact in memory]:
         parts.append("\n".join([told.memory, *known]))
-    if toolset == "direct":
-        parts.append(json.dumps(serialise(home), ensure_ascii=False))
+    if given.shown:
+        parts.append(json.dumps(given.shown(home), ensure_ascii=False))
     return "\n".join(parts)
 
 
@@ -88,8 +102,3 @@ def _placed(home: Home, told: Prompts) -> Iterator[str]:
 def label(device: Device) -> str:
     """How a device is listed: `kitchen wall light=1001`, or the id alone where it says as much."""
     return device.did if device.did == device.slug else tight(f"{device.room.name} {device.name}") + f"={device.did}"
-
-
-def pyexec_message(code: str) -> Message:
-    """An assistant message that runs code."""
-    return {"role": "assistant", "content": "", "tool_calls": [tool_call("pyexec", {"code": code})]}

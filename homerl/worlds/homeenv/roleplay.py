@@ -18,15 +18,17 @@ from typing import Any, Literal
 
 from envs.documents import read_yaml, validate
 from envs.homeenv.home import Home
+from envs.messages import Message
 from envs.model import Model
-from homerl.agents.llm import LLMAgent
 from homerl.flow.mcts import TreeStats
 from homerl.flow.tree import valid
 from homerl.llm.structured import Asker, Unreadable
-from homerl.play.episode import Dialogue, Episode, EpisodeLimits
-from homerl.play.messages import Message
+from homerl.play.episode import Episode, EpisodeLimits
+from homerl.play.loop import Policy
+from homerl.play.observation import Observation
 from homerl.play.situation import Reply
 from homerl.play.trajectory import Outcome, Trajectory
+from homerl.users.manner import manner
 from homerl.worlds.homeenv.blueprints.blueprint import Blueprint, Factors, Intent
 from homerl.worlds.homeenv.messages import label
 from homerl.worlds.registry import begin
@@ -41,7 +43,6 @@ class Parts(Model):
     home: str
     judge: str
     nothing: str
-    languages: dict[str, str]
 
 
 class Line(Model):
@@ -71,7 +72,7 @@ def parts() -> Parts:
 
 @dataclass
 class Imagined:
-    """A dialogue with no home behind it, as an agent sees an episode."""
+    """A dialogue with no home behind it, which a policy observes like an episode's."""
 
     blueprint: Blueprint
     messages: list[Message]
@@ -79,8 +80,8 @@ class Imagined:
     replies: list[Reply] = field(default_factory=list)
 
     @property
-    def dialogue(self) -> Dialogue:
-        return Dialogue(tuple(self.messages), self.tools)
+    def observation(self) -> Observation:
+        return Observation(self.blueprint.id, tuple(self.messages), self.tools, self.blueprint.one_answer)
 
     @property
     def text(self) -> str:
@@ -89,7 +90,7 @@ class Imagined:
 
 
 async def role_play(
-    household: Blueprint, agent: LLMAgent, asker: Asker, limits: EpisodeLimits
+    household: Blueprint, agent: Policy, asker: Asker, limits: EpisodeLimits
 ) -> tuple[list[Trajectory], TreeStats]:
     """The dialogue of a household, if it is kept; the household's own intents are told to nobody."""
     start = begin(household, limits)
@@ -111,12 +112,12 @@ async def role_play(
     return [trajectory], stats
 
 
-async def _talk(imagined: Imagined, home: Home, agent: LLMAgent, asker: Asker, limits: EpisodeLimits) -> None:
+async def _talk(imagined: Imagined, home: Home, agent: Policy, asker: Asker, limits: EpisodeLimits) -> None:
     """Person, assistant and tools in turn, until the person stops or a limit is reached."""
     made, told = imagined.blueprint, parts()
     listed = ", ".join(label(device) for device in home.plan.devices)
     user = told.user.format(
-        language=told.languages.get(made.language, made.language), scene=made.scene, name=made.profile.name,
+        language=manner(made.language).language, scene=made.scene, name=made.profile.name,
         age=made.profile.age, health=made.profile.health, habits=", ".join(made.profile.habits), wishes=WISHES,
         devices=", ".join(f"{device.room.name} {device.name}" for device in home.plan.devices),
     )  # fmt: skip
@@ -126,7 +127,7 @@ async def _talk(imagined: Imagined, home: Home, agent: LLMAgent, asker: Asker, l
             return
         imagined.messages.append({"role": "user", "content": " ".join(line.say.split())})
         for _ in range(min(limits.steps_per_turn, limits.steps - len(imagined.replies))):
-            (reply, *_) = await agent.propose(imagined)
+            (reply, *_) = await agent.propose(imagined.observation)
             imagined.replies.append(reply)
             imagined.messages.append(reply.message)
             if not (calls := reply.message.get("tool_calls")) and not reply.malformed:

@@ -44,8 +44,8 @@ HOST = "127.0.0.1"  # a home has no password: it is served to this machine alone
 JSON = "application/json"
 
 
-class Stay:
-    """One client's life in the home: a world of its own, one call at a time."""
+class Session:
+    """One client of the home: a world of its own, one call at a time."""
 
     def __init__(self, env: HomeEnv) -> None:
         self.env = env
@@ -66,11 +66,11 @@ class Stay:
 
 
 class HomeServer:
-    """What the protocol asks of a home. Without a session (over stdio) there is one stay."""
+    """What the protocol asks of a home. Over stdio, which names no session, there is one."""
 
     def __init__(self, env: HomeEnv, show_tasks: bool = False) -> None:
         self.env, self.show_tasks = env, show_tasks
-        self.stays: dict[str | None, Stay] = {}
+        self.sessions: dict[str | None, Session] = {}
 
     def server(self) -> Server:
         server = Server(
@@ -86,14 +86,14 @@ class HomeServer:
         server.middleware.append(_refuse_sessionless)
         return server
 
-    def stay(self, context: ServerRequestContext) -> Stay:
-        """The stay of the request's session: begun at its first call, ended with the session."""
-        session = _session_of(context)
-        if session not in self.stays:
-            self.stays[session] = Stay(self.env.fork())
-            if session:  # what the client said at the handshake lives as long as its session
-                weakref.finalize(context.session.client_params, self.stays.pop, session, None)
-        return self.stays[session]
+    def session(self, context: ServerRequestContext) -> Session:
+        """The session of a request: begun at its first call, ended with the protocol's own."""
+        name = _session_of(context)
+        if name not in self.sessions:
+            self.sessions[name] = Session(self.env.fork())
+            if name:  # what the client said at the handshake lives as long as its session
+                weakref.finalize(context.session.client_params, self.sessions.pop, name, None)
+        return self.sessions[name]
 
     async def _list_tools(self, context: ServerRequestContext, _: Any) -> types.ListToolsResult:
         functions = [tool["function"] for tool in self.env.tools]
@@ -102,7 +102,7 @@ class HomeServer:
         )
 
     async def _call_tool(self, context: ServerRequestContext, call: types.CallToolRequestParams) -> types.CallToolResult:
-        return await self.stay(context).call(call.name, call.arguments or {})
+        return await self.session(context).call(call.name, call.arguments or {})
 
     async def _list_resources(self, context: ServerRequestContext, _: Any) -> types.ListResourcesResult:
         named = {uri.removeprefix("home://"): uri for uri in self._resources(self.env)}
@@ -113,7 +113,7 @@ class HomeServer:
     async def _read_resource(
         self, context: ServerRequestContext, wanted: types.ReadResourceRequestParams
     ) -> types.ReadResourceResult:
-        known = self._resources(self.stay(context).env)
+        known = self._resources(self.session(context).env)
         if wanted.uri not in known:
             raise MCPError(types.INVALID_PARAMS, f"there is no resource {wanted.uri} (there is {', '.join(known)})")
         text = json.dumps(known[wanted.uri], ensure_ascii=False)

@@ -13,9 +13,11 @@ from envs.homeenv.conditions import Condition
 from envs.homeenv.env import HomeEnv, changes
 from envs.homeenv.home import Home
 from envs.homeenv.home_file import home_from_json
+from envs.homeenv.toolsets import TOOLSETS
+from envs.messages import Message
 from envs.world import Action
-from homerl.play.messages import Message, direct_answer, words_of
-from homerl.play.situation import Reply
+from homerl.play.messages import direct_answer, words_of
+from homerl.play.situation import Reply, Situation
 from homerl.worlds.homeenv.blueprints.blueprint import Blueprint, Intent
 from homerl.worlds.homeenv.blueprints.goals import Goal, Heard, goals, keeps
 from homerl.worlds.homeenv.blueprints.rules import serving
@@ -23,7 +25,7 @@ from homerl.worlds.homeenv.messages import briefing
 
 
 @dataclass
-class HomeSituation:
+class HomeSituation(Situation):
     """A blueprint's home, and what agents have said in it."""
 
     blueprint: Blueprint
@@ -32,8 +34,6 @@ class HomeSituation:
     goals: tuple[Goal, ...]
     keeps: tuple[Condition, ...] = ()
     heard: Heard = field(default_factory=Heard)
-
-    ended = False  # the home decides when it is over, not the agent
 
     @classmethod
     def begin(cls, blueprint: Blueprint) -> HomeSituation:
@@ -87,21 +87,22 @@ class HomeSituation:
         return touched + max(0, len(idle) - sum(not serving for serving in serving_each))
 
     def stands_for(self, reply: Reply) -> Action | str | None:
-        """A `direct` agent's one answer is replayed; it sees nothing of what came of it."""
-        if self.blueprint.toolset != "direct":
+        """An agent's one answer is replayed by the one tool that takes it; the agent sees nothing of what came of it."""
+        if not self.blueprint.one_answer:
             return None
         answer, malformed = direct_answer(reply.message.get("content") or "")
-        return malformed if malformed else {**answer, "name": "answer"}
+        (tool,) = TOOLSETS[self.blueprint.toolset].tools
+        return malformed if malformed else {**answer, "name": tool.name}
 
     def take(self, action: Action) -> tuple[str, Mapping[str, Any]]:
         text, _, _, _, info = self.world.step(action)
         return text, info
 
-    def heed(self, intent: int | None, message: Message, refusals: Sequence[str], spoke: bool) -> None:
+    def note_reply(self, intent: int | None, message: Message, refusals: Sequence[str], spoke: bool) -> None:
         """What the agent said may answer a question, or be one that it had to ask."""
         found = next((i for i in self.blueprint.intents if i.id == intent), None)
         if spoke and found is not None:
-            said = words_of(message, self.blueprint.toolset)
+            said = words_of(message, one_answer=self.blueprint.one_answer)
             self.heard = self.heard.after(found, said.claims, said.question, self._untouched(found))
 
     def _untouched(self, intent: Intent) -> bool:

@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from homerl.play.loop import Agent
+from homerl.play.loop import Agent, Oracle, Policy
 from homerl.play.situation import Situation
 from homerl.play.trajectory import Trajectory
 from homerl.worlds.contract import Card, Case, ExpertConfig, Failure, FileFormat, Split, Suite, WorldAdapter
@@ -61,7 +61,7 @@ class SimuHomeWorld(WorldAdapter):
 
         return goals_in_words(blueprint["task"])
 
-    def expert(self, config: ExpertConfig, seed: int) -> Agent:
+    def expert(self, config: ExpertConfig, seed: int) -> Oracle:
         """The scripted expert of `agents.py`."""
         from homerl.worlds.simuhome.agents import SimuHomeExpert
 
@@ -74,7 +74,7 @@ class SimuHomeWorld(WorldAdapter):
 
         return BASELINES
 
-    def endpoint_agent(self, setting: str) -> Callable[..., Agent] | None:
+    def endpoint_agent(self, setting: str) -> Callable[..., Policy] | None:
         """`ReActAgent` for the setting `react`, otherwise None."""
         from homerl.worlds.simuhome.react_agent import ReActAgent
 

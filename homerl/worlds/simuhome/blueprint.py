@@ -8,7 +8,7 @@ Invariants: a blueprint is plain data, complete in itself and immutable; its hom
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 from pydantic import Field, field_validator, model_validator
 
@@ -52,6 +52,8 @@ class SimuHomeBlueprint(Model):
     strict: bool = True
     toolset: Literal["released", "paper"] = "released"
     prompt: Literal["brief", "full"] = "full"
+
+    one_answer: ClassVar[bool] = False
 
     @property
     def category(self) -> str:

@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from envs.messages import tool_call
 from envs.simuhome import react
 from homerl.llm.endpoint import Endpoint
-from homerl.play.episode import Episode
-from homerl.play.messages import tool_call
+from homerl.play.observation import Observation
 from homerl.play.situation import Reply
 
 RESPONSE_FORMAT = {"type": "json_schema", "json_schema": {"name": "step", "schema": react.RESPONSE_SCHEMA, "strict": True}}
@@ -25,13 +25,14 @@ class ReActAgent:
         self.name, self.endpoint = f"llm:{endpoint.model}", endpoint
         self.options = {"temperature": temperature, "max_tokens": max_tokens, "response_format": RESPONSE_FORMAT} | options
 
-    async def propose(self, episode: Episode, n: int = 1) -> Sequence[Reply]:
+    async def propose(self, observation: Observation, n: int = 1) -> Sequence[Reply]:
         """`n` candidates for the next message."""
-        dialogue = episode.dialogue
-        answer = await self.endpoint.chat(react.text_dialogue(dialogue.messages, dialogue.tools), n=n, **self.options)
+        text = react.text_dialogue(observation.messages, observation.tools)
+        answer = await self.endpoint.chat(text, n=n, **self.options)
         prompt, completion = (answer.usage.prompt_tokens, answer.usage.completion_tokens) if answer.usage else (0, 0)
         texts = [choice.message.content or "" for choice in answer.choices]
-        return [react_reply(text, episode.blueprint.strict, completion // len(texts), prompt) for text in texts]
+        strict = bool(observation.protocol["strict"])
+        return [react_reply(text, strict, completion // len(texts), prompt) for text in texts]
 
 
 def react_reply(text: str, strict: bool = True, tokens: int = 0, prompt_tokens: int = 0) -> Reply:

@@ -20,6 +20,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from envs.messages import Message
 from envs.simuhome import evaluate
 from envs.simuhome.env import SimuHome
 from envs.simuhome.episodes import EpisodeFile
@@ -27,8 +28,7 @@ from envs.simuhome.evaluate import AgentCall
 from envs.simuhome.home import Home
 from envs.simuhome.react import MAX_FAILURES, MAX_POLLS
 from envs.world import Action
-from homerl.play.messages import Message
-from homerl.play.situation import Reply
+from homerl.play.situation import Reply, Situation
 from homerl.worlds.simuhome.answers import goals_answered, stray_changes
 from homerl.worlds.simuhome.blueprint import SimuHomeBlueprint, SimuHomeIntent
 from homerl.worlds.simuhome.prompt import system_message
@@ -60,7 +60,7 @@ LONGEST_POLL = 8  # seconds
 
 
 @dataclass
-class SimuHomeSituation:
+class SimuHomeSituation(Situation):
     """A blueprint's world during an episode, and how the agent has kept the protocol so far.
 
     `required` holds the indices of the required actions that were made, `failures` counts failed messages in a row, and
@@ -137,6 +137,11 @@ class SimuHomeSituation:
         return self._strayed[1]
 
     @property
+    def protocol(self) -> Mapping[str, bool]:
+        """`strict`: whether a ReAct text is parsed as the released program parses it."""
+        return {"strict": self.blueprint.strict}
+
+    @property
     def ended(self) -> bool:
         """Whether the agent has finished or has broken the protocol."""
         return self.answer is not None or bool(self.broken_rule)
@@ -173,7 +178,7 @@ class SimuHomeSituation:
         }
         self._count(blocked is not None and (blocked["rule"] == "unknown_tool" or action["name"] == "finish"), "tools")
 
-    def heed(self, intent: int | None, message: Message, refusals: Sequence[str], spoke: bool) -> None:
+    def note_reply(self, intent: int | None, message: Message, refusals: Sequence[str], spoke: bool) -> None:
         """Count a message of invalid format as a failure."""
         if "syntax" in refusals:
             self._count(True, "format")

@@ -17,12 +17,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from envs.homeenv.spec import Catalogue
+from envs.homeenv.toolsets.homeflow import pyexec_message
+from envs.messages import Message
 from homerl.play.episode import Episode, EpisodeLimits
-from homerl.play.messages import Message
 from homerl.play.situation import Reply
 from homerl.worlds.homeenv.blueprints.blueprint import Blueprint, Call, Factors, Intent
 from homerl.worlds.homeenv.blueprints.profile import sample_profile
-from homerl.worlds.homeenv.messages import pyexec_message
 
 ROOMS = ("kitchen", "hall", "study", "bedroom", "bathroom", "lounge")
 PRODUCTS = {"lamp": "100003", "spot": "100003", "fan": "100201", "heater": "100401", "curtain": "100501"}
@@ -160,7 +160,7 @@ class Demonstrator:
     def __init__(self, task: Task, seed: int) -> None:
         self.task, self.seed = task, seed
 
-    async def propose(self, episode: Episode, n: int = 1) -> list[Reply]:
+    async def consult(self, episode: Episode, n: int = 1) -> list[Reply]:
         rng = random.Random(f"{self.seed} {len(episode.messages)}")
         return [Reply(self._message(episode, rng))]
 

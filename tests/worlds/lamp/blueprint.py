@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 from envs.model import Model
 from homerl.language.splits import Split, of_split
@@ -43,7 +43,8 @@ class LampBlueprint(Model):
     wanted: tuple[int, ...]
     intents: tuple[LampIntent, ...]
     preserve: bool = False
-    toolset: Literal["lamp"] = "lamp"
+
+    one_answer: ClassVar[bool] = False
 
 
 class LampRecipe(Model):

@@ -5,9 +5,9 @@ from __future__ import annotations
 import random
 from collections.abc import Sequence
 
+from envs.messages import Message, tool_call
 from homerl.agents.candidates import candidates
 from homerl.play.episode import Episode
-from homerl.play.messages import Message, tool_call
 from homerl.play.situation import Reply
 
 
@@ -19,7 +19,7 @@ class LampExpert:
     def __init__(self, seed: int = 0, mistakes: float = 0.0) -> None:
         self.seed, self.mistakes = seed, mistakes
 
-    async def propose(self, episode: Episode, n: int = 1) -> Sequence[Reply]:
+    async def consult(self, episode: Episode, n: int = 1) -> Sequence[Reply]:
         return [Reply(message) for message in candidates(self._candidate, episode, n, self.seed)]
 
     def _candidate(self, episode: Episode, rng: random.Random) -> Message:

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 
 from homerl.worlds.lamp.blueprint import LampBlueprint
 
+from envs.messages import Message
 from envs.world import Action, World
-from homerl.play.messages import Message
-from homerl.play.situation import Reply
+from homerl.play.situation import Situation
 
 TELL = "You run a home with one lamp. Set its level with the tool, then say that it is done."
 LEVEL = {"type": "integer", "minimum": 0, "maximum": 100}
@@ -67,13 +66,11 @@ class LampEnv(World):
 
 
 @dataclass
-class LampSituation:
+class LampSituation(Situation):
     """See `homerl.play.situation.Situation`."""
 
     blueprint: LampBlueprint
     world: LampEnv
-
-    ended = False
 
     @classmethod
     def begin(cls, blueprint: LampBlueprint) -> LampSituation:
@@ -91,27 +88,8 @@ class LampSituation:
     def open_intents(self) -> list[Any]:
         return [] if all(self.met()) else list(self.blueprint.intents)
 
-    def strayed(self) -> int:
-        return 0
-
-    def stands_for(self, reply: Reply) -> None:
-        return None
-
-    def take(self, action: Action) -> tuple[str, Mapping[str, Any]]:
-        text, _, _, _, info = self.world.step(action)
-        return text, info
-
-    def heed(self, intent: int | None, message: Message, refusals: Sequence[str], spoke: bool) -> None:
-        """Words mean nothing to a lamp."""
-
     def mark(self) -> int:
         return self.world.level
 
     def changed_since(self, mark: int) -> tuple[str, ...]:
         return ("lamp.level",) if mark != self.world.level else ()
-
-    def wait(self, seconds: int) -> None:
-        """A lamp stays as it is."""
-
-    def state_key(self) -> str:
-        return self.world.state_key()

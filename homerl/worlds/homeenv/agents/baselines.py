@@ -1,7 +1,7 @@
 """Agents that need no language model: what a suite must not be gamed by, and what people use today.
 
-Invariants: deterministic; none but the expert (an oracle, for the upper bound) looks at Φ or the plan. Like a home hub
-they know their devices' specifications without asking.
+Invariants: deterministic; none but the expert (for the upper bound) looks at Φ or the plan. Those that act know their
+devices' specifications without asking, like a home hub, so they are handed the episode; one that only speaks is a policy.
 """
 
 from __future__ import annotations
@@ -13,10 +13,11 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from envs.homeenv.devices import Device
+from envs.messages import Message
 from homerl.play.episode import Episode
-from homerl.play.messages import Message
+from homerl.play.observation import Observation
 from homerl.play.situation import Reply
-from homerl.worlds.homeenv.agents.tongues import tongue_of
+from homerl.worlds.homeenv.agents.writers import words, writer_of
 from homerl.worlds.homeenv.blueprints.actions import actions
 from homerl.worlds.homeenv.blueprints.blueprint import Call
 
@@ -28,23 +29,23 @@ class Baseline:
 
     name = "baseline"
 
-    async def propose(self, episode: Episode, n: int = 1) -> Sequence[Reply]:
-        tongue, last = tongue_of(episode), episode.messages[-1]
+    async def consult(self, episode: Episode, n: int = 1) -> Sequence[Reply]:
+        writer, last = writer_of(episode), episode.messages[-1]
         if last["role"] != "user":
-            return [Reply(tongue.say("Done."))]
+            return [Reply(writer.say("Done."))]
         return [Reply(self.answer(episode, last["content"]))]
 
     def answer(self, episode: Episode, said: str) -> Message:
         raise NotImplementedError
 
 
-class Nothing(Baseline):
+class Nothing:
     """Says that all is done."""
 
     name = "nothing"
 
-    def answer(self, episode: Episode, said: str) -> Message:
-        return tongue_of(episode).say("Done.")
+    async def propose(self, observation: Observation, n: int = 1) -> Sequence[Reply]:
+        return [Reply(words("Done.", observation.one_answer))]
 
 
 class RandomAction(Baseline):
@@ -55,7 +56,7 @@ class RandomAction(Baseline):
     def answer(self, episode: Episode, said: str) -> Message:
         digest = hashlib.blake2b(f"{episode.blueprint.id} {len(episode.messages)}".encode(), digest_size=8)
         action = next(actions(episode.situation.home, random.Random(digest.hexdigest())), None)
-        return tongue_of(episode).act(action.plan) if action else tongue_of(episode).say("Done.")
+        return writer_of(episode).act(action.plan) if action else writer_of(episode).say("Done.")
 
 
 class Keywords(Baseline):
@@ -67,7 +68,7 @@ class Keywords(Baseline):
         words = set(words_of(said))
         devices = best(episode.situation.home.plan.devices, lambda d: overlap(words, f"{d.room.name} {d.name}"))
         calls = [call for device in devices if (call := self._call(device, words, said))]
-        return tongue_of(episode).act(calls) if calls else tongue_of(episode).say("Done.")
+        return writer_of(episode).act(calls) if calls else writer_of(episode).say("Done.")
 
     def _call(self, device: Device, words: set[str], said: str) -> Call | None:
         found = best(device.spec.service_index, lambda path: self._fit(device, path, words, said))

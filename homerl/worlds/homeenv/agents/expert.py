@@ -12,11 +12,11 @@ from collections.abc import Callable, Sequence
 from itertools import takewhile
 
 from envs.homeenv.audit import Refused
+from envs.messages import Message
 from homerl.agents.candidates import candidates
 from homerl.play.episode import Episode
-from homerl.play.messages import Message
 from homerl.play.situation import Reply
-from homerl.worlds.homeenv.agents.tongues import Tongue, tongue_of
+from homerl.worlds.homeenv.agents.writers import writer_of
 from homerl.worlds.homeenv.blueprints.blueprint import Call, Intent
 from homerl.worlds.homeenv.language.shipped import grammar
 
@@ -37,30 +37,30 @@ class Expert:
         self.seed, self.mistakes, self.minimal = seed, mistakes, minimal
         self.styles = styles or {"snippet": 1.0}
 
-    async def propose(self, episode: Episode, n: int = 1) -> Sequence[Reply]:
+    async def consult(self, episode: Episode, n: int = 1) -> Sequence[Reply]:
         return [Reply(message) for message in candidates(self._candidate, episode, n, self.seed)]
 
     def _candidate(self, episode: Episode, rng: random.Random) -> Message:
         intent = next(i for i in episode.blueprint.intents if i.id == episode.speaking_of)
-        tongue = tongue_of(episode)
+        writer = writer_of(episode)
         if intent not in episode.open_intents():
-            return tongue.say(intent.reply or done(episode, rng))
+            return writer.say(intent.reply or done(episode, rng))
         if rng.random() < self.mistakes:
             return rng.choice(MISTAKES)(intent, episode, rng)
         style = rng.choices(list(self.styles), list(self.styles.values()))[0]
         if intent.clarify and intent.id not in episode.situation.heard.asked:
-            return tongue.ask(intent.question or grammar(episode.blueprint.language).plain("question"))
-        if (unread := intent.reads and not tongue.has_read(turn_of(episode))) and tongue.reads:
-            return tongue.read(intent.reads)
+            return writer.ask(intent.question or grammar(episode.blueprint.language).plain("question"))
+        if (unread := intent.reads and not writer.has_read(turn_of(episode))) and writer.reads:
+            return writer.read(intent.reads)
         if intent.automation is not None:
-            return tongue.automate(intent.automation)
+            return writer.automate(intent.automation)
         if intent.answer is not None and not intent.conditions:
-            return tongue.say(intent.reply or "")
+            return writer.say(intent.reply or "")
         todo = remaining(intent, episode)
         todo = needed(todo, episode) if self.minimal else todo
-        if style == "query_first" and not unread and episode.messages[-1]["role"] == "user" and tongue.reads:
-            return tongue.look(todo[0].did)
-        return tongue.act(todo[:1] if style == "stepwise" and tongue.reads else todo, intent.reply)
+        if style == "query_first" and not unread and episode.messages[-1]["role"] == "user" and writer.reads:
+            return writer.look(todo[0].did)
+        return writer.act(todo[:1] if style == "stepwise" and writer.reads else todo, intent.reply)
 
 
 def done(episode: Episode, rng: random.Random) -> str:
@@ -75,7 +75,7 @@ def turn_of(episode: Episode) -> list[Message]:
 
 def remaining(intent: Intent, episode: Episode) -> list[Call]:
     """The calls of the plan that were not made since the user last spoke; all of them after a refusal."""
-    made = tongue_of(episode).made(turn_of(episode))
+    made = writer_of(episode).made(turn_of(episode))
     return [call for call in intent.plan if not made(call)] or list(intent.plan)
 
 
@@ -96,7 +96,7 @@ def _wrong_device(intent: Intent, episode: Episode, rng: random.Random) -> Messa
     others = [d.did for d in episode.situation.home.plan.devices if d.did not in intent.devices] or ["0000"]
     other = rng.choice(others)
     plan = [call.model_copy(update={"did": other}) for call in _calls(intent)]
-    return tongue_of(episode).act(plan) if plan else _false_claim(intent, episode, rng)
+    return writer_of(episode).act(plan) if plan else _false_claim(intent, episode, rng)
 
 
 def _wrong_value(intent: Intent, episode: Episode, rng: random.Random) -> Message:
@@ -104,22 +104,22 @@ def _wrong_value(intent: Intent, episode: Episode, rng: random.Random) -> Messag
     last = plan[-1] if plan else None
     if last and last.args and isinstance(last.args[0], (int, float)) and not isinstance(last.args[0], bool):
         wrong = last.model_copy(update={"args": (last.args[0] + rng.choice((-10, 7, 500)),)})
-        return tongue_of(episode).act([*plan[:-1], wrong])
+        return writer_of(episode).act([*plan[:-1], wrong])
     return _wrong_device(intent, episode, rng)
 
 
 def _half(intent: Intent, episode: Episode, rng: random.Random) -> Message:
     plan = _calls(intent)
-    return tongue_of(episode).act(plan[-1:]) if plan else _false_claim(intent, episode, rng)
+    return writer_of(episode).act(plan[-1:]) if plan else _false_claim(intent, episode, rng)
 
 
 def _false_claim(intent: Intent, episode: Episode, rng: random.Random) -> Message:
-    return tongue_of(episode).say(done(episode, rng))
+    return writer_of(episode).say(done(episode, rng))
 
 
 def _unparsable(intent: Intent, episode: Episode, rng: random.Random) -> Message:
     plan = _calls(intent)
-    return tongue_of(episode).garble(plan[0]) if plan else _false_claim(intent, episode, rng)
+    return writer_of(episode).garble(plan[0]) if plan else _false_claim(intent, episode, rng)
 
 
 def _calls(intent: Intent) -> list[Call]:
@@ -130,4 +130,4 @@ MISTAKES: tuple[Callable[[Intent, Episode, random.Random], Message], ...] = (
     _wrong_device, _wrong_value, _half, _false_claim, _unparsable,
 )  # fmt: skip
 
-__all__ = ["Expert", "Tongue", "needed", "remaining"]
+__all__ = ["Expert", "needed", "remaining"]

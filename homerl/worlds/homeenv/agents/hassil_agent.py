@@ -18,10 +18,10 @@ from hassil.intents import TextSlotList
 from envs.documents import InputError
 from envs.homeenv.devices import Device
 from envs.homeenv.home import Home
+from envs.messages import Message
 from homerl.play.episode import Episode
-from homerl.play.messages import Message
 from homerl.worlds.homeenv.agents.baselines import Baseline
-from homerl.worlds.homeenv.agents.tongues import tongue_of
+from homerl.worlds.homeenv.agents.writers import writer_of
 from homerl.worlds.homeenv.blueprints.blueprint import Call
 
 # Home Assistant's domain of a part, by its kind.
@@ -72,7 +72,7 @@ class HomeAssistant(Baseline):
 
     def answer(self, episode: Episode, said: str) -> Message:
         calls = list(self._calls(episode.situation.home, said, episode.blueprint.language))
-        return tongue_of(episode).act(calls) if calls else tongue_of(episode).say("Sorry, I could not understand that.")
+        return writer_of(episode).act(calls) if calls else writer_of(episode).say("Sorry, I could not understand that.")
 
     def _calls(self, home: Home, said: str, language: str) -> Iterator[Call]:
         entities = list(entities_of(home))

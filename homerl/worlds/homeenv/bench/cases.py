@@ -23,10 +23,10 @@ def cases(trajectory: Trajectory) -> list[Case]:
     intents, found = {intent.id: intent for intent in blueprint.intents}, []
     for at, (step, user) in enumerate(_with_user(trajectory)):
         intent = intents.get(step.facts.intent)
-        spoke = blueprint.toolset == "direct" or not step.observations
+        spoke = blueprint.one_answer or not step.observations
         if intent is None or not spoke:
             continue
-        said = words_of(step.message, blueprint.toolset)
+        said = words_of(step.message, one_answer=blueprint.one_answer)
         of_it = [case for case in found if case.intent == intent.id]
         if intent.clarify and not any(case.kind == "clarification" for case in of_it):
             rule = "right" if said.question else "wrong"

@@ -75,7 +75,7 @@ def _validity(trajectory: Trajectory, blueprint: Blueprint) -> Failure | None:
     tried = [step for step in trajectory.steps if step.message.get("tool_calls") or step.observations]
     if not tried or not (tried[-1].facts.blocked or tried[-1].facts.error):
         return None
-    dimension = "AV" if blueprint.toolset == "direct" else "TV"
+    dimension = "AV" if blueprint.one_answer else "TV"
     if not tried[-1].facts.blocked:
         return Failure(dimension, "execution error")
     rule = tried[-1].facts.blocked[0]
@@ -109,9 +109,8 @@ def _leaves(value: Any) -> Iterator[Any]:
 
 def _mode(trajectory: Trajectory, blueprint: Blueprint, intent: Intent) -> Failure | None:
     acted = any(step.facts.changed for step in trajectory.steps)
-    asked = any(
-        words_of(step.message, blueprint.toolset).question for step in trajectory.steps if not step.message.get("tool_calls")
-    )
+    spoken = (step.message for step in trajectory.steps if not step.message.get("tool_calls"))
+    asked = any(words_of(message, one_answer=blueprint.one_answer).question for message in spoken)
     if intent.clarify and not asked:
         return Failure("MS", "clarification predicted as execution" if acted else "clarification missing")
     if not intent.clarify and asked and not acted:
@@ -128,7 +127,8 @@ def _automation(trajectory: Trajectory, intent: Intent) -> Failure | None:
 
 def _result(trajectory: Trajectory, blueprint: Blueprint, intent: Intent) -> Failure:
     if intent.answer is not None and not intent.conditions:
-        spoke = any(words_of(step.message, blueprint.toolset).text.strip() for step in trajectory.steps)
+        said = (words_of(step.message, one_answer=blueprint.one_answer).text for step in trajectory.steps)
+        spoke = any(map(str.strip, said))
         return Failure("SO", "wrong query response" if spoke else "missing query response")
     if trajectory.progress == 1.0 or not trajectory.clean:
         return Failure("SO", "something else changed")

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
+from envs.homeenv.toolsets import ToolsetName
 from envs.model import Model
 from homerl.play.episode import EpisodeLimits
 from homerl.worlds.homeenv.blueprints.blueprint import Blueprint
 
 Setting = Literal["eia", "dr"]
-Toolset = Literal["homeflow", "smh"]
 Size = Literal["simple", "medium", "complex"]
 SPARE_CALLS = 10  # tool calls beyond those that the reference needs (SMH-Bench gives 10 in all)
 
@@ -24,7 +24,7 @@ class Instance(Model):
     category: str
     subcategory: str
     size: Size
-    toolset: Toolset
+    toolset: ToolsetName
     blueprint: Blueprint
 
     def blueprint_for(self, setting: Setting) -> Blueprint:

@@ -17,9 +17,10 @@ from typing import Any
 
 from envs.documents import read_yaml
 from envs.homeenv.home import Home
+from envs.homeenv.toolsets import ToolsetName
 from envs.homemaker.make import HomeRecipe, make_home
 from homerl.worlds import contract
-from homerl.worlds.homeenv.bench.instance import Instance, Size, Toolset
+from homerl.worlds.homeenv.bench.instance import Instance, Size
 from homerl.worlds.homeenv.bench.validity import first_flaw
 from homerl.worlds.homeenv.blueprints.author import BlueprintRecipe, author
 
@@ -46,7 +47,7 @@ class Suite(contract.Suite):
     """A benchmark's composition. `shared_complex`: one complex home serves all instances of that size."""
 
     name: str
-    toolset: Toolset
+    toolset: ToolsetName
     categories: tuple[Category, ...]
     shares: Shares
     shared_complex: bool

@@ -10,15 +10,15 @@ import asyncio
 import random
 from collections.abc import Callable, Iterator, Sequence
 
+from envs.messages import Message
 from homerl.language.answers import Answer
 from homerl.play.episode import Episode
-from homerl.play.loop import play
-from homerl.play.messages import Message
+from homerl.play.loop import Oracle, play
 from homerl.play.situation import Reply
 from homerl.play.trajectory import Trajectory
 from homerl.users.scripted import ScriptedUser
 from homerl.worlds.homeenv.agents.expert import Expert
-from homerl.worlds.homeenv.agents.tongues import tongue_of
+from homerl.worlds.homeenv.agents.writers import writer_of
 from homerl.worlds.homeenv.bench.instance import Instance, Setting
 from homerl.worlds.homeenv.blueprints.actions import actions
 from homerl.worlds.homeenv.blueprints.blueprint import Call
@@ -35,7 +35,7 @@ class Scripted:
     def __init__(self, answer: Callable[[Episode], Message]) -> None:
         self.answer = answer
 
-    async def propose(self, episode: Episode, n: int = 1) -> Sequence[Reply]:
+    async def consult(self, episode: Episode, n: int = 1) -> Sequence[Reply]:
         return [Reply(self.answer(episode))]
 
 
@@ -58,7 +58,7 @@ def flaws(instance: Instance) -> Iterator[str]:
         yield "changing something else succeeds"
 
 
-def attempt(instance: Instance, setting: Setting, agent) -> Trajectory:
+def attempt(instance: Instance, setting: Setting, agent: Oracle) -> Trajectory:
     """The instance played once."""
     episode = begin(instance.blueprint_for(setting), instance.limits_for(setting))
     return asyncio.run(play(episode, agent, ScriptedUser()))
@@ -66,7 +66,7 @@ def attempt(instance: Instance, setting: Setting, agent) -> Trajectory:
 
 def nothing(episode: Episode) -> Message:
     """A lazy agent: whatever is said, it says that all is done."""
-    return tongue_of(episode).say("Done.")
+    return writer_of(episode).say("Done.")
 
 
 def near_misses(instance: Instance) -> Iterator[Callable[[Episode], Message]]:
@@ -75,16 +75,16 @@ def near_misses(instance: Instance) -> Iterator[Callable[[Episode], Message]]:
     rng = random.Random(instance.id)
     calls = list(intent.automation.actions if intent.automation else intent.plan)
     if calls:
-        yield once(lambda episode: tongue_of(episode).act(other_device(calls, episode, rng)))
+        yield once(lambda episode: writer_of(episode).act(other_device(calls, episode, rng)))
     if calls and (changed := other_value(calls, rng)):
-        yield once(lambda episode: tongue_of(episode).act(changed))
+        yield once(lambda episode: writer_of(episode).act(changed))
     if len({call.did for call in calls}) > 1:
         rest = [call for call in calls if call.did != calls[-1].did]
-        yield once(lambda episode: tongue_of(episode).act(rest))
+        yield once(lambda episode: writer_of(episode).act(rest))
     if intent.automation or intent.clarify:
-        yield once(lambda episode: tongue_of(episode).act(calls))
+        yield once(lambda episode: writer_of(episode).act(calls))
     if intent.answer is not None:
-        yield lambda episode: tongue_of(episode).say(other_answer(intent.answer))
+        yield lambda episode: writer_of(episode).say(other_answer(intent.answer))
 
 
 def once(act: Callable[[Episode], Message]) -> Callable[[Episode], Message]:
@@ -137,7 +137,7 @@ class Meddler(Expert):
         super().__init__()
         self.first = first
 
-    async def propose(self, episode: Episode, n: int = 1) -> Sequence[Reply]:
+    async def consult(self, episode: Episode, n: int = 1) -> Sequence[Reply]:
         if not any(message.get("tool_calls") for message in episode.messages):
-            return [Reply(tongue_of(episode).act(self.first))]
-        return await super().propose(episode, n)
+            return [Reply(writer_of(episode).act(self.first))]
+        return await super().consult(episode, n)

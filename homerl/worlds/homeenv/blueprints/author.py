@@ -18,6 +18,7 @@ from pydantic import Field, field_validator, model_validator
 from envs.homeenv.home import Home
 from envs.homeenv.home_file import home_to_json
 from envs.homeenv.rooms import OUTDOORS
+from envs.homeenv.toolsets import TOOLSETS, ToolsetName
 from envs.homemaker.make import HomeRecipe, make_home
 from envs.model import Model
 from homerl.language.grammar import Half
@@ -28,6 +29,7 @@ from homerl.worlds.homeenv.blueprints.intents import Ask, Draft, Propose, famili
 from homerl.worlds.homeenv.blueprints.profile import people, sample_profile
 from homerl.worlds.homeenv.language.meaning import Meaning
 from homerl.worlds.homeenv.language.sentences import utter
+from homerl.worlds.homeenv.language.shipped import languages, missing
 from homerl.worlds.homeenv.language.speaker import Speaker, Wording
 
 ATTEMPTS = 20
@@ -59,7 +61,7 @@ class BlueprintRecipe(Model):
     )
     frames: Half = Field("any", description="Which half of the grammar's frames people use.")
     preserve: bool = Field(True, description="Whether success also needs that no device outside the task has changed.")
-    toolset: Literal["homeflow", "smh", "direct"] = Field(
+    toolset: ToolsetName = Field(
         "homeflow",
         description="Tools of the agent: HomeFlow's (it writes code), SMH-Bench's (one call a service, automations too), "
         "or `direct` (one JSON answer to the whole home in text).",
@@ -87,10 +89,26 @@ class BlueprintRecipe(Model):
         return weights
 
     @model_validator(mode="after")
-    def _feasible(self) -> BlueprintRecipe:
-        if self.toolset == "homeflow" and any(name.startswith("automation") for name in self.families):
-            raise ValueError("families: the toolset 'homeflow' has no automations; set `toolset: smh` or `direct`")
+    def _spoken(self) -> BlueprintRecipe:
+        language = self.home.language
+        if language not in languages():
+            raise ValueError(f"home.language: there is no language '{language}' (there is {', '.join(languages())})")
+        if lacking := missing(language):
+            raise ValueError(f"home.language: the language '{language}' has no {', '.join(lacking)}")
         return self
+
+    @model_validator(mode="after")
+    def _feasible(self) -> BlueprintRecipe:
+        if not TOOLSETS[self.toolset].automations and any(name.startswith("automation") for name in self.families):
+            able, *others = (name for name, toolset in TOOLSETS.items() if toolset.automations)
+            known = " or ".join([f"`toolset: {able}`", *(f"`{name}`" for name in others)])
+            raise ValueError(f"families: the toolset '{self.toolset}' has no automations; set {known}")
+        return self
+
+    @property
+    def one_answer(self) -> bool:
+        """Whether agents give one JSON object in place of tool calls."""
+        return TOOLSETS[self.toolset].one_answer
 
     @property
     def voice(self) -> Voice:

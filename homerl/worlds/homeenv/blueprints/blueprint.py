@@ -15,6 +15,7 @@ from typing import Any, Literal
 
 from pydantic import Field, model_validator
 
+from envs.homeenv.toolsets import TOOLSETS, ToolsetName
 from envs.model import Model
 from homerl.language.answers import Answer
 
@@ -126,8 +127,13 @@ class Blueprint(Model):
     memory: tuple[str, ...] = ()
     history: tuple[Past, ...] = ()
     preserve: bool = True
-    toolset: Literal["homeflow", "smh", "direct"] = "homeflow"
+    toolset: ToolsetName = "homeflow"
     prompt: Literal["brief", "full"] = "brief"
+
+    @property
+    def one_answer(self) -> bool:
+        """Whether the agent gives one JSON object in place of tool calls."""
+        return TOOLSETS[self.toolset].one_answer
 
     @property
     def conditions(self) -> tuple[str, ...]:

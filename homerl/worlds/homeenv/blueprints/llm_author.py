@@ -63,7 +63,6 @@ class Prompts(Model):
     given: str
     sketch: str
     judged: str
-    languages: dict[str, str]
 
 
 class Likes(Model):
@@ -200,8 +199,7 @@ class Candidate:
 
     @property
     def _language(self) -> str:
-        known = prompts().languages
-        return known.get(self.recipe.home.language, self.recipe.home.language)
+        return manner(self.recipe.home.language).language
 
     def _shown(self, rng: random.Random) -> str:
         """Some devices that can be controlled, but for one: it is to be left alone."""

@@ -1,4 +1,4 @@
-"""User profiles (HomeFlow Table 4), sampled with consistent attributes, in the words of a language (`people/*.yaml`).
+"""User profiles (HomeFlow Table 4), sampled with consistent attributes, in the words of a language (`people.yaml`).
 
 Invariants: a profile is a pure function of the generator, the split and the language; no name serves both splits;
 health follows age, preferences follow health.
@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import random
 from functools import lru_cache
-from pathlib import Path
 
-from envs.documents import InputError, read_yaml, validate
+from envs.documents import read_yaml, validate
 from envs.model import Model
 from homerl.worlds.homeenv.blueprints.blueprint import Profile
+from homerl.worlds.homeenv.language.shipped import part
 
-PEOPLE = Path(__file__).parent / "people"
 ILLS = ((30, ("healthy", "pollen")), (60, ("healthy", "light_sleeper", "migraine")),
         (120, ("healthy", "poor_eyesight", "arthritis", "light_sleeper")))  # fmt: skip
 GENDERS = ("female", "male", "other")
@@ -36,11 +35,7 @@ class People(Model):
 @lru_cache
 def people(language: str) -> People:
     """The words of a language."""
-    path = PEOPLE / f"{language}.yaml"
-    if not path.exists():
-        known = ", ".join(sorted(file.stem for file in PEOPLE.glob("*.yaml")))
-        raise InputError(f"there are no people in '{language}'", "language", f"known: {known}")
-    return validate(People, read_yaml(path))
+    return validate(People, read_yaml(part(language, "people.yaml")))
 
 
 def sample_profile(rng: random.Random, split: str, language: str = "en") -> Profile:

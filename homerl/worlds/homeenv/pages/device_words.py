@@ -1,4 +1,4 @@
-"""What a device says at a glance: a few words, whether it is active, its level and the colour of its light.
+"""A summary of a device: a few words, whether it is active, its level and the colour of its light.
 
 Invariants: pure functions of specification and values; nothing depends on the category, so that users' own devices
 speak as well as the shipped ones; a device that is off says no more than that.
@@ -57,7 +57,7 @@ WARM, DAYLIGHT = (255, 190, 110), (220, 233, 255)  # white light of 2700 K and o
 
 
 @dataclass(frozen=True)
-class Glance:
+class DeviceSummary:
     """`level` is a percentage, `tint` a CSS colour; both only where the device has them now."""
 
     tone: Tone
@@ -76,7 +76,7 @@ class Said:
     measured: bool
 
 
-def glance(spec: DeviceSpec, values: Mapping[str, Any]) -> Glance:
+def summarise(spec: DeviceSpec, values: Mapping[str, Any]) -> DeviceSummary:
     """The device as its tile shows it."""
     parts = {prefix: _part(prefix, part, values) for prefix, part in spec.parts() if part.attributes}
     shown = list(parts.values())
@@ -84,7 +84,7 @@ def glance(spec: DeviceSpec, values: Mapping[str, Any]) -> Glance:
     words = shown[0].words if len(shown) == 1 else _together(parts, tone)
     level = next((part.level for part in shown if part.level is not None), None)
     tint = next((part.tint for part in shown if part.tint), None) if tone == "on" else None
-    return Glance(tone, words or _nothing(spec, values), level, tint)
+    return DeviceSummary(tone, words or _nothing(spec, values), level, tint)
 
 
 def say(kind: ValueType, value: Any) -> str:
@@ -104,7 +104,7 @@ def _measured(value: Any, unit: str | None) -> str:
     return f"{value}{FIRM}{UNITS.get(unit, unit)}" if unit else str(value)
 
 
-def _together(parts: Mapping[str, Glance], tone: Tone) -> str:
+def _together(parts: Mapping[str, DeviceSummary], tone: Tone) -> str:
     """What several parts say: the urgent ones first, of those that are off no more than that if all are."""
     speaking = sorted((part for part in parts.items() if part[1].words), key=lambda part: TONES.index(part[1].tone))
     said = [_named(prefix, part.words) for prefix, part in speaking if part.tone != "off"]
@@ -124,20 +124,20 @@ def _nothing(spec: DeviceSpec, values: Mapping[str, Any]) -> str:
     return next((f"no {path.replace('.', ' ').replace('_', ' ')}" for path in false), "")
 
 
-def _part(prefix: str, part: Component, values: Mapping[str, Any]) -> Glance:
+def _part(prefix: str, part: Component, values: Mapping[str, Any]) -> DeviceSummary:
     """One component, or the device itself. While it is idle, how it is set tells nothing, but what it measures does."""
     mine = {a.name: values[prefix + a.name] for a in part.attributes}
     key = next((name for name in STATES if name in mine), None)
     state = _word(mine[key]) if key else None
     if state == "off":
-        return Glance("off", "off")
+        return DeviceSummary("off", "off")
     others = (a for a in part.attributes if a.name != key)
     said = [said for a in others if (said := _said(a, mine[a.name], state is not None))]
     tones = {_tone(state), *(one.tone for one in said)}
     tone = next(tone for tone in TONES if tone in tones)
     telling = [one for one in said if tone != "off" or one.measured or one.tone != "plain"]
     words = _fitting(state, [one.words for one in sorted(telling, key=lambda one: one.rank)])
-    return Glance(tone, words, _level(part, mine), _tint(mine) if tone == "on" else None)
+    return DeviceSummary(tone, words, _level(part, mine), _tint(mine) if tone == "on" else None)
 
 
 def _fitting(state: str | None, said: list[str]) -> str:

@@ -25,7 +25,7 @@ from envs.homeenv.devices import Device
 from envs.homeenv.home import Home
 from envs.homeenv.home_file import load_home
 from envs.homeenv.rooms import OUTDOORS, ROOM_STATE, Room
-from homerl.worlds.homeenv.pages.device_words import Glance, glance, say
+from homerl.worlds.homeenv.pages.device_words import DeviceSummary, say, summarise
 from homerl.worlds.homeenv.pages.floor import COLUMNS, Shape, floor_plan
 
 # Whoever adds a symbol to the file has added an icon.
@@ -45,8 +45,8 @@ class Tile:
     values: dict[str, Any]
 
     @cached_property
-    def glance(self) -> Glance:
-        return glance(self.device.spec, self.values)
+    def summary(self) -> DeviceSummary:
+        return summarise(self.device.spec, self.values)
 
     @property
     def kind(self) -> str:
@@ -64,7 +64,7 @@ class Tile:
     def found_by(self) -> str:
         """What the filter searches."""
         device = self.device
-        known = (device.name, device.did, device.room.name, self.kind, device.spec.name, self.glance.words)
+        known = (device.name, device.did, device.room.name, self.kind, device.spec.name, self.summary.words)
         return " ".join(" ".join(known).replace("_", " ").lower().split())
 
     def attributes(self) -> Iterator[tuple[str, str, str, str]]:
@@ -110,7 +110,7 @@ class HomeView:
 
     @property
     def active(self) -> int:
-        return sum(tile.glance.tone == "on" for tiles in self.tiles.values() for tile in tiles)
+        return sum(tile.summary.tone == "on" for tiles in self.tiles.values() for tile in tiles)
 
     @cached_property
     def outdoors(self) -> dict[str, str]:

@@ -11,14 +11,14 @@ from functools import lru_cache
 
 from envs.homeenv.devices import Device
 from homerl.language.grammar import Grammar
-from homerl.worlds.homeenv.language.shipped import SHIPPED, grammar
+from homerl.worlds.homeenv.language.shipped import grammar, languages
 
 Ways = tuple[str, ...]
 
 
 @lru_cache
 def _grammars() -> tuple[Grammar, ...]:
-    return tuple(grammar(path.name) for path in sorted(SHIPPED.iterdir()) if any(path.glob("*.yaml")))
+    return tuple(map(grammar, languages()))
 
 
 def _frames(key: str) -> Iterator[str]:

@@ -1,0 +1,29 @@
+"""Messages in OpenAI's form, as plain dictionaries.
+
+Invariant: the arguments of a tool call are one JSON text, in which no character is escaped that need not be.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+Message = dict[str, Any]
+
+
+def tool_call(name: str, arguments: Mapping[str, Any], call_id: str = "") -> dict[str, Any]:
+    """A tool call in OpenAI form."""
+    text = json.dumps(arguments, ensure_ascii=False)
+    call = {"type": "function", "function": {"name": name, "arguments": text}}
+    return {"id": call_id} | call if call_id else call
+
+
+def call_message(*calls: Mapping[str, Any]) -> Message:
+    """An assistant message that makes tool calls and says nothing."""
+    return {"role": "assistant", "content": "", "tool_calls": list(calls)}
+
+
+def text_message(text: str) -> Message:
+    """An assistant message of words alone."""
+    return {"role": "assistant", "content": text}

@@ -1,0 +1,303 @@
+"""The house, read with ast from a folder: modules, imports, rooms, and what breaks its rules.
+
+Invariants: an import counts wherever it stands (in a function, below TYPE_CHECKING) and however it is written (relative
+too); CONTRIBUTING.md holds the only list of rooms; a fault names its file, its line and what to do.
+`python tests/helpers/house.py` draws the rooms in CONTRIBUTING.md again.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterable, Iterator, Mapping, Set
+from dataclasses import dataclass
+from functools import cached_property
+from graphlib import CycleError, TopologicalSorter
+from pathlib import Path
+from statistics import median
+
+ROOT = Path(__file__).parents[2]
+TOPS = ("envs", "rewards", "homerl", "homerl_hook.py")
+PAGE = "CONTRIBUTING.md"
+ROW = re.compile(r"^\| `([\w./*]+)` \| (.+) \|$")
+DRAWING = re.compile(r"(<!-- rooms: [^>]*-->\n)(.*?)(<!-- /rooms -->)", re.DOTALL)
+PLUGINS = "homerl/worlds/*/"
+MEDIAN_LINES, MOST_LINES, MOST_FUNCTION_LINES = 120, 400, 60
+MODELS = frozenset("torch transformers trl peft accelerate deepspeed vllm".split())  # each of them loads torch
+SERVICES = frozenset({"openai", "wandb"})
+TORCH_ROOMS = ("homerl/train/", "homerl/workarounds/", "homerl/agents/policy.py", "homerl/publish/export.py")  # at module level
+LATE_TORCH_ROOMS = (*TORCH_ROOMS, "homerl/run/")  # within a function
+
+
+@dataclass(frozen=True)
+class Import:
+    """One name that a module imports. `late`: within a function; `typing`: only for type checkers."""
+
+    file: str
+    line: int
+    target: str
+    late: bool
+    typing: bool
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line}"
+
+
+@dataclass(frozen=True)
+class Module:
+    """A file of Python: its dotted name, its path from the root, its code."""
+
+    name: str
+    file: str
+    text: str
+
+    @cached_property
+    def tree(self) -> ast.Module:
+        return ast.parse(self.text, self.file)
+
+    @cached_property
+    def imports(self) -> tuple[Import, ...]:
+        package = self.name if self.file.endswith("__init__.py") else self.name.rpartition(".")[0]
+        return tuple(
+            Import(self.file, node.lineno, target, late, typing)
+            for node, late, typing in _statements(self.tree)
+            for target in _targets(node, package)
+        )
+
+
+@dataclass(frozen=True)
+class Room:
+    """A row of the table: a folder or a file, and why it stands where it stands."""
+
+    path: str
+    reason: str
+
+    def holds(self, file: str) -> bool:
+        """Whether a file lies in it; `*` stands for one folder."""
+        pattern = re.escape(self.path).replace(r"\*", "[^/]+")
+        return re.match(pattern if self.path.endswith("/") else f"{pattern}$", file) is not None
+
+
+class House:
+    """The modules below a root, and the rooms that its page lists."""
+
+    def __init__(self, root: Path = ROOT) -> None:
+        self.root = root
+        self.modules = {module.name: module for module in _modules(root)}
+        self.page = (root / PAGE).read_text("utf-8") if (root / PAGE).exists() else ""
+        section = self.page.partition("## The house\n")[2].partition("\n## ")[0]
+        self.rooms = [Room(*found.groups()) for line in section.splitlines() if (found := ROW.match(line))]
+
+    def own(self, found: Import) -> str | None:
+        """The module of ours that is imported: the name itself, or the module that holds it."""
+        parent = found.target.rpartition(".")[0]
+        return next((name for name in (found.target, parent) if name in self.modules), None)
+
+    @cached_property
+    def graph(self) -> dict[str, dict[str, Import]]:
+        """For each module: the modules of ours that it imports, with the first import of each."""
+        graph: dict[str, dict[str, Import]] = {}
+        for module in self.modules.values():
+            into = graph[module.name] = {}
+            for found in module.imports:
+                if (target := self.own(found)) and target != module.name:
+                    into.setdefault(target, found)
+        return graph
+
+    def room_of(self, file: str) -> str | None:
+        """The room with the longest path that holds the file; a plug-in is a room of its own."""
+        room = max((room for room in self.rooms if room.holds(file)), key=lambda room: len(room.path), default=None)
+        if room is None:
+            return None
+        return "/".join(file.split("/")[: room.path.count("/")]) + "/" if "*" in room.path else room.path
+
+    @cached_property
+    def arrows(self) -> dict[str, dict[str, Import]]:
+        """For each room: the rooms that it imports, with the first import of each."""
+        arrows: dict[str, dict[str, Import]] = {}
+        for name, targets in self.graph.items():
+            here = self.room_of(self.modules[name].file)
+            for target, found in targets.items():
+                there = self.room_of(self.modules[target].file)
+                if here and there and here != there:
+                    arrows.setdefault(here, {}).setdefault(there, found)
+        return arrows
+
+    def rank(self, room: str) -> int:
+        """The row of a room, from low to high."""
+        return next(i for i, row in enumerate(self.rooms) if row.path == room or ("*" in row.path and row.holds(room)))
+
+    # Rules. Each yields faults, in words.
+
+    def cycles(self) -> Iterator[str]:
+        """Modules that import each other in a circle."""
+        for circle in _circles(self.graph):
+            steps = [f"{self.graph[a][b]} imports {b}" for a, b in zip(circle, circle[1:])]
+            yield f"a cycle: {'; '.join(steps)}. Move what they share into a module that imports none of them"
+
+    def misplaced(self) -> Iterator[str]:
+        """Files without a room, and rooms without a file."""
+        files = [module.file for module in self.modules.values()]
+        for file in files:
+            if self.room_of(file) is None:
+                yield f"{file}:1 lies in no room. Add its folder to the table of rooms in {PAGE}, or move it"
+        for room in self.rooms:
+            if not any(room.holds(file) for file in files):
+                yield f"{PAGE} lists the room {room.path}, which holds no module. Delete its row"
+
+    def upward(self) -> Iterator[str]:
+        """Arrows that point up the list, and arrows from one plug-in to another."""
+        for here, targets in self.arrows.items():
+            for there, found in targets.items():
+                if self.rank(there) >= self.rank(here):
+                    hint = f"Move the code into {there} or lower, or hand it over as an argument"
+                    rule = f"{here} may import only rooms that {PAGE} lists before it, not {there}"
+                    yield f"{found} imports {found.target}: {rule}. {hint}"
+
+    def known_worlds(self) -> Iterator[str]:
+        """Imports of a plug-in from outside of it."""
+        for here, targets in self.arrows.items():
+            for there, found in targets.items():
+                if there.startswith("homerl/worlds/") and there.count("/") > 2 and there.endswith("/"):
+                    hint = "Ask `homerl.worlds.registry` for the world, and add to `WorldAdapter` what it lacks"
+                    yield f"{found} imports {found.target}: nobody outside {there} may ({here}). {hint}"
+
+    def named_worlds(self, worlds: Iterable[str]) -> Iterator[str]:
+        """Files of homerl, and their names, that name a world outside of its folder."""
+        for path in sorted((self.root / "homerl").rglob("*")):
+            file = path.relative_to(self.root).as_posix()
+            if not path.is_file() or "__pycache__" in path.parts or Room(PLUGINS, "").holds(file):
+                continue
+            lines = [file, *path.read_bytes().decode("utf-8", "replace").splitlines()]
+            for number, line in enumerate(lines):
+                for world in worlds:
+                    if world.lower() in line.lower():
+                        hint = "Put what is special to a world behind a method of `WorldAdapter`"
+                        yield f"{file}:{number} names the world '{world}': {line.strip()[:80]!r}. {hint}"
+
+    def heavy(self) -> Iterator[str]:
+        """Imports of model libraries and services where they do not belong."""
+        for module in self.modules.values():
+            for found in module.imports:
+                yield from _heavy(found)
+
+    def oversized(self) -> Iterator[str]:
+        """Files and functions that are too long."""
+        lengths = {module.file: len(module.text.splitlines()) for module in self.modules.values()}
+        middle = median(lengths.values())
+        if middle > MEDIAN_LINES:
+            longest = ", ".join(sorted(lengths, key=lambda file: -lengths[file])[:10])
+            yield f"the median file has {middle:g} lines, more than {MEDIAN_LINES}. Split the longest: {longest}"
+        for file, lines in lengths.items():
+            if lines > MOST_LINES:
+                yield f"{file}:{MOST_LINES + 1} is line {MOST_LINES + 1} of {lines}. Split the module at its second subject"
+        for module in self.modules.values():
+            for node in ast.walk(module.tree):
+                if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+                    lines = (node.end_lineno or node.lineno) - node.lineno + 1
+                    if lines > MOST_FUNCTION_LINES:
+                        where = f"{module.file}:{node.lineno} {node.name} has {lines} lines"
+                        yield f"{where}, more than {MOST_FUNCTION_LINES}. Name its steps as functions"
+
+    def undescribed(self) -> Iterator[str]:
+        """Package folders without a docstring."""
+        for folder in sorted({Path(module.file).parent.as_posix() for module in self.modules.values()} - {"."}):
+            module = self.modules.get(folder.replace("/", "."))
+            if module is None or not ast.get_docstring(module.tree):
+                yield f"{folder}/__init__.py:1 has no docstring. Say in a sentence what the folder holds"
+
+    # The picture
+
+    def drawing(self) -> str:
+        """The rooms and their arrows as mermaid; an arrow that follows from others is left out."""
+        plugins = next((room.path for room in self.rooms if "*" in room.path), None)
+        lines = ["```mermaid", "graph BT"]
+        lines += [f'    r{i}["{room.path}"]' for i, room in enumerate(self.rooms)]
+        ranks: dict[int, set[int]] = {self.rank(room.path): set() for room in self.rooms if room.path != plugins}
+        for here, targets in self.arrows.items():
+            ranks.setdefault(self.rank(here), set()).update(map(self.rank, targets))
+        for here, there in sorted(_reduced(ranks)):
+            lines.append(f"    r{here} --> r{there}")
+        return "\n".join([*lines, "```", ""])
+
+    def drawn(self) -> str:
+        """The drawing that the page shows."""
+        found = DRAWING.search(self.page)
+        return found[2] if found else ""
+
+    def draw(self) -> None:
+        """Put the drawing into the page."""
+        page = DRAWING.sub(lambda found: found[1] + self.drawing() + found[3], self.page)
+        (self.root / PAGE).write_text(page, "utf-8")
+
+
+def _modules(root: Path) -> Iterator[Module]:
+    for top in TOPS:
+        for path in sorted((root / top).rglob("*.py")) if (root / top).is_dir() else [root / top]:
+            if path.exists():
+                parts = path.relative_to(root).with_suffix("").parts
+                name = ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+                yield Module(name, path.relative_to(root).as_posix(), path.read_text("utf-8"))
+
+
+def _statements(node: ast.AST, late: bool = False, typing: bool = False) -> Iterator[tuple[ast.AST, bool, bool]]:
+    """Every import statement, whether it stands in a function, and whether only type checkers read it."""
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, ast.Import | ast.ImportFrom):
+            yield child, late, typing
+        inside = late or isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda)
+        checked = typing or (isinstance(child, ast.If) and ast.unparse(child.test).endswith("TYPE_CHECKING"))
+        yield from _statements(child, inside, checked)
+
+
+def _targets(node: ast.AST, package: str) -> Iterator[str]:
+    """The dotted names that a statement imports: `from a import b` is a.b, whether b is a module or a name in a."""
+    if isinstance(node, ast.Import):
+        yield from (alias.name for alias in node.names)
+    elif isinstance(node, ast.ImportFrom):
+        parts = package.split(".")[: len(package.split(".")) - node.level + 1] if node.level else []
+        base = ".".join([*parts, *([node.module] if node.module else [])])
+        yield from (f"{base}.{alias.name}" for alias in node.names)
+
+
+def _circles(graph: Mapping[str, Iterable[str]]) -> Iterator[list[str]]:
+    """Circles that share no module: once found, its modules are left out, and the search goes on."""
+    left = {name: set(targets) for name, targets in graph.items()}
+    while True:
+        try:
+            TopologicalSorter(left).prepare()
+        except CycleError as error:
+            circle = error.args[1][::-1]  # graphlib lists predecessors first
+            yield circle
+            left = {name: targets.difference(circle) for name, targets in left.items() if name not in circle}
+        else:
+            return
+
+
+def _heavy(found: Import) -> Iterator[str]:
+    top = found.target.partition(".")[0]
+    low = found.file.startswith(("envs/", "rewards/"))
+    if low and top in MODELS | SERVICES | {"homerl"} | ({"rewards"} if found.file.startswith("envs/") else set()):
+        yield f"{found} imports {found.target}: envs and rewards run without it. Move the code into homerl"
+    elif top in MODELS and not found.typing:
+        rooms, where = (LATE_TORCH_ROOMS, "within functions") if found.late else (TORCH_ROOMS, "at module level")
+        if not found.file.startswith(rooms):
+            yield f"{found} imports {found.target} {where}, which only {', '.join(rooms)} may. Move the code there"
+
+
+def _reduced(graph: Mapping[int, Set[int]]) -> set[tuple[int, int]]:
+    """The arrows of an acyclic graph that follow from no others."""
+    beyond: dict[int, set[int]] = {}
+    for node in TopologicalSorter(graph).static_order():
+        direct = graph.get(node, set())
+        beyond[node] = set(direct).union(*(beyond[other] for other in direct))
+    return {
+        (here, there)
+        for here, direct in graph.items()
+        for there in direct
+        if not any(there in beyond[other] for other in direct)
+    }
+
+
+if __name__ == "__main__":
+    House().draw()

@@ -1,0 +1,248 @@
+"""What is added to HomeEnv without an edit elsewhere: a toolset and a family, each one file in a folder of one's own; a
+language, which is one folder, one file of names and one file of manners."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+
+ROOT = Path(__file__).parents[2]
+SWITCH = '''
+"""One tool that switches a device on or off."""
+
+from envs.homeenv.sandbox import RunResult
+from envs.homeenv.tools import Tool
+from envs.homeenv.toolset import StructuredWriter, Toolset
+from envs.messages import tool_call
+
+
+def switch(home, arguments, limits):
+    home.call(arguments["did"], "turn_on" if arguments["on"] else "turn_off")
+    return RunResult("")
+
+
+class SwitchWriter(StructuredWriter):
+    def call(self, call):
+        return tool_call("switch", {"did": call.did, "on": call.service == "turn_on"})
+
+
+TOOLS = (Tool("switch", "Switch a device.", {"did": "a device id", "on": {"type": "boolean"}}, ("did", "on"), switch),)
+TOOLSET = Toolset(TOOLS, {"en": "You switch devices with `switch`."}, SwitchWriter)
+'''
+LEAVING = '''
+"""Who goes out wants one device switched off."""
+
+from dataclasses import dataclass
+
+from homerl.worlds.homeenv.blueprints.actions import actions
+from homerl.worlds.homeenv.blueprints.blueprint import Factors
+from homerl.worlds.homeenv.blueprints.intents.draft import control
+from homerl.worlds.homeenv.language.meaning import Act
+
+
+@dataclass(frozen=True)
+class Leaving:
+    act: Act
+
+    def words(self, speaker):
+        return f"i am going out, {speaker.act(self.act)}"
+
+
+def for_long(home, rng, ask):
+    for action in actions(home, rng):
+        if action.service == "turn_off" and action.device.did not in ask.taken:
+            return control("for_long", (action,), Factors(), Leaving(action.act()))
+    return None
+
+
+SUBCATEGORIES = {"for_long": for_long}
+'''
+LIGHTS = {"devices": [4, 6], "products": ["100005"]}  # they can be switched on and off, and nothing else
+
+
+def python(*arguments: object, code: int = 0, root: Path = ROOT, **environment: str) -> str:
+    """What Python says in a process of its own."""
+    own = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(root), **environment}
+    command = [sys.executable, *map(str, arguments)]
+    done = subprocess.run(command, env=own, cwd=root, capture_output=True, text=True, timeout=280)
+    assert done.returncode == code, done.stdout + done.stderr
+    return done.stdout + done.stderr
+
+
+def synthesised(tmp_path: Path, recipe: dict, **environment: str) -> list[dict]:
+    """The rows of a small synthesis, all of which replay."""
+    out, file = tmp_path / "out", tmp_path / "recipe.yaml"
+    synth = {"blueprints": 6, "recipe": recipe, "expert": {"mistakes": 0.3, "styles": {"stepwise": 1, "query_first": 1}}}
+    file.write_text(yaml.safe_dump({"homerl": 1, "run": "synth", "out": str(out), "processes": 0, "synth": synth}))
+    python("-m", "homerl.cli", "run", file, **environment)
+    assert "all as recorded" in python("-m", "homerl.cli", "reverify", out / "trajectories.jsonl", **environment)
+    return [json.loads(line) for line in (out / "trajectories.jsonl").read_text().splitlines()]
+
+
+# A toolset
+
+
+@pytest.fixture
+def switch(tmp_path) -> dict[str, str]:
+    (tmp_path / "toolsets").mkdir()
+    (tmp_path / "toolsets/switch.py").write_text(SWITCH)
+    return {"HOMERL_TOOLSETS": str(tmp_path / "toolsets")}
+
+
+def test_a_toolset_is_one_file(tmp_path, switch):
+    recipe = {"home": LIGHTS, "families": {"atomic": 1}, "toolset": "switch", "prompt": "full"}
+    rows = synthesised(tmp_path, recipe, **switch)
+    assert len(rows) >= 6
+    for row in rows:
+        messages = json.loads(row["messages"]) if isinstance(row["messages"], str) else row["messages"]
+        calls = [call["function"]["name"] for message in messages for call in message.get("tool_calls") or ()]
+        assert calls and set(calls) == {"switch"} and "with `switch`." in messages[0]["content"]
+
+
+def test_its_model_card_shows_its_tools_and_its_instruction(switch):
+    shown = "from homerl.worlds.registry import world_of; print(world_of({}).card({'toolset': 'switch', 'prompt': 'full'}))"
+    card = python("-c", shown, **switch)
+    assert "'name': 'switch'" in card and "with `switch`." in card and "pyexec" not in card
+
+
+def test_it_is_served(tmp_path, switch):
+    names = (
+        "import asyncio; from envs.homeenv.env import HomeEnv; from envs.homemaker.make import HomeSampler;"
+        "from homerl.worlds.homeenv.serve_env import HomeServer;"
+        "served = HomeServer(HomeEnv(HomeSampler.sample_test(), toolset='switch'));"
+        "print([tool.name for tool in asyncio.run(served._list_tools(None, None)).tools])"
+    )
+    assert "['switch']" in python("-c", names, **switch)
+    said = python("-m", "homerl.cli", "serve-env", "--mcp", "--toolset", "swich", code=2, **switch)
+    assert "did you mean switch?" in said
+
+
+def test_what_a_toolset_lacks_is_refused_by_name(tmp_path, switch):
+    def refusal(**recipe: object) -> str:
+        file = tmp_path / "r.yaml"
+        file.write_text(yaml.safe_dump({"homerl": 1, "run": "synth", "synth": {"recipe": recipe}}))
+        return " ".join(python("-m", "homerl.cli", "check", file, code=2, **switch).split())
+
+    assert "did you mean switch?" in refusal(toolset="swich")
+    assert "'switch' has no automations; set `toolset: smh` or `direct`" in refusal(
+        toolset="switch", families={"automation": 1}
+    )
+    told = "from homerl.worlds.homeenv.messages import instruction; instruction('switch', 'zh')"
+    assert "the toolset 'switch' has no instruction in 'zh'" in python("-c", told, code=1, **switch)
+
+
+def test_the_papers_toolsets_come_first(tmp_path, switch):
+    (tmp_path / "toolsets/a_first.py").write_text(SWITCH)
+    found = python("-c", "from envs.homeenv.toolsets import TOOLSETS; print(*TOOLSETS)", **switch)
+    assert found.split() == ["homeflow", "smh", "direct", "a_first", "switch"]
+
+
+# A family
+
+
+def test_a_family_is_one_file(tmp_path):
+    (tmp_path / "intents").mkdir()
+    (tmp_path / "intents/leaving.py").write_text(LEAVING)
+    recipe = {"home": {"devices": [4, 9]}, "families": {"leaving/for_long": 1}, "wordings": {"clear": 1}}
+    rows = synthesised(tmp_path, recipe, HOMERL_INTENTS=str(tmp_path / "intents"))
+    blueprints = [json.loads(row["blueprint"]) for row in rows]
+    intents = [intent for blueprint in blueprints for intent in blueprint["intents"]]
+    assert len({blueprint["id"] for blueprint in blueprints}) == 6
+    assert {(intent["family"], intent["subcategory"]) for intent in intents} == {("leaving", "for_long")}
+    assert all("going out" in query for intent in intents for query in intent["queries"])
+
+
+# A language
+
+HOMEENV = "homerl/worlds/homeenv"
+OF_A_LANGUAGE = (f"{HOMEENV}/languages/{{}}", "envs/homemaker/names/{}.yaml", "homerl/users/manners/{}.yaml")
+PLAYED = """
+import asyncio
+from homerl.play.loop import play
+from homerl.users.scripted import ScriptedUser
+from homerl.worlds.homeenv.agents.expert import Expert
+from homerl.worlds.homeenv.blueprints.author import BlueprintRecipe, make_blueprint
+from homerl.worlds.homeenv.language.diversity import all_families
+from homerl.worlds.registry import begin, world_of
+
+for toolset in ("homeflow", "smh", "direct"):
+    parts = {"home": {"language": "de", "devices": [6, 9]}, "toolset": toolset, "prompt": "full"}
+    recipe = BlueprintRecipe.model_validate(parts | {"families": {"atomic": 1, "query": 1, "multi_turn": 1}})
+    for seed in range(2):
+        played = asyncio.run(play(begin(make_blueprint(recipe, "train", seed)), Expert(0), ScriptedUser(0)))
+        print(toolset, played.outcome, played.messages[0]["content"][:18])
+    print(world_of({}).card(parts).utterance)
+"""
+ASKED = """
+from homerl.worlds.homeenv.blueprints.author import BlueprintRecipe
+BlueprintRecipe.model_validate({"home": {"language": "de"}})
+"""
+
+
+@pytest.fixture(scope="module")
+def tree(tmp_path_factory) -> Path:
+    """The sources, with a language that is English by another name, but for its instructions and its example."""
+    root = tmp_path_factory.mktemp("tree")
+    for package in ("envs", "rewards", "homerl"):
+        shutil.copytree(ROOT / package, root / package, ignore=shutil.ignore_patterns("__pycache__", "*.xz"))
+    for path in OF_A_LANGUAGE:
+        source, target = (root / path.format(language) for language in ("en", "de"))
+        shutil.copytree(source, target) if source.is_dir() else shutil.copy(source, target)
+    prompts = root / HOMEENV / "languages/de/prompts.yaml"
+    data = yaml.safe_load(prompts.read_text())
+    data["toolsets"] = dict.fromkeys(("homeflow", "smh", "direct"), "Du führst ein Haus.")
+    data["example"]["says"] = "Mach das Licht in der Küche an."
+    prompts.write_text(yaml.safe_dump(data))
+    return root
+
+
+def test_a_language_is_one_folder_one_file_of_names_and_one_of_manners(tree):
+    lines = python("-c", PLAYED, root=tree).splitlines()
+    for toolset in ("homeflow", "smh", "direct"):
+        assert lines.count(f"{toolset} success Du führst ein Haus") == 2, lines
+    assert lines.count("Mach das Licht in der Küche an.") == 3
+
+
+@pytest.mark.parametrize(
+    "lacking", [f"{HOMEENV}/languages/de/prompts.yaml", f"{HOMEENV}/languages/de/people.yaml", *map(str, OF_A_LANGUAGE[1:])]
+)
+def test_a_part_that_a_language_lacks_is_refused_by_name(tree, lacking):
+    path = tree / lacking.format("de")
+    aside = path.rename(tree / "aside")
+    try:
+        assert f"the language 'de' has no {lacking.format('de')}" in python("-c", ASKED, code=1, root=tree)
+    finally:
+        aside.rename(path)
+
+
+def test_frames_that_a_language_lacks_are_refused_by_name(tree):
+    path = tree / HOMEENV / "languages/de/grammar/memory.yaml"
+    aside = path.rename(tree / "aside")
+    try:
+        said = python("-c", "from homerl.worlds.homeenv.language.shipped import grammar; grammar('de')", code=1, root=tree)
+        assert "the grammar of 'de' has no memory." in said and "others" in said
+    finally:
+        aside.rename(path)
+
+
+def test_every_language_has_every_part():
+    from envs.homeenv.toolsets import TOOLSETS
+    from envs.homemaker.lexicon import shipped_lexicon
+    from homerl.users.manner import manner
+    from homerl.worlds.homeenv.blueprints.profile import people
+    from homerl.worlds.homeenv.language.shipped import grammar, languages, missing
+    from homerl.worlds.homeenv.messages import instruction, prompts
+
+    assert set(languages()) >= {"en", "zh"}
+    for language in languages():
+        assert missing(language) == []
+        assert grammar(language).keys() == grammar("en").keys()
+        assert people(language).habits.keys() == people("en").habits.keys()
+        assert shipped_lexicon(language).rooms.keys() == shipped_lexicon("en").rooms.keys()
+        assert manner(language).language and prompts(language).example.says
+        assert all(instruction(toolset, language) for toolset in TOOLSETS)

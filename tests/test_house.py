@@ -1,0 +1,265 @@
+"""The house: rooms import one way, worlds are plug-ins, and modules stay short. CONTRIBUTING.md has the rules in words."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+import pytest
+from house import PAGE, ROOT, House
+
+from homerl.worlds.registry import worlds
+
+HEAD = "## The house\n\n| room | why |\n|---|---|\n"
+
+
+@pytest.fixture(scope="module")
+def house() -> House:
+    return House()
+
+
+def none_of(faults: Iterable[str]) -> None:
+    found = list(faults)
+    assert not found, "\n".join(found)
+
+
+def test_there_is_no_cycle_of_modules(house: House) -> None:
+    none_of(house.cycles())
+
+
+def test_every_module_has_a_room_and_every_room_a_module(house: House) -> None:
+    none_of(house.misplaced())
+
+
+def test_rooms_import_one_way(house: House) -> None:
+    none_of(house.upward())
+
+
+def test_the_drawing_is_of_these_rooms(house: House) -> None:
+    assert house.drawn() == house.drawing(), f"{PAGE} shows other arrows. Run: python tests/helpers/house.py"
+
+
+def test_nobody_imports_a_plug_in_world(house: House) -> None:
+    none_of(house.known_worlds())
+
+
+def test_nobody_names_a_world(house: House) -> None:
+    assert len(worlds()) > 1
+    none_of(house.named_worlds(worlds()))
+
+
+def test_model_libraries_stay_where_models_are(house: House) -> None:
+    none_of(house.heavy())
+
+
+def test_files_and_functions_are_short(house: House) -> None:
+    none_of(house.oversized())
+
+
+def test_each_package_says_what_it_holds(house: House) -> None:
+    none_of(house.undescribed())
+
+
+# The rules themselves, on small houses that break them
+
+
+def build(root: Path, files: Mapping[str, str], rooms: Iterable[str] = ()) -> House:
+    """A house of these files (by path, less the suffix), and with these rooms from low to high."""
+    for name, text in files.items():
+        path = root / f"{name}.py"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    (root / PAGE).write_text(
+        HEAD + "".join(f"| `{room}` | because |\n" for room in rooms) + "\n## Next\n\n| `x/` | no room |\n"
+    )
+    return House(root)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "import envs.b\n",
+        "from envs import b\n",
+        "from envs.b import thing\n",
+        "from . import b\n",
+        "from .b import thing\n",
+        "def late():\n    from envs.b import thing\n",
+        "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from envs.b import thing\n",
+        "try:\n    import envs.b\nexcept ImportError:\n    raise\n",
+    ],
+)
+def test_a_cycle_is_found_however_it_is_written(tmp_path: Path, text: str) -> None:
+    house = build(tmp_path, {"envs/a": text, "envs/b": "from envs.c import x\n", "envs/c": "\n\nfrom envs.a import x\n"})
+    (fault,) = house.cycles()
+    for step in ("imports envs.b", "envs/b.py:1 imports envs.c", "envs/c.py:3 imports envs.a", "Move what they share"):
+        assert step in fault
+    assert not list(build(tmp_path, {"envs/a": "x = 1\n"}).cycles())
+
+
+def test_two_cycles_are_two_faults(tmp_path: Path) -> None:
+    files = {"envs/a": "import envs.b", "envs/b": "import envs.a", "envs/c": "import envs.d", "envs/d": "import envs.c"}
+    assert len(list(build(tmp_path, files).cycles())) == 2
+
+
+ROOMS = ("homerl/worlds/", "homerl/cli/", "homerl/worlds/*/")
+
+
+def test_an_arrow_up_is_found(tmp_path: Path) -> None:
+    files = {"homerl/worlds/contract": "def late():\n    import homerl.cli.app\n", "homerl/cli/app": ""}
+    (fault,) = build(tmp_path, files, ROOMS[:2]).upward()
+    assert fault.startswith("homerl/worlds/contract.py:2 imports homerl.cli.app: homerl/worlds/ may import only rooms that")
+    assert not list(build(tmp_path, files, ROOMS[1::-1]).upward())
+
+
+def test_plug_ins_import_all_but_each_other_and_nobody_imports_them(tmp_path: Path) -> None:
+    files = {"homerl/worlds/contract": "", "homerl/worlds/one/x": "import homerl.cli.app", "homerl/cli/app": ""}
+    files["homerl/worlds/two/x"] = "import homerl.worlds.contract"
+    house = build(tmp_path, files, ROOMS)
+    assert not [*house.upward(), *house.known_worlds(), *house.misplaced()]
+    house = build(tmp_path, files | {"homerl/worlds/two/x": "import homerl.worlds.one.x"}, ROOMS)
+    assert len(list(house.upward())) == len(list(house.known_worlds())) == 1
+    house = build(tmp_path, files | {"homerl/worlds/two/x": "", "rewards/y": "from homerl.worlds.one import x"}, ROOMS)
+    assert next(house.misplaced()).startswith("rewards/y.py:1 lies in no room")
+    (fault,) = build(tmp_path, {}, ("rewards/", *ROOMS)).known_worlds()
+    assert fault.startswith("rewards/y.py:1 imports homerl.worlds.one.x: nobody outside homerl/worlds/one/")
+
+
+def test_a_room_without_modules_is_found(tmp_path: Path) -> None:
+    assert list(build(tmp_path, {"envs/a": ""}, ("envs/", "rewards/")).misplaced()) == [
+        f"{PAGE} lists the room rewards/, which holds no module. Delete its row"
+    ]
+
+
+def test_a_name_of_a_world_is_found(tmp_path: Path) -> None:
+    house = build(tmp_path, {"homerl/worlds/garden/x": "garden", "homerl/worlds/y": "", "homerl/gardener": "pass"})
+    (tmp_path / "homerl/page.html.jinja").write_text("<p>\n<p>Your GARDEN\n")
+    assert [fault.partition(". Put")[0] for fault in house.named_worlds(["garden"])] == [
+        "homerl/gardener.py:0 names the world 'garden': 'homerl/gardener.py'",
+        "homerl/page.html.jinja:2 names the world 'garden': '<p>Your GARDEN'",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "allowed"),
+    [
+        ("homerl/train/x", "import torch", True),
+        ("homerl/agents/policy", "import torch.nn", True),
+        ("homerl/agents/llm", "from transformers import Trainer", False),
+        ("homerl/run/x", "import torch", False),
+        ("homerl/run/x", "def late():\n    import torch", True),
+        ("homerl/play/x", "def late():\n    import torch", False),
+        ("homerl/play/x", "if TYPE_CHECKING:\n    import torch", True),
+        ("homerl/play/x", "import openai", True),
+        ("envs/x", "def late():\n    import openai", False),
+        ("envs/x", "import rewards.y", False),
+        ("envs/x", "if TYPE_CHECKING:\n    import torch", False),
+        ("rewards/x", "from homerl import play", False),
+        ("rewards/x", "import envs.world", True),
+    ],
+)
+def test_a_heavy_import_is_found(tmp_path: Path, name: str, text: str, allowed: bool) -> None:
+    assert (not list(build(tmp_path, {name: text}).heavy())) == allowed
+
+
+def test_what_is_too_long_is_found(tmp_path: Path) -> None:
+    body = "def f():\n" + "    x = 1\n" * 60
+    long = build(tmp_path, {"envs/a": body + "y = 1\n" * 340, "envs/b": "", "envs/c": ""})
+    faults = list(long.oversized())
+    assert [fault.partition(" ")[0] for fault in faults] == ["envs/a.py:401", "envs/a.py:1"] and "f has 61 lines" in faults[
+        1
+    ]
+    (fault,) = build(tmp_path, {f"envs/{name}": "x = 1\n" * 121 for name in "abc"}).oversized()
+    assert fault.startswith("the median file has 121 lines") and "envs/a.py" in fault
+
+
+def test_a_package_without_docstring_is_found(tmp_path: Path) -> None:
+    files = {"envs/a": "", "envs/__init__": '"""Said."""\n', "rewards/b": "", "homerl/__init__": "x = 1\n"}
+    assert [fault.partition(":")[0] for fault in build(tmp_path, files).undescribed()] == [
+        "homerl/__init__.py", "rewards/__init__.py",
+    ]  # fmt: skip
+
+
+def test_the_drawing_leaves_out_arrows_that_follow(tmp_path: Path) -> None:
+    files = {"envs/a": "", "rewards/b": "import envs.a", "homerl/c": "import envs.a\nimport rewards.b"}
+    drawing = build(tmp_path, files, ("envs/", "rewards/", "homerl/")).drawing()
+    assert re.findall(r"r\d --> r\d", drawing) == ["r1 --> r0", "r2 --> r1"]
+
+
+# The examples of CONTRIBUTING.md
+
+
+def example(name: str, folder: Path) -> Path:
+    """The file that an example adds, written below the folder."""
+    found = re.search(
+        rf"<!-- example: {name} -->\n```diff\n\+\+\+ b/(\S+)\n(.*?)```", (ROOT / PAGE).read_text("utf-8"), re.DOTALL
+    )
+    assert found, f"{PAGE} has no example '{name}'"
+    path = folder / found[1]
+    path.parent.mkdir(parents=True)
+    path.write_text("".join(line.removeprefix("+") + "\n" for line in found[2].splitlines()), "utf-8")
+    return path
+
+
+def test_the_example_of_a_query_type_is_played(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from homerl.play.trajectory import Outcome
+    from homerl.worlds.homeenv.blueprints import intents
+    from homerl.worlds.homeenv.blueprints.author import BlueprintRecipe, make_blueprint
+    from tests.homerl.intents import expert_plays, idle_plays
+
+    path = example("intent", tmp_path)
+    monkeypatch.setattr(intents, "__path__", [*intents.__path__, str(path.parent)])
+    intents.families.cache_clear()
+    try:
+        recipe = BlueprintRecipe(families={"goodnight/lamp": 1}, intents=(1, 1), home={"categories": ("light", "plug")})
+        for seed in range(3):
+            blueprint = make_blueprint(recipe, "train", seed)
+            assert blueprint.intents[0].family == "goodnight"
+            assert expert_plays(blueprint) is Outcome.SUCCESS and idle_plays(blueprint) is not Outcome.SUCCESS
+    finally:
+        intents.families.cache_clear()
+        sys.modules.pop(f"{intents.__name__}.goodnight", None)
+
+
+def test_the_example_of_a_world_is_found_by_its_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    example("world", tmp_path)
+    monkeypatch.setenv("HOMERL_WORLDS", str(tmp_path))
+    code = "from homerl.worlds.registry import worlds; print(*worlds(), worlds()['greenhouse'].card({}).utterance, sep='|')"
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert done.stdout.strip().split("|") == [
+        *list(worlds())[:1],
+        *sorted([*list(worlds())[1:], "greenhouse"]),
+        "Open the roof vent.",
+    ]
+
+
+# Continuous integration
+
+
+def test_ci_calls_what_the_readme_names() -> None:
+    assert "\n./scripts/test " in (ROOT / "README.md").read_text("utf-8")
+    assert '/../scripts/test" "$@"' in (ROOT / ".ci" / "run").read_text("utf-8")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "called"), [((), "lint pytest"), (("--all",), "lint pytest"), (("tests/x.py",), "pytest")]
+)
+def test_style_and_types_are_checked_before_all_tests(tmp_path: Path, arguments: tuple[str, ...], called: str) -> None:
+    """The script itself, with stand-ins for what it calls."""
+    scripts = tmp_path / "scripts"
+    scripts.mkdir()
+    shutil.copy(ROOT / "scripts" / "test", scripts / "test")
+    (scripts / "_venv.sh").write_text(
+        f"set -euo pipefail\nroot={tmp_path}\nPATH={tmp_path}:$PATH\nensure_venv() {{ :; }}\nsay() {{ :; }}\n"
+    )
+    for path, said in ((scripts / "lint", "echo lint"), (tmp_path / "python", '[ "$2" != pytest ] || echo pytest')):
+        path.write_text(f"#!/bin/sh\n{said}\n")
+        path.chmod(0o755)
+    done = subprocess.run([scripts / "test", *arguments], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == called.split()
+    (scripts / "lint").write_text("#!/bin/sh\nexit 1\n")
+    done = subprocess.run([scripts / "test", *arguments], capture_output=True, text=True, check=False)
+    assert done.returncode == ("lint" in called) and ("pytest" in done.stdout) == ("lint" not in called)
