@@ -43,18 +43,18 @@ class Answer(Model):
     unit: str | None = Field(None, description="of a number; `count` for how many")
 
 
-def answers(expected: Answer, text: str) -> bool:
+def is_right_answer(expected: Answer, text: str) -> bool:
     """Whether the text gives the expected answer and no other."""
     return decide(expected, text) == "right"
 
 
 def decide(expected: Answer, text: str) -> Verdict:
     """What the rules say; `undecided` where they cannot tell."""
-    reading = read(expected, text)
+    reading = read_answer(expected, text)
     return "wrong" if reading == "silent" else reading
 
 
-def read(expected: Answer, text: str) -> Reading:
+def read_answer(expected: Answer, text: str) -> Reading:
     """As `judge`, but tells a wrong claim from none."""
     text = " ".join(text.replace("’", "'").replace("*", "").split(" ")).strip().lower()
     return READERS[expected.type](expected, spelt_out(text)) if text else "silent"
@@ -84,41 +84,41 @@ class Claim:
 def _number(expected: Answer, text: str) -> Reading:
     for name in sorted(expected.distractors, key=len, reverse=True):
         text = blank(text, re.compile(re.escape(name.lower())))
-    found = _claims(expected, text)
-    found = [claim for claim in found if not _inside(signs.BRACKET, text, claim.number.start)] or found
-    if not found:
+    claims = _claims(expected, text)
+    claims = [claim for claim in claims if not _inside(signs.BRACKET, text, claim.number.start)] or claims
+    if not claims:
         return _nought(expected, text)
-    if len({claim.value for claim in found}) == 1:
-        return _matches(expected, found[0].value)
-    differing = [(a, b) for a, b in pairwise(found) if a.value != b.value]
+    if len({claim.value for claim in claims}) == 1:
+        return _matches(expected, claims[0].value)
+    differing = [(a, b) for a, b in pairwise(claims) if a.value != b.value]
     if any(signs.LINK.match(text[a.number.end : b.number.start]) or a.skeleton == b.skeleton for a, b in differing):
         return "wrong"
-    if signs.GUESS.search(text[found[0].number.end : found[-1].number.start]) or not all(c.skeleton for c in found[1:]):
+    if signs.GUESS.search(text[claims[0].number.end : claims[-1].number.start]) or not all(c.skeleton for c in claims[1:]):
         return "wrong"
-    return _first_claim(expected, found)
+    return _first_claim(expected, claims)
 
 
-def _first_claim(expected: Answer, found: Sequence[Claim]) -> Reading:
+def _first_claim(expected: Answer, claims: Sequence[Claim]) -> Reading:
     """Of several numbers: the first counts, if the others explain it; or the last, if it sums up."""
-    first, rest = found[0].value, found[1:]
+    first, rest = claims[0].value, claims[1:]
     if _matches(expected, first) == "right":
         explained = sum(claim.value for claim in rest) == first
         explained = explained or all(signs.OTHERS.search(claim.frame) for claim in rest if claim.value != first)
         return "right" if explained else "undecided"
     if signs.ENDING.search(rest[-1].frame) and _matches(expected, rest[-1].value) == "right":
         return "right"
-    told = (sum(claim.value for claim in found), *(claim.value for claim in rest))
+    told = (sum(claim.value for claim in claims), *(claim.value for claim in rest))
     return "undecided" if any(_matches(expected, value) == "right" for value in told) else "wrong"
 
 
 def _claims(expected: Answer, text: str) -> list[Claim]:
     """The numbers that claim something, in the unit wanted or in none."""
-    found, clauses = [], list(_clauses(text))
+    claims, clauses = [], list(_clauses(text))
     for number in filter(None, (number.within(expected.unit) for number in numbers(text))):
         if not _framing(text, number):
             start, end = next((start, end) for start, end in clauses if start <= number.start < end)
-            found.append(Claim(number, text[start : number.start] + "#" + text[number.end : end]))
-    return found
+            claims.append(Claim(number, text[start : number.start] + "#" + text[number.end : end]))
+    return claims
 
 
 def _framing(text: str, number: Number) -> bool:
@@ -152,7 +152,7 @@ def _clauses(text: str) -> Iterator[tuple[int, int]]:
 
 
 def _inside(pattern: re.Pattern[str], text: str, at: int) -> bool:
-    return any(found.start() <= at < found.end() for found in pattern.finditer(text))
+    return any(match.start() <= at < match.end() for match in pattern.finditer(text))
 
 
 # yes and no
@@ -179,8 +179,8 @@ def _boolean(expected: Answer, text: str) -> Reading:
 def _opening(text: str) -> tuple[bool | None, str]:
     """Yes or no, if the text begins with it, and what follows."""
     for pattern, value in ((signs.YES, True), (signs.NO, False)):
-        if found := pattern.match(text):
-            return value, text[found.end() :].lstrip(" ,.!;:，。！；")
+        if match := pattern.match(text):
+            return value, text[match.end() :].lstrip(" ,.!;:，。！；")
     return None, text
 
 
@@ -216,14 +216,14 @@ def _mentions(
             ways.setdefault(way.lower(), set()).add(index)
     for way in distractors:
         ways.setdefault(way.lower(), set()).add(-1)
-    found: list[Mention] = []
+    mentions: list[Mention] = []
     spans = list(_sentences(text))
     for way in sorted(filter(None, ways), key=len, reverse=True):
         for place in re.finditer(_bounded(way), text):
             at, denied = _place(text, spans, place.start(), closely)
-            found.append(Mention(frozenset(ways[way]), denied, at, place.start()))
+            mentions.append(Mention(frozenset(ways[way]), denied, at, place.start()))
         text = blank(text, re.compile(_bounded(way)))
-    return sorted(found, key=lambda mention: mention.start)
+    return sorted(mentions, key=lambda mention: mention.start)
 
 
 def _bounded(way: str) -> str:

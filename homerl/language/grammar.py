@@ -130,8 +130,8 @@ class Grammar:
     def frames(self, key: str, style: Style, half: Half = "any") -> tuple[Frame, ...]:
         """The frames of a key, most usual first; those of the other style where it has none."""
         for known in (style, "colloquial", "clear"):
-            if found := self._by_half.get((key, known, half)):
-                return found
+            if frames := self._by_half.get((key, known, half)):
+                return frames
         raise KeyError(f"the grammar of '{self.language}' has no frame for '{key}'")
 
     def plain(self, key: str) -> str:

@@ -97,7 +97,7 @@ class Number:
 
 def blank(text: str, pattern: re.Pattern[str]) -> str:
     """The text with what matches made blank, every other character in its place."""
-    return pattern.sub(lambda found: " " * len(found[0]), text)
+    return pattern.sub(lambda match: " " * len(match[0]), text)
 
 
 def numbers(text: str) -> list[Number]:
@@ -105,39 +105,39 @@ def numbers(text: str) -> list[Number]:
     listed = (MARKER,) if len(MARKER.findall(text)) > 1 else ()
     for pattern in (CLOCK, ID, PRONOUN, *listed):
         text = blank(text, pattern)
-    return list(_found(text))
+    return list(_find_numbers(text))
 
 
-def _found(text: str) -> Iterator[Number]:
-    for found in NUMBER.finditer(text):
-        unit = _unit(text, found)
-        if found["hanzi"] and not _counts(text, found, unit):
+def _find_numbers(text: str) -> Iterator[Number]:
+    for match in NUMBER.finditer(text):
+        unit = _unit(text, match)
+        if match["hanzi"] and not _counts(text, match, unit):
             continue
-        yield Number(_value(found), found.start(), found.end(), unit)
+        yield Number(_value(match), match.start(), match.end(), unit)
 
 
-def _unit(text: str, found: re.Match[str]) -> str | None:
-    if text[: found.start()].endswith("百分之"):
+def _unit(text: str, match: re.Match[str]) -> str | None:
+    if text[: match.start()].endswith("百分之"):
         return "percentage"
-    if text[: found.start()].rstrip().endswith("华氏"):
+    if text[: match.start()].rstrip().endswith("华氏"):
         return "fahrenheit"
-    after = UNIT.match(text, found.end())
+    after = UNIT.match(text, match.end())
     return list(UNITS)[int(after.lastgroup[1:])] if after and after.lastgroup else None
 
 
-def _counts(text: str, found: re.Match[str], unit: str | None) -> bool:
+def _counts(text: str, match: re.Match[str], unit: str | None) -> bool:
     """Whether a Chinese numeral is a number: not part of a word (一起, 统一), an ordinal (第一) or a floor (二楼)."""
-    before, after = text[: found.start()], text[found.end() :]
+    before, after = text[: match.start()], text[match.end() :]
     if before.endswith(("第", "星期", "周", "统", "唯", "万", "单")) or after.startswith(("楼", "层", "月", "号")):
         return False
-    return unit is not None or len(found[0]) > 1 or not after[:1].strip() or not after[0].isalnum()
+    return unit is not None or len(match[0]) > 1 or not after[:1].strip() or not after[0].isalnum()
 
 
-def _value(found: re.Match[str]) -> float:
-    if found["digits"]:
-        digits = BELOW.sub("-", found["digits"].lower())
+def _value(match: re.Match[str]) -> float:
+    if match["digits"]:
+        digits = BELOW.sub("-", match["digits"].lower())
         return float(digits.replace(",", ""))
-    return _spelt(found["spelt"].lower()) if found["spelt"] else _hanzi(found["hanzi"])
+    return _spelt(match["spelt"].lower()) if match["spelt"] else _hanzi(match["hanzi"])
 
 
 def _spelt(text: str) -> float:

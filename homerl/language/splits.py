@@ -40,7 +40,7 @@ def split_of(sentence: str) -> Split:
 def of_split(draw: Callable[[], str], split: Split) -> str:
     """The first sentence drawn that is of the split, or `NoSentence`."""
     for _ in range(TRIES):
-        found = draw()
-        if split_of(found) == split:
-            return found
+        sentence = draw()
+        if split_of(sentence) == split:
+            return sentence
     raise NoSentence

@@ -119,7 +119,7 @@ class Suite(ABC):
         """The paper's figures: `categories`, and `rows` with model, categories and overall in percent. Empty for none."""
         return {}
 
-    def easier_half(self, found: Sequence[Any]) -> list[Any] | None:
+    def easier_half(self, instances: Sequence[Any]) -> list[Any] | None:
         """The easier half of the instances, None where the suite has no such part."""
         return None
 

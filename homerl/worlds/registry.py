@@ -24,8 +24,8 @@ from homerl.worlds.contract import Split, Suite, WorldAdapter
 def worlds() -> Mapping[str, WorldAdapter]:
     """Every world by name, the default one first."""
     packages = sorted(module.name for module in pkgutil.iter_modules(homerl.worlds.__path__) if module.ispkg)
-    found = [importlib.import_module(f"homerl.worlds.{name}").WORLD for name in packages]
-    return {world.name: world for world in sorted(found, key=lambda world: not world.is_default)}
+    loaded = [importlib.import_module(f"homerl.worlds.{name}").WORLD for name in packages]
+    return {world.name: world for world in sorted(loaded, key=lambda world: not world.is_default)}
 
 
 def default_world() -> WorldAdapter:

@@ -32,10 +32,10 @@ class BlueprintFile(Model):
 
     def take(self, split: Split, seed: int) -> Any:
         """The blueprint of a seed."""
-        found = _lines(self.file, split)
-        if not found:
+        rows = _lines(self.file, split)
+        if not rows:
             raise InputError(f"no blueprint is of the split '{split}'", str(self.file), "give some lines that `split`")
-        return read_blueprint(found[seed % len(found)]).model_copy(update={"seed": seed})
+        return read_blueprint(rows[seed % len(rows)]).model_copy(update={"seed": seed})
 
 
 @lru_cache(maxsize=8)

@@ -12,7 +12,7 @@ from envs.homeenv.rooms import OUTDOORS, Room
 from envs.homeenv.spec import Catalogue
 from envs.homeenv.toolsets import TOOLSETS
 from homerl.worlds.contract import Card
-from homerl.worlds.homeenv.messages import briefing, prompts
+from homerl.worlds.homeenv.messages import agent_prompts, briefing
 
 AIR = {"temperature": 21.0, "humidity": 45.0, "brightness": 150.0}
 LIGHT = {"state": "off", "brightness": 80, "hs_color": (0.0, 0.0)}
@@ -29,7 +29,7 @@ def card(recipe: Mapping[str, Any]) -> Card:
         tools=[tool.schema() for tool in toolset.tools],
         system=briefing(example(language), recipe.get("prompt") or "brief", name, (), language),
         told="holds the whole home" if toolset.shown else "lists the home's devices, one a line",
-        utterance=prompts(language).example.says,
+        utterance=agent_prompts(language).example.says,
         language=language,
     )
     return replace(shown, answers=ONE_ANSWER) if toolset.one_answer else shown
@@ -37,7 +37,7 @@ def card(recipe: Mapping[str, Any]) -> Card:
 
 def example(language: str) -> Home:
     """A kitchen with a light that is off."""
-    named = prompts(language).example
+    named = agent_prompts(language).example
     room = Room("kitchen", "kitchen", named.room)
     device = Device("1001", named.device, room, Catalogue.shipped()["100001"])
     return Home.build([room], [device], {OUTDOORS: AIR, room.id: AIR, device.did: LIGHT}, CLOCK)

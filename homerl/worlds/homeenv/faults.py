@@ -28,19 +28,19 @@ THOUSANDS = re.compile(r"(?<=\d),(?=\d{3})")
 def overheard(text: str, home: Home) -> str:
     """An agent's words with every device by its everyday name."""
     named = {did: f"{device.room.name} {device.name}" for did, device in home.plan.by_did.items()}
-    return re.sub(r"\w+", lambda found: named.get(found[0], found[0]), text, flags=re.A)
+    return re.sub(r"\w+", lambda match: named.get(match[0], match[0]), text, flags=re.A)
 
 
-def fault_of(text: str, episode: Episode, intents: Sequence[Intent]) -> tuple[str, str] | None:
+def utterance_fault(text: str, episode: Episode, intents: Sequence[Intent]) -> tuple[str, str] | None:
     """(reason, what is wrong) of an utterance made while these intents are open, or None."""
     words = manner(episode.blueprint.language)
     own = own_words(episode.blueprint, intents)
-    if found := leak(text, own, episode.situation.home, words):
-        return "leak", f"the user said {found!r}, which a person would not"
+    if leaked := leak(text, own, episode.situation.home, words):
+        return "leak", f"the user said {leaked!r}, which a person would not"
     if repeats(text, episode):
         return "repetition", "the user said the same again though nothing had changed"
-    if found := contradiction(text, own, episode, intents, words):
-        return "contradiction", f"the user named {found!r}, which is not what it wants"
+    if named := contradiction(text, own, episode, intents, words):
+        return "contradiction", f"the user named {named!r}, which is not what it wants"
     return None
 
 
@@ -53,10 +53,10 @@ def own_words(blueprint: Blueprint, intents: Sequence[Intent]) -> str:
 def leak(text: str, own: str, home: Home, words: Manner) -> str | None:
     """An id, code, a parameter's name, or a word about being a simulator; not if one's own wish has it."""
     ids = (word for form in (r"\w+", r"\d+") for word in re.findall(form, text, re.A) if word in home.plan.by_did)
-    code = (found[0] for found in CODE.finditer(text))
+    code = (match[0] for match in CODE.finditer(text))
     dotted = (path for path in _paths(home) if path.lower() in text.lower())
-    role = (found[0] for pattern in words.out_of_role for found in re.finditer(pattern, text, re.I))
-    return next((found for part in (ids, code, dotted, role) for found in part if found.lower() not in own.lower()), None)
+    role = (match[0] for pattern in words.out_of_role for match in re.finditer(pattern, text, re.I))
+    return next((word for part in (ids, code, dotted, role) for word in part if word.lower() not in own.lower()), None)
 
 
 def _paths(home: Home) -> set[str]:
@@ -81,22 +81,22 @@ def _bare(text: str) -> str:
 def contradiction(text: str, own: str, episode: Episode, intents: Sequence[Intent], words: Manner) -> str | None:
     """A device, a number or the contrary of what is wished. Who objects may name what was brought up, and who corrects
     himself may name what he takes back."""
-    home, told, said = episode.situation.home, told_numbers(own, intents, words), numbers(text, words)
+    home, told, said = episode.situation.home, told_numbers(own, intents, words), number_values(text, words)
     if not _says(words.objects, text):
         return _foreign_device(text, own, home, intents) or _least(said - told) or _contrary(text, own, intents, words)
     heard = overheard("\n".join(m["content"] or "" for m in episode.messages if m["role"] == "assistant"), home)
     named = any(_has(name, own) for name in mentions(text, home))
     device = None if named else _foreign_device(text, f"{own}\n{heard}", home, intents)
-    return device or (None if said & told else _least(said - told - numbers(heard, words)))
+    return device or (None if said & told else _least(said - told - number_values(heard, words)))
 
 
 def told_numbers(own: str, intents: Sequence[Intent], words: Manner) -> set[float]:
     """Numbers that the person knows of."""
-    return numbers(own, words) | {value for intent in intents for value in _values(intent)}
+    return number_values(own, words) | {value for intent in intents for value in _values(intent)}
 
 
-def _least(found: set[float]) -> str | None:
-    return f"{min(found):g}" if found else None
+def _least(values: set[float]) -> str | None:
+    return f"{min(values):g}" if values else None
 
 
 def _foreign_device(text: str, own: str, home: Home, intents: Sequence[Intent]) -> str | None:
@@ -132,8 +132,8 @@ def mentions(text: str, home: Home) -> Iterator[str]:
 
 def about(text: str, home: Home, intents: Sequence[Intent]) -> Intent | None:
     """The intent whose devices alone a text names, if there is one."""
-    found = [i for i in intents if any(home.plan.by_did[did].name in set(mentions(text, home)) for did in i.devices)]
-    return found[0] if len(found) == 1 else None
+    matching = [i for i in intents if any(home.plan.by_did[did].name in set(mentions(text, home)) for did in i.devices)]
+    return matching[0] if len(matching) == 1 else None
 
 
 def on_topic(text: str, episode: Episode, intent: Intent) -> bool | None:
@@ -146,21 +146,21 @@ def on_topic(text: str, episode: Episode, intent: Intent) -> bool | None:
     values = set(_values(intent))
     if not (names or values):
         return None
-    return any(_has(word, text) for word in names) or bool(values & numbers(text, manner(episode.blueprint.language)))
+    return any(_has(word, text) for word in names) or bool(values & number_values(text, manner(episode.blueprint.language)))
 
 
 def _values(intent: Intent) -> Iterable[float]:
     """Numbers of the intent's plan, conditions and automation."""
     calls = (*intent.plan, *(intent.automation.actions if intent.automation else ()))
     yield from (abs(float(arg)) for call in calls for arg in call.args if isinstance(arg, (int, float)))
-    yield from (float(found) for text in intent.conditions for found in DIGITS.findall(text))
+    yield from (float(digits) for text in intent.conditions for digits in DIGITS.findall(text))
 
 
-def numbers(text: str, words: Manner) -> set[float]:
+def number_values(text: str, words: Manner) -> set[float]:
     """Numbers without their sign: in digits, and in words from ten up."""
     pattern, values = words.numbers.reading
     digits = DIGITS.findall(THOUSANDS.sub("", text))
-    return {abs(float(found)) for found in digits} | {values[found.lower()] for found in pattern.findall(text)}
+    return {abs(float(number)) for number in digits} | {values[word.lower()] for word in pattern.findall(text)}
 
 
 def _contrary(text: str, own: str, intents: Sequence[Intent], words: Manner) -> str | None:
@@ -169,9 +169,9 @@ def _contrary(text: str, own: str, intents: Sequence[Intent], words: Manner) -> 
         return None
     for pair in words.opposites:
         for said, wanted in (pair, pair[::-1]):
-            found = re.search(said, text, re.I)
-            if found and not _says(wanted, text) and _says(wanted, own) and not _says(said, own):
-                return found[0]
+            match = re.search(said, text, re.I)
+            if match and not _says(wanted, text) and _says(wanted, own) and not _says(said, own):
+                return match[0]
     return None
 
 

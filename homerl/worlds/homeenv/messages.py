@@ -19,7 +19,7 @@ from envs.homeenv.home import Home
 from envs.homeenv.toolsets import TOOLSETS
 from envs.model import Model
 from homerl.language.grammar import tight
-from homerl.worlds.homeenv.language.shipped import part
+from homerl.worlds.homeenv.language.shipped import language_path
 
 
 class Example(Model):
@@ -30,7 +30,7 @@ class Example(Model):
     says: str
 
 
-class Prompts(Model):
+class AgentPrompts(Model):
     """What agents are told, in one language (languages/en/prompts.yaml)."""
 
     brief: str
@@ -46,14 +46,14 @@ class Prompts(Model):
 
 
 @lru_cache
-def prompts(language: str) -> Prompts:
+def agent_prompts(language: str) -> AgentPrompts:
     """The texts of a language."""
-    return validate(Prompts, read_yaml(part(language, "prompts.yaml")))
+    return validate(AgentPrompts, read_yaml(language_path(language, "prompts.yaml")))
 
 
 def instruction(toolset: str, language: str) -> str:
     """What an agent of a toolset is told in full."""
-    own, given = TOOLSETS[toolset].instruction, prompts(language).toolsets
+    own, given = TOOLSETS[toolset].instruction, agent_prompts(language).toolsets
     if language not in own and toolset not in given:
         raise InputError(
             f"the toolset '{toolset}' has no instruction in '{language}'", "language",
@@ -65,7 +65,7 @@ def instruction(toolset: str, language: str) -> str:
 def system_prompt(devices: Iterable[Device], style: str = "brief", toolset: str = "homeflow", language: str = "en") -> str:
     """The instruction and the home's devices, one a line: `- kitchen ceiling light=1001`."""
     listed = "\n".join(f"- {label(device)}" for device in devices)
-    told = prompts(language).brief if style == "brief" else instruction(toolset, language)
+    told = agent_prompts(language).brief if style == "brief" else instruction(toolset, language)
     return f"{told}\n{listed}"
 
 
@@ -76,7 +76,7 @@ def briefing(
 
     An agent that can make automations is told the hour in any case; one that cannot ask is shown what its toolset shows.
     """
-    told, given = prompts(language), TOOLSETS[toolset]
+    told, given = agent_prompts(language), TOOLSETS[toolset]
     parts = [system_prompt(home.plan.devices, style, toolset, language)]
     if style == "full" or given.automations:  # who makes automations must know the hour
         moment = datetime.fromtimestamp(home.clock, UTC)
@@ -92,7 +92,7 @@ def briefing(
     return "\n".join(parts)
 
 
-def _placed(home: Home, told: Prompts) -> Iterator[str]:
+def _placed(home: Home, told: AgentPrompts) -> Iterator[str]:
     """Room names, with their floor (0 is the lowest) where the home has several."""
     storeys = len({room.floor for room in home.plan.rooms})
     for room in home.plan.rooms:

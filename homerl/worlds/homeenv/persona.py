@@ -39,7 +39,7 @@ class HomePersona:
         return faults.overheard(text, self.episode.situation.home)
 
     def fault(self, text: str, intents: Sequence[Intent]) -> tuple[str, str] | None:
-        return faults.fault_of(text, self.episode, intents)
+        return faults.utterance_fault(text, self.episode, intents)
 
     def meant(self, text: str, intents: Sequence[Intent]) -> Intent | None:
         return faults.about(text, self.episode.situation.home, intents)

@@ -36,7 +36,7 @@ from homerl.worlds.registry import begin
 WISHES = 3  # that a person may have at the most
 
 
-class Parts(Model):
+class RolePlayPrompts(Model):
     """The file of prompts."""
 
     user: str
@@ -66,8 +66,8 @@ class Judgement(Model):
 
 
 @cache
-def parts() -> Parts:
-    return validate(Parts, read_yaml(Path(__file__).with_name("roleplay.yaml")))
+def role_play_prompts() -> RolePlayPrompts:
+    return validate(RolePlayPrompts, read_yaml(Path(__file__).with_name("roleplay.yaml")))
 
 
 @dataclass
@@ -86,7 +86,7 @@ class Imagined:
     @property
     def text(self) -> str:
         """As it is told to the other parts."""
-        return "\n".join(map(_told, self.messages[1:])) or parts().nothing
+        return "\n".join(map(_transcript_line, self.messages[1:])) or role_play_prompts().nothing
 
 
 async def role_play(
@@ -98,7 +98,7 @@ async def role_play(
     stats = TreeStats(rollouts=1)
     try:
         await _talk(imagined, start.situation.home, agent, asker, limits)
-        judgement = await asker.ask(parts().judge, imagined.text, Judgement, household.seed, temperature=0.0)
+        judgement = await asker.ask(role_play_prompts().judge, imagined.text, Judgement, household.seed, temperature=0.0)
         stats.successes = int(judgement.keep and bool(imagined.replies))
     except Unreadable:
         stats.user_errors["unreadable"] = 1  # the model could not play its part: a failed generation
@@ -108,13 +108,13 @@ async def role_play(
     stats.steps_run = stats.steps_linear = stats.nodes = len(imagined.replies)
     if not stats.successes:
         return [], stats
-    trajectory, stats.grounded = grounded(imagined, limits, agent.name)
+    trajectory, stats.grounded = ground(imagined, limits, agent.name)
     return [trajectory], stats
 
 
 async def _talk(imagined: Imagined, home: Home, agent: Policy, asker: Asker, limits: EpisodeLimits) -> None:
     """Person, assistant and tools in turn, until the person stops or a limit is reached."""
-    made, told = imagined.blueprint, parts()
+    made, told = imagined.blueprint, role_play_prompts()
     listed = ", ".join(label(device) for device in home.plan.devices)
     user = told.user.format(
         language=manner(made.language).language, scene=made.scene, name=made.profile.name,
@@ -141,17 +141,17 @@ async def _printed(imagined: Imagined, call: Mapping[str, Any], listed: str, ask
     function = call["function"]
     text = f"{imagined.text}\n\nThe call: {function['name']} {function['arguments']}"
     seed = imagined.blueprint.seed + len(imagined.messages)
-    return (await asker.ask(parts().home.format(devices=listed), text, Printed, seed)).output
+    return (await asker.ask(role_play_prompts().home.format(devices=listed), text, Printed, seed)).output
 
 
-def _told(message: Message) -> str:
+def _transcript_line(message: Message) -> str:
     calls = [f"[{call['function']['name']} {call['function']['arguments']}]" for call in message.get("tool_calls") or ()]
     return f"{message['role']}: {' '.join([message.get('content') or '', *calls]).strip()}"
 
 
-def grounded(imagined: Imagined, limits: EpisodeLimits, name: str) -> tuple[Trajectory, int]:
+def ground(imagined: Imagined, limits: EpisodeLimits, name: str) -> tuple[Trajectory, int]:
     """The row's trajectory, and whether a home would have gone along: 1 if it would, else 0."""
-    blueprint = read_off(imagined, limits)
+    blueprint = blueprint_of_dialogue(imagined, limits)
     episode = replayed(blueprint, imagined, limits)
     seen = [observation for step in episode.steps for observation in step.observations]
     told = [message["content"] for message in imagined.messages if message["role"] == "tool"]
@@ -172,7 +172,7 @@ def replayed(blueprint: Blueprint, imagined: Imagined, limits: EpisodeLimits) ->
     return episode
 
 
-def read_off(imagined: Imagined, limits: EpisodeLimits) -> Blueprint:
+def blueprint_of_dialogue(imagined: Imagined, limits: EpisodeLimits) -> Blueprint:
     """The household with one intent: that what the dialogue changed be so; where it changed nothing, that it be as it is."""
     start = begin(imagined.blueprint, limits)
     end = replayed(imagined.blueprint, imagined, limits).situation.home
@@ -189,4 +189,4 @@ def read_off(imagined: Imagined, limits: EpisodeLimits) -> Blueprint:
     return imagined.blueprint.model_copy(update={"intents": (intent,), "memory": (), "history": (), "preserve": False})
 
 
-__all__: Sequence[str] = ["Imagined", "grounded", "role_play"]
+__all__: Sequence[str] = ["Imagined", "ground", "role_play"]

@@ -61,20 +61,22 @@ class HomeSituation(Situation):
         unmet = {goal.intent for goal, met in zip(self.goals, self.met()) if not met}
         return [intent for intent in self.blueprint.intents if intent.id in unmet]
 
-    def strayed(self) -> int:
+    def side_effects(self) -> int:
         """Devices, what was to be kept, automations."""
         slots = (self.home.plan.slots[change.slot] for change in self.start.diff(self.home))
         moved = {slot.owner for slot in slots if not getattr(slot.type, "read_only", True)}  # what devices measure may move
         broken = sum(not keep.holds(self.home) for keep in self.keeps)
-        return len(moved - self.blueprint.devices - self._moved_by_rules()) + broken + self._stray_rules()
+        return (
+            len(moved - self.blueprint.devices - self._devices_moved_by_automations()) + broken + self._changed_automations()
+        )
 
-    def _moved_by_rules(self) -> set[str]:
+    def _devices_moved_by_automations(self) -> set[str]:
         """Devices on which a rule has acted by itself: nobody strayed who let the home do what it was told to."""
         since = self.start.clock
         acted = (rule for rule in self.home.rules if rule.fired is not None and rule.fired >= since)
         return {action.did for rule in acted for action in rule.actions}
 
-    def _stray_rules(self) -> int:
+    def _changed_automations(self) -> int:
         """Automations that were changed, removed, or made beyond those wanted (of which several may do one)."""
         if not self.home.rules and not self.start.rules:
             return 0
@@ -100,10 +102,10 @@ class HomeSituation(Situation):
 
     def note_reply(self, intent: int | None, message: Message, refusals: Sequence[str], spoke: bool) -> None:
         """What the agent said may answer a question, or be one that it had to ask."""
-        found = next((i for i in self.blueprint.intents if i.id == intent), None)
-        if spoke and found is not None:
+        spoken_of = next((i for i in self.blueprint.intents if i.id == intent), None)
+        if spoke and spoken_of is not None:
             said = words_of(message, one_answer=self.blueprint.one_answer)
-            self.heard = self.heard.after(found, said.claims, said.question, self._untouched(found))
+            self.heard = self.heard.after(spoken_of, said.claims, said.question, self._untouched(spoken_of))
 
     def _untouched(self, intent: Intent) -> bool:
         """Whether nothing was done yet of what an intent asks; other intents may have been seen to."""

@@ -17,7 +17,7 @@ from envs.messages import Message
 from homerl.play.episode import Episode
 from homerl.play.observation import Observation
 from homerl.play.situation import Reply
-from homerl.worlds.homeenv.agents.writers import words, writer_of
+from homerl.worlds.homeenv.agents.writers import text_message, writer_of
 from homerl.worlds.homeenv.blueprints.actions import actions
 from homerl.worlds.homeenv.blueprints.blueprint import Call
 
@@ -45,7 +45,7 @@ class Nothing:
     name = "nothing"
 
     async def propose(self, observation: Observation, n: int = 1) -> Sequence[Reply]:
-        return [Reply(words("Done.", observation.one_answer))]
+        return [Reply(text_message("Done.", observation.one_answer))]
 
 
 class RandomAction(Baseline):
@@ -65,17 +65,17 @@ class Keywords(Baseline):
     name = "keywords"
 
     def answer(self, episode: Episode, said: str) -> Message:
-        words = set(words_of(said))
+        words = set(tokens_of(said))
         devices = best(episode.situation.home.plan.devices, lambda d: overlap(words, f"{d.room.name} {d.name}"))
         calls = [call for device in devices if (call := self._call(device, words, said))]
         return writer_of(episode).act(calls) if calls else writer_of(episode).say("Done.")
 
     def _call(self, device: Device, words: set[str], said: str) -> Call | None:
-        found = best(device.spec.service_index, lambda path: self._fit(device, path, words, said))
-        if not found:
+        paths = best(device.spec.service_index, lambda path: self._fit(device, path, words, said))
+        if not paths:
             return None
-        arguments = device.spec.service_index[found[0]].service.arguments
-        return Call(did=device.did, service=found[0], args=tuple(value_of(a, words, said) for a in arguments))
+        arguments = device.spec.service_index[paths[0]].service.arguments
+        return Call(did=device.did, service=paths[0], args=tuple(value_of(a, words, said) for a in arguments))
 
     def _fit(self, device: Device, path: str, words: set[str], said: str) -> float:
         arguments = device.spec.service_index[path].service.arguments
@@ -86,14 +86,14 @@ class Keywords(Baseline):
         return overlap(words, path) + options + 0.5 * sum(isinstance(value, (int, float)) for value in values)
 
 
-def words_of(text: str) -> list[str]:
+def tokens_of(text: str) -> list[str]:
     """Lower-case words; each character of a script without spaces."""
     return re.findall(r"[a-z0-9]+|[\u4e00-\u9fff]", text.lower().replace("_", " "))
 
 
 def overlap(words: set[str], name: str) -> float:
     """The share of a name's words that were said."""
-    own = words_of(name)
+    own = tokens_of(name)
     return sum(word in words for word in own) / len(own) if own else 0.0
 
 
@@ -107,8 +107,8 @@ def best(things: Iterable[Any], fit: Callable[[Any], float]) -> list[Any]:
 def value_of(kind: Any, words: set[str], said: str) -> Any:
     """A value for an argument, from the options or numbers said; None if there is none."""
     if kind.options:
-        found = best(kind.options, lambda option: overlap(words, str(option)))
-        return found[0] if found else None
+        options = best(kind.options, lambda option: overlap(words, str(option)))
+        return options[0] if options else None
     if kind.type in ("int", "float"):
         numbers = NUMBER.findall(said)
         return (float(numbers[0]) if kind.type == "float" else int(float(numbers[0]))) if numbers else None

@@ -44,7 +44,7 @@ class Expert:
         intent = next(i for i in episode.blueprint.intents if i.id == episode.speaking_of)
         writer = writer_of(episode)
         if intent not in episode.open_intents():
-            return writer.say(intent.reply or done(episode, rng))
+            return writer.say(intent.reply or done_text(episode, rng))
         if rng.random() < self.mistakes:
             return rng.choice(MISTAKES)(intent, episode, rng)
         style = rng.choices(list(self.styles), list(self.styles.values()))[0]
@@ -63,7 +63,7 @@ class Expert:
         return writer.act(todo[:1] if style == "stepwise" and writer.reads else todo, intent.reply)
 
 
-def done(episode: Episode, rng: random.Random) -> str:
+def done_text(episode: Episode, rng: random.Random) -> str:
     """That it is done."""
     return rng.choice(grammar(episode.blueprint.language).plain_all("done"))
 
@@ -114,7 +114,7 @@ def _half(intent: Intent, episode: Episode, rng: random.Random) -> Message:
 
 
 def _false_claim(intent: Intent, episode: Episode, rng: random.Random) -> Message:
-    return writer_of(episode).say(done(episode, rng))
+    return writer_of(episode).say(done_text(episode, rng))
 
 
 def _unparsable(intent: Intent, episode: Episode, rng: random.Random) -> Message:

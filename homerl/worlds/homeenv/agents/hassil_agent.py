@@ -51,7 +51,7 @@ SERVICES: dict[str, tuple[tuple[str, str | None], ...]] = {
 
 
 @dataclass(frozen=True)
-class Entity:
+class HassEntity:
     """A part of a device, as Home Assistant knows it."""
 
     device: Device
@@ -82,18 +82,18 @@ class HomeAssistant(Baseline):
             return
         given = {name: entity.value for name, entity in result.entities.items()}
         for entity in fitting(entities, given):
-            yield from calls_of(result.intent.name, entity, given)
+            yield from service_calls(result.intent.name, entity, given)
 
 
-def entities_of(home: Home) -> Iterator[Entity]:
+def entities_of(home: Home) -> Iterator[HassEntity]:
     """Every part that can be told something."""
     for device in home.plan.devices:
         for prefix, kind in device.spec.kinds:
             if any(path.startswith(prefix) for path in device.spec.service_index):
-                yield Entity(device, prefix, DOMAINS.get(kind, kind))
+                yield HassEntity(device, prefix, DOMAINS.get(kind, kind))
 
 
-def slots(home: Home, entities: Sequence[Entity]) -> dict[str, TextSlotList]:
+def slots(home: Home, entities: Sequence[HassEntity]) -> dict[str, TextSlotList]:
     """The home's names: a name that two entities answer to means both."""
     named = [(name, name, {"domain": e.domain}) for e in entities for name in e.names]
     return {
@@ -103,7 +103,7 @@ def slots(home: Home, entities: Sequence[Entity]) -> dict[str, TextSlotList]:
     }
 
 
-def fitting(entities: Sequence[Entity], given: Mapping[str, Any]) -> list[Entity]:
+def fitting(entities: Sequence[HassEntity], given: Mapping[str, Any]) -> list[HassEntity]:
     """The entities that the slots speak of; none, where they speak of none."""
     if not given.keys() & {"name", "area", "floor", "domain"}:
         return []
@@ -118,7 +118,7 @@ def fitting(entities: Sequence[Entity], given: Mapping[str, Any]) -> list[Entity
     ]  # fmt: skip
 
 
-def calls_of(intent: str, entity: Entity, given: Mapping[str, Any]) -> Iterator[Call]:
+def service_calls(intent: str, entity: HassEntity, given: Mapping[str, Any]) -> Iterator[Call]:
     """The services that an intent means for an entity; a setting switches it on first, as Home Assistant does."""
     index = entity.device.spec.service_index
     for service, slot in SERVICES.get(intent, ()):

@@ -18,7 +18,7 @@ def writer_of(episode: Episode) -> Writer:
     return TOOLSETS[episode.blueprint.toolset].writer(episode.situation.home, done, label)
 
 
-def words(text: str, one_answer: bool = False) -> Message:
+def text_message(text: str, one_answer: bool = False) -> Message:
     """Words to the user: as they are, or in the one JSON answer of an agent that calls no tools."""
     if not one_answer:
         return {"role": "assistant", "content": text}

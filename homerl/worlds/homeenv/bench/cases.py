@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from envs.homeenv.home_file import home_from_json
-from homerl.language.answers import Answer, read
+from homerl.language.answers import Answer, read_answer
 from homerl.play.messages import words_of
 from homerl.play.trajectory import Step, Trajectory
 from homerl.worlds.contract import Case
@@ -20,22 +20,22 @@ from homerl.worlds.homeenv.blueprints.goals import goals
 def cases(trajectory: Trajectory) -> list[Case]:
     """What an agent said that answers a question or should have asked one, in order."""
     blueprint = Blueprint.model_validate(trajectory.blueprint)
-    intents, found = {intent.id: intent for intent in blueprint.intents}, []
+    intents, judged = {intent.id: intent for intent in blueprint.intents}, []
     for at, (step, user) in enumerate(_with_user(trajectory)):
         intent = intents.get(step.facts.intent)
         spoke = blueprint.one_answer or not step.observations
         if intent is None or not spoke:
             continue
         said = words_of(step.message, one_answer=blueprint.one_answer)
-        of_it = [case for case in found if case.intent == intent.id]
+        of_it = [case for case in judged if case.intent == intent.id]
         if intent.clarify and not any(case.kind == "clarification" for case in of_it):
             rule = "right" if said.question else "wrong"
-            found.append(Case(at, intent.id, "clarification", user, intent.clarification, said.text, rule))
+            judged.append(Case(at, intent.id, "clarification", user, intent.clarification, said.text, rule))
         elif intent.answer and said.claims and not any(case.kind == "answer" and case.rule != "right" for case in of_it):
-            rule = read(intent.answer, said.claims)
+            rule = read_answer(intent.answer, said.claims)
             if rule != "silent":
-                found.append(Case(at, intent.id, "answer", user, in_words(intent.answer), said.text, rule))
-    return found
+                judged.append(Case(at, intent.id, "answer", user, answer_in_words(intent.answer), said.text, rule))
+    return judged
 
 
 def _with_user(trajectory: Trajectory) -> Iterator[tuple[Step, str]]:
@@ -75,7 +75,7 @@ def holds_with(trajectory: Trajectory, right: Mapping[int, int]) -> bool:
     return False
 
 
-def in_words(answer: Answer) -> str:
+def answer_in_words(answer: Answer) -> str:
     """The true answer for a reader."""
     if answer.type == "boolean":
         return "yes" if answer.value else "no"

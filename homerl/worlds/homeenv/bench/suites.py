@@ -66,14 +66,14 @@ class Suite(contract.Suite):
     def build(
         self, seed: int, language: str, dropped: Counter[str], progress: contract.Progress
     ) -> tuple[int, Iterator[Instance]]:
-        return self.count, build(self, seed, language, dropped, progress)
+        return self.count, build_instances(self, seed, language, dropped, progress)
 
     def printed(self) -> Mapping[str, Any]:
         return printed()[self.name]
 
-    def easier_half(self, found: Sequence[Instance]) -> list[Instance]:
+    def easier_half(self, instances: Sequence[Instance]) -> list[Instance]:
         """The instances in simple homes: half of every subcategory, by the suite's own composition."""
-        return [instance for instance in found if instance.size == "simple"]
+        return [instance for instance in instances if instance.size == "simple"]
 
 
 WORDINGS = ("clear", "colloquial", "noisy")
@@ -104,7 +104,7 @@ SUITES = {
 
 
 @dataclass(frozen=True)
-class Place:
+class SuiteSlot:
     """Where an instance stands in its suite."""
 
     category: Category
@@ -116,62 +116,64 @@ class Place:
         return f"{suite.name}-{self.category.name.lower()}-{self.subcategory}-{self.size}-{self.number:03d}"
 
 
-def places(suite: Suite) -> Iterator[Place]:
-    """Every place of a suite, in order: categories, subcategories, sizes."""
+def suite_slots(suite: Suite) -> Iterator[SuiteSlot]:
+    """Every slot of a suite, in order: categories, subcategories, sizes."""
     for category in suite.categories:
         each, more = divmod(category.count, len(category.subcategories))
         for index, subcategory in enumerate(category.subcategories):
-            counts = split(each + (index < more), suite.shares)
-            yield from (Place(category, subcategory, size, n) for size in SIZES for n in range(counts[size]))
+            counts = apportion(each + (index < more), suite.shares)
+            yield from (SuiteSlot(category, subcategory, size, n) for size in SIZES for n in range(counts[size]))
 
 
-def split(count: int, shares: Shares) -> dict[Size, int]:
+def apportion(count: int, shares: Shares) -> dict[Size, int]:
     """`count` by shares, whole numbers by the largest remainder."""
     exact = {size: count * share for size, share in shares.items()}
-    found = {size: int(value) for size, value in exact.items()}
-    rest = sorted(exact, key=lambda size: found[size] - exact[size])
-    for size in rest[: count - sum(found.values())]:
-        found[size] += 1
-    return found
+    counts = {size: int(value) for size, value in exact.items()}
+    rest = sorted(exact, key=lambda size: counts[size] - exact[size])
+    for size in rest[: count - sum(counts.values())]:
+        counts[size] += 1
+    return counts
 
 
-def build(
+def build_instances(
     suite: Suite, seed: int = SEED, language: str = "en", dropped: Counter | None = None,
     progress: Callable[[int, int], None] = lambda done, total: None,
 ) -> Iterator[Instance]:  # fmt: skip
     """All instances of a suite, in order."""
     dropped = Counter() if dropped is None else dropped
-    for done, place in enumerate(places(suite), 1):
-        yield make_instance(suite, place, seed, language, dropped)
+    for done, slot in enumerate(suite_slots(suite), 1):
+        yield make_instance(suite, slot, seed, language, dropped)
         progress(done, suite.count)
 
 
-def make_instance(suite: Suite, place: Place, seed: int, language: str = "en", dropped: Counter | None = None) -> Instance:
-    """The instance of a place: the first candidate that is valid."""
+def make_instance(
+    suite: Suite, slot: SuiteSlot, seed: int, language: str = "en", dropped: Counter | None = None
+) -> Instance:
+    """The instance of a slot: the first candidate that is valid."""
     dropped = Counter() if dropped is None else dropped
-    rng = random.Random(f"{suite.name} {seed} {language} {place.id(suite)}")
-    recipe = recipe_for(suite, place, language)
+    rng = random.Random(f"{suite.name} {seed} {language} {slot.id(suite)}")
+    recipe = recipe_for(suite, slot, language)
     for _ in range(TRIES):
         number = rng.getrandbits(40)
-        home = shared_home(seed, language) if _shared(suite, place.size) else make_home(2 * number + 1, recipe.home)
+        home = shared_home(seed, language) if _shared(suite, slot.size) else make_home(2 * number + 1, recipe.home)
         if (blueprint := author(recipe, "heldout", number, home, rng, dropped)) is None:
             continue
         instance = Instance(
-            id=place.id(suite), category=place.category.name, subcategory=place.subcategory, size=place.size,
-            toolset=suite.toolset, blueprint=blueprint.model_copy(update={"id": place.id(suite)}),
+            id=slot.id(suite), category=slot.category.name, subcategory=slot.subcategory, size=slot.size,
+            toolset=suite.toolset, blueprint=blueprint.model_copy(update={"id": slot.id(suite)}),
         )  # fmt: skip
         if (flaw := first_flaw(instance)) is None:
             return instance
         dropped[f"validity: {flaw}"] += 1
-    raise RuntimeError(f"no valid instance for {place.id(suite)} in {TRIES} candidates: {dict(dropped)}")
+    raise RuntimeError(f"no valid instance for {slot.id(suite)} in {TRIES} candidates: {dict(dropped)}")
 
 
-def recipe_for(suite: Suite, place: Place, language: str) -> BlueprintRecipe:
-    """How a place's blueprints are made."""
+def recipe_for(suite: Suite, slot: SuiteSlot, language: str) -> BlueprintRecipe:
+    """How a slot's blueprints are made."""
     return BlueprintRecipe(
-        home=home_recipe(place.size, language),
+        home=home_recipe(slot.size, language),
         intents=(1, 1),
-        families={f"{place.category.family}/{place.subcategory}": 1.0},
+        families={f"{slot.category.family}/{slot.subcategory}": 1.0},
         devices=(2, 4),
         phrasings=1,
         frames="heldout",

@@ -47,18 +47,18 @@ def first_flaw(instance: Instance) -> str | None:
 def flaws(instance: Instance) -> Iterator[str]:
     """Everything that is wrong with an instance."""
     for setting in SETTINGS:
-        reference = attempt(instance, setting, Expert())
+        reference = play_once(instance, setting, Expert())
         if not (reference.success and reference.valid):
             yield f"the reference fails ({setting})"
-    if attempt(instance, "eia", Scripted(nothing)).success:
+    if play_once(instance, "eia", Scripted(nothing)).success:
         yield "doing nothing succeeds"
-    if any(attempt(instance, "eia", Scripted(wrong)).success for wrong in near_misses(instance)):
+    if any(play_once(instance, "eia", Scripted(wrong)).success for wrong in near_misses(instance)):
         yield "a near miss succeeds"
-    if (stray := strays(instance)) is not None and attempt(instance, "eia", stray).success:
+    if (stray := agent_with_side_effect(instance)) is not None and play_once(instance, "eia", stray).success:
         yield "changing something else succeeds"
 
 
-def attempt(instance: Instance, setting: Setting, agent: Oracle) -> Trajectory:
+def play_once(instance: Instance, setting: Setting, agent: Oracle) -> Trajectory:
     """The instance played once."""
     episode = begin(instance.blueprint_for(setting), instance.limits_for(setting))
     return asyncio.run(play(episode, agent, ScriptedUser()))
@@ -121,7 +121,7 @@ def other_answer(expected: Answer) -> str:
             return ", ".join(expected.distractors) or "I do not know."
 
 
-def strays(instance: Instance) -> Expert | None:
+def agent_with_side_effect(instance: Instance) -> Expert | None:
     """An expert that does one thing more, to a device that nobody spoke of; None if there is none."""
     episode = begin(instance.blueprint)
     for action in actions(episode.situation.home, random.Random(instance.id)):

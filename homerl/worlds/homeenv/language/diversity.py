@@ -25,8 +25,8 @@ PER_DRAFT = 8  # ways in which each intent is said
 
 
 @dataclass
-class Survey:
-    """What was found. `distinct_1` to `distinct_3` are shares of n-grams, `self_bleu` lies between 0 and 1."""
+class DiversityReport:
+    """What was report. `distinct_1` to `distinct_3` are shares of n-grams, `self_bleu` lies between 0 and 1."""
 
     homes: int
     language: str
@@ -50,7 +50,9 @@ def all_families() -> dict[str, float]:
     return {f"{family}/{name}": 1.0 for family, names in families().items() for name in names}
 
 
-def recipe_of(recipe: str | None, overrides: Sequence[str], language: str, temperature: float) -> BlueprintRecipe:
+def load_blueprint_recipe(
+    recipe: str | None, overrides: Sequence[str], language: str, temperature: float
+) -> BlueprintRecipe:
     """The blueprints of a recipe file, or else all families in homes of up to 30 devices."""
     if recipe is None:
         home = HomeRecipe(devices=(5, 30), language=language)
@@ -59,23 +61,23 @@ def recipe_of(recipe: str | None, overrides: Sequence[str], language: str, tempe
 
     loaded = load_recipe(recipe, overrides)
     for part in ("synth", "blueprints"):
-        if found := getattr(getattr(loaded, part, None), "recipe", None):
-            if not isinstance(found, BlueprintRecipe):
+        if blueprints := getattr(getattr(loaded, part, None), "recipe", None):
+            if not isinstance(blueprints, BlueprintRecipe):
                 raise InputError(
                     "its blueprints are not HomeEnv's", recipe, "the survey knows the families of HomeEnv alone"
                 )
-            return found
+            return blueprints
     raise InputError("the recipe makes no blueprints", recipe, "name one that runs synth, rlve or flywheel")
 
 
-def survey(
+def measure_diversity(
     recipe: BlueprintRecipe,
     homes: int,
     each: int,
     seed: int = 0,
     progress: Callable[[int, int], None] = lambda *_: None,
     sample: int = SAMPLE,
-) -> Survey:
+) -> DiversityReport:
     """`each` utterances in each of so many homes, as people of the recipe would say them."""
     rng = random.Random(f"survey {seed}")
     texts = Spread(rng, sample)
@@ -87,9 +89,9 @@ def survey(
             seen.setdefault(name, set()).add(hash(text))
             texts.add(text)
         progress(number + 1, homes)
-    found = Survey(homes, recipe.home.language, recipe.temperature, **texts.figures())
-    found.by_family = {name: {"utterances": said[name], "distinct": len(seen[name])} for name in sorted(said)}
-    return found
+    report = DiversityReport(homes, recipe.home.language, recipe.temperature, **texts.figures())
+    report.by_family = {name: {"utterances": said[name], "distinct": len(seen[name])} for name in sorted(said)}
+    return report
 
 
 def utterances(recipe: BlueprintRecipe, rng: random.Random, count: int) -> Iterator[tuple[str, str]]:
@@ -115,26 +117,26 @@ def utterances(recipe: BlueprintRecipe, rng: random.Random, count: int) -> Itera
 
 def _subcategories(recipe: BlueprintRecipe) -> dict[str, float]:
     """Weights by family and subcategory."""
-    found: dict[str, float] = {}
+    weights: dict[str, float] = {}
     for name, weight in recipe.families.items():
         family, _, subcategory = name.partition("/")
         inner = [subcategory] if subcategory else list(families()[family])
-        found |= {f"{family}/{one}": weight / len(inner) for one in inner}
-    return found
+        weights |= {f"{family}/{one}": weight / len(inner) for one in inner}
+    return weights
 
 
-def table(found: Survey) -> Table:
+def diversity_table(report: DiversityReport) -> Table:
     """The survey as a table."""
-    rows = Table(title=f"{found.homes} homes, {found.language}, temperature {found.temperature:g}", title_justify="left")
+    rows = Table(title=f"{report.homes} homes, {report.language}, temperature {report.temperature:g}", title_justify="left")
     for column in ("", "utterances", "distinct", "share"):
         rows.add_column(column, justify="left" if not column else "right")
-    counts = {**found.by_family, "all": {"utterances": found.utterances, "distinct": found.distinct}}
+    counts = {**report.by_family, "all": {"utterances": report.utterances, "distinct": report.distinct}}
     for name, count in counts.items():
         share = count["distinct"] / max(1, count["utterances"])
         rows.add_row(name, f"{count['utterances']:,}", f"{count['distinct']:,}", f"{share:.1%}", end_section=name != "all")
-    grams = ", ".join(f"{share:.4f}" for share in (found.distinct_1, found.distinct_2, found.distinct_3))
+    grams = ", ".join(f"{share:.4f}" for share in (report.distinct_1, report.distinct_2, report.distinct_3))
     rows.caption = (
-        f"distinct-1, -2, -3: {grams}; self-BLEU {found.self_bleu:.3f} ({SAMPLE} sampled); "
-        f"{found.words:,} different words, {found.mean_length:.1f} words each"
+        f"distinct-1, -2, -3: {grams}; self-BLEU {report.self_bleu:.3f} ({SAMPLE} sampled); "
+        f"{report.words:,} different words, {report.mean_length:.1f} words each"
     )
     return rows

@@ -121,8 +121,3 @@ def spoken_step(low: float, high: float) -> int:
     """The step between the numbers that people say of a range: fine in narrow ones, round in wide ones."""
     span = high - low
     return 1 if span <= 20 else 5 if span <= 120 else 10 ** math.floor(math.log10(span / 10))
-
-
-def named(devices: Sequence[Device]) -> list[Target]:
-    """Each by its name."""
-    return [Target.of(device) for device in devices]

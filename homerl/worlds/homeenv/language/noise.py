@@ -84,10 +84,10 @@ def garbled(text: str, speaker: Speaker) -> str:
     spoken = range(0, len(parts), 2)
     sounds = [(word, heard) for word, ways in noise.sounds.items() for heard in ways]
     lost = [(word, "") for word in noise.dropped]
-    found = [[(i, *pair) for pair in pairs for i in spoken if _places(pair[0], parts[i])] for pairs in (sounds, lost)]
-    if not any(found):
+    candidates = [[(i, *pair) for pair in pairs for i in spoken if _places(pair[0], parts[i])] for pairs in (sounds, lost)]
+    if not any(candidates):
         return text
-    at, word, heard = speaker.rng.choice(speaker.rng.choice([places for places in found if places]))
+    at, word, heard = speaker.rng.choice(speaker.rng.choice([places for places in candidates if places]))
     start = _places(word, parts[at])[0]
     parts[at] = parts[at][:start] + heard + parts[at][start + len(word) :]
     return tight("".join(parts))
@@ -95,15 +95,15 @@ def garbled(text: str, speaker: Speaker) -> str:
 
 def _starts(text: str, speaker: Speaker) -> list[int]:
     """Where words begin, outside values; of Chinese words it is known where those begin that name a device."""
-    found, at = {0}, 0
+    starts, at = {0}, 0
     for i, part in enumerate(_parts(text, speaker)):
         if i % 2 == 0:
-            found |= {at + m.start() for m in re.finditer(r"(?<=\s)\S", part)}
+            starts |= {at + m.start() for m in re.finditer(r"(?<=\s)\S", part)}
         at += len(part)
     if CHINESE.search(text):
-        found = {0, *(at for p in speaker.pieces if p.device is not None for at in _places(p.text, text))}
+        starts = {0, *(at for p in speaker.pieces if p.device is not None for at in _places(p.text, text))}
     values = [(at, at + len(p.text)) for p in speaker.pieces if p.device is None for at in _places(p.text, text)]
-    return sorted(at for at in found if not any(low <= at < high for low, high in values)) or [0]
+    return sorted(at for at in starts if not any(low <= at < high for low, high in values)) or [0]
 
 
 def _parts(text: str, speaker: Speaker) -> list[str]:

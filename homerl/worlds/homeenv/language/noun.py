@@ -38,7 +38,7 @@ SIDES = {">": "above", ">=": "above", "<": "below", "<=": "below", "==": "is", "
 
 def parts_of(device: Device, kind: str) -> list[str]:
     """The prefixes of the device's parts of this kind."""
-    return [prefix for prefix, found in device.spec.kinds if found in BROADER.get(kind, (kind,))]
+    return [prefix for prefix, own_kind in device.spec.kinds if own_kind in BROADER.get(kind, (kind,))]
 
 
 def of_kind(home: Home, kind: str) -> list[Device]:
@@ -62,10 +62,10 @@ def denotes(target: Target, home: Home) -> tuple[Device, ...]:
     """The devices that the words mean, in the order of the home."""
     if target.kind is None:
         return target.devices
-    found = [device for device in of_kind(home, target.kind) if in_place(target, device.room, home)]
+    matching = [device for device in of_kind(home, target.kind) if in_place(target, device.room, home)]
     if target.where is not None:
-        found = [device for device in found if meets(home, device, target.kind, target.where)]
-    return tuple(found if target.rank is None else _first(found, target.kind, target.rank, home))
+        matching = [device for device in matching if meets(home, device, target.kind, target.where)]
+    return tuple(matching if target.rank is None else _first(matching, target.kind, target.rank, home))
 
 
 def in_place(target: Target, room: Room, home: Home) -> bool:
@@ -123,7 +123,7 @@ def is_wide(home: Home, kind: str) -> bool:
     return any(device.spec.name in WIDER.get(kind, ()) for device in of_kind(home, kind))
 
 
-def listed(items: Sequence[str], speaker: Sayer) -> str:
+def join_phrases(items: Sequence[str], speaker: Sayer) -> str:
     """ "the hall, the study and the den"."""
     text = items[0]
     for i, item in enumerate(items[1:], 2):
@@ -137,7 +137,7 @@ def rooms_said(rooms: Sequence[Room], speaker: Sayer, bare: bool = False) -> str
         return speaker.say(f"noun.rooms.{type}")
     if len(rooms) == 1 and not bare:
         return speaker.room(rooms[0])
-    return listed([speaker.say("noun.room", room=room.name) for room in rooms], speaker)
+    return join_phrases([speaker.say("noun.room", room=room.name) for room in rooms], speaker)
 
 
 def plural_type(rooms: Sequence[Room], speaker: Sayer) -> str | None:

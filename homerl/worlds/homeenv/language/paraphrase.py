@@ -23,7 +23,7 @@ from envs.model import Model
 from homerl.flow.paraphrase import Paraphraser, Rejected, check_form
 from homerl.worlds.homeenv.blueprints.blueprint import Blueprint, Call, Intent
 from homerl.worlds.homeenv.language.shipped import grammar
-from homerl.worlds.homeenv.language.speaker import in_words
+from homerl.worlds.homeenv.language.speaker import number_in_words
 from homerl.worlds.homeenv.messages import label
 
 NUMBER = re.compile(r"\d+(?:\.\d+)?")
@@ -51,8 +51,8 @@ class HomeParaphraser(Paraphraser):
         paraphrase = await self.asked(query, blueprint)
         check_words(query, paraphrase, intent, blueprint, home)
         told = f"{inventory(home)}\n\nThe person says: {paraphrase}"
-        found = await self.asker.ask(RECOVER, told, Understood, blueprint.seed, temperature=0.0)
-        if not same_calls(found.calls, intent.plan):
+        understood = await self.asker.ask(RECOVER, told, Understood, blueprint.seed, temperature=0.0)
+        if not same_calls(understood.calls, intent.plan):
             raise Rejected("another meaning")
         return paraphrase
 
@@ -73,12 +73,12 @@ def check_words(query: str, paraphrase: str, intent: Intent, blueprint: Blueprin
 def names_in(text: str, home: Home) -> Counter[str]:
     """Names of rooms and devices, the longest first, so that `attic bedroom` is no `attic`."""
     names = {device.name for device in home.plan.devices} | {room.name for room in home.plan.rooms}
-    found: Counter[str] = Counter()
+    counts: Counter[str] = Counter()
     for name in sorted(names, key=len, reverse=True):
         pattern = _pattern(name.lower())
-        found[name] = len(pattern.findall(text))
+        counts[name] = len(pattern.findall(text))
         text = pattern.sub(" \x00 ", text)
-    return +found
+    return +counts
 
 
 def _says(text: str, value: Any, language: str) -> bool:
@@ -92,7 +92,7 @@ def ways(value: Any, language: str) -> Iterable[str]:
         return grammar(language).plain_all("value.true" if value else "value.false")
     if isinstance(value, (int, float)):
         number = int(value) if float(value).is_integer() else value
-        return (str(number), in_words(number, language))
+        return (str(number), number_in_words(number, language))
     known = grammar(language)
     options = [key for key in known.keys("option.") if key.rpartition(".")[2] == value]
     return [str(value).replace("_", " "), *(text for key in options for text in known.plain_all(key))]
@@ -120,9 +120,9 @@ def inventory(home: Home) -> str:
     return "\n".join(lines)
 
 
-def same_calls(found: Sequence[Call], plan: Sequence[Call]) -> bool:
+def same_calls(heard: Sequence[Call], plan: Sequence[Call]) -> bool:
     """Whether calls as an LLM writes them are those of the plan; switching on what is set anyway may be left out."""
-    said, meant = ([(call.did, call.service, call.args) for call in calls] for calls in (found, plan))
+    said, meant = ([(call.did, call.service, call.args) for call in calls] for calls in (heard, plan))
     return _core(said) == _core(meant)
 
 

@@ -36,7 +36,7 @@ def missing(language: str) -> list[str]:
     return [path.relative_to(ROOT).as_posix() for path in (*own, *shared) if not path.exists()]
 
 
-def part(language: str, name: str) -> Path:
+def language_path(language: str, name: str) -> Path:
     """A file or folder of a language's own folder."""
     path = LANGUAGES / language / name
     if not path.exists():
@@ -57,14 +57,14 @@ def grammar(language: str) -> Grammar:
             more = f" and {len(lacking) - SHOWN} others" if len(lacking) > SHOWN else ""
             raise InputError(
                 f"the grammar of '{language}' has no {', '.join(lacking[:SHOWN])}{more}",
-                part(language, "grammar").relative_to(ROOT).as_posix(),
+                language_path(language, "grammar").relative_to(ROOT).as_posix(),
                 f"translate the frames of these keys of '{REFERENCE}'",
             )
     return known
 
 
 def _files(language: str) -> list[Document]:
-    files = sorted(part(language, "grammar").glob("*.yaml"))
+    files = sorted(language_path(language, "grammar").glob("*.yaml"))
     if not files:
         raise InputError(f"the grammar of '{language}' is empty", "language", f"translate that of '{REFERENCE}'")
     return [read_yaml(path) for path in files]

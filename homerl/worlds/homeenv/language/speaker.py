@@ -161,7 +161,7 @@ class Speaker:
             value = int(value)
         unit = (type.unit if type is not None else None) or of
         known = [key for key in (f"unit.{unit}.{value}", f"unit.{unit}") if key in self.grammar]
-        text = in_words(value, self.voice.language) if self.chance(SPELLED) else str(value)
+        text = number_in_words(value, self.voice.language) if self.chance(SPELLED) else str(value)
         said = self.say(known[0], value=text) if known else text
         return said.replace(text, str(value)) if SYMBOL.search(said) else said
 
@@ -193,6 +193,6 @@ def _brand(device: Device, home: Home, language: str) -> str | None:
 
 
 @lru_cache(maxsize=4096)
-def in_words(value: float, language: str) -> str:
+def number_in_words(value: float, language: str) -> str:
     """A number in words, as speech recognition writes them."""
     return RbnfEngine.for_language(language).format_number(value).text.replace("-", " ").replace("〇", "零")

@@ -75,10 +75,10 @@ class Standings:
         for standing in self.standings:
             clauses.append(standing.said(speaker, self.tense, it=standing.device == last))
             last = standing.device
-        return listed(speaker, clauses)
+        return join_clauses(speaker, clauses)
 
 
-def listed(speaker: Speaker, clauses: Sequence[str]) -> str:
+def join_clauses(speaker: Speaker, clauses: Sequence[str]) -> str:
     """ "a, b and c"."""
     *others, last = clauses
     text = others[0] if others else last

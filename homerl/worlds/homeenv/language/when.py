@@ -34,8 +34,8 @@ WORKDAYS, WEEKEND = (0, 1, 2, 3, 4), (5, 6)
 @lru_cache(maxsize=4096)
 def spelled(number: int, language: str) -> str:
     """A number in words, as one counts things."""
-    found = RbnfEngine.for_language(language).format_number(number)
-    return found.text_by_ruleset.get("spellout-cardinal-alternate2", found.text)
+    formatted = RbnfEngine.for_language(language).format_number(number)
+    return formatted.text_by_ruleset.get("spellout-cardinal-alternate2", formatted.text)
 
 
 @lru_cache(maxsize=256)
@@ -44,7 +44,7 @@ def ordinal(number: int, language: str) -> str:
     return RbnfEngine.for_language(language).format_number(number, purpose=FormatPurpose.ORDINAL).text
 
 
-def duration(seconds: int, speaker: Speaker) -> str:
+def duration_in_words(seconds: int, speaker: Speaker) -> str:
     """How long: "half an hour", "ninety minutes", "an hour and a half"."""
     minutes, hours = seconds // 60, seconds // 3600
     counts = {"n": str(minutes), "word": spelled(minutes, speaker.voice.language)}
@@ -102,7 +102,7 @@ class After:
     seconds: int
 
     def words(self, speaker: Speaker) -> str:
-        return speaker.say("when.after", duration=duration(self.seconds, speaker))
+        return speaker.say("when.after", duration=duration_in_words(self.seconds, speaker))
 
 
 @dataclass(frozen=True)

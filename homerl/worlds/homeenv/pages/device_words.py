@@ -35,7 +35,7 @@ TRUTH = {
 }  # fmt: skip
 YES_NO = {"yes": True, "no": False}
 # How numbers and words are said, the most telling first; others come after these, as "name value".
-SAID = {
+VALUE_FORMATS = {
     "position": "{} open", "carbon_monoxide": "CO {}", "ac_mode": "{}", "current_temperature": "{}",
     "current_water_temperature": "{}", "target_temperature": "→ {}", "target_water_temperature": "→ {}",
     "current_humidity": "{}", "target_humidity": "→ {}", "brightness": "{}", "screen_brightness": "{}",
@@ -46,7 +46,7 @@ SAID = {
     "fridge_temperature": "fridge {}", "freezer_temperature": "freezer {}", "battery": "battery {}",
     "battery_level": "battery {}",
 }  # fmt: skip
-RANK = {name: rank for rank, name in enumerate((*TRUTH, *SAID))}
+RANK = {name: rank for rank, name in enumerate((*TRUTH, *VALUE_FORMATS))}
 FIRM = "\N{NO-BREAK SPACE}"
 LEVELS = ("position", "brightness", "screen_brightness")  # shown as a bar
 UNITS = {
@@ -67,7 +67,7 @@ class DeviceSummary:
 
 
 @dataclass(frozen=True)
-class Said:
+class AttributeText:
     """What one attribute says; what is more telling sorts first."""
 
     rank: tuple[bool, int, bool]
@@ -161,13 +161,13 @@ def _tone(state: str | None) -> Tone:
     return "alert" if state in ALERT else "off" if state in IDLE else "on"
 
 
-def _said(attribute: Attribute, value: Any, has_state: bool) -> Said | None:
+def _said(attribute: Attribute, value: Any, has_state: bool) -> AttributeText | None:
     """What an attribute says, if anything."""
     if attribute.options:
         value = YES_NO.get(value, value)
     words, tone = _truth(attribute.name, value, has_state) if isinstance(value, bool) else _value(attribute, value)
     rank = (tone != "alert", RANK.get(attribute.name, len(RANK)), not attribute.read_only)
-    return Said(rank, words.replace("_", " "), tone, attribute.read_only) if words else None
+    return AttributeText(rank, words.replace("_", " "), tone, attribute.read_only) if words else None
 
 
 def _truth(name: str, value: bool, has_state: bool) -> tuple[str, Tone]:
@@ -188,7 +188,7 @@ def _value(attribute: Attribute, value: Any) -> tuple[str, Tone]:
         return "", "plain"
     if name == "position" and value == 0:
         return "closed", "plain"
-    said = SAID.get(name, f"{name.replace('_', ' ')} {{}}").replace(" ", FIRM)
+    said = VALUE_FORMATS.get(name, f"{name.replace('_', ' ')} {{}}").replace(" ", FIRM)
     return said.format(_brief(attribute, value)), "alert" if name in HARMFUL else "plain"
 
 

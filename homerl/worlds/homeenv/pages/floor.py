@@ -25,7 +25,7 @@ GROUP = 10  # rooms that are searched together; longer floors are stacks of such
 
 
 @dataclass(frozen=True)
-class Shape:
+class Block:
     """Something drawn `columns` wide. `room` is a room's id, `across` how many of its tiles are side by side.
 
     `ugly` sums, in pixels of height that it is worth, empty space and long thin rooms.
@@ -37,17 +37,17 @@ class Shape:
     ugly: float
     room: str = ""
     across: int = 0
-    parts: tuple[Shape, ...] = ()
+    parts: tuple[Block, ...] = ()
 
     @property
     def cost(self) -> float:
         return self.height + self.ugly
 
 
-Fit = Callable[[int], Shape]  # how something is drawn in so many columns
+Fit = Callable[[int], Block]  # how something is drawn in so many columns
 
 
-def floor_plan(rooms: Sequence[Room], counts: dict[str, int], columns: int = COLUMNS) -> Shape | None:
+def floor_plan(rooms: Sequence[Room], counts: dict[str, int], columns: int = COLUMNS) -> Block | None:
     """The rooms in their order, `counts` devices in each; children are drawn wherever their parents are."""
     inside: dict[str | None, list[Room]] = {}
     ids = {room.id for room in rooms}
@@ -63,10 +63,10 @@ def _room(room: Room, inside: dict[str | None, list[Room]], counts: dict[str, in
     content = _cut([*own, *(_room(child, inside, counts) for child in inside.get(room.id, ()))])
 
     @cache
-    def fit(columns: int) -> Shape:
+    def fit(columns: int) -> Block:
         parts = (content(columns),)
         height = (NARROW_HEAD if columns == 1 else HEAD) + EDGE + sum(part.height for part in parts)
-        return Shape("room", columns, height, sum(part.ugly for part in parts), room.id, parts=parts)
+        return Block("room", columns, height, sum(part.ugly for part in parts), room.id, parts=parts)
 
     return fit
 
@@ -74,11 +74,11 @@ def _room(room: Room, inside: dict[str | None, list[Room]], counts: dict[str, in
 def _tiles(room: str, count: int) -> Fit:
     """A room's own devices, in rows as even as can be."""
 
-    def fit(columns: int) -> Shape:
+    def fit(columns: int) -> Block:
         rows = math.ceil(count / columns)
         across = math.ceil(count / rows)
         ugly = EMPTY * (columns * rows - count) + THIN * max(0, rows / across - LONG) ** 2
-        return Shape("tiles", columns, rows * (TILE + GAP), ugly, room, across)
+        return Block("tiles", columns, rows * (TILE + GAP), ugly, room, across)
 
     return fit
 
@@ -91,9 +91,9 @@ def _cut(fits: Sequence[Fit]) -> Fit:
         return lambda columns: _stack(first(columns), second(columns))
 
     @cache
-    def best(start: int, end: int, columns: int) -> Shape:
+    def best(start: int, end: int, columns: int) -> Block:
         if end - start <= 1:
-            return fits[start](columns) if fits else Shape("stack", columns, 0, 0)
+            return fits[start](columns) if fits else Block("stack", columns, 0, 0)
         return min(cuts(start, end, columns), key=lambda shape: shape.cost)
 
     def cuts(start: int, end: int, columns: int):
@@ -105,15 +105,15 @@ def _cut(fits: Sequence[Fit]) -> Fit:
     return lambda columns: best(0, len(fits), columns)
 
 
-def _row(left: Shape, right: Shape) -> Shape:
+def _row(left: Block, right: Block) -> Block:
     """Side by side; the lower one is stretched, which leaves it empty there."""
     stretched = min(left, right, key=lambda shape: shape.height)
     height = max(left.height, right.height)
     lost = (height - stretched.height) / TILE
     ugly = left.ugly + right.ugly + EMPTY * lost**2 * stretched.columns
-    return Shape("row", left.columns + right.columns, height, ugly, parts=(left, right))
+    return Block("row", left.columns + right.columns, height, ugly, parts=(left, right))
 
 
-def _stack(upper: Shape, lower: Shape) -> Shape:
+def _stack(upper: Block, lower: Block) -> Block:
     height = upper.height + GAP + lower.height
-    return Shape("stack", upper.columns, height, upper.ugly + lower.ugly, parts=(upper, lower))
+    return Block("stack", upper.columns, height, upper.ugly + lower.ugly, parts=(upper, lower))

@@ -26,7 +26,7 @@ from envs.homeenv.home import Home
 from envs.homeenv.home_file import load_home
 from envs.homeenv.rooms import OUTDOORS, ROOM_STATE, Room
 from homerl.worlds.homeenv.pages.device_words import DeviceSummary, say, summarise
-from homerl.worlds.homeenv.pages.floor import COLUMNS, Shape, floor_plan
+from homerl.worlds.homeenv.pages.floor import COLUMNS, Block, floor_plan
 
 # Whoever adds a symbol to the file has added an icon.
 ICONS = frozenset(
@@ -85,7 +85,7 @@ class Floor:
     name: str
     rooms: int
     devices: int
-    plan: Shape
+    plan: Block
 
 
 @dataclass(frozen=True)
@@ -99,10 +99,10 @@ class HomeView:
     @cached_property
     def tiles(self) -> dict[str, list[Tile]]:
         """Of each room, in the order of the plan."""
-        found: dict[str, list[Tile]] = {room.id: [] for room in self.home.plan.rooms}
+        tiles: dict[str, list[Tile]] = {room.id: [] for room in self.home.plan.rooms}
         for number, device in enumerate(self.home.plan.devices):
-            found[device.room.id].append(Tile(f"{self.anchor}-d{number}", device, self.home.state_of(device.did)))
-        return found
+            tiles[device.room.id].append(Tile(f"{self.anchor}-d{number}", device, self.home.state_of(device.did)))
+        return tiles
 
     @property
     def rooms(self) -> dict[str, Room]:
@@ -170,11 +170,11 @@ class HomeView:
 def write_homes(files: Sequence[Path], out: Path) -> list[HomeView]:
     """Write the page of these home files to `out`; what was drawn."""
     views = [HomeView(f"h{i}", file.stem, load_home(file)) for i, file in enumerate(files, 1)]
-    write_atomic(out, render(views).encode("utf-8", "replace"))
+    write_atomic(out, render_homes(views).encode("utf-8", "replace"))
     return views
 
 
-def render(views: Sequence[HomeView]) -> str:
+def render_homes(views: Sequence[HomeView]) -> str:
     """The page."""
     environment = Environment(
         loader=PackageLoader("homerl.worlds.homeenv", "pages"), autoescape=True, undefined=StrictUndefined,
