@@ -53,8 +53,8 @@ class Case:
     """A statement of an agent that a judge may rate, and the verdict of the rules on it.
 
     `step` is the index of the agent's step and `intent` the id of the user's intent. `kind` selects the rubric. `asked` is
-    what the user said, `wanted` the right answer in words, and `said` the agent's words. `rule` is the verdict of the
-    rules; a judge is most useful where it is "undecided".
+    what the user said, `wanted` the right answer in words, and `said` the agent's words. A case that the rules leave
+    "undecided" needs a judge.
     """
 
     step: int

@@ -1,4 +1,6 @@
-"""What a model card shows of HomeEnv: the tools and the prompt of the recipe's toolset, style and language."""
+"""The part of a model card that shows HomeEnv: tools and system prompt for the recipe's toolset, prompt style and
+language.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,7 @@ ONE_ANSWER = "with one JSON object: what to say,\nand the calls to make, in orde
 
 
 def card(recipe: Mapping[str, Any]) -> Card:
-    """An example in a home of one light: all that an agent of this recipe is told there."""
+    """What an agent trained on this recipe is told, in an example home with one light."""
     language = recipe.get("home", {}).get("language", "en")
     name = recipe.get("toolset") or "homeflow"
     toolset = TOOLSETS[name]
@@ -36,7 +38,7 @@ def card(recipe: Mapping[str, Any]) -> Card:
 
 
 def example(language: str) -> Home:
-    """A kitchen with a light that is off."""
+    """A home with one kitchen light, which is off."""
     named = agent_prompts(language).example
     room = Room("kitchen", "kitchen", named.room)
     device = Device("1001", named.device, room, Catalogue.shipped()["100001"])

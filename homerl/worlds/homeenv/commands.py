@@ -1,4 +1,8 @@
-"""HomeEnv's commands: homes, devices, language and a server, and pages of homes."""
+"""The commands that HomeEnv adds to `homerl`: checks of homes and devices, a survey of the language, an MCP server, and
+pages.
+
+The docstrings of the commands are their help texts.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +19,7 @@ OVERRIDES = {"allow_extra_args": True, "ignore_unknown_options": True}
 
 
 def add(app: typer.Typer, view: typer.Typer) -> None:
-    """Add them to the command line."""
+    """Add the commands to `homerl` and `homerl view`."""
     app.command("check-home")(check_home)
     app.command("check-devices")(check_devices)
     app.command("make-home")(make_home_command)

@@ -1,7 +1,7 @@
-"""What an LLM user must not say, and how it is known: pure functions of its words and the episode.
+"""The rules for what an LLM user must not say, as pure functions of its words and the episode.
 
-Invariants: judged by rules alone; a contradiction is charged only where it is certain: what the person was told, and
-what the assistant brought up and the person objects to, may be named; a looser name for one's own device may be used.
+Invariants: rules alone decide, without a model; a contradiction is reported only if it is certain. So a user may name what
+it was told, may object to what the assistant brought up, and may use a looser name for its own device.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ THOUSANDS = re.compile(r"(?<=\d),(?=\d{3})")
 
 
 def overheard(text: str, home: Home) -> str:
-    """An agent's words with every device by its everyday name."""
+    """The agent's text with each device id replaced by the device's room and name."""
     named = {did: f"{device.room.name} {device.name}" for did, device in home.plan.by_did.items()}
     return re.sub(r"\w+", lambda match: named.get(match[0], match[0]), text, flags=re.A)
 
 
 def utterance_fault(text: str, episode: Episode, intents: Sequence[Intent]) -> tuple[str, str] | None:
-    """(reason, what is wrong) of an utterance made while these intents are open, or None."""
+    """(reason, explanation) if the user must not say this while these intents are open, else None."""
     words = manner(episode.blueprint.language)
     own = own_words(episode.blueprint, intents)
     if leaked := leak(text, own, episode.situation.home, words):
@@ -45,13 +45,17 @@ def utterance_fault(text: str, episode: Episode, intents: Sequence[Intent]) -> t
 
 
 def own_words(blueprint: Blueprint, intents: Sequence[Intent]) -> str:
-    """All that the person was told, in words: wishes, memory, scene, and what was said before."""
+    """Everything that the person was told, as one text: the intents' wordings, the scene, the memory and the history."""
     wishes = [text for intent in intents for text in (intent.clarification, *intent.queries)]
     return "\n".join([*wishes, blueprint.scene, *blueprint.memory, *(past.content for past in blueprint.history)])
 
 
 def leak(text: str, own: str, home: Home, words: Manner) -> str | None:
-    """An id, code, a parameter's name, or a word about being a simulator; not if one's own wish has it."""
+    """The first word of a text that only a simulator would say, or None.
+
+    Such words are ids, code, names of parameters, and words about being a simulator. Words that the person was told are
+    allowed.
+    """
     ids = (word for form in (r"\w+", r"\d+") for word in re.findall(form, text, re.A) if word in home.plan.by_did)
     code = (match[0] for match in CODE.finditer(text))
     dotted = (path for path in _paths(home) if path.lower() in text.lower())
@@ -60,13 +64,13 @@ def leak(text: str, own: str, home: Home, words: Manner) -> str | None:
 
 
 def _paths(home: Home) -> set[str]:
-    """Attributes and services of components, as code writes them."""
+    """The paths of the attributes and services of components, as code writes them, for example `light.brightness`."""
     specs = {device.spec.name: device.spec for device in home.plan.devices}.values()
     return {path for spec in specs for path in (*spec.attribute_index, *spec.service_index) if "." in path}
 
 
 def repeats(text: str, episode: Episode) -> bool:
-    """Whether these are the user's last words of the episode, and the turn that they opened changed nothing."""
+    """Whether the text repeats the user's last utterance although the turn in between changed nothing but the clock."""
     last = next((m["content"] for m in reversed(episode.messages) if m["role"] == "user"), None)
     if episode.turn == 0 or last is None or _bare(last) != _bare(text):
         return False
@@ -79,8 +83,10 @@ def _bare(text: str) -> str:
 
 
 def contradiction(text: str, own: str, episode: Episode, intents: Sequence[Intent], words: Manner) -> str | None:
-    """A device, a number or the contrary of what is wished. Who objects may name what was brought up, and who corrects
-    himself may name what he takes back."""
+    """What the text says against the user's wishes: a device, a number, or the opposite of a wish; None for nothing.
+
+    If the text objects or corrects itself, it may also name what the assistant said, and a wrong number beside a right one.
+    """
     home, told, said = episode.situation.home, told_numbers(own, intents, words), number_values(text, words)
     if not _says(words.objects, text):
         return _foreign_device(text, own, home, intents) or _least(said - told) or _contrary(text, own, intents, words)
@@ -91,7 +97,7 @@ def contradiction(text: str, own: str, episode: Episode, intents: Sequence[Inten
 
 
 def told_numbers(own: str, intents: Sequence[Intent], words: Manner) -> set[float]:
-    """Numbers that the person knows of."""
+    """The numbers that the person knows: those it was told, and those in the intents' plans and conditions."""
     return number_values(own, words) | {value for intent in intents for value in _values(intent)}
 
 
@@ -100,8 +106,11 @@ def _least(values: set[float]) -> str | None:
 
 
 def _foreign_device(text: str, own: str, home: Home, intents: Sequence[Intent]) -> str | None:
-    """A device's name that stands for none of one's own devices, nor for another of their kind without its room; or
-    one's own device's name with another room."""
+    """The name of a device in the text that is not one of the user's own, or None.
+
+    A device of the same category may be named if the text does not place it in another room. An own device's name with a
+    wrong room counts as foreign.
+    """
     dids = {did for intent in intents for did in (*intent.devices, *(did for did, _ in intent.reads))}
     mine = [device for device in home.plan.devices if device.did in dids]
     for name in mentions(text, home) if mine else ():
@@ -116,14 +125,16 @@ def _foreign_device(text: str, own: str, home: Home, intents: Sequence[Intent]) 
 
 
 def _may_be(device: Device, mine: Device, text: str) -> bool:
-    """Whether one who names `device` may mean `mine`: it is the same, or one of its kind and no other room is named."""
+    """Whether the user may mean its own device `mine` by `device`: the same one, or one of its category without another
+    room.
+    """
     if device is mine:
         return True
     return device.spec.category == mine.spec.category and (device.room is mine.room or not _has(device.room.name, text))
 
 
 def mentions(text: str, home: Home) -> Iterator[str]:
-    """Names of devices in a text, the longest at each place."""
+    """Names of devices in a text. Where names overlap, the longest is used."""
     for name in sorted({device.name for device in home.plan.devices}, key=len, reverse=True):
         if _has(name, text):
             yield name
@@ -131,14 +142,16 @@ def mentions(text: str, home: Home) -> Iterator[str]:
 
 
 def about(text: str, home: Home, intents: Sequence[Intent]) -> Intent | None:
-    """The intent whose devices alone a text names, if there is one."""
+    """The intent whose devices the text names, if there is exactly one such intent."""
     matching = [i for i in intents if any(home.plan.by_did[did].name in set(mentions(text, home)) for did in i.devices)]
     return matching[0] if len(matching) == 1 else None
 
 
 def on_topic(text: str, episode: Episode, intent: Intent) -> bool | None:
-    """Whether a text names a device of the intent, its room (a word of either will do) or a value; None where the intent
-    has none of them."""
+    """Whether a text names a device, a room or a value of the intent; one word of a name suffices.
+
+    None if the intent has neither devices nor values.
+    """
     plan = episode.situation.home.plan.by_did
     actions = intent.automation.actions if intent.automation else ()
     dids = {*intent.devices, *(did for did, _ in intent.reads), *(call.did for call in actions)}
@@ -150,21 +163,24 @@ def on_topic(text: str, episode: Episode, intent: Intent) -> bool | None:
 
 
 def _values(intent: Intent) -> Iterable[float]:
-    """Numbers of the intent's plan, conditions and automation."""
+    """The numbers of the intent's plan, conditions and automation."""
     calls = (*intent.plan, *(intent.automation.actions if intent.automation else ()))
     yield from (abs(float(arg)) for call in calls for arg in call.args if isinstance(arg, (int, float)))
     yield from (float(digits) for text in intent.conditions for digits in DIGITS.findall(text))
 
 
 def number_values(text: str, words: Manner) -> set[float]:
-    """Numbers without their sign: in digits, and in words from ten up."""
+    """The absolute values of the numbers in a text: all digits, and number words from ten up."""
     pattern, values = words.numbers.reading
     digits = DIGITS.findall(THOUSANDS.sub("", text))
     return {abs(float(number)) for number in digits} | {values[word.lower()] for word in pattern.findall(text)}
 
 
 def _contrary(text: str, own: str, intents: Sequence[Intent], words: Manner) -> str | None:
-    """One side of a pair of opposites, where the person wants the other of the only device and does not say so."""
+    """The word for the opposite of what the person wants for its only device, or None.
+
+    A text that also says the wanted side is no contradiction.
+    """
     if len({did for intent in intents for did in intent.devices}) > 1:
         return None
     for pair in words.opposites:
@@ -181,7 +197,7 @@ def _says(pattern: str, text: str) -> bool:
 
 @lru_cache(maxsize=4096)
 def _pattern(word: str) -> re.Pattern[str]:
-    """The word whole, where its language has spaces between words."""
+    """A pattern for a word: a whole word in ASCII, and any occurrence in a script without spaces."""
     return re.compile(rf"\b{re.escape(word)}\b" if word.isascii() else re.escape(word), re.I)
 
 
