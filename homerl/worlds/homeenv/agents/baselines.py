@@ -18,7 +18,7 @@ from envs.messages import Message
 from homerl.play.episode import Episode
 from homerl.play.observation import Observation
 from homerl.play.situation import Reply
-from homerl.worlds.homeenv.agents.writers import text_message, writer_of
+from homerl.worlds.homeenv.agents.writers import answer_message, writer_of
 from homerl.worlds.homeenv.blueprints.actions import actions
 from homerl.worlds.homeenv.blueprints.blueprint import Call
 
@@ -49,7 +49,7 @@ class Nothing:
 
     async def propose(self, observation: Observation, n: int = 1) -> Sequence[Reply]:
         """The one reply "Done."."""
-        return [Reply(text_message("Done.", observation.one_answer))]
+        return [Reply(answer_message("Done.", observation.one_answer))]
 
 
 class RandomAction(Baseline):

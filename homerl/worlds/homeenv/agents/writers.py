@@ -18,7 +18,7 @@ def writer_of(episode: Episode) -> Writer:
     return TOOLSETS[episode.blueprint.toolset].writer(episode.situation.home, done, label)
 
 
-def text_message(text: str, one_answer: bool = False) -> Message:
+def answer_message(text: str, one_answer: bool = False) -> Message:
     """A message of words alone. With `one_answer`, the words are the `response` of the agent's one JSON object."""
     if not one_answer:
         return {"role": "assistant", "content": text}
