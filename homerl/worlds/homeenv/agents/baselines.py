@@ -71,7 +71,7 @@ class Keywords(Baseline):
 
     def answer(self, episode: Episode, said: str) -> Message:
         """One call to each of the best matching devices."""
-        words = set(tokens_of(said))
+        words = set(split_words(said))
         devices = best(episode.situation.home.plan.devices, lambda d: overlap(words, f"{d.room.name} {d.name}"))
         calls = [call for device in devices if (call := self._call(device, words, said))]
         return writer_of(episode).act(calls) if calls else writer_of(episode).say("Done.")
@@ -92,14 +92,14 @@ class Keywords(Baseline):
         return overlap(words, path) + options + 0.5 * sum(isinstance(value, (int, float)) for value in values)
 
 
-def tokens_of(text: str) -> list[str]:
+def split_words(text: str) -> list[str]:
     """The lower-case words of a text; a Chinese character is a word."""
     return re.findall(r"[a-z0-9]+|[\u4e00-\u9fff]", text.lower().replace("_", " "))
 
 
 def overlap(words: set[str], name: str) -> float:
     """The fraction (0 to 1) of a name's words that occur in `words`."""
-    own = tokens_of(name)
+    own = split_words(name)
     return sum(word in words for word in own) / len(own) if own else 0.0
 
 
