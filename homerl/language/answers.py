@@ -28,11 +28,12 @@ Reading = Literal["right", "wrong", "undecided", "silent"]  # silent: the text m
 
 
 class Answer(Model):
-    """What a question's answer is, see `answers.py`.
+    """The expected answer to a question, see `answers.py`.
 
-    `text`: any way of the one word in `accepted`; `names`: all of those there (none, if it is empty); in both, none of
-    `distractors`. `boolean`: the ways of `accepted` say that it is as it is, `distractors` that it is not; both may be
-    empty. `number`: in `unit` where one is said; `distractors` are names whose digits are not meant.
+    `accepted` has a group of phrases for each expected item. `text`: the answer must use a phrase of the only group.
+    `names`: it must name every group; with no group, it must say that there are none. Both must not name any of
+    `distractors`. `boolean`: the phrases in `accepted` affirm the fact and those in `distractors` deny it; both may be
+    empty. `number`: the answer is in `unit` or has no unit; numbers within the names in `distractors` are ignored.
     """
 
     type: Literal["number", "boolean", "text", "names"]

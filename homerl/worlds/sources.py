@@ -20,7 +20,9 @@ from homerl.worlds.registry import default_world, read_blueprint, worlds
 
 
 class BlueprintFile(Model):
-    """Blueprints that stand in a file, one a line, of any world: seeds go round those of the split, in the file's order."""
+    """A file of blueprints of any world, one on each line. Seeds select the blueprints of a split in turn, in the file's
+    order.
+    """
 
     file: Path = Field(description="The file, JSON Lines: one blueprint a line, of any world.")
 

@@ -1,7 +1,7 @@
-"""How diverse the language is: distinct utterances, distinct n-grams, self-BLEU, over many homes and all families.
+"""The diversity of the language: distinct utterances, distinct n-grams and self-BLEU, over many homes and all families.
 
-Invariants: a survey is a pure function of recipe, counts and seed; it keeps hashes, never sentences, but for a sample;
-utterances are those that episodes begin with, of both splits.
+Invariants: the figures are a pure function of recipe, counts and seed; only hashes are kept, and a sample of the sentences;
+the utterances are the first ones of episodes, of both splits.
 """
 
 from __future__ import annotations
@@ -21,12 +21,16 @@ from homerl.worlds.homeenv.blueprints.author import BlueprintRecipe
 from homerl.worlds.homeenv.blueprints.intents import Ask, families
 from homerl.worlds.homeenv.language.sentences import sentence
 
-PER_DRAFT = 8  # ways in which each intent is said
+PER_DRAFT = 8  # the most utterances of one intent
 
 
 @dataclass
 class DiversityReport:
-    """What was report. `distinct_1` to `distinct_3` are shares of n-grams, `self_bleu` lies between 0 and 1."""
+    """The figures of a survey.
+
+    `distinct_1` to `distinct_3` are the fractions of n-grams that are distinct, and `self_bleu` is between 0 and 1. `words`
+    is the number of different words, and `mean_length` is in words. `by_family` has the counts by family and subcategory.
+    """
 
     homes: int
     language: str
@@ -42,6 +46,7 @@ class DiversityReport:
     by_family: dict[str, dict[str, int]] = field(default_factory=dict)
 
     def json(self) -> dict[str, Any]:
+        """The figures as plain data."""
         return asdict(self)
 
 
@@ -53,7 +58,10 @@ def all_families() -> dict[str, float]:
 def load_blueprint_recipe(
     recipe: str | None, overrides: Sequence[str], language: str, temperature: float
 ) -> BlueprintRecipe:
-    """The blueprints of a recipe file, or else all families in homes of up to 30 devices."""
+    """The blueprint recipe of a recipe file, or, without a file, all families in homes of up to 30 devices.
+
+    Raises `InputError` if the recipe makes no blueprints, or those of another world.
+    """
     if recipe is None:
         home = HomeRecipe(devices=(5, 30), language=language)
         return BlueprintRecipe(home=home, families=all_families(), temperature=temperature, toolset="smh")
@@ -78,7 +86,10 @@ def measure_diversity(
     progress: Callable[[int, int], None] = lambda *_: None,
     sample: int = SAMPLE,
 ) -> DiversityReport:
-    """`each` utterances in each of so many homes, as people of the recipe would say them."""
+    """Draw `each` utterances in each of `homes` homes, and measure their diversity.
+
+    `progress` is called with (homes done, homes). `sample` is the number of sentences for self-BLEU.
+    """
     rng = random.Random(f"survey {seed}")
     texts = Spread(rng, sample)
     seen: dict[str, set[int]] = {}
@@ -95,7 +106,7 @@ def measure_diversity(
 
 
 def utterances(recipe: BlueprintRecipe, rng: random.Random, count: int) -> Iterator[tuple[str, str]]:
-    """(family/subcategory, utterance) of one home, as many as asked for unless the home offers too little."""
+    """(family/subcategory, utterance) in one new home: `count` of them, or fewer if the home offers too little."""
     home = make_home(rng.getrandbits(40), recipe.home)
     names, weights = zip(*_subcategories(recipe).items())
     wordings, liked = zip(*recipe.wordings.items())
@@ -116,7 +127,7 @@ def utterances(recipe: BlueprintRecipe, rng: random.Random, count: int) -> Itera
 
 
 def _subcategories(recipe: BlueprintRecipe) -> dict[str, float]:
-    """Weights by family and subcategory."""
+    """The weight of each "family/subcategory"."""
     weights: dict[str, float] = {}
     for name, weight in recipe.families.items():
         family, _, subcategory = name.partition("/")
@@ -126,7 +137,7 @@ def _subcategories(recipe: BlueprintRecipe) -> dict[str, float]:
 
 
 def diversity_table(report: DiversityReport) -> Table:
-    """The survey as a table."""
+    """The report as a table for the terminal."""
     rows = Table(title=f"{report.homes} homes, {report.language}, temperature {report.temperature:g}", title_justify="left")
     for column in ("", "utterances", "distinct", "share"):
         rows.add_column(column, justify="left" if not column else "right")
