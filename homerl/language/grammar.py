@@ -217,7 +217,7 @@ def _parse(text: str, document: Document, key: tuple) -> Parts:
         return parse_sentence(text).expression
     except ParseError as error:
         raise InputError(
-            f"'{text}' is no template: {error}", document.where(key), "see hassil's template language"
+            f"'{text}' cannot be parsed as a template: {error}", document.where(key), "see hassil's template language"
         ) from None
 
 

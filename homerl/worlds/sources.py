@@ -39,7 +39,9 @@ class BlueprintFile(Model):
         """
         rows = _lines(self.file, split)
         if not rows:
-            raise InputError(f"no blueprint is of the split '{split}'", str(self.file), "give some lines that `split`")
+            raise InputError(
+                f"no blueprint belongs to the split '{split}'", str(self.file), f"add blueprints with the split '{split}'"
+            )
         return read_blueprint(rows[seed % len(rows)]).model_copy(update={"seed": seed})
 
 
@@ -69,7 +71,7 @@ if TYPE_CHECKING:
 else:
     _recipes = tuple(Annotated[world.recipe, Tag(world.recipe.__name__)] for world in worlds().values())
     _file = Annotated[BlueprintFile, Tag(BlueprintFile.__name__)]
-    _remedy = f"write keys, `world:` with one of {', '.join(worlds())}"
+    _remedy = f"write a mapping with `world:` set to one of {', '.join(worlds())}"
     _by_kind = Discriminator(_kind, custom_error_type="no_such_world", custom_error_message=_remedy)
     AnyBlueprintRecipe = Annotated[Union[_recipes], _by_kind]  # noqa: UP007
     AnyBlueprintSource = Annotated[Union[(*_recipes, _file)], _by_kind]

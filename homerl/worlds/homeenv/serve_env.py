@@ -120,7 +120,7 @@ class HomeServer:
     ) -> types.ReadResourceResult:
         known = self._resources(self.session(context).env)
         if wanted.uri not in known:
-            raise MCPError(types.INVALID_PARAMS, f"there is no resource {wanted.uri} (there is {', '.join(known)})")
+            raise MCPError(types.INVALID_PARAMS, f"there is no resource {wanted.uri}; the resources are {', '.join(known)}")
         text = json.dumps(known[wanted.uri], ensure_ascii=False)
         return types.ReadResourceResult(contents=[types.TextResourceContents(uri=wanted.uri, mime_type=JSON, text=text)])
 
@@ -150,7 +150,7 @@ async def _refuse_sessionless(context: ServerRequestContext, call_next: CallNext
     if context.request and not _session_of(context) and context.method != "initialize":
         raise MCPError(
             types.UNSUPPORTED_PROTOCOL_VERSION,
-            "a home is kept for a session: connect with the initialize handshake",
+            "a home is kept for a session: open a session with the initialize handshake",
             {"supported": list(HANDSHAKE_PROTOCOL_VERSIONS), "requested": context.protocol_version},
         )
     return await call_next(context)
@@ -187,7 +187,9 @@ def _listen(port: int) -> socket.socket:
     try:
         return socket.create_server((HOST, port))
     except (OSError, OverflowError) as error:
-        raise InputError(f"{port} cannot be had: {error}", where="--port", remedy="name another, or 0 for any") from None
+        raise InputError(
+            f"port {port} cannot be opened: {error}", where="--port", remedy="choose another port, or 0 for any free one"
+        ) from None
 
 
 def _on_stop_signals(handler: Callable[..., None]) -> None:

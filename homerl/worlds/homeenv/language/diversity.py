@@ -72,7 +72,7 @@ def load_blueprint_recipe(
         if blueprints := getattr(getattr(loaded, part, None), "recipe", None):
             if not isinstance(blueprints, BlueprintRecipe):
                 raise InputError(
-                    "its blueprints are not HomeEnv's", recipe, "the survey knows the families of HomeEnv alone"
+                    "the recipe's blueprints are not of HomeEnv", recipe, "name a recipe with blueprints of HomeEnv"
                 )
             return blueprints
     raise InputError("the recipe makes no blueprints", recipe, "name one that runs synth, rlve or flywheel")
