@@ -1,1 +1,1 @@
-"""What is meant, put into words: meanings know no language, grammars know no home."""
+"""Grammars that make sentences, rules that check answers, and the split of sentences; all of them independent of a world."""

@@ -1,12 +1,12 @@
-"""Whether words answer a question: rules for typed answers (SMH-Bench TC7), in English and Chinese.
+"""Rules that decide whether a text gives the expected answer to a question (SMH-Bench TC7), in English and Chinese.
 
-An answer is its first claim: "There are 3 lights on: 2 in the kitchen and 1 in the study" says 3. It may restate the
-question, explain itself, and name what is not the case. A guess at several answers is wrong whatever it holds.
-Numbers may be digits or words, with a tolerance, in their unit or in none; 0.5 is not 50 percent, and degrees
-Fahrenheit are not Celsius.
+The first claim of a text is its answer: "There are 3 lights on: 2 in the kitchen and 1 in the study" says 3. A text may
+repeat the question, explain its answer, and say what is not the case. A text that guesses several answers is wrong, even if
+one of them is right. Numbers may be digits or words, must lie within a tolerance, and may have their unit or none; 0.5 is
+not 50 percent, and degrees Fahrenheit are not degrees Celsius.
 
-Invariants: pure; `right` is said only of a text that claims the answer and nothing against it; where a rule cannot
-tell, it is `undecided`, and a judge may be asked.
+Invariants: all functions are pure; a text is `right` only if it claims the expected answer and nothing that contradicts it;
+if the rules cannot decide, the text is `undecided`, and a judge may rate it.
 """
 
 from __future__ import annotations
@@ -24,15 +24,16 @@ from homerl.language import signs
 from homerl.language.numbers import Number, blank, numbers, spelt_out
 
 Verdict = Literal["right", "wrong", "undecided"]
-Reading = Literal["right", "wrong", "undecided", "silent"]  # silent: it claims nothing that could be the answer
+Reading = Literal["right", "wrong", "undecided", "silent"]  # silent: the text makes no claim that could be the answer
 
 
 class Answer(Model):
-    """What a question's answer is, see `answers.py`.
+    """The expected answer to a question, see `answers.py`.
 
-    `text`: any way of the one word in `accepted`; `names`: all of those there (none, if it is empty); in both, none of
-    `distractors`. `boolean`: the ways of `accepted` say that it is as it is, `distractors` that it is not; both may be
-    empty. `number`: in `unit` where one is said; `distractors` are names whose digits are not meant.
+    `accepted` has a group of phrases for each expected item. `text`: the answer must use a phrase of the only group.
+    `names`: it must name every group; with no group, it must say that there are none. Both must not name any of
+    `distractors`. `boolean`: the phrases in `accepted` affirm the fact and those in `distractors` deny it; both may be
+    empty. `number`: the answer is in `unit` or has no unit; numbers within the names in `distractors` are ignored.
     """
 
     type: Literal["number", "boolean", "text", "names"]
@@ -43,19 +44,19 @@ class Answer(Model):
     unit: str | None = Field(None, description="of a number; `count` for how many")
 
 
-def answers(expected: Answer, text: str) -> bool:
+def is_right_answer(expected: Answer, text: str) -> bool:
     """Whether the text gives the expected answer and no other."""
     return decide(expected, text) == "right"
 
 
 def decide(expected: Answer, text: str) -> Verdict:
-    """What the rules say; `undecided` where they cannot tell."""
-    reading = read(expected, text)
+    """The verdict of the rules on a text. A text without any claim is wrong."""
+    reading = read_answer(expected, text)
     return "wrong" if reading == "silent" else reading
 
 
-def read(expected: Answer, text: str) -> Reading:
-    """As `judge`, but tells a wrong claim from none."""
+def read_answer(expected: Answer, text: str) -> Reading:
+    """Like `decide`, but a text that claims nothing is "silent" instead of "wrong"."""
     text = " ".join(text.replace("’", "'").replace("*", "").split(" ")).strip().lower()
     return READERS[expected.type](expected, spelt_out(text)) if text else "silent"
 
@@ -65,18 +66,22 @@ def read(expected: Answer, text: str) -> Reading:
 
 @dataclass(frozen=True)
 class Claim:
-    """A number that may be the answer, and the words of its clause without it."""
+    """A number that may be the answer, and its clause with `#` in place of the number."""
 
     number: Number
     frame: str
 
     @property
     def value(self) -> float:
+        """The number's value."""
         return self.number.value
 
     @property
     def skeleton(self) -> str:
-        """The clause without what changes with its number: "there are # lights on" is "there is # light on"."""
+        """The clause without number and inflection: "there are # lights on" becomes "there be light on".
+
+        Claims with the same skeleton are alternatives, and so a guess.
+        """
         words = re.findall(r"[a-z\u4e00-\u9fff]+", self.frame)
         return " ".join("be" if word in ("is", "are", "it", "s") else word.rstrip("s") for word in words)
 
@@ -84,52 +89,54 @@ class Claim:
 def _number(expected: Answer, text: str) -> Reading:
     for name in sorted(expected.distractors, key=len, reverse=True):
         text = blank(text, re.compile(re.escape(name.lower())))
-    found = _claims(expected, text)
-    found = [claim for claim in found if not _inside(signs.BRACKET, text, claim.number.start)] or found
-    if not found:
+    claims = _claims(expected, text)
+    claims = [claim for claim in claims if not _inside(signs.BRACKET, text, claim.number.start)] or claims
+    if not claims:
         return _nought(expected, text)
-    if len({claim.value for claim in found}) == 1:
-        return _matches(expected, found[0].value)
-    differing = [(a, b) for a, b in pairwise(found) if a.value != b.value]
+    if len({claim.value for claim in claims}) == 1:
+        return _matches(expected, claims[0].value)
+    differing = [(a, b) for a, b in pairwise(claims) if a.value != b.value]
     if any(signs.LINK.match(text[a.number.end : b.number.start]) or a.skeleton == b.skeleton for a, b in differing):
         return "wrong"
-    if signs.GUESS.search(text[found[0].number.end : found[-1].number.start]) or not all(c.skeleton for c in found[1:]):
+    if signs.GUESS.search(text[claims[0].number.end : claims[-1].number.start]) or not all(c.skeleton for c in claims[1:]):
         return "wrong"
-    return _first_claim(expected, found)
+    return _first_claim(expected, claims)
 
 
-def _first_claim(expected: Answer, found: Sequence[Claim]) -> Reading:
-    """Of several numbers: the first counts, if the others explain it; or the last, if it sums up."""
-    first, rest = found[0].value, found[1:]
+def _first_claim(expected: Answer, claims: Sequence[Claim]) -> Reading:
+    """The reading of a text with several numbers: the first counts if the others explain it, or the last if it sums up."""
+    first, rest = claims[0].value, claims[1:]
     if _matches(expected, first) == "right":
         explained = sum(claim.value for claim in rest) == first
         explained = explained or all(signs.OTHERS.search(claim.frame) for claim in rest if claim.value != first)
         return "right" if explained else "undecided"
     if signs.ENDING.search(rest[-1].frame) and _matches(expected, rest[-1].value) == "right":
         return "right"
-    told = (sum(claim.value for claim in found), *(claim.value for claim in rest))
+    told = (sum(claim.value for claim in claims), *(claim.value for claim in rest))
     return "undecided" if any(_matches(expected, value) == "right" for value in told) else "wrong"
 
 
 def _claims(expected: Answer, text: str) -> list[Claim]:
-    """The numbers that claim something, in the unit wanted or in none."""
-    found, clauses = [], list(_clauses(text))
+    """The numbers that make a claim, in the expected unit or without a unit."""
+    claims, clauses = [], list(_clauses(text))
     for number in filter(None, (number.within(expected.unit) for number in numbers(text))):
         if not _framing(text, number):
             start, end = next((start, end) for start, end in clauses if start <= number.start < end)
-            found.append(Claim(number, text[start : number.start] + "#" + text[number.end : end]))
-    return found
+            claims.append(Claim(number, text[start : number.start] + "#" + text[number.end : end]))
+    return claims
 
 
 def _framing(text: str, number: Number) -> bool:
-    """Whether a number bounds ("above 50"), is a whole ("of the 5"), is denied, or says none (一盏也没有)."""
+    """Whether a number is no claim: a bound ("above 50"), a total ("of the 5"), denied, or part of "not one"
+    (一盏也没有).
+    """
     before, after = text[: number.start], text[number.end :]
     none = number.value == 1 and signs.NONE_OF.match(after)
     return bool(signs.BOUND.search(before) or signs.SHARE.match(after) or signs.DENIED.search(before) or none)
 
 
 def _nought(expected: Answer, text: str) -> Reading:
-    """A text without numbers may say that there are none."""
+    """The reading of a text without number claims; it may still say that there are none."""
     if signs.UNSURE.search(text):
         return "silent"
     if expected.unit == "count" and signs.NOUGHT.search(text):
@@ -152,7 +159,7 @@ def _clauses(text: str) -> Iterator[tuple[int, int]]:
 
 
 def _inside(pattern: re.Pattern[str], text: str, at: int) -> bool:
-    return any(found.start() <= at < found.end() for found in pattern.finditer(text))
+    return any(match.start() <= at < match.end() for match in pattern.finditer(text))
 
 
 # yes and no
@@ -177,15 +184,15 @@ def _boolean(expected: Answer, text: str) -> Reading:
 
 
 def _opening(text: str) -> tuple[bool | None, str]:
-    """Yes or no, if the text begins with it, and what follows."""
+    """(True for yes, False for no, None for neither; the rest of the text)."""
     for pattern, value in ((signs.YES, True), (signs.NO, False)):
-        if found := pattern.match(text):
-            return value, text[found.end() :].lstrip(" ,.!;:，。！；")
+        if match := pattern.match(text):
+            return value, text[match.end() :].lstrip(" ,.!;:，。！；")
     return None, text
 
 
 def _said_to_be(expected: Answer, text: str) -> Literal["as it is", "not so", "both"] | None:
-    """What the words for the two states say, each turned round by a negation before it in its clause."""
+    """Which of the two states the text claims; a negation earlier in the same clause inverts a claim."""
     ways = expected.accepted[0] if expected.accepted else ()
     said = {
         (mention.owners == {0}) != mention.denied for mention in _mentions(text, (ways,), expected.distractors, closely=True)
@@ -198,7 +205,11 @@ def _said_to_be(expected: Answer, text: str) -> Literal["as it is", "not so", "b
 
 @dataclass(frozen=True)
 class Mention:
-    """Something said: of which expected items (by number), -1 for a distractor; whether it is denied; in which sentence."""
+    """A phrase in the text that names expected items or distractors.
+
+    `owners` are the indices of the expected items that the phrase can name, with -1 for a distractor. `denied` says whether
+    the text negates it, `sentence` is the index of its sentence, and `start` its position.
+    """
 
     owners: frozenset[int]
     denied: bool
@@ -209,21 +220,21 @@ class Mention:
 def _mentions(
     text: str, accepted: Sequence[Sequence[str]], distractors: Sequence[str], closely: bool = False
 ) -> list[Mention]:
-    """What is said of the ways, longer ways first, each place once."""
+    """All mentions of the accepted phrases and the distractors. Longer phrases match first, and matches do not overlap."""
     ways: dict[str, set[int]] = {}
     for index, group in enumerate(accepted):
         for way in group:
             ways.setdefault(way.lower(), set()).add(index)
     for way in distractors:
         ways.setdefault(way.lower(), set()).add(-1)
-    found: list[Mention] = []
+    mentions: list[Mention] = []
     spans = list(_sentences(text))
     for way in sorted(filter(None, ways), key=len, reverse=True):
         for place in re.finditer(_bounded(way), text):
             at, denied = _place(text, spans, place.start(), closely)
-            found.append(Mention(frozenset(ways[way]), denied, at, place.start()))
+            mentions.append(Mention(frozenset(ways[way]), denied, at, place.start()))
         text = blank(text, re.compile(_bounded(way)))
-    return sorted(found, key=lambda mention: mention.start)
+    return sorted(mentions, key=lambda mention: mention.start)
 
 
 def _bounded(way: str) -> str:
@@ -233,7 +244,7 @@ def _bounded(way: str) -> str:
 
 
 def _sentences(text: str) -> Iterator[tuple[int, int, bool]]:
-    """(start, end, whether what it says is denied); an exception stands for itself."""
+    """(start, end, whether the sentence is negated); an exception ("except ...") is a sentence of its own."""
     start = 0
     for cut in [*signs.SENTENCE.finditer(text), None]:
         end = cut.start() if cut else len(text)
@@ -247,7 +258,7 @@ def _sentences(text: str) -> Iterator[tuple[int, int, bool]]:
 
 
 def _place(text: str, spans: Sequence[tuple[int, int, bool]], at: int, closely: bool) -> tuple[int, bool]:
-    """In which sentence a place is, and whether it is denied there: by a word before it in its clause, if `closely`."""
+    """(index of the sentence, whether it is negated). With `closely`, only a negation earlier in the same clause counts."""
     index, (start, _, denied) = next((i, span) for i, span in reversed(list(enumerate(spans))) if span[0] <= at)
     if closely:
         clause = re.split(r"[,，:：]", text[start:at])[-1]
@@ -274,7 +285,7 @@ def _names(expected: Answer, text: str) -> Reading:
 
 
 def _weigh(mentions: Sequence[Mention], text: str, wanted: set[int]) -> Reading:
-    """All that is wanted must be claimed, and nothing else."""
+    """The reading of the mentions: the text must claim everything in `wanted`, and nothing else."""
     claimed = [mention for mention in mentions if not mention.denied]
     ambiguous = any(-1 in mention.owners and len(mention.owners) > 1 for mention in mentions)
     if ambiguous or (mentions and (turn := signs.EXCEPT.search(text)) and not signs.NEGATION.search(text[: turn.start()])):
@@ -295,7 +306,7 @@ def _weigh(mentions: Sequence[Mention], text: str, wanted: set[int]) -> Reading:
 
 
 def _all(text: str) -> Reading:
-    """A text that names nothing may still mean everything."""
+    """The reading of a text that names no item: "all of them" may still be right."""
     return "undecided" if signs.ALL.search(text) else "silent"
 
 

@@ -1,12 +1,13 @@
-"""Grammars: frames in hassil's template language, drawn at random.
+"""Grammars: sentence frames in hassil's template language, drawn at random.
 
-`(one|other)` is a choice, `[this]` may be left out, `{slot}` is filled in, `<rule>` is one of a rule's templates. A
-frame belongs to a key (`turn_on`, `complaint.dark`) and to one or both styles. The most usual comes first: at
-temperature 1 the k-th has the weight 1/k (Zipf), at 0 the first alone is said.
+In a frame, `(one|other)` is a choice, `[this]` is optional, `{slot}` is filled in, and `<rule>` is replaced by one of the
+rule's templates. A frame belongs to a key (such as `turn_on` or `complaint.dark`) and to one or both styles. The frames of
+a key are ordered by how usual they are: at temperature 1 the k-th frame has weight 1/k (Zipf's law), and at 0 only the
+first is drawn.
 
-Invariants: a draw is a pure function of its generator; a language is one folder of YAML files, in which no key stands
-twice; every frame is in one half, by a hash of its text, unless too few stand together to hold one out; no space stands
-beside a Chinese character.
+Invariants: a draw is a pure function of its random generator; a language is one folder of YAML files, and no key occurs
+twice in it; a hash of its text puts each frame into the training half or the held-out half, unless its group is too small
+to hold a frame out, in which case it is in both; sentences have no space beside a Chinese character.
 """
 
 from __future__ import annotations
@@ -30,20 +31,20 @@ from envs.model import Model
 
 Style = Literal["clear", "colloquial"]
 Half = Literal["train", "heldout", "any"]  # which frames may be used
-HELD_OUT = 4  # one frame of so many is kept for evaluation
-FEWEST = 3  # frames of a key of which one can be held out
+HELD_OUT = 4  # one frame in so many is held out
+FEWEST = 3  # the smallest group of frames from which one can be held out
 PIECES = re.compile(
     r"(?:room|device|device\.\w+|part|it|them|and|join|number\..*|unit\..*|name\..*|option\..*|value\..*|kind\..*"
     r"|noun\.(?:all|all_but|bare|home|floor|without|rooms|holds|that|top)\b.*|query\.(?:place|trait)\b.*"
     r"|when\.(?:after|bare|clock|date|duration|every|once|reading|unit)\b.*)$"
-)  # keys of noun phrases, values, times and the like
+)  # keys of parts of sentences, such as noun phrases and times; their frames are in both halves
 HALVES: tuple[Half, ...] = ("train", "heldout", "any")
 LOOSE = re.compile(r"(?<=[\u3000-\u303f\u4e00-\u9fff\uff00-\uffef]) +| +(?=[\u3000-\u303f\u4e00-\u9fff\uff00-\uffef])")
-SAID = 0.5  # chance that what may be left out is said, at temperature 1
+SAID = 0.5  # probability of an optional part at temperature 1
 
 
 class Styles(Model):
-    """The frames of a key by style; what stands under `any` serves both."""
+    """The frames of a key by style; frames under `any` serve both styles."""
 
     clear: tuple[str, ...] = ()
     colloquial: tuple[str, ...] = ()
@@ -51,7 +52,7 @@ class Styles(Model):
 
 
 class Noise(Model):
-    """What speech and its recognition do to words: the same word misheard, words lost, pauses filled."""
+    """The errors of speech and speech recognition: ways to mishear a word, words that may be lost, and filler words."""
 
     sounds: dict[str, tuple[str, ...]] = {}
     dropped: tuple[str, ...] = ()
@@ -59,7 +60,10 @@ class Noise(Model):
 
 
 class GrammarFile(Model):
-    """One file of a language: rules for all of its files, frames by key, and (once a language) its noise."""
+    """One file of a language.
+
+    `rules` are visible in all files of the language. `noise` belongs in one file only.
+    """
 
     rules: dict[str, tuple[str, ...]] = {}
     frames: dict[str, tuple[str, ...] | Styles] = {}
@@ -68,7 +72,7 @@ class GrammarFile(Model):
 
 @dataclass(frozen=True)
 class Frame:
-    """A template, parsed, and the halves that it is in."""
+    """A parsed template, and the halves that contain it."""
 
     text: str
     parts: Parts
@@ -76,7 +80,10 @@ class Frame:
 
 
 class Grammar:
-    """A language's frames, parsed."""
+    """The parsed frames of one language.
+
+    Raises `InputError` for a duplicate key or rule, a template that cannot be parsed, or an unknown rule.
+    """
 
     def __init__(self, language: str, documents: Sequence[Document]) -> None:
         self.language = language
@@ -102,7 +109,7 @@ class Grammar:
             if (key, "clear") in self._frames:
                 raise InputError(f"'{key}' is given twice", document.where(("frames", key)), "put its frames in one place")
             styles = given if isinstance(given, Styles) else Styles(any=given)
-            groups = [styles.clear, styles.colloquial, styles.any]  # each holds out its own
+            groups = [styles.clear, styles.colloquial, styles.any]  # frames are held out from each group separately
             halves: dict[str, tuple[str, ...]] = {}
             for group in groups:
                 held_back = () if PIECES.match(key) else group
@@ -124,28 +131,32 @@ class Grammar:
         return bool(self._frames.get((key, "clear")) or self._frames.get((key, "colloquial")))
 
     def keys(self, prefix: str = "") -> list[str]:
-        """Every key that has frames, or those that begin so."""
+        """Every key that begins with `prefix`, sorted."""
         return sorted({key for key, _ in self._frames if key.startswith(prefix)})
 
     def frames(self, key: str, style: Style, half: Half = "any") -> tuple[Frame, ...]:
-        """The frames of a key, most usual first; those of the other style where it has none."""
+        """The frames of a key, the most usual first.
+
+        If the key has no frames in this style, those of the other style are returned. Raises `KeyError` if it has none at
+        all.
+        """
         for known in (style, "colloquial", "clear"):
-            if found := self._by_half.get((key, known, half)):
-                return found
+            if frames := self._by_half.get((key, known, half)):
+                return frames
         raise KeyError(f"the grammar of '{self.language}' has no frame for '{key}'")
 
     def plain(self, key: str) -> str:
-        """The most usual frame of a key without slots."""
+        """The most usual sentence of a key, which must have no slots."""
         return self.draw(key, {}, random.Random(0), "clear", "any", 0.0)
 
     def plain_all(self, key: str) -> list[str]:
-        """All frames of a key without choices and slots."""
+        """The texts of all frames of a key, which must have neither choices nor slots."""
         return [frame.text for frame in self.frames(key, "clear")]
 
     def draw(
         self, key: str, slots: Mapping[str, str], rng: random.Random, style: Style, half: Half, temperature: float
     ) -> str:
-        """A frame of the key, its choices made and its slots filled."""
+        """Draw a frame of the key, make its choices and fill its slots. Raises `KeyError` if a slot is not given."""
         frames = self.frames(key, style, half)
         parts = frames[pick(len(frames), rng, temperature)].parts
         try:
@@ -173,12 +184,12 @@ class Grammar:
 
 
 def tight(text: str) -> str:
-    """Words with one space between them, and none beside Chinese characters."""
+    """The text with single spaces between words, and no space beside a Chinese character."""
     return LOOSE.sub("", " ".join(text.split()))
 
 
 def pick(count: int, rng: random.Random, temperature: float) -> int:
-    """An index below `count`, small ones more often: Zipf's law, sharpened by the temperature."""
+    """A random index below `count`: index k has weight (1/(k+1))^(1/temperature), so small indices are more likely."""
     if count == 1 or temperature == 0:
         return 0
     return rng.choices(range(count), cum_weights=_zipf(count, temperature))[0]
@@ -190,7 +201,7 @@ def _zipf(count: int, temperature: float) -> tuple[float, ...]:
 
 
 def halves_of(text: str, texts: Sequence[str]) -> tuple[str, ...]:
-    """The halves that a frame is in, given all of which some are held out."""
+    """The halves that contain a frame; `texts` are the frames of its group, of which a quarter is held out."""
     if len(texts) < FEWEST:
         return ("train", "heldout")
     held_out = sorted(texts, key=_hash)[: max(1, len(texts) // HELD_OUT)]
@@ -206,7 +217,7 @@ def _parse(text: str, document: Document, key: tuple) -> Parts:
         return parse_sentence(text).expression
     except ParseError as error:
         raise InputError(
-            f"'{text}' is no template: {error}", document.where(key), "see hassil's template language"
+            f"'{text}' cannot be parsed as a template: {error}", document.where(key), "see hassil's template language"
         ) from None
 
 

@@ -1,7 +1,7 @@
-"""Numbers in a text: digits and words, English and Chinese, each with its unit.
+"""Find the numbers in a text: digits and number words, in English and Chinese, each with its unit.
 
-Invariants: ordinals, clock times, list markers and the ids of devices are no numbers here; "one" and 一 are numbers
-only where they count something; a number that is no single one ("two or three" in one word, 两三) is NaN.
+Invariants: ordinals, clock times, list markers and ids of devices are skipped; "one" and 一 are numbers only where
+they count something; a numeral that gives a choice, such as 两三 ("two or three"), has the value NaN.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ UNIT = re.compile(r"[\s-]*(?:" + "|".join(f"(?P<u{i}>{pattern})" for i, pattern 
 
 
 SECONDS = {"second": 1, "minute": 60, "hour": 3600}
-SPANS = {  # what is said of time in place of a number
+SPANS = {  # phrases for durations, and the number that replaces them
     r"\b(?:a |one )?half (?:an|a) (hour|minute)\b|\b(?:a|one) half (hour|minute)\b": r"0.5 \1\2",
     r"\b(?:a |one )?quarter (?:of )?(?:an )?hour\b|一刻钟": "0.25 hour",
     r"\b(?:an|one) hour and a half\b|一个半小时": "1.5 hour",
@@ -70,7 +70,7 @@ SPANS = {  # what is said of time in place of a number
 
 
 def spelt_out(text: str) -> str:
-    """The text with its spans of time as numbers: "half an hour" is "0.5 hour"."""
+    """The text with phrases for durations as numbers: "half an hour" becomes "0.5 hour"."""
     for pattern, number in SPANS.items():
         text = re.sub(pattern, number, text)
     return text
@@ -78,7 +78,7 @@ def spelt_out(text: str) -> str:
 
 @dataclass(frozen=True)
 class Number:
-    """A number and where it stands; `unit` is None where none is said."""
+    """A number at `text[start:end]`; `unit` is a key of `UNITS`, or None if the text gives no unit."""
 
     value: float
     start: int
@@ -86,7 +86,9 @@ class Number:
     unit: str | None = None
 
     def within(self, unit: str | None) -> Number | None:
-        """The number in this unit (None is any); None where it is one of another."""
+        """The number converted to this unit, or None if its own unit cannot be converted. With None, any unit but
+        Fahrenheit fits.
+        """
         unit = "celsius" if unit == "degree" else unit  # both are said as degrees
         if self.unit in (None, unit) or (unit is None and self.unit != "fahrenheit"):
             return self
@@ -96,54 +98,54 @@ class Number:
 
 
 def blank(text: str, pattern: re.Pattern[str]) -> str:
-    """The text with what matches made blank, every other character in its place."""
-    return pattern.sub(lambda found: " " * len(found[0]), text)
+    """The text with each match replaced by spaces, so that all other characters keep their positions."""
+    return pattern.sub(lambda match: " " * len(match[0]), text)
 
 
 def numbers(text: str) -> list[Number]:
-    """All numbers, in order."""
+    """All numbers of a text, in order."""
     listed = (MARKER,) if len(MARKER.findall(text)) > 1 else ()
     for pattern in (CLOCK, ID, PRONOUN, *listed):
         text = blank(text, pattern)
-    return list(_found(text))
+    return list(_find_numbers(text))
 
 
-def _found(text: str) -> Iterator[Number]:
-    for found in NUMBER.finditer(text):
-        unit = _unit(text, found)
-        if found["hanzi"] and not _counts(text, found, unit):
+def _find_numbers(text: str) -> Iterator[Number]:
+    for match in NUMBER.finditer(text):
+        unit = _unit(text, match)
+        if match["hanzi"] and not _counts(text, match, unit):
             continue
-        yield Number(_value(found), found.start(), found.end(), unit)
+        yield Number(_value(match), match.start(), match.end(), unit)
 
 
-def _unit(text: str, found: re.Match[str]) -> str | None:
-    if text[: found.start()].endswith("百分之"):
+def _unit(text: str, match: re.Match[str]) -> str | None:
+    if text[: match.start()].endswith("百分之"):
         return "percentage"
-    if text[: found.start()].rstrip().endswith("华氏"):
+    if text[: match.start()].rstrip().endswith("华氏"):
         return "fahrenheit"
-    after = UNIT.match(text, found.end())
+    after = UNIT.match(text, match.end())
     return list(UNITS)[int(after.lastgroup[1:])] if after and after.lastgroup else None
 
 
-def _counts(text: str, found: re.Match[str], unit: str | None) -> bool:
-    """Whether a Chinese numeral is a number: not part of a word (一起, 统一), an ordinal (第一) or a floor (二楼)."""
-    before, after = text[: found.start()], text[found.end() :]
+def _counts(text: str, match: re.Match[str], unit: str | None) -> bool:
+    """Whether a Chinese numeral is a number, and not part of a word (一起, 统一), an ordinal (第一) or a floor (二楼)."""
+    before, after = text[: match.start()], text[match.end() :]
     if before.endswith(("第", "星期", "周", "统", "唯", "万", "单")) or after.startswith(("楼", "层", "月", "号")):
         return False
-    return unit is not None or len(found[0]) > 1 or not after[:1].strip() or not after[0].isalnum()
+    return unit is not None or len(match[0]) > 1 or not after[:1].strip() or not after[0].isalnum()
 
 
-def _value(found: re.Match[str]) -> float:
-    if found["digits"]:
-        digits = BELOW.sub("-", found["digits"].lower())
+def _value(match: re.Match[str]) -> float:
+    if match["digits"]:
+        digits = BELOW.sub("-", match["digits"].lower())
         return float(digits.replace(",", ""))
-    return _spelt(found["spelt"].lower()) if found["spelt"] else _hanzi(found["hanzi"])
+    return _spelt(match["spelt"].lower()) if match["spelt"] else _hanzi(match["hanzi"])
 
 
 def _spelt(text: str) -> float:
-    """ "minus twenty-one point five"."""
+    """The value of an English numeral such as "minus twenty-one point five"."""
     whole, _, fraction = text.replace("-", " ").partition(" point ")
-    value, group = 0.0, 0.0  # `group` is what stands after "thousand", or is to be multiplied by it
+    value, group = 0.0, 0.0  # `group` is the part after "thousand", or the factor before it
     for word in whole.replace(" and a half", " half").split():
         match word:
             case "hundred":
@@ -159,7 +161,7 @@ def _spelt(text: str) -> float:
 
 
 def _hanzi(text: str) -> float:
-    """零下二十一点五; NaN where two digits stand side by side (两三)."""
+    """The value of a Chinese numeral such as 零下二十一点五; NaN if two digits are adjacent (两三)."""
     below = BELOW.match(text)
     whole, _, fraction = BELOW.sub("", text).partition("点")
     digits = {sign: n for n, sign in enumerate("零一二三四五六七八九")} | {"〇": 0, "两": 2}

@@ -1,4 +1,4 @@
-"""The words by which a text claims, denies, guesses or concludes: patterns over lower-case text, English and Chinese."""
+"""Patterns that recognise claims, denials, guesses and conclusions in lower-case English and Chinese text."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import re
 
 
 def either(english: str, chinese: str) -> re.Pattern[str]:
-    """English in whole words, or Chinese anywhere."""
+    """A pattern that matches the English alternatives as whole words, and the Chinese ones anywhere."""
     return re.compile(rf"\b(?:{english})\b|{chinese}")
 
 
@@ -23,7 +23,7 @@ NEGATION = either(
     "没|不|未|非|并无",
 )
 DENIED = re.compile(r"(?:\bnot|n't|不是|并非|没有)\s*(?:exactly |quite )?$")
-# "more than 5", "of the 5", "5 of which": numbers that bound or frame what is claimed
+# numbers that are a bound or a total and no claim: "more than 5", "of the 5", "5 of which"
 BOUND = re.compile(
     r"\b(?:than|above|below|over|under|exceed\w*|at least|at most|past|between|out of|none of)\s*$"
     r"|\b(?:of (?:all|these|the)(?: the)?|\d of|(?:two|three|four|five|one) of)\s*$|(?:^|[,.;:] ?)of\s*$"
@@ -64,7 +64,7 @@ IT_IS = re.compile(
 )
 ONLY = either("only|just|but", "只|仅")
 STATUS = either("on|off|open|closed|locked|unlocked|playing|paused|stopped|running|idle", "开|关|锁|亮|灭")
-# what asks for something, with or without a question mark; and what only offers more
+# ASKS matches a question, with or without a question mark; OFFERS matches an offer of more help
 ASKS = re.compile(
     r"[?？]\W*$"
     r"|\b(?:please|kindly)\b.{0,12}\b(?:tell me|let me know|specify|clarify|confirm|choose|pick|say)\b"

@@ -1,7 +1,6 @@
-"""Which sentences are trained on and which are kept for evaluation, and how the people of a recipe talk.
+"""The split of sentences into training and held-out sentences, and the settings of how people talk.
 
-Invariant: sentences of a split belong to it for ever (by a hash of their words), so no sentence that was trained on is ever
-evaluated on.
+Invariant: a hash of its words assigns each sentence to one split for ever, so no training sentence is ever evaluated on.
 """
 
 from __future__ import annotations
@@ -14,17 +13,21 @@ from typing import Literal
 from homerl.language.grammar import Half
 
 Split = Literal["train", "heldout"]
-HELDOUT_SHARE = 5  # one sentence in five is kept for evaluation
-TRIES = 60  # sentences that are drawn until one is of the split
+HELDOUT_SHARE = 5  # one sentence in so many is held out
+TRIES = 60  # draws before giving up
 
 
 class NoSentence(Exception):
-    """The grammar found no sentence of the split; the blueprint is dropped and counted."""
+    """Raised if no drawn sentence belongs to the split. The author then drops the blueprint and counts it."""
 
 
 @dataclass(frozen=True)
 class Voice:
-    """How people of a blueprint recipe talk: language, how far they stray from the most usual frame, which frames."""
+    """How the people of a blueprint recipe talk.
+
+    `temperature` sets how often less usual frames are drawn; at 0 only the most usual frame is used. `frames` limits the
+    frames to the training half or the held-out half.
+    """
 
     language: str = "en"
     temperature: float = 1.0
@@ -32,15 +35,15 @@ class Voice:
 
 
 def split_of(sentence: str) -> Split:
-    """The split that owns a sentence."""
+    """The split that a sentence belongs to."""
     digest = hashlib.blake2b(sentence.lower().encode(), digest_size=4).digest()
     return "heldout" if int.from_bytes(digest, "big") % HELDOUT_SHARE == 0 else "train"
 
 
 def of_split(draw: Callable[[], str], split: Split) -> str:
-    """The first sentence drawn that is of the split, or `NoSentence`."""
+    """The first drawn sentence that belongs to the split. Raises `NoSentence` after `TRIES` draws."""
     for _ in range(TRIES):
-        found = draw()
-        if split_of(found) == split:
-            return found
+        sentence = draw()
+        if split_of(sentence) == split:
+            return sentence
     raise NoSentence

@@ -127,7 +127,7 @@ def end_differences(stored: Trajectory, episode: Episode) -> Iterator[str]:
     if stored.outcome is not Outcome.WORLD_ERROR:  # it may have failed in the middle of a step, which has no record
         if episode.progress != stored.progress:
             yield f"progress {episode.progress}, stored {stored.progress}"
-        if (episode.strayed() == 0) != stored.clean:
+        if (episode.side_effects() == 0) != stored.clean:
             yield f"clean {not stored.clean}, stored {stored.clean}"
     yield from fault_differences(stored, episode)
     episode.outcome = stored.outcome

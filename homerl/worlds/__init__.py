@@ -1,7 +1,7 @@
-"""Worlds to play in: the contract (`contract.py`), how worlds are found (`registry.py`), and one folder for each world.
+"""The worlds: their contract (`contract.py`), their registry (`registry.py`), and one folder for each world.
 
-A folder here that holds a package with a `WORLD` is a world. Worlds of your own may lie elsewhere: each folder that the
-environment variable HOMERL_WORLDS names (several are separated as in PATH) is searched too.
+A subfolder is a world if it is a package that defines `WORLD`. The environment variable HOMERL_WORLDS lists further folders
+to search, separated as in PATH, so that a world can be added without changing this package.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
-"""The World contract: all that homerl asks of a world, which the world's folder provides whole.
+"""The contract of a world: everything that homerl needs from one. The world's folder implements it.
 
-Invariants: no room outside `worlds/` knows a world by name; what a world leaves out has a default that is right for a
-world of tool calls and checkable goals; importing a world's package is cheap, since its parts are loaded when asked for.
+Invariants: no module outside `worlds/` names a world; each optional part has a default, which suits a world whose agents
+make tool calls and whose goals can be checked; importing a world's package is cheap, because it loads its parts on first
+use.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ class ExpertConfig(Model):
 
 @dataclass(frozen=True)
 class Failure:
-    """Why an episode failed: a dimension of the world's error taxonomy, and a type in words."""
+    """Why an episode failed: a dimension of the world's error taxonomy, and the type of the error in words."""
 
     dimension: str
     type: str
@@ -49,7 +50,12 @@ class Failure:
 
 @dataclass(frozen=True)
 class Case:
-    """Something said that may be judged, at which step, and what the rules make of it. `kind` names its rubric."""
+    """A statement of an agent that a judge may rate, and the verdict of the rules on it.
+
+    `step` is the index of the agent's step and `intent` the id of the user's intent. `kind` selects the rubric. `asked` is
+    what the user said, `wanted` the right answer in words, and `said` the agent's words. A case that the rules leave
+    "undecided" needs a judge.
+    """
 
     step: int
     intent: int
@@ -62,8 +68,11 @@ class Case:
 
 @dataclass(frozen=True)
 class Card:
-    """What a model card shows of a world: an example that can be run, in which language agents are told, and how they
-    answer ("The model answers ...")."""
+    """What the card of a model shows of a world: an example that can be run.
+
+    `system` is the system prompt and `tools` are the tools' JSON Schemas. `told` completes the sentence "The system prompt
+    ...", and `answers` completes "The model answers ...". `language` is the language of the system prompt.
+    """
 
     tools: Sequence[Mapping[str, Any]]
     system: str
@@ -75,8 +84,11 @@ class Card:
 
 @dataclass(frozen=True)
 class FileFormat:
-    """A kind of file with a JSON Schema: its version, the type that checks it, and `refs`, the kinds that parts of it are
-    (key below `properties`, or a path of keys, to kind)."""
+    """A kind of file that has a JSON Schema.
+
+    `model` is the type that validates the file. `refs` maps a path of keys in its schema to the kind of file found there,
+    for example `("properties", "home")` to "home"; the published schema then refers to that kind's schema.
+    """
 
     version: int
     model: Any
@@ -84,26 +96,39 @@ class FileFormat:
 
 
 class NoBlueprint(Exception):
-    """An LLM author's drafts for a seed were all dropped."""
+    """Raised by an LLM author if it dropped all of its drafts for a seed."""
 
 
 class Instance(Protocol):
-    """One task of a suite: its blueprint, and under which limits it is played in a setting."""
+    """One task of a suite: a blueprint, and the settings under which an agent plays it."""
 
     id: str
     blueprint: Any
 
-    def blueprint_for(self, setting: Any) -> Any: ...
+    def blueprint_for(self, setting: Any) -> Any:
+        """The blueprint with the tools and the prompt of a setting."""
+        ...
 
-    def limits_for(self, setting: Any) -> EpisodeLimits: ...
+    def limits_for(self, setting: Any) -> EpisodeLimits:
+        """The limits of an episode of this instance in a setting."""
+        ...
 
-    def labels(self) -> dict[str, Any]: ...
+    def labels(self) -> dict[str, Any]:
+        """The columns that each result of this instance has, such as category and size."""
+        ...
 
-    def model_dump(self, *, mode: str) -> dict[str, Any]: ...
+    def model_dump(self, *, mode: str) -> dict[str, Any]:
+        """The instance as plain data; pydantic models have this method."""
+        ...
 
 
 class Suite(ABC):
-    """A benchmark: instances that are made from a seed, the default seed's shipped as `shipped` with its checksum."""
+    """A benchmark: a list of instances that is made from a seed.
+
+    `shipped` is the file with the instances of the default seed; its checksum is shipped too. `settings` are the names of
+    the settings in which the suite can be played, `instance` is the type of its instances, and `judge_votes` is the default
+    number of votes for each verdict of a judge.
+    """
 
     name: str
     settings: tuple[str, ...]
@@ -113,128 +138,153 @@ class Suite(ABC):
 
     @abstractmethod
     def build(self, seed: int, language: str, dropped: Counter[str], progress: Progress) -> tuple[int, Iterator[Any]]:
-        """(how many instances, the instances in order). What is drawn and not valid is counted in `dropped`."""
+        """Make the instances of a seed; return (their number, an iterator over them in order).
+
+        Candidates that are not valid are counted in `dropped` by reason. `progress` is called with (done, total).
+        """
 
     def printed(self) -> Mapping[str, Any]:
-        """The paper's figures: `categories`, and `rows` with model, categories and overall in percent. Empty for none."""
+        """The results that the suite's paper reports, or an empty mapping.
+
+        `categories` lists the categories; each of `rows` has a model, its success rate by category, and overall, in
+        percent.
+        """
         return {}
 
-    def easier_half(self, found: Sequence[Any]) -> list[Any] | None:
-        """The easier half of the instances, None where the suite has no such part."""
+    def easier_half(self, instances: Sequence[Any]) -> list[Any] | None:
+        """The easier half of the instances, or None if the suite does not define one."""
         return None
 
     def read_files(self, folder: Path, mended: bool) -> list[Any] | None:
-        """Instances from a paper's own released files; None where the suite reads none."""
+        """Instances from the files that the suite's paper released, or None if the suite cannot read such files.
+
+        With `mended`, known faults of the paper's program are corrected.
+        """
         return None
 
 
 class Persona(Protocol):
-    """The person of an episode, as an LLM user plays it. `words` are the phrases of its language (`users/manner.py`)."""
+    """What an LLM user must know to play the person of an episode.
+
+    `words` are the phrases of the person's language (`users/manner.py`).
+    """
 
     def role(self, words: Any) -> str:
-        """Who the person is."""
+        """A description of the person."""
 
     def notices(self, words: Any) -> str:
-        """What the person perceives around it."""
+        """What the person perceives in the home at this moment."""
 
     def overhears(self, text: str) -> str:
-        """An agent's words as the person understands them: devices by their everyday names."""
+        """An agent's message as the person understands it: ids of devices become their everyday names."""
 
     def fault(self, text: str, intents: Sequence[Any]) -> tuple[str, str] | None:
-        """(reason, what is wrong) of an utterance that a person would not say, or None."""
+        """(reason, explanation) if a person would not say this utterance, else None."""
 
     def meant(self, text: str, intents: Sequence[Any]) -> Any | None:
-        """The one intent that an utterance is about, if its words say so."""
+        """The one intent that the utterance is about, or None if its words do not single one out."""
 
     def on_topic(self, text: str, intent: Any) -> bool | None:
-        """Whether an utterance speaks of what an intent is about; None where that cannot be told."""
+        """Whether the utterance is about the intent; None if that cannot be decided."""
 
 
 class WorldAdapter(ABC):
-    """A world, for the rest of homerl. What is abstract every world must say; the rest has defaults."""
+    """The interface of a world to the rest of homerl. Abstract members are required; the others have defaults."""
 
     name: str
-    is_default: bool = False  # whether blueprints and recipes that name no world are of this one
-    users: tuple[str, ...] = ("scripted",)  # the kinds of user that can speak in it: `scripted`, `llm`
-    taxonomy: str = "homerl"  # whose error taxonomy it is
-    dimensions: Mapping[str, str] = {"outcome": "how the episode ended"}  # of that taxonomy, in words
+    is_default: bool = False  # whether blueprints and recipes without `world` belong to it
+    users: tuple[str, ...] = ("scripted",)  # the supported kinds of user: `scripted`, `llm`
+    taxonomy: str = "homerl"  # the name of the error taxonomy
+    dimensions: Mapping[str, str] = {"outcome": "how the episode ended"}  # of the taxonomy: key to description
 
     # Tasks
 
     @property
     @abstractmethod
     def blueprint(self) -> type[Model]:
-        """The model of its blueprints."""
+        """The pydantic model of the world's blueprints."""
 
     @property
     @abstractmethod
     def recipe(self) -> type[Model]:
-        """The model of its blueprint recipes, with `world: Literal[name]`, which only the default world's may leave out."""
+        """The pydantic model of the world's blueprint recipes.
+
+        It has a field `world: Literal[name]`. Only recipes of the default world may leave this field out.
+        """
 
     @abstractmethod
     def make_blueprint(self, recipe: Any, split: Split, seed: int, dropped: Counter[str] | None = None) -> Any:
-        """The blueprint of a seed; drafts that fail a check are counted in `dropped` by reason."""
+        """Make the blueprint of a seed; drafts that fail a check are counted in `dropped` by reason."""
 
     @abstractmethod
     def begin(self, blueprint: Any) -> Situation:
-        """The situation at the start."""
+        """The situation at the start of a blueprint."""
 
     def language_of(self, recipe: Mapping[str, Any]) -> str:
-        """The language that people speak in blueprints of a recipe (as plain data)."""
+        """The language that people speak in the blueprints of a recipe, which is given as plain data."""
         language: str = recipe.get("language", "en")
         return language
 
     def count_devices(self, blueprint: Mapping[str, Any]) -> int:
-        """How many devices the home of a blueprint (as plain data) has."""
+        """The number of devices in the home of a blueprint, which is given as plain data."""
         return len(blueprint["home"]["devices"])
 
     def labels(self, blueprint: Any) -> dict[str, str]:
-        """What results are counted by, beside families."""
+        """Columns by which results are grouped, in addition to the intent family."""
         return {}
 
     def goals_in_words(self, blueprint: Mapping[str, Any]) -> Iterable[str]:
-        """Φ of a blueprint (as plain data), goal by goal, for people."""
+        """The goals Φ of a blueprint (given as plain data) in words, one string for each goal."""
         return ()
 
     # Who plays
 
     @abstractmethod
     def expert(self, config: ExpertConfig, seed: int) -> Oracle:
-        """The scripted expert, who holds the plan."""
+        """The scripted expert, an oracle that reads the blueprint's plan."""
 
     @property
     def baselines(self) -> Mapping[str, Callable[[], Agent]]:
-        """Agents by name that need no model. `expert` is among them."""
+        """Constructors of the agents that need no model, by name; `expert` must be among them."""
         return {"expert": lambda: self.expert(ExpertConfig(mistakes=0.0), 0)}
 
     def endpoint_agent(self, setting: str) -> Callable[..., Policy] | None:
-        """The agent that asks an endpoint in a setting of a suite, where that is not `LLMAgent`.
+        """The constructor of the agent that plays over an endpoint in a setting, or None for the standard `LLMAgent`.
 
-        It is called with endpoint, temperature and most tokens.
+        It is called with the endpoint, the temperature and the largest number of tokens of a reply.
         """
         return None
 
     def persona(self, episode: Episode) -> Persona:
-        """The person of an episode; only worlds whose `users` have `llm` need one."""
+        """The person of an episode. Only a world that lists `llm` in `users` must implement this.
+
+        Raises `NotImplementedError` in every other world.
+        """
         raise NotImplementedError(f"no LLM user can speak in the world '{self.name}'")
 
     # Synthesis with chat models
 
     @property
     def paraphraser(self) -> type[Any] | None:
-        """A subclass of `flow.paraphrase.Paraphraser`, where queries can be reworded by an LLM."""
+        """A subclass of `flow.paraphrase.Paraphraser`, or None if an LLM cannot reword this world's queries."""
         return None
 
     @property
     def llm_author(self) -> Callable[..., Any] | None:
-        """Writes a blueprint with an LLM: `await author(recipe, split, seed, asker, attempts, dropped)`."""
+        """A function that writes a blueprint with an LLM, or None.
+
+        It is called as `await author(recipe, split, seed, asker, attempts, dropped)` and raises `NoBlueprint` if all drafts
+        fail.
+        """
         return None
 
     @property
     def role_play(self) -> Callable[..., Any] | None:
-        """Strategy m1: `await role_play(blueprint, agent, asker, limits)` gives trajectories and statistics.
+        """The synthesis strategy m1, a role-play in text alone, or None.
 
-        The recipes of a world that has it say `toolset` and `one_answer`: an agent of one answer cannot play.
+        It is called as `await role_play(blueprint, agent, asker, limits)` and returns (trajectories, statistics). The
+        recipes of a world that has it must have the fields `toolset` and `one_answer`, because an agent of one answer
+        cannot do a role-play.
         """
         return None
 
@@ -242,41 +292,50 @@ class WorldAdapter(ABC):
 
     @property
     def suites(self) -> Mapping[str, Suite]:
-        """Benchmarks by name."""
+        """The world's benchmarks by name."""
         return {}
 
     def failure_of(self, trajectory: Trajectory) -> Failure | None:
-        """The error that explains a failure; None for a success, and for what is no agent's fault."""
+        """The error that explains why an episode failed.
+
+        None for a success, and for an outcome that the agent is not responsible for.
+        """
         if trajectory.success or not trajectory.outcome.counts:
             return None
         return Failure("outcome", str(trajectory.outcome).replace("_", " "))
 
     def cases(self, trajectory: Trajectory) -> list[Case]:
-        """What an agent said that a judge may be asked about, in order."""
+        """The agent's statements that a judge may rate, in order."""
         return []
 
     @property
     def rubrics(self) -> Mapping[str, str]:
-        """What a judge is told, by kind of case."""
+        """The judge's instructions by kind of case."""
         return {}
 
     def holds_with(self, trajectory: Trajectory, right: Mapping[int, int]) -> bool:
-        """Whether the episode succeeded, where a judge found these answers right: intent -> step at which it was given."""
+        """Whether the episode counts as a success after a judge accepted some answers.
+
+        `right` maps the id of an intent to the index of the step at which its accepted answer was given.
+        """
         return bool(right)
 
     def extra_results(self, trajectory: Trajectory) -> dict[str, Any]:
-        """Further columns of a result."""
+        """Additional columns of a result."""
         return {}
 
     # Files and pages
 
     @abstractmethod
     def card(self, recipe: Mapping[str, Any]) -> Card:
-        """What the card of a model shows that was trained on blueprints of a recipe (as plain data, maybe empty)."""
+        """What the card of a model shows if it was trained on blueprints of this recipe.
+
+        The recipe is plain data, and may be empty.
+        """
 
     def formats(self) -> Mapping[str, FileFormat]:
-        """The files of the world that have a JSON Schema, by kind; its blueprints' first."""
+        """The world's kinds of files that have a JSON Schema, by name; its blueprints come first."""
         return {f"{self.name}-blueprint": FileFormat(1, self.blueprint)}
 
-    def commands(self, app: Any, view: Any) -> None:  # noqa: B027, a world may have none
-        """Add commands to the command line (typer apps): to `homerl` itself, and to `homerl view`."""
+    def commands(self, app: Any, view: Any) -> None:  # noqa: B027, optional
+        """Add the world's commands to two typer apps: `app` is `homerl`, and `view` is `homerl view`."""

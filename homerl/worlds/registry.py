@@ -1,7 +1,7 @@
-"""The worlds that are there, and which one a blueprint or a recipe is of.
+"""The registry of worlds, and the functions that look up the world of a blueprint or a recipe.
 
-Invariants: a world is found by its folder being there (see `homerl.worlds`); what names no world is of the default one;
-a world that is not there is refused with the names of those that are.
+Invariants: a world is found by its folder (see `homerl.worlds`); data without `world` belongs to the default world; an
+unknown name raises an `InputError` that lists the known worlds.
 """
 
 from __future__ import annotations
@@ -22,19 +22,19 @@ from homerl.worlds.contract import Split, Suite, WorldAdapter
 
 @cache
 def worlds() -> Mapping[str, WorldAdapter]:
-    """Every world by name, the default one first."""
+    """Every world by name, the default world first."""
     packages = sorted(module.name for module in pkgutil.iter_modules(homerl.worlds.__path__) if module.ispkg)
-    found = [importlib.import_module(f"homerl.worlds.{name}").WORLD for name in packages]
-    return {world.name: world for world in sorted(found, key=lambda world: not world.is_default)}
+    loaded = [importlib.import_module(f"homerl.worlds.{name}").WORLD for name in packages]
+    return {world.name: world for world in sorted(loaded, key=lambda world: not world.is_default)}
 
 
 def default_world() -> WorldAdapter:
-    """The world of what names none."""
+    """The world of blueprints and recipes that name none."""
     return next(iter(worlds().values()))
 
 
 def world_of(data: Any) -> WorldAdapter:
-    """The world that a blueprint or a recipe is of: models, or plain data."""
+    """The world of a blueprint or a recipe, which is a model or plain data. Raises `InputError` for an unknown name."""
     name = data.get("world") if isinstance(data, Mapping) else getattr(data, "world", None)
     if name is None:
         return default_world()
@@ -44,27 +44,27 @@ def world_of(data: Any) -> WorldAdapter:
 
 
 def read_blueprint(data: Mapping[str, Any]) -> Any:
-    """A blueprint from plain data."""
+    """Validate plain data as a blueprint of the world that it names."""
     return world_of(data).blueprint.model_validate(data)
 
 
 def begin(blueprint: Any, limits: EpisodeLimits = EpisodeLimits()) -> Episode:
-    """An episode of a blueprint at its start."""
+    """A new episode of a blueprint."""
     return Episode.begin(world_of(blueprint).begin(blueprint), limits)
 
 
 def restored(data: Mapping[str, Any]) -> Situation:
-    """The situation at the start of a blueprint that is plain data, as a stored trajectory holds it."""
+    """The situation at the start of a blueprint that is plain data, such as the one in a stored trajectory."""
     return world_of(data).begin(read_blueprint(data))
 
 
 def make_blueprint(recipe: Any, split: Split, seed: int, dropped: Counter[str] | None = None) -> Any:
-    """The blueprint of a seed, of whichever world the recipe is of."""
-    take = getattr(recipe, "take", None)  # a file of blueprints has them ready
+    """Make the blueprint of a seed, in the recipe's world. A `BlueprintFile` reads it instead of making it."""
+    take = getattr(recipe, "take", None)  # only a `BlueprintFile` has `take`
     return take(split, seed) if take else world_of(recipe).make_blueprint(recipe, split, seed, dropped)
 
 
 @cache
 def suites() -> Mapping[str, tuple[WorldAdapter, Suite]]:
-    """Every benchmark by name, with its world."""
+    """Every benchmark by name, as (world, suite)."""
     return {name: (world, suite) for world in worlds().values() for name, suite in world.suites.items()}

@@ -1,6 +1,6 @@
-"""Where blueprints come from, as recipes say it: a world's own recipe, or a file of blueprints.
+"""The sources of blueprints that a recipe can name: a world's own blueprint recipe, or a file of blueprints.
 
-Invariants: the world that a mapping names decides which recipe checks it; the unions know every world that is there.
+Invariants: the key `world` of a mapping selects the model that validates it; the union types cover every known world.
 """
 
 from __future__ import annotations
@@ -20,22 +20,29 @@ from homerl.worlds.registry import default_world, read_blueprint, worlds
 
 
 class BlueprintFile(Model):
-    """Blueprints that stand in a file, one a line, of any world: seeds go round those of the split, in the file's order."""
+    """A file of blueprints of any world, one on each line. Seeds select the blueprints of a split in turn, in the file's
+    order.
+    """
 
     file: Path = Field(description="The file, JSON Lines: one blueprint a line, of any world.")
 
     @property
     def world(self) -> str | None:
-        """That of its first line; none yet where there is no file."""
+        """The world of the file's first blueprint; None if the file does not exist yet, or for the default world."""
         first = next(iter(read_rows(self.file)), {}) if self.file.is_file() else {}
         return first.get("world")
 
     def take(self, split: Split, seed: int) -> Any:
-        """The blueprint of a seed."""
-        found = _lines(self.file, split)
-        if not found:
-            raise InputError(f"no blueprint is of the split '{split}'", str(self.file), "give some lines that `split`")
-        return read_blueprint(found[seed % len(found)]).model_copy(update={"seed": seed})
+        """The blueprint of a seed: the seed modulo the number of blueprints of the split selects it.
+
+        Raises `InputError` if the file has no blueprint of the split.
+        """
+        rows = _lines(self.file, split)
+        if not rows:
+            raise InputError(
+                f"no blueprint belongs to the split '{split}'", str(self.file), f"add blueprints with the split '{split}'"
+            )
+        return read_blueprint(rows[seed % len(rows)]).model_copy(update={"seed": seed})
 
 
 @lru_cache(maxsize=8)
@@ -44,7 +51,7 @@ def _lines(file: Path, split: Split) -> list[dict[str, Any]]:
 
 
 def _kind(data: Any) -> str:
-    """The label of the model that checks a source."""
+    """The tag of the model that validates a source, for pydantic's discriminated union."""
     if "file" in data if isinstance(data, Mapping) else isinstance(data, BlueprintFile):
         return BlueprintFile.__name__
     if not isinstance(data, Mapping):
@@ -54,7 +61,7 @@ def _kind(data: Any) -> str:
 
 
 def default_recipe() -> Any:
-    """The default world's recipe as it is where nothing is said."""
+    """The blueprint recipe of the default world with default settings."""
     return default_world().recipe()
 
 
@@ -64,7 +71,7 @@ if TYPE_CHECKING:
 else:
     _recipes = tuple(Annotated[world.recipe, Tag(world.recipe.__name__)] for world in worlds().values())
     _file = Annotated[BlueprintFile, Tag(BlueprintFile.__name__)]
-    _remedy = f"write keys, `world:` with one of {', '.join(worlds())}"
+    _remedy = f"write a mapping with `world:` set to one of {', '.join(worlds())}"
     _by_kind = Discriminator(_kind, custom_error_type="no_such_world", custom_error_message=_remedy)
     AnyBlueprintRecipe = Annotated[Union[_recipes], _by_kind]  # noqa: UP007
     AnyBlueprintSource = Annotated[Union[(*_recipes, _file)], _by_kind]

@@ -15,7 +15,7 @@ from homerl.play.situation import Reply
 from homerl.play.trajectory import Outcome
 from homerl.users.scripted import ScriptedUser
 from homerl.worlds.homeenv.agents.expert import Expert
-from homerl.worlds.homeenv.agents.writers import words
+from homerl.worlds.homeenv.agents.writers import answer_message
 from homerl.worlds.homeenv.blueprints.author import BlueprintRecipe, make_blueprint
 from homerl.worlds.homeenv.blueprints.blueprint import Blueprint, Call
 from homerl.worlds.homeenv.blueprints.intents import Ask, Draft, families
@@ -68,7 +68,7 @@ class Idle:
         self.text = text
 
     async def propose(self, observation: Observation, n: int = 1) -> Sequence[Reply]:
-        return [Reply(words(self.text, observation.one_answer))]
+        return [Reply(answer_message(self.text, observation.one_answer))]
 
 
 def idle_plays(blueprint: Blueprint, text: str = "Done.") -> Outcome:

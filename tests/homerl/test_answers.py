@@ -7,7 +7,7 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from homerl.language.answers import Answer, answers, decide
+from homerl.language.answers import Answer, decide, is_right_answer
 
 CORPUS = yaml.safe_load((Path(__file__).parent / "answers.yaml").read_text(encoding="utf-8"))
 VERDICTS = ("right", "wrong", "undecided")
@@ -27,7 +27,7 @@ def test_the_corpus_is_large_and_in_both_languages():
 @pytest.mark.parametrize(("expected", "text", "verdict"), TRIPLES, ids=lambda part: str(part)[:40])
 def test_a_text_of_the_corpus(expected, text, verdict):
     assert decide(expected, text) == verdict
-    assert answers(expected, text) == (verdict == "right")
+    assert is_right_answer(expected, text) == (verdict == "right")
 
 
 COUNT = Answer(type="number", value=3, unit="count")
@@ -37,15 +37,15 @@ COUNT = Answer(type="number", value=3, unit="count")
     st.lists(st.integers(0, 12), min_size=2, max_size=6, unique=True), st.sampled_from([", ", " or ", " ", ". ", "; ", "\n"])
 )
 def test_no_list_of_guesses_is_right(guesses, link):
-    assert not answers(COUNT, link.join(map(str, guesses)))
-    assert not answers(COUNT, link.join(f"There are {n} lights on" for n in guesses))
-    assert not answers(COUNT, link.join(f"有{n}盏灯亮着" for n in guesses))
+    assert not is_right_answer(COUNT, link.join(map(str, guesses)))
+    assert not is_right_answer(COUNT, link.join(f"There are {n} lights on" for n in guesses))
+    assert not is_right_answer(COUNT, link.join(f"有{n}盏灯亮着" for n in guesses))
 
 
 @given(st.integers(0, 500), st.sampled_from(["{}", "There are {} of them.", "It is {}.", "一共{}个。", "The answer: {}"]))
 def test_a_number_is_read_in_every_frame_and_no_other_for_it(value, frame):
     expected = Answer(type="number", value=value, unit="count")
-    assert answers(expected, frame.format(value)) and not answers(expected, frame.format(value + 1))
+    assert is_right_answer(expected, frame.format(value)) and not is_right_answer(expected, frame.format(value + 1))
 
 
 @given(st.text(max_size=60))

@@ -31,17 +31,17 @@ from homerl.view.bench_report import faults_table, write_report
 from homerl.view.bench_results import BenchReport
 from homerl.worlds.homeenv.agents.expert import Expert
 from homerl.worlds.homeenv.bench.instance import Instance
-from homerl.worlds.homeenv.bench.suites import SEED, SUITES, build, make_instance, places, split
+from homerl.worlds.homeenv.bench.suites import SEED, SUITES, apportion, build_instances, make_instance, suite_slots
 from homerl.worlds.homeenv.bench.validity import flaws
 from homerl.worlds.registry import begin
 
-EVERY = 41  # a sample of the places, over all subcategories and sizes
+EVERY = 41  # a sample of the slots, over all subcategories and sizes
 
 
 @cache
 def sample(suite: str) -> tuple[Instance, ...]:
     made = SUITES[suite]
-    return tuple(make_instance(made, place, 7) for place in list(places(made))[::EVERY])
+    return tuple(make_instance(made, slot, 7) for slot in list(suite_slots(made))[::EVERY])
 
 
 @pytest.fixture(scope="module")
@@ -55,8 +55,8 @@ def suite_file(tmp_path_factory) -> Path:
 
 
 def test_the_papers_counts():
-    smart, smh = (list(places(SUITES[name])) for name in ("smarthome-bench", "smh-bench"))
-    assert Counter(place.category.name for place in smart) == {"QT1": 379, "QT2": 540, "QT3": 279, "QT4": 385, "QT5": 95}
+    smart, smh = (list(suite_slots(SUITES[name])) for name in ("smarthome-bench", "smh-bench"))
+    assert Counter(slot.category.name for slot in smart) == {"QT1": 379, "QT2": 540, "QT3": 279, "QT4": 385, "QT5": 95}
     assert len({(p.category.name, p.subcategory) for p in smart}) == 18
     each = Counter((p.category.name, p.subcategory, p.size) for p in smh)
     assert len({key[:2] for key in each}) == 22
@@ -65,17 +65,17 @@ def test_the_papers_counts():
 
 def test_shares_are_whole_and_sum_up():
     for count in range(60):
-        assert sum(split(count, SUITES["smh-bench"].shares).values()) == count
+        assert sum(apportion(count, SUITES["smh-bench"].shares).values()) == count
 
 
 @pytest.mark.parametrize("suite", SUITES)
 def test_instances_are_valid_and_reproducible(suite):
     made = SUITES[suite]
-    for place, instance in zip(list(places(made))[::EVERY], sample(suite), strict=True):
+    for slot, instance in zip(list(suite_slots(made))[::EVERY], sample(suite), strict=True):
         assert not list(flaws(instance))
-        assert instance.id == place.id(made) and instance.blueprint.split == "heldout"
-    again = make_instance(made, list(places(made))[EVERY], 7)
-    assert again == sample(suite)[1] and make_instance(made, list(places(made))[EVERY], 8) != again
+        assert instance.id == slot.id(made) and instance.blueprint.split == "heldout"
+    again = make_instance(made, list(suite_slots(made))[EVERY], 7)
+    assert again == sample(suite)[1] and make_instance(made, list(suite_slots(made))[EVERY], 8) != again
 
 
 def test_complex_instances_of_smh_bench_share_one_home():
@@ -97,8 +97,8 @@ def test_a_file_is_its_suite_and_an_edited_one_is_refused(suite_file, tmp_path):
 def test_the_shipped_suite_is_what_the_default_seed_gives(suite):
     """Build it again (`homerl bench build`) when homes, intents or language change, and raise the version."""
     made = SUITES[suite]
-    shipped, wanted = read_suite(suite), list(places(made))
-    assert [instance.id for instance in shipped] == [place.id(made) for place in wanted]
+    shipped, wanted = read_suite(suite), list(suite_slots(made))
+    assert [instance.id for instance in shipped] == [slot.id(made) for slot in wanted]
     for at in range(0, len(wanted), 211):
         assert make_instance(made, wanted[at], SEED) == shipped[at]
     sentences = [query for instance in shipped for query in instance.blueprint.intents[-1].queries]
@@ -217,7 +217,7 @@ def test_runs_of_an_instance_are_counted_as_pass_hat_k(suite_file, tmp_path):
 def test_a_build_says_how_far_it_is(monkeypatch):
     made = SUITES["smh-bench"]
     seen = []
-    instances = build(made, 7, progress=lambda done, total: seen.append((done, total)))
+    instances = build_instances(made, 7, progress=lambda done, total: seen.append((done, total)))
     next(instances), next(instances)
     assert seen == [(1, 1100)]
 

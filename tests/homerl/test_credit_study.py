@@ -73,7 +73,7 @@ def test_blueprints_from_a_file(tmp_path):
     assert [make_blueprint(recipe, "heldout", seed) for seed in range(3)] == every[1::2]
     assert make_blueprint(recipe, "train", 4) == every[2].model_copy(update={"seed": 4})  # round and round
     write_rows(tmp_path / "none.jsonl", [])
-    with pytest.raises(InputError, match="no blueprint is of the split 'train'"):
+    with pytest.raises(InputError, match="no blueprint belongs to the split 'train'"):
         make_blueprint(recipe.model_copy(update={"file": tmp_path / "none.jsonl"}), "train", 0)
 
 

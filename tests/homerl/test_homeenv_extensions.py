@@ -236,7 +236,7 @@ def test_every_language_has_every_part():
     from homerl.users.manner import manner
     from homerl.worlds.homeenv.blueprints.profile import people
     from homerl.worlds.homeenv.language.shipped import grammar, languages, missing
-    from homerl.worlds.homeenv.messages import instruction, prompts
+    from homerl.worlds.homeenv.messages import agent_prompts, instruction
 
     assert set(languages()) >= {"en", "zh"}
     for language in languages():
@@ -244,5 +244,5 @@ def test_every_language_has_every_part():
         assert grammar(language).keys() == grammar("en").keys()
         assert people(language).habits.keys() == people("en").habits.keys()
         assert shipped_lexicon(language).rooms.keys() == shipped_lexicon("en").rooms.keys()
-        assert manner(language).language and prompts(language).example.says
+        assert manner(language).language and agent_prompts(language).example.says
         assert all(instruction(toolset, language) for toolset in TOOLSETS)

@@ -27,12 +27,12 @@ from homerl.worlds.homeenv.agents.expert import Expert
 from homerl.worlds.homeenv.blueprints.actions import actions, propose
 from homerl.worlds.homeenv.blueprints.author import BlueprintRecipe, make_blueprint
 from homerl.worlds.homeenv.language import noise
-from homerl.worlds.homeenv.language.diversity import all_families, recipe_of, survey
+from homerl.worlds.homeenv.language.diversity import all_families, load_blueprint_recipe, measure_diversity
 from homerl.worlds.homeenv.language.meaning import Act, Command
 from homerl.worlds.homeenv.language.sentences import sentence
 from homerl.worlds.homeenv.language.shipped import LANGUAGES as FOLDER
 from homerl.worlds.homeenv.language.shipped import grammar
-from homerl.worlds.homeenv.language.speaker import Speaker, in_words
+from homerl.worlds.homeenv.language.speaker import Speaker, number_in_words
 from homerl.worlds.homeenv.messages import briefing
 from homerl.worlds.registry import begin
 
@@ -281,7 +281,7 @@ def test_at_temperature_zero_the_most_usual_is_said():
     ],
 )
 def test_numbers_in_words(language, value, words):
-    assert in_words(value, language) == words
+    assert number_in_words(value, language) == words
 
 
 def test_numbers_in_words_never_stand_beside_symbols():
@@ -335,7 +335,7 @@ def test_noise_never_touches_values_and_takes_back_only_what_is_not_meant(langua
 def test_what_is_misheard_is_no_name_and_no_number(language):
     known, lexicon = grammar(language).noise, shipped_lexicon(language)
     names = {n for group in (lexicon.rooms, lexicon.devices) for x in group.values() for n in (*x.train, *x.heldout)}
-    numbers = {in_words(n, language) for n in range(101)} | {"to", "too", "for", "on", "off", "开", "关"}
+    numbers = {number_in_words(n, language) for n in range(101)} | {"to", "too", "for", "on", "off", "开", "关"}
     for word, heard in known.sounds.items():
         assert word not in numbers
         assert not ({word, *heard} & numbers) and not (set(heard) & names), word
@@ -390,18 +390,18 @@ def test_slugs_of_chinese_homes_are_unique():
 
 
 def test_a_survey_counts_what_is_said():
-    recipe = recipe_of(None, (), "en", 1.0)
+    recipe = load_blueprint_recipe(None, (), "en", 1.0)
     assert set(recipe.families) == set(all_families())
-    found = survey(recipe, 3, 60, sample=10)
-    assert found == survey(recipe, 3, 60, sample=10) and found.utterances == 180 == sum(
+    found = measure_diversity(recipe, 3, 60, sample=10)
+    assert found == measure_diversity(recipe, 3, 60, sample=10) and found.utterances == 180 == sum(
         f["utterances"] for f in found.by_family.values()
     )
     assert 100 < found.distinct <= 180 and 0 < found.distinct_1 < found.distinct_2 < found.distinct_3 < 1
-    plain = survey(recipe_of(None, (), "en", 0.0), 3, 60, sample=10)
+    plain = measure_diversity(load_blueprint_recipe(None, (), "en", 0.0), 3, 60, sample=10)
     assert plain.distinct < found.distinct and plain.words < found.words
-    assert survey(recipe_of("quickstart.yaml", (), "en", 1.0), 2, 10, sample=2).utterances == 20
+    assert measure_diversity(load_blueprint_recipe("quickstart.yaml", (), "en", 1.0), 2, 10, sample=2).utterances == 20
     with pytest.raises(InputError, match="no blueprints"):
-        recipe_of("sft_8b.yaml", (), "en", 1.0)
+        load_blueprint_recipe("sft_8b.yaml", (), "en", 1.0)
 
 
 def test_self_bleu_knows_sameness():

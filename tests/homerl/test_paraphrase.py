@@ -171,9 +171,9 @@ def test_values_may_change_from_digits_to_words_and_to_nothing_else():
     (intent,), home = made.intents, home_from_json(made.home)
     value = str(intent.plan[-1].args[0])
     query = next(q for q in (*intent.queries, intent.clarification) if value in q.split() or f"{value}%" in q)
-    from homerl.worlds.homeenv.language.speaker import in_words
+    from homerl.worlds.homeenv.language.speaker import number_in_words
 
-    words = query.replace(value, in_words(int(value), "en")).replace("%", " percent")
+    words = query.replace(value, number_in_words(int(value), "en")).replace("%", " percent")
     check_words(query, of_split(words), intent, made, home)
     with pytest.raises(Rejected, match="other values"):
         check_words(query, of_split(query.replace(value, "7")), intent, made, home)

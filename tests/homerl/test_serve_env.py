@@ -326,7 +326,7 @@ def test_a_port_in_use_is_one_message_and_code_2(monkeypatch, capsys):
         monkeypatch.setattr(sys, "argv", ["homerl", "serve-env", "--mcp", "--transport", "http", "--port", port])
         with pytest.raises(SystemExit) as stopped:
             main()
-    assert stopped.value.code == 2 and f"--port: {port} cannot be had" in capsys.readouterr().err
+    assert stopped.value.code == 2 and f"--port: port {port} cannot be opened" in capsys.readouterr().err
 
 
 def test_without_the_package_the_command_says_how_to_get_it():

@@ -7,7 +7,7 @@ import pytest
 from homerl.play.situation import Reply
 from homerl.users.manner import manner
 from homerl.worlds.homeenv.blueprints.author import BlueprintRecipe, families, make_blueprint
-from homerl.worlds.homeenv.faults import contradiction, fault_of, leak, numbers, on_topic, own_words
+from homerl.worlds.homeenv.faults import contradiction, leak, number_values, on_topic, own_words, utterance_fault
 from homerl.worlds.registry import begin
 
 
@@ -88,7 +88,7 @@ def test_ones_own_words_are_no_leak(blueprint):
     ],
 )  # fmt: skip
 def test_numbers_are_read_in_digits_and_words(text, language, found):
-    assert numbers(text, manner(language)) == found
+    assert number_values(text, manner(language)) == found
 
 
 def test_no_way_of_saying_a_wish_is_charged_and_every_other_wish_is():
@@ -98,7 +98,7 @@ def test_no_way_of_saying_a_wish_is_charged_and_every_other_wish_is():
         episode = begin(make_blueprint(recipe, "train", seed))
         intents = episode.blueprint.intents
         for intent in intents:
-            assert not any(fault_of(query, episode, intents) for query in intent.queries)
+            assert not any(utterance_fault(query, episode, intents) for query in intent.queries)
             for other in intents:
                 charged[other is intent] += [bool(faults(query, episode, [intent])) for query in other.queries]
     assert sum(charged[True]) <= 0.01 * len(charged[True]) and sum(charged[False]) >= 0.9 * len(charged[False])

@@ -21,8 +21,8 @@ from envs.homeenv.spec import Catalogue, DeviceSpec, spec_from_json
 from envs.homemaker.make import HomeRecipe, HomeSampler, make_home
 from homerl.cli import app
 from homerl.worlds.homeenv.pages.device_words import say, summarise
-from homerl.worlds.homeenv.pages.floor import Shape, floor_plan
-from homerl.worlds.homeenv.pages.home import ICONS, HomeView, render
+from homerl.worlds.homeenv.pages.floor import Block, floor_plan
+from homerl.worlds.homeenv.pages.home import ICONS, HomeView, render_homes
 
 NASTY = """</ul></style><script>alert("x")</script><img src=x onerror=alert(1)> & "quoted" 'too' {{ 7 * 7 }}"""
 SIZES = {"simple": ((5, 5), (5, 5)), "medium": ((35, 35), (10, 11)), "complex": ((135, 135), (31, 31))}
@@ -76,7 +76,7 @@ class Page(HTMLParser):
 
 
 def page_of(*homes: Home) -> Page:
-    return Page(render([HomeView(f"h{i}", f"home {i}", home) for i, home in enumerate(homes)]))
+    return Page(render_homes([HomeView(f"h{i}", f"home {i}", home) for i, home in enumerate(homes)]))
 
 
 def own_device(**over) -> DeviceSpec:
@@ -112,8 +112,8 @@ def test_ids_are_unique_and_every_button_opens_something(home):
 
 
 def test_the_same_homes_give_the_same_bytes_and_need_no_network(home):
-    text = render([HomeView("h1", "a", home)])
-    assert text == render([HomeView("h1", "a", home.fork())])
+    text = render_homes([HomeView("h1", "a", home)])
+    assert text == render_homes([HomeView("h1", "a", home.fork())])
     assert all(link.startswith(("#", "data:")) for link in Page(text).links)
     assert "url(" not in text and "@import" not in text and "http" not in text
     assert len(text) < 5_000 * len(home.plan.devices) + 50_000
@@ -138,7 +138,7 @@ def test_everything_of_a_home_is_escaped():
     userdata = {"category": NASTY, "spid": NASTY, "brand": NASTY}
     spec = own_device(description=NASTY, userdata=userdata, attributes=[mode], services=[service])
     view = HomeView("h1", NASTY, home_with(spec, NASTY, NASTY, NASTY + "1"))
-    page = Page(render([view]))
+    page = Page(render_homes([view]))
     assert page.tags["script"] == 1 and not page.tags["img"]
     assert page.text.count(" ".join(NASTY.split())) >= 10
     assert page.devices == [(NASTY + "1", NASTY)]
@@ -252,7 +252,7 @@ def test_plans_hold_every_room_once_in_its_parent_and_widths_add_up(drawn):
     seen: list[tuple[str, str | None]] = []
     tiles: list[str] = []
 
-    def walk(shape: Shape, within: str | None) -> None:
+    def walk(shape: Block, within: str | None) -> None:
         if shape.kind == "row":
             assert sum(part.columns for part in shape.parts) == shape.columns
         else:
@@ -292,7 +292,9 @@ def test_the_command_writes_a_gallery_beside_the_first_file_or_where_told(tmp_pa
 def gallery(tmp_path_factory) -> Path:
     homes = [make_home(11, HomeRecipe(devices=devices, rooms=rooms, ids="slug")) for devices, rooms in SIZES.values()]
     page = tmp_path_factory.mktemp("homes") / "page.html"
-    page.write_text(render([HomeView(f"h{i}", name, home) for i, (name, home) in enumerate(zip(SIZES, homes))]), "utf-8")
+    page.write_text(
+        render_homes([HomeView(f"h{i}", name, home) for i, (name, home) in enumerate(zip(SIZES, homes))]), "utf-8"
+    )
     return page
 
 

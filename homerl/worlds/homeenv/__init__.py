@@ -1,6 +1,7 @@
-"""HomeEnv as a world to play in (HomeFlow 3.2, 3.3): homes with devices, automations and weather, asked in words.
+"""The world HomeEnv (HomeFlow 3.2, 3.3): homes with devices, automations and weather, and users who make requests in
+words.
 
-Invariant: this file imports nothing heavy; every part is loaded when it is asked for.
+Invariant: importing this module loads nothing heavy; each part is imported on first use.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from homerl.worlds.contract import Card, Case, ExpertConfig, Failure, FileFormat
 
 
 class HomeEnvWorld(WorldAdapter):
-    """The world of HomeFlow and SMH-Bench, and of blueprints that name none: they were first."""
+    """The world of HomeFlow and SMH-Bench. It is the default world: blueprints that name no world belong to it."""
 
     name = "homeenv"
     is_default = True
@@ -26,112 +27,133 @@ class HomeEnvWorld(WorldAdapter):
 
     @property
     def blueprint(self) -> type:
+        """The model of HomeEnv blueprints."""
         from homerl.worlds.homeenv.blueprints.blueprint import Blueprint
 
         return Blueprint
 
     @property
     def recipe(self) -> type:
+        """The model of HomeEnv blueprint recipes."""
         from homerl.worlds.homeenv.blueprints.author import BlueprintRecipe
 
         return BlueprintRecipe
 
     def make_blueprint(self, recipe: Any, split: Split, seed: int, dropped: Counter[str] | None = None) -> Any:
+        """The blueprint of a seed, see `blueprints.author`."""
         from homerl.worlds.homeenv.blueprints.author import make_blueprint
 
         return make_blueprint(recipe, split, seed, dropped)
 
     def begin(self, blueprint: Any) -> Situation:
+        """The home of a blueprint at its start, see `situation`."""
         from homerl.worlds.homeenv.situation import HomeSituation
 
         return HomeSituation.begin(blueprint)
 
     def language_of(self, recipe: Mapping[str, Any]) -> str:
+        """The language of the recipe's homes."""
         return recipe.get("home", {}).get("language", "en")
 
     def goals_in_words(self, blueprint: Mapping[str, Any]) -> Iterable[str]:
+        """Each goal of the blueprint in words."""
         from homerl.worlds.homeenv.blueprints.goals import in_words
 
         return (text for intent in blueprint["intents"] for text in in_words(intent))
 
     def expert(self, config: ExpertConfig, seed: int) -> Oracle:
+        """The scripted expert, see `agents.expert`."""
         from homerl.worlds.homeenv.agents.expert import Expert
 
         return Expert(seed, config.mistakes, config.styles, config.minimal)
 
     @property
     def baselines(self) -> Mapping[str, Callable[[], Agent]]:
+        """The agents that need no model, see `agents.roster`."""
         from homerl.worlds.homeenv.agents.roster import BASELINES
 
         return BASELINES
 
     def persona(self, episode: Episode) -> Persona:
+        """The person of an episode, see `persona`."""
         from homerl.worlds.homeenv.persona import HomePersona
 
         return HomePersona(episode)
 
     @property
     def paraphraser(self) -> type:
+        """Rewords queries and checks that their meaning is kept, see `language.paraphrase`."""
         from homerl.worlds.homeenv.language.paraphrase import HomeParaphraser
 
         return HomeParaphraser
 
     @property
     def llm_author(self) -> Callable[..., Any]:
+        """Writes blueprints with an LLM, see `blueprints.llm_author`."""
         from homerl.worlds.homeenv.blueprints.llm_author import author_blueprint
 
         return author_blueprint
 
     @property
     def role_play(self) -> Callable[..., Any]:
+        """The strategy m1, see `roleplay`."""
         from homerl.worlds.homeenv.roleplay import role_play
 
         return role_play
 
     @property
     def suites(self) -> Mapping[str, Suite]:
+        """SmartHome-Bench and SMH-Bench, see `bench.suites`."""
         from homerl.worlds.homeenv.bench.suites import SUITES
 
         return SUITES
 
     @property
     def dimensions(self) -> Mapping[str, str]:  # type: ignore[override]
+        """The error dimensions of SMH-Bench."""
         from homerl.worlds.homeenv.bench.failures import DIMENSIONS
 
         return DIMENSIONS
 
     def failure_of(self, trajectory: Trajectory) -> Failure | None:
+        """The error in SMH-Bench's taxonomy, see `bench.failures`."""
         from homerl.worlds.homeenv.bench.failures import failure_of
 
         return failure_of(trajectory)
 
     def cases(self, trajectory: Trajectory) -> list[Case]:
+        """The answers and clarifying questions that a judge may rate, see `bench.cases`."""
         from homerl.worlds.homeenv.bench.cases import cases
 
         return cases(trajectory)
 
     @property
     def rubrics(self) -> Mapping[str, str]:
+        """The judge's instructions for answers and for clarifying questions."""
         from homerl.worlds.homeenv.bench.cases import RUBRICS
 
         return RUBRICS
 
     def holds_with(self, trajectory: Trajectory, right: Mapping[int, int]) -> bool:
+        """Whether the episode is a success with the accepted answers, see `bench.cases`."""
         from homerl.worlds.homeenv.bench.cases import holds_with
 
         return holds_with(trajectory, right)
 
     def card(self, recipe: Mapping[str, Any]) -> Card:
+        """An example home with the recipe's toolset, see `card`."""
         from homerl.worlds.homeenv.card import card
 
         return card(recipe)
 
     def formats(self) -> Mapping[str, FileFormat]:
+        """Blueprint, home and device files."""
         from homerl.worlds.homeenv.formats import FORMATS
 
         return FORMATS
 
     def commands(self, app: Any, view: Any) -> None:
+        """Add the commands of `commands`."""
         from homerl.worlds.homeenv.commands import add
 
         add(app, view)

@@ -1,4 +1,6 @@
-"""What a model card shows of HomeEnv: the tools and the prompt of the recipe's toolset, style and language."""
+"""The part of a model card that shows HomeEnv: tools and system prompt for the recipe's toolset, prompt style and
+language.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,7 @@ from envs.homeenv.rooms import OUTDOORS, Room
 from envs.homeenv.spec import Catalogue
 from envs.homeenv.toolsets import TOOLSETS
 from homerl.worlds.contract import Card
-from homerl.worlds.homeenv.messages import briefing, prompts
+from homerl.worlds.homeenv.messages import agent_prompts, briefing
 
 AIR = {"temperature": 21.0, "humidity": 45.0, "brightness": 150.0}
 LIGHT = {"state": "off", "brightness": 80, "hs_color": (0.0, 0.0)}
@@ -21,7 +23,7 @@ ONE_ANSWER = "with one JSON object: what to say,\nand the calls to make, in orde
 
 
 def card(recipe: Mapping[str, Any]) -> Card:
-    """An example in a home of one light: all that an agent of this recipe is told there."""
+    """What an agent trained on this recipe is told, in an example home with one light."""
     language = recipe.get("home", {}).get("language", "en")
     name = recipe.get("toolset") or "homeflow"
     toolset = TOOLSETS[name]
@@ -29,15 +31,15 @@ def card(recipe: Mapping[str, Any]) -> Card:
         tools=[tool.schema() for tool in toolset.tools],
         system=briefing(example(language), recipe.get("prompt") or "brief", name, (), language),
         told="holds the whole home" if toolset.shown else "lists the home's devices, one a line",
-        utterance=prompts(language).example.says,
+        utterance=agent_prompts(language).example.says,
         language=language,
     )
     return replace(shown, answers=ONE_ANSWER) if toolset.one_answer else shown
 
 
 def example(language: str) -> Home:
-    """A kitchen with a light that is off."""
-    named = prompts(language).example
+    """A home with one kitchen light, which is off."""
+    named = agent_prompts(language).example
     room = Room("kitchen", "kitchen", named.room)
     device = Device("1001", named.device, room, Catalogue.shipped()["100001"])
     return Home.build([room], [device], {OUTDOORS: AIR, room.id: AIR, device.did: LIGHT}, CLOCK)

@@ -1,4 +1,8 @@
-"""HomeEnv's commands: homes, devices, language and a server, and pages of homes."""
+"""The commands that HomeEnv adds to `homerl`: checks of homes and devices, a survey of the language, an MCP server, and
+pages.
+
+The docstrings of the commands are their help texts.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +19,7 @@ OVERRIDES = {"allow_extra_args": True, "ignore_unknown_options": True}
 
 
 def add(app: typer.Typer, view: typer.Typer) -> None:
-    """Add them to the command line."""
+    """Add the commands to `homerl` and `homerl view`."""
     app.command("check-home")(check_home)
     app.command("check-devices")(check_devices)
     app.command("make-home")(make_home_command)
@@ -76,15 +80,15 @@ def diversity(
 ) -> None:
     """Measure the diversity of utterances: distinct utterances and n-grams, self-BLEU, over homes and families."""
     from homerl.terminal.progress import progress_bar
-    from homerl.worlds.homeenv.language.diversity import recipe_of, survey, table
+    from homerl.worlds.homeenv.language.diversity import diversity_table, load_blueprint_recipe, measure_diversity
 
-    made = recipe_of(recipe, context.args, language, temperature)
+    made = load_blueprint_recipe(recipe, context.args, language, temperature)
     with progress_bar() as bar:
         task = bar.add_task("diversity", total=homes, note=made.home.language)
-        found = survey(made, homes, each, seed, lambda done, _: bar.update(task, completed=done))
-    console.print(table(found))
+        report = measure_diversity(made, homes, each, seed, lambda done, _: bar.update(task, completed=done))
+    console.print(diversity_table(report))
     if out:
-        out.write_text(json.dumps(found.json(), indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+        out.write_text(json.dumps(report.json(), indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
 
 
 def serve_env(

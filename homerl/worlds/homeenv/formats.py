@@ -11,6 +11,6 @@ from homerl.worlds.homeenv.blueprints.blueprint import Blueprint
 
 FORMATS = {
     "blueprint": FileFormat(BLUEPRINT, Blueprint, {("properties", "home"): "home"}),
-    "home": FileFormat(HOME, HomeRecord, {("properties", "specs", "additionalProperties"): "device"}),  # or its digest
+    "home": FileFormat(HOME, HomeRecord, {("properties", "specs", "additionalProperties"): "device"}),  # or a digest
     "device": FileFormat(1, DeviceSpec),
 }

@@ -1,7 +1,8 @@
-"""What agents are told of a home at the start, and how devices are listed.
+"""The texts that an agent gets at the start of an episode, and the form in which devices are listed.
 
-Invariants: `system_prompt` holds what an agent may know of a home (rooms, names, ids), never its state or the task; the
-instruction of a toolset stands in the toolset's file, or in the folder of a language that the file does not know.
+Invariants: `system_prompt` holds what an agent may know of a home (rooms, names, ids), never its state or the task. The
+instruction of a toolset is in the toolset's file, by language. If that file lacks a language, the language's folder holds
+it.
 """
 
 from __future__ import annotations
@@ -19,19 +20,23 @@ from envs.homeenv.home import Home
 from envs.homeenv.toolsets import TOOLSETS
 from envs.model import Model
 from homerl.language.grammar import tight
-from homerl.worlds.homeenv.language.shipped import part
+from homerl.worlds.homeenv.language.shipped import language_path
 
 
 class Example(Model):
-    """What a model card shows: a room, a light in it, and what a person says."""
+    """The example of a model card: a room, a light in it, and a person's request."""
 
     room: str
     device: str
     says: str
 
 
-class Prompts(Model):
-    """What agents are told, in one language (languages/en/prompts.yaml)."""
+class AgentPrompts(Model):
+    """The texts for agents in one language (`languages/en/prompts.yaml`).
+
+    `brief` is the instruction of the style "brief". `hour`, `floor`, `entrance` and `rooms` are templates, `days` are the
+    names of the weekdays from Monday, and `between` separates rooms.
+    """
 
     brief: str
     hour: str
@@ -46,14 +51,14 @@ class Prompts(Model):
 
 
 @lru_cache
-def prompts(language: str) -> Prompts:
-    """The texts of a language."""
-    return validate(Prompts, read_yaml(part(language, "prompts.yaml")))
+def agent_prompts(language: str) -> AgentPrompts:
+    """The texts for agents in a language. Raises `InputError` if the language has none."""
+    return validate(AgentPrompts, read_yaml(language_path(language, "prompts.yaml")))
 
 
 def instruction(toolset: str, language: str) -> str:
-    """What an agent of a toolset is told in full."""
-    own, given = TOOLSETS[toolset].instruction, prompts(language).toolsets
+    """The full instruction of a toolset. Raises `InputError` if there is none in the language."""
+    own, given = TOOLSETS[toolset].instruction, agent_prompts(language).toolsets
     if language not in own and toolset not in given:
         raise InputError(
             f"the toolset '{toolset}' has no instruction in '{language}'", "language",
@@ -63,22 +68,23 @@ def instruction(toolset: str, language: str) -> str:
 
 
 def system_prompt(devices: Iterable[Device], style: str = "brief", toolset: str = "homeflow", language: str = "en") -> str:
-    """The instruction and the home's devices, one a line: `- kitchen ceiling light=1001`."""
+    """The instruction, and a list of the devices, one on each line: `- kitchen ceiling light=1001`."""
     listed = "\n".join(f"- {label(device)}" for device in devices)
-    told = prompts(language).brief if style == "brief" else instruction(toolset, language)
+    told = agent_prompts(language).brief if style == "brief" else instruction(toolset, language)
     return f"{told}\n{listed}"
 
 
 def briefing(
     home: Home, style: str = "brief", toolset: str = "homeflow", memory: Iterable[str] = (), language: str = "en"
 ) -> str:
-    """All that an agent is told at the start: instruction, devices, and (in full) hour, rooms, entrance; its memory.
+    """The system prompt of an episode: instruction and devices, and in the style "full" also time, rooms and entrance.
 
-    An agent that can make automations is told the hour in any case; one that cannot ask is shown what its toolset shows.
+    The memory of the person follows, if there is any. The time is given in any style if the toolset can make automations. A
+    toolset of one answer, which cannot query the home, adds what it shows of the home.
     """
-    told, given = prompts(language), TOOLSETS[toolset]
+    told, given = agent_prompts(language), TOOLSETS[toolset]
     parts = [system_prompt(home.plan.devices, style, toolset, language)]
-    if style == "full" or given.automations:  # who makes automations must know the hour
+    if style == "full" or given.automations:  # an agent that makes automations must know the time
         moment = datetime.fromtimestamp(home.clock, UTC)
         day = told.days[moment.weekday()]
         parts.append(told.hour.format(day=day, date=f"{moment:%Y-%m-%d}", time=f"{moment:%H:%M}"))
@@ -92,13 +98,13 @@ def briefing(
     return "\n".join(parts)
 
 
-def _placed(home: Home, told: Prompts) -> Iterator[str]:
-    """Room names, with their floor (0 is the lowest) where the home has several."""
+def _placed(home: Home, told: AgentPrompts) -> Iterator[str]:
+    """Room names, with their floor (0 is the lowest) if the home has several floors."""
     storeys = len({room.floor for room in home.plan.rooms})
     for room in home.plan.rooms:
         yield room.name if storeys == 1 else told.floor.format(room=room.name, floor=room.floor)
 
 
 def label(device: Device) -> str:
-    """How a device is listed: `kitchen wall light=1001`, or the id alone where it says as much."""
+    """A device as agents see it listed: `kitchen wall light=1001`, or the id alone if the id is made of the names."""
     return device.did if device.did == device.slug else tight(f"{device.room.name} {device.name}") + f"={device.did}"

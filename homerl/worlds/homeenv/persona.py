@@ -1,7 +1,6 @@
 """The person of a HomeEnv blueprint, as an LLM user plays it: who it is and what it perceives.
 
-Invariant: what a person is told is how rooms feel and which lamps are lit, never an id, a condition or a reading that only
-a device has.
+Invariant: the person knows how rooms feel and which lamps are lit. It never sees an id, a condition or a measured value.
 """
 
 from __future__ import annotations
@@ -20,11 +19,12 @@ from homerl.worlds.homeenv.blueprints.blueprint import Blueprint, Intent
 
 @dataclass(frozen=True)
 class HomePersona:
-    """See `worlds.contract.Persona`."""
+    """Implements `worlds.contract.Persona`."""
 
     episode: Episode
 
     def role(self, words: Manner) -> str:
+        """The scene, and the person's name, age, health and habits."""
         blueprint = self.episode.blueprint
         profile = blueprint.profile
         return words.role.format(
@@ -33,23 +33,28 @@ class HomePersona:
         )  # fmt: skip
 
     def notices(self, words: Manner) -> str:
+        """The air and the lit lamps in the rooms of the person's devices."""
         return around(self.episode.situation.home, self.episode.blueprint, words)
 
     def overhears(self, text: str) -> str:
+        """The agent's text without ids, see `faults.overheard`."""
         return faults.overheard(text, self.episode.situation.home)
 
     def fault(self, text: str, intents: Sequence[Intent]) -> tuple[str, str] | None:
-        return faults.fault_of(text, self.episode, intents)
+        """See `faults.utterance_fault`."""
+        return faults.utterance_fault(text, self.episode, intents)
 
     def meant(self, text: str, intents: Sequence[Intent]) -> Intent | None:
+        """See `faults.about`."""
         return faults.about(text, self.episode.situation.home, intents)
 
     def on_topic(self, text: str, intent: Intent) -> bool | None:
+        """See `faults.on_topic`."""
         return faults.on_topic(text, self.episode, intent)
 
 
 def around(home: Home, blueprint: Blueprint, words: Manner) -> str:
-    """What the person notices in the rooms that the wishes are about: the air, and which lamps are lit."""
+    """What the person notices in the rooms of the blueprint's devices: how the air feels, and which lamps are lit."""
     rooms = {home.plan.by_did[did].room.id: home.plan.by_did[did].room for did in sorted(blueprint.devices)}
     return "\n".join(_room(home, room, words) for room in rooms.values()) or words.unremarkable
 
@@ -62,7 +67,7 @@ def _room(home: Home, room: Room, words: Manner) -> str:
 
 
 def is_lit(home: Home, device: Device) -> bool:
-    """Whether a lamp, or the lamp in some other device, is on."""
+    """Whether a lamp, or the lamp that is part of another device, is on."""
     path = "state" if device.spec.category == "light" else "light.state"
     return home.state_of(device.did).get(path) == "on"
 

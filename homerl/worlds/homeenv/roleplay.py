@@ -1,11 +1,13 @@
-"""M1, the paper's baseline: a role-play in text alone, without blueprint and without a home (HomeFlow 4.3.1, D.1).
+"""Strategy m1, the paper's baseline: a role-play in text alone, without a blueprint or a home (HomeFlow 4.3.1, D.1).
 
-One model plays person, assistant and what the tools answer; then it judges the dialogue, as HomeFlow filters its own
-(an LLM keeps what looks right). What is kept was never checked in a home; we also play its calls in the household's home
-and count how many would have held: no refusal, no error, the answers that the home gives.
+An LLM plays the person and the tools, and the policy plays the assistant. Then the LLM judges the dialogue, as HomeFlow
+filters its own dialogues. No home has checked the dialogues that are kept. To measure this, the calls of each kept dialogue
+are replayed in the household's home, and `TreeStats.grounded` counts the dialogues that the home confirms: no refusal, no
+error, and observations equal to the imagined ones.
 
-Invariants: no party sees goals, since there are none; the row's messages are the imagined ones, its steps what a home
-makes of them; its blueprint asks for the state in which that home ends, so Φ says what was done, not what was wanted.
+Invariants: no role sees goals, because there are none; a row has the imagined messages, and the steps of the
+replay; its blueprint has the final state of the replay as its goal, so Φ describes what was done and not what was
+wanted.
 """
 
 from __future__ import annotations
@@ -33,11 +35,11 @@ from homerl.worlds.homeenv.blueprints.blueprint import Blueprint, Factors, Inten
 from homerl.worlds.homeenv.messages import label
 from homerl.worlds.registry import begin
 
-WISHES = 3  # that a person may have at the most
+WISHES = 3  # the largest number for one person
 
 
-class Parts(Model):
-    """The file of prompts."""
+class RolePlayPrompts(Model):
+    """The prompts of the roles (`roleplay.yaml`); `nothing` stands for an empty dialogue."""
 
     user: str
     home: str
@@ -66,13 +68,14 @@ class Judgement(Model):
 
 
 @cache
-def parts() -> Parts:
-    return validate(Parts, read_yaml(Path(__file__).with_name("roleplay.yaml")))
+def role_play_prompts() -> RolePlayPrompts:
+    """The prompts, read once."""
+    return validate(RolePlayPrompts, read_yaml(Path(__file__).with_name("roleplay.yaml")))
 
 
 @dataclass
 class Imagined:
-    """A dialogue with no home behind it, which a policy observes like an episode's."""
+    """A dialogue without a home. A policy observes it like the dialogue of an episode."""
 
     blueprint: Blueprint
     messages: list[Message]
@@ -81,40 +84,45 @@ class Imagined:
 
     @property
     def observation(self) -> Observation:
+        """What the policy sees: messages and tools."""
         return Observation(self.blueprint.id, tuple(self.messages), self.tools, self.blueprint.one_answer)
 
     @property
     def text(self) -> str:
-        """As it is told to the other parts."""
-        return "\n".join(map(_told, self.messages[1:])) or parts().nothing
+        """The dialogue as text, for the other roles; without the system prompt."""
+        return "\n".join(map(_transcript_line, self.messages[1:])) or role_play_prompts().nothing
 
 
 async def role_play(
     household: Blueprint, agent: Policy, asker: Asker, limits: EpisodeLimits
 ) -> tuple[list[Trajectory], TreeStats]:
-    """The dialogue of a household, if it is kept; the household's own intents are told to nobody."""
+    """Play one dialogue in a household; return the trajectory if the judge keeps it, and the statistics.
+
+    No role sees the household's own intents. A model whose answers cannot be parsed counts as a user error, not as a fault
+    of the infrastructure.
+    """
     start = begin(household, limits)
     imagined = Imagined(household, start.messages[:1], tuple(start.world.tools))
     stats = TreeStats(rollouts=1)
     try:
         await _talk(imagined, start.situation.home, agent, asker, limits)
-        judgement = await asker.ask(parts().judge, imagined.text, Judgement, household.seed, temperature=0.0)
+        judgement = await asker.ask(role_play_prompts().judge, imagined.text, Judgement, household.seed, temperature=0.0)
         stats.successes = int(judgement.keep and bool(imagined.replies))
     except Unreadable:
-        stats.user_errors["unreadable"] = 1  # the model could not play its part: a failed generation
+        stats.user_errors["unreadable"] = 1  # the model could not play its role
     stats.calls = stats.sampled = asker.tally.requests + len(imagined.replies)
     stats.tokens = asker.tally.tokens + sum(reply.prompt_tokens + reply.tokens for reply in imagined.replies)
     stats.calls_linear, stats.tokens_linear = stats.calls, stats.tokens
     stats.steps_run = stats.steps_linear = stats.nodes = len(imagined.replies)
     if not stats.successes:
         return [], stats
-    trajectory, stats.grounded = grounded(imagined, limits, agent.name)
+    trajectory, stats.grounded = ground(imagined, limits, agent.name)
     return [trajectory], stats
 
 
 async def _talk(imagined: Imagined, home: Home, agent: Policy, asker: Asker, limits: EpisodeLimits) -> None:
-    """Person, assistant and tools in turn, until the person stops or a limit is reached."""
-    made, told = imagined.blueprint, parts()
+    """Let the person, the policy and the tools speak in turn, until the person stops or a limit is reached."""
+    made, told = imagined.blueprint, role_play_prompts()
     listed = ", ".join(label(device) for device in home.plan.devices)
     user = told.user.format(
         language=manner(made.language).language, scene=made.scene, name=made.profile.name,
@@ -141,28 +149,31 @@ async def _printed(imagined: Imagined, call: Mapping[str, Any], listed: str, ask
     function = call["function"]
     text = f"{imagined.text}\n\nThe call: {function['name']} {function['arguments']}"
     seed = imagined.blueprint.seed + len(imagined.messages)
-    return (await asker.ask(parts().home.format(devices=listed), text, Printed, seed)).output
+    return (await asker.ask(role_play_prompts().home.format(devices=listed), text, Printed, seed)).output
 
 
-def _told(message: Message) -> str:
+def _transcript_line(message: Message) -> str:
     calls = [f"[{call['function']['name']} {call['function']['arguments']}]" for call in message.get("tool_calls") or ()]
     return f"{message['role']}: {' '.join([message.get('content') or '', *calls]).strip()}"
 
 
-def grounded(imagined: Imagined, limits: EpisodeLimits, name: str) -> tuple[Trajectory, int]:
-    """The row's trajectory, and whether a home would have gone along: 1 if it would, else 0."""
-    blueprint = read_off(imagined, limits)
+def ground(imagined: Imagined, limits: EpisodeLimits, name: str) -> tuple[Trajectory, int]:
+    """Replay a dialogue in the home; return (its trajectory, 1 if the home confirms the dialogue, else 0).
+
+    The home confirms a dialogue if no call is refused or fails, and each tool message equals the home's observation.
+    """
+    blueprint = blueprint_of_dialogue(imagined, limits)
     episode = replayed(blueprint, imagined, limits)
     seen = [observation for step in episode.steps for observation in step.observations]
     told = [message["content"] for message in imagined.messages if message["role"] == "tool"]
     agrees = valid(episode) and [text.strip() for text in seen] == [text.strip() for text in told]
-    episode.outcome = Outcome.SUCCESS  # by the judge's word
+    episode.outcome = Outcome.SUCCESS  # the judge kept it
     trajectory = episode.trajectory(f"role-play:{name}", f"role-play:{name}", blueprint.seed)
     return replace(trajectory, messages=tuple(imagined.messages)), int(agrees)
 
 
 def replayed(blueprint: Blueprint, imagined: Imagined, limits: EpisodeLimits) -> Episode:
-    """What a home makes of the same words and calls."""
+    """The episode that results if the same words and calls are played in the home."""
     episode, replies = begin(blueprint, limits), iter(imagined.replies)
     for message in imagined.messages[1:]:
         if message["role"] == "user":
@@ -172,8 +183,11 @@ def replayed(blueprint: Blueprint, imagined: Imagined, limits: EpisodeLimits) ->
     return episode
 
 
-def read_off(imagined: Imagined, limits: EpisodeLimits) -> Blueprint:
-    """The household with one intent: that what the dialogue changed be so; where it changed nothing, that it be as it is."""
+def blueprint_of_dialogue(imagined: Imagined, limits: EpisodeLimits) -> Blueprint:
+    """The household's blueprint with one intent: the state that the dialogue leaves behind.
+
+    If the dialogue changed nothing, the intent asks that one attribute keeps its value.
+    """
     start = begin(imagined.blueprint, limits)
     end = replayed(imagined.blueprint, imagined, limits).situation.home
     slots = end.plan.slots
@@ -189,4 +203,4 @@ def read_off(imagined: Imagined, limits: EpisodeLimits) -> Blueprint:
     return imagined.blueprint.model_copy(update={"intents": (intent,), "memory": (), "history": (), "preserve": False})
 
 
-__all__: Sequence[str] = ["Imagined", "grounded", "role_play"]
+__all__: Sequence[str] = ["Imagined", "ground", "role_play"]

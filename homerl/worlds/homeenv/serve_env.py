@@ -1,8 +1,8 @@
-"""A home served over MCP, the Model Context Protocol: any client of it can live there as an agent would.
+"""A server that gives MCP clients (Model Context Protocol) a home to act in.
 
-Invariants: each session has a fork of the home to itself, and its calls take effect one after another; a client is
-told what an agent may know (tools, rooms, names and ids of devices), and of the tasks only where the server shows
-them; stdout carries the protocol and nothing else.
+Invariants: each session has its own fork of the home, in which calls run one after another; a client sees what an agent may
+know (tools, and rooms, names and ids of devices), and the tasks only if the server shows them; stdout carries the protocol
+alone.
 """
 
 from __future__ import annotations
@@ -40,19 +40,23 @@ except ModuleNotFoundError as missing:
     ) from None
 
 Transport = Literal["stdio", "http"]
-HOST = "127.0.0.1"  # a home has no password: it is served to this machine alone
+HOST = "127.0.0.1"  # the server has no authentication, so it listens on this machine only
 JSON = "application/json"
 
 
 class Session:
-    """One client of the home: a world of its own, one call at a time."""
+    """One client: its own fork of the home, and a lock that runs its calls one at a time."""
 
     def __init__(self, env: HomeEnv) -> None:
         self.env = env
         self._turn = anyio.Lock()
 
     async def call(self, name: str, arguments: dict[str, Any]) -> types.CallToolResult:
-        """Take a tool call in a thread. It is never abandoned: the next call would meet the world in mid-step."""
+        """Run a tool call in a thread.
+
+        The call is never cancelled, since the next call would then find the home in the middle of a step. Raises `MCPError`
+        if the home fails; a refused call is a result with `is_error`.
+        """
         async with self._turn:
             try:
                 observation, *_, info = await anyio.to_thread.run_sync(self.env.step, arguments | {"name": name})
@@ -60,19 +64,20 @@ class Session:
                 raise MCPError(types.INTERNAL_ERROR, str(error)) from error
         return types.CallToolResult(
             content=[types.TextContent(text=observation)],
-            structured_content={"observation": observation} | info,  # clients may show the model this part alone
+            structured_content={"observation": observation} | info,  # some clients show only this part to the model
             is_error=bool(info["blocked"] or info["error"]),
         )
 
 
 class HomeServer:
-    """What the protocol asks of a home. Over stdio, which names no session, there is one."""
+    """The handlers of the MCP server. Over stdio, which has no session ids, there is one session."""
 
     def __init__(self, env: HomeEnv, show_tasks: bool = False) -> None:
         self.env, self.show_tasks = env, show_tasks
         self.sessions: dict[str | None, Session] = {}
 
     def server(self) -> Server:
+        """The MCP server with these handlers."""
         server = Server(
             "homerl",
             version=__version__,
@@ -87,11 +92,11 @@ class HomeServer:
         return server
 
     def session(self, context: ServerRequestContext) -> Session:
-        """The session of a request: begun at its first call, ended with the protocol's own."""
+        """The session of a request. The first call creates it; it is dropped when the client's session ends."""
         name = _session_of(context)
         if name not in self.sessions:
             self.sessions[name] = Session(self.env.fork())
-            if name:  # what the client said at the handshake lives as long as its session
+            if name:  # `client_params` lives exactly as long as the session
                 weakref.finalize(context.session.client_params, self.sessions.pop, name, None)
         return self.sessions[name]
 
@@ -115,12 +120,12 @@ class HomeServer:
     ) -> types.ReadResourceResult:
         known = self._resources(self.session(context).env)
         if wanted.uri not in known:
-            raise MCPError(types.INVALID_PARAMS, f"there is no resource {wanted.uri} (there is {', '.join(known)})")
+            raise MCPError(types.INVALID_PARAMS, f"there is no resource {wanted.uri}; the resources are {', '.join(known)}")
         text = json.dumps(known[wanted.uri], ensure_ascii=False)
         return types.ReadResourceResult(contents=[types.TextResourceContents(uri=wanted.uri, mime_type=JSON, text=text)])
 
     def _resources(self, env: HomeEnv) -> dict[str, list[dict[str, Any]]]:
-        """What may be read of a home, by address."""
+        """The resources that a client may read, by URI."""
         plan = env.engine.home.plan
         known: dict[str, list[dict[str, Any]]] = {
             "home://rooms": [asdict(room) for room in plan.rooms],
@@ -137,27 +142,34 @@ def _session_of(context: ServerRequestContext) -> str | None:
 
 
 async def _refuse_sessionless(context: ServerRequestContext, call_next: CallNext) -> HandlerResult:
-    """Over HTTP the newest protocol has no sessions, so no home to come back to: its clients fall back to a handshake."""
+    """Refuse requests without a session over HTTP.
+
+    The newest protocol version has no sessions, so its clients would not come back to the same home. They fall back to the
+    handshake of an older version.
+    """
     if context.request and not _session_of(context) and context.method != "initialize":
         raise MCPError(
             types.UNSUPPORTED_PROTOCOL_VERSION,
-            "a home is kept for a session: connect with the initialize handshake",
+            "a home is kept for a session: open a session with the initialize handshake",
             {"supported": list(HANDSHAKE_PROTOCOL_VERSIONS), "requested": context.protocol_version},
         )
     return await call_next(context)
 
 
 def serve(env: HomeEnv, transport: Transport = "stdio", port: int = 8000, show_tasks: bool = False) -> None:
-    """Serve forks of `env` until stdin ends (stdio) or the process is told to stop."""
+    """Serve forks of `env` until stdin ends (stdio) or the process gets SIGTERM or SIGINT.
+
+    Raises `InputError` if the port cannot be opened.
+    """
     logging.basicConfig(level=logging.WARNING, stream=sys.stderr)
     server = HomeServer(env, show_tasks).server()
     if transport == "http":
         listener = _listen(port)
         print(f"homerl: a home at http://{HOST}:{listener.getsockname()[1]}/mcp", file=sys.stderr, flush=True)
-        _on_stop_signals(lambda *_: None)  # uvicorn stops for them, then raises them again for us
+        _on_stop_signals(lambda *_: None)  # uvicorn handles these signals, and raises them again when it has stopped
         anyio.run(_serve_http, server, listener)
     else:
-        _on_stop_signals(lambda *_: os._exit(0))  # a thread that waits for stdin would hold any other exit up
+        _on_stop_signals(lambda *_: os._exit(0))  # a thread that reads stdin would block a normal exit
         anyio.run(_serve_stdio, server)
 
 
@@ -175,7 +187,9 @@ def _listen(port: int) -> socket.socket:
     try:
         return socket.create_server((HOST, port))
     except (OSError, OverflowError) as error:
-        raise InputError(f"{port} cannot be had: {error}", where="--port", remedy="name another, or 0 for any") from None
+        raise InputError(
+            f"port {port} cannot be opened: {error}", where="--port", remedy="choose another port, or 0 for any free one"
+        ) from None
 
 
 def _on_stop_signals(handler: Callable[..., None]) -> None:

@@ -1,4 +1,4 @@
-"""HomeEnv as an episode sees it: Φ over homes and words, and what strayed from it.
+"""HomeEnv as a `Situation`: the goals Φ over the home and over what was said, and the side effects of an agent.
 
 Invariant: whether a goal is met is a function of the home and of what was said; nothing here is random.
 """
@@ -26,7 +26,11 @@ from homerl.worlds.homeenv.messages import briefing
 
 @dataclass
 class HomeSituation(Situation):
-    """A blueprint's home, and what agents have said in it."""
+    """A blueprint's home, and what agents have said in it.
+
+    `start` is the home before the first step, `keeps` are the conditions that must still hold at the end, and `heard` is
+    what the agent has answered and asked so far.
+    """
 
     blueprint: Blueprint
     world: HomeEnv
@@ -37,45 +41,59 @@ class HomeSituation(Situation):
 
     @classmethod
     def begin(cls, blueprint: Blueprint) -> HomeSituation:
+        """The situation at the start of a blueprint."""
         home = home_from_json(blueprint.home, f"home of blueprint {blueprint.id}")
         world = HomeEnv(home, blueprint.conditions, blueprint.toolset)
         return cls(blueprint, world, home, goals(blueprint, home), keeps(blueprint, home))
 
     def opening(self) -> list[Message]:
+        """The system prompt, and the blueprint's history of earlier messages."""
         b = self.blueprint
         told = briefing(self.start, b.prompt, b.toolset, b.memory, b.language)
         past = [{"role": message.role, "content": message.content} for message in b.history]
         return [{"role": "system", "content": told}, *past]
 
     def fork(self) -> HomeSituation:
+        """A copy with its own home; the start, the goals and `heard` are immutable and shared."""
         return HomeSituation(self.blueprint, self.world.fork(), self.start, self.goals, self.keeps, self.heard)
 
     @property
     def home(self) -> Home:
+        """The home as it is now."""
         return self.world.engine.home
 
     def met(self) -> tuple[bool, ...]:
+        """Whether each goal is met by the home and by what was heard."""
         return tuple(goal.met(self.home, self.heard) for goal in self.goals)
 
     def open_intents(self) -> list[Intent]:
+        """The intents with an unmet goal, in the blueprint's order."""
         unmet = {goal.intent for goal, met in zip(self.goals, self.met()) if not met}
         return [intent for intent in self.blueprint.intents if intent.id in unmet]
 
-    def strayed(self) -> int:
-        """Devices, what was to be kept, automations."""
-        slots = (self.home.plan.slots[change.slot] for change in self.start.diff(self.home))
-        moved = {slot.owner for slot in slots if not getattr(slot.type, "read_only", True)}  # what devices measure may move
-        broken = sum(not keep.holds(self.home) for keep in self.keeps)
-        return len(moved - self.blueprint.devices - self._moved_by_rules()) + broken + self._stray_rules()
+    def side_effects(self) -> int:
+        """The number of unrequested changes: devices, broken `keeps` conditions and automations.
 
-    def _moved_by_rules(self) -> set[str]:
-        """Devices on which a rule has acted by itself: nobody strayed who let the home do what it was told to."""
+        Read-only attributes are measurements and may change. A device that an automation has moved does not count.
+        """
+        slots = (self.home.plan.slots[change.slot] for change in self.start.diff(self.home))
+        moved = {slot.owner for slot in slots if not getattr(slot.type, "read_only", True)}  # measurements may change
+        broken = sum(not keep.holds(self.home) for keep in self.keeps)
+        return (
+            len(moved - self.blueprint.devices - self._devices_moved_by_automations()) + broken + self._changed_automations()
+        )
+
+    def _devices_moved_by_automations(self) -> set[str]:
+        """Devices on which an automation acted since the start. The agent did not change these itself."""
         since = self.start.clock
         acted = (rule for rule in self.home.rules if rule.fired is not None and rule.fired >= since)
         return {action.did for rule in acted for action in rule.actions}
 
-    def _stray_rules(self) -> int:
-        """Automations that were changed, removed, or made beyond those wanted (of which several may do one)."""
+    def _changed_automations(self) -> int:
+        """The number of automations that were changed, removed, or made without being wanted.
+
+        Several automations together may serve one that is wanted.
+        """
         if not self.home.rules and not self.start.rules:
             return 0
         before = {rule.id: rule.describe() for rule in self.start.rules}
@@ -87,7 +105,10 @@ class HomeSituation(Situation):
         return touched + max(0, len(idle) - sum(not serving for serving in serving_each))
 
     def stands_for(self, reply: Reply) -> Action | str | None:
-        """An agent's one answer is replayed by the one tool that takes it; the agent sees nothing of what came of it."""
+        """The tool call for an agent's one JSON answer, or why the answer is malformed; None for other toolsets.
+
+        The toolset's only tool runs the answer. The agent does not see the result.
+        """
         if not self.blueprint.one_answer:
             return None
         answer, malformed = direct_answer(reply.message.get("content") or "")
@@ -95,29 +116,34 @@ class HomeSituation(Situation):
         return malformed if malformed else {**answer, "name": tool.name}
 
     def take(self, action: Action) -> tuple[str, Mapping[str, Any]]:
+        """Make a call in the home."""
         text, _, _, _, info = self.world.step(action)
         return text, info
 
     def note_reply(self, intent: int | None, message: Message, refusals: Sequence[str], spoke: bool) -> None:
-        """What the agent said may answer a question, or be one that it had to ask."""
-        found = next((i for i in self.blueprint.intents if i.id == intent), None)
-        if spoke and found is not None:
+        """Record whether the agent's words answer the intent's question, or ask a needed clarifying question."""
+        spoken_of = next((i for i in self.blueprint.intents if i.id == intent), None)
+        if spoke and spoken_of is not None:
             said = words_of(message, one_answer=self.blueprint.one_answer)
-            self.heard = self.heard.after(found, said.claims, said.question, self._untouched(found))
+            self.heard = self.heard.after(spoken_of, said.claims, said.question, self._untouched(spoken_of))
 
     def _untouched(self, intent: Intent) -> bool:
-        """Whether nothing was done yet of what an intent asks; other intents may have been seen to."""
+        """Whether the home has no change yet to the devices and automations of this intent."""
         changed = {self.home.plan.slots[change.slot].owner for change in self.start.diff(self.home)}
         return changed.isdisjoint(intent.devices) and (intent.automation is None or self.home.rules == self.start.rules)
 
     def mark(self) -> Home:
+        """A copy of the home."""
         return self.home.fork()
 
     def changed_since(self, mark: Home) -> tuple[str, ...]:
+        """The names of the slots that differ from a marked home."""
         return changes(mark, self.home)
 
     def wait(self, seconds: int) -> None:
+        """Advance the home's clock, and everything that depends on it."""
         self.home.advance(seconds)
 
     def state_key(self) -> str:
+        """An exact hash of the home's state."""
         return self.home.state_key()

@@ -20,7 +20,7 @@ from envs.simuhome.air import WATCHED
 from envs.simuhome.episodes import EpisodeFile, GoalSpec
 from envs.simuhome.evaluate import value_at
 from envs.simuhome.home import Home
-from homerl.language.answers import Answer, read
+from homerl.language.answers import Answer, read_answer
 from homerl.language.grammar import tight
 from homerl.language.signs import either
 from homerl.worlds.simuhome.speech import (
@@ -139,9 +139,11 @@ def states_value(goal: GoalSpec, home: Home, text: str, of_room: int = 1) -> boo
     """
     whole, *sentences = _parts(text, goal)
     claims = [
-        said for sentence in sentences if (said := {read(a, sentence) for a in expected_answers(goal, home)}) != {"silent"}
+        said
+        for sentence in sentences
+        if (said := {read_answer(a, sentence) for a in expected_answers(goal, home)}) != {"silent"}
     ]
-    alone = any(read(answer, whole) == "right" for answer in expected_answers(goal, home))
+    alone = any(read_answer(answer, whole) == "right" for answer in expected_answers(goal, home))
     return len(claims) <= of_room and (alone or any("right" in said for said in claims))
 
 

@@ -1,1 +1,1 @@
-"""Scripted agents of HomeEnv."""
+"""Agents of HomeEnv that need no language model."""

@@ -1,8 +1,9 @@
-"""The scripted expert: an oracle that holds the plan. It makes data and upper bounds; it is never a policy.
+"""The scripted expert, an oracle that reads the blueprint's plan. It makes training data and upper bounds; it is never a
+policy.
 
-Invariants: candidates are a pure function of seed and dialogue, and distinct; with `mistakes` 0 every first
-candidate leads to success without a refusal; it reads what one must know before acting or answering, so that its
-dialogues can be learned from. Mistakes are the ones that models make, so that search has something to prune.
+Invariants: the candidates are distinct, and a pure function of seed and dialogue; with `mistakes` 0, each first candidate
+leads to success without a refused call. The expert reads what an agent must know before it acts or answers, so that a
+policy can learn from its dialogues. Its mistakes are those that models make, so that a search has something to prune.
 """
 
 from __future__ import annotations
@@ -22,11 +23,12 @@ from homerl.worlds.homeenv.language.shipped import grammar
 
 
 class Expert:
-    """Answers from the plan of the intent that the user last spoke of.
+    """Plays the plan of the intent that the user last spoke of.
 
-    `styles` weighs how it works: `snippet` (all calls at once), `stepwise` (a call a message), `query_first`
-    (reads the device before it acts). `mistakes` is the chance that a candidate is wrong. A `minimal` expert leaves
-    out calls that would change nothing; what it sees and a policy cannot is the gap that RL has to close.
+    `styles` are the weights of its ways to work: `snippet` makes all calls at once, `stepwise` one call in each message,
+    and `query_first` reads the device before it acts. `mistakes` is the probability that a candidate is wrong. With
+    `minimal`, it leaves out calls that would change nothing. A policy cannot see which calls these are, so RL has to close
+    that gap.
     """
 
     name = "expert"
@@ -38,13 +40,14 @@ class Expert:
         self.styles = styles or {"snippet": 1.0}
 
     async def consult(self, episode: Episode, n: int = 1) -> Sequence[Reply]:
+        """`n` distinct candidates for the next message, or fewer if there are not as many."""
         return [Reply(message) for message in candidates(self._candidate, episode, n, self.seed)]
 
     def _candidate(self, episode: Episode, rng: random.Random) -> Message:
         intent = next(i for i in episode.blueprint.intents if i.id == episode.speaking_of)
         writer = writer_of(episode)
         if intent not in episode.open_intents():
-            return writer.say(intent.reply or done(episode, rng))
+            return writer.say(intent.reply or done_text(episode, rng))
         if rng.random() < self.mistakes:
             return rng.choice(MISTAKES)(intent, episode, rng)
         style = rng.choices(list(self.styles), list(self.styles.values()))[0]
@@ -63,30 +66,30 @@ class Expert:
         return writer.act(todo[:1] if style == "stepwise" and writer.reads else todo, intent.reply)
 
 
-def done(episode: Episode, rng: random.Random) -> str:
-    """That it is done."""
+def done_text(episode: Episode, rng: random.Random) -> str:
+    """A random phrase that says "done"."""
     return rng.choice(grammar(episode.blueprint.language).plain_all("done"))
 
 
 def turn_of(episode: Episode) -> list[Message]:
-    """The messages since the user last spoke."""
+    """The messages since the user last spoke, the latest first."""
     return list(takewhile(lambda message: message["role"] != "user", reversed(episode.messages)))
 
 
 def remaining(intent: Intent, episode: Episode) -> list[Call]:
-    """The calls of the plan that were not made since the user last spoke; all of them after a refusal."""
+    """The calls of the plan that the current turn has not made yet; all calls if none is left, as after a refusal."""
     made = writer_of(episode).made(turn_of(episode))
     return [call for call in intent.plan if not made(call)] or list(intent.plan)
 
 
 def needed(calls: list[Call], episode: Episode) -> list[Call]:
-    """The calls that change something now: an oracle sees that a device is on already, a policy does not."""
+    """The calls that would change the home now; all calls if none would."""
     probe, kept = episode.situation.home.fork(), []
     for call in calls:
         key = probe.state_key()
         try:
             probe.call(call.did, call.service, call.args)
-        except Refused:  # such as a pause of what is paused
+        except Refused:  # for example, pausing a player that is paused
             continue
         kept += [call] if probe.state_key() != key else []
     return kept or calls
@@ -114,7 +117,7 @@ def _half(intent: Intent, episode: Episode, rng: random.Random) -> Message:
 
 
 def _false_claim(intent: Intent, episode: Episode, rng: random.Random) -> Message:
-    return writer_of(episode).say(done(episode, rng))
+    return writer_of(episode).say(done_text(episode, rng))
 
 
 def _unparsable(intent: Intent, episode: Episode, rng: random.Random) -> Message:

@@ -1,8 +1,8 @@
-"""What people use today: Home Assistant's own sentence matcher, as a baseline.
+"""A baseline in actual use: Home Assistant's sentence matcher.
 
-`hassil` matches the request against the sentences of `home-assistant-intents`; what it recognises becomes service calls
-on the devices that fit its slots, as Home Assistant's intent handlers would make them. It knows no dialogue, no memory
-and no conditions, and neither do they.
+`hassil` matches the request against the sentences of `home-assistant-intents`. The recognised intent becomes service calls
+on the devices that fit its slots, as in Home Assistant's intent handlers. Like them, it has no dialogue, memory or
+conditions.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from homerl.worlds.homeenv.agents.baselines import Baseline
 from homerl.worlds.homeenv.agents.writers import writer_of
 from homerl.worlds.homeenv.blueprints.blueprint import Call
 
-# Home Assistant's domain of a part, by its kind.
+# Kind of a component -> domain in Home Assistant.
 DOMAINS = {
     "light": "light", "fan": "fan", "ceiling_fan": "fan", "air_conditioner": "climate", "ac_gateway": "climate",
     "heater": "climate", "thermostat": "climate", "curtain": "cover", "garage_door": "cover", "opener": "cover",
@@ -32,7 +32,7 @@ DOMAINS = {
     "smart_screen": "media_player", "vacuum": "vacuum", "humidifier": "humidifier", "dehumidifier": "humidifier",
     "range_hood": "fan", "air_purifier": "fan", "water_heater": "water_heater", "bath_heater": "climate",
 }  # fmt: skip
-# For each intent: services to call, the first that a device has; {slot} is the value's slot.
+# Intent -> (service, slot of its value); the first service that a device has is called.
 SERVICES: dict[str, tuple[tuple[str, str | None], ...]] = {
     "HassTurnOn": (("turn_on", None), ("open", None), ("lock", None), ("start", None)),
     "HassTurnOff": (("turn_off", None), ("close", None), ("unlock", None), ("stop", None)),
@@ -51,8 +51,8 @@ SERVICES: dict[str, tuple[tuple[str, str | None], ...]] = {
 
 
 @dataclass(frozen=True)
-class Entity:
-    """A part of a device, as Home Assistant knows it."""
+class HassEntity:
+    """A component of a device as an entity of Home Assistant. `prefix` is the path before its services, such as "light."."""
 
     device: Device
     prefix: str
@@ -60,17 +60,18 @@ class Entity:
 
     @property
     def names(self) -> list[str]:
-        """What it answers to: its name alone, and with its room."""
+        """The names that the entity answers to: with its room, and without."""
         part = f" {self.prefix[:-1].replace('_', ' ')}" if self.prefix else ""
         return [f"{self.device.room.name} {self.device.name}{part}", f"{self.device.name}{part}"]
 
 
 class HomeAssistant(Baseline):
-    """Hears one sentence, calls what it means."""
+    """Recognises one sentence and makes the calls that it means."""
 
     name = "hassil"
 
     def answer(self, episode: Episode, said: str) -> Message:
+        """The calls that the sentence means, or an apology if it was not recognised."""
         calls = list(self._calls(episode.situation.home, said, episode.blueprint.language))
         return writer_of(episode).act(calls) if calls else writer_of(episode).say("Sorry, I could not understand that.")
 
@@ -82,19 +83,19 @@ class HomeAssistant(Baseline):
             return
         given = {name: entity.value for name, entity in result.entities.items()}
         for entity in fitting(entities, given):
-            yield from calls_of(result.intent.name, entity, given)
+            yield from service_calls(result.intent.name, entity, given)
 
 
-def entities_of(home: Home) -> Iterator[Entity]:
-    """Every part that can be told something."""
+def entities_of(home: Home) -> Iterator[HassEntity]:
+    """Every component that has a service."""
     for device in home.plan.devices:
         for prefix, kind in device.spec.kinds:
             if any(path.startswith(prefix) for path in device.spec.service_index):
-                yield Entity(device, prefix, DOMAINS.get(kind, kind))
+                yield HassEntity(device, prefix, DOMAINS.get(kind, kind))
 
 
-def slots(home: Home, entities: Sequence[Entity]) -> dict[str, TextSlotList]:
-    """The home's names: a name that two entities answer to means both."""
+def slots(home: Home, entities: Sequence[HassEntity]) -> dict[str, TextSlotList]:
+    """The home's names for hassil. A name that two entities share stands for both."""
     named = [(name, name, {"domain": e.domain}) for e in entities for name in e.names]
     return {
         "name": TextSlotList.from_tuples(named, name="name"),
@@ -103,8 +104,8 @@ def slots(home: Home, entities: Sequence[Entity]) -> dict[str, TextSlotList]:
     }
 
 
-def fitting(entities: Sequence[Entity], given: Mapping[str, Any]) -> list[Entity]:
-    """The entities that the slots speak of; none, where they speak of none."""
+def fitting(entities: Sequence[HassEntity], given: Mapping[str, Any]) -> list[HassEntity]:
+    """The entities that match the recognised slots; empty if no slot restricts the entities."""
     if not given.keys() & {"name", "area", "floor", "domain"}:
         return []
     domains = given.get("domain")
@@ -118,8 +119,8 @@ def fitting(entities: Sequence[Entity], given: Mapping[str, Any]) -> list[Entity
     ]  # fmt: skip
 
 
-def calls_of(intent: str, entity: Entity, given: Mapping[str, Any]) -> Iterator[Call]:
-    """The services that an intent means for an entity; a setting switches it on first, as Home Assistant does."""
+def service_calls(intent: str, entity: HassEntity, given: Mapping[str, Any]) -> Iterator[Call]:
+    """The calls of an intent on one entity. A setting turns the entity on first, as Home Assistant does."""
     index = entity.device.spec.service_index
     for service, slot in SERVICES.get(intent, ()):
         path = entity.prefix + service
@@ -133,7 +134,10 @@ def calls_of(intent: str, entity: Entity, given: Mapping[str, Any]) -> Iterator[
 
 @lru_cache
 def sentences(language: str) -> tuple[Intents, dict[str, Any]]:
-    """Home Assistant's sentences, as its own package has them."""
+    """Home Assistant's sentences in a language, and their slot lists.
+
+    Raises `InputError` if the package `home-assistant-intents` is not installed.
+    """
     try:
         from home_assistant_intents import get_intents
     except ModuleNotFoundError:

@@ -1,4 +1,4 @@
-"""The writer of an episode: how one who knows what to do says it with the tools of the episode's agent."""
+"""The writer of an episode, which turns a plan into messages with the tools of the episode's toolset."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from homerl.worlds.homeenv.messages import label
 
 
 def writer_of(episode: Episode) -> Writer:
-    """The writer of an episode's toolset."""
+    """The writer for an episode's toolset and language."""
     done = grammar(episode.blueprint.language).plain("done")
     return TOOLSETS[episode.blueprint.toolset].writer(episode.situation.home, done, label)
 
 
-def words(text: str, one_answer: bool = False) -> Message:
-    """Words to the user: as they are, or in the one JSON answer of an agent that calls no tools."""
+def answer_message(text: str, one_answer: bool = False) -> Message:
+    """A message of words alone. With `one_answer`, the words are the `response` of the agent's one JSON object."""
     if not one_answer:
         return {"role": "assistant", "content": text}
     return {"role": "assistant", "content": json.dumps({"mode": "execute", "response": text}, ensure_ascii=False)}

@@ -1,1 +1,1 @@
-"""SmartHome-Bench and SMH-Bench."""
+"""The benchmarks SmartHome-Bench (HomeFlow) and SMH-Bench."""

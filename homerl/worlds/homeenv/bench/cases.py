@@ -1,7 +1,7 @@
-"""What an agent said that answers a question, or should have asked one back, and what the rules make of it.
+"""The statements of an agent that answer a question, or should ask a clarifying one, and the verdict of the rules on them.
 
-Invariants: pure; of an intent's answers there is none after the first that no rule calls right, since nobody may try one
-answer after the other.
+Invariants: all functions are pure; after the first answer to an intent that the rules do not call right, later answers to
+it are ignored, so that an agent cannot try one answer after the other.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from envs.homeenv.home_file import home_from_json
-from homerl.language.answers import Answer, read
+from homerl.language.answers import Answer, read_answer
 from homerl.play.messages import words_of
 from homerl.play.trajectory import Step, Trajectory
 from homerl.worlds.contract import Case
@@ -18,28 +18,28 @@ from homerl.worlds.homeenv.blueprints.goals import goals
 
 
 def cases(trajectory: Trajectory) -> list[Case]:
-    """What an agent said that answers a question or should have asked one, in order."""
+    """The answers and clarifying questions of a trajectory, in order."""
     blueprint = Blueprint.model_validate(trajectory.blueprint)
-    intents, found = {intent.id: intent for intent in blueprint.intents}, []
+    intents, judged = {intent.id: intent for intent in blueprint.intents}, []
     for at, (step, user) in enumerate(_with_user(trajectory)):
         intent = intents.get(step.facts.intent)
         spoke = blueprint.one_answer or not step.observations
         if intent is None or not spoke:
             continue
         said = words_of(step.message, one_answer=blueprint.one_answer)
-        of_it = [case for case in found if case.intent == intent.id]
+        of_it = [case for case in judged if case.intent == intent.id]
         if intent.clarify and not any(case.kind == "clarification" for case in of_it):
             rule = "right" if said.question else "wrong"
-            found.append(Case(at, intent.id, "clarification", user, intent.clarification, said.text, rule))
+            judged.append(Case(at, intent.id, "clarification", user, intent.clarification, said.text, rule))
         elif intent.answer and said.claims and not any(case.kind == "answer" and case.rule != "right" for case in of_it):
-            rule = read(intent.answer, said.claims)
+            rule = read_answer(intent.answer, said.claims)
             if rule != "silent":
-                found.append(Case(at, intent.id, "answer", user, in_words(intent.answer), said.text, rule))
-    return found
+                judged.append(Case(at, intent.id, "answer", user, answer_in_words(intent.answer), said.text, rule))
+    return judged
 
 
 def _with_user(trajectory: Trajectory) -> Iterator[tuple[Step, str]]:
-    """Every step with what the user had said last."""
+    """(step, the user's latest utterance before it) for every step."""
     steps, heard = iter(trajectory.steps), ""
     for message in trajectory.messages[-_played(trajectory) :]:
         if message["role"] == "user":
@@ -49,7 +49,7 @@ def _with_user(trajectory: Trajectory) -> Iterator[tuple[Step, str]]:
 
 
 def _played(trajectory: Trajectory) -> int:
-    """How many messages are no briefing and no history."""
+    """The number of messages after the system prompt and the history."""
     return len(trajectory.messages) - 1 - len(trajectory.blueprint.get("history", ()))
 
 
@@ -64,7 +64,11 @@ RUBRICS = {
 
 
 def holds_with(trajectory: Trajectory, right: Mapping[int, int]) -> bool:
-    """Whether at some step all was met, counting the answers that were judged right by then (intent -> step)."""
+    """Whether all goals were met at some step, including the goals of answers accepted by then.
+
+    `right` maps the id of an intent to the index of the step with its accepted answer. If the blueprint has `preserve`,
+    that step must also be free of side effects.
+    """
     blueprint = Blueprint.model_validate(trajectory.blueprint)
     wanted = goals(blueprint, home_from_json(blueprint.home, f"home of blueprint {blueprint.id}"))
     for at, step in enumerate(trajectory.steps):
@@ -75,8 +79,8 @@ def holds_with(trajectory: Trajectory, right: Mapping[int, int]) -> bool:
     return False
 
 
-def in_words(answer: Answer) -> str:
-    """The true answer for a reader."""
+def answer_in_words(answer: Answer) -> str:
+    """The expected answer as text, with unit and tolerance."""
     if answer.type == "boolean":
         return "yes" if answer.value else "no"
     if answer.type == "number":

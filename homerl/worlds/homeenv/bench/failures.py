@@ -1,12 +1,12 @@
-"""Why an instance failed, by rule: SMH-Bench's taxonomy (Tables 3 and 17).
+"""The error that explains why an instance failed, by rules: SMH-Bench's taxonomy (Tables 3 and 17).
 
-Six dimensions: structured output (SO), mode selection (MS), automation judging (AJ), action validity in the `dr`
-setting (AV) or tool-call validity in `eia` (TV), interaction efficiency (IE), format and runtime (FRF). One failure has
-one error, the first in this order that fits: what kept the agent from doing anything at all, what it ran out of, what
-was refused and never mended, asking and acting at the wrong time, a wrong rule, and last a result that is not the one
-asked for.
+There are six dimensions: structured output (SO), mode selection (MS), automation judging (AJ), action validity in the
+setting `dr` (AV) or tool-call validity in `eia` (TV), interaction efficiency (IE), and format and runtime (FRF). Each
+failure gets one error, the first that applies: empty or unreadable output, a used-up budget, a refused last call, asking or
+acting at the wrong time, a wrong automation, and finally a wrong result.
 
-Invariant: a pure function of the trajectory; a success has no error, and an outcome that is no agent's fault has none.
+Invariant: the error is a pure function of the trajectory. A success has none, nor has an outcome that is not the agent's
+fault.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ REFUSALS = {
 
 
 def _validity(trajectory: Trajectory, blueprint: Blueprint) -> Failure | None:
-    """The last thing the agent tried was refused, or broke off with an error."""
+    """An error if the agent's last call was refused, or raised an error."""
     tried = [step for step in trajectory.steps if step.message.get("tool_calls") or step.observations]
     if not tried or not (tried[-1].facts.blocked or tried[-1].facts.error):
         return None

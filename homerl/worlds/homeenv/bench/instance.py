@@ -1,6 +1,6 @@
-"""An instance of a suite: a blueprint, what it tests, and how long it may take.
+"""An instance of a suite: a blueprint, its category, and its limits.
 
-Invariants: an instance says nothing of the agent or the setting; its limits follow from its blueprint alone.
+Invariants: an instance does not depend on the agent or the setting; its limits follow from its blueprint alone.
 """
 
 from __future__ import annotations
@@ -14,11 +14,14 @@ from homerl.worlds.homeenv.blueprints.blueprint import Blueprint
 
 Setting = Literal["eia", "dr"]
 Size = Literal["simple", "medium", "complex"]
-SPARE_CALLS = 10  # tool calls beyond those that the reference needs (SMH-Bench gives 10 in all)
+SPARE_CALLS = 10  # tool calls beyond those of the reference (SMH-Bench allows 10 in total)
 
 
 class Instance(Model):
-    """`category` is QT1 to QT5 or TC1 to TC7; `toolset` is the one for the EIA setting."""
+    """One task of a suite.
+
+    `category` is QT1 to QT5 (SmartHome-Bench) or TC1 to TC7 (SMH-Bench). `toolset` is used in the setting EIA.
+    """
 
     id: str
     category: str
@@ -28,15 +31,20 @@ class Instance(Model):
     blueprint: Blueprint
 
     def blueprint_for(self, setting: Setting) -> Blueprint:
-        """The blueprint with the setting's tools."""
+        """The blueprint with the toolset of the setting and the full prompt."""
         toolset = "direct" if setting == "dr" else self.toolset
         return self.blueprint.model_copy(update={"toolset": toolset, "prompt": "full", "id": self.id})
 
     def labels(self) -> dict[str, Any]:
+        """Category, subcategory and size."""
         return {"category": self.category, "subcategory": self.subcategory, "size": self.size}
 
     def limits_for(self, setting: Setting) -> EpisodeLimits:
-        """One turn an intent, one more for what may or must be asked; a budget of tool calls."""
+        """The limits of an episode.
+
+        Each intent has one turn, and a second one if a clarifying question is needed or allowed. In EIA, the number of tool
+        calls is limited too.
+        """
         turns = sum(2 if intent.clarify or intent.family == "ambiguous" else 1 for intent in self.blueprint.intents)
         calls = sum(needed_calls(intent) for intent in self.blueprint.intents) + SPARE_CALLS
         messages = turns + calls
@@ -44,5 +52,5 @@ class Instance(Model):
 
 
 def needed_calls(intent) -> int:
-    """Tool calls of the reference: one a service call, a rule, or a device that is read."""
+    """The number of tool calls of the reference: one for each service call, automation, and device that is read."""
     return len(intent.plan) + (intent.automation is not None) + len({did for did, _ in intent.reads})

@@ -1,8 +1,8 @@
-"""SmartHome-Bench and SMH-Bench as instances made from seeds.
+"""SmartHome-Bench and SMH-Bench, as instances made from a seed.
 
-Invariants: a suite is a pure function of its seed, byte for byte; every instance belongs to the held-out split and uses
-the held-out halves of names and frames, so none shares a home seed, a name, a frame or a sentence with training; every
-instance has passed the validity checks; the default seed's suite is shipped, with its checksum.
+Invariants: a suite is a pure function of its seed, byte for byte; every instance belongs to the held-out split and uses the
+held-out halves of names and frames, so it shares no home seed, name, frame or sentence with training; every instance has
+passed the validity checks; the suite of the default seed is shipped with its checksum.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ from homerl.worlds.homeenv.bench.validity import first_flaw
 from homerl.worlds.homeenv.blueprints.author import BlueprintRecipe, author
 
 HERE = Path(__file__).parent
-SEED = 2026  # of the suites that are shipped
-TRIES = 400  # candidates for one instance before a suite is given up
+SEED = 2026  # the seed of the shipped suites
+TRIES = 400  # candidates for one instance before an error
 SIZES: tuple[Size, ...] = ("simple", "medium", "complex")
 
 Shares = dict[Size, float]
@@ -34,7 +34,7 @@ Shares = dict[Size, float]
 
 @dataclass(frozen=True)
 class Category:
-    """One of a suite's categories: the family and subcategories that make it, and how many instances it has."""
+    """A category of a suite: the intent family, its subcategories, and the number of instances."""
 
     name: str
     family: str
@@ -44,7 +44,10 @@ class Category:
 
 @dataclass(frozen=True)
 class Suite(contract.Suite):
-    """A benchmark's composition. `shared_complex`: one complex home serves all instances of that size."""
+    """The composition of a benchmark.
+
+    `shares` are the fractions of the home sizes. With `shared_complex`, all complex instances use one home.
+    """
 
     name: str
     toolset: ToolsetName
@@ -57,23 +60,27 @@ class Suite(contract.Suite):
 
     @property
     def count(self) -> int:
+        """The number of instances."""
         return sum(category.count for category in self.categories)
 
     @property
     def shipped(self) -> Path:  # type: ignore[override]
+        """The file with the instances of the default seed."""
         return HERE / "data" / f"{self.name}.jsonl.xz"
 
     def build(
         self, seed: int, language: str, dropped: Counter[str], progress: contract.Progress
     ) -> tuple[int, Iterator[Instance]]:
-        return self.count, build(self, seed, language, dropped, progress)
+        """Make the instances of a seed, see the contract."""
+        return self.count, build_instances(self, seed, language, dropped, progress)
 
     def printed(self) -> Mapping[str, Any]:
+        """The figures of the suite's paper."""
         return printed()[self.name]
 
-    def easier_half(self, found: Sequence[Instance]) -> list[Instance]:
-        """The instances in simple homes: half of every subcategory, by the suite's own composition."""
-        return [instance for instance in found if instance.size == "simple"]
+    def easier_half(self, instances: Sequence[Instance]) -> list[Instance]:
+        """The instances in simple homes. By the suite's composition, these are half of each subcategory."""
+        return [instance for instance in instances if instance.size == "simple"]
 
 
 WORDINGS = ("clear", "colloquial", "noisy")
@@ -104,8 +111,8 @@ SUITES = {
 
 
 @dataclass(frozen=True)
-class Place:
-    """Where an instance stands in its suite."""
+class SuiteSlot:
+    """The position of an instance in its suite: the `number`-th of its subcategory and size."""
 
     category: Category
     subcategory: str
@@ -113,65 +120,71 @@ class Place:
     number: int
 
     def id(self, suite: Suite) -> str:
+        """The instance's id, such as `smh-bench-tc1-clear-simple-000`."""
         return f"{suite.name}-{self.category.name.lower()}-{self.subcategory}-{self.size}-{self.number:03d}"
 
 
-def places(suite: Suite) -> Iterator[Place]:
-    """Every place of a suite, in order: categories, subcategories, sizes."""
+def suite_slots(suite: Suite) -> Iterator[SuiteSlot]:
+    """Every slot of a suite, ordered by category, subcategory and size."""
     for category in suite.categories:
         each, more = divmod(category.count, len(category.subcategories))
         for index, subcategory in enumerate(category.subcategories):
-            counts = split(each + (index < more), suite.shares)
-            yield from (Place(category, subcategory, size, n) for size in SIZES for n in range(counts[size]))
+            counts = apportion(each + (index < more), suite.shares)
+            yield from (SuiteSlot(category, subcategory, size, n) for size in SIZES for n in range(counts[size]))
 
 
-def split(count: int, shares: Shares) -> dict[Size, int]:
-    """`count` by shares, whole numbers by the largest remainder."""
+def apportion(count: int, shares: Shares) -> dict[Size, int]:
+    """Divide `count` by shares into whole numbers, by the method of the largest remainder."""
     exact = {size: count * share for size, share in shares.items()}
-    found = {size: int(value) for size, value in exact.items()}
-    rest = sorted(exact, key=lambda size: found[size] - exact[size])
-    for size in rest[: count - sum(found.values())]:
-        found[size] += 1
-    return found
+    counts = {size: int(value) for size, value in exact.items()}
+    rest = sorted(exact, key=lambda size: counts[size] - exact[size])
+    for size in rest[: count - sum(counts.values())]:
+        counts[size] += 1
+    return counts
 
 
-def build(
+def build_instances(
     suite: Suite, seed: int = SEED, language: str = "en", dropped: Counter | None = None,
     progress: Callable[[int, int], None] = lambda done, total: None,
 ) -> Iterator[Instance]:  # fmt: skip
-    """All instances of a suite, in order."""
+    """All instances of a suite, in order. `progress` is called with (done, total)."""
     dropped = Counter() if dropped is None else dropped
-    for done, place in enumerate(places(suite), 1):
-        yield make_instance(suite, place, seed, language, dropped)
+    for done, slot in enumerate(suite_slots(suite), 1):
+        yield make_instance(suite, slot, seed, language, dropped)
         progress(done, suite.count)
 
 
-def make_instance(suite: Suite, place: Place, seed: int, language: str = "en", dropped: Counter | None = None) -> Instance:
-    """The instance of a place: the first candidate that is valid."""
+def make_instance(
+    suite: Suite, slot: SuiteSlot, seed: int, language: str = "en", dropped: Counter | None = None
+) -> Instance:
+    """The instance of a slot: the first candidate that passes the validity checks.
+
+    Raises `RuntimeError` if none of `TRIES` candidates is valid. Candidates that fail are counted in `dropped`.
+    """
     dropped = Counter() if dropped is None else dropped
-    rng = random.Random(f"{suite.name} {seed} {language} {place.id(suite)}")
-    recipe = recipe_for(suite, place, language)
+    rng = random.Random(f"{suite.name} {seed} {language} {slot.id(suite)}")
+    recipe = recipe_for(suite, slot, language)
     for _ in range(TRIES):
         number = rng.getrandbits(40)
-        home = shared_home(seed, language) if _shared(suite, place.size) else make_home(2 * number + 1, recipe.home)
+        home = shared_home(seed, language) if _shared(suite, slot.size) else make_home(2 * number + 1, recipe.home)
         if (blueprint := author(recipe, "heldout", number, home, rng, dropped)) is None:
             continue
         instance = Instance(
-            id=place.id(suite), category=place.category.name, subcategory=place.subcategory, size=place.size,
-            toolset=suite.toolset, blueprint=blueprint.model_copy(update={"id": place.id(suite)}),
+            id=slot.id(suite), category=slot.category.name, subcategory=slot.subcategory, size=slot.size,
+            toolset=suite.toolset, blueprint=blueprint.model_copy(update={"id": slot.id(suite)}),
         )  # fmt: skip
         if (flaw := first_flaw(instance)) is None:
             return instance
         dropped[f"validity: {flaw}"] += 1
-    raise RuntimeError(f"no valid instance for {place.id(suite)} in {TRIES} candidates: {dict(dropped)}")
+    raise RuntimeError(f"no valid instance for {slot.id(suite)} in {TRIES} candidates: {dict(dropped)}")
 
 
-def recipe_for(suite: Suite, place: Place, language: str) -> BlueprintRecipe:
-    """How a place's blueprints are made."""
+def recipe_for(suite: Suite, slot: SuiteSlot, language: str) -> BlueprintRecipe:
+    """The blueprint recipe of a slot."""
     return BlueprintRecipe(
-        home=home_recipe(place.size, language),
+        home=home_recipe(slot.size, language),
         intents=(1, 1),
-        families={f"{place.category.family}/{place.subcategory}": 1.0},
+        families={f"{slot.category.family}/{slot.subcategory}": 1.0},
         devices=(2, 4),
         phrasings=1,
         frames="heldout",
@@ -181,13 +194,13 @@ def recipe_for(suite: Suite, place: Place, language: str) -> BlueprintRecipe:
 
 
 def home_recipe(size: Size, language: str) -> HomeRecipe:
-    """Homes of a size, with names that training never saw."""
+    """Homes of a size, with names from the held-out half."""
     return HomeRecipe(scale=size, entrance=True, lexicon="heldout", language=language)
 
 
 @lru_cache(maxsize=4)
 def shared_home(seed: int, language: str) -> Home:
-    """SMH-Bench's one dense home: 31 rooms and 135 devices."""
+    """SMH-Bench's one dense home, with 31 rooms and 135 devices."""
     dense = HomeRecipe(devices=(135, 135), rooms=(31, 31), entrance=True, lexicon="heldout", language=language)
     return make_home(2 * random.Random(f"shared home {seed}").getrandbits(40) + 1, dense)
 
@@ -198,5 +211,5 @@ def _shared(suite: Suite, size: Size) -> bool:
 
 @lru_cache
 def printed() -> dict[str, Any]:
-    """The papers' figures by suite."""
+    """The figures of the papers, by suite."""
     return read_yaml(HERE / "printed.yaml").data

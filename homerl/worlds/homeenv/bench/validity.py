@@ -1,7 +1,8 @@
-"""Four checks that every instance passes before it is in a suite.
+"""The four checks that every instance must pass before it enters a suite.
 
-1. The reference solution succeeds, in both settings. 2. Doing nothing fails. 3. A wrong but near solution fails.
-4. Changing anything else besides fails. Each check plays the instance through the loop that agents are scored by.
+1. The reference solution succeeds, in both settings. 2. An agent that does nothing fails. 3. A nearly right solution fails.
+4. The reference solution with an additional change fails. Each check plays the instance through the loop that also scores
+agents.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ SETTINGS: tuple[Setting, ...] = ("eia", "dr")
 
 
 class Scripted:
-    """Says what a function of the episode says."""
+    """An agent whose messages are a function of the episode."""
 
     name = "scripted"
 
@@ -36,41 +37,42 @@ class Scripted:
         self.answer = answer
 
     async def consult(self, episode: Episode, n: int = 1) -> Sequence[Reply]:
+        """The one message of the function."""
         return [Reply(self.answer(episode))]
 
 
 def first_flaw(instance: Instance) -> str | None:
-    """Why an instance is not valid, or None."""
+    """The first reason why an instance is not valid, or None."""
     return next(flaws(instance), None)
 
 
 def flaws(instance: Instance) -> Iterator[str]:
-    """Everything that is wrong with an instance."""
+    """All reasons why an instance is not valid."""
     for setting in SETTINGS:
-        reference = attempt(instance, setting, Expert())
+        reference = play_once(instance, setting, Expert())
         if not (reference.success and reference.valid):
             yield f"the reference fails ({setting})"
-    if attempt(instance, "eia", Scripted(nothing)).success:
+    if play_once(instance, "eia", Scripted(nothing)).success:
         yield "doing nothing succeeds"
-    if any(attempt(instance, "eia", Scripted(wrong)).success for wrong in near_misses(instance)):
+    if any(play_once(instance, "eia", Scripted(wrong)).success for wrong in near_misses(instance)):
         yield "a near miss succeeds"
-    if (stray := strays(instance)) is not None and attempt(instance, "eia", stray).success:
+    if (stray := agent_with_side_effect(instance)) is not None and play_once(instance, "eia", stray).success:
         yield "changing something else succeeds"
 
 
-def attempt(instance: Instance, setting: Setting, agent: Oracle) -> Trajectory:
-    """The instance played once."""
+def play_once(instance: Instance, setting: Setting, agent: Oracle) -> Trajectory:
+    """The trajectory of an agent that plays the instance with a scripted user."""
     episode = begin(instance.blueprint_for(setting), instance.limits_for(setting))
     return asyncio.run(play(episode, agent, ScriptedUser()))
 
 
 def nothing(episode: Episode) -> Message:
-    """A lazy agent: whatever is said, it says that all is done."""
+    """The agent that does nothing: it always says that all is done."""
     return writer_of(episode).say("Done.")
 
 
 def near_misses(instance: Instance) -> Iterator[Callable[[Episode], Message]]:
-    """Agents that get one thing wrong: the device, the value, one device of several, when, whether to ask, the answer."""
+    """Agents with one mistake: a wrong device or value, one device missing, no condition or question, or a wrong answer."""
     (intent,) = instance.blueprint.intents[-1:]
     rng = random.Random(instance.id)
     calls = list(intent.automation.actions if intent.automation else intent.plan)
@@ -88,12 +90,12 @@ def near_misses(instance: Instance) -> Iterator[Callable[[Episode], Message]]:
 
 
 def once(act: Callable[[Episode], Message]) -> Callable[[Episode], Message]:
-    """An agent that does it in its first message, and then says that all is done."""
+    """An agent that acts in its first message, and afterwards says that all is done."""
     return lambda episode: nothing(episode) if any(m.get("tool_calls") for m in episode.messages) else act(episode)
 
 
 def other_device(calls: Sequence[Call], episode: Episode, rng: random.Random) -> list[Call]:
-    """The same calls of a device that nobody spoke of, of the same product if there is one."""
+    """The same calls on a device that the blueprint does not concern, of the same product if possible."""
     concerned = episode.blueprint.devices | {call.did for call in calls}
     device = episode.situation.home.plan.by_did[calls[-1].did]
     others = [d for d in episode.situation.home.plan.devices if d.did not in concerned]
@@ -102,7 +104,7 @@ def other_device(calls: Sequence[Call], episode: Episode, rng: random.Random) ->
 
 
 def other_value(calls: Sequence[Call], rng: random.Random) -> list[Call] | None:
-    """The same calls, the last one's number a little off; None where it has none."""
+    """The same calls with a slightly different number in the last one; None if that has no number."""
     *first, last = calls
     value = last.args[0] if last.args else None
     if not isinstance(value, (int, float)) or isinstance(value, bool):
@@ -111,7 +113,7 @@ def other_value(calls: Sequence[Call], rng: random.Random) -> list[Call] | None:
 
 
 def other_answer(expected: Answer) -> str:
-    """A wrong answer of the right kind."""
+    """A wrong answer of the expected type."""
     match expected.type:
         case "number":
             return str(expected.value + 1 + expected.tolerance)
@@ -121,8 +123,8 @@ def other_answer(expected: Answer) -> str:
             return ", ".join(expected.distractors) or "I do not know."
 
 
-def strays(instance: Instance) -> Expert | None:
-    """An expert that does one thing more, to a device that nobody spoke of; None if there is none."""
+def agent_with_side_effect(instance: Instance) -> Expert | None:
+    """An expert that first changes a device that the blueprint does not concern; None if there is no such device."""
     episode = begin(instance.blueprint)
     for action in actions(episode.situation.home, random.Random(instance.id)):
         if action.device.did not in instance.blueprint.devices:
@@ -131,13 +133,14 @@ def strays(instance: Instance) -> Expert | None:
 
 
 class Meddler(Expert):
-    """Does its own thing first, then what was asked."""
+    """An expert that makes the calls `first` before it follows the plan."""
 
     def __init__(self, first: Sequence[Call]) -> None:
         super().__init__()
         self.first = first
 
     async def consult(self, episode: Episode, n: int = 1) -> Sequence[Reply]:
+        """The calls `first` in the first message, then the expert's."""
         if not any(message.get("tool_calls") for message in episode.messages):
             return [Reply(writer_of(episode).act(self.first))]
         return await super().consult(episode, n)

@@ -15,7 +15,7 @@ from typing import Any
 
 from envs.homeenv.conditions import Condition, compile_condition
 from envs.homeenv.home import Home
-from homerl.language.answers import read
+from homerl.language.answers import read_answer
 from homerl.worlds.homeenv.blueprints.blueprint import Blueprint, Intent
 from homerl.worlds.homeenv.blueprints.rules import fulfils
 
@@ -35,7 +35,7 @@ class Heard:
         if question and intent.clarify:
             asked |= {intent.id} if untouched else set()
         elif intent.answer is not None and intent.id not in misled:
-            reading = read(intent.answer, claims)
+            reading = read_answer(intent.answer, claims)
             answered |= {intent.id} if reading == "right" else set()
             misled |= {intent.id} - answered if reading == "wrong" else set()
         return Heard(answered, asked, misled)

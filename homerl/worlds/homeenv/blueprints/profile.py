@@ -12,7 +12,7 @@ from functools import lru_cache
 from envs.documents import read_yaml, validate
 from envs.model import Model
 from homerl.worlds.homeenv.blueprints.blueprint import Profile
-from homerl.worlds.homeenv.language.shipped import part
+from homerl.worlds.homeenv.language.shipped import language_path
 
 ILLS = ((30, ("healthy", "pollen")), (60, ("healthy", "light_sleeper", "migraine")),
         (120, ("healthy", "poor_eyesight", "arthritis", "light_sleeper")))  # fmt: skip
@@ -35,7 +35,7 @@ class People(Model):
 @lru_cache
 def people(language: str) -> People:
     """The words of a language."""
-    return validate(People, read_yaml(part(language, "people.yaml")))
+    return validate(People, read_yaml(language_path(language, "people.yaml")))
 
 
 def sample_profile(rng: random.Random, split: str, language: str = "en") -> Profile:

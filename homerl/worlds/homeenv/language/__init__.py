@@ -1,1 +1,1 @@
-"""What is said in HomeEnv."""
+"""The language of HomeEnv's people: meanings, noun phrases, times, sentences, noise and paraphrases."""

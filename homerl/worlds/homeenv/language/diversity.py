@@ -1,7 +1,7 @@
-"""How diverse the language is: distinct utterances, distinct n-grams, self-BLEU, over many homes and all families.
+"""The diversity of the language: distinct utterances, distinct n-grams and self-BLEU, over many homes and all families.
 
-Invariants: a survey is a pure function of recipe, counts and seed; it keeps hashes, never sentences, but for a sample;
-utterances are those that episodes begin with, of both splits.
+Invariants: the figures are a pure function of recipe, counts and seed; only hashes are kept, and a sample of the sentences;
+the utterances are the first ones of episodes, of both splits.
 """
 
 from __future__ import annotations
@@ -21,12 +21,16 @@ from homerl.worlds.homeenv.blueprints.author import BlueprintRecipe
 from homerl.worlds.homeenv.blueprints.intents import Ask, families
 from homerl.worlds.homeenv.language.sentences import sentence
 
-PER_DRAFT = 8  # ways in which each intent is said
+PER_DRAFT = 8  # the most utterances of one intent
 
 
 @dataclass
-class Survey:
-    """What was found. `distinct_1` to `distinct_3` are shares of n-grams, `self_bleu` lies between 0 and 1."""
+class DiversityReport:
+    """The figures of a survey.
+
+    `distinct_1` to `distinct_3` are the fractions of n-grams that are distinct, and `self_bleu` is between 0 and 1. `words`
+    is the number of different words, and `mean_length` is in words. `by_family` has the counts by family and subcategory.
+    """
 
     homes: int
     language: str
@@ -42,6 +46,7 @@ class Survey:
     by_family: dict[str, dict[str, int]] = field(default_factory=dict)
 
     def json(self) -> dict[str, Any]:
+        """The figures as plain data."""
         return asdict(self)
 
 
@@ -50,8 +55,13 @@ def all_families() -> dict[str, float]:
     return {f"{family}/{name}": 1.0 for family, names in families().items() for name in names}
 
 
-def recipe_of(recipe: str | None, overrides: Sequence[str], language: str, temperature: float) -> BlueprintRecipe:
-    """The blueprints of a recipe file, or else all families in homes of up to 30 devices."""
+def load_blueprint_recipe(
+    recipe: str | None, overrides: Sequence[str], language: str, temperature: float
+) -> BlueprintRecipe:
+    """The blueprint recipe of a recipe file, or, without a file, all families in homes of up to 30 devices.
+
+    Raises `InputError` if the recipe makes no blueprints, or those of another world.
+    """
     if recipe is None:
         home = HomeRecipe(devices=(5, 30), language=language)
         return BlueprintRecipe(home=home, families=all_families(), temperature=temperature, toolset="smh")
@@ -59,24 +69,27 @@ def recipe_of(recipe: str | None, overrides: Sequence[str], language: str, tempe
 
     loaded = load_recipe(recipe, overrides)
     for part in ("synth", "blueprints"):
-        if found := getattr(getattr(loaded, part, None), "recipe", None):
-            if not isinstance(found, BlueprintRecipe):
+        if blueprints := getattr(getattr(loaded, part, None), "recipe", None):
+            if not isinstance(blueprints, BlueprintRecipe):
                 raise InputError(
-                    "its blueprints are not HomeEnv's", recipe, "the survey knows the families of HomeEnv alone"
+                    "the recipe's blueprints are not of HomeEnv", recipe, "name a recipe with blueprints of HomeEnv"
                 )
-            return found
+            return blueprints
     raise InputError("the recipe makes no blueprints", recipe, "name one that runs synth, rlve or flywheel")
 
 
-def survey(
+def measure_diversity(
     recipe: BlueprintRecipe,
     homes: int,
     each: int,
     seed: int = 0,
     progress: Callable[[int, int], None] = lambda *_: None,
     sample: int = SAMPLE,
-) -> Survey:
-    """`each` utterances in each of so many homes, as people of the recipe would say them."""
+) -> DiversityReport:
+    """Draw `each` utterances in each of `homes` homes, and measure their diversity.
+
+    `progress` is called with (homes done, homes). `sample` is the number of sentences for self-BLEU.
+    """
     rng = random.Random(f"survey {seed}")
     texts = Spread(rng, sample)
     seen: dict[str, set[int]] = {}
@@ -87,13 +100,13 @@ def survey(
             seen.setdefault(name, set()).add(hash(text))
             texts.add(text)
         progress(number + 1, homes)
-    found = Survey(homes, recipe.home.language, recipe.temperature, **texts.figures())
-    found.by_family = {name: {"utterances": said[name], "distinct": len(seen[name])} for name in sorted(said)}
-    return found
+    report = DiversityReport(homes, recipe.home.language, recipe.temperature, **texts.figures())
+    report.by_family = {name: {"utterances": said[name], "distinct": len(seen[name])} for name in sorted(said)}
+    return report
 
 
 def utterances(recipe: BlueprintRecipe, rng: random.Random, count: int) -> Iterator[tuple[str, str]]:
-    """(family/subcategory, utterance) of one home, as many as asked for unless the home offers too little."""
+    """(family/subcategory, utterance) in one new home: `count` of them, or fewer if the home offers too little."""
     home = make_home(rng.getrandbits(40), recipe.home)
     names, weights = zip(*_subcategories(recipe).items())
     wordings, liked = zip(*recipe.wordings.items())
@@ -114,27 +127,27 @@ def utterances(recipe: BlueprintRecipe, rng: random.Random, count: int) -> Itera
 
 
 def _subcategories(recipe: BlueprintRecipe) -> dict[str, float]:
-    """Weights by family and subcategory."""
-    found: dict[str, float] = {}
+    """The weight of each "family/subcategory"."""
+    weights: dict[str, float] = {}
     for name, weight in recipe.families.items():
         family, _, subcategory = name.partition("/")
         inner = [subcategory] if subcategory else list(families()[family])
-        found |= {f"{family}/{one}": weight / len(inner) for one in inner}
-    return found
+        weights |= {f"{family}/{one}": weight / len(inner) for one in inner}
+    return weights
 
 
-def table(found: Survey) -> Table:
-    """The survey as a table."""
-    rows = Table(title=f"{found.homes} homes, {found.language}, temperature {found.temperature:g}", title_justify="left")
+def diversity_table(report: DiversityReport) -> Table:
+    """The report as a table for the terminal."""
+    rows = Table(title=f"{report.homes} homes, {report.language}, temperature {report.temperature:g}", title_justify="left")
     for column in ("", "utterances", "distinct", "share"):
         rows.add_column(column, justify="left" if not column else "right")
-    counts = {**found.by_family, "all": {"utterances": found.utterances, "distinct": found.distinct}}
+    counts = {**report.by_family, "all": {"utterances": report.utterances, "distinct": report.distinct}}
     for name, count in counts.items():
         share = count["distinct"] / max(1, count["utterances"])
         rows.add_row(name, f"{count['utterances']:,}", f"{count['distinct']:,}", f"{share:.1%}", end_section=name != "all")
-    grams = ", ".join(f"{share:.4f}" for share in (found.distinct_1, found.distinct_2, found.distinct_3))
+    grams = ", ".join(f"{share:.4f}" for share in (report.distinct_1, report.distinct_2, report.distinct_3))
     rows.caption = (
-        f"distinct-1, -2, -3: {grams}; self-BLEU {found.self_bleu:.3f} ({SAMPLE} sampled); "
-        f"{found.words:,} different words, {found.mean_length:.1f} words each"
+        f"distinct-1, -2, -3: {grams}; self-BLEU {report.self_bleu:.3f} ({SAMPLE} sampled); "
+        f"{report.words:,} different words, {report.mean_length:.1f} words each"
     )
     return rows

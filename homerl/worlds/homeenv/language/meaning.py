@@ -1,7 +1,7 @@
-"""What is meant, before it is put into words: the same in every language.
+"""Meanings, before they are put into words. They are the same in every language.
 
-A `Meaning` says itself through a `Sayer`, which knows the language. The parts that all families share are here
-(devices referred to, acts, comparisons); what one family alone means stands in its own file.
+A `Meaning` puts itself into words through a `Sayer`, which knows the language. This module has the parts that all intent
+families share: references to devices, acts and comparisons. A family keeps its own meanings in its own file.
 """
 
 from __future__ import annotations
@@ -22,30 +22,55 @@ Operator = Literal["==", "!=", "<", "<=", ">", ">="]
 
 
 class Sayer(Protocol):
-    """Who puts meanings into words (`speaker.Speaker`): frames of a grammar filled, drawn by a generator, about one home."""
+    """The interface of `speaker.Speaker` that meanings use: it draws frames of a grammar about one home."""
 
     home: Home
     grammar: Grammar
     rng: random.Random
 
-    def say(self, key: str, **slots: str) -> str: ...
-    def first(self, *keys: str) -> str: ...
-    def act(self, act: Act, target: str | None = None) -> str: ...
-    def request(self, acts: Sequence[Act]) -> str: ...
-    def room(self, room: Room) -> str: ...
-    def name(self, word: str, device: Device | None = None) -> str: ...
-    def value(self, value: Any, type: ValueType | None = None) -> str: ...
+    def say(self, key: str, **slots: str) -> str:
+        """A frame of the key with its slots filled."""
+        ...
+
+    def first(self, *keys: str) -> str:
+        """The first of the keys that the grammar has."""
+        ...
+
+    def act(self, act: Act, target: str | None = None) -> str:
+        """A clause for an act."""
+        ...
+
+    def request(self, acts: Sequence[Act]) -> str:
+        """A sentence for acts."""
+        ...
+
+    def room(self, room: Room) -> str:
+        """A room by its name."""
+        ...
+
+    def name(self, word: str, device: Device | None = None) -> str:
+        """An attribute, service, component or category in words."""
+        ...
+
+    def value(self, value: Any, type: ValueType | None = None) -> str:
+        """A value in words, with its unit."""
+        ...
 
 
 class Meaning(Protocol):
-    """Something to say."""
+    """Anything that can be put into words."""
 
-    def words(self, speaker: Any) -> str: ...
+    def words(self, speaker: Any) -> str:
+        """The words for this meaning."""
+        ...
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """`attribute` is the last word of a dotted path; `type` gives the unit."""
+    """A comparison of an attribute with a value.
+
+    `attribute` is the name without its component, and `type` gives the unit.
+    """
 
     attribute: str
     operator: Operator
@@ -55,7 +80,7 @@ class Comparison:
 
 @dataclass(frozen=True)
 class Rank:
-    """The first `count` by an attribute, from the highest or the lowest."""
+    """The `count` devices with the highest or the lowest values of an attribute."""
 
     count: int
     attribute: str
@@ -64,12 +89,13 @@ class Rank:
 
 @dataclass(frozen=True)
 class Target:
-    """Devices as a person refers to them, and which they are.
+    """A reference to devices, as a person makes it, and the devices that it denotes.
 
-    By name (one device, `kind` None): "the kitchen wall light". By kind: "all lights in the kitchen", narrowed by
-    rooms, a floor, exceptions, a comparison (`where`), a comparison that some device of the room meets (`rooms_where`,
-    with that device's kind; with `elsewhere`, in all other rooms), or a rank. `pronoun`: "it", "them". `part` is the
-    component meant ("light", or "").
+    A reference by name has `kind` None and one device: "the kitchen wall light". A reference by kind, such as "all lights
+    in the kitchen", may be restricted by `rooms`, a `floor`, `excluding`, a comparison (`where`) or a `rank`. It may also
+    be restricted to rooms in which some device meets a comparison: `rooms_where` is (kind of that device, comparison), and
+    `elsewhere` means all other rooms. With `pronoun`, the reference is "it" or "them". `part` is the component that is
+    meant ("light"), or "".
     """
 
     devices: tuple[Device, ...]
@@ -86,17 +112,18 @@ class Target:
 
     @property
     def many(self) -> bool:
+        """Whether the reference is plural."""
         return len(self.devices) > 1 or (self.kind is not None and (self.rank is None or self.rank.count > 1))
 
     @classmethod
     def of(cls, device: Device, part: str = "") -> Target:
-        """One device, by its room and name."""
+        """A reference to one device by its room and name."""
         return cls((device,), part=part)
 
 
 @dataclass(frozen=True)
 class Act:
-    """A service called on a target. `service` is the last word of its path; `value` what is said of its argument."""
+    """A service call on a target. `service` is the name without its component, and `value` the spoken argument."""
 
     service: str
     target: Target
@@ -104,25 +131,22 @@ class Act:
     type: ValueType | None = None
 
     def words(self, speaker: Sayer) -> str:
+        """A clause."""
         return speaker.act(self)
 
 
 @dataclass(frozen=True)
 class Command:
-    """Acts asked for in one request."""
+    """Several acts in one request."""
 
     acts: tuple[Act, ...]
 
     def words(self, speaker: Sayer) -> str:
+        """A sentence."""
         return speaker.request(self.acts)
 
 
 def spoken_step(low: float, high: float) -> int:
-    """The step between the numbers that people say of a range: fine in narrow ones, round in wide ones."""
+    """The step between the numbers that people say in a range: 1 in narrow ranges, 5 or a power of ten in wide ones."""
     span = high - low
     return 1 if span <= 20 else 5 if span <= 120 else 10 ** math.floor(math.log10(span / 10))
-
-
-def named(devices: Sequence[Device]) -> list[Target]:
-    """Each by its name."""
-    return [Target.of(device) for device in devices]

@@ -1,7 +1,7 @@
-"""What speech, and its recognition, do to a sentence: fillers, stutters, things taken back, words misheard or lost.
+"""Errors of speech and speech recognition: fillers, stutters, corrections, and words that are misheard or lost.
 
-Invariants: values are never misheard, split, repeated or dropped; what is taken back is never a device or value that
-the sentence means; no artefact names a room or device of the home that the sentence did not name before.
+Invariants: values are never misheard, split, repeated or dropped; a correction never takes back a device or value that the
+sentence means; no error introduces the name of a room or device that the sentence did not contain.
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ from homerl.language.grammar import tight
 from homerl.worlds.homeenv.language.meaning import spoken_step
 from homerl.worlds.homeenv.language.speaker import Piece, Speaker
 
-USUAL = {"opened": 6, "garbled": 5, "taken back": 4, "stuttered": 3, "paused": 3, "closed": 2}  # how often, in proportion
-HOW_MANY = (5, 4, 1)  # sentences with one artefact, two, three, in proportion
+USUAL = {"opened": 6, "garbled": 5, "taken back": 4, "stuttered": 3, "paused": 3, "closed": 2}  # relative frequencies
+HOW_MANY = (5, 4, 1)  # relative frequencies of one, two and three errors
 WORD = re.compile(r"[\u4e00-\u9fff]|[^\s\u4e00-\u9fff]+")
 CHINESE = re.compile(r"[\u4e00-\u9fff]")
 MARKS = re.compile(r"(?<!\d)[.,;:!?]|[.,;:!?](?!\d)|[，。！？；：、]")
 
 
 def disturb(text: str, speaker: Speaker) -> str:
-    """The sentence as it was spoken and recognised."""
+    """The sentence with one to three errors, without punctuation."""
     text = tight(MARKS.sub(" ", text))
     named = _named(text, speaker)
     chosen = _chosen(speaker.rng)
@@ -40,7 +40,7 @@ def disturb(text: str, speaker: Speaker) -> str:
 
 
 def _chosen(rng: random.Random) -> set[str]:
-    """Which artefacts a sentence has: one, two, seldom three."""
+    """The kinds of errors in a sentence: one, two, or rarely three."""
     (count,) = rng.choices(range(1, 1 + len(HOW_MANY)), HOW_MANY)
     chosen: set[str] = set()
     while len(chosen) < count:
@@ -49,7 +49,7 @@ def _chosen(rng: random.Random) -> set[str]:
 
 
 def corrected(text: str, speaker: Speaker) -> str:
-    """The speaker begins with another device or value, and takes it back."""
+    """The sentence with a wrong device or value that the speaker corrects at once."""
     pieces = [p for p in speaker.pieces if len(_places(p.text, text)) == 1]
     speaker.rng.shuffle(pieces)
     for piece in pieces:
@@ -62,7 +62,7 @@ def corrected(text: str, speaker: Speaker) -> str:
 
 
 def stuttered(text: str, speaker: Speaker) -> str:
-    """A word (in Chinese: a character) twice."""
+    """The sentence with one word (in Chinese: one character) repeated."""
     starts = [at for at in _starts(text, speaker) if not text[at].isdigit()]
     if not starts:
         return text
@@ -72,59 +72,59 @@ def stuttered(text: str, speaker: Speaker) -> str:
 
 
 def paused(text: str, speaker: Speaker) -> str:
-    """A filler before a word."""
+    """The sentence with a filler before a word."""
     at = speaker.rng.choice(_starts(text, speaker))
     return tight(f"{text[:at]} {speaker.rng.choice(speaker.grammar.noise.fillers or ('',))} {text[at:]}")
 
 
 def garbled(text: str, speaker: Speaker) -> str:
-    """A word misheard, split, run together with the next, or lost."""
+    """The sentence with one word misheard, split, joined with the next, or lost."""
     noise = speaker.grammar.noise
     parts = _parts(text, speaker)
     spoken = range(0, len(parts), 2)
     sounds = [(word, heard) for word, ways in noise.sounds.items() for heard in ways]
     lost = [(word, "") for word in noise.dropped]
-    found = [[(i, *pair) for pair in pairs for i in spoken if _places(pair[0], parts[i])] for pairs in (sounds, lost)]
-    if not any(found):
+    candidates = [[(i, *pair) for pair in pairs for i in spoken if _places(pair[0], parts[i])] for pairs in (sounds, lost)]
+    if not any(candidates):
         return text
-    at, word, heard = speaker.rng.choice(speaker.rng.choice([places for places in found if places]))
+    at, word, heard = speaker.rng.choice(speaker.rng.choice([places for places in candidates if places]))
     start = _places(word, parts[at])[0]
     parts[at] = parts[at][:start] + heard + parts[at][start + len(word) :]
     return tight("".join(parts))
 
 
 def _starts(text: str, speaker: Speaker) -> list[int]:
-    """Where words begin, outside values; of Chinese words it is known where those begin that name a device."""
-    found, at = {0}, 0
+    """The positions where words begin, outside values. In Chinese text, only device names have known starts."""
+    starts, at = {0}, 0
     for i, part in enumerate(_parts(text, speaker)):
         if i % 2 == 0:
-            found |= {at + m.start() for m in re.finditer(r"(?<=\s)\S", part)}
+            starts |= {at + m.start() for m in re.finditer(r"(?<=\s)\S", part)}
         at += len(part)
     if CHINESE.search(text):
-        found = {0, *(at for p in speaker.pieces if p.device is not None for at in _places(p.text, text))}
+        starts = {0, *(at for p in speaker.pieces if p.device is not None for at in _places(p.text, text))}
     values = [(at, at + len(p.text)) for p in speaker.pieces if p.device is None for at in _places(p.text, text)]
-    return sorted(at for at in found if not any(low <= at < high for low, high in values)) or [0]
+    return sorted(at for at in starts if not any(low <= at < high for low, high in values)) or [0]
 
 
 def _parts(text: str, speaker: Speaker) -> list[str]:
-    """The text cut at its values and numbers, which stand at odd places."""
+    """The text, split at its values and numbers, which have odd indices."""
     values = sorted({p.text for p in speaker.pieces if p.device is None and p.text}, key=len, reverse=True)
     return re.split("(" + "|".join([*map(re.escape, values), r"\d[\d.:]*%?"]) + ")", text)
 
 
 def _places(phrase: str, text: str) -> list[int]:
-    """Where a phrase stands in a text, as whole words (Chinese knows no others)."""
+    """The positions of a phrase in a text, as whole words; in Chinese, anywhere."""
     return [m.start() for m in re.finditer(rf"(?<![a-z0-9']){re.escape(phrase)}(?![a-z0-9'])", text)]
 
 
 def _named(text: str, speaker: Speaker) -> set[str]:
-    """Names of the home's rooms and devices that a text holds."""
+    """The names of the home's rooms and devices in a text."""
     names = {device.name for device in speaker.home.plan.devices} | {room.name for room in speaker.home.plan.rooms}
     return {name for name in names if _places(name, text)}
 
 
 def _other(piece: Piece, speaker: Speaker) -> str | None:
-    """Another device, or another value of the kind, in words."""
+    """Another device or value of the same kind, in words, or None."""
     if piece.device is not None:
         return _other_device(piece.device, speaker)
     value = _other_value(piece.value, piece.type, speaker.rng)
@@ -132,7 +132,7 @@ def _other(piece: Piece, speaker: Speaker) -> str | None:
 
 
 def _other_device(device: Device, speaker: Speaker) -> str | None:
-    """One that the sentence does not mean: of the same kind or room, where there is one."""
+    """A device that the sentence does not mean, of the same category or room if possible."""
     meant = {p.device.did for p in speaker.pieces if p.device is not None}
     others = [other for other in speaker.home.plan.devices if other.did not in meant]
     near = [o for o in others if o.spec.category == device.spec.category or o.room.id == device.room.id]
@@ -140,7 +140,7 @@ def _other_device(device: Device, speaker: Speaker) -> str | None:
 
 
 def _other_value(value: Any, type: ValueType | None, rng: random.Random) -> Any:
-    """A near number, or another option."""
+    """A nearby number or another option, or None."""
     if isinstance(value, bool) or type is None:
         return None
     if type.options:

@@ -1,10 +1,11 @@
-"""Noun phrases for devices by kind: "the two brightest lights upstairs", and which devices that is.
+"""Noun phrases for devices of a kind, such as "the two brightest lights upstairs", and the devices that they denote.
 
-A device is of a kind if one of its parts is (`spec.kinds`): a fan light is a light and a fan. The words are the keys
-`noun.*` of each language, from the kind's own (`noun.that.light.brightness.above`) to the general (`noun.that.above`).
+A device is of a kind if one of its components is (`spec.kinds`): a fan with a lamp is a fan and a light. The words are
+under the keys `noun.*` of each language. A specific key (`noun.that.light.brightness.above`) takes precedence over a
+general one (`noun.that.above`).
 
-Invariants: `denotes` works from the meaning of the words alone, never from `Target.devices`; where the words would
-leave it open which devices are meant (equal ranks at the cut), they denote none.
+Invariants: `denotes` uses the meaning of the words alone, never `Target.devices`; if the words are ambiguous (equal values
+at the cut of a rank), it returns no device.
 """
 
 from __future__ import annotations
@@ -21,8 +22,8 @@ from homerl.worlds.homeenv.language.meaning import Comparison, Rank, Sayer, Targ
 OPERATORS = {
     "==": operator.eq, "!=": operator.ne, "<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge,
 }  # fmt: skip
-BROADER = {"fan": ("fan", "ceiling_fan")}  # words that cover several kinds of the specifications
-# Products for which a kind's usual word is too narrow, so that a wider one is said where a home has them.
+BROADER = {"fan": ("fan", "ceiling_fan")}  # nouns that cover several kinds
+# Kind -> products that its usual noun does not cover; a home with one of them uses a wider noun.
 WIDER = {
     "curtain": ("blind", "roller_blind"),
     "heater": ("ac_gateway",),
@@ -37,39 +38,39 @@ SIDES = {">": "above", ">=": "above", "<": "below", "<=": "below", "==": "is", "
 
 
 def parts_of(device: Device, kind: str) -> list[str]:
-    """The prefixes of the device's parts of this kind."""
-    return [prefix for prefix, found in device.spec.kinds if found in BROADER.get(kind, (kind,))]
+    """The path prefixes of the device's components of this kind, such as "light."; "" is the device itself."""
+    return [prefix for prefix, own_kind in device.spec.kinds if own_kind in BROADER.get(kind, (kind,))]
 
 
 def of_kind(home: Home, kind: str) -> list[Device]:
-    """The devices that have a part of this kind."""
+    """The devices that have a component of this kind."""
     return [device for device in home.plan.devices if parts_of(device, kind)]
 
 
 def values_of(home: Home, device: Device, kind: str, attribute: str) -> list[Any]:
-    """The attribute's value in each part of the kind that has it."""
+    """The attribute's values in the device's components of this kind."""
     paths = (prefix + attribute for prefix in parts_of(device, kind))
     return [home.get(device.did, path) for path in paths if path in device.spec.attribute_index]
 
 
 def meets(home: Home, device: Device, kind: str, comparison: Comparison) -> bool:
-    """Whether some part of the kind compares as said."""
+    """Whether the comparison holds for a component of this kind."""
     compare = OPERATORS[comparison.operator]
     return any(compare(value, comparison.value) for value in values_of(home, device, kind, comparison.attribute))
 
 
 def denotes(target: Target, home: Home) -> tuple[Device, ...]:
-    """The devices that the words mean, in the order of the home."""
+    """The devices that the target's words denote, in the home's order."""
     if target.kind is None:
         return target.devices
-    found = [device for device in of_kind(home, target.kind) if in_place(target, device.room, home)]
+    matching = [device for device in of_kind(home, target.kind) if in_place(target, device.room, home)]
     if target.where is not None:
-        found = [device for device in found if meets(home, device, target.kind, target.where)]
-    return tuple(found if target.rank is None else _first(found, target.kind, target.rank, home))
+        matching = [device for device in matching if meets(home, device, target.kind, target.where)]
+    return tuple(matching if target.rank is None else _first(matching, target.kind, target.rank, home))
 
 
 def in_place(target: Target, room: Room, home: Home) -> bool:
-    """Whether the target is to be looked for in this room."""
+    """Whether the target's place includes this room."""
     if room in target.excluding or (target.rooms and room not in target.rooms):
         return False
     if target.floor is not None and room.floor != target.floor:
@@ -94,15 +95,15 @@ def _first(devices: Sequence[Device], kind: str, rank: Rank, home: Home) -> Iter
 
 
 def is_heavy(target: Target) -> bool:
-    """Whether its noun phrase is long, so that verbs do not go around it."""
+    """Whether the noun phrase is long, so that a verb should not surround it ("turn ... off")."""
     narrowed = target.where or target.rooms_where or target.rank or target.excluding
     return not target.pronoun and ((narrowed is not None and narrowed != ()) or len(target.rooms) > 1)
 
 
 def phrase(target: Target, speaker: Sayer, placed: bool = True) -> str:
-    """The noun phrase of a target by kind; its place is left out where it has been said."""
+    """The noun phrase of a target by kind; without its place if `placed` is false."""
     slots = {"one": noun(target.kind, "one", speaker), "many": noun(target.kind, "many", speaker)}
-    slots["each"] = speaker.say(f"kind.{target.kind}.count", number="")  # the measure word alone
+    slots["each"] = speaker.say(f"kind.{target.kind}.count", number="")  # only the measure word
     slots["place"] = place(target, speaker) if placed else ""
     if target.rank is not None:
         return speaker.say(_rank_key(target, speaker), **slots, **_ranked(target, speaker))
@@ -113,18 +114,18 @@ def phrase(target: Target, speaker: Sayer, placed: bool = True) -> str:
 
 
 def noun(kind: str, number: str, speaker: Sayer) -> str:
-    """What people call the kind in this home: `number` is "one", "many" or "count" (a measure word's place)."""
+    """The noun for a kind in this home; `number` is "one" for the singular or "many" for the plural."""
     wide = (f"kind.{kind}.wide.{number}",) if is_wide(speaker.home, kind) else ()
     return speaker.say(speaker.first(*wide, f"kind.{kind}.{number}"))
 
 
 def is_wide(home: Home, kind: str) -> bool:
-    """Whether the home has products for which the kind's usual word is too narrow."""
+    """Whether the home has a product that the kind's usual noun does not cover."""
     return any(device.spec.name in WIDER.get(kind, ()) for device in of_kind(home, kind))
 
 
-def listed(items: Sequence[str], speaker: Sayer) -> str:
-    """ "the hall, the study and the den"."""
+def join_phrases(items: Sequence[str], speaker: Sayer) -> str:
+    """The phrases as a list: "the hall, the study and the den"."""
     text = items[0]
     for i, item in enumerate(items[1:], 2):
         text = speaker.say("noun.and" if i == len(items) else "noun.comma", first=text, second=item)
@@ -132,16 +133,19 @@ def listed(items: Sequence[str], speaker: Sayer) -> str:
 
 
 def rooms_said(rooms: Sequence[Room], speaker: Sayer, bare: bool = False) -> str:
-    """Rooms by their names, or as "the bedrooms" where these are all that are called so."""
+    """The names of rooms, or a plural such as "the bedrooms" if it denotes exactly these rooms."""
     if type := plural_type(rooms, speaker):
         return speaker.say(f"noun.rooms.{type}")
     if len(rooms) == 1 and not bare:
         return speaker.room(rooms[0])
-    return listed([speaker.say("noun.room", room=room.name) for room in rooms], speaker)
+    return join_phrases([speaker.say("noun.room", room=room.name) for room in rooms], speaker)
 
 
 def plural_type(rooms: Sequence[Room], speaker: Sayer) -> str | None:
-    """The type that these rooms, and no others, have by type and name, if people have a plural for it."""
+    """The room type whose plural denotes exactly these rooms, or None.
+
+    All rooms of the type must be given, and no other room may have the type's word in its name.
+    """
     type = rooms[0].type
     if len(rooms) < 2 or f"noun.rooms.{type}" not in speaker.grammar:
         return None
@@ -152,12 +156,12 @@ def plural_type(rooms: Sequence[Room], speaker: Sayer) -> str | None:
 
 
 def floors_of(home: Home) -> list[int]:
-    """The floors that rooms lie on, from the lowest."""
+    """The home's floors, from the lowest up."""
     return sorted({room.floor for room in home.plan.rooms})
 
 
 def place(target: Target, speaker: Sayer) -> str:
-    """Rooms, floor or home, and what is left out."""
+    """The phrase for the target's place: rooms, floor or home, with exceptions."""
     if target.rooms:
         text = speaker.say("noun.in", rooms=rooms_said(target.rooms, speaker))
     elif target.floor is not None:
@@ -174,26 +178,26 @@ def place(target: Target, speaker: Sayer) -> str:
 
 
 def condition(kind: str, comparison: Comparison, speaker: Sayer) -> str:
-    """ "the air conditioner is on"."""
+    """A clause such as "the air conditioner is on"."""
     words = {"one": noun(kind, "one", speaker), "name": speaker.name(comparison.attribute)}
     return speaker.say(_compared("noun.holds", kind, comparison, speaker), **words, value=_value(comparison, speaker))
 
 
 def _predicates(target: Target, speaker: Sayer) -> dict[str, str]:
-    """ "are on" and "is on"."""
+    """The predicate of `target.where` in both numbers: "are on" and "is on"."""
     key = _compared("noun.that", target.kind, target.where, speaker)
     slots = {"name": speaker.name(target.where.attribute), "value": _value(target.where, speaker)}
     verbs = {"are": {"be": "are", "have": "have", "s": ""}, "is": {"be": "is", "have": "has", "s": "s"}}
     state = speaker.rng.getstate()
     said = {}
     for number, forms in verbs.items():
-        speaker.rng.setstate(state)  # both draw the same frame, of which one will be used
+        speaker.rng.setstate(state)  # both numbers must draw the same frame
         said[number] = speaker.say(key, **slots, **forms)
     return said
 
 
 def _compared(key: str, kind: str, comparison: Comparison, speaker: Sayer) -> str:
-    """The most special key that the grammar has for a comparison."""
+    """The most specific key of the grammar for a comparison."""
     side, value = SIDES[comparison.operator], str(comparison.value).lower()
     path = f"{comparison.attribute}.{side}"
     return speaker.first(
@@ -203,7 +207,7 @@ def _compared(key: str, kind: str, comparison: Comparison, speaker: Sayer) -> st
 
 
 def _value(comparison: Comparison, speaker: Sayer) -> str:
-    """The value, with its unit."""
+    """The value in words, with its unit."""
     return speaker.value(comparison.value, comparison.type)
 
 
@@ -216,7 +220,7 @@ def _rank_key(target: Target, speaker: Sayer) -> str:
 
 
 def _ranked(target: Target, speaker: Sayer) -> dict[str, str]:
-    """The count, with a measure word where the language wants one, and what narrows the scope."""
+    """The slots of a ranked phrase: the count (with a measure word in Chinese), the attribute, and the restriction."""
     number = speaker.say(f"number.{target.rank.count}")
     count = speaker.say(f"kind.{target.kind}.count", number=number)
     said = {"number": number, "count": count, "name": speaker.name(target.rank.attribute)}

@@ -1,12 +1,12 @@
-"""An LLM's own words for a query, kept only where they certainly mean the same.
+"""Paraphrases of HomeEnv queries by an LLM, which are kept only if they certainly have the same meaning.
 
-A paraphrase must pass, in this order: it is one sentence of words and no copy; it is in the split of its blueprint; it
-names no id; it names the rooms and devices that the original names, and no others; it says every value that the
-original says; and a second request, which sees the home's devices and the paraphrase alone, recovers the calls of the
-plan. Whatever fails leaves the original as it is, and is counted by reason.
+A paraphrase must pass these checks, in this order: it is one sentence of words and no copy; it belongs to the split of its
+blueprint; it has no id; it names the same rooms and devices as the original; it contains every value of the original; and a
+second request, with only the home's devices and the paraphrase, recovers the calls of the plan. If a check fails, the
+original stays, and the reason is counted.
 
-Invariants: a blueprint's goals, plan and clarifications never change; a server that fails is an `InfraError`, and no reason
-to leave a query as it is; requests to one blueprint and query are alike in every process.
+Invariants: a blueprint's goals, plan and clarifications never change; a failed server raises an `InfraError` and never
+leaves a query as it is; the requests for one blueprint and query are the same in every process.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from envs.model import Model
 from homerl.flow.paraphrase import Paraphraser, Rejected, check_form
 from homerl.worlds.homeenv.blueprints.blueprint import Blueprint, Call, Intent
 from homerl.worlds.homeenv.language.shipped import grammar
-from homerl.worlds.homeenv.language.speaker import in_words
+from homerl.worlds.homeenv.language.speaker import number_in_words
 from homerl.worlds.homeenv.messages import label
 
 NUMBER = re.compile(r"\d+(?:\.\d+)?")
@@ -40,25 +40,30 @@ class Understood(Model):
 
 
 class HomeParaphraser(Paraphraser):
-    """Rewords queries of HomeEnv's blueprints."""
+    """Rewords the queries of HomeEnv blueprints."""
 
     def home_of(self, blueprint: Blueprint) -> Home:
+        """The blueprint's home."""
         return home_from_json(blueprint.home, f"home of blueprint {blueprint.id}")
 
     async def paraphrased(self, query: str, intent: Intent, blueprint: Blueprint, home: Home) -> str:
+        """A paraphrase that passes all checks.
+
+        Raises `Rejected` if it fails one, or if the query's meaning depends on more than the sentence.
+        """
         if intent.clarify or blueprint.history or not intent.plan:
-            raise Rejected("nothing to check it by")  # what is meant is not in the sentence alone
+            raise Rejected("nothing to check it by")  # the sentence alone does not determine the calls
         paraphrase = await self.asked(query, blueprint)
         check_words(query, paraphrase, intent, blueprint, home)
         told = f"{inventory(home)}\n\nThe person says: {paraphrase}"
-        found = await self.asker.ask(RECOVER, told, Understood, blueprint.seed, temperature=0.0)
-        if not same_calls(found.calls, intent.plan):
+        understood = await self.asker.ask(RECOVER, told, Understood, blueprint.seed, temperature=0.0)
+        if not same_calls(understood.calls, intent.plan):
             raise Rejected("another meaning")
         return paraphrase
 
 
 def check_words(query: str, paraphrase: str, intent: Intent, blueprint: Blueprint, home: Home) -> None:
-    """Whether a paraphrase passes the rules, or `Rejected` with the first that it breaks."""
+    """Check names, ids and values of a paraphrase. Raises `Rejected` with the first rule that it breaks."""
     check_form(query, paraphrase, blueprint.split)
     said, new = query.lower(), paraphrase.lower()
     if any(_holds(new, device.did.lower()) for device in home.plan.devices if not _holds(said, device.did.lower())):
@@ -71,28 +76,28 @@ def check_words(query: str, paraphrase: str, intent: Intent, blueprint: Blueprin
 
 
 def names_in(text: str, home: Home) -> Counter[str]:
-    """Names of rooms and devices, the longest first, so that `attic bedroom` is no `attic`."""
+    """How often a text names each room and device. The longest name matches first, so `attic bedroom` is no `attic`."""
     names = {device.name for device in home.plan.devices} | {room.name for room in home.plan.rooms}
-    found: Counter[str] = Counter()
+    counts: Counter[str] = Counter()
     for name in sorted(names, key=len, reverse=True):
         pattern = _pattern(name.lower())
-        found[name] = len(pattern.findall(text))
+        counts[name] = len(pattern.findall(text))
         text = pattern.sub(" \x00 ", text)
-    return +found
+    return +counts
 
 
 def _says(text: str, value: Any, language: str) -> bool:
-    """Whether a text says a value in one of its ways."""
+    """Whether a text contains the value in any of its forms."""
     return any(_holds(text, way.lower()) for way in ways(value, language))
 
 
 def ways(value: Any, language: str) -> Iterable[str]:
-    """How a value may be said: digits or words, an option by any of its names."""
+    """The forms of a value: digits or words for a number, any of its names for an option."""
     if isinstance(value, bool):
         return grammar(language).plain_all("value.true" if value else "value.false")
     if isinstance(value, (int, float)):
         number = int(value) if float(value).is_integer() else value
-        return (str(number), in_words(number, language))
+        return (str(number), number_in_words(number, language))
     known = grammar(language)
     options = [key for key in known.keys("option.") if key.rpartition(".")[2] == value]
     return [str(value).replace("_", " "), *(text for key in options for text in known.plain_all(key))]
@@ -103,13 +108,13 @@ def _holds(text: str, phrase: str) -> bool:
 
 
 def _pattern(phrase: str) -> re.Pattern[str]:
-    """The phrase as whole words and numbers (Chinese knows numbers alone)."""
+    """A pattern for a phrase as whole words and numbers; in Chinese, only numbers have boundaries."""
     before, after = (f"(?<![{NUMERALS}])", f"(?![{NUMERALS}])") if set(phrase) <= set(NUMERALS) else ("", "")
     return re.compile(rf"{before}(?<![a-z0-9_.]){re.escape(phrase)}(?![a-z0-9_]|\.\d){after}")
 
 
 def inventory(home: Home) -> str:
-    """Devices and what they can be told, for the second request."""
+    """The devices and their services, as text for the second request."""
     lines = []
     for device in home.plan.devices:
         services = (
@@ -120,14 +125,14 @@ def inventory(home: Home) -> str:
     return "\n".join(lines)
 
 
-def same_calls(found: Sequence[Call], plan: Sequence[Call]) -> bool:
-    """Whether calls as an LLM writes them are those of the plan; switching on what is set anyway may be left out."""
-    said, meant = ([(call.did, call.service, call.args) for call in calls] for calls in (found, plan))
+def same_calls(heard: Sequence[Call], plan: Sequence[Call]) -> bool:
+    """Whether an LLM's calls equal the plan; turning on a device that another call sets may be left out."""
+    said, meant = ([(call.did, call.service, call.args) for call in calls] for calls in (heard, plan))
     return _core(said) == _core(meant)
 
 
 def _core(calls: Sequence[tuple[str, str, tuple]]) -> Counter[tuple[str, str, str]]:
-    """Calls without those that only switch on what another call sets."""
+    """The calls, without those that only turn on what another call sets."""
     switched = [(did, service.removesuffix("turn_on")) for did, service, _ in calls if service.endswith("turn_on")]
     set_too = {
         (did, part)

@@ -1,6 +1,6 @@
-"""Whole sentences: a meaning said by some speaker, with the slips of speech where the wording is noisy.
+"""Complete sentences: a meaning in the words of a random speaker, with errors of speech if the wording is noisy.
 
-Invariant: a sentence is a pure function of (meaning, home, voice, wording, generator).
+Invariant: a sentence is a pure function of (meaning, home, voice, wording, random generator).
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from homerl.worlds.homeenv.language.speaker import Speaker, Wording
 
 
 def utter(meaning: Meaning, home: Home, voice: Voice, wording: Wording, split: Split, rng: random.Random) -> str:
-    """One sentence of the split, or `NoSentence`."""
+    """A sentence of the split. Raises `NoSentence` if none is drawn."""
     return of_split(lambda: sentence(meaning, home, voice, wording, rng), split)
 
 
 def sentence(meaning: Meaning, home: Home, voice: Voice, wording: Wording, rng: random.Random) -> str:
-    """One sentence, of whichever split."""
+    """A sentence, of either split."""
     style = rng.choice(("clear", "colloquial")) if wording == "noisy" else wording
     speaker = Speaker(home, voice, style, rng)
     text = meaning.words(speaker)

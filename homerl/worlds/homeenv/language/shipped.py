@@ -1,10 +1,10 @@
-"""The languages that HomeEnv's people speak: one folder of `languages/` each, found by being there.
+"""The languages that HomeEnv's people speak. Each is a folder of `languages/`, and is found by its folder.
 
-A folder holds `grammar/*.yaml` (what people say), `prompts.yaml` (what agents are told, and the example of model cards) and
-`people.yaml` (who lives in homes). The names of rooms and devices stand in `envs/homemaker/names/`, and how an LLM plays a
-person in `homerl/users/manners/`, since other worlds use them too.
+A folder holds `grammar/*.yaml` (what people say), `prompts.yaml` (the texts for agents, and the example of model cards) and
+`people.yaml` (the residents of homes). Two more files are shared with other worlds: the names of rooms and devices in
+`envs/homemaker/names/`, and the prompts of the LLM user in `homerl/users/manners/`.
 
-Invariants: a part that a language lacks is refused by name; every grammar has the keys of the English one.
+Invariants: a missing part of a language raises an error that names it; every grammar has the keys of the English one.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from homerl.users.manner import SHIPPED as MANNERS
 
 LANGUAGES = Path(__file__).parent.parent / "languages"
 ROOT = Path(__file__).parents[4]
-REFERENCE = "en"  # whose keys every other grammar has
-SHOWN = 5  # keys that are named
+REFERENCE = "en"  # every other grammar must have its keys
+SHOWN = 5  # the most missing keys that an error lists
 
 
 def languages() -> tuple[str, ...]:
-    """Every language that has a folder, by name."""
+    """The names of all languages that have a folder."""
     return tuple(sorted(path.name for path in LANGUAGES.iterdir() if path.is_dir()))
 
 
@@ -36,8 +36,8 @@ def missing(language: str) -> list[str]:
     return [path.relative_to(ROOT).as_posix() for path in (*own, *shared) if not path.exists()]
 
 
-def part(language: str, name: str) -> Path:
-    """A file or folder of a language's own folder."""
+def language_path(language: str, name: str) -> Path:
+    """The path of a file or folder in a language's folder. Raises `InputError` if it does not exist."""
     path = LANGUAGES / language / name
     if not path.exists():
         if language not in languages():
@@ -49,7 +49,7 @@ def part(language: str, name: str) -> Path:
 
 @lru_cache
 def grammar(language: str) -> Grammar:
-    """The grammar of a language."""
+    """The grammar of a language. Raises `InputError` if it lacks keys of the English grammar."""
     known = Grammar(language, _files(language))
     if language != REFERENCE:
         frames = (file.data.get("frames") or {} for file in _files(REFERENCE))
@@ -57,14 +57,14 @@ def grammar(language: str) -> Grammar:
             more = f" and {len(lacking) - SHOWN} others" if len(lacking) > SHOWN else ""
             raise InputError(
                 f"the grammar of '{language}' has no {', '.join(lacking[:SHOWN])}{more}",
-                part(language, "grammar").relative_to(ROOT).as_posix(),
+                language_path(language, "grammar").relative_to(ROOT).as_posix(),
                 f"translate the frames of these keys of '{REFERENCE}'",
             )
     return known
 
 
 def _files(language: str) -> list[Document]:
-    files = sorted(part(language, "grammar").glob("*.yaml"))
+    files = sorted(language_path(language, "grammar").glob("*.yaml"))
     if not files:
         raise InputError(f"the grammar of '{language}' is empty", "language", f"translate that of '{REFERENCE}'")
     return [read_yaml(path) for path in files]

@@ -1,8 +1,7 @@
-"""A speaker: one way of talking, which turns meanings into sentences.
+"""The speaker, which puts meanings into sentences in one style.
 
-Invariants: a sentence is a pure function of (meaning, home, language, generator); sentences of a split belong to it
-for ever (by a hash of their words), so no sentence that was trained on is ever evaluated on; a clause is an imperative
-that can stand beside others and after "when ...", and courtesy belongs to the sentence.
+Invariants: a sentence is a pure function of (meaning, home, voice, style, random generator); a clause is an imperative that
+can be joined with others and can follow "when ..."; polite phrases belong to the sentence, not to the clause.
 """
 
 from __future__ import annotations
@@ -29,16 +28,16 @@ from homerl.worlds.homeenv.language.noun import is_heavy, phrase
 from homerl.worlds.homeenv.language.shipped import grammar
 
 Wording = Literal["clear", "colloquial", "noisy"]
-SPELLED = 0.15  # chances at temperature 1: a number in words,
-BRANDED = 0.08  # a device with its brand,
-SPECIFIC = 0.5  # a frame for this kind of device or this value, where there is one,
-SYMBOL = re.compile(r"[%°℃µ]|(?<![A-Za-z])[A-Za-z]{1,3}$")  # units that are written beside digits alone
-WISHED = {"clear": 0.15, "colloquial": 0.4}  # a wish for how things should be, in place of a request to act
+SPELLED = 0.15  # probabilities at temperature 1: a number is written in words,
+BRANDED = 0.08  # a device is named with its brand,
+SPECIFIC = 0.5  # a frame specific to the kind of device or the value is used
+SYMBOL = re.compile(r"[%°℃µ]|(?<![A-Za-z])[A-Za-z]{1,3}$")  # units that are written only after digits
+WISHED = {"clear": 0.15, "colloquial": 0.4}  # a wish for the result replaces the request
 
 
 @dataclass(frozen=True)
 class Piece:
-    """What was said of one device, or of one value, within a sentence."""
+    """The words for one device or one value in a sentence."""
 
     text: str
     device: Device | None = None
@@ -47,7 +46,10 @@ class Piece:
 
 
 class Speaker:
-    """Says things of one home, in one style. `pieces` are the devices and values that it has said."""
+    """Puts meanings about one home into words, in one style.
+
+    `pieces` collects the devices and values that were mentioned; `noise` uses them.
+    """
 
     def __init__(self, home: Home, voice: Voice, style: Style, rng: random.Random) -> None:
         self.home, self.voice, self.style, self.rng = home, voice, style, rng
@@ -55,7 +57,7 @@ class Speaker:
         self.pieces: list[Piece] = []
 
     def say(self, key: str, **slots: str) -> str:
-        """A frame of the key with its slots filled."""
+        """Draw a frame of the key and fill its slots."""
         return self.grammar.draw(key, slots, self.rng, self.style, self.voice.frames, self.voice.temperature)
 
     def first(self, *keys: str) -> str:
@@ -63,11 +65,11 @@ class Speaker:
         return next(key for key in keys if key in self.grammar)
 
     def chance(self, probability: float) -> bool:
-        """A coin, which never falls at temperature 0."""
+        """True with this probability at temperature 1 or above, with less below, and never at temperature 0."""
         return self.rng.random() < probability * min(self.voice.temperature, 1.0)
 
     def request(self, acts: Sequence[Act]) -> str:
-        """A whole sentence that asks for acts."""
+        """A sentence that requests acts. A single short act may become a wish for its result."""
         wish = f"result.{acts[0].service}"
         brief = len(acts) == 1 and not is_heavy(acts[0].target)
         if brief and wish in self.grammar and self.chance(WISHED[self.style]):
@@ -77,17 +79,17 @@ class Speaker:
         return self.say("request", act=self.join([self._clause(list(group)) for _, group in same]))
 
     def act(self, act: Act, target: str | None = None) -> str:
-        """One clause: "turn off the kitchen light"; `target` says the noun phrase in place of the act's own."""
+        """One clause, such as "turn off the kitchen light"; `target` replaces the act's own noun phrase."""
         return self._clause([act], target)
 
     def _clause(self, acts: Sequence[Act], said: str | None = None) -> str:
-        """The same done to one target or to several."""
+        """One clause for the same service and value on one or several targets."""
         act, slots = acts[0], self._slots(acts[0], said)
         for other in acts[1:]:
             slots["target"] = self.say("and", first=slots["target"], second=self.target(other.target))
         heavy = any(is_heavy(a.target) for a in acts)
         if heavy and (known := f"act.{act.service}.heavy") in self.grammar:
-            return self.say(known, **slots)  # frames where long noun phrases stand well
+            return self.say(known, **slots)  # frames that suit long noun phrases
         targets = [a.target for a in acts if a.target.devices]
         kinds = {target.kind or _kind(target.devices[0], target.part) for target in targets}
         special = [f"act.{act.service}.{kind}" for kind in sorted(kinds)] if len(kinds) == 1 else []
@@ -106,14 +108,14 @@ class Speaker:
         return slots
 
     def join(self, clauses: Sequence[str]) -> str:
-        """Clauses as one request."""
+        """The clauses as one request."""
         text = clauses[0]
         for clause in clauses[1:]:
             text = self.say("join", first=text, second=clause)
         return text
 
     def target(self, target: Target) -> str:
-        """A noun phrase."""
+        """The noun phrase of a target."""
         if target.pronoun:
             return self.say("them" if target.many else "it")
         if target.kind is not None:
@@ -128,7 +130,7 @@ class Speaker:
         return text
 
     def device(self, device: Device) -> str:
-        """One device by its room and name, and sometimes its brand where no other there has it."""
+        """A device by room and name, sometimes with its brand if no other device of the room has it."""
         slots = {"room": device.room.name, "device": device.name}
         brand = _brand(device, self.home, self.voice.language)
         if brand and self.chance(BRANDED):
@@ -136,16 +138,20 @@ class Speaker:
         return self.say("device", **slots)
 
     def room(self, room: Room) -> str:
+        """A room by its name."""
         return self.say("room", room=room.name)
 
     def name(self, word: str, device: Device | None = None) -> str:
-        """An attribute, service, component or category in words; the grammar's (for this kind of device), or its own."""
+        """An attribute, service, component or category in words.
+
+        The grammar's words for the device's category take precedence, then its general words, then the identifier itself.
+        """
         keys = ([f"name.{device.spec.category}.{word}"] if device else []) + [f"name.{word}"]
         known = [key for key in keys if key in self.grammar]
         return self.say(known[0]) if known else word.replace("_", " ")
 
     def value(self, value: Any, type: ValueType | None = None) -> str:
-        """A value as people say it: on and off for bools, options by name, numbers with their unit."""
+        """A value in words: a bool as on or off, an option by its name, a number with its unit."""
         text = self._value(value, type)
         self.pieces.append(Piece(text, value=value, type=type))
         return text
@@ -161,7 +167,7 @@ class Speaker:
             value = int(value)
         unit = (type.unit if type is not None else None) or of
         known = [key for key in (f"unit.{unit}.{value}", f"unit.{unit}") if key in self.grammar]
-        text = in_words(value, self.voice.language) if self.chance(SPELLED) else str(value)
+        text = number_in_words(value, self.voice.language) if self.chance(SPELLED) else str(value)
         said = self.say(known[0], value=text) if known else text
         return said.replace(text, str(value)) if SYMBOL.search(said) else said
 
@@ -178,12 +184,12 @@ def _fallback(act: Act) -> str:
 
 
 def _kind(device: Device, part: str) -> str:
-    """What a device, or its part, does: its category's name, or its part's."""
+    """The kind of a component, or the device's category."""
     return next((kind for prefix, kind in device.spec.kinds if prefix == (f"{part}." if part else "")), device.spec.category)
 
 
 def _brand(device: Device, home: Home, language: str) -> str | None:
-    """The brand in words, where it says which device of the room is meant and people of these homes know it."""
+    """The brand in words, or None if it does not identify the device in its room or is not known in the language."""
     if language not in LANGUAGES:
         return None
     brand = shipped_lexicon(language).brand_name(device.spec.userdata.brand, device.room.name)
@@ -193,6 +199,6 @@ def _brand(device: Device, home: Home, language: str) -> str | None:
 
 
 @lru_cache(maxsize=4096)
-def in_words(value: float, language: str) -> str:
-    """A number in words, as speech recognition writes them."""
+def number_in_words(value: float, language: str) -> str:
+    """A number in words, as speech recognition writes it."""
     return RbnfEngine.for_language(language).format_number(value).text.replace("-", " ").replace("〇", "零")

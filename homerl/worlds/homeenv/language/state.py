@@ -1,4 +1,4 @@
-"""How things stand, in words: "the study lamp was off and its brightness was 40 percent"."""
+"""The state of devices in words: "the study lamp was off and its brightness was 40 percent"."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from homerl.worlds.homeenv.language.meaning import Target
 from homerl.worlds.homeenv.language.speaker import Speaker
 
 Tense = Literal["is", "was"]
-WHOLE = ("state", "work_state")  # attributes that are said of the device itself
+WHOLE = ("state", "work_state")  # attributes that describe the device as a whole
 
 
 @dataclass(frozen=True)
 class Standing:
-    """The value of one attribute of a device (dotted path)."""
+    """The value of one attribute of a device; `path` is dotted."""
 
     device: Device
     path: str
@@ -25,18 +25,21 @@ class Standing:
 
     @classmethod
     def of(cls, home: Home, device: Device, path: str) -> Standing:
+        """The attribute's value in this home."""
         return cls(device, path, home.get(device.did, path))
 
     @property
     def part(self) -> str:
+        """The component of the attribute, or ""."""
         return self.path.rpartition(".")[0]
 
     @property
     def attribute(self) -> str:
+        """The attribute's name within its component."""
         return self.path.rpartition(".")[2]
 
     def said(self, speaker: Speaker, tense: Tense, it: bool = False) -> str:
-        """One clause; with `it`, of a device that was named just before."""
+        """A clause about the attribute. With `it`, the device was just named, so a pronoun may stand for it."""
         parts = {path.rpartition(".")[0] for path in self.device.spec.attribute_index}
         named = not it or len(parts) > 1
         target = speaker.target(Target.of(self.device, self.part)) if named else ""
@@ -65,21 +68,22 @@ class Standing:
 
 @dataclass(frozen=True)
 class Standings:
-    """Several, of one device after the other."""
+    """The values of several attributes, grouped by device."""
 
     standings: tuple[Standing, ...]
     tense: Tense = "is"
 
     def words(self, speaker: Speaker) -> str:
+        """The clauses, joined into one sentence."""
         clauses, last = [], None
         for standing in self.standings:
             clauses.append(standing.said(speaker, self.tense, it=standing.device == last))
             last = standing.device
-        return listed(speaker, clauses)
+        return join_clauses(speaker, clauses)
 
 
-def listed(speaker: Speaker, clauses: Sequence[str]) -> str:
-    """ "a, b and c"."""
+def join_clauses(speaker: Speaker, clauses: Sequence[str]) -> str:
+    """The clauses as a list: "a, b and c"."""
     *others, last = clauses
     text = others[0] if others else last
     for clause in others[1:]:

@@ -1,10 +1,10 @@
-"""When: times, dates, durations, and what the home shows, in words.
+"""Times, dates, durations and conditions of the home, in words.
 
-What sets something off is a time (`Once`, `Every`, `After`) or a circumstance (`Measured`, `Stands`). A circumstance is
-said in an aspect: it begins ("it gets warmer than ..."), it is so ("it is warmer than ..."), or it has been so for some
-time. Frames are the keys `when.*`.
+An automation is triggered by a time (`Once`, `Every`, `After`) or by a condition (`Measured`, `Stands`). A condition is put
+into words in one of three aspects: it begins to hold ("it gets warmer than ..."), it holds ("it is warmer than ..."), or it
+has held for some time. The frames are under the keys `when.*`.
 
-Invariants: an hour is said with its part of the day, unless the day's name tells it ("tonight at ten").
+Invariant: an hour is always given with its part of the day, unless the name of the day implies it ("tonight at ten").
 """
 
 from __future__ import annotations
@@ -33,19 +33,19 @@ WORKDAYS, WEEKEND = (0, 1, 2, 3, 4), (5, 6)
 
 @lru_cache(maxsize=4096)
 def spelled(number: int, language: str) -> str:
-    """A number in words, as one counts things."""
-    found = RbnfEngine.for_language(language).format_number(number)
-    return found.text_by_ruleset.get("spellout-cardinal-alternate2", found.text)
+    """A cardinal number in words, in the form used for counting."""
+    formatted = RbnfEngine.for_language(language).format_number(number)
+    return formatted.text_by_ruleset.get("spellout-cardinal-alternate2", formatted.text)
 
 
 @lru_cache(maxsize=256)
 def ordinal(number: int, language: str) -> str:
-    """The place of something in a row, in words."""
+    """An ordinal number in words."""
     return RbnfEngine.for_language(language).format_number(number, purpose=FormatPurpose.ORDINAL).text
 
 
-def duration(seconds: int, speaker: Speaker) -> str:
-    """How long: "half an hour", "ninety minutes", "an hour and a half"."""
+def duration_in_words(seconds: int, speaker: Speaker) -> str:
+    """A duration: "half an hour", "ninety minutes", "an hour and a half"."""
     minutes, hours = seconds // 60, seconds // 3600
     counts = {"n": str(minutes), "word": spelled(minutes, speaker.voice.language)}
     if minutes >= 60 and minutes % 30 == 0:
@@ -68,11 +68,11 @@ class Clock:
 
     @property
     def part(self) -> str:
-        """The part of the day that it is in."""
+        """The part of the day, such as "morning"."""
         return next(part for end, part in PARTS if self.hour < end)
 
     def words(self, speaker: Speaker, bare: bool = False) -> str:
-        """ "half past seven in the evening"; `bare`: "half past seven"."""
+        """ "half past seven in the evening", or with `bare` "half past seven"."""
         named = {(12, 0): "noon", (0, 0): "midnight"}.get((self.hour, self.minute))
         if named and not bare:
             return speaker.say(f"when.clock.{named}")
@@ -97,23 +97,25 @@ class Clock:
 
 @dataclass(frozen=True)
 class After:
-    """So many seconds from now."""
+    """A delay from now."""
 
     seconds: int
 
     def words(self, speaker: Speaker) -> str:
-        return speaker.say("when.after", duration=duration(self.seconds, speaker))
+        """ "in half an hour"."""
+        return speaker.say("when.after", duration=duration_in_words(self.seconds, speaker))
 
 
 @dataclass(frozen=True)
 class Once:
-    """A time of one day to come, said at the moment `now`."""
+    """A time on one future day; `now` is the time of speaking."""
 
     day: date
     clock: Clock
     now: datetime
 
     def words(self, speaker: Speaker) -> str:
+        """ "tomorrow morning at seven", "on june 27 at noon"."""
         slots = {"clock": self.clock.words(speaker), "bare": self.clock.words(speaker, bare=True)}
         slots |= {"weekday": speaker.say(f"when.weekday.{self.day.weekday()}"), "date": day_of_year(self.day, speaker)}
         return speaker.say(f"when.once.{self._day(speaker)}", **slots)
@@ -128,13 +130,14 @@ class Once:
 
 @dataclass(frozen=True)
 class Every:
-    """A time of every day, of these days of the week (0 is Monday), or of this day of every month."""
+    """A recurring time: every day, on some weekdays (0 is Monday), or on one day of each month."""
 
     clock: Clock
     weekdays: tuple[int, ...] = ()
     monthday: int | None = None
 
     def words(self, speaker: Speaker) -> str:
+        """ "on weekdays at seven in the morning"."""
         slots = {"clock": self.clock.words(speaker), "bare": self.clock.words(speaker, bare=True)}
         if self.monthday is not None:
             slots |= {"nth": ordinal(self.monthday, speaker.voice.language), "n": str(self.monthday)}
@@ -153,7 +156,7 @@ Time = After | Once | Every
 
 
 def day_of_year(day: date, speaker: Speaker) -> str:
-    """ "june 27"."""
+    """A date: "june 27"."""
     month = speaker.say(f"when.month.{day.month}")
     return speaker.say("when.date", month=month, n=str(day.day), nth=ordinal(day.day, speaker.voice.language))
 
@@ -174,7 +177,7 @@ def _listed(keys: list[str], speaker: Speaker) -> str:
 
 @dataclass(frozen=True)
 class Measured:
-    """A quantity that stands so to a number: of a room, of outdoors (`where` None), or what a device measures."""
+    """A condition on a measured quantity of a room, of outdoors (`where` is None), or of a device."""
 
     quantity: str
     operator: Operator
@@ -183,6 +186,7 @@ class Measured:
     part: str = ""
 
     def words(self, speaker: Speaker, aspect: Aspect, lasting: str = "") -> str:
+        """The condition in an aspect; `lasting` is the duration in words for "has_been"."""
         slots = {"value": f"{self.value:g}", "duration": lasting}
         way = f"{OPERATORS[self.operator]}.{aspect}"
         if isinstance(self.where, Device):
@@ -196,7 +200,10 @@ class Measured:
 
 @dataclass(frozen=True)
 class Stands:
-    """An attribute of a device that has a value. `alone`: the only device of its kind in its room, which says enough."""
+    """A condition that an attribute of a device has a value.
+
+    With `alone`, the device is the only one of its kind in its room, so the room identifies it.
+    """
 
     device: Device
     path: str
@@ -204,6 +211,7 @@ class Stands:
     alone: bool = False
 
     def words(self, speaker: Speaker, aspect: Aspect, lasting: str = "") -> str:
+        """The condition in an aspect; `lasting` is the duration in words for "has_been"."""
         part, _, attribute = self.path.rpartition(".")
         key = f"when.{attribute}.{str(self.value).lower()}"
         if self.alone and f"{key}.room.{aspect}" in speaker.grammar and not speaker.chance(0.3):
@@ -216,7 +224,7 @@ Circumstance = Measured | Stands
 
 
 def plain(speaker: Speaker) -> Speaker:
-    """The same speaker, who says the most usual kind of imperative: for clauses that stand after a time."""
+    """A copy of the speaker that uses the clear style, for clauses after a time."""
     twin = copy(speaker)
     twin.style = "clear"
     return twin

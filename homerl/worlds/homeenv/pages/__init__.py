@@ -1,1 +1,1 @@
-"""Pages to look at of HomeEnv."""
+"""HTML pages that show HomeEnv homes."""

@@ -1,7 +1,7 @@
-"""A summary of a device: a few words, whether it is active, its level and the colour of its light.
+"""A short summary of a device: a few words, whether it is active, its level, and the colour of its light.
 
-Invariants: pure functions of specification and values; nothing depends on the category, so that users' own devices
-speak as well as the shipped ones; a device that is off says no more than that.
+Invariants: all functions depend on specification and values alone, and not on the category, so that user-defined devices
+are summarised as well as the shipped ones; the summary of a device that is off is just "off".
 """
 
 from __future__ import annotations
@@ -16,16 +16,16 @@ from envs.homeenv.spec import Component, DeviceSpec
 from envs.homeenv.types import HEX, NUMBERS, ValueType
 
 Tone = Literal["on", "off", "alert", "plain"]
-TONES: tuple[Tone, ...] = ("alert", "on", "off", "plain")  # a device has the first that a part of it has
-STATES = ("state", "work_state", "contact")  # what a device is doing, by the names that brands have for it
+TONES: tuple[Tone, ...] = ("alert", "on", "off", "plain")  # a device has its components' first tone in this order
+STATES = ("state", "work_state", "contact")  # the attributes that hold a state, as brands name them
 IDLE = {"off", "locked", "closed", "docked", "charging", "disarmed", "idle", "standby", "stopped", "paused"}
 ALERT = {
     "unlocked", "open", "jammed", "alarm", "triggered", "smoke", "leak", "gas", "ringing", "tampered", "obstructed",
     "overloaded", "offline", "door open", "window open", "tank empty", "tank full", "bin full", "lint full", "food empty",
 }  # fmt: skip
-HARMFUL = {"carbon_monoxide", "open_zones"}  # numbers that should be zero, and say nothing while they are
-SHORT = 24  # characters; an attribute beyond the first is said only if it fits
-# What a bool says where it is true and where it is false; others say their name, or nothing.
+HARMFUL = {"carbon_monoxide", "open_zones"}  # numbers that should be zero, and are shown only if they are not
+SHORT = 24  # characters; attributes after the first are shown only if they fit
+# Words for true and for false; a bool that is not listed shows its name if true, and nothing if false.
 TRUTH = {
     **{name: (name, f"no {name}") for name in ("motion", "smoke", "leak", "gas", "vibration")},
     **dict.fromkeys(("human_detected", "presence", "occupancy"), ("someone there", "nobody there")),
@@ -34,8 +34,8 @@ TRUTH = {
     "rain_detected": ("rain", ""), "brewing": ("brewing", ""), "online": ("", "offline"), "on_base": ("", "off its base"),
 }  # fmt: skip
 YES_NO = {"yes": True, "no": False}
-# How numbers and words are said, the most telling first; others come after these, as "name value".
-SAID = {
+# Formats of numbers and words, the most informative first; other attributes follow as "name value".
+VALUE_FORMATS = {
     "position": "{} open", "carbon_monoxide": "CO {}", "ac_mode": "{}", "current_temperature": "{}",
     "current_water_temperature": "{}", "target_temperature": "→ {}", "target_water_temperature": "→ {}",
     "current_humidity": "{}", "target_humidity": "→ {}", "brightness": "{}", "screen_brightness": "{}",
@@ -46,7 +46,7 @@ SAID = {
     "fridge_temperature": "fridge {}", "freezer_temperature": "freezer {}", "battery": "battery {}",
     "battery_level": "battery {}",
 }  # fmt: skip
-RANK = {name: rank for rank, name in enumerate((*TRUTH, *SAID))}
+RANK = {name: rank for rank, name in enumerate((*TRUTH, *VALUE_FORMATS))}
 FIRM = "\N{NO-BREAK SPACE}"
 LEVELS = ("position", "brightness", "screen_brightness")  # shown as a bar
 UNITS = {
@@ -58,7 +58,10 @@ WARM, DAYLIGHT = (255, 190, 110), (220, 233, 255)  # white light of 2700 K and o
 
 @dataclass(frozen=True)
 class DeviceSummary:
-    """`level` is a percentage, `tint` a CSS colour; both only where the device has them now."""
+    """What a tile shows of a device.
+
+    `level` is a percentage and `tint` a CSS colour; each is None if the device does not have it now.
+    """
 
     tone: Tone
     words: str
@@ -67,8 +70,8 @@ class DeviceSummary:
 
 
 @dataclass(frozen=True)
-class Said:
-    """What one attribute says; what is more telling sorts first."""
+class AttributeText:
+    """The words for one attribute. The most informative text sorts first by `rank`."""
 
     rank: tuple[bool, int, bool]
     words: str
@@ -77,7 +80,7 @@ class Said:
 
 
 def summarise(spec: DeviceSpec, values: Mapping[str, Any]) -> DeviceSummary:
-    """The device as its tile shows it."""
+    """The summary of a device; `values` maps each attribute path to its value."""
     parts = {prefix: _part(prefix, part, values) for prefix, part in spec.parts() if part.attributes}
     shown = list(parts.values())
     tone = next((tone for tone in TONES if any(part.tone == tone for part in shown)), "plain")
@@ -88,7 +91,7 @@ def summarise(spec: DeviceSpec, values: Mapping[str, Any]) -> DeviceSummary:
 
 
 def say(kind: ValueType, value: Any) -> str:
-    """A value with its unit, for people."""
+    """A value with its unit, as readable text."""
     if value is None or isinstance(value, (str, bool)):
         return str(value)
     if kind.type == "dict":
@@ -105,7 +108,7 @@ def _measured(value: Any, unit: str | None) -> str:
 
 
 def _together(parts: Mapping[str, DeviceSummary], tone: Tone) -> str:
-    """What several parts say: the urgent ones first, of those that are off no more than that if all are."""
+    """The words of several components: the urgent ones first. Components that are off are left out unless all are off."""
     speaking = sorted((part for part in parts.items() if part[1].words), key=lambda part: TONES.index(part[1].tone))
     said = [_named(prefix, part.words) for prefix, part in speaking if part.tone != "off"]
     if tone == "off":
@@ -114,18 +117,20 @@ def _together(parts: Mapping[str, DeviceSummary], tone: Tone) -> str:
 
 
 def _named(prefix: str, words: str) -> str:
-    """A component with its words; that it is on goes without saying if there is more to say."""
+    """A component's name and words; "on" is left out if there are more words."""
     return f"{prefix[:-1].replace('_', FIRM)}{FIRM}{words.removeprefix('on · ')}" if prefix else words
 
 
 def _nothing(spec: DeviceSpec, values: Mapping[str, Any]) -> str:
-    """What a device says of which all is false or zero."""
+    """The words for a device whose values are all false or zero."""
     false = (path for path in spec.attribute_index if values[path] in (False, 0))
     return next((f"no {path.replace('.', ' ').replace('_', ' ')}" for path in false), "")
 
 
 def _part(prefix: str, part: Component, values: Mapping[str, Any]) -> DeviceSummary:
-    """One component, or the device itself. While it is idle, how it is set tells nothing, but what it measures does."""
+    """The summary of one component, or of the device itself. An idle component shows its measurements but not its
+    settings.
+    """
     mine = {a.name: values[prefix + a.name] for a in part.attributes}
     key = next((name for name in STATES if name in mine), None)
     state = _word(mine[key]) if key else None
@@ -141,7 +146,7 @@ def _part(prefix: str, part: Component, values: Mapping[str, Any]) -> DeviceSumm
 
 
 def _fitting(state: str | None, said: list[str]) -> str:
-    """The state, the first of what is said, and of the others what there is room for."""
+    """The state and the first text, then as many of the other texts as fit."""
     words, sure = [state] if state else [], 2 if state else 1
     for one in said:
         if len(words) >= sure and len(" · ".join((*words, one))) > SHORT:
@@ -151,7 +156,7 @@ def _fitting(state: str | None, said: list[str]) -> str:
 
 
 def _word(state: Any) -> str:
-    """A state as people say it; some devices keep theirs as a bool."""
+    """A state in words. Some devices store their state as a bool."""
     return ("on" if state else "off") if isinstance(state, bool) else str(state).lower().replace("_", " ")
 
 
@@ -161,17 +166,17 @@ def _tone(state: str | None) -> Tone:
     return "alert" if state in ALERT else "off" if state in IDLE else "on"
 
 
-def _said(attribute: Attribute, value: Any, has_state: bool) -> Said | None:
-    """What an attribute says, if anything."""
+def _said(attribute: Attribute, value: Any, has_state: bool) -> AttributeText | None:
+    """The words for one attribute, or None."""
     if attribute.options:
         value = YES_NO.get(value, value)
     words, tone = _truth(attribute.name, value, has_state) if isinstance(value, bool) else _value(attribute, value)
     rank = (tone != "alert", RANK.get(attribute.name, len(RANK)), not attribute.read_only)
-    return Said(rank, words.replace("_", " "), tone, attribute.read_only) if words else None
+    return AttributeText(rank, words.replace("_", " "), tone, attribute.read_only) if words else None
 
 
 def _truth(name: str, value: bool, has_state: bool) -> tuple[str, Tone]:
-    """A bool; that it is false matters if it is bad, or if no state tells what the device does."""
+    """The words for a bool. False is shown if it is an alert, or if the component has no state attribute."""
     true, false = TRUTH.get(name, (name.replace("_", " "), ""))
     words = true if value else false
     if words in ALERT:
@@ -182,18 +187,18 @@ def _truth(name: str, value: bool, has_state: bool) -> tuple[str, Tone]:
 
 
 def _value(attribute: Attribute, value: Any) -> tuple[str, Tone]:
-    """A number or a word; longer things, and names that nobody gave, say nothing."""
+    """The words for a number or a word. Attributes of other types have none."""
     name = attribute.name
     if attribute.type not in (*NUMBERS, "enum", "str") or value == "" or (name in HARMFUL and not value):
         return "", "plain"
     if name == "position" and value == 0:
         return "closed", "plain"
-    said = SAID.get(name, f"{name.replace('_', ' ')} {{}}").replace(" ", FIRM)
+    said = VALUE_FORMATS.get(name, f"{name.replace('_', ' ')} {{}}").replace(" ", FIRM)
     return said.format(_brief(attribute, value)), "alert" if name in HARMFUL else "plain"
 
 
 def _brief(kind: ValueType, value: Any) -> str:
-    """A value for the eye: large numbers rounded, long times in minutes or hours."""
+    """A short form of a value: large numbers are rounded, and long times are in minutes or hours."""
     if kind.type not in NUMBERS:
         return str(value)
     if kind.unit == "second" and value >= 120:
@@ -202,7 +207,7 @@ def _brief(kind: ValueType, value: Any) -> str:
 
 
 def _level(part: Component, mine: Mapping[str, Any]) -> int | None:
-    """How far open or bright, as a percentage of the most it can be."""
+    """How far open or how bright, as a percentage of the attribute's maximum."""
     for attribute in part.attributes:
         if attribute.name in LEVELS and attribute.type in NUMBERS and attribute.range and attribute.range[1] > 0:
             return round(100 * min(max(mine[attribute.name] / attribute.range[1], 0), 1))
@@ -210,7 +215,7 @@ def _level(part: Component, mine: Mapping[str, Any]) -> int | None:
 
 
 def _tint(mine: Mapping[str, Any]) -> str | None:
-    """The colour of a lamp that is on, never so dark that an icon on it could not be seen."""
+    """The colour of a lamp that is on, always light enough for an icon on it to be visible."""
     if "brightness" not in mine:
         return None
     if (colour := _colour(mine)) and mine.get("mode") != "white":

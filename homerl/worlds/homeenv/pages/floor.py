@@ -1,11 +1,11 @@
-"""Floor plans: how rooms and the tiles of their devices share a page's columns.
+"""Floor plans: the layout of rooms and device tiles in the columns of a page.
 
-The plan of a floor is a guillotine cut: a row or a stack of two, of which each is cut again, down to rooms; and the
-same within a room, between its own tiles and the rooms it holds. Of all cuts that keep the rooms' order, an interval
-search over (first room, last room, columns) finds the one that is lowest, least empty and without long thin rooms.
+A plan is a guillotine cut: a floor is divided into a row or a stack of two parts, and each part is divided again, down to
+rooms. A room is divided in the same way between its own tiles and its nested rooms. Rooms keep their order. A search over
+intervals (first room, last room, columns) finds the cut with the least height, empty space, and long thin rooms.
 
-Invariants: every room and its tiles are drawn exactly once, a nested room inside its parent; the widths in a row sum
-to the columns it has; heights are estimates that only choose the cut, so a page whose text is larger clips nothing.
+Invariants: every room and its tiles are drawn exactly once, and a nested room lies inside its parent; the widths in a row
+add up to its columns; heights are estimates that only select the cut, so larger text is never clipped.
 """
 
 from __future__ import annotations
@@ -18,17 +18,18 @@ from typing import Literal
 
 from envs.homeenv.rooms import Room
 
-COLUMNS = 7  # of a floor; one holds one tile
+COLUMNS = 7  # columns of a floor; a tile is one column wide
 TILE, HEAD, NARROW_HEAD, GAP, EDGE = 74, 34, 60, 6, 18  # pixels, as in home.css
-EMPTY, THIN, LONG = 4, 12, 3  # what an empty place costs; what rows beyond three times what is side by side cost
-GROUP = 10  # rooms that are searched together; longer floors are stacks of such groups
+EMPTY, THIN, LONG = 4, 12, 3  # penalties of an empty place, and of each row beyond LONG times the tiles side by side
+GROUP = 10  # the most rooms in one search; longer floors are stacks of such groups
 
 
 @dataclass(frozen=True)
-class Shape:
-    """Something drawn `columns` wide. `room` is a room's id, `across` how many of its tiles are side by side.
+class Block:
+    """A part of the plan that is `columns` wide.
 
-    `ugly` sums, in pixels of height that it is worth, empty space and long thin rooms.
+    `height` is in pixels. `room` is a room's id, and `across` the number of its tiles side by side. `ugly` is the penalty
+    for empty space and long thin rooms, in pixels of height.
     """
 
     kind: Literal["tiles", "room", "row", "stack"]
@@ -37,18 +38,22 @@ class Shape:
     ugly: float
     room: str = ""
     across: int = 0
-    parts: tuple[Shape, ...] = ()
+    parts: tuple[Block, ...] = ()
 
     @property
     def cost(self) -> float:
+        """Height plus penalty; the search minimises it."""
         return self.height + self.ugly
 
 
-Fit = Callable[[int], Shape]  # how something is drawn in so many columns
+Fit = Callable[[int], Block]  # the layout for a given number of columns
 
 
-def floor_plan(rooms: Sequence[Room], counts: dict[str, int], columns: int = COLUMNS) -> Shape | None:
-    """The rooms in their order, `counts` devices in each; children are drawn wherever their parents are."""
+def floor_plan(rooms: Sequence[Room], counts: dict[str, int], columns: int = COLUMNS) -> Block | None:
+    """The plan of a floor, or None without rooms; `counts` are the numbers of devices by room id.
+
+    A nested room is drawn inside its parent, wherever the parent is.
+    """
     inside: dict[str | None, list[Room]] = {}
     ids = {room.id for room in rooms}
     for room in rooms:
@@ -58,42 +63,42 @@ def floor_plan(rooms: Sequence[Room], counts: dict[str, int], columns: int = COL
 
 
 def _room(room: Room, inside: dict[str | None, list[Room]], counts: dict[str, int]) -> Fit:
-    """A room: its own tiles first, then the rooms in it."""
+    """The layout of a room: its own tiles first, then its nested rooms."""
     own = [_tiles(room.id, counts[room.id])] if counts.get(room.id) else []
     content = _cut([*own, *(_room(child, inside, counts) for child in inside.get(room.id, ()))])
 
     @cache
-    def fit(columns: int) -> Shape:
+    def fit(columns: int) -> Block:
         parts = (content(columns),)
         height = (NARROW_HEAD if columns == 1 else HEAD) + EDGE + sum(part.height for part in parts)
-        return Shape("room", columns, height, sum(part.ugly for part in parts), room.id, parts=parts)
+        return Block("room", columns, height, sum(part.ugly for part in parts), room.id, parts=parts)
 
     return fit
 
 
 def _tiles(room: str, count: int) -> Fit:
-    """A room's own devices, in rows as even as can be."""
+    """The layout of a room's own devices, in rows of nearly equal length."""
 
-    def fit(columns: int) -> Shape:
+    def fit(columns: int) -> Block:
         rows = math.ceil(count / columns)
         across = math.ceil(count / rows)
         ugly = EMPTY * (columns * rows - count) + THIN * max(0, rows / across - LONG) ** 2
-        return Shape("tiles", columns, rows * (TILE + GAP), ugly, room, across)
+        return Block("tiles", columns, rows * (TILE + GAP), ugly, room, across)
 
     return fit
 
 
 def _cut(fits: Sequence[Fit]) -> Fit:
-    """Several things in one place."""
+    """The best cut of several parts."""
     if len(fits) > GROUP:
         half = math.ceil(len(fits) / GROUP) // 2 * GROUP
         first, second = _cut(fits[:half]), _cut(fits[half:])
         return lambda columns: _stack(first(columns), second(columns))
 
     @cache
-    def best(start: int, end: int, columns: int) -> Shape:
+    def best(start: int, end: int, columns: int) -> Block:
         if end - start <= 1:
-            return fits[start](columns) if fits else Shape("stack", columns, 0, 0)
+            return fits[start](columns) if fits else Block("stack", columns, 0, 0)
         return min(cuts(start, end, columns), key=lambda shape: shape.cost)
 
     def cuts(start: int, end: int, columns: int):
@@ -105,15 +110,15 @@ def _cut(fits: Sequence[Fit]) -> Fit:
     return lambda columns: best(0, len(fits), columns)
 
 
-def _row(left: Shape, right: Shape) -> Shape:
-    """Side by side; the lower one is stretched, which leaves it empty there."""
+def _row(left: Block, right: Block) -> Block:
+    """Two parts side by side. The lower one is stretched, which leaves empty space."""
     stretched = min(left, right, key=lambda shape: shape.height)
     height = max(left.height, right.height)
     lost = (height - stretched.height) / TILE
     ugly = left.ugly + right.ugly + EMPTY * lost**2 * stretched.columns
-    return Shape("row", left.columns + right.columns, height, ugly, parts=(left, right))
+    return Block("row", left.columns + right.columns, height, ugly, parts=(left, right))
 
 
-def _stack(upper: Shape, lower: Shape) -> Shape:
+def _stack(upper: Block, lower: Block) -> Block:
     height = upper.height + GAP + lower.height
-    return Shape("stack", upper.columns, height, upper.ugly + lower.ugly, parts=(upper, lower))
+    return Block("stack", upper.columns, height, upper.ugly + lower.ugly, parts=(upper, lower))

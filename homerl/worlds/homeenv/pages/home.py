@@ -1,8 +1,8 @@
-"""Homes as one HTML page to look at: the floor plan, what every device is doing, and what it can be told.
+"""An HTML page of homes: the floor plan, the state of every device, and its services.
 
-Invariants: self-contained (no network; the one script is the filter's, and without it the page shows everything);
-every text of a home is escaped by the template; every room and every device is drawn once; equal homes and names
-give equal bytes.
+Invariants: the page is self-contained (no network; its only script is the filter, and without it the page shows
+everything); the template escapes all text of a home; every room and device is drawn once; equal homes and names give equal
+bytes.
 """
 
 from __future__ import annotations
@@ -26,19 +26,19 @@ from envs.homeenv.home import Home
 from envs.homeenv.home_file import load_home
 from envs.homeenv.rooms import OUTDOORS, ROOM_STATE, Room
 from homerl.worlds.homeenv.pages.device_words import DeviceSummary, say, summarise
-from homerl.worlds.homeenv.pages.floor import COLUMNS, Shape, floor_plan
+from homerl.worlds.homeenv.pages.floor import COLUMNS, Block, floor_plan
 
-# Whoever adds a symbol to the file has added an icon.
+# A symbol in the file is an icon, so adding one needs no change here.
 ICONS = frozenset(
     re.findall(r'id="i-(\w+)"', (resources.files("homerl.worlds.homeenv.pages") / "icons.svg").read_text("utf-8"))
 )
-DAY, NIGHT = 1000.0, 10.0  # lux outdoors: above the first it is day, below the second night
-FEW, FEW_COLUMNS = 14, 5  # rooms and devices of a floor that is small, and what it is wide then
+DAY, NIGHT = 1000.0, 10.0  # lux outdoors: day from the first on, night below the second
+FEW, FEW_COLUMNS = 14, 5  # a home whose floors have at most FEW rooms and devices is drawn in FEW_COLUMNS
 
 
 @dataclass(frozen=True)
 class Tile:
-    """A device on the plan. `anchor` is unique in the page."""
+    """A device on the plan. `anchor` is its HTML id, unique in the page."""
 
     anchor: str
     device: Device
@@ -46,15 +46,17 @@ class Tile:
 
     @cached_property
     def summary(self) -> DeviceSummary:
+        """The summary that the tile shows."""
         return summarise(self.device.spec, self.values)
 
     @property
     def kind(self) -> str:
+        """The category in words."""
         return self.device.spec.category.replace("_", " ")
 
     @property
     def icon(self) -> str:
-        """The category's icon, or the one for devices that we do not know."""
+        """The category's icon, or the generic icon for an unknown category."""
         name = self.device.spec.category
         if name == "lock" and self.values.get("state") == "unlocked":
             name = "lock_open"
@@ -62,18 +64,18 @@ class Tile:
 
     @property
     def found_by(self) -> str:
-        """What the filter searches."""
+        """The text that the filter searches."""
         device = self.device
         known = (device.name, device.did, device.room.name, self.kind, device.spec.name, self.summary.words)
         return " ".join(" ".join(known).replace("_", " ").lower().split())
 
     def attributes(self) -> Iterator[tuple[str, str, str, str]]:
-        """(path, value, type, description)."""
+        """(path, value, type, description) of each attribute."""
         for path, (_, kind) in self.device.spec.attribute_index.items():
             yield path, say(kind, self.values[path]), kind.describe(), kind.description or ""
 
     def services(self) -> Iterator[tuple[str, str, str, str]]:
-        """(path, arguments with their types, description, precondition)."""
+        """(path, arguments with types, description, precondition) of each service."""
         for path, compiled in self.device.spec.service_index.items():
             service = compiled.service
             arguments = ", ".join(f"{a.name}: {a.describe()}" for a in service.arguments)
@@ -82,10 +84,12 @@ class Tile:
 
 @dataclass(frozen=True)
 class Floor:
+    """A floor: its name, its numbers of rooms and devices, and its plan."""
+
     name: str
     rooms: int
     devices: int
-    plan: Shape
+    plan: Block
 
 
 @dataclass(frozen=True)
@@ -98,54 +102,59 @@ class HomeView:
 
     @cached_property
     def tiles(self) -> dict[str, list[Tile]]:
-        """Of each room, in the order of the plan."""
-        found: dict[str, list[Tile]] = {room.id: [] for room in self.home.plan.rooms}
+        """The tiles by room id, in the order of the home's devices."""
+        tiles: dict[str, list[Tile]] = {room.id: [] for room in self.home.plan.rooms}
         for number, device in enumerate(self.home.plan.devices):
-            found[device.room.id].append(Tile(f"{self.anchor}-d{number}", device, self.home.state_of(device.did)))
-        return found
+            tiles[device.room.id].append(Tile(f"{self.anchor}-d{number}", device, self.home.state_of(device.did)))
+        return tiles
 
     @property
     def rooms(self) -> dict[str, Room]:
+        """The rooms by id."""
         return self.home.plan.by_room
 
     @property
     def active(self) -> int:
+        """The number of active devices."""
         return sum(tile.summary.tone == "on" for tiles in self.tiles.values() for tile in tiles)
 
     @cached_property
     def outdoors(self) -> dict[str, str]:
+        """The weather, see `air`."""
         return self.air(OUTDOORS)
 
     @property
     def when(self) -> tuple[str, str]:
-        """Date and hour."""
+        """(date, time) of the home's clock."""
         clock = datetime.fromtimestamp(self.home.clock, UTC)
         return f"{clock:%A}, {clock.day} {clock:%B %Y}", f"{clock:%H:%M}"
 
     @property
     def sky(self) -> str:
-        """`day`, `night` or between them `dawn` and `dusk`, by the light outdoors."""
+        """`day`, `night`, `dawn` or `dusk`, by the light outdoors."""
         light = self.home.get(OUTDOORS, "brightness")
         if light >= DAY:
             return "day"
         return "night" if light < NIGHT else "dawn" if self.home.clock % 86400 < 43200 else "dusk"
 
     def air(self, owner: str) -> dict[str, str]:
-        """Temperature, humidity and brightness of a room or outdoors, rounded for the eye."""
+        """Rounded temperature, humidity and brightness of a room or outdoors, with units."""
         state = self.home.state_of(owner)
         shown = {"temperature": "{:.1f} °C", "humidity": "{:.0f} %", "brightness": "{:,.0f} lx"}
         return {path: how.format(state[path]) for path, how in shown.items()}
 
     def exact(self, owner: str) -> str:
-        """The same, not rounded."""
+        """The same values without rounding."""
         return ", ".join(f"{path} {say(ROOM_STATE[path], value)}" for path, value in self.home.state_of(owner).items())
 
     def glow(self, room: str) -> int:
-        """How light a room looks, 0 to 100: eyes see ratios, so the logarithm of its brightness."""
+        """How bright a room looks, 0 to 100: the logarithm of its brightness, since eyes perceive ratios."""
         return round(100 * min(math.log10(1 + self.home.get(room, "brightness")) / 5, 1))
 
     def floors(self) -> Iterator[Floor]:
-        """From the lowest up; large rooms first, a nested room on its outermost parent's floor."""
+        """The floors from the lowest up. Rooms with many devices come first; a nested room is on its outermost parent's
+        floor.
+        """
         counts = {room: len(tiles) for room, tiles in self.tiles.items()}
         by_floor: dict[int, list[Room]] = {}
         for room in sorted(self.home.plan.rooms, key=lambda room: -self.weight(room.id)):
@@ -162,20 +171,20 @@ class HomeView:
         return room
 
     def weight(self, id: str) -> int:
-        """Devices in a room and in the rooms within it."""
+        """The number of devices in a room and in its nested rooms."""
         nested = (room.id for room in self.rooms.values() if room.parent == id)
         return len(self.tiles[id]) + sum(map(self.weight, nested))
 
 
 def write_homes(files: Sequence[Path], out: Path) -> list[HomeView]:
-    """Write the page of these home files to `out`; what was drawn."""
+    """Write a page of these home files to `out`; return the views."""
     views = [HomeView(f"h{i}", file.stem, load_home(file)) for i, file in enumerate(files, 1)]
-    write_atomic(out, render(views).encode("utf-8", "replace"))
+    write_atomic(out, render_homes(views).encode("utf-8", "replace"))
     return views
 
 
-def render(views: Sequence[HomeView]) -> str:
-    """The page."""
+def render_homes(views: Sequence[HomeView]) -> str:
+    """The HTML of the page."""
     environment = Environment(
         loader=PackageLoader("homerl.worlds.homeenv", "pages"), autoescape=True, undefined=StrictUndefined,
         trim_blocks=True, lstrip_blocks=True,
@@ -184,7 +193,7 @@ def render(views: Sequence[HomeView]) -> str:
 
 
 def categories(views: Sequence[HomeView]) -> list[tuple[str, str, str, int]]:
-    """(category, its words, its icon, devices), most first."""
+    """(category, its name in words, its icon, number of devices), the most frequent first."""
     tiles = [tile for view in views for tiles in view.tiles.values() for tile in tiles]
     counts = Counter(tile.device.spec.category for tile in tiles)
     ranked = sorted(counts.items(), key=lambda pair: (-pair[1], pair[0]))

@@ -35,7 +35,7 @@ from homerl.worlds.homeenv.language.when import (
     Once,
     Stands,
     Time,
-    duration,
+    duration_in_words,
     plain,
 )  # fmt: skip
 
@@ -88,7 +88,7 @@ class Watch:
 
     def words(self, speaker: Speaker, aspect: Aspect) -> str:
         if self.lasts:
-            return self.meaning.words(speaker, "has_been", duration(self.lasts, speaker))
+            return self.meaning.words(speaker, "has_been", duration_in_words(self.lasts, speaker))
         return self.meaning.words(speaker, aspect)
 
 

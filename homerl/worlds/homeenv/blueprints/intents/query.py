@@ -23,7 +23,7 @@ from homerl.worlds.homeenv.blueprints.intents.ways import free_of, ways_of_optio
 from homerl.worlds.homeenv.blueprints.survey import LEVELS, OPPOSITES, TRAITS, Survey, Trait, above, anyhow, survey
 from homerl.worlds.homeenv.language.meaning import Meaning
 from homerl.worlds.homeenv.language.speaker import Speaker
-from homerl.worlds.homeenv.language.state import Standing, Standings, listed
+from homerl.worlds.homeenv.language.state import Standing, Standings, join_clauses
 
 ROUNDED = 1000  # integers from here on may be said in round figures
 RARELY = 0.15  # how often a question is asked whose answer is none, or of a single device
@@ -208,7 +208,7 @@ def _traits_said(speaker: Speaker, found: Survey) -> str:
     for trait in found.traits:
         slots = {} if trait.value is None else {"value": speaker.value(trait.value, _type_of(speaker.home, found, trait))}
         texts.append(speaker.say(f"query.trait.{trait.name}", **slots))
-    return listed(speaker, texts)
+    return join_clauses(speaker, texts)
 
 
 def _type_of(home: Home, found: Survey, trait: Trait) -> ValueType | None:

@@ -14,7 +14,7 @@ from homerl.worlds.homeenv.blueprints.intents.ways import numbered, ways_of_devi
 from homerl.worlds.homeenv.blueprints.survey import Read
 from homerl.worlds.homeenv.language.meaning import Meaning
 from homerl.worlds.homeenv.language.speaker import Speaker
-from homerl.worlds.homeenv.language.state import listed
+from homerl.worlds.homeenv.language.state import join_clauses
 
 MOST_READS = 25
 SEVERAL = Factors(scope="multi_device")
@@ -75,11 +75,11 @@ class Named:
         if not names:
             return speaker.say("query.reply.none")
         if not self.counted:
-            return speaker.say("query.reply.alone", text=listed(speaker, names))
+            return speaker.say("query.reply.alone", text=join_clauses(speaker, names))
         count = str(len(names))
         if len(names) > 4:
             return speaker.say("query.reply.alone", text=count)
-        return speaker.say("query.reply.count", count=count, names=listed(speaker, names))
+        return speaker.say("query.reply.count", count=count, names=join_clauses(speaker, names))
 
 
 def number(value: float, unit: str | None, tolerance: float = 0.0, names: Sequence[Device] = ()) -> Answer:
@@ -106,5 +106,5 @@ class RoomsNamed:
     def words(self, speaker: Speaker) -> str:
         if not self.rooms:
             return speaker.say("query.reply.none")
-        names = listed(speaker, [speaker.room(room) for room in self.rooms])
+        names = join_clauses(speaker, [speaker.room(room) for room in self.rooms])
         return speaker.say("query.reply.count", count=str(len(self.rooms)), names=names)
