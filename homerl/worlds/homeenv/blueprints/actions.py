@@ -25,7 +25,7 @@ SPOKEN_TYPES = ("str", "enum", "bool", "int", "float")
 
 
 @dataclass(frozen=True)
-class Action:
+class DeviceAction:
     """One change of one device by one service (`path`), with the value said (None for services without arguments)."""
 
     device: Device
@@ -55,7 +55,7 @@ class Action:
         return Act(self.service, target or Target.of(self.device, self.part), self.value, self.type)
 
 
-def actions(home: Home, rng: random.Random, devices: Sequence[Device] | None = None) -> Iterator[Action]:
+def actions(home: Home, rng: random.Random, devices: Sequence[Device] | None = None) -> Iterator[DeviceAction]:
     """Actions in random order, one for each service of each device (of these alone, if given) at most."""
     among = home.plan.devices if devices is None else devices
     pairs = [(device, path) for device in among for path in device.spec.service_index]
@@ -65,7 +65,7 @@ def actions(home: Home, rng: random.Random, devices: Sequence[Device] | None = N
             yield action
 
 
-def propose(home: Home, device: Device, path: str, rng: random.Random) -> Action | None:
+def propose(home: Home, device: Device, path: str, rng: random.Random) -> DeviceAction | None:
     """The action of calling `path` with some value, if it can be said and would change something."""
     arguments = device.spec.service_index[path].service.arguments
     if len(arguments) > 1 or not all(map(_can_be_said, arguments)):
@@ -73,13 +73,13 @@ def propose(home: Home, device: Device, path: str, rng: random.Random) -> Action
     return enact(home, device, path, spoken_value(arguments[0], rng) if arguments else None)
 
 
-def enact(home: Home, device: Device, path: str, value: Any = None) -> Action | None:
+def enact(home: Home, device: Device, path: str, value: Any = None) -> DeviceAction | None:
     """The action of calling `path` with this value, if the home allows it and it would change something."""
-    action, changes = attempt(home, device, path, value)
+    action, changes = try_service(home, device, path, value)
     return action if changes else None
 
 
-def attempt(home: Home, device: Device, path: str, value: Any = None) -> tuple[Action | None, bool]:
+def try_service(home: Home, device: Device, path: str, value: Any = None) -> tuple[DeviceAction | None, bool]:
     """The action of calling `path` with this value, if the home allows it, and whether it would change something."""
     compiled = device.spec.service_index[path]
     call = Call(did=device.did, service=path, args=(value,) if compiled.service.arguments else ())
@@ -94,7 +94,7 @@ def attempt(home: Home, device: Device, path: str, value: Any = None) -> tuple[A
     written = sorted({base + offset for c in plan for offset, *_ in device.spec.service_index[c.service].writes})
     clauses = [f'device("{device.did}").{home.plan.slots[slot].path} == {literal(after.values[slot])}' for slot in written]
     changes = any(home.values[slot] != after.values[slot] for slot in written)
-    return Action(device, path, value, plan, " and ".join(clauses)), changes
+    return DeviceAction(device, path, value, plan, " and ".join(clauses)), changes
 
 
 def _can_be_said(kind: ValueType) -> bool:

@@ -169,7 +169,7 @@ def _draw(recipe: BlueprintRecipe, split: Split, seed: int, home: Home, rng: ran
     told = home.fork()
     for call in drafts[0].before:
         told.call(call.did, call.service, call.args)
-    teller = Teller(recipe, told, split, rng)
+    teller = Verbaliser(recipe, told, split, rng)
     parts = zip(families_of, drafts, worded)
     intents = [teller.intent(family, draft, number, wording) for number, (family, draft, wording) in enumerate(parts, 1)]
     return Blueprint(
@@ -190,7 +190,7 @@ def _draw(recipe: BlueprintRecipe, split: Split, seed: int, home: Home, rng: ran
 
 
 @dataclass(frozen=True)
-class Teller:
+class Verbaliser:
     """Puts drafts into words."""
 
     recipe: BlueprintRecipe
@@ -221,12 +221,12 @@ class Teller:
 
     def history(self, draft: Draft) -> tuple[Past, ...]:
         """What was said before, the assistant's own words as plain as they can be."""
-        found: list[Past] = []
+        past: list[Past] = []
         for said in draft.past:
-            found.append(Past(role="user", content=self.said(said.meaning, "clear")))
+            past.append(Past(role="user", content=self.said(said.meaning, "clear")))
             reply = self.plain(said.reply) if said.reply else self.speaker.say("done")
-            found.append(Past(role="assistant", content=reply))
-        return tuple(found)
+            past.append(Past(role="assistant", content=reply))
+        return tuple(past)
 
     def said(self, meaning: Meaning, wording: Wording) -> str:
         """A sentence of the user's."""

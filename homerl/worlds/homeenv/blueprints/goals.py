@@ -73,7 +73,7 @@ def _goals_of(intent: Intent, start: Home) -> Iterator[Goal]:
         yield Goal(id, lambda home, heard: id in heard.answered, answer=True)
 
 
-def in_words(intent: Mapping[str, Any]) -> Iterator[str]:
+def describe_goals(intent: Mapping[str, Any]) -> Iterator[str]:
     """The goals of an intent (as plain data) in the order of Φ, for people."""
     if intent.get("clarify"):
         yield "asks before it acts"

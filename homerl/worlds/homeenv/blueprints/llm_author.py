@@ -54,7 +54,7 @@ def _words(text: str) -> str:
 Words = Annotated[str, AfterValidator(_words)]  # no bound in the schema: servers differ in those of strings
 
 
-class Prompts(Model):
+class AuthoringPrompts(Model):
     """The file of prompts."""
 
     person: str
@@ -129,12 +129,12 @@ class Authored:
 
 
 @cache
-def prompts() -> Prompts:
-    return validate(Prompts, read_yaml(Path(__file__).with_name("authoring.yaml")))
+def authoring_prompts() -> AuthoringPrompts:
+    return validate(AuthoringPrompts, read_yaml(Path(__file__).with_name("authoring.yaml")))
 
 
 async def author_blueprint(
-    recipe: BlueprintRecipe, split: Split, seed: int, asker: Asker, attempts: int, dropped: Counter[str]
+    recipe: BlueprintRecipe, split: Split, seed: int, client: Asker, attempts: int, dropped: Counter[str]
 ) -> Authored:
     """The first candidate of a seed of which some task passes all filters, or `NoBlueprint`."""
     rng = random.Random(f"llm blueprint {split} {seed}")
@@ -142,12 +142,12 @@ async def author_blueprint(
         home = make_home(2 * rng.getrandbits(40) + (split == "heldout"), recipe.home)
         dropped["candidates: written"] += 1
         try:
-            found = await Candidate(recipe, split, seed, home, asker, dropped).blueprint(rng)
+            authored = await Candidate(recipe, split, seed, home, client, dropped).blueprint(rng)
         except Unreadable:
             dropped["candidate: unreadable"] += 1
             continue
-        if found:
-            return Authored(found.blueprint, found.record | {"candidates": attempt})
+        if authored:
+            return Authored(authored.blueprint, authored.record | {"candidates": attempt})
     raise NoBlueprint(f"no blueprint in {attempts} candidates for seed {seed}: {dict(dropped)}")
 
 
@@ -159,7 +159,7 @@ class Candidate:
     split: Split
     seed: int
     home: Home
-    asker: Asker
+    client: Asker
     dropped: Counter[str]
 
     async def blueprint(self, rng: random.Random) -> Authored | None:
@@ -177,10 +177,12 @@ class Candidate:
         if self._is_code(person.scene):
             self.dropped["candidate: code in the scene"] += 1
             return None
-        given = prompts().given.format(person=_plain(person), scene=person.scene, devices=shown)
+        given = authoring_prompts().given.format(person=_plain(person), scene=person.scene, devices=shown)
         low, high = self.recipe.intents
-        asked = prompts().tasks.format(low=low, high=high, phrasings=self.recipe.phrasings, language=self._language)
-        tasks = (await self.asker.ask(asked, given, Tasks, seed)).tasks[:high]
+        asked = authoring_prompts().tasks.format(
+            low=low, high=high, phrasings=self.recipe.phrasings, language=self._language
+        )
+        tasks = (await self.client.ask(asked, given, Tasks, seed)).tasks[:high]
         self.dropped["tasks: written"] += len(tasks)
         kept = [intent for task in tasks if (intent := self._passed(task, person))]
         kept = _apart(kept, self.dropped)
@@ -209,11 +211,11 @@ class Candidate:
 
     async def _person(self, shown: str, rng: random.Random, seed: int) -> Person:
         minutes, sketch = self.home.clock // 60, sample_profile(rng, self.split, self.recipe.home.language)
-        text = prompts().sketch.format(
+        text = authoring_prompts().sketch.format(
             person=_plain(sketch), devices=shown, hour=minutes // 60 % 24, minute=minutes % 60,
             outside=self.home.state_of(OUTDOORS)["temperature"],
         )  # fmt: skip
-        return await self.asker.ask(prompts().person.format(language=self._language), text, Person, seed)
+        return await self.client.ask(authoring_prompts().person.format(language=self._language), text, Person, seed)
 
     def _passed(self, task: Task, person: Person) -> Intent | None:
         """The task as an intent, if sentences and simulator allow it."""
@@ -248,9 +250,9 @@ class Candidate:
 
     async def _verdicts(self, intents: Sequence[Intent], person: Person, seed: int) -> dict[int, Verdict]:
         tasks = "\n".join(f"Task {number}: {_judged(intent)}" for number, intent in enumerate(intents, 1))
-        text = prompts().judged.format(person=_plain(person), scene=person.scene, tasks=tasks)
-        found = await self.asker.ask(prompts().judge, text, Verdicts, seed, temperature=0.0)
-        return {verdict.task: verdict for verdict in found.verdicts if 1 <= verdict.task <= len(intents)}
+        text = authoring_prompts().judged.format(person=_plain(person), scene=person.scene, tasks=tasks)
+        answer = await self.client.ask(authoring_prompts().judge, text, Verdicts, seed, temperature=0.0)
+        return {verdict.task: verdict for verdict in answer.verdicts if 1 <= verdict.task <= len(intents)}
 
     def _agreed(self, verdict: Verdict | None) -> bool:
         if verdict is None or not verdict.consistent:

@@ -48,10 +48,10 @@ def serving(home: Home, start: Home, wanted: Automation) -> frozenset[str]:
     made = made_since(home, start)
     if not made:
         return frozenset()
-    task, late = Task.of(start, wanted), home.clock - start.clock
+    task, late = AutomationTask.of(start, wanted), home.clock - start.clock
     bare = tuple(replace(rule, id="", title="", held=False, since=None, due=None, fired=None) for rule in made)
-    found = _serving(Question(f"{task.key}{late}{bare}", task, bare, late))
-    return frozenset(made[index].id for index in found)
+    indices = _serving(RuleCheck(f"{task.key}{late}{bare}", task, bare, late))
+    return frozenset(made[index].id for index in indices)
 
 
 def made_since(home: Home, start: Home) -> tuple[Rule, ...]:
@@ -72,7 +72,7 @@ def flaw(home: Home, wanted: Automation) -> str | None:
         return "automation: its time is past"
     if not rule.timed and rule.held:
         return "automation: its trigger holds already"
-    task = Task("", home, wanted)
+    task = AutomationTask("", home, wanted)
     after = home.fork()
     if any(effect.holds(home) for effect in task.effects):
         return "automation: an effect holds already"
@@ -82,7 +82,7 @@ def flaw(home: Home, wanted: Automation) -> str | None:
 
 
 @dataclass(frozen=True)
-class Task:
+class AutomationTask:
     """A wanted automation in its home, and what follows from the two. Equal by `key`."""
 
     key: str
@@ -90,8 +90,8 @@ class Task:
     wanted: Automation = field(compare=False, repr=False)
 
     @staticmethod
-    def of(start: Home, wanted: Automation) -> Task:
-        return _kept(Task(f"{start.state_key()}{wanted.model_dump_json()}", start, wanted))
+    def of(start: Home, wanted: Automation) -> AutomationTask:
+        return _kept(AutomationTask(f"{start.state_key()}{wanted.model_dump_json()}", start, wanted))
 
     @cached_property
     def rule(self) -> Rule:
@@ -118,8 +118,8 @@ class Task:
         """States in which it may have to act: as it is, with its trigger, once more, its devices in any state."""
         begun = self.start.fork()
         if self.rule.condition is not None:
-            found = states(self.start, [self.rule.condition])
-            begun = next((state for state in found if self.rule.condition.holds(state)), begun)
+            sampled = states(self.start, [self.rule.condition])
+            begun = next((state for state in sampled if self.rule.condition.holds(state)), begun)
         again = begun.fork()
         _calls(again, self.wanted.actions)
         return (self.start, begun, again, *(_shuffled(begun, self.acted, seed) for seed in range(SHUFFLES)))
@@ -129,17 +129,17 @@ _kept = lru_cache(maxsize=256)(lambda task: task)  # one of equal tasks, so that
 
 
 @dataclass(frozen=True)
-class Question:
+class RuleCheck:
     """Whether rules serve a task. Equal by `key`."""
 
     key: str
-    task: Task = field(compare=False, repr=False)
+    task: AutomationTask = field(compare=False, repr=False)
     made: tuple[Rule, ...] = field(compare=False, repr=False)
     late: int = field(compare=False, repr=False)
 
 
 @lru_cache(maxsize=1024)
-def _serving(question: Question) -> tuple[int, ...]:
+def _serving(question: RuleCheck) -> tuple[int, ...]:
     """Indices of the rules that serve."""
     task, made = question.task, question.made
     right = [index for index, rule in enumerate(made) if _same_trigger(task, rule, question.late)]
@@ -153,7 +153,7 @@ def _serving(question: Question) -> tuple[int, ...]:
 # What sets a rule off
 
 
-def _same_trigger(task: Task, made: Rule, late: int) -> bool:
+def _same_trigger(task: AutomationTask, made: Rule, late: int) -> bool:
     if task.rule.timed != made.timed:
         return False
     if made.timed:
@@ -177,13 +177,13 @@ def _times(rule: Rule, now: int) -> tuple[int | None, ...]:
 @lru_cache(maxsize=4096)
 def _cron_times(cron: str, now: int) -> tuple[int | None, ...]:
     """The first times of a cron line, and where there are many, some of those to come; its one time, if it has one."""
-    found, moment = [], now
-    while len(found) < FIRST and (moment := next_time(cron, moment)) is not None:
-        found.append(moment)
-    return tuple(found) if len(found) < FIRST else (*found, *(next_time(cron, now + ahead) for ahead in PROBES))
+    times, moment = [], now
+    while len(times) < FIRST and (moment := next_time(cron, moment)) is not None:
+        times.append(moment)
+    return tuple(times) if len(times) < FIRST else (*times, *(next_time(cron, now + ahead) for ahead in PROBES))
 
 
-def _same_truth(task: Task, made: Rule) -> bool:
+def _same_truth(task: AutomationTask, made: Rule) -> bool:
     """Whether both conditions hold in the same states."""
     ours, theirs = task.rule.condition, made.condition
     if ours is None and theirs is None:
@@ -192,7 +192,7 @@ def _same_truth(task: Task, made: Rule) -> bool:
     return all((ours is None or ours.holds(s)) == (theirs is None or theirs.holds(s)) for s in sampled)
 
 
-def _same_beginnings(task: Task, made: Rule) -> bool:
+def _same_beginnings(task: AutomationTask, made: Rule) -> bool:
     """Whether both rules act at the same seconds, in courses of events in which a state begins, lasts and ends."""
     watchers = tuple(replace(rule, id=id, actions=()) for id, rule in (("wanted", task.rule), ("made", made)))
     longest = max(_longest(task.rule), min(made.hold, 2 * DAY)) + 2 * REST
@@ -223,18 +223,18 @@ def _longest(rule: Rule) -> int:
     return min(max([rule.hold, *map(int, numbers)]), 2 * DAY)
 
 
-def _conditions(task: Task, made: Rule) -> list:
+def _conditions(task: AutomationTask, made: Rule) -> list:
     return [condition for condition in (task.rule.condition, made.condition) if condition is not None]
 
 
-def _thinned(found: list, most: int) -> list:
-    return found if len(found) <= most else random.Random(0).sample(found, most)
+def _thinned(items: list, most: int) -> list:
+    return items if len(items) <= most else random.Random(0).sample(items, most)
 
 
 # What a rule does
 
 
-def _does(task: Task, rules: Sequence[Rule]) -> bool:
+def _does(task: AutomationTask, rules: Sequence[Rule]) -> bool:
     """Whether the effects hold after the rules wherever they can, and no other device is ever touched."""
     if any(action.did not in task.acted for rule in rules for action in rule.actions):
         return False
@@ -263,11 +263,11 @@ def _calls(home: Home, calls: Sequence) -> bool:
 
 def _shuffled(home: Home, dids: frozenset[str], seed: int) -> Home:
     """The home with these devices in some other state."""
-    rng, found = random.Random(seed), home.fork()
+    rng, shuffled = random.Random(seed), home.fork()
     for slot, place in enumerate(home.plan.slots):
         if place.owner in dids and not place.type.read_only:
-            found.set(slot, place.type.sample(rng))
-    return found
+            shuffled.set(slot, place.type.sample(rng))
+    return shuffled
 
 
 def _rule(home: Home, wanted: Automation) -> Rule:

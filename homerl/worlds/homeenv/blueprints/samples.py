@@ -35,7 +35,9 @@ def counters_of(home: Home, conditions: Sequence[Condition]) -> list[int]:
 def states(home: Home, conditions: Sequence[Condition], counting: bool = True) -> Iterator[Home]:
     """The home in states that differ in what the conditions read; with `counting`, counters are set as well."""
     yield home.fork()
-    groups = [found for group in _groups(home, conditions) if (found := _values(home, group, conditions, counting))]
+    groups = [
+        group_values for group in _groups(home, conditions) if (group_values := _values(home, group, conditions, counting))
+    ]
     for combination in _combinations(groups):
         state = home.fork()
         for values in combination:
@@ -62,12 +64,12 @@ def _slots(conditions: Sequence[Condition]) -> list[int]:
 
 def _groups(home: Home, conditions: Sequence[Condition]) -> list[list[int]]:
     """What is read, and what counters that are read depend on; slots of one quantity of a room together."""
-    found: dict[Any, list[int]] = {}
+    groups: dict[Any, list[int]] = {}
     read = _slots(conditions)
     for slot in dict.fromkeys((*read, *(s for counter in counters_of(home, conditions) for s in _counted(home, counter)))):
         view = home.plan.wiring.view_of.get(slot)
-        found.setdefault((view.room, view.quantity) if view else slot, []).append(slot)
-    return list(found.values())
+        groups.setdefault((view.room, view.quantity) if view else slot, []).append(slot)
+    return list(groups.values())
 
 
 def _counted(home: Home, counter: int) -> list[int]:
@@ -76,7 +78,7 @@ def _counted(home: Home, counter: int) -> list[int]:
     prefix = place.path.rpartition(".")[0]
     prefix += "." if prefix else ""
     attributes = {path: attribute for path, (_, attribute) in home.plan.by_did[place.owner].spec.attribute_index.items()}
-    paths = [prefix + found for found in SELF.findall(attributes[place.path].counts or "")]
+    paths = [prefix + name for name in SELF.findall(attributes[place.path].counts or "")]
     return [home.plan.slot_of(place.owner, path) for path in paths if path in attributes]
 
 
@@ -94,37 +96,37 @@ def _values(home: Home, group: list[int], conditions: Sequence[Condition], count
         return []
     if kinds[0].type not in ("int", "float"):
         return [{group[0]: value} for value in _options(home, group[0], conditions)]
-    found: dict[tuple, Values] = {}
+    by_shown: dict[tuple, Values] = {}
     for number in _numbers(home, group, conditions, COUNTER_STEP if counter else 0):
         shown = {s: wiring.view_of[s].shows(number) if s in wiring.view_of else _fit(slots[s].type, number) for s in group}
-        found.setdefault(tuple(shown.values()), shown)
-    return list(found.values())
+        by_shown.setdefault(tuple(shown.values()), shown)
+    return list(by_shown.values())
 
 
 def _numbers(home: Home, group: list[int], conditions: Sequence[Condition], around: int) -> list[float]:
     """What the home shows, each number compared and those next to it, and the ends of the range."""
     kinds = [home.plan.slots[slot].type for slot in group]
     step = around or max(kind.precision or (1 if kind.type == "int" else 0.1) for kind in kinds)
-    found = [home.values[group[0]], *(end for kind in kinds for end in kind.range or ())]
+    numbers = [home.values[group[0]], *(end for kind in kinds for end in kind.range or ())]
     for number in sorted(_compared(group, conditions)):
-        found += [number - step, number + step] if around else [number - step, number, number + step]
-    return found
+        numbers += [number - step, number + step] if around else [number - step, number, number + step]
+    return numbers
 
 
 def _compared(group: list[int], conditions: Sequence[Condition]) -> set[float]:
     """The numbers that a group's slots are compared with; all numbers of a condition that does more with them."""
-    found: set[float] = set()
+    numbers: set[float] = set()
     for condition in conditions:
         for slot in condition.slots.intersection(group):
             plain = condition.thresholds[slot]
-            found |= plain if plain is not None else _constants(condition)
-    return {number for number in found if math.isfinite(number)}
+            numbers |= plain if plain is not None else _constants(condition)
+    return {number for number in numbers if math.isfinite(number)}
 
 
 def _constants(condition: Condition) -> set:
     """All numbers of a condition, and their negatives."""
-    found = {node.value for node in ast.walk(condition.tree) if isinstance(node, ast.Constant)}
-    numbers = {value for value in found if isinstance(value, (int, float)) and not isinstance(value, bool)}
+    constants = {node.value for node in ast.walk(condition.tree) if isinstance(node, ast.Constant)}
+    numbers = {value for value in constants if isinstance(value, (int, float)) and not isinstance(value, bool)}
     return numbers | {-number for number in numbers}
 
 

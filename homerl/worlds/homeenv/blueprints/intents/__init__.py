@@ -22,5 +22,5 @@ __all__ = ["Ask", "Draft", "Propose", "families"]
 @lru_cache
 def families() -> dict[str, dict[str, Propose]]:
     """Subcategories by family."""
-    found = (import_module(f"{__name__}.{module.name}") for module in pkgutil.iter_modules(__path__))
-    return {m.__name__.rpartition(".")[2]: dict(m.SUBCATEGORIES) for m in found if hasattr(m, "SUBCATEGORIES")}
+    modules = (import_module(f"{__name__}.{module.name}") for module in pkgutil.iter_modules(__path__))
+    return {m.__name__.rpartition(".")[2]: dict(m.SUBCATEGORIES) for m in modules if hasattr(m, "SUBCATEGORIES")}

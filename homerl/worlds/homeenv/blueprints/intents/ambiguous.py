@@ -13,9 +13,9 @@ from dataclasses import dataclass, replace
 from envs.homeenv.devices import Device
 from envs.homeenv.home import Home
 from envs.homeenv.rooms import Room
-from homerl.worlds.homeenv.blueprints.actions import Action, actions, enact
+from homerl.worlds.homeenv.blueprints.actions import DeviceAction, actions, enact
 from homerl.worlds.homeenv.blueprints.blueprint import Factors
-from homerl.worlds.homeenv.blueprints.intents.choice import KINDS, TRIVIAL, is_muddled, resolved
+from homerl.worlds.homeenv.blueprints.intents.choice import KINDS, TRIVIAL, is_muddled, resolve_target
 from homerl.worlds.homeenv.blueprints.intents.complaints import state_level
 from homerl.worlds.homeenv.blueprints.intents.draft import Ask, Draft, control
 from homerl.worlds.homeenv.blueprints.intents.scenes import scene_level
@@ -100,14 +100,14 @@ def _value_missing(home: Home, rng: random.Random, ask: Ask) -> Draft | None:
 def _device_missing(home: Home, rng: random.Random, ask: Ask) -> Draft | None:
     for action, kind in _of_kinds(home, rng):
         room = action.device.room if rng.random() < 0.35 else None
-        scope = resolved(Target((), kind, rooms=(room,) if room else ()), home)
+        scope = resolve_target(Target((), kind, rooms=(room,) if room else ()), home)
         if action.device.did in ask.taken or is_muddled(home, scope) or not _is_open(home, scope, action, room):
             continue
         return _drafted(action, OneOf(action.act(), kind, room), WhichOne(kind, room), ask)
     return None
 
 
-def _of_kinds(home: Home, rng: random.Random) -> Iterator[tuple[Action, str]]:
+def _of_kinds(home: Home, rng: random.Random) -> Iterator[tuple[DeviceAction, str]]:
     """Actions with the kind of the part that they are for."""
     for action in actions(home, rng):
         prefix = action.part + "." if action.part else ""
@@ -117,11 +117,11 @@ def _of_kinds(home: Home, rng: random.Random) -> Iterator[tuple[Action, str]]:
                 break
 
 
-def _can_be_left_out(action: Action) -> bool:
+def _can_be_left_out(action: DeviceAction) -> bool:
     return action.service not in UNSAID and action.value not in TRIVIAL
 
 
-def _is_open(home: Home, scope: Target, action: Action, room: Room | None) -> bool:
+def _is_open(home: Home, scope: Target, action: DeviceAction, room: Room | None) -> bool:
     """Whether several devices would do, one a part, and neither their state nor where the person is settles which."""
     could = [device for device in scope.devices if _could(home, device, action, scope.kind)]
     entrance = home.plan.by_did.get(home.plan.entrance)
@@ -131,7 +131,7 @@ def _is_open(home: Home, scope: Target, action: Action, room: Room | None) -> bo
     return single and len(could) > 1 and apart
 
 
-def _could(home: Home, device: Device, action: Action, kind: str) -> bool:
+def _could(home: Home, device: Device, action: DeviceAction, kind: str) -> bool:
     paths = [prefix + action.service for prefix in parts_of(device, kind)]
     try:
         return any(enact(home, device, path, action.value) for path in paths if path in device.spec.service_index)
@@ -139,7 +139,7 @@ def _could(home: Home, device: Device, action: Action, kind: str) -> bool:
         return False
 
 
-def _drafted(action: Action, meaning: OneOf | Unvalued, question: WhichOne | Unvalued, ask: Ask) -> Draft:
+def _drafted(action: DeviceAction, meaning: OneOf | Unvalued, question: WhichOne | Unvalued, ask: Ask) -> Draft:
     factors = Factors(clarity="missing_slot")
     draft = control("slot_missing", (action,), factors)
     return replace(draft, meaning=meaning, plainly=draft.meaning, clarify=True, question=question)

@@ -18,7 +18,7 @@ from envs.homeenv.conditions import compile_condition
 from envs.homeenv.devices import Device
 from envs.homeenv.home import Home
 from envs.homeenv.rooms import OUTDOORS, ROOM_STATE, Room
-from homerl.worlds.homeenv.blueprints.actions import Action, actions, literal
+from homerl.worlds.homeenv.blueprints.actions import DeviceAction, actions, literal
 from homerl.worlds.homeenv.blueprints.blueprint import Automation, Factors
 from homerl.worlds.homeenv.blueprints.intents.draft import Ask, Draft, Propose
 from homerl.worlds.homeenv.language.meaning import Act, Operator
@@ -77,7 +77,7 @@ READINGS: dict[str, tuple[Operator, tuple[int, ...]]] = {
 
 
 @dataclass(frozen=True)
-class Watch:
+class Trigger:
     """Something that a rule may wait for: its condition, how to say it, for how long it must hold, whose it is."""
 
     condition: str
@@ -93,27 +93,27 @@ class Watch:
 
 
 @dataclass(frozen=True)
-class Plan:
+class AutomationMeaning:
     """Acts at a time, in a circumstance, or at a time if it is so."""
 
-    deeds: tuple[Act, ...]
+    acts: tuple[Act, ...]
     time: Time | None = None
-    watches: tuple[Watch, ...] = ()
+    triggers: tuple[Trigger, ...] = ()
 
     def words(self, speaker: Speaker) -> str:
         clear = plain(speaker)
-        slots = {"what": clear.join([clear.act(act) for act in self.deeds])}
-        many = ".many" if len(self.deeds) > 1 else ""
+        slots = {"what": clear.join([clear.act(act) for act in self.acts])}
+        many = ".many" if len(self.acts) > 1 else ""
         if self.time is not None:
             slots["when"] = self.time.words(speaker)
             many = ".many" if slots["what"][-1].isdigit() and slots["when"][0].isdigit() else many  # "to 65 50 minutes"
-        if self.watches:
-            aspect: Aspect = "begins" if self.time is None and len(self.watches) == 1 else "is"
-            first, *rest = [watch.words(speaker, aspect) for watch in self.watches]
+        if self.triggers:
+            aspect: Aspect = "begins" if self.time is None and len(self.triggers) == 1 else "is"
+            first, *rest = [trigger.words(speaker, aspect) for trigger in self.triggers]
             slots["event"] = speaker.say("automation.both", first=first, second=rest[0]) if rest else first
-        if self.time is not None and self.watches:
+        if self.time is not None and self.triggers:
             return speaker.say(f"automation.time_and_state{many}", **slots)
-        kind = "state" if self.watches else "recurring" if isinstance(self.time, Every) else "once"
+        kind = "state" if self.triggers else "recurring" if isinstance(self.time, Every) else "once"
         return speaker.say(f"automation.{kind}{many}", **slots)
 
 
@@ -128,58 +128,58 @@ def time_specific(home: Home, rng: random.Random, ask: Ask) -> Draft | None:
 
 def state_driven(home: Home, rng: random.Random, ask: Ask) -> Draft | None:
     """When something begins, or has lasted; or when two things hold together."""
-    first = next(_watches(home, rng, ask, lasting=True), None)
+    first = next(_triggers(home, rng, ask, lasting=True), None)
     if first is None:
         return None
     both = rng.random() < BOTH and not first.lasts
-    second = next((w for w in _watches(home, rng, ask) if _apart(w, first)), None) if both else None
+    second = next((w for w in _triggers(home, rng, ask) if _apart(w, first)), None) if both else None
     return _draft("state_driven", home, rng, ask, None, (first, second) if second else (first,))
 
 
 def time_and_state(home: Home, rng: random.Random, ask: Ask) -> Draft | None:
     """At a time, if something is so then."""
-    watch = next(_watches(home, rng, ask, now=True), None)
+    trigger = next(_triggers(home, rng, ask, now=True), None)
     time = _once(home, rng) if rng.random() < ONE_DAY else _every(rng)
-    return _draft("time_and_state", home, rng, ask, time, (watch,)) if watch else None
+    return _draft("time_and_state", home, rng, ask, time, (trigger,)) if trigger else None
 
 
 def _draft(
-    subcategory: str, home: Home, rng: random.Random, ask: Ask, time: Time | None, watches: tuple[Watch, ...]
+    subcategory: str, home: Home, rng: random.Random, ask: Ask, time: Time | None, triggers: tuple[Trigger, ...]
 ) -> Draft | None:
     """A draft that does something to one to three devices then."""
-    chosen = _actions(home, rng, ask.taken | {watch.owner for watch in watches})
+    chosen = _actions(home, rng, ask.taken | {trigger.owner for trigger in triggers})
     if not chosen:
         return None
     crons = [f"time_cron = {cron(time)}"] if isinstance(time, (Once, Every)) else []
     return Draft(
         subcategory,
-        Plan(tuple(action.act() for action in chosen), time, watches),
+        AutomationMeaning(tuple(action.act() for action in chosen), time, triggers),
         Factors(
             scope="single_device" if len(chosen) == 1 else "multi_device",
         ),
         automation=Automation(
-            conditions=(*crons, *(watch.condition for watch in watches)),
+            conditions=(*crons, *(trigger.condition for trigger in triggers)),
             delay_seconds=time.seconds if isinstance(time, After) else None,
-            hold_seconds=sum(watch.hold for watch in watches),
+            hold_seconds=sum(trigger.hold for trigger in triggers),
             actions=tuple(call for action in chosen for call in action.plan),
             effects=tuple(action.condition for action in chosen),
         ),
     )
 
 
-def _actions(home: Home, rng: random.Random, taken: frozenset[str]) -> list[Action]:
+def _actions(home: Home, rng: random.Random, taken: frozenset[str]) -> list[DeviceAction]:
     """Actions on one to three devices, one each; on fewer where the home offers no more."""
     wanted = rng.choices((1, 2, 3), DEVICES)[0]
-    found: dict[str, Action] = {}
+    chosen: dict[str, DeviceAction] = {}
     for action in actions(home, rng):
         if action.device.did not in taken and "sensor" not in action.device.spec.userdata.tags and _all_count(home, action):
-            found.setdefault(action.device.did, action)
-        if len(found) == wanted:
+            chosen.setdefault(action.device.did, action)
+        if len(chosen) == wanted:
             break
-    return list(found.values())
+    return list(chosen.values())
 
 
-def _all_count(home: Home, action: Action) -> bool:
+def _all_count(home: Home, action: DeviceAction) -> bool:
     """Whether each call changes something: else a rule could leave out to switch on what happens to be on now."""
     after = home.fork()
     for call in action.plan:
@@ -230,7 +230,7 @@ def _every(rng: random.Random) -> Every:
 # Circumstances
 
 
-def _watches(home: Home, rng: random.Random, ask: Ask, lasting: bool = False, now: bool = False) -> Iterator[Watch]:
+def _triggers(home: Home, rng: random.Random, ask: Ask, lasting: bool = False, now: bool = False) -> Iterator[Trigger]:
     """What a rule of this home may wait for, in random order; `lasting`: also for some time; `now`: it may hold already.
 
     Devices that other intents may change are left out: they might set the rule off.
@@ -240,39 +240,39 @@ def _watches(home: Home, rng: random.Random, ask: Ask, lasting: bool = False, no
     while sources:
         source = rng.choices(sources, [weights[s] for s in sources])[0]
         sources.remove(source)
-        for watch in _mixed(source(home, rng), rng):
-            if watch.owner in ask.taken or (not now and compile_condition(watch.condition, home.plan).holds(home)):
+        for trigger in _mixed(source(home, rng), rng):
+            if trigger.owner in ask.taken or (not now and compile_condition(trigger.condition, home.plan).holds(home)):
                 continue
-            if lasting and isinstance(watch.meaning, Measured) and isinstance(watch.meaning.where, Room):
+            if lasting and isinstance(trigger.meaning, Measured) and isinstance(trigger.meaning.where, Room):
                 hold = rng.choice(LASTS[2:8]) if rng.random() < HELD else 0
-                watch = Watch(watch.condition, watch.meaning, watch.owner, hold, hold)
-            yield watch
+                trigger = Trigger(trigger.condition, trigger.meaning, trigger.owner, hold, hold)
+            yield trigger
 
 
-def _mixed(found: Iterable[Watch], rng: random.Random) -> list[Watch]:
+def _mixed(triggers: Iterable[Trigger], rng: random.Random) -> list[Trigger]:
     """One of each kind in random order, then the others: or else what most devices have is all one hears of."""
-    kinds: dict[Any, list[Watch]] = {}
-    for watch in found:
-        said = watch.meaning
-        kinds.setdefault((said.path, said.value) if isinstance(said, Stands) else said.quantity, []).append(watch)
+    kinds: dict[Any, list[Trigger]] = {}
+    for trigger in triggers:
+        said = trigger.meaning
+        kinds.setdefault((said.path, said.value) if isinstance(said, Stands) else said.quantity, []).append(trigger)
     for kind in kinds.values():
         rng.shuffle(kind)
     order = list(kinds.values())
     rng.shuffle(order)
-    return [kind[0] for kind in order] + [watch for kind in order for watch in kind[1:]]
+    return [kind[0] for kind in order] + [trigger for kind in order for trigger in kind[1:]]
 
 
-def _apart(one: Watch, other: Watch) -> bool:
+def _apart(one: Trigger, other: Trigger) -> bool:
     """Whether two circumstances are of different things, so that neither implies the other."""
     return (one.owner != other.owner and _room_of(one) != _room_of(other)) or type(one.meaning) is not type(other.meaning)
 
 
-def _room_of(watch: Watch) -> Room | None:
-    place = watch.meaning.where if isinstance(watch.meaning, Measured) else watch.meaning.device
+def _room_of(trigger: Trigger) -> Room | None:
+    place = trigger.meaning.where if isinstance(trigger.meaning, Measured) else trigger.meaning.device
     return place.room if isinstance(place, Device) else place
 
 
-def _of_rooms(home: Home, rng: random.Random) -> Iterator[Watch]:
+def _of_rooms(home: Home, rng: random.Random) -> Iterator[Trigger]:
     names = Counter(room.name for room in home.plan.rooms)
     for room in home.plan.rooms:
         for quantity in ROOM_STATE:
@@ -280,12 +280,12 @@ def _of_rooms(home: Home, rng: random.Random) -> Iterator[Watch]:
                 yield from _measured(home, rng, quantity, room.id, room)
 
 
-def _outdoors(home: Home, rng: random.Random) -> Iterator[Watch]:
+def _outdoors(home: Home, rng: random.Random) -> Iterator[Trigger]:
     for quantity in ROOM_STATE:
         yield from _measured(home, rng, quantity, OUTDOORS, None)
 
 
-def _measured(home: Home, rng: random.Random, quantity: str, owner: str, where: Room | None) -> Iterator[Watch]:
+def _measured(home: Home, rng: random.Random, quantity: str, owner: str, where: Room | None) -> Iterator[Trigger]:
     """A number near what it is now, passed one way or the other."""
     is_now = home.get(owner, quantity)
     near = [n for n in AIR[quantity] if 0.5 < abs(n - is_now) <= NEAR[quantity]]
@@ -293,17 +293,17 @@ def _measured(home: Home, rng: random.Random, quantity: str, owner: str, where: 
         value = rng.choice(near)
         operator: Operator = rng.choice((">", ">", ">=") if value > is_now else ("<", "<", "<="))
         name = "home" if where is None else f'room("{owner}")'
-        yield Watch(f"{name}.{quantity} {operator} {value}", Measured(quantity, operator, value, where), owner)
+        yield Trigger(f"{name}.{quantity} {operator} {value}", Measured(quantity, operator, value, where), owner)
 
 
-def _of_devices(home: Home, rng: random.Random) -> Iterator[Watch]:
+def _of_devices(home: Home, rng: random.Random) -> Iterator[Trigger]:
     """A value that an attribute may take."""
     for device, path, value in _seen(home, BEGINS):
         condition = f'device("{device.did}").{path} == {literal(value)}'
-        yield Watch(condition, Stands(device, path, value, _alone(home, device, path)), device.did)
+        yield Trigger(condition, Stands(device, path, value, _alone(home, device, path)), device.did)
 
 
-def _lasting(home: Home, rng: random.Random) -> Iterator[Watch]:
+def _lasting(home: Home, rng: random.Random) -> Iterator[Trigger]:
     """A value that an attribute may keep for some time, which has not begun."""
     for device, path, value in _seen(home, LASTING):
         if home.get(device.did, path) == value:
@@ -312,12 +312,12 @@ def _lasting(home: Home, rng: random.Random) -> Iterator[Watch]:
         lasts, meaning = rng.choice(LASTS), Stands(device, path, value, _alone(home, device, path))
         counter = f"{prefix}{dot}{COUNTED.get((attribute, value))}"
         if counter in device.spec.attribute_index:
-            yield Watch(f'device("{device.did}").{counter} > {lasts}', meaning, device.did, 0, lasts)
+            yield Trigger(f'device("{device.did}").{counter} > {lasts}', meaning, device.did, 0, lasts)
         else:
-            yield Watch(f'device("{device.did}").{path} == {literal(value)}', meaning, device.did, lasts, lasts)
+            yield Trigger(f'device("{device.did}").{path} == {literal(value)}', meaning, device.did, lasts, lasts)
 
 
-def _of_readings(home: Home, rng: random.Random) -> Iterator[Watch]:
+def _of_readings(home: Home, rng: random.Random) -> Iterator[Trigger]:
     for device in home.plan.devices:
         for path in device.spec.attribute_index:
             part, _, attribute = path.rpartition(".")
@@ -325,7 +325,7 @@ def _of_readings(home: Home, rng: random.Random) -> Iterator[Watch]:
                 operator, numbers = READINGS[attribute]
                 value = rng.choice(numbers)
                 meaning = Measured(attribute, operator, value, device, part)
-                yield Watch(f'device("{device.did}").{path} {operator} {value}', meaning, device.did)
+                yield Trigger(f'device("{device.did}").{path} {operator} {value}', meaning, device.did)
 
 
 def _seen(home: Home, wanted: frozenset[tuple[str, Any]]) -> Iterator[tuple[Device, str, Any]]:

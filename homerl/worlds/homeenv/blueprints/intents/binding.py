@@ -16,13 +16,13 @@ from envs.homeenv.devices import Device
 from envs.homeenv.home import Home
 from envs.homeenv.rooms import Room
 from envs.model import Model
-from homerl.worlds.homeenv.blueprints.actions import Action
+from homerl.worlds.homeenv.blueprints.actions import DeviceAction
 from homerl.worlds.homeenv.blueprints.intents.operation import Operation, carry_part
 
 SELF, ROOM = re.compile(r"\bself\."), re.compile(r"\broom\.")
 
 
-class Step(Model):
+class ServiceStep(Model):
     """A service, with a value, or what is added to the attribute as it is (`now`) or to the room's temperature (`room`);
     a sum is kept from `least` to `most`."""
 
@@ -34,7 +34,7 @@ class Step(Model):
     most: float = math.inf
 
 
-def of_part(text: str, home: Home, device: Device, prefix: str) -> Condition | None:
+def bind_to_part(text: str, home: Home, device: Device, prefix: str) -> Condition | None:
     """A condition on a part: {attribute} stands for its value now, {room} for the room's temperature."""
     try:
         text = text.format_map(_Now(home, device, prefix))
@@ -46,7 +46,7 @@ def of_part(text: str, home: Home, device: Device, prefix: str) -> Condition | N
     return condition
 
 
-def of_room(text: str, home: Home, room: Room) -> Condition:
+def bind_to_room(text: str, home: Home, room: Room) -> Condition:
     """A condition on a room."""
     return compile_condition(ROOM.sub(f'room("{room.id}").', text), home.plan)
 
@@ -74,9 +74,9 @@ def _in_range(now: _Now, value: int) -> int:
     return int(min(max(value, low), high))
 
 
-def operations(steps: tuple[Step, ...], home: Home, device: Device, prefix: str) -> tuple[Operation, ...] | None:
+def bind_steps(steps: tuple[ServiceStep, ...], home: Home, device: Device, prefix: str) -> tuple[Operation, ...] | None:
     """The steps with their values worked out, or None where the part lacks a service or the value does not fit."""
-    found = []
+    bound = []
     for step in steps:
         service = device.spec.service_index.get(prefix + step.service)
         if service is None or len(service.service.arguments) > 1:
@@ -86,11 +86,11 @@ def operations(steps: tuple[Step, ...], home: Home, device: Device, prefix: str)
             value = _value(step, _Now(home, device, prefix), type)
         except (KeyError, Refused):
             return None
-        found.append(Operation(step.service, value, type))
-    return tuple(found)
+        bound.append(Operation(step.service, value, type))
+    return tuple(bound)
 
 
-def _value(step: Step, now: _Now, type: Any) -> Any:
+def _value(step: ServiceStep, now: _Now, type: Any) -> Any:
     if type is None or (step.now is None and step.room is None):
         return None if type is None else type.check(step.value)
     base = now["room"] + step.room if step.room is not None else now[step.service.removeprefix("set_")] + step.now
@@ -101,8 +101,10 @@ def _value(step: Step, now: _Now, type: Any) -> Any:
     return type.check(float(value) if type.type == "float" else int(value))
 
 
-def done(steps: tuple[Step, ...], home: Home, device: Device, prefix: str) -> tuple[Action, tuple[Operation, ...]] | None:
+def carry_steps(
+    steps: tuple[ServiceStep, ...], home: Home, device: Device, prefix: str
+) -> tuple[DeviceAction, tuple[Operation, ...]] | None:
     """The action that the steps make and their operations, if the part can do them and they change something."""
-    wanted = operations(steps, home, device, prefix)
-    found = carry_part(home, device, prefix, wanted) if wanted else None
-    return (found[0], wanted) if found is not None and found[1] else None
+    wanted = bind_steps(steps, home, device, prefix)
+    carried = carry_part(home, device, prefix, wanted) if wanted else None
+    return (carried[0], wanted) if carried is not None and carried[1] else None

@@ -59,7 +59,7 @@ RANKED = ("brightness", "position", "volume", "volume_level", "speed", "target_t
           "screen_brightness", "color_temperature")  # fmt: skip
 
 
-def resolved(target: Target, home: Home) -> Target:
+def resolve_target(target: Target, home: Home) -> Target:
     """The target with the devices that its words mean."""
     return replace(target, devices=denotes(target, home))
 
@@ -76,19 +76,19 @@ def scope(home: Home, kind: str, rng: random.Random, floors: bool) -> Target:
     rooms = list(dict.fromkeys(device.room for device in of_kind(home, kind)))
     few = rng.sample(rooms, min(len(rooms), rng.choice((2, 2, 3))))
     whole = Target((), kind)
-    found = [whole, *(replace(whole, rooms=(room,)) for room in rng.sample(rooms, min(len(rooms), 2)))]
+    scopes = [whole, *(replace(whole, rooms=(room,)) for room in rng.sample(rooms, min(len(rooms), 2)))]
     if len(few) > 1:
-        found += [
+        scopes += [
             replace(whole, rooms=tuple(few)),
             *(replace(whole, rooms=alike) for alike in [_alike(home, few[0])] if alike),
         ]
     if len(rooms) > 2:
-        found += [replace(whole, excluding=(few[0],)), replace(whole, excluding=tuple(few[:2]))]
+        scopes += [replace(whole, excluding=(few[0],)), replace(whole, excluding=tuple(few[:2]))]
     if floors and len(floors_of(home)) > 1:
         floor = rng.choice(floors_of(home))
-        found += [replace(whole, floor=floor)] * 2
-        found += [replace(whole, floor=floor, excluding=(room,)) for room in few[:1] if room.floor == floor]
-    return rng.choice(found)
+        scopes += [replace(whole, floor=floor)] * 2
+        scopes += [replace(whole, floor=floor, excluding=(room,)) for room in few[:1] if room.floor == floor]
+    return rng.choice(scopes)
 
 
 def _alike(home: Home, room: Room) -> tuple[Room, ...]:
@@ -99,14 +99,14 @@ def _alike(home: Home, room: Room) -> tuple[Room, ...]:
 
 def attributes(home: Home, devices: Sequence[Device], kind: str) -> dict[str, list[Attribute]]:
     """The attributes of the kind's parts by name, as each device has them."""
-    found: dict[str, list[Attribute]] = {}
+    by_name: dict[str, list[Attribute]] = {}
     for device in devices:
         for prefix in parts_of(device, kind):
             for path, (_, attribute) in device.spec.attribute_index.items():
                 own = path.startswith(prefix) and "." not in path.removeprefix(prefix)
                 if own and (kind, attribute.name) != FLICKER:
-                    found.setdefault(attribute.name, []).append(attribute)
-    return found
+                    by_name.setdefault(attribute.name, []).append(attribute)
+    return by_name
 
 
 def comparisons(home: Home, within: Target, rng: random.Random) -> Iterator[Comparison]:
@@ -121,7 +121,7 @@ def comparisons(home: Home, within: Target, rng: random.Random) -> Iterator[Comp
             continue
         for comparison in _compared(name, alike, rng):
             met = [device for device in devices if meets(home, device, within.kind, comparison)]
-            if 0 < len(met) < len(devices) and clear(home, devices, within.kind, comparison):
+            if 0 < len(met) < len(devices) and is_clear(home, devices, within.kind, comparison):
                 yield comparison
 
 
@@ -129,17 +129,17 @@ def _compared(name: str, alike: Sequence[Attribute], rng: random.Random) -> list
     type = rng.choice(alike)
     if type.type in NUMBERS and not type.options:
         threshold = spoken_value(type, rng)
-        found = [
+        candidates = [
             Comparison(name, rng.choice((">", "<")), threshold, type) for threshold in (threshold, spoken_value(type, rng))
         ]
         if name == "position":
-            found += [Comparison(name, ">", 0, type), Comparison(name, "==", 0, type)]
+            candidates += [Comparison(name, ">", 0, type), Comparison(name, "==", 0, type)]
     elif type.type == "bool":
-        found = [Comparison(name, "==", True, type)]
+        candidates = [Comparison(name, "==", True, type)]
     else:
-        found = [Comparison(name, "==", value, type) for value in type.options or () if value not in TRIVIAL]
-    rng.shuffle(found)
-    return found
+        candidates = [Comparison(name, "==", value, type) for value in type.options or () if value not in TRIVIAL]
+    rng.shuffle(candidates)
+    return candidates
 
 
 def _commensurable(alike: Sequence[Attribute]) -> bool:
@@ -151,7 +151,7 @@ def _commensurable(alike: Sequence[Attribute]) -> bool:
     return same and (bool(first.unit) or all(a.range == first.range for a in alike))
 
 
-def clear(home: Home, devices: Sequence[Device], kind: str, comparison: Comparison) -> bool:
+def is_clear(home: Home, devices: Sequence[Device], kind: str, comparison: Comparison) -> bool:
     """Whether nobody would take the comparison otherwise: parts agree, and what is off has no say."""
     return all(_clear_of(home, device, kind, comparison) for device in devices)
 
@@ -203,12 +203,12 @@ def is_off(home: Home, device: Device, kind: str) -> bool:
 
 def _ranked(home: Home, within: Target, devices: Sequence[Device], name: str, highest: bool, rng: random.Random) -> Target:
     rank = Rank(rng.choice((1, 1, 2, 2, 3)), name, highest)
-    plain = resolved(replace(within, rank=rank), home)
+    plain = resolve_target(replace(within, rank=rank), home)
     off = [device for device in devices if is_off(home, device, within.kind)]
     if name in MEASURED or not off:
         return plain
     (state,) = {a.name: a for a in attributes(home, off[:1], within.kind)["state"]}.values()
-    on = resolved(replace(plain, where=Comparison("state", "==", "on", state)), home)
+    on = resolve_target(replace(plain, where=Comparison("state", "==", "on", state)), home)
     return plain if on.devices == plain.devices and highest and rng.random() < 0.7 else on
 
 
@@ -223,8 +223,8 @@ def room_signs(home: Home, rng: random.Random) -> Iterator[tuple[str, Comparison
         by_room: dict[str, set[bool]] = {}
         for device in devices:
             by_room.setdefault(device.room.id, set()).add(meets(home, device, kind, comparison))
-        held = [room for room, found in by_room.items() if found == {True}]
-        if held and len(held) < len(home.plan.rooms) and all(len(found) == 1 for found in by_room.values()):
+        held = [room for room, verdicts in by_room.items() if verdicts == {True}]
+        if held and len(held) < len(home.plan.rooms) and all(len(verdicts) == 1 for verdicts in by_room.values()):
             yield kind, comparison
 
 

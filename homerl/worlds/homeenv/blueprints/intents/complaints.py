@@ -19,9 +19,9 @@ from envs.homeenv.devices import Device
 from envs.homeenv.home import Home
 from envs.homeenv.rooms import Room
 from envs.model import Model
-from homerl.worlds.homeenv.blueprints.actions import Action
+from homerl.worlds.homeenv.blueprints.actions import DeviceAction
 from homerl.worlds.homeenv.blueprints.blueprint import Factors
-from homerl.worlds.homeenv.blueprints.intents.binding import Step, done, of_part, of_room
+from homerl.worlds.homeenv.blueprints.intents.binding import ServiceStep, bind_to_part, bind_to_room, carry_steps
 from homerl.worlds.homeenv.blueprints.intents.draft import Ask, Draft
 from homerl.worlds.homeenv.blueprints.intents.operation import Operation
 from homerl.worlds.homeenv.language.meaning import Command, Target
@@ -44,7 +44,7 @@ class Remedy(Model):
     kind: str
     if_: str = Field(alias="if")
     better: str
-    do: tuple[Step, ...] = ()
+    do: tuple[ServiceStep, ...] = ()
 
 
 class Complaint(Model):
@@ -59,7 +59,7 @@ def complaints() -> dict[str, Complaint]:
 
 
 @dataclass(frozen=True)
-class Complaining:
+class ComplaintMeaning:
     """A complaint of a room; without it, of where the person is."""
 
     name: str
@@ -72,13 +72,13 @@ class Complaining:
 
 
 @dataclass(frozen=True)
-class Help:
+class AppliedRemedy:
     """A remedy in a home: when it has helped, and how to go about it, if people ask for it."""
 
     device: Device
     prefix: str
     better: Condition
-    how: tuple[Action, tuple[Operation, ...]] | None
+    how: tuple[DeviceAction, tuple[Operation, ...]] | None
 
     @property
     def plainly(self) -> Command:
@@ -96,41 +96,41 @@ def state_level(home: Home, rng: random.Random, ask: Ask) -> Draft | None:
     here = _here(home, ask) if rng.random() < HERE else None
     order = sorted(rng.sample(pairs, len(pairs)), key=lambda pair: (pair[1] != here, by_name[pair[0]]))
     for name, room in order:
-        helps = remedies(home, room, complaints()[name]) if is_true(home, room, complaints()[name]) else []
-        feasible = [help for help in helps if help.how is not None]
-        if feasible and not any(help.device.did in ask.taken for help in helps):
-            return _drafted(home, Complaining(name, _named(home, room, ask, rng)), helps, rng.choice(feasible), ask)
+        applied = remedies(home, room, complaints()[name]) if is_true(home, room, complaints()[name]) else []
+        feasible = [remedy for remedy in applied if remedy.how is not None]
+        if feasible and not any(remedy.device.did in ask.taken for remedy in applied):
+            return _drafted(home, ComplaintMeaning(name, _named(home, room, ask, rng)), applied, rng.choice(feasible), ask)
     return None
 
 
 def is_true(home: Home, room: Room, complaint: Complaint) -> bool:
     """Whether people would say so."""
     for sign in complaint.when:
-        if sign.kind is None and of_room(sign.if_, home, room).holds(home):
+        if sign.kind is None and bind_to_room(sign.if_, home, room).holds(home):
             return True
         parts = _parts(home, room, sign.kind) if sign.kind else ()
-        if any((found := of_part(sign.if_, home, *part)) and found.holds(home) for part in parts):
+        if any((condition := bind_to_part(sign.if_, home, *part)) and condition.holds(home) for part in parts):
             return True
     return False
 
 
-def remedies(home: Home, room: Room, complaint: Complaint) -> list[Help]:
+def remedies(home: Home, room: Room, complaint: Complaint) -> list[AppliedRemedy]:
     """All that would help in the room and is not so yet."""
-    found = []
+    applied = []
     for remedy in complaint.remedies:
         for device, prefix in _parts(home, room, remedy.kind):
-            fits, better = (of_part(text, home, device, prefix) for text in (remedy.if_, remedy.better))
+            fits, better = (bind_to_part(text, home, device, prefix) for text in (remedy.if_, remedy.better))
             if fits and better and fits.holds(home) and not better.holds(home):
-                how = done(remedy.do, home, device, prefix) if remedy.do else None
-                found.append(Help(device, prefix, better, how if how and _helps(home, how[0], better) else None))
-    return found
+                how = carry_steps(remedy.do, home, device, prefix) if remedy.do else None
+                applied.append(AppliedRemedy(device, prefix, better, how if how and _helps(home, how[0], better) else None))
+    return applied
 
 
 def _parts(home: Home, room: Room, kind: str) -> list[tuple[Device, str]]:
     return [(device, prefix) for device in home.devices(room.id) for prefix in parts_of(device, kind)]
 
 
-def _helps(home: Home, action: Action, better: Condition) -> bool:
+def _helps(home: Home, action: DeviceAction, better: Condition) -> bool:
     after = home.fork()
     for call in action.plan:
         after.call(call.did, call.service, call.args)
@@ -148,14 +148,14 @@ def _here(home: Home, ask: Ask) -> Room | None:
     return entrance.room if ask.briefed and entrance is not None else None
 
 
-def _drafted(home: Home, meaning: Complaining, helps: list[Help], chosen: Help, ask: Ask) -> Draft:
-    slots = sorted({slot for help in helps for slot in help.better.slots})
+def _drafted(home: Home, meaning: ComplaintMeaning, applied: list[AppliedRemedy], chosen: AppliedRemedy, ask: Ask) -> Draft:
+    slots = sorted({slot for remedy in applied for slot in remedy.better.slots})
     return Draft(
         "state_level",
         meaning,
         Factors(clarity="ambiguous"),
-        conditions=(" or ".join(f"({text})" for text in dict.fromkeys(help.better.text for help in helps)),),
-        devices=tuple(dict.fromkeys(help.device.did for help in helps)),
+        conditions=(" or ".join(f"({text})" for text in dict.fromkeys(remedy.better.text for remedy in applied)),),
+        devices=tuple(dict.fromkeys(remedy.device.did for remedy in applied)),
         plan=chosen.how[0].plan,
         plainly=chosen.plainly,
         reads=tuple((home.plan.slots[slot].owner, home.plan.slots[slot].path) for slot in slots),

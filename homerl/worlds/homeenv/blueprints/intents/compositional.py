@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 from envs.homeenv.devices import Device
 from envs.homeenv.home import Home
-from homerl.worlds.homeenv.blueprints.actions import Action, actions, literal, propose
+from homerl.worlds.homeenv.blueprints.actions import DeviceAction, actions, literal, propose
 from homerl.worlds.homeenv.blueprints.blueprint import Factors
 from homerl.worlds.homeenv.blueprints.intents.choice import (
     KINDS,
@@ -20,7 +20,7 @@ from homerl.worlds.homeenv.blueprints.intents.choice import (
     comparisons,
     is_muddled,
     ranks,
-    resolved,
+    resolve_target,
     room_signs,
     scope,
 )
@@ -67,22 +67,22 @@ class InRooms:
 def explicit(home: Home, rng: random.Random, ask: Ask) -> Draft | None:
     """Changes of several devices, one each; of fewer than wanted where the home offers no more, of two at least."""
     wanted = rng.randint(*ask.devices)
-    found: dict[str, Action] = {}
+    chosen: dict[str, DeviceAction] = {}
     for action in actions(home, rng):
         if action.device.did not in ask.taken:
-            found.setdefault(action.device.did, action)
-        if len(found) == wanted:
+            chosen.setdefault(action.device.did, action)
+        if len(chosen) == wanted:
             break
-    if len(found) < 2:
+    if len(chosen) < 2:
         return None
     factors = Factors(scope="multi_device")
-    return control("explicit", tuple(found.values()), factors)
+    return control("explicit", tuple(chosen.values()), factors)
 
 
 def batch(home: Home, rng: random.Random, ask: Ask) -> Draft | None:
     """The same of all devices of a kind, somewhere."""
     for kind in _kinds(home, rng):
-        target = resolved(scope(home, kind, rng, ask.briefed), home)
+        target = resolve_target(scope(home, kind, rng, ask.briefed), home)
         if len(target.devices) < 2 or _taken(target.devices, ask):
             continue
         first = operation(home, target, rng)
@@ -91,7 +91,7 @@ def batch(home: Home, rng: random.Random, ask: Ask) -> Draft | None:
         second = operation(home, target, rng) if first.service.startswith("set_") and rng.random() < 0.3 else None
         pair = second is not None and second.service.startswith("set_") and second.service != first.service
         wanted = (first, second) if pair else (first,)
-        if draft := asked("batch", home, target, wanted, ask):
+        if draft := command_draft("batch", home, target, wanted, ask):
             return draft
     return None
 
@@ -104,12 +104,12 @@ def state_dependent(home: Home, rng: random.Random, ask: Ask) -> Draft | None:
         if len(candidates) < 2 or _taken(candidates, ask):
             continue
         for comparison in comparisons(home, within, rng):
-            target = resolved(replace(within, where=comparison), home)
+            target = resolve_target(replace(within, where=comparison), home)
             wanted = operation(home, target, rng)
             if wanted is None or not sensible(comparison, wanted):
                 continue
             reads = _reads(candidates, kind, comparison.attribute)
-            draft = asked("state_dependent", home, target, (wanted,), ask, reads)
+            draft = command_draft("state_dependent", home, target, (wanted,), ask, reads)
             if draft and set(draft.devices) == {device.did for device in target.devices}:
                 return draft
     return None
@@ -120,13 +120,13 @@ def room_dependent(home: Home, rng: random.Random, ask: Ask) -> Draft | None:
     for kind in _kinds(home, rng):
         for sign, comparison in room_signs(home, rng):
             elsewhere = rng.random() < 0.35 and comparison.value not in (False, "no")
-            target = resolved(Target((), kind, rooms_where=(sign, comparison), elsewhere=elsewhere), home)
+            target = resolve_target(Target((), kind, rooms_where=(sign, comparison), elsewhere=elsewhere), home)
             signs, alike = of_kind(home, sign), of_kind(home, kind)
             if sign == kind or not 0 < len(target.devices) < len(alike) or _taken((*signs, *target.devices), ask):
                 continue
             wanted = operation(home, target, rng)
             reads = _reads(signs, sign, comparison.attribute)
-            if wanted and (draft := asked("room_dependent", home, target, (wanted,), ask, reads)):
+            if wanted and (draft := command_draft("room_dependent", home, target, (wanted,), ask, reads)):
                 return replace(draft, meaning=InRooms(wanted.on(target)))
     return None
 
@@ -144,7 +144,7 @@ def top_n(home: Home, rng: random.Random, ask: Ask) -> Draft | None:
                 continue
             read = (target.rank.attribute, *(("state",) if target.where else ()))
             reads = tuple(pair for name in read for pair in _reads(candidates, kind, name))
-            draft = asked("top_n", home, target, (wanted,), ask, reads)
+            draft = command_draft("top_n", home, target, (wanted,), ask, reads)
             if draft and set(draft.devices) == {device.did for device in target.devices}:
                 return draft
     return None
@@ -207,14 +207,14 @@ def _fits_rank(target: Target, wanted: Operation, home: Home) -> bool:
     return all(wanted.value < value for value in bound) if target.rank.highest else all(wanted.value > v for v in bound)
 
 
-def asked(
+def command_draft(
     subcategory: str, home: Home, target: Target, wanted: tuple[Operation, ...], ask: Ask, reads: tuple = ()
 ) -> Draft | None:
     """The draft that asks these operations of a target, if all of its devices can do them and some would change."""
     if not 0 < len(target.devices) <= MOST or is_muddled(home, target):
         return None
-    carried = [found for device in target.devices for found in carry(home, device, target.kind, wanted)]
-    if not all(found is not None for found in carried) or not any(changes for _, changes in carried):
+    carried = [outcome for device in target.devices for outcome in carry(home, device, target.kind, wanted)]
+    if not all(outcome is not None for outcome in carried) or not any(changes for _, changes in carried):
         return None
     changed = tuple(action for action, changes in carried if changes)
     kept = [action.condition for action, changes in carried if not changes]

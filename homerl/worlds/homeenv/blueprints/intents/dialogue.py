@@ -16,9 +16,9 @@ from envs.homeenv.conditions import compile_condition
 from envs.homeenv.devices import Device
 from envs.homeenv.home import Home
 from envs.homeenv.rooms import Room
-from homerl.worlds.homeenv.blueprints.actions import Action, actions, enact
+from homerl.worlds.homeenv.blueprints.actions import DeviceAction, actions, enact
 from homerl.worlds.homeenv.blueprints.blueprint import Call, Factors
-from homerl.worlds.homeenv.blueprints.intents.draft import Ask, Draft, Said, control
+from homerl.worlds.homeenv.blueprints.intents.draft import Ask, Draft, PastTurn, control
 from homerl.worlds.homeenv.blueprints.undo import after, as_it_was, can_be_told, changed, restore
 from homerl.worlds.homeenv.language.meaning import Act, Command, Meaning, Target
 from homerl.worlds.homeenv.language.speaker import Speaker
@@ -63,47 +63,47 @@ def framed(frame: str, **slots: Callable[[Speaker], str]) -> Framed:
     return Framed(frame, tuple(slots.items()))
 
 
-def words_of(key: str, **slots: str) -> Callable[[Speaker], str]:
+def frame_text(key: str, **slots: str) -> Callable[[Speaker], str]:
     return lambda speaker: speaker.say(key, **slots)
 
 
-IT = words_of("it")
+IT = frame_text("it")
 
 
-def device_said(device: Device, part: str = "") -> Callable[[Speaker], str]:
+def device_text(device: Device, part: str = "") -> Callable[[Speaker], str]:
     return lambda speaker: speaker.target(Target.of(device, part))
 
 
-def room_said(room: Room) -> Callable[[Speaker], str]:
+def room_text(room: Room) -> Callable[[Speaker], str]:
     return lambda speaker: speaker.room(room)
 
 
-def act_said(act: Act) -> Callable[[Speaker], str]:
+def act_text(act: Act) -> Callable[[Speaker], str]:
     return lambda speaker: speaker.act(act)
 
 
-def value_said(action: Action) -> Callable[[Speaker], str]:
+def value_text(action: DeviceAction) -> Callable[[Speaker], str]:
     return lambda speaker: speaker.value(action.value, action.type)
 
 
-def asked(action: Action, told: Meaning | None = None) -> Said:
+def past_request(action: DeviceAction, told: Meaning | None = None) -> PastTurn:
     """A request of the past, and what the assistant answered."""
-    return Said(Command((action.act(),)), told)
+    return PastTurn(Command((action.act(),)), told)
 
 
 def as_acts(device: Device, calls: Sequence[Call]) -> tuple[Act, ...]:
     """Calls as somebody asks for them, by the device's name."""
-    found = []
+    acts = []
     for call in calls:
         part, _, name = call.service.rpartition(".")
         arguments = device.spec.service_index[call.service].service.arguments
         value = call.args[0] if call.args else None
-        found.append(Act(name, Target.of(device, part), value, arguments[0] if arguments else None))
-    return tuple(found)
+        acts.append(Act(name, Target.of(device, part), value, arguments[0] if arguments else None))
+    return tuple(acts)
 
 
 @dataclass(frozen=True)
-class Undoing:
+class UndoPlan:
     """How to bring a device back to how it was, and the words that tell how that was."""
 
     device: Device
@@ -126,31 +126,31 @@ class WasBefore:
         return speaker.say("multi_turn.was", states=self.standings.words(speaker))
 
 
-def undoing(earlier: Home, now: Home, device: Device) -> Undoing | None:
+def plan_undo(earlier: Home, now: Home, device: Device) -> UndoPlan | None:
     """How to undo what happened to a device, if that can be told and done."""
     paths = changed(earlier, now, device)
     if not paths or not can_be_told(device, paths) or (calls := restore(earlier, now, device)) is None:
         return None
     told = Standings(tuple(Standing.of(earlier, device, path) for path in paths), "was")
-    return Undoing(device, calls, as_it_was(earlier, device, paths), WasBefore(told))
+    return UndoPlan(device, calls, as_it_was(earlier, device, paths), WasBefore(told))
 
 
-def telling(home: Home, rng: random.Random, devices: Sequence[Device] | None = None) -> Iterator[Action]:
+def effective_actions(home: Home, rng: random.Random, devices: Sequence[Device] | None = None) -> Iterator[DeviceAction]:
     """Actions whose last call alone changes something, and not only what is switched on for it."""
-    return (action for action in actions(home, rng, devices) if tells(home, action))
+    return (action for action in actions(home, rng, devices) if is_effective(home, action))
 
 
-def tells(home: Home, action: Action) -> bool:
+def is_effective(home: Home, action: DeviceAction) -> bool:
     enabled = after(home, action.plan[:-1])
     return enabled.values != after(enabled, action.plan[-1:]).values
 
 
-def past_actions(home: Home, rng: random.Random, ask: Ask) -> Iterator[Action]:
+def past_actions(home: Home, rng: random.Random, ask: Ask) -> Iterator[DeviceAction]:
     """What may have been done before, to devices that are free."""
-    return islice((action for action in telling(home, rng) if action.device.did not in ask.taken), TRIED)
+    return islice((action for action in effective_actions(home, rng) if action.device.did not in ask.taken), TRIED)
 
 
-def repeated(home: Home, action: Action, device: Device, part: str) -> Action | None:
+def repeated(home: Home, action: DeviceAction, device: Device, part: str) -> DeviceAction | None:
     """The same done to another device, if it can do that and would change by it."""
     path = f"{part}.{action.service}" if part else action.service
     if path not in device.spec.service_index:
@@ -159,27 +159,27 @@ def repeated(home: Home, action: Action, device: Device, part: str) -> Action | 
     if len(arguments) != (action.value is not None):
         return None
     again = enact(home, device, path, action.value)
-    return again if again is not None and tells(home, again) else None
+    return again if again is not None and is_effective(home, again) else None
 
 
-def on_the_same(home: Home, action: Action, rng: random.Random, valued: bool | None = None) -> Iterator[Action]:
+def on_the_same(home: Home, action: DeviceAction, rng: random.Random, valued: bool | None = None) -> Iterator[DeviceAction]:
     """Other actions on the same device and part, in random order; with a value, without, or either."""
-    for other in telling(home, rng, (action.device,)):
+    for other in effective_actions(home, rng, (action.device,)):
         fits = valued is None or valued == (other.value is not None)
         if other.part == action.part and fits and (other.path, other.value) != (action.path, action.value):
             yield other
 
 
-def told(ask: Ask, rng: random.Random, home: Home, done: Sequence[Action], now: Draft) -> Draft | None:
+def follow_up(ask: Ask, rng: random.Random, home: Home, done: Sequence[DeviceAction], now: Draft) -> Draft | None:
     """What comes after these actions: of a past, or (by a coin, where it can be) of live intents before it."""
     live = _chain(home, done, now)
     if ask.first and (live is None or rng.random() < 0.5):
         before = tuple(call for action in done for call in action.plan)
-        return replace(now, before=before, past=tuple(asked(action) for action in done))
+        return replace(now, before=before, past=tuple(past_request(action) for action in done))
     return live
 
 
-def _chain(home: Home, done: Sequence[Action], now: Draft) -> Draft | None:
+def _chain(home: Home, done: Sequence[DeviceAction], now: Draft) -> Draft | None:
     """The actions and what follows as intents of their own, if all their conditions can hold at the end."""
     conditions = [action.condition for action in done] + list(now.conditions)
     end = after(home, [*(call for action in done for call in action.plan), *now.plan])

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from envs.homeenv.home import Home
 from homerl.language.answers import Answer
-from homerl.worlds.homeenv.blueprints.actions import Action
+from homerl.worlds.homeenv.blueprints.actions import DeviceAction
 from homerl.worlds.homeenv.blueprints.blueprint import Automation, Call, Factors
 from homerl.worlds.homeenv.language.meaning import Command, Meaning
 from homerl.worlds.homeenv.language.speaker import Wording
@@ -31,7 +31,7 @@ class Ask:
 
 
 @dataclass(frozen=True)
-class Said:
+class PastTurn:
     """A message of the dialogue before: a user's meaning, or what the assistant answered (`done`, or words of its own)."""
 
     meaning: Meaning
@@ -61,7 +61,7 @@ class Draft:
     reply: Meaning | None = None
     question: Meaning | None = None
     before: tuple[Call, ...] = ()
-    past: tuple[Said, ...] = ()
+    past: tuple[PastTurn, ...] = ()
     memory: tuple[Meaning, ...] = ()
     then: tuple[Draft, ...] = ()
     wording: Wording | None = None
@@ -80,7 +80,7 @@ class Draft:
 Propose = Callable[[Home, random.Random, Ask], Draft | None]
 
 
-def control(subcategory: str, actions: tuple[Action, ...], factors: Factors, meaning: Meaning | None = None) -> Draft:
+def control(subcategory: str, actions: tuple[DeviceAction, ...], factors: Factors, meaning: Meaning | None = None) -> Draft:
     """A draft that asks for these actions, each by its device's name unless `meaning` says it otherwise."""
     return Draft(
         subcategory,

@@ -9,7 +9,7 @@ from typing import Any
 from envs.homeenv.devices import Device
 from envs.homeenv.home import Home
 from envs.homeenv.types import ValueType
-from homerl.worlds.homeenv.blueprints.actions import Action, attempt
+from homerl.worlds.homeenv.blueprints.actions import DeviceAction, try_service
 from homerl.worlds.homeenv.language.meaning import Act, Target
 from homerl.worlds.homeenv.language.noun import parts_of
 
@@ -26,16 +26,16 @@ class Operation:
         return Act(self.service, target, self.value, self.type)
 
 
-def carry(home: Home, device: Device, kind: str, wanted: Sequence[Operation]) -> list[tuple[Action, bool] | None]:
+def carry(home: Home, device: Device, kind: str, wanted: Sequence[Operation]) -> list[tuple[DeviceAction, bool] | None]:
     """What the operations do to each part of the kind that knows them, and whether it changes; None where one is refused."""
     prefixes = [p for p in parts_of(device, kind) if all(p + one.service in device.spec.service_index for one in wanted)]
     return [carry_part(home, device, prefix, wanted) for prefix in prefixes] or [None]
 
 
-def carry_part(home: Home, device: Device, prefix: str, wanted: Sequence[Operation]) -> tuple[Action, bool] | None:
+def carry_part(home: Home, device: Device, prefix: str, wanted: Sequence[Operation]) -> tuple[DeviceAction, bool] | None:
     after, done = home.fork(), []
     for one in wanted:
-        action, changes = attempt(after, device, prefix + one.service, one.value)
+        action, changes = try_service(after, device, prefix + one.service, one.value)
         if action is None:
             return None
         for call in action.plan:

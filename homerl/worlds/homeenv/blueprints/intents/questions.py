@@ -11,7 +11,7 @@ from homerl.language.answers import Answer
 from homerl.worlds.homeenv.blueprints.blueprint import Factors
 from homerl.worlds.homeenv.blueprints.intents.draft import Draft
 from homerl.worlds.homeenv.blueprints.intents.ways import numbered, ways_of_device
-from homerl.worlds.homeenv.blueprints.survey import Read
+from homerl.worlds.homeenv.blueprints.traits import Read
 from homerl.worlds.homeenv.language.meaning import Meaning
 from homerl.worlds.homeenv.language.speaker import Speaker
 from homerl.worlds.homeenv.language.state import listed
@@ -43,7 +43,7 @@ class YesNo:
 
 
 @dataclass(frozen=True)
-class Said:
+class Statement:
     """A meaning as a sentence of its own."""
 
     of: Meaning
@@ -64,7 +64,7 @@ class Sentence:
 
 
 @dataclass(frozen=True)
-class Named:
+class DeviceList:
     """Devices by their names, or that there are none."""
 
     devices: tuple[Device, ...]
@@ -82,12 +82,12 @@ class Named:
         return speaker.say("query.reply.count", count=count, names=listed(speaker, names))
 
 
-def number(value: float, unit: str | None, tolerance: float = 0.0, names: Sequence[Device] = ()) -> Answer:
+def number_answer(value: float, unit: str | None, tolerance: float = 0.0, names: Sequence[Device] = ()) -> Answer:
     whole = int(value) if float(value).is_integer() else round(value, 2)
     return Answer(type="number", value=whole, tolerance=tolerance, unit=unit, distractors=numbered(names))
 
 
-def names(met: Sequence[Device], candidates: Sequence[Device]) -> Answer:
+def names_answer(met: Sequence[Device], candidates: Sequence[Device]) -> Answer:
     others = [device for device in candidates if device not in met]
     return Answer(
         type="names",
@@ -98,7 +98,7 @@ def names(met: Sequence[Device], candidates: Sequence[Device]) -> Answer:
 
 
 @dataclass(frozen=True)
-class RoomsNamed:
+class RoomList:
     """How many rooms, and which."""
 
     rooms: tuple[Room, ...]

@@ -70,7 +70,7 @@ def above(attribute: str, bound: float) -> Trait:
     return Trait(f"above.{attribute}", (attribute,), lambda now: now > bound, bound)
 
 
-def kind_of(device: Device, part: str = "") -> str:
+def device_kind(device: Device, part: str = "") -> str:
     """What a device, or its part, is called for short."""
     kind = dict(device.spec.kinds).get(f"{part}." if part else "", device.spec.category)
     kind = part if part in ("fan", "light") and kind == device.spec.category else kind
@@ -84,12 +84,12 @@ def members(home: Home, kind: str, room: Room | None = None) -> list[tuple[Devic
         for device in home.plan.devices
         if room in (None, device.room)
         for prefix, _ in device.spec.kinds
-        if kind_of(device, prefix[:-1]) == kind
+        if device_kind(device, prefix[:-1]) == kind
     ]
 
 
 @dataclass(frozen=True)
-class Survey:
+class DeviceMatches:
     """The devices of a kind in a room or the home that meet all traits, and what one must read to know."""
 
     kind: str
@@ -99,13 +99,13 @@ class Survey:
     reads: tuple[Read, ...]
 
 
-def survey(home: Home, kind: str, traits: tuple[Trait, ...], room: Room | None = None) -> Survey | None:
+def match_devices(home: Home, kind: str, traits: tuple[Trait, ...], room: Room | None = None) -> DeviceMatches | None:
     """What is found, if it is the same however the kind is understood."""
     strict = [device for device in home.plan.devices if _goes_by(device, kind) and room in (None, device.room)]
     reads: dict[Read, None] = {}
     holding: list[Device] = []
     lacking: set[str] = set()
-    for device, part in _anyhow(home, kind, strict, room):
+    for device, part in _possible_parts(home, kind, strict, room):
         paths = [trait.path(device, part) for trait in traits]
         if all(paths):
             reads |= {(device.did, path): None for path in paths}
@@ -114,19 +114,19 @@ def survey(home: Home, kind: str, traits: tuple[Trait, ...], room: Room | None =
             lacking |= set() if holds else {device.did}
     met = tuple(device for device in strict if device in holding)
     mixed = any(device.did in lacking for device in met)
-    return None if mixed or len(holding) != len(met) else Survey(kind, traits, room, met, tuple(reads))
+    return None if mixed or len(holding) != len(met) else DeviceMatches(kind, traits, room, met, tuple(reads))
 
 
-def _anyhow(home: Home, kind: str, strict: list[Device], room: Room | None) -> list[tuple[Device, str]]:
+def _possible_parts(home: Home, kind: str, strict: list[Device], room: Room | None) -> list[tuple[Device, str]]:
     """(device, part) of everything that somebody might count as the kind."""
     wide = [device for device in home.devices(category=kind) if room in (None, device.room)]
     parts = [(device, prefix[:-1]) for device in dict.fromkeys([*strict, *wide]) for prefix, _ in device.spec.kinds]
     return list(dict.fromkeys([*members(home, kind, room), *parts]))
 
 
-def anyhow(home: Home, kind: str) -> list[Device]:
+def possible_members(home: Home, kind: str) -> list[Device]:
     """Every device of the home that somebody might count as the kind."""
-    return list(dict.fromkeys(device for device, _ in _anyhow(home, kind, [], None)))
+    return list(dict.fromkeys(device for device, _ in _possible_parts(home, kind, [], None)))
 
 
 def _goes_by(device: Device, kind: str) -> bool:
@@ -137,13 +137,13 @@ def _goes_by(device: Device, kind: str) -> bool:
 
 def thermometers(home: Home, quantity: str = "temperature") -> dict[Room, Read]:
     """For each room in which something measures its temperature (or humidity), what to read."""
-    found: dict[Room, Read] = {}
+    reads: dict[Room, Read] = {}
     for device in home.plan.devices:
         for name in (quantity, f"current_{quantity}"):
             _, attribute = device.spec.attribute_index.get(name, (None, None))
             if attribute is not None and attribute.read_only and _agrees(home, device, name, quantity):
-                found.setdefault(device.room, (device.did, name))
-    return found
+                reads.setdefault(device.room, (device.did, name))
+    return reads
 
 
 def _agrees(home: Home, device: Device, name: str, quantity: str) -> bool:
