@@ -1,12 +1,13 @@
-"""The LLM author: a chat model writes person, scene and tasks with their conditions; filters decide (HomeFlow 3.3.1).
+"""The LLM author: a chat model writes the person, the scene and the tasks with their conditions (HomeFlow 3.3.1).
 
-Three requests a candidate, each answered by a schema: the person and the scene, the tasks, and the verdict on them. A task
-that fails a filter is left out, and counted by filter and reason; executable and within bounds are the simulator's word,
-consistent is the simulator's (the plan meets the conditions and touches nothing else) and then the model's verdict.
+A candidate takes three requests, each with a schema for its answer: the person with the scene, the tasks, and a verdict
+on each task. A task that fails a filter is left out and counted by filter and reason. The simulator decides whether a
+task is executable and within bounds. For consistency, the simulator checks that the plan meets the conditions and
+touches nothing else; then the model gives its verdict.
 
-Invariants: a blueprint that comes out has passed what the scripted author's pass, and a verdict that is stored with it; no
-sentence of the other split, no name of the other split, no id and no code is ever said; the same answers give the same
-blueprint.
+Invariants: a blueprint passes the same filters as one of the scripted author, and its verdicts are stored with it; it
+contains no sentence and no name of the other split, and no spoken id or code; the same answers of the model give the
+same blueprint.
 """
 
 from __future__ import annotations
@@ -40,22 +41,22 @@ from homerl.worlds.homeenv.blueprints.filters import first_failure
 from homerl.worlds.homeenv.blueprints.profile import people, sample_profile
 from homerl.worlds.homeenv.faults import leak
 
-SHOWN = 12  # devices that a candidate is about
+SHOWN = 12  # most devices that the model is shown
 FAMILY = "authored"
 
 
 def _words(text: str) -> str:
-    """In one line, and something."""
+    """The text in one line; raises `ValueError` if it is empty."""
     if not (words := " ".join(text.split())):
         raise ValueError("it is empty")
     return words
 
 
-Words = Annotated[str, AfterValidator(_words)]  # no bound in the schema: servers differ in those of strings
+Words = Annotated[str, AfterValidator(_words)]  # no length bound in the schema: servers differ in their support for it
 
 
 class AuthoringPrompts(Model):
-    """The file of prompts."""
+    """The prompts of `authoring.yaml`."""
 
     person: str
     tasks: str
@@ -65,6 +66,8 @@ class AuthoringPrompts(Model):
     judged: str
 
 
+# The names and docstrings of the models below are part of the schemas that are sent to the model (and the names part of the
+# seeds), so that changing one changes what the model writes.
 class Likes(Model):
     """What a person likes at home."""
 
@@ -122,7 +125,10 @@ class Verdicts(Model):
 
 @dataclass(frozen=True)
 class Authored:
-    """A blueprint, with how it came about: candidates written, tasks written and kept, the verdict on each kept."""
+    """A blueprint and the record of its making.
+
+    The record counts the candidates and tasks written and the tasks kept, and holds the verdict on each kept task.
+    """
 
     blueprint: Blueprint
     record: dict[str, Any]
@@ -130,13 +136,18 @@ class Authored:
 
 @cache
 def authoring_prompts() -> AuthoringPrompts:
+    """The prompts, read once."""
     return validate(AuthoringPrompts, read_yaml(Path(__file__).with_name("authoring.yaml")))
 
 
 async def author_blueprint(
     recipe: BlueprintRecipe, split: Split, seed: int, client: Asker, attempts: int, dropped: Counter[str]
 ) -> Authored:
-    """The first candidate of a seed of which some task passes all filters, or `NoBlueprint`."""
+    """The first candidate of a seed that still has enough tasks after all filters.
+
+    Raises `NoBlueprint` after `attempts` candidates, and `InfraError` if the server fails. What is written and dropped
+    is counted in `dropped`.
+    """
     rng = random.Random(f"llm blueprint {split} {seed}")
     for attempt in range(1, attempts + 1):
         home = make_home(2 * rng.getrandbits(40) + (split == "heldout"), recipe.home)
@@ -153,7 +164,7 @@ async def author_blueprint(
 
 @dataclass(frozen=True)
 class Candidate:
-    """One home for which the model writes."""
+    """One home for which the model writes a person and tasks."""
 
     recipe: BlueprintRecipe
     split: Split
@@ -163,7 +174,10 @@ class Candidate:
     dropped: Counter[str]
 
     async def blueprint(self, rng: random.Random) -> Authored | None:
-        """What is left of the candidate after the filters, if it is anything."""
+        """The blueprint of the tasks that pass the filters, or None if too few do.
+
+        Raises `Unreadable` if an answer of the model cannot be parsed.
+        """
         shown = self._shown(rng)
         if not shown:
             self.dropped["candidate: home offers too little"] += 1
@@ -204,7 +218,10 @@ class Candidate:
         return manner(self.recipe.home.language).language
 
     def _shown(self, rng: random.Random) -> str:
-        """Some devices that can be controlled, but for one: it is to be left alone."""
+        """Descriptions of some controllable devices.
+
+        At least one controllable device is not shown, so that the tasks leave it alone.
+        """
         able = [device for device in self.home.plan.devices if device.spec.service_index]
         chosen = rng.sample(able, min(SHOWN, len(able) - 1)) if len(able) > 1 else []
         return "\n".join(_device(self.home, device) for device in chosen)
@@ -218,7 +235,7 @@ class Candidate:
         return await self.client.ask(authoring_prompts().person.format(language=self._language), text, Person, seed)
 
     def _passed(self, task: Task, person: Person) -> Intent | None:
-        """The task as an intent, if sentences and simulator allow it."""
+        """The task as an intent, if its sentences and the simulator allow it."""
         said, plainly = self._ours(task.say), self._ours(task.plainly)
         if not (said and plainly):
             self.dropped["author: no sentence of this split"] += 1
@@ -232,11 +249,11 @@ class Candidate:
         return None
 
     def _ours(self, texts: Sequence[str]) -> list[str]:
-        """The sentences of this split."""
+        """The sentences that belong to the split."""
         return [text for text in dict.fromkeys(texts) if split_of(text) == self.split]
 
     def _is_code(self, text: str) -> bool:
-        """Whether an id, code or a word about being a model is in it, by the rules that users are judged by."""
+        """Whether the text contains an id, code or a phrase of a language model, by the rules for simulated users."""
         return leak(text, "", self.home, manner(self.recipe.home.language)) is not None
 
     def _intent(self, task: Task, said: Sequence[str], plainly: str) -> Intent:
@@ -271,7 +288,10 @@ class Candidate:
 
 
 def owners(conditions: Sequence[str], home: Home) -> tuple[str, ...]:
-    """The devices that conditions read; none where one does not compile, which the first filter will say."""
+    """Ids of the devices that the conditions read.
+
+    Empty if a condition does not compile; the first filter then reports it.
+    """
     try:
         read = [slot for text in conditions for slot in compile_condition(text, home.plan).slots]
     except InputError:
@@ -282,7 +302,10 @@ def owners(conditions: Sequence[str], home: Home) -> tuple[str, ...]:
 
 
 def _apart(intents: Sequence[Intent], dropped: Counter[str]) -> list[Intent]:
-    """Those that concern no device of an earlier one: diversity, and no task that undoes another."""
+    """The intents that share no device with an earlier one.
+
+    This keeps the tasks diverse, and no task undoes another.
+    """
     taken: set[str] = set()
     kept = []
     for intent in intents:
@@ -295,7 +318,7 @@ def _apart(intents: Sequence[Intent], dropped: Counter[str]) -> list[Intent]:
 
 
 def _device(home: Home, device: Device) -> str:
-    """A line: id, place and name; state; services."""
+    """One line about a device: id, place, name, state and services."""
     services = (
         f"{path}({', '.join(argument.describe() for argument in compiled.service.arguments)})"
         for path, compiled in device.spec.service_index.items()

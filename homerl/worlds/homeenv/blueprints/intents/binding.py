@@ -1,6 +1,7 @@
-"""Conditions on a part of some device, written of `self`, and what is asked of it: bound to the devices of a home.
+"""Conditions and steps on `self` (a part of a device) or `room`, bound to the devices and rooms of a home.
 
-Invariants: what is bound compiles against the home, and compares with values that the part can take; else it is None.
+Invariants: a bound condition on a part compiles for the home and compares only with values that the part can have;
+otherwise the result is None.
 """
 
 from __future__ import annotations
@@ -23,8 +24,11 @@ SELF, ROOM = re.compile(r"\bself\."), re.compile(r"\broom\.")
 
 
 class ServiceStep(Model):
-    """A service, with a value, or what is added to the attribute as it is (`now`) or to the room's temperature (`room`);
-    a sum is kept from `least` to `most`."""
+    """A service and its value, which is fixed or relative.
+
+    `value` is a fixed value. `now` is added to the current value of the attribute that the service sets. `room` is
+    added to the temperature of the room. A relative value is clipped to the range from `least` to `most`.
+    """
 
     service: str
     value: str | int | bool | None = None
@@ -35,7 +39,10 @@ class ServiceStep(Model):
 
 
 def bind_to_part(text: str, home: Home, device: Device, prefix: str) -> Condition | None:
-    """A condition on a part: {attribute} stands for its value now, {room} for the room's temperature."""
+    """The condition for a part, or None if it does not fit the part.
+
+    In `text`, {attribute} stands for its current value, and {room} for the temperature of the room.
+    """
     try:
         text = text.format_map(_Now(home, device, prefix))
         condition = compile_condition(SELF.sub(f'device("{device.did}").{prefix}', text), home.plan)
@@ -47,12 +54,12 @@ def bind_to_part(text: str, home: Home, device: Device, prefix: str) -> Conditio
 
 
 def bind_to_room(text: str, home: Home, room: Room) -> Condition:
-    """A condition on a room."""
+    """The condition for a room."""
     return compile_condition(ROOM.sub(f'room("{room.id}").', text), home.plan)
 
 
 class _Now(dict):
-    """The values of a part, as they are looked up."""
+    """The current values of a part, read when they are looked up."""
 
     def __init__(self, home: Home, device: Device, prefix: str) -> None:
         self.home, self.device, self.prefix = home, device, prefix
@@ -75,7 +82,7 @@ def _in_range(now: _Now, value: int) -> int:
 
 
 def bind_steps(steps: tuple[ServiceStep, ...], home: Home, device: Device, prefix: str) -> tuple[Operation, ...] | None:
-    """The steps with their values worked out, or None where the part lacks a service or the value does not fit."""
+    """The steps with their values computed; None if the part lacks a service or a value does not fit it."""
     bound = []
     for step in steps:
         service = device.spec.service_index.get(prefix + step.service)
@@ -96,7 +103,7 @@ def _value(step: ServiceStep, now: _Now, type: Any) -> Any:
     base = now["room"] + step.room if step.room is not None else now[step.service.removeprefix("set_")] + step.now
     base = min(max(base, step.least), step.most)
     low, high = type.range or (base, base)
-    whole = 5 * round(base / 5) if high - low > 50 else base  # as people would say it
+    whole = 5 * round(base / 5) if high - low > 50 else base  # round over wide ranges, as people would say it
     value = min(max(whole, low), high)
     return type.check(float(value) if type.type == "float" else int(value))
 
@@ -104,7 +111,7 @@ def _value(step: ServiceStep, now: _Now, type: Any) -> Any:
 def carry_steps(
     steps: tuple[ServiceStep, ...], home: Home, device: Device, prefix: str
 ) -> tuple[DeviceAction, tuple[Operation, ...]] | None:
-    """The action that the steps make and their operations, if the part can do them and they change something."""
+    """The action and the operations of the steps; None if the part cannot do them or they change nothing."""
     wanted = bind_steps(steps, home, device, prefix)
     carried = carry_part(home, device, prefix, wanted) if wanted else None
     return (carried[0], wanted) if carried is not None and carried[1] else None

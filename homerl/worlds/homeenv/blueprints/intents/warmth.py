@@ -1,4 +1,4 @@
-"""Questions about the air of rooms, where something measures it: how warm, which is warmer, by how much."""
+"""Questions about the air of rooms that have a sensor: how warm, which is warmest, by how much."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from homerl.worlds.homeenv.blueprints.intents.questions import YesNo, number_ans
 from homerl.worlds.homeenv.blueprints.traits import thermometers
 from homerl.worlds.homeenv.language.speaker import Speaker
 
-APART = 0.3  # degrees: rooms that are closer are not compared
+APART = 0.3  # degrees Celsius: rooms with a smaller difference are not compared
 
 
 def how_warm(home: Home, rng: random.Random) -> Draft | None:
@@ -59,7 +59,7 @@ def warmer(home: Home, rng: random.Random) -> Draft | None:
 
 
 def warmest(home: Home, rng: random.Random) -> Draft | None:
-    """ "Which room is the warmest?", where the sensors know and no other room is warmer."""
+    """ "Which room is the warmest?" Only if its temperature has a sensor and no other room is as warm."""
     known = thermometers(home)
     warm = rng.random() < 0.5
     rooms = sorted(home.plan.rooms, key=lambda room: home.get(room.id, "temperature"), reverse=warm)
@@ -76,4 +76,5 @@ def warmest(home: Home, rng: random.Random) -> Draft | None:
 
 
 def of_type(value: float, kind: ValueType | None) -> Callable[[Speaker], str]:
+    """A slot that says a value of this type."""
     return lambda speaker: speaker.value(value, kind)
