@@ -1,7 +1,7 @@
-"""Ambiguous intent, QT3 and TC3: complaints, scenes, and requests that leave out what one must know (HomeFlow Table 10).
+"""Ambiguous intents, QT3 and TC3: complaints, scenes, and requests with a missing slot (HomeFlow Table 10).
 
-Complaints and scenes may be acted on or asked about; where a slot is missing, it is open what is meant, and the agent
-must ask before it acts.
+The agent may act on a complaint or a scene, or ask about it. If a slot is missing, the request has several readings,
+and the agent must ask before it acts.
 """
 
 from __future__ import annotations
@@ -36,6 +36,7 @@ class OneOf:
     room: Room | None
 
     def words(self, speaker: Speaker) -> str:
+        """The request, which does not say which device."""
         one = noun(self.kind, "one", speaker)
         if self.room is None:
             said = speaker.say("ambiguous.some", one=one)
@@ -46,12 +47,13 @@ class OneOf:
 
 @dataclass(frozen=True)
 class WhichOne:
-    """Which of them is meant."""
+    """The clarifying question which device of a kind is meant."""
 
     kind: str
     room: Room | None
 
     def words(self, speaker: Speaker) -> str:
+        """The question; it asks for the room if none was named."""
         slots = {"one": noun(self.kind, "one", speaker), "each": speaker.say(f"kind.{self.kind}.count", number="")}
         if self.room is None:
             return speaker.say("ambiguous.ask_room", **slots)
@@ -60,12 +62,16 @@ class WhichOne:
 
 @dataclass(frozen=True)
 class Unvalued:
-    """An act whose argument is left out: "set the brightness of the desk lamp"; with `asked`, the question for it."""
+    """An act without its argument: "set the brightness of the desk lamp".
+
+    With `asked`, it is the clarifying question for the argument.
+    """
 
     act: Act
     asked: bool = False
 
     def words(self, speaker: Speaker) -> str:
+        """The request, or the question."""
         slots = {"target": speaker.target(self.act.target), "name": speaker.name(self.act.service.removeprefix("set_"))}
         if self.asked:
             return speaker.say(f"ambiguous.ask_{self._slot}", **slots)
@@ -108,7 +114,7 @@ def _device_missing(home: Home, rng: random.Random, ask: Ask) -> Draft | None:
 
 
 def _of_kinds(home: Home, rng: random.Random) -> Iterator[tuple[DeviceAction, str]]:
-    """Actions with the kind of the part that they are for."""
+    """Actions, each with the kind of its part."""
     for action in actions(home, rng):
         prefix = action.part + "." if action.part else ""
         for kind in KINDS:
@@ -122,7 +128,11 @@ def _can_be_left_out(action: DeviceAction) -> bool:
 
 
 def _is_open(home: Home, scope: Target, action: DeviceAction, room: Room | None) -> bool:
-    """Whether several devices would do, one a part, and neither their state nor where the person is settles which."""
+    """Whether the request has several readings that nothing in the home decides.
+
+    Several devices could do it, each with one part of the kind, and neither their state nor the place of the user
+    decides which.
+    """
     could = [device for device in scope.devices if _could(home, device, action, scope.kind)]
     entrance = home.plan.by_did.get(home.plan.entrance)
     near = [device for device in scope.devices if entrance is not None and device.room == entrance.room]

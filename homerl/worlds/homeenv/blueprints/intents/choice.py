@@ -25,7 +25,7 @@ KINDS = (
 )  # fmt: skip
 NUMBERS = ("int", "float")
 MEASURED = ("current_temperature", "pm25")  # measured attributes by which people rank devices
-# What distinguishes rooms: kind, attribute, and its value (None: it is drawn).
+# What distinguishes rooms: kind, attribute, and its value (None: `_sign` chooses it).
 ROOM_SIGNS: tuple[tuple[str, str, Any], ...] = (
     *((kind, "state", "on") for kind in ("air_conditioner", "heater", "fan", "light", "tv", "humidifier", "air_purifier")),
     ("motion_sensor", "motion", True), ("motion_sensor", "motion", False), ("motion_sensor", "human_detected", "yes"),

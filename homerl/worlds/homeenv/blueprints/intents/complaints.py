@@ -1,7 +1,7 @@
-"""What people complain of, and what helps (`complaints.yaml`): "it is too dark in here".
+"""Complaints and their remedies (`complaints.yaml`): "it is too dark in here".
 
-Invariants: a complaint is true in the home; anything that helps, in the room complained of, counts; what is asked for
-plainly is one of these.
+Invariants: a complaint is true in the home; every remedy in the room of the complaint counts; the plain answer to a
+clarifying question asks for one of them.
 """
 
 from __future__ import annotations
@@ -28,18 +28,18 @@ from homerl.worlds.homeenv.language.meaning import Command, Target
 from homerl.worlds.homeenv.language.noun import parts_of
 from homerl.worlds.homeenv.language.speaker import Speaker
 
-HERE = 0.6  # how often people leave out the room in which they speak
+HERE = 0.6  # probability that people leave out the room in which they speak
 
 
 class Sign(Model):
-    """What makes a complaint true: a condition on the room's air, or on a part of some kind in it."""
+    """A condition that makes a complaint true: on the air of the room, or on a part of a kind of device in it."""
 
     kind: str | None = None
     if_: str = Field(alias="if")
 
 
 class Remedy(Model):
-    """What helps, by a kind of device: where `if` holds, until `better` does."""
+    """What helps, for a kind of device: applicable while `if` holds, and effective once `better` holds."""
 
     kind: str
     if_: str = Field(alias="if")
@@ -48,6 +48,8 @@ class Remedy(Model):
 
 
 class Complaint(Model):
+    """The signs of a complaint, any of which makes it true, and its remedies."""
+
     when: tuple[Sign, ...]
     remedies: tuple[Remedy, ...]
 
@@ -60,12 +62,13 @@ def complaints() -> dict[str, Complaint]:
 
 @dataclass(frozen=True)
 class ComplaintMeaning:
-    """A complaint of a room; without it, of where the person is."""
+    """A complaint about a room; without a room, about the room in which the user is."""
 
     name: str
     room: Room | None
 
     def words(self, speaker: Speaker) -> str:
+        """The complaint as a sentence."""
         if self.room is None:
             return speaker.say(f"ambiguous.{self.name}.here")
         return speaker.say(f"ambiguous.{self.name}.in", room=speaker.room(self.room))
@@ -73,7 +76,10 @@ class ComplaintMeaning:
 
 @dataclass(frozen=True)
 class AppliedRemedy:
-    """A remedy in a home: when it has helped, and how to go about it, if people ask for it."""
+    """A remedy for one part of a device in a home.
+
+    `better` holds when it has helped. `how` are its action and operations, or None if people would not ask for it.
+    """
 
     device: Device
     prefix: str
@@ -82,17 +88,19 @@ class AppliedRemedy:
 
     @property
     def plainly(self) -> Command:
-        """The wish for it."""
+        """The explicit request for the remedy."""
         first, *others = self.how[1]
         it = Target((self.device,), pronoun=True)
         return Command((first.on(Target.of(self.device, self.prefix[:-1])), *(one.on(it) for one in others)))
 
 
 def state_level(home: Home, rng: random.Random, ask: Ask) -> Draft | None:
-    """A complaint that is true of some room, in which something can be done about it."""
+    """A complaint that is true in some room, with a remedy there."""
     rooms = sorted({device.room.id for device in home.plan.devices})
     pairs = [(name, home.plan.by_room[room]) for name in complaints() for room in rooms]
-    by_name = {name: rng.random() for name in complaints()}  # each as often as the others, not by its rooms
+    by_name = {
+        name: rng.random() for name in complaints()
+    }  # complaints are equally likely, whatever the number of their rooms
     here = _here(home, ask) if rng.random() < HERE else None
     order = sorted(rng.sample(pairs, len(pairs)), key=lambda pair: (pair[1] != here, by_name[pair[0]]))
     for name, room in order:
@@ -104,7 +112,7 @@ def state_level(home: Home, rng: random.Random, ask: Ask) -> Draft | None:
 
 
 def is_true(home: Home, room: Room, complaint: Complaint) -> bool:
-    """Whether people would say so."""
+    """Whether a sign of the complaint holds in the room."""
     for sign in complaint.when:
         if sign.kind is None and bind_to_room(sign.if_, home, room).holds(home):
             return True
@@ -115,7 +123,7 @@ def is_true(home: Home, room: Room, complaint: Complaint) -> bool:
 
 
 def remedies(home: Home, room: Room, complaint: Complaint) -> list[AppliedRemedy]:
-    """All that would help in the room and is not so yet."""
+    """All remedies in the room that are applicable and not yet effective."""
     applied = []
     for remedy in complaint.remedies:
         for device, prefix in _parts(home, room, remedy.kind):
@@ -138,12 +146,12 @@ def _helps(home: Home, action: DeviceAction, better: Condition) -> bool:
 
 
 def _named(home: Home, room: Room, ask: Ask, rng: random.Random) -> Room | None:
-    """The room to name: None where the agent knows that the person is there."""
+    """The room to name; None if the agent knows that the user is there and the sentence leaves it out."""
     return None if room == _here(home, ask) and rng.random() < HERE else room
 
 
 def _here(home: Home, ask: Ask) -> Room | None:
-    """Where the person is, if the agent knows."""
+    """The room in which the user is, if the agent knows it."""
     entrance = home.plan.by_did.get(home.plan.entrance)
     return entrance.room if ask.briefed and entrance is not None else None
 

@@ -1,7 +1,8 @@
 """Compositional control, QT2 and TC2: several operations, or a set of devices (HomeFlow Table 10).
 
-Invariants: a set is what `noun.denotes` makes of its description; devices that are as wanted already are kept, and so
-is what else a device of several parts can do; no device that another intent may change bears on the choice.
+Invariants: a set of devices is what `noun.denotes` makes of its description; devices that are already as wanted must
+stay so, and so must the other parts of a device with several parts; the description of a set reads no device that
+another intent may change.
 """
 
 from __future__ import annotations
@@ -30,10 +31,10 @@ from homerl.worlds.homeenv.language.meaning import Act, Command, Comparison, Tar
 from homerl.worlds.homeenv.language.noun import OPERATORS, denotes, of_kind, parts_of, phrase, place
 from homerl.worlds.homeenv.language.speaker import Speaker
 
-MOST = 24  # devices of one request
-TRIES = 60  # descriptions tried in a home
-ENDING = ("turn_off", "close", "pause", "stop")  # what is asked of devices whatever they are set to
-# What nobody asks of several devices.
+MOST = 24  # most devices of one request
+TRIES = 60  # number of descriptions tried in a home
+ENDING = ("turn_off", "close", "pause", "stop")  # services that people ask for whatever the settings of the device
+# Services that nobody asks of several devices.
 UNTOLD = (
     "set_alias",
     "set_channel",
@@ -48,15 +49,20 @@ OPPOSITES = {"on": None, "off": "turn_on", "locked": "unlock", "unlocked": "lock
 
 @dataclass(frozen=True)
 class InRooms:
-    """An act in rooms told by a condition, which may be said first: "in rooms where it is warm, open the curtains"."""
+    """An act in rooms that a condition describes.
+
+    The condition may come first: "in rooms where it is warm, open the curtains".
+    """
 
     act: Act
 
     @property
     def acts(self) -> tuple[Act, ...]:
+        """The act, as the only one of its request."""
         return (self.act,)
 
     def words(self, speaker: Speaker) -> str:
+        """The request, in half of the cases with the condition first."""
         if not speaker.chance(0.5):
             return speaker.request(self.acts)
         bare = replace(self.act, target=replace(self.act.target, rooms_where=None))
@@ -65,7 +71,10 @@ class InRooms:
 
 
 def explicit(home: Home, rng: random.Random, ask: Ask) -> Draft | None:
-    """Changes of several devices, one each; of fewer than wanted where the home offers no more, of two at least."""
+    """Changes of several devices, one for each.
+
+    If the home offers fewer than wanted, the draft has fewer devices, but at least two.
+    """
     wanted = rng.randint(*ask.devices)
     chosen: dict[str, DeviceAction] = {}
     for action in actions(home, rng):
@@ -80,7 +89,7 @@ def explicit(home: Home, rng: random.Random, ask: Ask) -> Draft | None:
 
 
 def batch(home: Home, rng: random.Random, ask: Ask) -> Draft | None:
-    """The same of all devices of a kind, somewhere."""
+    """The same operation on all devices of a kind, in some place."""
     for kind in _kinds(home, rng):
         target = resolve_target(scope(home, kind, rng, ask.briefed), home)
         if len(target.devices) < 2 or _taken(target.devices, ask):
@@ -97,7 +106,7 @@ def batch(home: Home, rng: random.Random, ask: Ask) -> Draft | None:
 
 
 def state_dependent(home: Home, rng: random.Random, ask: Ask) -> Draft | None:
-    """Something of those of a kind that meet a comparison."""
+    """An operation on the devices of a kind that meet a comparison."""
     for kind in _kinds(home, rng):
         within = scope(home, kind, rng, ask.briefed)
         candidates = denotes(within, home)
@@ -116,7 +125,10 @@ def state_dependent(home: Home, rng: random.Random, ask: Ask) -> Draft | None:
 
 
 def room_dependent(home: Home, rng: random.Random, ask: Ask) -> Draft | None:
-    """Something of all devices of a kind in the rooms where another kind of device shows something, or in the others."""
+    """An operation on all devices of a kind in some rooms.
+
+    These are the rooms where another kind of device meets a comparison, or all other rooms.
+    """
     for kind in _kinds(home, rng):
         for sign, comparison in room_signs(home, rng):
             elsewhere = rng.random() < 0.35 and comparison.value not in (False, "no")
@@ -132,7 +144,7 @@ def room_dependent(home: Home, rng: random.Random, ask: Ask) -> Draft | None:
 
 
 def top_n(home: Home, rng: random.Random, ask: Ask) -> Draft | None:
-    """Something of the first few of a kind by a number."""
+    """An operation on the first few devices of a kind by a number."""
     for kind in _kinds(home, rng):
         within = scope(home, kind, rng, ask.briefed)
         candidates = denotes(within, home)
@@ -151,7 +163,10 @@ def top_n(home: Home, rng: random.Random, ask: Ask) -> Draft | None:
 
 
 def _kinds(home: Home, rng: random.Random) -> Iterator[str]:
-    """Kinds of which the home has several, again and again, those with more devices more often."""
+    """Kinds of which the home has several devices, drawn `TRIES` times.
+
+    Kinds with more devices are drawn more often.
+    """
     counts = {kind: len(of_kind(home, kind)) for kind in KINDS}
     several = {kind: count**0.5 for kind, count in counts.items() if count > 1}
     for _ in range(TRIES if several else 0):
@@ -163,7 +178,7 @@ def _taken(devices: tuple[Device, ...] | list[Device], ask: Ask) -> bool:
 
 
 def operation(home: Home, target: Target, rng: random.Random) -> Operation | None:
-    """Something that one of the devices can do, and would change it."""
+    """A random operation that one of the devices can do, and that would change it; None if there is none."""
     device = rng.choice(target.devices)
     paths = [path for path in device.spec.service_index if _of_kind(device, path, target.kind)]
     for path in rng.sample(paths, len(paths)):
@@ -180,7 +195,10 @@ def _of_kind(device: Device, path: str, kind: str) -> bool:
 
 
 def sensible(comparison: Comparison, wanted: Operation) -> bool:
-    """Whether people would ask this of devices so described: to undo what they are described by, or to end it."""
+    """Whether people would ask this operation of devices that they describe so.
+
+    It must reverse what the description says, or end what the devices do.
+    """
     if comparison.attribute == "state":
         opposite = OPPOSITES.get(comparison.value, "")
         return wanted.service == opposite or (opposite is None and wanted.service != "turn_on")
@@ -193,7 +211,10 @@ def sensible(comparison: Comparison, wanted: Operation) -> bool:
 
 
 def _fits_rank(target: Target, wanted: Operation, home: Home) -> bool:
-    """Whether people would ask this of the first few: nothing that they do already, nor more of what they lead in."""
+    """Whether people would ask this operation of devices with this rank.
+
+    It must not be what the devices do already, nor move them further in the direction of the rank.
+    """
     if wanted.service in ("turn_on", "open", "play") and not target.rank.attribute.startswith("current"):
         return False
     if wanted.service != f"set_{target.rank.attribute}":
@@ -210,7 +231,11 @@ def _fits_rank(target: Target, wanted: Operation, home: Home) -> bool:
 def command_draft(
     subcategory: str, home: Home, target: Target, wanted: tuple[Operation, ...], ask: Ask, reads: tuple = ()
 ) -> Draft | None:
-    """The draft that asks these operations of a target, if all of its devices can do them and some would change."""
+    """The draft that asks for these operations on a target.
+
+    None if it has too many devices, if people could disagree about them, if some cannot do the operations, or if none
+    would change.
+    """
     if not 0 < len(target.devices) <= MOST or is_muddled(home, target):
         return None
     carried = [outcome for device in target.devices for outcome in carry(home, device, target.kind, wanted)]
@@ -226,7 +251,7 @@ def command_draft(
 
 
 def _beside(home: Home, device: Device, kind: str) -> Iterator[str]:
-    """What the device's parts of other kinds do, which nobody spoke of."""
+    """Conditions that the device's parts of other kinds keep their state."""
     mine = parts_of(device, kind)
     for prefix, _ in device.spec.kinds:
         path = prefix + "state"

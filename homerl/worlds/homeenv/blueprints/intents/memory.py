@@ -1,8 +1,9 @@
-"""Personalized memory, QT5 and TC6: what is left out stands in the recent dialogue, or in what is known of the person.
+"""Personalised memory, QT5 and TC6: the request leaves out what the earlier dialogue or the known facts say.
 
-`short_term`: values and choices told earlier, beyond the last turn; an adjustment of then that is undone. `long_term`: of
-several known preferences those of the cue count, the others distract. In neither does the utterance name both device and
-value of what it asks for, unless it undoes something.
+`short_term`: values and choices told earlier, before the last exchange; or an earlier adjustment that is undone.
+`long_term`: of several known preferences, those for the cue count, and the others are distractors.
+
+Invariant: an utterance never names both the device and the value that it asks for, unless it undoes something.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ from homerl.worlds.homeenv.blueprints.undo import after, as_it_was
 from homerl.worlds.homeenv.language.meaning import Command
 from homerl.worlds.homeenv.language.speaker import Speaker
 
-# What people do, and the kinds of devices that they have preferences about then.
+# Occasions, and the kinds of devices about which people have preferences then.
 CUES: dict[str, tuple[str, ...]] = {
     "sleep": ("light", "fan", "ceiling_fan", "air_conditioner", "curtain", "heater", "thermostat", "humidifier", "speaker",
               "air_purifier", "smart_screen", "lock", "ac_gateway", "tv"),
@@ -53,8 +54,8 @@ CUES: dict[str, tuple[str, ...]] = {
     "bath": ("bath_heater", "water_heater", "light", "heater"),
     "laundry": ("washer", "dehumidifier", "clothes_rack", "dishwasher"),
 }  # fmt: skip
-PLACES = {"cook": ("kitchen", "dining_room"), "bath": ("bathroom",)}  # where alone a cue's devices stand
-MOST_SETTINGS = 2  # of one preference
+PLACES = {"cook": ("kitchen", "dining_room"), "bath": ("bathroom",)}  # the only types of rooms whose devices suit the cue
+MOST_SETTINGS = 2  # most settings of one preference
 FACTS = (3, 6)
 
 # short term
@@ -85,7 +86,7 @@ def _chosen_device(home: Home, rng: random.Random, ask: Ask) -> Draft | None:
 
 
 def _as_at_first(home: Home, rng: random.Random, ask: Ask) -> Draft | None:
-    """ "Set B as I had A at first", A having been changed since."""
+    """ "Set B as I had A at first", after A has been changed."""
     for first in past_actions(home, rng, ask):
         now = after(home, first.plan)
         second = propose(now, first.device, first.path, rng) if first.value is not None else None
@@ -126,7 +127,7 @@ def _undone(home: Home, rng: random.Random, ask: Ask) -> Draft | None:
 def _other(
     home: Home, action: DeviceAction, rng: random.Random, ask: Ask, besides: Sequence[str] = ()
 ) -> DeviceAction | None:
-    """Something done to another device, of the same kind if there is one."""
+    """An action on another device, of the same kind if there is one."""
     taken = {action.device.did, *ask.taken, *besides}
     others = [device for device in home.plan.devices if device.did not in taken]
     alike = [device for device in others if device_kind(device) == device_kind(action.device)]
@@ -137,7 +138,7 @@ def _other(
 
 
 def _likewise(home: Home, past: DeviceAction, rng: random.Random, ask: Ask):
-    """The same on other devices that have the same setting."""
+    """The same action on other devices of the same kind."""
     taken = {past.device.did, *ask.taken}
     devices = [device for device in home.plan.devices if device.did not in taken]
     for device in rng.sample(devices, len(devices)):
@@ -162,24 +163,27 @@ def _recalled(action: DeviceAction, meaning, before: tuple[Call, ...], past: tup
 
 @dataclass(frozen=True)
 class Preference:
-    """What a person wants of a device: a few settings, made one after the other."""
+    """What the user wants of a device: one or a few actions in order."""
 
     device: Device
     actions: tuple[DeviceAction, ...]
 
     @property
     def plan(self) -> tuple[Call, ...]:
+        """The calls of all actions, without repetitions."""
         return tuple(dict.fromkeys(call for action in self.actions for call in action.plan))
 
     @property
     def values(self) -> frozenset:
+        """The (path, value) pairs of the actions."""
         return frozenset((action.path, action.value) for action in self.actions)
 
     def said(self, speaker: Speaker) -> str:
+        """The actions as one clause."""
         return speaker.join([speaker.act(action.act()) for action in self.actions])
 
     def condition(self, home: Home) -> str:
-        """All that its calls write, as they leave it."""
+        """The condition that everything that the calls write is as they leave it."""
         parts = {call.service: call.service.rpartition(".")[0] for call in self.plan}
         index = self.device.spec.service_index
         paths = [f"{parts[s]}.{a.name}".lstrip(".") for s in parts for _, a, _ in index[s].writes]
@@ -188,12 +192,13 @@ class Preference:
 
 @dataclass(frozen=True)
 class Fact:
-    """One thing known of the person: what they want of a device at some occasion, or always (`cue` None)."""
+    """One fact about the user: a preference on some occasion, or always (`cue` None)."""
 
     cue: str | None
     preference: Preference
 
     def words(self, speaker: Speaker) -> str:
+        """The fact as a sentence."""
         if self.cue is None:
             return speaker.say("memory.always", text=self.preference.said(speaker))
         when = speaker.say(f"memory.cue.{self.cue}.when")
@@ -202,7 +207,7 @@ class Fact:
 
 
 def _on_cue(home: Home, rng: random.Random, ask: Ask) -> Draft | None:
-    """ "Time to sleep": what the person wants then, of one device or of two."""
+    """ "Time to sleep": what the user wants then, of one device or of two."""
     for cue in rng.sample(list(CUES), len(CUES)):
         devices = [device for device in _devices_for(home, rng, cue) if device.did not in ask.taken]
         preferences = [preference for device in devices[:4] if (preference := _preference(home, device, rng))]
@@ -231,7 +236,7 @@ def _on_device(home: Home, rng: random.Random, ask: Ask) -> Draft | None:
 
 
 def _wanted(home: Home, meant: Sequence[Fact], others: Sequence[Fact], meaning, rng: random.Random) -> Draft | None:
-    """The draft of facts that count among others that do not."""
+    """The draft of the facts `meant` among distractors; None if there are too few distractors."""
     count = rng.randint(*FACTS) - len(meant)
     memory = [*meant, *others[: max(count, FACTS[0] - len(meant))]]
     if len(memory) < FACTS[0]:
@@ -251,7 +256,7 @@ def _wanted(home: Home, meant: Sequence[Fact], others: Sequence[Fact], meaning, 
 
 
 def _distractors(home: Home, rng: random.Random, meant: Sequence[Fact]) -> list[Fact]:
-    """Facts of other cues, those on the same devices (with other settings) first."""
+    """Facts with other cues, those on the same devices (with other settings) first."""
     same = [fact.preference.device for fact in meant]
     facts: list[Fact] = []
     for cue in rng.sample(list(CUES), len(CUES)):
@@ -270,7 +275,7 @@ def _distractors(home: Home, rng: random.Random, meant: Sequence[Fact]) -> list[
 
 
 def _devices_for(home: Home, rng: random.Random, cue: str) -> list[Device]:
-    """Devices that fit an occasion, in random order."""
+    """Devices that suit an occasion, in random order."""
     fitting = [
         device
         for device in home.plan.devices
@@ -280,7 +285,7 @@ def _devices_for(home: Home, rng: random.Random, cue: str) -> list[Device]:
 
 
 def _preference(home: Home, device: Device, rng: random.Random) -> Preference | None:
-    """One or two settings, with a value if the device has any."""
+    """A preference of one or two settings, with a value if the device has any."""
     options = list(effective_actions(home, rng, (device,)))
     valued = [action for action in options if action.value is not None]
     first = next(iter(valued or options), None)
@@ -298,13 +303,13 @@ def _preference(home: Home, device: Device, rng: random.Random) -> Preference | 
 
 
 def _set_by(action: DeviceAction) -> str | None:
-    """The attribute that a setting sets, if it is called after it."""
+    """The attribute that a setting sets, if the service is named after it."""
     path = action.path.replace("set_", "")
     return path if path in action.device.spec.attribute_index and action.value is not None else None
 
 
 def _one_of(*ways: Propose) -> Propose:
-    """The ways in random order; a past and a memory belong to a blueprint's first intent."""
+    """The proposals in random order; an earlier dialogue and a memory belong to the first intent of a blueprint."""
 
     def propose(home: Home, rng: random.Random, ask: Ask) -> Draft | None:
         drafts = (way(home, rng, ask) for way in rng.sample(ways, len(ways)))

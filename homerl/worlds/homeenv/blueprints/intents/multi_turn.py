@@ -1,8 +1,8 @@
-"""Context-aware multi-turn interaction, QT4 and TC5: what is meant hangs on what was said before.
+"""Context-aware multi-turn interaction, QT4 and TC5: the meaning depends on what was said before.
 
-`continuation`, `coreference` and `topic_shift` follow a past, or a live intent whose conditions they leave alone;
-`correction` and `backtracking` follow a past that has already been carried out, and whose words tell how things stood
-before wherever they are to be restored.
+`continuation`, `coreference` and `topic_shift` follow an earlier dialogue, or a live intent whose conditions they leave
+met. `correction` and `backtracking` follow an earlier dialogue whose actions have been carried out. If these restore a
+state, the earlier dialogue tells that state.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from homerl.worlds.homeenv.blueprints.undo import after
 from homerl.worlds.homeenv.language.meaning import Command, Meaning
 
 Follow = Draft | None
-STEPS = {  # services whose value people ask more or less of, and for which kinds
+STEPS = {  # services whose value people ask to be more or less, with their frame and kinds (None: all)
     "set_brightness": ("bright", None),
     "set_screen_brightness": ("bright", None),
     "set_volume": ("loud", ("speaker", "tv", "smart_screen")),
@@ -50,11 +50,14 @@ STEPS = {  # services whose value people ask more or less of, and for which kind
     "set_position": ("open", None),
     "set_target_temperature": ("warm", ("heater", "air_conditioner")),
 }
-EXACT = ("warm",)  # by how much is said in the unit itself ("two degrees warmer")
+EXACT = ("warm",)  # the step can be said in the unit itself ("two degrees warmer")
 
 
 def _after_a_past(subcategory: str, *ways) -> Propose:
-    """Ways to follow a past action, tried in random order for one past action after the other."""
+    """A proposal that follows a past action.
+
+    For one past action after the other, the functions `ways` are tried in random order.
+    """
 
     def propose(home: Home, rng: random.Random, ask: Ask) -> Follow:
         for action in past_actions(home, rng, ask):
@@ -72,18 +75,18 @@ def _named(drafts: tuple[Draft, ...], subcategory: str) -> Iterator[Draft]:
 
 
 def _request(action: DeviceAction, meaning: Meaning) -> Draft:
-    """What is asked for in words that need the past, and in full when asked."""
+    """A draft in words that need the past; when asked, the user names everything."""
     return replace(control("", (action,), DEPENDENT, meaning), plainly=Command((action.act(),)))
 
 
 def _free(home: Home, past: DeviceAction, ask: Ask, rng: random.Random) -> list[Device]:
-    """Devices that may change besides the past one, in random order."""
+    """Devices other than the past one that may change, in random order."""
     taken = {past.device.did, *ask.taken}
     return rng.sample(devices := [d for d in home.plan.devices if d.did not in taken], len(devices))
 
 
 def _alike(past: DeviceAction, device: Device, part: str) -> bool:
-    """Whether a device is of the very kind of the past one, so that "the same" can mean it without its name."""
+    """Whether a device has exactly the kind of the past one, so that "the same" can mean it without a name."""
     kinds = dict(device.spec.kinds), dict(past.device.spec.kinds)
     return kinds[0].get(f"{part}." if part else "") == kinds[1].get(f"{past.part}." if past.part else "")
 
@@ -92,7 +95,7 @@ def _alike(past: DeviceAction, device: Device, part: str) -> bool:
 
 
 def _same_in_room(home: Home, now: Home, past: DeviceAction, rng: random.Random, ask: Ask) -> Follow:
-    """ "Also do that in the study": in the one device there of the same kind."""
+    """ "Also do that in the study": for the only device of the same kind there."""
     kind = device_kind(past.device, past.part)
     for room in rng.sample(now.plan.rooms, len(now.plan.rooms)):
         there = members(now, kind, room)
@@ -158,7 +161,7 @@ def _more(home: Home, now: Home, past: DeviceAction, rng: random.Random, ask: As
 
 
 def _loosened(draft: Draft, action: DeviceAction, start: float, end: float) -> Draft:
-    """Any value past where it was will do, up to twice the step of the plan."""
+    """A draft that accepts any value beyond the earlier one, up to twice the step of the plan."""
     path = action.path.replace("set_", "")
     exact = f'device("{action.device.did}").{path} == {action.value!r}'
     slot = f'device("{action.device.did}").{path}'
@@ -174,7 +177,7 @@ def _past_only(past: DeviceAction, now: Draft) -> Draft:
 
 
 def _elsewhere(home: Home, now: Home, past: DeviceAction, rng: random.Random, ask: Ask) -> Follow:
-    """Something else altogether: of another kind, in full, with nothing of the past in it."""
+    """An unrelated request: another kind of device, named in full, and no words that refer to the past."""
     for action in effective_actions(now, rng, _free(now, past, ask, rng)):
         other = (action.service, action.value) != (past.service, past.value)
         if other and device_kind(action.device, action.part) != device_kind(past.device, past.part):
@@ -184,7 +187,10 @@ def _elsewhere(home: Home, now: Home, past: DeviceAction, rng: random.Random, as
 
 
 def _tempting(home: Home, now: Home, past: DeviceAction, rng: random.Random, ask: Ask) -> Follow:
-    """Something else of which the past could be taken over: the same setting at another value, or the same room."""
+    """An unrelated request that a careless agent could confuse with the past.
+
+    It asks for the same setting with another value, or for a device in the same room.
+    """
     others = [action for action in effective_actions(now, rng, _free(now, past, ask, rng)) if action.value != past.value]
     same = [action for action in others if action.service == past.service]
     near = same or [action for action in others if action.device.room == past.device.room]
@@ -208,7 +214,7 @@ def _it(home: Home, now: Home, past: DeviceAction, rng: random.Random, ask: Ask)
 
 
 def _other_one(home: Home, now: Home, past: DeviceAction, rng: random.Random, ask: Ask) -> Follow:
-    """ "The other one": where the room has two of the kind."""
+    """ "The other one": in a room with two of the kind."""
     kind = device_kind(past.device, past.part)
     others = [pair for pair in members(now, kind, past.device.room) if pair[0] != past.device]
     if len(others) != 1 or len(members(now, kind, past.device.room)) != 2 or others[0][0].did in ask.taken:
@@ -236,7 +242,7 @@ def _there(home: Home, now: Home, past: DeviceAction, rng: random.Random, ask: A
 
 
 def _first_one(home: Home, now: Home, past: DeviceAction, rng: random.Random, ask: Ask) -> Follow:
-    """ "The first one", of two that were spoken of."""
+    """ "The first one", of two devices that were mentioned."""
     for second in effective_actions(now, rng, _free(now, past, ask, rng)):
         later = after(now, second.plan)
         word, meant = rng.choice((("multi_turn.first", past), ("multi_turn.last", second)))
@@ -262,7 +268,7 @@ def _other_value(home: Home, now: Home, past: DeviceAction, rng: random.Random, 
 
 
 def _other_act(home: Home, now: Home, past: DeviceAction, rng: random.Random, ask: Ask) -> Follow:
-    """ "No, turn it off": the opposite of what was done, or another thing with the same device."""
+    """ "No, turn it off": another action without a value on the same device."""
     for action in on_the_same(now, past, rng, valued=False):
         if past.value is None:
             meaning = Phrased(action.act(), IT, "multi_turn.no")
@@ -304,7 +310,7 @@ def _other_thing(home: Home, now: Home, past: DeviceAction, rng: random.Random, 
 
 
 def _instead(home: Home, now: Home, past: DeviceAction, action: DeviceAction, meaning: Meaning) -> Follow:
-    """What was done is undone, and something else is done."""
+    """A draft that undoes the past action and does another."""
     undo = plan_undo(home, now, past.device)
     if undo is None:
         return None
@@ -325,7 +331,7 @@ def _instead(home: Home, now: Home, past: DeviceAction, action: DeviceAction, me
 
 
 def _undo(home: Home, now: Home, past: DeviceAction, rng: random.Random, ask: Ask) -> Follow:
-    """ "Put it back as it was", where the assistant has told how that was."""
+    """ "Put it back as it was", where the assistant has told the earlier state."""
     if (undo := plan_undo(home, now, past.device)) is None:
         return None
     meaning = rng.choice((framed("multi_turn.back"), framed("multi_turn.back_named", target=device_text(past.device))))
@@ -334,7 +340,7 @@ def _undo(home: Home, now: Home, past: DeviceAction, rng: random.Random, ask: As
 
 
 def _undo_last(home: Home, now: Home, past: DeviceAction, rng: random.Random, ask: Ask) -> Follow:
-    """As before the last of two settings, where the first has said how that was."""
+    """The state before the last of two settings, which the request for the first setting told."""
     if past.value is None:
         return None
     for _ in range(4):
@@ -351,7 +357,7 @@ def _undo_last(home: Home, now: Home, past: DeviceAction, rng: random.Random, as
 
 
 def _undo_one_of_two(home: Home, now: Home, past: DeviceAction, rng: random.Random, ask: Ask) -> Follow:
-    """Of two things that were done, one is put back, or both."""
+    """Two things were done; one of them is undone, or both are."""
     for second in effective_actions(now, rng, _free(now, past, ask, rng)):
         later = after(now, second.plan)
         undos = [plan_undo(home, later, action.device) for action in (past, second)]
@@ -375,7 +381,7 @@ def _undo_one_of_two(home: Home, now: Home, past: DeviceAction, rng: random.Rand
 
 
 def _first_only(propose: Propose) -> Propose:
-    """What needs a past can only come first."""
+    """The proposal, restricted to the first intent of a blueprint, which alone may have an earlier dialogue."""
     return lambda home, rng, ask: propose(home, rng, ask) if ask.first else None
 
 

@@ -1,6 +1,7 @@
-"""Questions about the home, TC7: `status` (how things stand) and `quantity` (counts, extremes, comparisons, averages).
+"""Questions about the home, TC7: `status` (the state of things) and `quantity` (counts, extremes, averages).
 
-The answer is worked out from the home, and unambiguous; nothing may change. `reads` is what one must look up.
+Invariants: the answer is computed from the home and unambiguous; nothing may change; `reads` are the attributes that
+one must look up.
 """
 
 from __future__ import annotations
@@ -42,10 +43,10 @@ from homerl.worlds.homeenv.language.meaning import Meaning
 from homerl.worlds.homeenv.language.speaker import Speaker
 from homerl.worlds.homeenv.language.state import Standing, Standings, listed
 
-ROUNDED = 1000  # integers from here on may be said in round figures
-RARELY = 0.15  # how often a question is asked whose answer is none, or of a single device
+ROUNDED = 1000  # answers of this size may be rounded
+RARELY = 0.15  # probability of a question whose answer is none, or about a single device
 SENSES = {"motion": True, "human_detected": "yes", "contact": "open", "leak": True, "smoke": True, "gas": True}
-UNASKED = ("countdown", "fed_today", "no_move_duration", "lamp_hours", "open_zones")  # numbers that nobody asks for
+UNASKED = ("countdown", "fed_today", "no_move_duration", "lamp_hours", "open_zones")  # numbers that nobody asks about
 
 
 # status
@@ -66,7 +67,7 @@ def _is_on(home: Home, rng: random.Random) -> Draft | None:
 
 
 def _single(home: Home, rng: random.Random):
-    """(device, part, trait) in random order, of every device that has the trait."""
+    """The (device, part, trait) triples of all devices with a trait, in random order."""
     triples = [
         (device, prefix[:-1], trait)
         for device in home.plan.devices
@@ -118,13 +119,13 @@ def _mode(home: Home, rng: random.Random) -> Draft | None:
 
 
 def _other_options(kind: ValueType, value: str, path: str, taken: str) -> tuple[str, ...]:
-    """The ways of all options but this."""
+    """The phrases for all options except this one."""
     ways = (way for option in kind.options if option != value for way in ways_of_option(str(option), path))
     return free_of(tuple(dict.fromkeys(ways)), taken)
 
 
 def _attributes(home: Home, rng: random.Random, types: tuple[str, ...]):
-    """(device, path, type) of attributes of these types that have a meaning to people, in random order."""
+    """The (device, path, type) of attributes of these types that mean something to people, in random order."""
     triples = [
         (device, path, kind)
         for device in home.plan.devices
@@ -175,7 +176,7 @@ def _which(home: Home, rng: random.Random) -> Draft | None:
 
 
 def _senses(home: Home, rng: random.Random) -> Draft | None:
-    """ "Is there anybody in the hallway?", as a sensor there says."""
+    """ "Is there anybody in the hallway?", according to a sensor there."""
     for device in rng.sample(home.plan.devices, len(home.plan.devices)):
         for name, value in SENSES.items():
             if name in device.spec.attribute_index:
@@ -189,7 +190,10 @@ def _senses(home: Home, rng: random.Random) -> Draft | None:
 
 
 def _matches(home: Home, rng: random.Random, joined: bool = False):
-    """What may be counted in a room or the home, in random order; with two traits at once, if `joined`."""
+    """What may be counted in a room or the home, in random order.
+
+    With `joined`, the devices must have two traits at once.
+    """
     counts = {kind: len(possible_members(home, kind)) for kind in TRAITS}
     kinds = [kind for kind, count in counts.items() if count > 1 or (count and rng.random() < RARELY)]
     rooms: list[Room | None] = [None, None, *home.plan.rooms]
@@ -231,7 +235,7 @@ def _traits_said(speaker: Speaker, matches: DeviceMatches) -> str:
 
 
 def _type_of(home: Home, matches: DeviceMatches, trait: Trait) -> ValueType | None:
-    """The type of what a trait compares, for its unit."""
+    """The type of the attribute that the trait tests, for its unit."""
     did, path = next(((did, path) for did, path in matches.reads if path.endswith(trait.attributes[0])), (None, None))
     return home.plan.by_did[did].spec.attribute_index[path][1] if did else None
 
@@ -257,7 +261,7 @@ def _count(home: Home, rng: random.Random, joined: bool = False) -> Draft | None
 def _count_parts(home: Home, rng: random.Random) -> Draft | None:
     """ "How many fans with a light have both on?" """
     fans = list(home.devices(category="ceiling_fan"))
-    if not fans or any(home.devices(category="range_hood")):  # which some would count
+    if not fans or any(home.devices(category="range_hood")):  # some people would count it as a fan with a light
         return None
     states = rng.choice((("on", "on"), ("on", "off"), ("off", "on")))
     reads = tuple((device.did, f"{part}.state") for device in fans for part in ("light", "fan"))
@@ -332,7 +336,7 @@ def _average(home: Home, rng: random.Random) -> Draft | None:
 
 
 def _levels(home: Home, kind: str) -> list[tuple[Device, str, float]]:
-    """(device, path, value) of what is compared, or nothing where it is not clear which devices are meant."""
+    """The (device, path, value) triples to compare; empty if it is unclear which devices are meant."""
     everything = match_devices(home, kind, (above(LEVELS[kind][0], -1000),))
     if everything is None:
         return []

@@ -1,7 +1,7 @@
-"""What people are about to do, and what they want of the home then (`scenes.yaml`): "i am going to bed".
+"""Scenes: what people are about to do, and what they want of the home then (`scenes.yaml`): "i am going to bed".
 
-Invariants: a scene asks all that its wishes say of the devices that the place has; what is so already is kept; asked
-back, the person spells all of it.
+Invariants: a scene asks for all that its wishes say about the devices of the place; what is already so must stay so; if
+the agent asks, the user spells out everything.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ from homerl.worlds.homeenv.language.meaning import Act, Command, Target
 from homerl.worlds.homeenv.language.noun import of_kind, parts_of
 from homerl.worlds.homeenv.language.speaker import Speaker
 
-MOST_ACTS = 6  # more than that nobody would spell
+MOST_ACTS = 6  # nobody would spell out more
 MOST_DEVICES = 24
 
 
 class SceneWish(Model):
-    """What is wanted of a kind of device: the first way that a part knows."""
+    """What is wanted of a kind of device: the first step in `do` that a part can carry out."""
 
     kind: str
     do: tuple[ServiceStep, ...]
@@ -44,6 +44,11 @@ class SceneWish(Model):
 
 
 class SceneSpec(Model):
+    """A scene: the types of rooms in which it occurs (none: the whole home), and its wishes.
+
+    `needs` are kinds of devices that the place must have. `if` is a condition on the weather.
+    """
+
     rooms: tuple[str, ...] = ()
     needs: tuple[str, ...] = ()
     if_: str | None = Field(None, alias="if")
@@ -58,13 +63,17 @@ def scenes() -> dict[str, SceneSpec]:
 
 @dataclass(frozen=True)
 class SceneMeaning:
-    """What somebody is about to do, in a room (None: where the person is, or the one room for it) or at home."""
+    """The announcement of what the user is about to do.
+
+    `room` is None if the whole home is meant (`at_home`), if the user is in the room, or if it is the only room for it.
+    """
 
     name: str
     room: Room | None
     at_home: bool = False
 
     def words(self, speaker: Speaker) -> str:
+        """The announcement as a sentence."""
         key = f"ambiguous.scene.{self.name}"
         if self.room is not None:
             return speaker.say(f"{key}.in", room=speaker.room(self.room))
@@ -73,7 +82,7 @@ class SceneMeaning:
 
 @dataclass(frozen=True)
 class Granted:
-    """A wish for one part: the operation and action that grant it, what holds then, and whether it does already."""
+    """A wish for one part: its operation and action, the condition that then holds, and whether it holds already."""
 
     device: Device
     prefix: str
@@ -84,7 +93,7 @@ class Granted:
 
 
 def scene_level(home: Home, rng: random.Random, ask: Ask) -> Draft | None:
-    """A scene that some room, or the home, has something to offer for."""
+    """A scene for which a room, or the home, has suitable devices."""
     for name in rng.sample(list(scenes()), len(scenes())):
         scene = scenes()[name]
         rooms: list[Room | None] = [room for room in home.plan.rooms if room.type in scene.rooms] if scene.rooms else [None]
@@ -129,7 +138,7 @@ def _drafted(home: Home, name: str, scene: SceneSpec, room: Room | None, rng: ra
 
 
 def _main(one: Granted) -> str:
-    """The attribute that tells whether the wish is granted."""
+    """The attribute that shows whether the wish is fulfilled."""
     return one.condition.split(" and ")[-1].split('").')[1].split()[0].rstrip(")")
 
 
@@ -138,12 +147,12 @@ def _scope(devices: Sequence[str]) -> str:
 
 
 def _wishes(home: Home, room: Room | None, scene: SceneSpec) -> list[SceneWish]:
-    """Those for which there are devices."""
+    """The wishes for which there are devices."""
     return [wish for wish in scene.wishes if _grant(home, room, wish)]
 
 
 def _grant(home: Home, room: Room | None, wish: SceneWish) -> list[Granted | None]:
-    """The wish for each part that it is for; None where one cannot grant it."""
+    """The wish for each part that it concerns; an item is None if no step can be carried out."""
     parts = [(device, prefix) for device in _devices(home, room, wish.kind) for prefix in parts_of(device, wish.kind)]
     return [_grant_part(home, wish, *part) for part in parts if _concerned(home, wish, *part)]
 
@@ -173,7 +182,11 @@ def _grant_part(home: Home, wish: SceneWish, device: Device, prefix: str) -> Gra
 
 
 def _acts(home: Home, room: Room | None, wish: SceneWish, group: Sequence[Granted]) -> list[Act]:
-    """The wish in words: of the kind, where that is what it is for, else by name of what is not so yet."""
+    """The wish as acts.
+
+    If it concerns all devices of a kind, one act names the kind. Otherwise an act names each device that must still
+    change.
+    """
     target = resolve_target(Target((), wish.kind, rooms=(room,) if room else ()), home)
     alike = {(one.operation.service, one.operation.value) for one in group}
     whole = {device.did for device in target.devices} == {one.device.did for one in group}
@@ -183,7 +196,7 @@ def _acts(home: Home, room: Room | None, wish: SceneWish, group: Sequence[Grante
 
 
 def _acts_on(device: Device, kind: str, group: Sequence[Granted]) -> list[Act]:
-    """The wish for one device: for all of it, where that is the same for its parts of the kind, or part by part."""
+    """The wish for one device: one act for the whole device if its parts agree, otherwise one for each part."""
     todo = [one for one in group if one.device == device and not one.already]
     if len(todo) > 1 and len(todo) == len(parts_of(device, kind)) and len({one.operation for one in todo}) == 1:
         return [todo[0].operation.on(Target.of(device))]
@@ -191,7 +204,7 @@ def _acts_on(device: Device, kind: str, group: Sequence[Granted]) -> list[Act]:
 
 
 def _goes_without_saying(home: Home, room: Room, scene: SceneSpec, ask: Ask) -> bool:
-    """Whether the agent can tell the room: the only one for it, or where the person is."""
+    """Whether the agent can infer the room: it is the only one for the scene, or the user is there."""
     entrance = home.plan.by_did.get(home.plan.entrance)
     rooms = [other for other in home.plan.rooms if other.type in scene.rooms]
     return len(rooms) == 1 or (ask.briefed and entrance is not None and entrance.room == room)
