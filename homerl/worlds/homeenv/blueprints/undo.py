@@ -94,5 +94,5 @@ def _with_values(device: Device, path: str, values: dict) -> Iterator[Call]:
     for value in values:
         try:
             yield Call(did=device.did, service=path, args=(argument.check(value),))
-        except (Refused, ValueError):  # a value of another of the attributes written, or one that plans cannot hold
+        except (Refused, ValueError):  # the value is of another written attribute, or plans cannot hold it
             continue

@@ -62,9 +62,7 @@ LASTING: frozenset[tuple[str, Any]] = frozenset({
     ("motion", False), ("human_detected", "no"), ("contact", "open"), ("door_open", True), ("window_open", True),
     ("state", "on"), ("state", "unlocked"), ("tank_full", True),
 })  # fmt: skip
-COUNTED = {
-    ("human_detected", "no"): "no_move_duration"
-}  # the counter of how long the value has lasted, if the device has one
+COUNTED = {("human_detected", "no"): "no_move_duration"}  # the counter of how long it has lasted, if the device has one
 PRESENCE = ("motion", "human_detected")
 # Numbers that people name: for rooms and outdoors by quantity; for devices by attribute, with the direction that matters.
 AIR = {"temperature": range(-5, 36), "humidity": range(20, 91, 5), "brightness": (10, 20, 50, 100, 150, 200, 300, 500, 800)}

@@ -98,9 +98,7 @@ def state_level(home: Home, rng: random.Random, ask: Ask) -> Draft | None:
     """A complaint that is true in some room, with a remedy there."""
     rooms = sorted({device.room.id for device in home.plan.devices})
     pairs = [(name, home.plan.by_room[room]) for name in complaints() for room in rooms]
-    by_name = {
-        name: rng.random() for name in complaints()
-    }  # complaints are equally likely, whatever the number of their rooms
+    by_name = {name: rng.random() for name in complaints()}  # all are equally likely, however many rooms they have
     here = _here(home, ask) if rng.random() < HERE else None
     order = sorted(rng.sample(pairs, len(pairs)), key=lambda pair: (pair[1] != here, by_name[pair[0]]))
     for name, room in order:
