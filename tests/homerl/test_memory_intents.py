@@ -40,11 +40,11 @@ def test_what_was_said_goes_back_beyond_the_last_turn():
 def test_no_other_fact_will_do():
     """The settings of every distracting preference leave something open."""
     for home, draft in drafts(FAMILY, "long_term"):
-        meant = [fact for fact in draft.memory if all(call in draft.plan for call in fact.wish.plan)]
+        meant = [fact for fact in draft.memory if all(call in draft.plan for call in fact.preference.plan)]
         others = [fact for fact in draft.memory if fact not in meant]
         assert meant and others and solves(home, draft, draft.plan) and not solves(home, draft, ())
         for fact in others:
-            assert not solves(home, draft, fact.wish.plan)
+            assert not solves(home, draft, fact.preference.plan)
         assert len({fact.cue for fact in meant}) == 1 and not {fact.cue for fact in meant} & {fact.cue for fact in others}
 
 
@@ -53,7 +53,7 @@ def test_facts_about_the_same_device_distract():
     distracted = [
         draft
         for _, draft in found
-        if sum(fact.wish.device.did in draft.devices for fact in draft.memory) > len(draft.devices)
+        if sum(fact.preference.device.did in draft.devices for fact in draft.memory) > len(draft.devices)
     ]
     assert len(distracted) > len(found) / 4
 

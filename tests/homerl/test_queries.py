@@ -19,7 +19,7 @@ from homerl.worlds.homeenv.agents.writers import writer_of
 from homerl.worlds.homeenv.blueprints.actions import actions
 from homerl.worlds.homeenv.blueprints.goals import Heard
 from homerl.worlds.homeenv.blueprints.intents import Ask, families
-from homerl.worlds.homeenv.blueprints.survey import OFF, ON, above, survey
+from homerl.worlds.homeenv.blueprints.traits import OFF, ON, above, match_devices
 from homerl.worlds.registry import begin
 from tests.homerl.intents import PATIENT, TOOLSETS, Idle, blueprints, drafts, expert_plays, idle_plays
 
@@ -147,17 +147,17 @@ def small_home(**states: dict) -> Home:
 
 def test_a_survey_counts_what_meets_all_traits():
     home = small_home()
-    assert [d.did for d in survey(home, "light", (ON,)).met] == ["1"]
-    assert [d.did for d in survey(home, "light", (above("brightness", 50),)).met] == ["1", "2"]
-    assert [d.did for d in survey(home, "light", (ON, above("brightness", 50))).met] == ["1"]
-    assert survey(home, "light", (ON,), home.plan.rooms[1]).met == ()
-    assert ("3", "light.state") in survey(home, "light", (ON,)).reads
+    assert [d.did for d in match_devices(home, "light", (ON,)).met] == ["1"]
+    assert [d.did for d in match_devices(home, "light", (above("brightness", 50),)).met] == ["1", "2"]
+    assert [d.did for d in match_devices(home, "light", (ON, above("brightness", 50))).met] == ["1"]
+    assert match_devices(home, "light", (ON,), home.plan.rooms[1]).met == ()
+    assert ("3", "light.state") in match_devices(home, "light", (ON,)).reads
 
 
 def test_what_could_be_understood_in_two_ways_is_not_asked():
-    assert survey(small_home(d3={"light.state": "on"}), "light", (ON,)) is None, "is a ceiling fan's light a light?"
-    assert survey(small_home(), "light", (OFF,)) is None
-    assert survey(small_home(), "light", ()) is None
+    assert match_devices(small_home(d3={"light.state": "on"}), "light", (ON,)) is None, "is a ceiling fan's light a light?"
+    assert match_devices(small_home(), "light", (OFF,)) is None
+    assert match_devices(small_home(), "light", ()) is None
 
 
 def test_large_homes_are_asked_about_too():

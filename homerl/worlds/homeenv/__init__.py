@@ -57,9 +57,9 @@ class HomeEnvWorld(WorldAdapter):
 
     def goals_in_words(self, blueprint: Mapping[str, Any]) -> Iterable[str]:
         """Each goal of the blueprint in words."""
-        from homerl.worlds.homeenv.blueprints.goals import in_words
+        from homerl.worlds.homeenv.blueprints.goals import describe_goals
 
-        return (text for intent in blueprint["intents"] for text in in_words(intent))
+        return (text for intent in blueprint["intents"] for text in describe_goals(intent))
 
     def expert(self, config: ExpertConfig, seed: int) -> Oracle:
         """The scripted expert, see `agents.expert`."""

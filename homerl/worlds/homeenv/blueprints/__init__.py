@@ -1,1 +1,1 @@
-"""Blueprints: intents compiled into checkable conditions (HomeFlow 3.3.1, Appendix B)."""
+"""Blueprints: user intents as checkable conditions on a home (HomeFlow 3.3.1, Appendix B)."""

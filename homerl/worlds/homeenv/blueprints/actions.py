@@ -1,7 +1,8 @@
 """What can be done in a home: single changes, each with its reference calls and its condition.
 
-Invariants: every action is executable in the home it was found in, changes something, and its condition holds after
-its calls; values are ones that people say.
+Invariants: an action can be executed in the home that it was made for; its condition holds after its calls; values are
+ones that people say. Actions of `actions`, `propose` and `enact` change the home; one of `try_service` may change
+nothing.
 """
 
 from __future__ import annotations
@@ -25,8 +26,12 @@ SPOKEN_TYPES = ("str", "enum", "bool", "int", "float")
 
 
 @dataclass(frozen=True)
-class Action:
-    """One change of one device by one service (`path`), with the value said (None for services without arguments)."""
+class DeviceAction:
+    """One service call on one device, with the calls that enable it and the condition that holds afterwards.
+
+    `path` is the dotted path of the service, and `value` its argument (None for a service without arguments). `plan` is
+    the reference solution: the call, after the call that turns the device on if the service needs that.
+    """
 
     device: Device
     path: str
@@ -36,27 +41,30 @@ class Action:
 
     @property
     def service(self) -> str:
-        """The last word of the path."""
+        """The name of the service: the last component of `path`."""
         return self.path.rpartition(".")[2]
 
     @property
     def part(self) -> str:
-        """The component, or ""."""
+        """The part of the device that has the service, or "" for the device itself."""
         return self.path.rpartition(".")[0]
 
     @property
     def type(self) -> ValueType | None:
-        """The argument's."""
+        """The type of the argument, or None for a service without arguments."""
         arguments = self.device.spec.service_index[self.path].service.arguments
         return arguments[0] if arguments else None
 
     def act(self, target: Target | None = None) -> Act:
-        """As somebody asks for it: of the device by its name, or of a target that holds it."""
+        """The action as a request: of the device by its name, or of `target`, which includes the device."""
         return Act(self.service, target or Target.of(self.device, self.part), self.value, self.type)
 
 
-def actions(home: Home, rng: random.Random, devices: Sequence[Device] | None = None) -> Iterator[Action]:
-    """Actions in random order, one for each service of each device (of these alone, if given) at most."""
+def actions(home: Home, rng: random.Random, devices: Sequence[Device] | None = None) -> Iterator[DeviceAction]:
+    """Actions in random order, at most one for each service of each device.
+
+    With `devices`, only these devices are considered.
+    """
     among = home.plan.devices if devices is None else devices
     pairs = [(device, path) for device in among for path in device.spec.service_index]
     rng.shuffle(pairs)
@@ -65,22 +73,29 @@ def actions(home: Home, rng: random.Random, devices: Sequence[Device] | None = N
             yield action
 
 
-def propose(home: Home, device: Device, path: str, rng: random.Random) -> Action | None:
-    """The action of calling `path` with some value, if it can be said and would change something."""
+def propose(home: Home, device: Device, path: str, rng: random.Random) -> DeviceAction | None:
+    """The action of calling `path` with a random value.
+
+    None if the service has several arguments, if people cannot say its value, if the home refuses the call, or if the
+    call would change nothing.
+    """
     arguments = device.spec.service_index[path].service.arguments
     if len(arguments) > 1 or not all(map(_can_be_said, arguments)):
         return None
     return enact(home, device, path, spoken_value(arguments[0], rng) if arguments else None)
 
 
-def enact(home: Home, device: Device, path: str, value: Any = None) -> Action | None:
-    """The action of calling `path` with this value, if the home allows it and it would change something."""
-    action, changes = attempt(home, device, path, value)
+def enact(home: Home, device: Device, path: str, value: Any = None) -> DeviceAction | None:
+    """The action of calling `path` with this value; None if the home refuses the call or it would change nothing."""
+    action, changes = try_service(home, device, path, value)
     return action if changes else None
 
 
-def attempt(home: Home, device: Device, path: str, value: Any = None) -> tuple[Action | None, bool]:
-    """The action of calling `path` with this value, if the home allows it, and whether it would change something."""
+def try_service(home: Home, device: Device, path: str, value: Any = None) -> tuple[DeviceAction | None, bool]:
+    """The action of calling `path` with this value, and whether it would change something.
+
+    (None, False) if the home refuses a call. The given home does not change.
+    """
     compiled = device.spec.service_index[path]
     call = Call(did=device.did, service=path, args=(value,) if compiled.service.arguments else ())
     plan = (*_enabling(device, path, compiled), call)
@@ -94,11 +109,11 @@ def attempt(home: Home, device: Device, path: str, value: Any = None) -> tuple[A
     written = sorted({base + offset for c in plan for offset, *_ in device.spec.service_index[c.service].writes})
     clauses = [f'device("{device.did}").{home.plan.slots[slot].path} == {literal(after.values[slot])}' for slot in written]
     changes = any(home.values[slot] != after.values[slot] for slot in written)
-    return Action(device, path, value, plan, " and ".join(clauses)), changes
+    return DeviceAction(device, path, value, plan, " and ".join(clauses)), changes
 
 
 def _can_be_said(kind: ValueType) -> bool:
-    """Whether a value can be drawn that people would say: no colour codes, and no text of one's own."""
+    """Whether people would say such a value: no colour codes and no free text."""
     return kind.type in SPOKEN_TYPES and (kind.type != "str" or kind.options is not None)
 
 
@@ -111,7 +126,10 @@ def _enabling(device: Device, path: str, compiled: CompiledService) -> tuple[Cal
 
 
 def spoken_value(kind: ValueType, rng: random.Random) -> Any:
-    """A value that a person would name: round numbers over wide ranges, any over narrow ones."""
+    """A random value that a person would name.
+
+    Numbers from a wide range are round; numbers from a narrow range are any of it.
+    """
     if kind.type not in ("int", "float") or kind.options:
         return kind.sample(rng)
     low, high = kind.range or (0, 100)

@@ -1,8 +1,8 @@
-"""The scripted author: a seed becomes a filtered blueprint.
+"""The scripted author: makes a filtered blueprint from a seed.
 
-Invariants: a pure function of (recipe, split, seed); the splits share no home seed, no user name and no
-sentence; what is dropped is counted by filter and reason; one device that could be controlled is left alone,
-or else touching everything could not be told from obeying.
+Invariants: a blueprint is a pure function of (recipe, split, seed); the splits share no home seed, no given name of a
+user and no sentence; dropped candidates are counted by filter and reason; no intent may change one randomly chosen
+controllable device, so that an agent that touches everything differs from one that obeys.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ ATTEMPTS = 20
 class BlueprintRecipe(Model):
     """What blueprints to make. Weights need not sum to 1. The home's language is the user's."""
 
-    world: Literal["homeenv"] = Field(  # never written: what depends on a recipe's bytes is older than the key
+    world: Literal["homeenv"] = Field(  # not serialised: bytes that depend on a recipe are older than this key
         "homeenv", exclude=True, description="The world that the blueprints are of; it may be left out."
     )
     home: HomeRecipe = Field(HomeRecipe(), description="The homes.")
@@ -107,16 +107,21 @@ class BlueprintRecipe(Model):
 
     @property
     def one_answer(self) -> bool:
-        """Whether agents give one JSON object in place of tool calls."""
+        """Whether the agent answers with one JSON object instead of tool calls."""
         return TOOLSETS[self.toolset].one_answer
 
     @property
     def voice(self) -> Voice:
+        """The language, temperature and frames that the user speaks with."""
         return Voice(self.home.language, self.temperature, self.frames)
 
 
 def make_blueprint(recipe: BlueprintRecipe, split: Split, seed: int, dropped: Counter | None = None) -> Blueprint:
-    """The blueprint of a seed; candidates that fail a filter are counted in `dropped` and drawn again."""
+    """The blueprint of a seed.
+
+    Candidates that fail a filter are counted in `dropped`, and another is drawn. Raises `ValueError` after `ATTEMPTS`
+    candidates.
+    """
     rng = random.Random(f"blueprint {split} {seed}")
     dropped = Counter() if dropped is None else dropped
     for _ in range(ATTEMPTS):
@@ -129,7 +134,7 @@ def make_blueprint(recipe: BlueprintRecipe, split: Split, seed: int, dropped: Co
 def author(
     recipe: BlueprintRecipe, split: Split, seed: int, home: Home, rng: random.Random, dropped: Counter
 ) -> Blueprint | None:
-    """One candidate for this home, if it passes the filters; else why it was dropped is counted."""
+    """One candidate for this home if it passes the filters; otherwise None, and the reason is counted in `dropped`."""
     try:
         candidate = _draw(recipe, split, seed, home, rng)
     except NoSentence:
@@ -169,7 +174,7 @@ def _draw(recipe: BlueprintRecipe, split: Split, seed: int, home: Home, rng: ran
     told = home.fork()
     for call in drafts[0].before:
         told.call(call.did, call.service, call.args)
-    teller = Teller(recipe, told, split, rng)
+    teller = Verbaliser(recipe, told, split, rng)
     parts = zip(families_of, drafts, worded)
     intents = [teller.intent(family, draft, number, wording) for number, (family, draft, wording) in enumerate(parts, 1)]
     return Blueprint(
@@ -190,8 +195,8 @@ def _draw(recipe: BlueprintRecipe, split: Split, seed: int, home: Home, rng: ran
 
 
 @dataclass(frozen=True)
-class Teller:
-    """Puts drafts into words."""
+class Verbaliser:
+    """Puts drafts into words, for the home as it is when the episode begins."""
 
     recipe: BlueprintRecipe
     home: Home
@@ -199,6 +204,7 @@ class Teller:
     rng: random.Random
 
     def intent(self, family: str, draft: Draft, number: int, wording: Wording) -> Intent:
+        """The draft as an intent with its sentences."""
         sentences = [self.said(draft.meaning, wording) for _ in range(self.recipe.phrasings)]
         return Intent(
             id=number,
@@ -220,29 +226,36 @@ class Teller:
         )
 
     def history(self, draft: Draft) -> tuple[Past, ...]:
-        """What was said before, the assistant's own words as plain as they can be."""
-        found: list[Past] = []
+        """The earlier dialogue; the assistant's replies are in the plainest wording."""
+        past: list[Past] = []
         for said in draft.past:
-            found.append(Past(role="user", content=self.said(said.meaning, "clear")))
+            past.append(Past(role="user", content=self.said(said.meaning, "clear")))
             reply = self.plain(said.reply) if said.reply else self.speaker.say("done")
-            found.append(Past(role="assistant", content=reply))
-        return tuple(found)
+            past.append(Past(role="assistant", content=reply))
+        return tuple(past)
 
     def said(self, meaning: Meaning, wording: Wording) -> str:
-        """A sentence of the user's."""
+        """A sentence that the user says.
+
+        Raises `NoSentence` if none of the split can be found.
+        """
         return utter(meaning, self.home, self.recipe.voice, wording, self.split, self.rng)
 
     def plain(self, meaning: Meaning) -> str:
-        """Words that are not the user's, and so in no split."""
+        """Text that the user does not say, and that therefore belongs to no split."""
         return meaning.words(self.speaker)
 
     @property
     def speaker(self) -> Speaker:
+        """A speaker with the wording `clear`."""
         return Speaker(self.home, self.recipe.voice, "clear", self.rng)
 
 
 def _family(recipe: BlueprintRecipe, rng: random.Random) -> tuple[str, Propose]:
-    """The family and subcategory of an intent; of a family as a whole, those that are wordings by their weights."""
+    """A random family with one of its subcategories.
+
+    If the recipe names a whole family, subcategories that are wordings are weighted by the weights of the wordings.
+    """
     family, _, subcategory = _weighted(recipe.families, rng).partition("/")
     known = families()[family]
     if not subcategory:

@@ -1,11 +1,11 @@
-"""What a blueprint is: B = <U, s0, I, Φ> (HomeFlow 3.3.1).
+"""The data of a blueprint: B = <U, s0, I, Φ> (HomeFlow 3.3.1).
 
-Φ is what its intents ask for, in order. Most goals are conditions on the home; an intent may also want an automation
-to be made, a question to be answered, or a question to be asked back before anything is done (`goals.py` says when
-each is met). `keeps` are conditions that hold at the start and must at the end.
+U is `profile`, s0 is `home`, and I is `intents`. Φ is the list of goals of all intents, in their order. Most goals are
+conditions on the home. An intent may also want an automation, the answer to a question, or a clarifying question before
+the agent acts; `goals.py` defines when each goal is met. The conditions in `keeps` hold at the start and must still
+hold at the end.
 
-Invariants: a blueprint is plain data, complete in itself (its home included) and immutable; nothing of `plan`, nor
-any goal, ever reaches a policy.
+Invariants: a blueprint is immutable plain data and contains its home; a policy never sees a plan or a goal.
 """
 
 from __future__ import annotations
@@ -23,7 +23,10 @@ FORMAT = 2
 
 
 class Profile(Model):
-    """A user U (HomeFlow Table 4)."""
+    """A user U (HomeFlow Table 4).
+
+    Height is in centimetres, weight in kilograms.
+    """
 
     name: str
     age: int
@@ -44,13 +47,13 @@ class Call(Model):
 
     @property
     def code(self) -> str:
-        """As agents write it: `device("1001").light.set_brightness(80)`."""
+        """The call as an agent writes it in code: `device("1001").light.set_brightness(80)`."""
         args = ", ".join(json.dumps(a, ensure_ascii=False) if isinstance(a, str) else repr(a) for a in self.args)
         return f'device("{self.did}").{self.service}({args})'
 
 
 class Factors(Model):
-    """The query-perturbation control space (HomeFlow Table 6)."""
+    """How a query is perturbed: the control space of HomeFlow Table 6."""
 
     clarity: Literal["clear", "ambiguous", "missing_slot"] = "clear"
     noise: Literal["clean", "noisy"] = "clean"
@@ -59,9 +62,9 @@ class Factors(Model):
 
 
 class Automation(Model):
-    """A rule to be made: what sets it off, in the terms of `create_automation`, and what it does.
+    """A wanted automation, in the terms of `create_automation`: what triggers it, and what it does.
 
-    `effects` are conditions that hold once it has acted (and not before).
+    `effects` are conditions that hold after the automation has acted, and not before.
     """
 
     conditions: tuple[str, ...] = ()
@@ -72,9 +75,11 @@ class Automation(Model):
 
 
 class Intent(Model):
-    """One thing the user wants. `queries` are ways to say it, `clarification` the plain answer when asked.
+    """One thing the user wants.
 
-    `devices` are those that may change; `reply` is what the expert says to the user at the end.
+    `queries` are ways to say it, and `clarification` is the plain answer when the agent asks. `devices` are the ids of
+    the devices that may change. `keeps` are conditions that must stay true. `plan` is a reference solution. `reply` is
+    what the expert tells the user at the end.
     """
 
     id: int
@@ -102,17 +107,17 @@ class Intent(Model):
 
 
 class Past(Model):
-    """A message of the dialogue before the episode."""
+    """One message of the dialogue before the episode."""
 
     role: Literal["user", "assistant"]
     content: str
 
 
 class Blueprint(Model):
-    """A script for one episode. With `preserve`, success also needs that no other device has changed.
+    """A script for one episode.
 
-    `memory` (long term: what is known of the person) and `history` (short term: what was said before) are shown to
-    the agent with its instructions.
+    The agent sees `memory` (long term: what is known of the user) and `history` (short term: the earlier dialogue)
+    together with its instructions. With `preserve`, success also requires that no other device has changed.
     """
 
     format: Literal[2] = FORMAT
@@ -132,15 +137,15 @@ class Blueprint(Model):
 
     @property
     def one_answer(self) -> bool:
-        """Whether the agent gives one JSON object in place of tool calls."""
+        """Whether the agent answers with one JSON object instead of tool calls."""
         return TOOLSETS[self.toolset].one_answer
 
     @property
     def conditions(self) -> tuple[str, ...]:
-        """The conditions of Φ."""
+        """The conditions of all intents: the part of Φ that concerns the state of the home."""
         return tuple(condition for intent in self.intents for condition in intent.conditions)
 
     @property
     def devices(self) -> frozenset[str]:
-        """Ids of the devices that some intent concerns."""
+        """Ids of the devices that some intent may change."""
         return frozenset(did for intent in self.intents for did in intent.devices)

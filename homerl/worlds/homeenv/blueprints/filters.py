@@ -1,7 +1,9 @@
-"""The triple filter (HomeFlow 3.3.1): executable, within bounds, consistent. Each names what it dropped.
+"""The triple filter (HomeFlow 3.3.1): executable, within bounds, consistent.
 
-Invariants: a blueprint that passes can be solved by its plan without a refusal, is not solved by doing
-nothing, and its plan changes no device that no intent concerns.
+Each filter returns the reason why it drops a blueprint, or None.
+
+Invariants: the plan of a blueprint that passes runs without a refusal and meets all conditions; doing nothing meets no
+goal; the plan changes only devices that some intent concerns.
 """
 
 from __future__ import annotations
@@ -18,11 +20,11 @@ from homerl.worlds.homeenv.blueprints.blueprint import Blueprint, Intent
 from homerl.worlds.homeenv.blueprints.goals import Heard, goals, keeps
 from homerl.worlds.homeenv.blueprints.rules import flaw
 
-Verdict = str | None  # why it was dropped, or None
+Verdict = str | None  # the reason for dropping the blueprint, or None
 
 
 def executable(blueprint: Blueprint, home: Home) -> Verdict:
-    """Conditions compile against the home, and the plan runs in the sandbox without refusal or error."""
+    """Check that conditions compile for the home, and that the plan runs in the sandbox without refusal or error."""
     try:
         goals(blueprint, home)
         for text in _all_conditions(blueprint):
@@ -37,7 +39,7 @@ def executable(blueprint: Blueprint, home: Home) -> Verdict:
 
 
 def within_bounds(blueprint: Blueprint, home: Home) -> Verdict:
-    """Every constant that a condition compares is one that the device can take."""
+    """Check that each constant in a condition is a value that the compared attribute can have."""
     for text in _all_conditions(blueprint):
         for slot, value in compile_condition(text, home.plan).comparisons:
             try:
@@ -48,7 +50,12 @@ def within_bounds(blueprint: Blueprint, home: Home) -> Verdict:
 
 
 def consistent(blueprint: Blueprint, home: Home) -> Verdict:
-    """No goal is met at the start, all conditions hold after the plan, conditions read what their intent concerns."""
+    """Check that plan, conditions and devices agree.
+
+    No goal is met at the start. All conditions hold after the plan. `keeps` hold before and after it. The plan changes
+    no device that no intent concerns. The conditions of an intent read exactly the devices of the intent. Automations
+    are checked by `rules.flaw`.
+    """
     if any(goal.met(home, Heard()) for goal in goals(blueprint, home)):
         return "a condition holds already"
     for wanted in (intent.automation for intent in blueprint.intents if intent.automation):
@@ -75,14 +82,14 @@ def consistent(blueprint: Blueprint, home: Home) -> Verdict:
 
 
 def _all_conditions(blueprint: Blueprint) -> list[str]:
-    """Those of Φ, of what is kept, and of what automations do."""
+    """The conditions of the intents, those to be kept, and the effects of the automations."""
     effects = [i.automation.effects for i in blueprint.intents if i.automation]
     parts = (blueprint.conditions, *(i.keeps for i in blueprint.intents), *effects)
     return [text for part in parts for text in part]
 
 
 def _later(intent: Intent) -> tuple:
-    """What an automation will do."""
+    """The calls that an automation will make."""
     return intent.automation.actions if intent.automation else ()
 
 
@@ -94,7 +101,7 @@ FILTERS: dict[str, Callable[[Blueprint, Home], Verdict]] = {
 
 
 def first_failure(blueprint: Blueprint) -> tuple[str, str] | None:
-    """(filter, reason) of the first filter that drops the blueprint, or None."""
+    """The name of the first filter that drops the blueprint, with its reason; None if all pass."""
     home = home_from_json(blueprint.home, f"home of blueprint {blueprint.id}")
     for name, check in FILTERS.items():
         if reason := check(blueprint, home):

@@ -1,9 +1,9 @@
-"""Φ: what a blueprint asks for, and when each goal is met.
+"""Φ: the goals of a blueprint, and when each goal is met.
 
-Goals on the home (conditions, automations) are functions of its state, and may be undone. Goals on the dialogue
-(answers, questions asked back) are met by an agent's words, and stay met.
+Goals on the home (conditions, automations) are functions of its current state, so a met goal can become unmet. Goals on
+the dialogue (answers, clarifying questions) are met by the words of an agent, and stay met.
 
-Invariants: pure; nothing here draws on chance or on a model's opinion.
+Invariants: pure; nothing here is random or asks a model.
 """
 
 from __future__ import annotations
@@ -22,15 +22,23 @@ from homerl.worlds.homeenv.blueprints.rules import fulfils
 
 @dataclass(frozen=True)
 class Heard:
-    """What agents have said so far: the intents that were answered, those that were asked about in time, and those that
-    were answered wrongly (which stands: nobody may try one answer after the other)."""
+    """What the agents have said so far, as sets of intent ids.
+
+    `answered` are intents whose question was answered correctly. `asked` are intents for which the agent asked a
+    clarifying question before it acted. `misled` are intents that were answered wrongly before any correct answer; a
+    later correct answer does not count, so that an agent cannot try one answer after another.
+    """
 
     answered: frozenset[int] = frozenset()
     asked: frozenset[int] = frozenset()
     misled: frozenset[int] = frozenset()
 
     def after(self, intent: Intent, claims: str, question: bool, untouched: bool) -> Heard:
-        """With one more message, said while the user spoke of `intent`; `untouched` says that nothing was done yet."""
+        """The state after one more message, said while the user spoke of `intent`.
+
+        `claims` is the part of the message that states something. `question` says whether the message asks something.
+        `untouched` says whether the agent has not yet done anything about the intent.
+        """
         answered, asked, misled = self.answered, self.asked, self.misled
         if question and intent.clarify:
             asked |= {intent.id} if untouched else set()
@@ -43,7 +51,7 @@ class Heard:
 
 @dataclass(frozen=True)
 class Goal:
-    """One item of Φ, and whether it asks for an answer."""
+    """One goal of Φ: the id of its intent, a predicate, and whether the goal asks for an answer."""
 
     intent: int
     met: Callable[[Home, Heard], bool] = field(compare=False)
@@ -51,12 +59,15 @@ class Goal:
 
 
 def goals(blueprint: Blueprint, start: Home) -> tuple[Goal, ...]:
-    """All goals in the order of the intents, or `InputError` where one does not fit the home."""
+    """All goals in the order of the intents.
+
+    Raises `InputError` if a condition does not fit the home.
+    """
     return tuple(goal for intent in blueprint.intents for goal in _goals_of(intent, start))
 
 
 def keeps(blueprint: Blueprint, start: Home) -> tuple[Condition, ...]:
-    """What must hold all the while."""
+    """The compiled conditions that must hold throughout the episode."""
     return tuple(compile_condition(text, start.plan) for intent in blueprint.intents for text in intent.keeps)
 
 
@@ -73,8 +84,8 @@ def _goals_of(intent: Intent, start: Home) -> Iterator[Goal]:
         yield Goal(id, lambda home, heard: id in heard.answered, answer=True)
 
 
-def in_words(intent: Mapping[str, Any]) -> Iterator[str]:
-    """The goals of an intent (as plain data) in the order of Φ, for people."""
+def describe_goals(intent: Mapping[str, Any]) -> Iterator[str]:
+    """Descriptions for people of the goals of an intent, given as plain data, in the order of Φ."""
     if intent.get("clarify"):
         yield "asks before it acts"
     yield from intent.get("conditions", ())

@@ -1,12 +1,13 @@
-"""The LLM author: a chat model writes person, scene and tasks with their conditions; filters decide (HomeFlow 3.3.1).
+"""The LLM author: a chat model writes the person, the scene and the tasks with their conditions (HomeFlow 3.3.1).
 
-Three requests a candidate, each answered by a schema: the person and the scene, the tasks, and the verdict on them. A task
-that fails a filter is left out, and counted by filter and reason; executable and within bounds are the simulator's word,
-consistent is the simulator's (the plan meets the conditions and touches nothing else) and then the model's verdict.
+A candidate takes three requests, each with a schema for its answer: the person with the scene, the tasks, and a verdict
+on each task. A task that fails a filter is left out and counted by filter and reason. The simulator decides whether a
+task is executable and within bounds. For consistency, the simulator checks that the plan meets the conditions and
+touches nothing else; then the model gives its verdict.
 
-Invariants: a blueprint that comes out has passed what the scripted author's pass, and a verdict that is stored with it; no
-sentence of the other split, no name of the other split, no id and no code is ever said; the same answers give the same
-blueprint.
+Invariants: a blueprint passes the same filters as one of the scripted author, and its verdicts are stored with it; it
+contains no sentence and no name of the other split, and no spoken id or code; the same answers of the model give the
+same blueprint.
 """
 
 from __future__ import annotations
@@ -40,22 +41,22 @@ from homerl.worlds.homeenv.blueprints.filters import first_failure
 from homerl.worlds.homeenv.blueprints.profile import people, sample_profile
 from homerl.worlds.homeenv.faults import leak
 
-SHOWN = 12  # devices that a candidate is about
+SHOWN = 12  # most devices that the model is shown
 FAMILY = "authored"
 
 
 def _words(text: str) -> str:
-    """In one line, and something."""
+    """The text in one line; raises `ValueError` if it is empty."""
     if not (words := " ".join(text.split())):
         raise ValueError("it is empty")
     return words
 
 
-Words = Annotated[str, AfterValidator(_words)]  # no bound in the schema: servers differ in those of strings
+Words = Annotated[str, AfterValidator(_words)]  # no length bound in the schema: servers differ in their support for it
 
 
-class Prompts(Model):
-    """The file of prompts."""
+class AuthoringPrompts(Model):
+    """The prompts of `authoring.yaml`."""
 
     person: str
     tasks: str
@@ -65,6 +66,8 @@ class Prompts(Model):
     judged: str
 
 
+# The names and docstrings of the models below are part of the schemas that are sent to the model (and the names part of the
+# seeds), so that changing one changes what the model writes.
 class Likes(Model):
     """What a person likes at home."""
 
@@ -122,48 +125,59 @@ class Verdicts(Model):
 
 @dataclass(frozen=True)
 class Authored:
-    """A blueprint, with how it came about: candidates written, tasks written and kept, the verdict on each kept."""
+    """A blueprint and the record of its making.
+
+    The record counts the candidates and tasks written and the tasks kept, and holds the verdict on each kept task.
+    """
 
     blueprint: Blueprint
     record: dict[str, Any]
 
 
 @cache
-def prompts() -> Prompts:
-    return validate(Prompts, read_yaml(Path(__file__).with_name("authoring.yaml")))
+def authoring_prompts() -> AuthoringPrompts:
+    """The prompts, read once."""
+    return validate(AuthoringPrompts, read_yaml(Path(__file__).with_name("authoring.yaml")))
 
 
 async def author_blueprint(
-    recipe: BlueprintRecipe, split: Split, seed: int, asker: Asker, attempts: int, dropped: Counter[str]
+    recipe: BlueprintRecipe, split: Split, seed: int, client: Asker, attempts: int, dropped: Counter[str]
 ) -> Authored:
-    """The first candidate of a seed of which some task passes all filters, or `NoBlueprint`."""
+    """The first candidate of a seed that still has enough tasks after all filters.
+
+    Raises `NoBlueprint` after `attempts` candidates, and `InfraError` if the server fails. What is written and dropped
+    is counted in `dropped`.
+    """
     rng = random.Random(f"llm blueprint {split} {seed}")
     for attempt in range(1, attempts + 1):
         home = make_home(2 * rng.getrandbits(40) + (split == "heldout"), recipe.home)
         dropped["candidates: written"] += 1
         try:
-            found = await Candidate(recipe, split, seed, home, asker, dropped).blueprint(rng)
+            authored = await Candidate(recipe, split, seed, home, client, dropped).blueprint(rng)
         except Unreadable:
             dropped["candidate: unreadable"] += 1
             continue
-        if found:
-            return Authored(found.blueprint, found.record | {"candidates": attempt})
+        if authored:
+            return Authored(authored.blueprint, authored.record | {"candidates": attempt})
     raise NoBlueprint(f"no blueprint in {attempts} candidates for seed {seed}: {dict(dropped)}")
 
 
 @dataclass(frozen=True)
 class Candidate:
-    """One home for which the model writes."""
+    """One home for which the model writes a person and tasks."""
 
     recipe: BlueprintRecipe
     split: Split
     seed: int
     home: Home
-    asker: Asker
+    client: Asker
     dropped: Counter[str]
 
     async def blueprint(self, rng: random.Random) -> Authored | None:
-        """What is left of the candidate after the filters, if it is anything."""
+        """The blueprint of the tasks that pass the filters, or None if too few do.
+
+        Raises `Unreadable` if an answer of the model cannot be parsed.
+        """
         shown = self._shown(rng)
         if not shown:
             self.dropped["candidate: home offers too little"] += 1
@@ -177,10 +191,12 @@ class Candidate:
         if self._is_code(person.scene):
             self.dropped["candidate: code in the scene"] += 1
             return None
-        given = prompts().given.format(person=_plain(person), scene=person.scene, devices=shown)
+        given = authoring_prompts().given.format(person=_plain(person), scene=person.scene, devices=shown)
         low, high = self.recipe.intents
-        asked = prompts().tasks.format(low=low, high=high, phrasings=self.recipe.phrasings, language=self._language)
-        tasks = (await self.asker.ask(asked, given, Tasks, seed)).tasks[:high]
+        asked = authoring_prompts().tasks.format(
+            low=low, high=high, phrasings=self.recipe.phrasings, language=self._language
+        )
+        tasks = (await self.client.ask(asked, given, Tasks, seed)).tasks[:high]
         self.dropped["tasks: written"] += len(tasks)
         kept = [intent for task in tasks if (intent := self._passed(task, person))]
         kept = _apart(kept, self.dropped)
@@ -202,21 +218,24 @@ class Candidate:
         return manner(self.recipe.home.language).language
 
     def _shown(self, rng: random.Random) -> str:
-        """Some devices that can be controlled, but for one: it is to be left alone."""
+        """Descriptions of some controllable devices.
+
+        At least one controllable device is not shown, so that the tasks leave it alone.
+        """
         able = [device for device in self.home.plan.devices if device.spec.service_index]
         chosen = rng.sample(able, min(SHOWN, len(able) - 1)) if len(able) > 1 else []
         return "\n".join(_device(self.home, device) for device in chosen)
 
     async def _person(self, shown: str, rng: random.Random, seed: int) -> Person:
         minutes, sketch = self.home.clock // 60, sample_profile(rng, self.split, self.recipe.home.language)
-        text = prompts().sketch.format(
+        text = authoring_prompts().sketch.format(
             person=_plain(sketch), devices=shown, hour=minutes // 60 % 24, minute=minutes % 60,
             outside=self.home.state_of(OUTDOORS)["temperature"],
         )  # fmt: skip
-        return await self.asker.ask(prompts().person.format(language=self._language), text, Person, seed)
+        return await self.client.ask(authoring_prompts().person.format(language=self._language), text, Person, seed)
 
     def _passed(self, task: Task, person: Person) -> Intent | None:
-        """The task as an intent, if sentences and simulator allow it."""
+        """The task as an intent, if its sentences and the simulator allow it."""
         said, plainly = self._ours(task.say), self._ours(task.plainly)
         if not (said and plainly):
             self.dropped["author: no sentence of this split"] += 1
@@ -230,11 +249,11 @@ class Candidate:
         return None
 
     def _ours(self, texts: Sequence[str]) -> list[str]:
-        """The sentences of this split."""
+        """The sentences that belong to the split."""
         return [text for text in dict.fromkeys(texts) if split_of(text) == self.split]
 
     def _is_code(self, text: str) -> bool:
-        """Whether an id, code or a word about being a model is in it, by the rules that users are judged by."""
+        """Whether the text contains an id, code or a phrase of a language model, by the rules for simulated users."""
         return leak(text, "", self.home, manner(self.recipe.home.language)) is not None
 
     def _intent(self, task: Task, said: Sequence[str], plainly: str) -> Intent:
@@ -248,9 +267,9 @@ class Candidate:
 
     async def _verdicts(self, intents: Sequence[Intent], person: Person, seed: int) -> dict[int, Verdict]:
         tasks = "\n".join(f"Task {number}: {_judged(intent)}" for number, intent in enumerate(intents, 1))
-        text = prompts().judged.format(person=_plain(person), scene=person.scene, tasks=tasks)
-        found = await self.asker.ask(prompts().judge, text, Verdicts, seed, temperature=0.0)
-        return {verdict.task: verdict for verdict in found.verdicts if 1 <= verdict.task <= len(intents)}
+        text = authoring_prompts().judged.format(person=_plain(person), scene=person.scene, tasks=tasks)
+        answer = await self.client.ask(authoring_prompts().judge, text, Verdicts, seed, temperature=0.0)
+        return {verdict.task: verdict for verdict in answer.verdicts if 1 <= verdict.task <= len(intents)}
 
     def _agreed(self, verdict: Verdict | None) -> bool:
         if verdict is None or not verdict.consistent:
@@ -269,7 +288,10 @@ class Candidate:
 
 
 def owners(conditions: Sequence[str], home: Home) -> tuple[str, ...]:
-    """The devices that conditions read; none where one does not compile, which the first filter will say."""
+    """Ids of the devices that the conditions read.
+
+    Empty if a condition does not compile; the first filter then reports it.
+    """
     try:
         read = [slot for text in conditions for slot in compile_condition(text, home.plan).slots]
     except InputError:
@@ -280,7 +302,10 @@ def owners(conditions: Sequence[str], home: Home) -> tuple[str, ...]:
 
 
 def _apart(intents: Sequence[Intent], dropped: Counter[str]) -> list[Intent]:
-    """Those that concern no device of an earlier one: diversity, and no task that undoes another."""
+    """The intents that share no device with an earlier one.
+
+    This keeps the tasks diverse, and no task undoes another.
+    """
     taken: set[str] = set()
     kept = []
     for intent in intents:
@@ -293,7 +318,7 @@ def _apart(intents: Sequence[Intent], dropped: Counter[str]) -> list[Intent]:
 
 
 def _device(home: Home, device: Device) -> str:
-    """A line: id, place and name; state; services."""
+    """One line about a device: id, place, name, state and services."""
     services = (
         f"{path}({', '.join(argument.describe() for argument in compiled.service.arguments)})"
         for path, compiled in device.spec.service_index.items()

@@ -1,7 +1,7 @@
-"""User profiles (HomeFlow Table 4), sampled with consistent attributes, in the words of a language (`people.yaml`).
+"""User profiles (HomeFlow Table 4) with consistent attributes, in the words of a language (`people.yaml`).
 
-Invariants: a profile is a pure function of the generator, the split and the language; no name serves both splits;
-health follows age, preferences follow health.
+Invariants: a profile is a pure function of the random generator, the split and the language; no given name belongs to
+both splits; health depends on age, and preferences depend on health.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ GENDERS = ("female", "male", "other")
 
 
 class People(Model):
-    """The words of a language for people: names by split, the rest by key."""
+    """The words for people in a language: given names by split, the other words by key."""
 
     given: dict[str, tuple[str, ...]]
     family: tuple[str, ...]
@@ -34,12 +34,12 @@ class People(Model):
 
 @lru_cache
 def people(language: str) -> People:
-    """The words of a language."""
+    """The words for people in this language."""
     return validate(People, read_yaml(language_path(language, "people.yaml")))
 
 
 def sample_profile(rng: random.Random, split: str, language: str = "en") -> Profile:
-    """A person whose attributes agree with each other."""
+    """A random profile whose attributes are consistent with each other."""
     words = people(language)
     age = rng.randint(18, 90)
     gender = rng.choice(GENDERS)

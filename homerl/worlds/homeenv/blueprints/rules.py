@@ -1,10 +1,12 @@
-"""Whether a home has the automation that was asked for (SMH-Bench TC4): by what rules do, never by their text.
+"""Whether a home has a wanted automation (SMH-Bench TC4), judged by what its rules do and not by their text.
 
-Two rules are set off by the same if they have the same times (`_same_times`) and if in the same course of events their
-conditions say the same (`_same_beginnings`): sensors and rooms that show one quantity move together, counters count.
-What a rule does is right if the effects hold after it, whatever state its devices are in, and it touches no other.
+Two rules have the same trigger if they act at the same times (`_same_times`) and if their conditions agree in sampled
+states or in simulated courses of events (`_same_truth`, `_same_beginnings`). In these, sensors and rooms that show one
+quantity change together, and counters count. The actions of a rule are right if the wanted effects hold after them from
+every sampled state of its devices, and if they touch no other device.
 
-Invariants: pure, and answers are kept (the same question costs microseconds); a rule that is odd is no error, only wrong.
+Invariants: pure; results are cached, so that the same question costs microseconds; an unusual rule raises no error and
+is merely not accepted.
 """
 
 from __future__ import annotations
@@ -25,12 +27,12 @@ from homerl.worlds.homeenv.blueprints.blueprint import Automation, Call
 from homerl.worlds.homeenv.blueprints.samples import counters_of, states
 
 DAY = 86400
-FIRST = 16  # times compared one after the other: tells days of the week and of the month apart
-# And the next time after each of these: tells months and years apart.
+FIRST = 16  # first times compared: they distinguish days of the week and of the month
+# Offsets in seconds; the next time after each is compared as well, which distinguishes months and years.
 PROBES = (*range(19 * DAY, 800 * DAY, 19 * DAY + 7201), *(years * 365 * DAY for years in (4, 9, 20, 40)))
 JITTER = 1  # seconds: a counter passes 900 one second after a hold of 900 has ended
-REST = 60  # seconds before and after what happens in a course of events
-SHUFFLES = 6  # random states of the devices that a rule acts on
+REST = 60  # seconds before and after the event in a simulated course of events
+SHUFFLES = 6  # number of random states of the devices that a rule acts on
 MOST_COURSES = 200
 
 
@@ -42,20 +44,21 @@ def fulfils(home: Home, start: Home, wanted: Automation) -> bool:
 def serving(home: Home, start: Home, wanted: Automation) -> frozenset[str]:
     """Ids of the rules made since the start that do what is wanted; empty if they do not.
 
-    One rule does it all, or several that are set off alike share out the actions. One-shot times may be as late as
-    the clock has moved since the start, for "in an hour" counts from when the rule is made.
+    Either one rule does everything, or several rules with the right trigger share the actions. The time of a one-shot
+    rule may be late by as much as the clock has advanced since the start, because "in an hour" counts from when the
+    rule is made.
     """
     made = made_since(home, start)
     if not made:
         return frozenset()
-    task, late = Task.of(start, wanted), home.clock - start.clock
+    task, late = AutomationTask.of(start, wanted), home.clock - start.clock
     bare = tuple(replace(rule, id="", title="", held=False, since=None, due=None, fired=None) for rule in made)
-    found = _serving(Question(f"{task.key}{late}{bare}", task, bare, late))
-    return frozenset(made[index].id for index in found)
+    indices = _serving(RuleCheck(f"{task.key}{late}{bare}", task, bare, late))
+    return frozenset(made[index].id for index in indices)
 
 
 def made_since(home: Home, start: Home) -> tuple[Rule, ...]:
-    """The rules that are new and enabled."""
+    """The enabled rules that did not exist at the start."""
     if not home.rules:
         return ()
     known = {rule.id for rule in start.rules}
@@ -63,7 +66,7 @@ def made_since(home: Home, start: Home) -> tuple[Rule, ...]:
 
 
 def flaw(home: Home, wanted: Automation) -> str | None:
-    """Why the automation cannot be asked for in this home, or None."""
+    """Why the automation is no valid goal in this home, or None."""
     try:
         rule = _rule(home, wanted)
     except Refused as refusal:
@@ -72,7 +75,7 @@ def flaw(home: Home, wanted: Automation) -> str | None:
         return "automation: its time is past"
     if not rule.timed and rule.held:
         return "automation: its trigger holds already"
-    task = Task("", home, wanted)
+    task = AutomationTask("", home, wanted)
     after = home.fork()
     if any(effect.holds(home) for effect in task.effects):
         return "automation: an effect holds already"
@@ -82,32 +85,39 @@ def flaw(home: Home, wanted: Automation) -> str | None:
 
 
 @dataclass(frozen=True)
-class Task:
-    """A wanted automation in its home, and what follows from the two. Equal by `key`."""
+class AutomationTask:
+    """A wanted automation in the home at the start, with what is derived from the two.
+
+    Two tasks are equal if their `key` is equal.
+    """
 
     key: str
     start: Home = field(compare=False, repr=False)
     wanted: Automation = field(compare=False, repr=False)
 
     @staticmethod
-    def of(start: Home, wanted: Automation) -> Task:
-        return _kept(Task(f"{start.state_key()}{wanted.model_dump_json()}", start, wanted))
+    def of(start: Home, wanted: Automation) -> AutomationTask:
+        """The task for this home and automation: a cached equal one if there is one."""
+        return _kept(AutomationTask(f"{start.state_key()}{wanted.model_dump_json()}", start, wanted))
 
     @cached_property
     def rule(self) -> Rule:
+        """The wanted automation as a rule of the home."""
         return _rule(self.start, self.wanted)
 
     @cached_property
     def effects(self):
+        """The compiled conditions that must hold after the rule has acted."""
         return tuple(compile_condition(text, self.start.plan) for text in self.wanted.effects)
 
     @cached_property
     def acted(self) -> frozenset[str]:
+        """Ids of the devices that the wanted actions touch."""
         return frozenset(call.did for call in self.wanted.actions)
 
     @cached_property
     def still(self) -> Home:
-        """The home at the start, in a world where nothing moves by itself but counters."""
+        """A copy of the home at the start in which only counters change by themselves."""
         plan = replace(self.start.plan, forecast=())
         for moving in (plan.wiring.rooms, plan.wiring.views, plan.wiring.view_of):
             moving.clear()
@@ -115,32 +125,39 @@ class Task:
 
     @cached_property
     def before(self) -> tuple[Home, ...]:
-        """States in which it may have to act: as it is, with its trigger, once more, its devices in any state."""
+        """States from which the rule may have to act.
+
+        These are the start, a state in which its condition holds, the state after it has acted once, and `SHUFFLES`
+        random states of its devices.
+        """
         begun = self.start.fork()
         if self.rule.condition is not None:
-            found = states(self.start, [self.rule.condition])
-            begun = next((state for state in found if self.rule.condition.holds(state)), begun)
+            sampled = states(self.start, [self.rule.condition])
+            begun = next((state for state in sampled if self.rule.condition.holds(state)), begun)
         again = begun.fork()
         _calls(again, self.wanted.actions)
         return (self.start, begun, again, *(_shuffled(begun, self.acted, seed) for seed in range(SHUFFLES)))
 
 
-_kept = lru_cache(maxsize=256)(lambda task: task)  # one of equal tasks, so that what follows is worked out once
+_kept = lru_cache(maxsize=256)(lambda task: task)  # equal tasks share one instance, and so its cached properties
 
 
 @dataclass(frozen=True)
-class Question:
-    """Whether rules serve a task. Equal by `key`."""
+class RuleCheck:
+    """The question whether the rules `made` fulfil a task, as a cache key.
+
+    `late` is in seconds. Two checks are equal if their `key` is equal.
+    """
 
     key: str
-    task: Task = field(compare=False, repr=False)
+    task: AutomationTask = field(compare=False, repr=False)
     made: tuple[Rule, ...] = field(compare=False, repr=False)
     late: int = field(compare=False, repr=False)
 
 
 @lru_cache(maxsize=1024)
-def _serving(question: Question) -> tuple[int, ...]:
-    """Indices of the rules that serve."""
+def _serving(question: RuleCheck) -> tuple[int, ...]:
+    """Indices of the rules that fulfil the task together; empty if they do not."""
     task, made = question.task, question.made
     right = [index for index, rule in enumerate(made) if _same_trigger(task, rule, question.late)]
     for index in right:
@@ -150,10 +167,10 @@ def _serving(question: Question) -> tuple[int, ...]:
     return parts if len(parts) > 1 and _does(task, [made[index] for index in parts]) else ()
 
 
-# What sets a rule off
+# Triggers
 
 
-def _same_trigger(task: Task, made: Rule, late: int) -> bool:
+def _same_trigger(task: AutomationTask, made: Rule, late: int) -> bool:
     if task.rule.timed != made.timed:
         return False
     if made.timed:
@@ -176,15 +193,19 @@ def _times(rule: Rule, now: int) -> tuple[int | None, ...]:
 
 @lru_cache(maxsize=4096)
 def _cron_times(cron: str, now: int) -> tuple[int | None, ...]:
-    """The first times of a cron line, and where there are many, some of those to come; its one time, if it has one."""
-    found, moment = [], now
-    while len(found) < FIRST and (moment := next_time(cron, moment)) is not None:
-        found.append(moment)
-    return tuple(found) if len(found) < FIRST else (*found, *(next_time(cron, now + ahead) for ahead in PROBES))
+    """The times of a cron line after `now`, in seconds since the epoch.
+
+    These are all times if there are fewer than `FIRST`. Otherwise they are the first ones, and the next time after each
+    of `PROBES`.
+    """
+    times, moment = [], now
+    while len(times) < FIRST and (moment := next_time(cron, moment)) is not None:
+        times.append(moment)
+    return tuple(times) if len(times) < FIRST else (*times, *(next_time(cron, now + ahead) for ahead in PROBES))
 
 
-def _same_truth(task: Task, made: Rule) -> bool:
-    """Whether both conditions hold in the same states."""
+def _same_truth(task: AutomationTask, made: Rule) -> bool:
+    """Whether both conditions hold in the same sampled states."""
     ours, theirs = task.rule.condition, made.condition
     if ours is None and theirs is None:
         return True
@@ -192,8 +213,12 @@ def _same_truth(task: Task, made: Rule) -> bool:
     return all((ours is None or ours.holds(s)) == (theirs is None or theirs.holds(s)) for s in sampled)
 
 
-def _same_beginnings(task: Task, made: Rule) -> bool:
-    """Whether both rules act at the same seconds, in courses of events in which a state begins, lasts and ends."""
+def _same_beginnings(task: AutomationTask, made: Rule) -> bool:
+    """Whether both rules act at the same seconds, within `JITTER`, in sampled courses of events.
+
+    In a course of events, the home rests, enters a state, stays in it for as long as the rules may have to wait, and
+    returns.
+    """
     watchers = tuple(replace(rule, id=id, actions=()) for id, rule in (("wanted", task.rule), ("made", made)))
     longest = max(_longest(task.rule), min(made.hold, 2 * DAY)) + 2 * REST
     for state in _thinned(list(states(task.still, _conditions(task, made), counting=False)), MOST_COURSES):
@@ -209,33 +234,33 @@ def _same_beginnings(task: Task, made: Rule) -> bool:
 
 
 def _become(home: Home, other: Home) -> None:
-    """Give a home another's values; counters go on counting."""
+    """Set a home to another home's values, except for its counters, which keep counting."""
     for change in home.diff(other):
         if change.slot not in home.plan.wiring.counter_of:
             home.set(change.slot, change.after)
 
 
 def _longest(rule: Rule) -> int:
-    """How long the rule may have to wait until it acts: its hold, or what its counters are compared with."""
+    """The longest wait in seconds before the rule acts: its hold, or a number that its counters are compared with."""
     condition = rule.condition
     counters = condition.plan.wiring.counter_of if condition else {}
     numbers = [n for slot in counters if condition for n in condition.thresholds.get(slot) or ()]
     return min(max([rule.hold, *map(int, numbers)]), 2 * DAY)
 
 
-def _conditions(task: Task, made: Rule) -> list:
+def _conditions(task: AutomationTask, made: Rule) -> list:
     return [condition for condition in (task.rule.condition, made.condition) if condition is not None]
 
 
-def _thinned(found: list, most: int) -> list:
-    return found if len(found) <= most else random.Random(0).sample(found, most)
+def _thinned(items: list, most: int) -> list:
+    return items if len(items) <= most else random.Random(0).sample(items, most)
 
 
-# What a rule does
+# Actions
 
 
-def _does(task: Task, rules: Sequence[Rule]) -> bool:
-    """Whether the effects hold after the rules wherever they can, and no other device is ever touched."""
+def _does(task: AutomationTask, rules: Sequence[Rule]) -> bool:
+    """Whether the effects hold after the rules in every state where they can, and no other device is touched."""
     if any(action.did not in task.acted for rule in rules for action in rule.actions):
         return False
     for state in task.before:
@@ -249,7 +274,7 @@ def _does(task: Task, rules: Sequence[Rule]) -> bool:
 
 
 def _calls(home: Home, calls: Sequence) -> bool:
-    """Make calls up to the first that is refused; whether all went well."""
+    """Make the calls in order, and stop at the first refusal; whether no call was refused."""
     try:
         for call in calls:
             if isinstance(call, Call):
@@ -262,16 +287,16 @@ def _calls(home: Home, calls: Sequence) -> bool:
 
 
 def _shuffled(home: Home, dids: frozenset[str], seed: int) -> Home:
-    """The home with these devices in some other state."""
-    rng, found = random.Random(seed), home.fork()
+    """A copy of the home in which these devices have random values."""
+    rng, shuffled = random.Random(seed), home.fork()
     for slot, place in enumerate(home.plan.slots):
         if place.owner in dids and not place.type.read_only:
-            found.set(slot, place.type.sample(rng))
-    return found
+            shuffled.set(slot, place.type.sample(rng))
+    return shuffled
 
 
 def _rule(home: Home, wanted: Automation) -> Rule:
-    """The wanted rule as an agent would make it."""
+    """The wanted rule as an agent would create it."""
     return make_rule(home, wanted.conditions, _described(home, wanted), "", wanted.delay_seconds, wanted.hold_seconds)
 
 

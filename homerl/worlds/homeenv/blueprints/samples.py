@@ -1,7 +1,7 @@
-"""States of a home in which conditions may tell themselves apart: around every number they compare, and far from it.
+"""Sampled states of a home that distinguish conditions: around each number that a condition compares, and far from it.
 
-Invariants: deterministic; the first state is the home's own; slots that show one quantity of a room (its own state,
-its sensors) show the same in every state, and a counter is 0 unless what it counts holds.
+Invariants: deterministic; the first state is that of the home itself; slots that show one quantity of a room (its own
+state and its sensors) agree in every state; a counter is 0 unless what it counts holds.
 """
 
 from __future__ import annotations
@@ -20,22 +20,27 @@ from envs.homeenv.home import Home
 from envs.homeenv.service import Scope
 from envs.homeenv.types import ValueType
 
-MOST = 1500  # states; of more combinations so many are drawn
-COUNTER_STEP = 2  # seconds: a counter's last second tells nothing
+MOST = 1500  # states; from more combinations, this many are drawn
+COUNTER_STEP = 2  # seconds: counters are sampled this far from a compared number, as one second decides nothing
 SELF = re.compile(r"self\.(\w+)")
 
 Values = dict[int, Any]  # by slot
 
 
 def counters_of(home: Home, conditions: Sequence[Condition]) -> list[int]:
-    """The counting slots that the conditions read."""
+    """The slots of counters that the conditions read."""
     return [slot for slot in _slots(conditions) if slot in home.plan.wiring.counter_of]
 
 
 def states(home: Home, conditions: Sequence[Condition], counting: bool = True) -> Iterator[Home]:
-    """The home in states that differ in what the conditions read; with `counting`, counters are set as well."""
+    """Copies of the home that differ in what the conditions read.
+
+    With `counting`, counters are set as well. Up to `MOST` combinations are all yielded; of more, `MOST` are drawn.
+    """
     yield home.fork()
-    groups = [found for group in _groups(home, conditions) if (found := _values(home, group, conditions, counting))]
+    groups = [
+        group_values for group in _groups(home, conditions) if (group_values := _values(home, group, conditions, counting))
+    ]
     for combination in _combinations(groups):
         state = home.fork()
         for values in combination:
@@ -61,22 +66,25 @@ def _slots(conditions: Sequence[Condition]) -> list[int]:
 
 
 def _groups(home: Home, conditions: Sequence[Condition]) -> list[list[int]]:
-    """What is read, and what counters that are read depend on; slots of one quantity of a room together."""
-    found: dict[Any, list[int]] = {}
+    """Groups of slots that change together: those that the conditions and their counters read.
+
+    Slots that show one quantity of a room form one group; each other slot is a group of its own.
+    """
+    groups: dict[Any, list[int]] = {}
     read = _slots(conditions)
     for slot in dict.fromkeys((*read, *(s for counter in counters_of(home, conditions) for s in _counted(home, counter)))):
         view = home.plan.wiring.view_of.get(slot)
-        found.setdefault((view.room, view.quantity) if view else slot, []).append(slot)
-    return list(found.values())
+        groups.setdefault((view.room, view.quantity) if view else slot, []).append(slot)
+    return list(groups.values())
 
 
 def _counted(home: Home, counter: int) -> list[int]:
-    """The slots of its device that a counter looks at."""
+    """The slots of the counter's device that its counting condition reads."""
     place = home.plan.slots[counter]
     prefix = place.path.rpartition(".")[0]
     prefix += "." if prefix else ""
     attributes = {path: attribute for path, (_, attribute) in home.plan.by_did[place.owner].spec.attribute_index.items()}
-    paths = [prefix + found for found in SELF.findall(attributes[place.path].counts or "")]
+    paths = [prefix + name for name in SELF.findall(attributes[place.path].counts or "")]
     return [home.plan.slot_of(place.owner, path) for path in paths if path in attributes]
 
 
@@ -86,7 +94,7 @@ def _counts(state: Home, slot: int) -> bool:
 
 
 def _values(home: Home, group: list[int], conditions: Sequence[Condition], counting: bool) -> list[Values]:
-    """What the slots of a group may show, each time together; nothing for counters that count by themselves."""
+    """Values for the slots of a group, set together; none for a counter unless `counting`."""
     wiring, slots = home.plan.wiring, home.plan.slots
     kinds = [slots[slot].type for slot in group]
     counter = group[0] in wiring.counter_of
@@ -94,42 +102,45 @@ def _values(home: Home, group: list[int], conditions: Sequence[Condition], count
         return []
     if kinds[0].type not in ("int", "float"):
         return [{group[0]: value} for value in _options(home, group[0], conditions)]
-    found: dict[tuple, Values] = {}
+    by_shown: dict[tuple, Values] = {}
     for number in _numbers(home, group, conditions, COUNTER_STEP if counter else 0):
         shown = {s: wiring.view_of[s].shows(number) if s in wiring.view_of else _fit(slots[s].type, number) for s in group}
-        found.setdefault(tuple(shown.values()), shown)
-    return list(found.values())
+        by_shown.setdefault(tuple(shown.values()), shown)
+    return list(by_shown.values())
 
 
 def _numbers(home: Home, group: list[int], conditions: Sequence[Condition], around: int) -> list[float]:
-    """What the home shows, each number compared and those next to it, and the ends of the range."""
+    """The home's value, the ends of the range, each compared number, and its neighbours."""
     kinds = [home.plan.slots[slot].type for slot in group]
     step = around or max(kind.precision or (1 if kind.type == "int" else 0.1) for kind in kinds)
-    found = [home.values[group[0]], *(end for kind in kinds for end in kind.range or ())]
+    numbers = [home.values[group[0]], *(end for kind in kinds for end in kind.range or ())]
     for number in sorted(_compared(group, conditions)):
-        found += [number - step, number + step] if around else [number - step, number, number + step]
-    return found
+        numbers += [number - step, number + step] if around else [number - step, number, number + step]
+    return numbers
 
 
 def _compared(group: list[int], conditions: Sequence[Condition]) -> set[float]:
-    """The numbers that a group's slots are compared with; all numbers of a condition that does more with them."""
-    found: set[float] = set()
+    """The numbers that the slots of a group are compared with.
+
+    If a condition calculates with a slot, these are all numbers of the condition.
+    """
+    numbers: set[float] = set()
     for condition in conditions:
         for slot in condition.slots.intersection(group):
             plain = condition.thresholds[slot]
-            found |= plain if plain is not None else _constants(condition)
-    return {number for number in found if math.isfinite(number)}
+            numbers |= plain if plain is not None else _constants(condition)
+    return {number for number in numbers if math.isfinite(number)}
 
 
 def _constants(condition: Condition) -> set:
     """All numbers of a condition, and their negatives."""
-    found = {node.value for node in ast.walk(condition.tree) if isinstance(node, ast.Constant)}
-    numbers = {value for value in found if isinstance(value, (int, float)) and not isinstance(value, bool)}
+    constants = {node.value for node in ast.walk(condition.tree) if isinstance(node, ast.Constant)}
+    numbers = {value for value in constants if isinstance(value, (int, float)) and not isinstance(value, bool)}
     return numbers | {-number for number in numbers}
 
 
 def _options(home: Home, slot: int, conditions: Sequence[Condition]) -> list[Any]:
-    """Every option; of a text without options, what it is and what it is compared with."""
+    """All options; for text without options, the current value and the values that it is compared with."""
     kind = home.plan.slots[slot].type
     if kind.type == "bool":
         return [False, True]
@@ -147,7 +158,7 @@ def _fits(kind: ValueType, value: Any) -> bool:
 
 
 def _fit(kind: ValueType, number: float) -> Any:
-    """The nearest number that the slot can hold."""
+    """The nearest number that the type allows."""
     low, high = kind.range or (-math.inf, math.inf)
     if kind.options is not None:
         return min(kind.options, key=lambda option: abs(option - number))

@@ -1,7 +1,7 @@
-"""Undoing: which calls bring devices back to an earlier state, exactly.
+"""Undoing: the calls that bring a device back to exactly its earlier state.
 
-Invariants: what `restore` gives, called in the later home, leaves the device in every slot as it was; None where no
-short series of calls does.
+Invariants: if the calls of `restore` are made in the later home, every attribute of the device has its earlier value;
+`restore` is None if no series of at most `LONGEST` calls does that.
 """
 
 from __future__ import annotations
@@ -15,11 +15,14 @@ from homerl.worlds.homeenv.blueprints.actions import SPOKEN_TYPES, literal
 from homerl.worlds.homeenv.blueprints.blueprint import Call
 
 LONGEST = 3  # calls
-RUNS = ("start_", "brew", "cook", "feed", "sound", "arm")  # services that set something going, which undoes nothing
+RUNS = ("start_", "brew", "cook", "feed", "sound", "arm")  # services that start a process; calling one undoes nothing
 
 
 def after(home: Home, calls: Sequence[Call]) -> Home:
-    """The home once these calls were made."""
+    """A copy of the home after these calls.
+
+    Raises `Refused` if the home refuses a call.
+    """
     later = home.fork()
     for call in calls:
         later.call(call.did, call.service, call.args)
@@ -27,13 +30,13 @@ def after(home: Home, calls: Sequence[Call]) -> Home:
 
 
 def changed(earlier: Home, now: Home, device: Device) -> list[str]:
-    """The paths of the device's attributes that differ."""
+    """Paths of the device's attributes whose values differ between the two homes."""
     before, later = earlier.state_of(device.did), now.state_of(device.did)
     return [path for path in before if before[path] != later[path]]
 
 
 def can_be_told(device: Device, paths: Sequence[str]) -> bool:
-    """Whether people can say these attributes' values: no colour codes, no texts."""
+    """Whether people can say the values of these attributes: no colour codes and no free text."""
     types = [device.spec.attribute_index[path][1] for path in paths]
     return all(kind.type in SPOKEN_TYPES and (kind.type != "str" or kind.options) for kind in types)
 
@@ -44,7 +47,7 @@ def as_it_was(earlier: Home, device: Device, paths: Sequence[str]) -> str:
 
 
 def restore(earlier: Home, now: Home, device: Device) -> tuple[Call, ...] | None:
-    """The shortest series of calls that leaves the device as it was."""
+    """The shortest series of calls that restores all of the device's attributes, or None."""
     wanted = earlier.state_of(device.did)
     front: list[tuple[Home, tuple[Call, ...]]] = [(now, ())]
     seen = {tuple(now.state_of(device.did).values())}
@@ -68,7 +71,10 @@ def restore(earlier: Home, now: Home, device: Device) -> tuple[Call, ...] | None
 
 
 def _candidates(earlier: Home, now: Home, device: Device) -> Iterator[Call]:
-    """Calls that put earlier values back, and those that switch the parts on and off on the way."""
+    """Calls that may take part in an undo.
+
+    These write earlier values, or turn a changed part on or off on the way.
+    """
     paths = changed(earlier, now, device)
     parts = {path.rpartition(".")[0] for path in paths}
     for path, compiled in device.spec.service_index.items():
@@ -88,5 +94,5 @@ def _with_values(device: Device, path: str, values: dict) -> Iterator[Call]:
     for value in values:
         try:
             yield Call(did=device.did, service=path, args=(argument.check(value),))
-        except (Refused, ValueError):  # a value of another of the attributes written, or one that plans cannot hold
+        except (Refused, ValueError):  # the value is of another written attribute, or plans cannot hold it
             continue

@@ -1,9 +1,9 @@
-"""Intent families: one file each, found by being here.
+"""Intent families, one module each.
 
-A family is a module with `SUBCATEGORIES`: by name, a function that proposes a draft for a home, or None where the home
-offers nothing of the kind. Its name is the file's. What it says is a `Meaning`, by frames that every language has; frames of
-its own are the keys `<family>.*` of each language. Families of your own may lie elsewhere: each folder that the environment
-variable HOMERL_INTENTS names (several are separated as in PATH) is searched too.
+A family is a module with `SUBCATEGORIES`: functions by subcategory that propose a draft for a home, or None if the home
+offers nothing suitable. The name of the family is the name of its module, and every module in the folder is found. A
+family says a `Meaning` through grammar frames that every language has; frames of one family have the keys `<family>.*`.
+The environment variable HOMERL_INTENTS may name further folders, separated as in PATH.
 """
 
 from __future__ import annotations
@@ -21,6 +21,6 @@ __all__ = ["Ask", "Draft", "Propose", "families"]
 
 @lru_cache
 def families() -> dict[str, dict[str, Propose]]:
-    """Subcategories by family."""
-    found = (import_module(f"{__name__}.{module.name}") for module in pkgutil.iter_modules(__path__))
-    return {m.__name__.rpartition(".")[2]: dict(m.SUBCATEGORIES) for m in found if hasattr(m, "SUBCATEGORIES")}
+    """The subcategories of each family, by its name."""
+    modules = (import_module(f"{__name__}.{module.name}") for module in pkgutil.iter_modules(__path__))
+    return {m.__name__.rpartition(".")[2]: dict(m.SUBCATEGORIES) for m in modules if hasattr(m, "SUBCATEGORIES")}

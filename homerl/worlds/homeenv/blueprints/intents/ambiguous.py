@@ -1,7 +1,7 @@
-"""Ambiguous intent, QT3 and TC3: complaints, scenes, and requests that leave out what one must know (HomeFlow Table 10).
+"""Ambiguous intents, QT3 and TC3: complaints, scenes, and requests with a missing slot (HomeFlow Table 10).
 
-Complaints and scenes may be acted on or asked about; where a slot is missing, it is open what is meant, and the agent
-must ask before it acts.
+The agent may act on a complaint or a scene, or ask about it. If a slot is missing, the request has several readings,
+and the agent must ask before it acts.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from dataclasses import dataclass, replace
 from envs.homeenv.devices import Device
 from envs.homeenv.home import Home
 from envs.homeenv.rooms import Room
-from homerl.worlds.homeenv.blueprints.actions import Action, actions, enact
+from homerl.worlds.homeenv.blueprints.actions import DeviceAction, actions, enact
 from homerl.worlds.homeenv.blueprints.blueprint import Factors
-from homerl.worlds.homeenv.blueprints.intents.choice import KINDS, TRIVIAL, is_muddled, resolved
+from homerl.worlds.homeenv.blueprints.intents.choice import KINDS, TRIVIAL, is_muddled, resolve_target
 from homerl.worlds.homeenv.blueprints.intents.complaints import state_level
 from homerl.worlds.homeenv.blueprints.intents.draft import Ask, Draft, control
 from homerl.worlds.homeenv.blueprints.intents.scenes import scene_level
@@ -36,6 +36,7 @@ class OneOf:
     room: Room | None
 
     def words(self, speaker: Speaker) -> str:
+        """The request, which does not say which device."""
         one = noun(self.kind, "one", speaker)
         if self.room is None:
             said = speaker.say("ambiguous.some", one=one)
@@ -46,12 +47,13 @@ class OneOf:
 
 @dataclass(frozen=True)
 class WhichOne:
-    """Which of them is meant."""
+    """The clarifying question which device of a kind is meant."""
 
     kind: str
     room: Room | None
 
     def words(self, speaker: Speaker) -> str:
+        """The question; it asks for the room if none was named."""
         slots = {"one": noun(self.kind, "one", speaker), "each": speaker.say(f"kind.{self.kind}.count", number="")}
         if self.room is None:
             return speaker.say("ambiguous.ask_room", **slots)
@@ -60,12 +62,16 @@ class WhichOne:
 
 @dataclass(frozen=True)
 class Unvalued:
-    """An act whose argument is left out: "set the brightness of the desk lamp"; with `asked`, the question for it."""
+    """An act without its argument: "set the brightness of the desk lamp".
+
+    With `asked`, it is the clarifying question for the argument.
+    """
 
     act: Act
     asked: bool = False
 
     def words(self, speaker: Speaker) -> str:
+        """The request, or the question."""
         slots = {"target": speaker.target(self.act.target), "name": speaker.name(self.act.service.removeprefix("set_"))}
         if self.asked:
             return speaker.say(f"ambiguous.ask_{self._slot}", **slots)
@@ -100,15 +106,15 @@ def _value_missing(home: Home, rng: random.Random, ask: Ask) -> Draft | None:
 def _device_missing(home: Home, rng: random.Random, ask: Ask) -> Draft | None:
     for action, kind in _of_kinds(home, rng):
         room = action.device.room if rng.random() < 0.35 else None
-        scope = resolved(Target((), kind, rooms=(room,) if room else ()), home)
+        scope = resolve_target(Target((), kind, rooms=(room,) if room else ()), home)
         if action.device.did in ask.taken or is_muddled(home, scope) or not _is_open(home, scope, action, room):
             continue
         return _drafted(action, OneOf(action.act(), kind, room), WhichOne(kind, room), ask)
     return None
 
 
-def _of_kinds(home: Home, rng: random.Random) -> Iterator[tuple[Action, str]]:
-    """Actions with the kind of the part that they are for."""
+def _of_kinds(home: Home, rng: random.Random) -> Iterator[tuple[DeviceAction, str]]:
+    """Actions, each with the kind of its part."""
     for action in actions(home, rng):
         prefix = action.part + "." if action.part else ""
         for kind in KINDS:
@@ -117,12 +123,16 @@ def _of_kinds(home: Home, rng: random.Random) -> Iterator[tuple[Action, str]]:
                 break
 
 
-def _can_be_left_out(action: Action) -> bool:
+def _can_be_left_out(action: DeviceAction) -> bool:
     return action.service not in UNSAID and action.value not in TRIVIAL
 
 
-def _is_open(home: Home, scope: Target, action: Action, room: Room | None) -> bool:
-    """Whether several devices would do, one a part, and neither their state nor where the person is settles which."""
+def _is_open(home: Home, scope: Target, action: DeviceAction, room: Room | None) -> bool:
+    """Whether the request has several readings that nothing in the home decides.
+
+    Several devices could do it, each with one part of the kind, and neither their state nor the place of the user
+    decides which.
+    """
     could = [device for device in scope.devices if _could(home, device, action, scope.kind)]
     entrance = home.plan.by_did.get(home.plan.entrance)
     near = [device for device in scope.devices if entrance is not None and device.room == entrance.room]
@@ -131,7 +141,7 @@ def _is_open(home: Home, scope: Target, action: Action, room: Room | None) -> bo
     return single and len(could) > 1 and apart
 
 
-def _could(home: Home, device: Device, action: Action, kind: str) -> bool:
+def _could(home: Home, device: Device, action: DeviceAction, kind: str) -> bool:
     paths = [prefix + action.service for prefix in parts_of(device, kind)]
     try:
         return any(enact(home, device, path, action.value) for path in paths if path in device.spec.service_index)
@@ -139,7 +149,7 @@ def _could(home: Home, device: Device, action: Action, kind: str) -> bool:
         return False
 
 
-def _drafted(action: Action, meaning: OneOf | Unvalued, question: WhichOne | Unvalued, ask: Ask) -> Draft:
+def _drafted(action: DeviceAction, meaning: OneOf | Unvalued, question: WhichOne | Unvalued, ask: Ask) -> Draft:
     factors = Factors(clarity="missing_slot")
     draft = control("slot_missing", (action,), factors)
     return replace(draft, meaning=meaning, plainly=draft.meaning, clarify=True, question=question)

@@ -1,6 +1,6 @@
 """Atomic control, QT1 and TC1: one controllable device, one supported change (HomeFlow Table 10).
 
-The three subcategories differ in wording alone.
+The three subcategories differ only in wording.
 """
 
 from __future__ import annotations

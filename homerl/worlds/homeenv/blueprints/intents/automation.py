@@ -1,7 +1,7 @@
-"""Automated tasks, TC4: what is to happen later, or when something happens (SMH-Bench).
+"""Automated tasks, TC4: what should happen later, or when something happens (SMH-Bench).
 
-Nothing may change now, so `devices` is empty: to do at once what was asked for later strays. What sets a rule off does
-not hold at the start, and is either a device that no action touches, or the air of a room or outdoors.
+Nothing may change at once, so `devices` is empty: an agent that acts at once causes a side effect. The trigger of a
+rule does not hold at the start. It is the air of a room or outdoors, or a device that no action touches.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from envs.homeenv.conditions import compile_condition
 from envs.homeenv.devices import Device
 from envs.homeenv.home import Home
 from envs.homeenv.rooms import OUTDOORS, ROOM_STATE, Room
-from homerl.worlds.homeenv.blueprints.actions import Action, actions, literal
+from homerl.worlds.homeenv.blueprints.actions import DeviceAction, actions, literal
 from homerl.worlds.homeenv.blueprints.blueprint import Automation, Factors
 from homerl.worlds.homeenv.blueprints.intents.draft import Ask, Draft, Propose
 from homerl.worlds.homeenv.language.meaning import Act, Operator
@@ -39,17 +39,17 @@ from homerl.worlds.homeenv.language.when import (
     plain,
 )  # fmt: skip
 
-DEVICES = (0.55, 0.3, 0.15)  # how likely one, two, three devices are acted on
-BOTH = 0.2  # chance that two circumstances must hold together
-HELD = 0.2  # chance that what is measured must have lasted
-ONE_DAY = 0.25  # chance that a time with a condition comes once
+DEVICES = (0.55, 0.3, 0.15)  # probabilities of acting on one, two and three devices
+BOTH = 0.2  # probability that two conditions must hold together
+HELD = 0.2  # probability that a measured condition must have lasted
+ONE_DAY = 0.25  # probability that a time with a condition occurs only once
 SOONEST = timedelta(minutes=10)
 MINUTES = (0, 0, 0, 0, 30, 30, 15, 45, 5, 10, 20, 25, 35, 40, 50, 55)
 DELAYS = tuple(60 * m for m in (15, 20, 25, 30, 40, 45, 50, 60, 75, 90, 100, 120, 150, 180, 240, 300, 360, 480, 600))
 LASTS = tuple(60 * m for m in (2, 3, 5, 10, 15, 20, 25, 30, 40, 45, 60, 90, 120))
 DAYS = "MON TUE WED THU FRI SAT SUN".split()
 
-# What can be seen of a device: its attribute and a value that may begin, and which of them may last.
+# Attributes of devices with values whose beginning may be a trigger (BEGINS), or whose duration (LASTING).
 BEGINS: frozenset[tuple[str, Any]] = frozenset({
     ("motion", True), ("human_detected", "yes"), ("human_detected", "no"), ("contact", "open"), ("contact", "closed"),
     ("smoke", True), ("leak", True), ("gas", True), ("pressed", True), ("rain_detected", True), ("door_open", True),
@@ -62,11 +62,11 @@ LASTING: frozenset[tuple[str, Any]] = frozenset({
     ("motion", False), ("human_detected", "no"), ("contact", "open"), ("door_open", True), ("window_open", True),
     ("state", "on"), ("state", "unlocked"), ("tank_full", True),
 })  # fmt: skip
-COUNTED = {("human_detected", "no"): "no_move_duration"}  # what counts for how long it has lasted, if the device has it
+COUNTED = {("human_detected", "no"): "no_move_duration"}  # the counter of how long it has lasted, if the device has one
 PRESENCE = ("motion", "human_detected")
-# Numbers that people name: of rooms and outdoors by quantity, of devices by attribute with the way that matters.
+# Numbers that people name: for rooms and outdoors by quantity; for devices by attribute, with the direction that matters.
 AIR = {"temperature": range(-5, 36), "humidity": range(20, 91, 5), "brightness": (10, 20, 50, 100, 150, 200, 300, 500, 800)}
-NEAR = {"temperature": 7, "humidity": 25, "brightness": math.inf}  # how far from now
+NEAR = {"temperature": 7, "humidity": 25, "brightness": math.inf}  # largest distance from the current value
 READINGS: dict[str, tuple[Operator, tuple[int, ...]]] = {
     "pm25": (">", (35, 50, 75, 100, 150)), "carbon_dioxide": (">", (800, 1000, 1200, 1500, 2000)),
     "carbon_monoxide": (">", (10, 20, 30, 50)), "battery": ("<", (10, 15, 20, 25, 30)),
@@ -77,43 +77,49 @@ READINGS: dict[str, tuple[Operator, tuple[int, ...]]] = {
 
 
 @dataclass(frozen=True)
-class Watch:
-    """Something that a rule may wait for: its condition, how to say it, for how long it must hold, whose it is."""
+class Trigger:
+    """Something that a rule may wait for: its condition, its meaning, and how long it must hold.
+
+    `owner` is the id of the device, the room or the outdoors. `hold` is in seconds, as the rule has it. `lasts` is in
+    seconds, as people say it: the hold, or the number that a counter is compared with.
+    """
 
     condition: str
     meaning: Circumstance
     owner: str
     hold: int = 0
-    lasts: int = 0  # as people say it; the hold, or what a counter is compared with
+    lasts: int = 0  # seconds, as people say it
 
     def words(self, speaker: Speaker, aspect: Aspect) -> str:
+        """The trigger as a clause."""
         if self.lasts:
             return self.meaning.words(speaker, "has_been", duration_in_words(self.lasts, speaker))
         return self.meaning.words(speaker, aspect)
 
 
 @dataclass(frozen=True)
-class Plan:
-    """Acts at a time, in a circumstance, or at a time if it is so."""
+class AutomationMeaning:
+    """Acts at a time, when something happens, or at a time if a condition holds then."""
 
-    deeds: tuple[Act, ...]
+    acts: tuple[Act, ...]
     time: Time | None = None
-    watches: tuple[Watch, ...] = ()
+    triggers: tuple[Trigger, ...] = ()
 
     def words(self, speaker: Speaker) -> str:
+        """The request as a sentence."""
         clear = plain(speaker)
-        slots = {"what": clear.join([clear.act(act) for act in self.deeds])}
-        many = ".many" if len(self.deeds) > 1 else ""
+        slots = {"what": clear.join([clear.act(act) for act in self.acts])}
+        many = ".many" if len(self.acts) > 1 else ""
         if self.time is not None:
             slots["when"] = self.time.words(speaker)
             many = ".many" if slots["what"][-1].isdigit() and slots["when"][0].isdigit() else many  # "to 65 50 minutes"
-        if self.watches:
-            aspect: Aspect = "begins" if self.time is None and len(self.watches) == 1 else "is"
-            first, *rest = [watch.words(speaker, aspect) for watch in self.watches]
+        if self.triggers:
+            aspect: Aspect = "begins" if self.time is None and len(self.triggers) == 1 else "is"
+            first, *rest = [trigger.words(speaker, aspect) for trigger in self.triggers]
             slots["event"] = speaker.say("automation.both", first=first, second=rest[0]) if rest else first
-        if self.time is not None and self.watches:
+        if self.time is not None and self.triggers:
             return speaker.say(f"automation.time_and_state{many}", **slots)
-        kind = "state" if self.watches else "recurring" if isinstance(self.time, Every) else "once"
+        kind = "state" if self.triggers else "recurring" if isinstance(self.time, Every) else "once"
         return speaker.say(f"automation.{kind}{many}", **slots)
 
 
@@ -121,66 +127,69 @@ class Plan:
 
 
 def time_specific(home: Home, rng: random.Random, ask: Ask) -> Draft | None:
-    """At one moment to come, or again and again."""
+    """A request for one future moment, or for recurring times."""
     time = _every(rng) if rng.random() < 0.5 else _once(home, rng) if rng.random() < 0.6 else After(rng.choice(DELAYS))
     return _draft("time_specific", home, rng, ask, time, ())
 
 
 def state_driven(home: Home, rng: random.Random, ask: Ask) -> Draft | None:
-    """When something begins, or has lasted; or when two things hold together."""
-    first = next(_watches(home, rng, ask, lasting=True), None)
+    """A request for when something begins or has lasted, or for when two things hold together."""
+    first = next(_triggers(home, rng, ask, lasting=True), None)
     if first is None:
         return None
     both = rng.random() < BOTH and not first.lasts
-    second = next((w for w in _watches(home, rng, ask) if _apart(w, first)), None) if both else None
+    second = next((w for w in _triggers(home, rng, ask) if _apart(w, first)), None) if both else None
     return _draft("state_driven", home, rng, ask, None, (first, second) if second else (first,))
 
 
 def time_and_state(home: Home, rng: random.Random, ask: Ask) -> Draft | None:
-    """At a time, if something is so then."""
-    watch = next(_watches(home, rng, ask, now=True), None)
+    """A request for a time, under a condition at that time."""
+    trigger = next(_triggers(home, rng, ask, now=True), None)
     time = _once(home, rng) if rng.random() < ONE_DAY else _every(rng)
-    return _draft("time_and_state", home, rng, ask, time, (watch,)) if watch else None
+    return _draft("time_and_state", home, rng, ask, time, (trigger,)) if trigger else None
 
 
 def _draft(
-    subcategory: str, home: Home, rng: random.Random, ask: Ask, time: Time | None, watches: tuple[Watch, ...]
+    subcategory: str, home: Home, rng: random.Random, ask: Ask, time: Time | None, triggers: tuple[Trigger, ...]
 ) -> Draft | None:
-    """A draft that does something to one to three devices then."""
-    chosen = _actions(home, rng, ask.taken | {watch.owner for watch in watches})
+    """A draft that acts on one to three devices at this time or trigger."""
+    chosen = _actions(home, rng, ask.taken | {trigger.owner for trigger in triggers})
     if not chosen:
         return None
     crons = [f"time_cron = {cron(time)}"] if isinstance(time, (Once, Every)) else []
     return Draft(
         subcategory,
-        Plan(tuple(action.act() for action in chosen), time, watches),
+        AutomationMeaning(tuple(action.act() for action in chosen), time, triggers),
         Factors(
             scope="single_device" if len(chosen) == 1 else "multi_device",
         ),
         automation=Automation(
-            conditions=(*crons, *(watch.condition for watch in watches)),
+            conditions=(*crons, *(trigger.condition for trigger in triggers)),
             delay_seconds=time.seconds if isinstance(time, After) else None,
-            hold_seconds=sum(watch.hold for watch in watches),
+            hold_seconds=sum(trigger.hold for trigger in triggers),
             actions=tuple(call for action in chosen for call in action.plan),
             effects=tuple(action.condition for action in chosen),
         ),
     )
 
 
-def _actions(home: Home, rng: random.Random, taken: frozenset[str]) -> list[Action]:
-    """Actions on one to three devices, one each; on fewer where the home offers no more."""
+def _actions(home: Home, rng: random.Random, taken: frozenset[str]) -> list[DeviceAction]:
+    """Actions on one to three devices, one each; on fewer if the home offers no more."""
     wanted = rng.choices((1, 2, 3), DEVICES)[0]
-    found: dict[str, Action] = {}
+    chosen: dict[str, DeviceAction] = {}
     for action in actions(home, rng):
         if action.device.did not in taken and "sensor" not in action.device.spec.userdata.tags and _all_count(home, action):
-            found.setdefault(action.device.did, action)
-        if len(found) == wanted:
+            chosen.setdefault(action.device.did, action)
+        if len(chosen) == wanted:
             break
-    return list(found.values())
+    return list(chosen.values())
 
 
-def _all_count(home: Home, action: Action) -> bool:
-    """Whether each call changes something: else a rule could leave out to switch on what happens to be on now."""
+def _all_count(home: Home, action: DeviceAction) -> bool:
+    """Whether each call of the plan changes something.
+
+    Otherwise a rule could leave out the call that turns on a device that happens to be on now.
+    """
     after = home.fork()
     for call in action.plan:
         before = after.values.copy()
@@ -194,7 +203,7 @@ def _all_count(home: Home, action: Action) -> bool:
 
 
 def cron(time: Once | Every) -> str:
-    """Seconds first, year last, as SMH-Bench writes it."""
+    """The cron line of a time as SMH-Bench writes it: seconds first, year last."""
     at = f"0 {time.clock.minute} {time.clock.hour}"
     if isinstance(time, Once):
         return f"{at} {time.day.day} {time.day.month} ? {time.day.year}"
@@ -205,7 +214,10 @@ def cron(time: Once | Every) -> str:
 
 
 def _once(home: Home, rng: random.Random) -> Once:
-    """A time today, tomorrow, within the week, or on a date; before dawn nobody knows what "tomorrow" is."""
+    """A time today, tomorrow, within the week, or on a date.
+
+    Before dawn, people disagree about what "tomorrow" means, so the next days are left out then.
+    """
     now = datetime.fromtimestamp(home.clock, UTC).replace(tzinfo=None)
     near = [0, 0, 0, 1, 1, 1, 2, 3, 4, 5, 6] if now.hour >= 5 else [0]
     while True:
@@ -218,7 +230,7 @@ def _once(home: Home, rng: random.Random) -> Once:
 
 def _every(rng: random.Random) -> Every:
     if rng.random() < 0.02:
-        return Every(Clock(0))  # of no other hour after midnight, for whose day it is nobody agrees
+        return Every(Clock(0))  # midnight itself; for later times of the hour, people disagree about the day
     clock = Clock(rng.randint(1, 4) if rng.random() < 0.05 else rng.randint(5, 23), rng.choice(MINUTES))
     named = tuple(sorted(rng.sample(range(7), rng.choice((1, 1, 1, 2, 2, 3)))))
     weekdays: tuple[int, ...] = rng.choices(((), WORKDAYS, WEEKEND, named), (4, 2, 2, 3))[0]
@@ -230,49 +242,53 @@ def _every(rng: random.Random) -> Every:
 # Circumstances
 
 
-def _watches(home: Home, rng: random.Random, ask: Ask, lasting: bool = False, now: bool = False) -> Iterator[Watch]:
-    """What a rule of this home may wait for, in random order; `lasting`: also for some time; `now`: it may hold already.
+def _triggers(home: Home, rng: random.Random, ask: Ask, lasting: bool = False, now: bool = False) -> Iterator[Trigger]:
+    """What a rule of this home may wait for, in random order.
 
-    Devices that other intents may change are left out: they might set the rule off.
+    With `lasting`, a trigger may also have to last. With `now`, a trigger may already hold. Devices that other intents
+    may change are left out, because the change could trigger the rule.
     """
     sources = [_of_rooms, _outdoors, _of_devices, _of_readings, *([_lasting] if lasting else [])]
     weights = dict(zip(sources, (3, 1, 4, 1, 3)))
     while sources:
         source = rng.choices(sources, [weights[s] for s in sources])[0]
         sources.remove(source)
-        for watch in _mixed(source(home, rng), rng):
-            if watch.owner in ask.taken or (not now and compile_condition(watch.condition, home.plan).holds(home)):
+        for trigger in _mixed(source(home, rng), rng):
+            if trigger.owner in ask.taken or (not now and compile_condition(trigger.condition, home.plan).holds(home)):
                 continue
-            if lasting and isinstance(watch.meaning, Measured) and isinstance(watch.meaning.where, Room):
+            if lasting and isinstance(trigger.meaning, Measured) and isinstance(trigger.meaning.where, Room):
                 hold = rng.choice(LASTS[2:8]) if rng.random() < HELD else 0
-                watch = Watch(watch.condition, watch.meaning, watch.owner, hold, hold)
-            yield watch
+                trigger = Trigger(trigger.condition, trigger.meaning, trigger.owner, hold, hold)
+            yield trigger
 
 
-def _mixed(found: Iterable[Watch], rng: random.Random) -> list[Watch]:
-    """One of each kind in random order, then the others: or else what most devices have is all one hears of."""
-    kinds: dict[Any, list[Watch]] = {}
-    for watch in found:
-        said = watch.meaning
-        kinds.setdefault((said.path, said.value) if isinstance(said, Stands) else said.quantity, []).append(watch)
+def _mixed(triggers: Iterable[Trigger], rng: random.Random) -> list[Trigger]:
+    """One trigger of each kind in random order, then the others.
+
+    Otherwise most triggers would be of the few kinds that most devices have.
+    """
+    kinds: dict[Any, list[Trigger]] = {}
+    for trigger in triggers:
+        said = trigger.meaning
+        kinds.setdefault((said.path, said.value) if isinstance(said, Stands) else said.quantity, []).append(trigger)
     for kind in kinds.values():
         rng.shuffle(kind)
     order = list(kinds.values())
     rng.shuffle(order)
-    return [kind[0] for kind in order] + [watch for kind in order for watch in kind[1:]]
+    return [kind[0] for kind in order] + [trigger for kind in order for trigger in kind[1:]]
 
 
-def _apart(one: Watch, other: Watch) -> bool:
-    """Whether two circumstances are of different things, so that neither implies the other."""
+def _apart(one: Trigger, other: Trigger) -> bool:
+    """Whether two triggers concern different things, so that neither implies the other."""
     return (one.owner != other.owner and _room_of(one) != _room_of(other)) or type(one.meaning) is not type(other.meaning)
 
 
-def _room_of(watch: Watch) -> Room | None:
-    place = watch.meaning.where if isinstance(watch.meaning, Measured) else watch.meaning.device
+def _room_of(trigger: Trigger) -> Room | None:
+    place = trigger.meaning.where if isinstance(trigger.meaning, Measured) else trigger.meaning.device
     return place.room if isinstance(place, Device) else place
 
 
-def _of_rooms(home: Home, rng: random.Random) -> Iterator[Watch]:
+def _of_rooms(home: Home, rng: random.Random) -> Iterator[Trigger]:
     names = Counter(room.name for room in home.plan.rooms)
     for room in home.plan.rooms:
         for quantity in ROOM_STATE:
@@ -280,31 +296,31 @@ def _of_rooms(home: Home, rng: random.Random) -> Iterator[Watch]:
                 yield from _measured(home, rng, quantity, room.id, room)
 
 
-def _outdoors(home: Home, rng: random.Random) -> Iterator[Watch]:
+def _outdoors(home: Home, rng: random.Random) -> Iterator[Trigger]:
     for quantity in ROOM_STATE:
         yield from _measured(home, rng, quantity, OUTDOORS, None)
 
 
-def _measured(home: Home, rng: random.Random, quantity: str, owner: str, where: Room | None) -> Iterator[Watch]:
-    """A number near what it is now, passed one way or the other."""
+def _measured(home: Home, rng: random.Random, quantity: str, owner: str, where: Room | None) -> Iterator[Trigger]:
+    """Triggers that a quantity passes a number near its current value."""
     is_now = home.get(owner, quantity)
     near = [n for n in AIR[quantity] if 0.5 < abs(n - is_now) <= NEAR[quantity]]
     if near:
         value = rng.choice(near)
         operator: Operator = rng.choice((">", ">", ">=") if value > is_now else ("<", "<", "<="))
         name = "home" if where is None else f'room("{owner}")'
-        yield Watch(f"{name}.{quantity} {operator} {value}", Measured(quantity, operator, value, where), owner)
+        yield Trigger(f"{name}.{quantity} {operator} {value}", Measured(quantity, operator, value, where), owner)
 
 
-def _of_devices(home: Home, rng: random.Random) -> Iterator[Watch]:
-    """A value that an attribute may take."""
+def _of_devices(home: Home, rng: random.Random) -> Iterator[Trigger]:
+    """Triggers that an attribute takes a value."""
     for device, path, value in _seen(home, BEGINS):
         condition = f'device("{device.did}").{path} == {literal(value)}'
-        yield Watch(condition, Stands(device, path, value, _alone(home, device, path)), device.did)
+        yield Trigger(condition, Stands(device, path, value, _alone(home, device, path)), device.did)
 
 
-def _lasting(home: Home, rng: random.Random) -> Iterator[Watch]:
-    """A value that an attribute may keep for some time, which has not begun."""
+def _lasting(home: Home, rng: random.Random) -> Iterator[Trigger]:
+    """Triggers that an attribute keeps a value for some time, which has not begun."""
     for device, path, value in _seen(home, LASTING):
         if home.get(device.did, path) == value:
             continue
@@ -312,12 +328,12 @@ def _lasting(home: Home, rng: random.Random) -> Iterator[Watch]:
         lasts, meaning = rng.choice(LASTS), Stands(device, path, value, _alone(home, device, path))
         counter = f"{prefix}{dot}{COUNTED.get((attribute, value))}"
         if counter in device.spec.attribute_index:
-            yield Watch(f'device("{device.did}").{counter} > {lasts}', meaning, device.did, 0, lasts)
+            yield Trigger(f'device("{device.did}").{counter} > {lasts}', meaning, device.did, 0, lasts)
         else:
-            yield Watch(f'device("{device.did}").{path} == {literal(value)}', meaning, device.did, lasts, lasts)
+            yield Trigger(f'device("{device.did}").{path} == {literal(value)}', meaning, device.did, lasts, lasts)
 
 
-def _of_readings(home: Home, rng: random.Random) -> Iterator[Watch]:
+def _of_readings(home: Home, rng: random.Random) -> Iterator[Trigger]:
     for device in home.plan.devices:
         for path in device.spec.attribute_index:
             part, _, attribute = path.rpartition(".")
@@ -325,11 +341,11 @@ def _of_readings(home: Home, rng: random.Random) -> Iterator[Watch]:
                 operator, numbers = READINGS[attribute]
                 value = rng.choice(numbers)
                 meaning = Measured(attribute, operator, value, device, part)
-                yield Watch(f'device("{device.did}").{path} {operator} {value}', meaning, device.did)
+                yield Trigger(f'device("{device.did}").{path} {operator} {value}', meaning, device.did)
 
 
 def _seen(home: Home, wanted: frozenset[tuple[str, Any]]) -> Iterator[tuple[Device, str, Any]]:
-    """Devices with an attribute that may have one of these values, in the order of the home."""
+    """Devices with an attribute that can have one of these values, in the order of the home."""
     for device in home.plan.devices:
         for path, (_, attribute) in device.spec.attribute_index.items():
             for value in (False, True) if attribute.type == "bool" else attribute.options or ():
@@ -338,7 +354,7 @@ def _seen(home: Home, wanted: frozenset[tuple[str, Any]]) -> Iterator[tuple[Devi
 
 
 def _alone(home: Home, device: Device, path: str) -> bool:
-    """Whether no other device says the same of its room, and no other room is called so."""
+    """Whether no other device shows the same about its room, and no other room has the same name."""
     attributes = PRESENCE if path in PRESENCE else (path,)
     rooms = [room for room in home.plan.rooms if room.name == device.room.name]
     sayers = [d for d in home.devices(room=device.room.id) if any(a in d.spec.attribute_index for a in attributes)]

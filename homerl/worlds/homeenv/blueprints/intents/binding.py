@@ -1,6 +1,7 @@
-"""Conditions on a part of some device, written of `self`, and what is asked of it: bound to the devices of a home.
+"""Conditions and steps on `self` (a part of a device) or `room`, bound to the devices and rooms of a home.
 
-Invariants: what is bound compiles against the home, and compares with values that the part can take; else it is None.
+Invariants: a bound condition on a part compiles for the home and compares only with values that the part can have;
+otherwise the result is None.
 """
 
 from __future__ import annotations
@@ -16,15 +17,18 @@ from envs.homeenv.devices import Device
 from envs.homeenv.home import Home
 from envs.homeenv.rooms import Room
 from envs.model import Model
-from homerl.worlds.homeenv.blueprints.actions import Action
+from homerl.worlds.homeenv.blueprints.actions import DeviceAction
 from homerl.worlds.homeenv.blueprints.intents.operation import Operation, carry_part
 
 SELF, ROOM = re.compile(r"\bself\."), re.compile(r"\broom\.")
 
 
-class Step(Model):
-    """A service, with a value, or what is added to the attribute as it is (`now`) or to the room's temperature (`room`);
-    a sum is kept from `least` to `most`."""
+class ServiceStep(Model):
+    """A service and its value, which is fixed or relative.
+
+    `value` is a fixed value. `now` is added to the current value of the attribute that the service sets. `room` is
+    added to the temperature of the room. A relative value is clipped to the range from `least` to `most`.
+    """
 
     service: str
     value: str | int | bool | None = None
@@ -34,8 +38,11 @@ class Step(Model):
     most: float = math.inf
 
 
-def of_part(text: str, home: Home, device: Device, prefix: str) -> Condition | None:
-    """A condition on a part: {attribute} stands for its value now, {room} for the room's temperature."""
+def bind_to_part(text: str, home: Home, device: Device, prefix: str) -> Condition | None:
+    """The condition for a part, or None if it does not fit the part.
+
+    In `text`, {attribute} stands for its current value, and {room} for the temperature of the room.
+    """
     try:
         text = text.format_map(_Now(home, device, prefix))
         condition = compile_condition(SELF.sub(f'device("{device.did}").{prefix}', text), home.plan)
@@ -46,13 +53,13 @@ def of_part(text: str, home: Home, device: Device, prefix: str) -> Condition | N
     return condition
 
 
-def of_room(text: str, home: Home, room: Room) -> Condition:
-    """A condition on a room."""
+def bind_to_room(text: str, home: Home, room: Room) -> Condition:
+    """The condition for a room."""
     return compile_condition(ROOM.sub(f'room("{room.id}").', text), home.plan)
 
 
 class _Now(dict):
-    """The values of a part, as they are looked up."""
+    """The current values of a part, read when they are looked up."""
 
     def __init__(self, home: Home, device: Device, prefix: str) -> None:
         self.home, self.device, self.prefix = home, device, prefix
@@ -74,9 +81,9 @@ def _in_range(now: _Now, value: int) -> int:
     return int(min(max(value, low), high))
 
 
-def operations(steps: tuple[Step, ...], home: Home, device: Device, prefix: str) -> tuple[Operation, ...] | None:
-    """The steps with their values worked out, or None where the part lacks a service or the value does not fit."""
-    found = []
+def bind_steps(steps: tuple[ServiceStep, ...], home: Home, device: Device, prefix: str) -> tuple[Operation, ...] | None:
+    """The steps with their values computed; None if the part lacks a service or a value does not fit it."""
+    bound = []
     for step in steps:
         service = device.spec.service_index.get(prefix + step.service)
         if service is None or len(service.service.arguments) > 1:
@@ -86,23 +93,25 @@ def operations(steps: tuple[Step, ...], home: Home, device: Device, prefix: str)
             value = _value(step, _Now(home, device, prefix), type)
         except (KeyError, Refused):
             return None
-        found.append(Operation(step.service, value, type))
-    return tuple(found)
+        bound.append(Operation(step.service, value, type))
+    return tuple(bound)
 
 
-def _value(step: Step, now: _Now, type: Any) -> Any:
+def _value(step: ServiceStep, now: _Now, type: Any) -> Any:
     if type is None or (step.now is None and step.room is None):
         return None if type is None else type.check(step.value)
     base = now["room"] + step.room if step.room is not None else now[step.service.removeprefix("set_")] + step.now
     base = min(max(base, step.least), step.most)
     low, high = type.range or (base, base)
-    whole = 5 * round(base / 5) if high - low > 50 else base  # as people would say it
+    whole = 5 * round(base / 5) if high - low > 50 else base  # round over wide ranges, as people would say it
     value = min(max(whole, low), high)
     return type.check(float(value) if type.type == "float" else int(value))
 
 
-def done(steps: tuple[Step, ...], home: Home, device: Device, prefix: str) -> tuple[Action, tuple[Operation, ...]] | None:
-    """The action that the steps make and their operations, if the part can do them and they change something."""
-    wanted = operations(steps, home, device, prefix)
-    found = carry_part(home, device, prefix, wanted) if wanted else None
-    return (found[0], wanted) if found is not None and found[1] else None
+def carry_steps(
+    steps: tuple[ServiceStep, ...], home: Home, device: Device, prefix: str
+) -> tuple[DeviceAction, tuple[Operation, ...]] | None:
+    """The action and the operations of the steps; None if the part cannot do them or they change nothing."""
+    wanted = bind_steps(steps, home, device, prefix)
+    carried = carry_part(home, device, prefix, wanted) if wanted else None
+    return (carried[0], wanted) if carried is not None and carried[1] else None

@@ -1,7 +1,7 @@
 """Which devices to ask for: scopes, comparisons, ranks and conditions on rooms that a home offers, drawn at random.
 
-Invariants: what is proposed singles out devices clearly: where a person could read a comparison or rank in two ways
-(a lamp that is off but was left bright, products that measure differently), it is not proposed.
+Invariants: a proposal selects its devices unambiguously. A comparison or rank that a person could read in two ways is
+not proposed: of a lamp that is off but set to bright, for example, or of products that measure differently.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ KINDS = (
     "air_purifier", "speaker", "smart_screen", "tv", "plug", "wall_switch", "lock", "opener", "camera",
 )  # fmt: skip
 NUMBERS = ("int", "float")
-MEASURED = ("current_temperature", "pm25")  # what devices measure, and people rank them by
-# What rooms are told apart by: kind, attribute, and the value if there is but one to name.
+MEASURED = ("current_temperature", "pm25")  # measured attributes by which people rank devices
+# What distinguishes rooms: kind, attribute, and its value (None: `_sign` chooses it).
 ROOM_SIGNS: tuple[tuple[str, str, Any], ...] = (
     *((kind, "state", "on") for kind in ("air_conditioner", "heater", "fan", "light", "tv", "humidifier", "air_purifier")),
     ("motion_sensor", "motion", True), ("motion_sensor", "motion", False), ("motion_sensor", "human_detected", "yes"),
@@ -35,10 +35,10 @@ ROOM_SIGNS: tuple[tuple[str, str, Any], ...] = (
     ("temperature_humidity_sensor", "current_temperature", None),
 )  # fmt: skip
 
-# Products and categories that some would count in, and others would not.
+# Categories that only some people would count as the kind.
 NEAR = {"fan": ("range_hood", "bath_heater"), "heater": ("water_heater", "thermostat"), "light": ("wall_switch",),
         "speaker": ("smart_screen", "tv"), "air_conditioner": ("thermostat",)}  # fmt: skip
-TRIVIAL = ("none", "idle", "")  # values that nobody tells devices by
+TRIVIAL = ("none", "idle", "")  # values by which nobody describes a device
 OBSCURE = (
     "channel",
     "hold_time",
@@ -53,42 +53,45 @@ OBSCURE = (
     "color",
     "auto_lock_delay",
     "exit_volume",
-)  # attributes that nobody tells devices by
-FLICKER = ("light", "speed")  # that of an effect: nobody calls a light slow
+)  # attributes by which nobody describes a device
+FLICKER = ("light", "speed")  # the speed of a light effect: nobody calls a light slow
 RANKED = ("brightness", "position", "volume", "volume_level", "speed", "target_temperature", "target_humidity",
           "screen_brightness", "color_temperature")  # fmt: skip
 
 
-def resolved(target: Target, home: Home) -> Target:
-    """The target with the devices that its words mean."""
+def resolve_target(target: Target, home: Home) -> Target:
+    """The target with the devices that its description denotes."""
     return replace(target, devices=denotes(target, home))
 
 
 def is_muddled(home: Home, target: Target) -> bool:
-    """Whether there are devices about that some people would take for devices of the kind."""
+    """Whether the place has devices of another kind that some people would count as the kind."""
     near = NEAR.get(target.kind, ())
     others = (device for device in home.plan.devices if device.spec.category in near and not parts_of(device, target.kind))
     return any(in_place(target, device.room, home) for device in others)
 
 
 def scope(home: Home, kind: str, rng: random.Random, floors: bool) -> Target:
-    """All of a kind somewhere: the home, a floor, a room or several, or all but some."""
+    """A random target of all devices of a kind in the home, a floor, one or several rooms, or all but some rooms.
+
+    With `floors`, it may be a floor.
+    """
     rooms = list(dict.fromkeys(device.room for device in of_kind(home, kind)))
     few = rng.sample(rooms, min(len(rooms), rng.choice((2, 2, 3))))
     whole = Target((), kind)
-    found = [whole, *(replace(whole, rooms=(room,)) for room in rng.sample(rooms, min(len(rooms), 2)))]
+    scopes = [whole, *(replace(whole, rooms=(room,)) for room in rng.sample(rooms, min(len(rooms), 2)))]
     if len(few) > 1:
-        found += [
+        scopes += [
             replace(whole, rooms=tuple(few)),
             *(replace(whole, rooms=alike) for alike in [_alike(home, few[0])] if alike),
         ]
     if len(rooms) > 2:
-        found += [replace(whole, excluding=(few[0],)), replace(whole, excluding=tuple(few[:2]))]
+        scopes += [replace(whole, excluding=(few[0],)), replace(whole, excluding=tuple(few[:2]))]
     if floors and len(floors_of(home)) > 1:
         floor = rng.choice(floors_of(home))
-        found += [replace(whole, floor=floor)] * 2
-        found += [replace(whole, floor=floor, excluding=(room,)) for room in few[:1] if room.floor == floor]
-    return rng.choice(found)
+        scopes += [replace(whole, floor=floor)] * 2
+        scopes += [replace(whole, floor=floor, excluding=(room,)) for room in few[:1] if room.floor == floor]
+    return rng.choice(scopes)
 
 
 def _alike(home: Home, room: Room) -> tuple[Room, ...]:
@@ -98,52 +101,53 @@ def _alike(home: Home, room: Room) -> tuple[Room, ...]:
 
 
 def attributes(home: Home, devices: Sequence[Device], kind: str) -> dict[str, list[Attribute]]:
-    """The attributes of the kind's parts by name, as each device has them."""
-    found: dict[str, list[Attribute]] = {}
+    """The attributes of the kind's parts by name, one entry for each part that has the attribute."""
+    by_name: dict[str, list[Attribute]] = {}
     for device in devices:
         for prefix in parts_of(device, kind):
             for path, (_, attribute) in device.spec.attribute_index.items():
                 own = path.startswith(prefix) and "." not in path.removeprefix(prefix)
                 if own and (kind, attribute.name) != FLICKER:
-                    found.setdefault(attribute.name, []).append(attribute)
-    return found
+                    by_name.setdefault(attribute.name, []).append(attribute)
+    return by_name
 
 
 def comparisons(home: Home, within: Target, rng: random.Random) -> Iterator[Comparison]:
-    """Comparisons that some devices of a scope meet, and some do not."""
+    """Unambiguous comparisons that some devices of a scope meet and others do not."""
     devices = denotes(within, home)
     known = list(attributes(home, devices, within.kind).items())
     rng.shuffle(known)
-    known.sort(key=lambda item: item[0] != "state" or rng.random() < 0.6)  # on and off are what people go by most
+    known.sort(key=lambda item: item[0] != "state" or rng.random() < 0.6)  # people mostly describe devices as on or off
     for name, alike in known:
         untold = name in OBSCURE or any(a.read_only or a.type not in SPOKEN_TYPES for a in alike)
         if untold or not _commensurable(alike):
             continue
         for comparison in _compared(name, alike, rng):
             met = [device for device in devices if meets(home, device, within.kind, comparison)]
-            if 0 < len(met) < len(devices) and clear(home, devices, within.kind, comparison):
+            if 0 < len(met) < len(devices) and is_clear(home, devices, within.kind, comparison):
                 yield comparison
 
 
 def _compared(name: str, alike: Sequence[Attribute], rng: random.Random) -> list[Comparison]:
+    """Comparisons of one attribute with values that people name, in random order."""
     type = rng.choice(alike)
     if type.type in NUMBERS and not type.options:
         threshold = spoken_value(type, rng)
-        found = [
+        candidates = [
             Comparison(name, rng.choice((">", "<")), threshold, type) for threshold in (threshold, spoken_value(type, rng))
         ]
         if name == "position":
-            found += [Comparison(name, ">", 0, type), Comparison(name, "==", 0, type)]
+            candidates += [Comparison(name, ">", 0, type), Comparison(name, "==", 0, type)]
     elif type.type == "bool":
-        found = [Comparison(name, "==", True, type)]
+        candidates = [Comparison(name, "==", True, type)]
     else:
-        found = [Comparison(name, "==", value, type) for value in type.options or () if value not in TRIVIAL]
-    rng.shuffle(found)
-    return found
+        candidates = [Comparison(name, "==", value, type) for value in type.options or () if value not in TRIVIAL]
+    rng.shuffle(candidates)
+    return candidates
 
 
 def _commensurable(alike: Sequence[Attribute]) -> bool:
-    """Whether numbers mean the same in all of them: a speed of 3 is fast for one fan and slow for another."""
+    """Whether values mean the same for all of them: a speed of 3 is fast for one fan and slow for another."""
     first = alike[0]
     same = all(a.type == first.type and a.unit == first.unit for a in alike) or all(
         a.unit and a.unit == first.unit for a in alike
@@ -151,8 +155,12 @@ def _commensurable(alike: Sequence[Attribute]) -> bool:
     return same and (bool(first.unit) or all(a.range == first.range for a in alike))
 
 
-def clear(home: Home, devices: Sequence[Device], kind: str, comparison: Comparison) -> bool:
-    """Whether nobody would take the comparison otherwise: parts agree, and what is off has no say."""
+def is_clear(home: Home, devices: Sequence[Device], kind: str, comparison: Comparison) -> bool:
+    """Whether people would read the comparison in one way.
+
+    The parts of a device must agree, and a device that is off must not meet the comparison by another attribute than
+    its state.
+    """
     return all(_clear_of(home, device, kind, comparison) for device in devices)
 
 
@@ -171,13 +179,16 @@ def _clear_of(home: Home, device: Device, kind: str, comparison: Comparison) -> 
 
 
 def state_of(home: Home, device: Device, prefix: str) -> Any:
-    """Whether a part is on, or None if it cannot be."""
+    """The state of a part, such as "on", or None if the part has none."""
     path = prefix + "state"
     return home.get(device.did, path) if path in device.spec.attribute_index else None
 
 
 def ranks(home: Home, within: Target, rng: random.Random) -> Iterator[Target]:
-    """The first few of a scope by some number, of those that are on if others are off."""
+    """Targets that are the first few of a scope by a number.
+
+    Some are restricted to the devices that are on.
+    """
     devices = denotes(within, home)
     for name, alike in rng.sample(list(known := attributes(home, devices, within.kind).items()), len(known)):
         numeric = name in (*RANKED, *MEASURED) and all(a.type in NUMBERS and not a.options for a in alike)
@@ -189,13 +200,16 @@ def ranks(home: Home, within: Target, rng: random.Random) -> Iterator[Target]:
 
 
 def _lacking(home: Home, devices: Sequence[Device], kind: str, name: str) -> int:
-    """How many devices have no such number, and are off, so that nobody would rank them; all if one of them is on."""
+    """How many devices lack the number.
+
+    If one of them is not off, people might expect it in the ranking; then the count is of all devices.
+    """
     without = [d for d in devices if not any(prefix + name in d.spec.attribute_index for prefix in parts_of(d, kind))]
     return len(without) if all(is_off(home, device, kind) for device in without) else len(devices)
 
 
 def is_off(home: Home, device: Device, kind: str) -> bool:
-    """Whether all of its parts of the kind are off."""
+    """Whether the device has parts of the kind with a state, and all of these are off."""
     return all(state_of(home, device, prefix) in ("off", None) for prefix in parts_of(device, kind)) and any(
         state_of(home, device, prefix) == "off" for prefix in parts_of(device, kind)
     )
@@ -203,17 +217,20 @@ def is_off(home: Home, device: Device, kind: str) -> bool:
 
 def _ranked(home: Home, within: Target, devices: Sequence[Device], name: str, highest: bool, rng: random.Random) -> Target:
     rank = Rank(rng.choice((1, 1, 2, 2, 3)), name, highest)
-    plain = resolved(replace(within, rank=rank), home)
+    plain = resolve_target(replace(within, rank=rank), home)
     off = [device for device in devices if is_off(home, device, within.kind)]
     if name in MEASURED or not off:
         return plain
     (state,) = {a.name: a for a in attributes(home, off[:1], within.kind)["state"]}.values()
-    on = resolved(replace(plain, where=Comparison("state", "==", "on", state)), home)
+    on = resolve_target(replace(plain, where=Comparison("state", "==", "on", state)), home)
     return plain if on.devices == plain.devices and highest and rng.random() < 0.7 else on
 
 
 def room_signs(home: Home, rng: random.Random) -> Iterator[tuple[str, Comparison]]:
-    """Conditions that hold in some rooms and not in others, whichever device of the room one looks at."""
+    """Conditions on a kind of device that hold in some rooms and not in others.
+
+    Within a room, all devices of the kind agree.
+    """
     for kind, name, value in rng.sample(ROOM_SIGNS, len(ROOM_SIGNS)):
         devices = of_kind(home, kind)
         alike = attributes(home, devices, kind).get(name, ())
@@ -223,8 +240,8 @@ def room_signs(home: Home, rng: random.Random) -> Iterator[tuple[str, Comparison
         by_room: dict[str, set[bool]] = {}
         for device in devices:
             by_room.setdefault(device.room.id, set()).add(meets(home, device, kind, comparison))
-        held = [room for room, found in by_room.items() if found == {True}]
-        if held and len(held) < len(home.plan.rooms) and all(len(found) == 1 for found in by_room.values()):
+        held = [room for room, verdicts in by_room.items() if verdicts == {True}]
+        if held and len(held) < len(home.plan.rooms) and all(len(verdicts) == 1 for verdicts in by_room.values()):
             yield kind, comparison
 
 

@@ -1,7 +1,8 @@
 """Compositional control, QT2 and TC2: several operations, or a set of devices (HomeFlow Table 10).
 
-Invariants: a set is what `noun.denotes` makes of its description; devices that are as wanted already are kept, and so
-is what else a device of several parts can do; no device that another intent may change bears on the choice.
+Invariants: a set of devices is what `noun.denotes` makes of its description; devices that are already as wanted must
+stay so, and so must the other parts of a device with several parts; the description of a set reads no device that
+another intent may change.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from dataclasses import dataclass, replace
 
 from envs.homeenv.devices import Device
 from envs.homeenv.home import Home
-from homerl.worlds.homeenv.blueprints.actions import Action, actions, literal, propose
+from homerl.worlds.homeenv.blueprints.actions import DeviceAction, actions, literal, propose
 from homerl.worlds.homeenv.blueprints.blueprint import Factors
 from homerl.worlds.homeenv.blueprints.intents.choice import (
     KINDS,
@@ -20,7 +21,7 @@ from homerl.worlds.homeenv.blueprints.intents.choice import (
     comparisons,
     is_muddled,
     ranks,
-    resolved,
+    resolve_target,
     room_signs,
     scope,
 )
@@ -30,10 +31,10 @@ from homerl.worlds.homeenv.language.meaning import Act, Command, Comparison, Tar
 from homerl.worlds.homeenv.language.noun import OPERATORS, denotes, of_kind, parts_of, phrase, place
 from homerl.worlds.homeenv.language.speaker import Speaker
 
-MOST = 24  # devices of one request
-TRIES = 60  # descriptions tried in a home
-ENDING = ("turn_off", "close", "pause", "stop")  # what is asked of devices whatever they are set to
-# What nobody asks of several devices.
+MOST = 24  # most devices of one request
+TRIES = 60  # number of descriptions tried in a home
+ENDING = ("turn_off", "close", "pause", "stop")  # services that people ask for whatever the settings of the device
+# Services that nobody asks of several devices.
 UNTOLD = (
     "set_alias",
     "set_channel",
@@ -48,15 +49,20 @@ OPPOSITES = {"on": None, "off": "turn_on", "locked": "unlock", "unlocked": "lock
 
 @dataclass(frozen=True)
 class InRooms:
-    """An act in rooms told by a condition, which may be said first: "in rooms where it is warm, open the curtains"."""
+    """An act in rooms that a condition describes.
+
+    The condition may come first: "in rooms where it is warm, open the curtains".
+    """
 
     act: Act
 
     @property
     def acts(self) -> tuple[Act, ...]:
+        """The act, as the only one of its request."""
         return (self.act,)
 
     def words(self, speaker: Speaker) -> str:
+        """The request, in half of the cases with the condition first."""
         if not speaker.chance(0.5):
             return speaker.request(self.acts)
         bare = replace(self.act, target=replace(self.act.target, rooms_where=None))
@@ -65,24 +71,27 @@ class InRooms:
 
 
 def explicit(home: Home, rng: random.Random, ask: Ask) -> Draft | None:
-    """Changes of several devices, one each; of fewer than wanted where the home offers no more, of two at least."""
+    """Changes of several devices, one for each.
+
+    If the home offers fewer than wanted, the draft has fewer devices, but at least two.
+    """
     wanted = rng.randint(*ask.devices)
-    found: dict[str, Action] = {}
+    chosen: dict[str, DeviceAction] = {}
     for action in actions(home, rng):
         if action.device.did not in ask.taken:
-            found.setdefault(action.device.did, action)
-        if len(found) == wanted:
+            chosen.setdefault(action.device.did, action)
+        if len(chosen) == wanted:
             break
-    if len(found) < 2:
+    if len(chosen) < 2:
         return None
     factors = Factors(scope="multi_device")
-    return control("explicit", tuple(found.values()), factors)
+    return control("explicit", tuple(chosen.values()), factors)
 
 
 def batch(home: Home, rng: random.Random, ask: Ask) -> Draft | None:
-    """The same of all devices of a kind, somewhere."""
+    """The same operation on all devices of a kind, in some place."""
     for kind in _kinds(home, rng):
-        target = resolved(scope(home, kind, rng, ask.briefed), home)
+        target = resolve_target(scope(home, kind, rng, ask.briefed), home)
         if len(target.devices) < 2 or _taken(target.devices, ask):
             continue
         first = operation(home, target, rng)
@@ -91,48 +100,51 @@ def batch(home: Home, rng: random.Random, ask: Ask) -> Draft | None:
         second = operation(home, target, rng) if first.service.startswith("set_") and rng.random() < 0.3 else None
         pair = second is not None and second.service.startswith("set_") and second.service != first.service
         wanted = (first, second) if pair else (first,)
-        if draft := asked("batch", home, target, wanted, ask):
+        if draft := command_draft("batch", home, target, wanted, ask):
             return draft
     return None
 
 
 def state_dependent(home: Home, rng: random.Random, ask: Ask) -> Draft | None:
-    """Something of those of a kind that meet a comparison."""
+    """An operation on the devices of a kind that meet a comparison."""
     for kind in _kinds(home, rng):
         within = scope(home, kind, rng, ask.briefed)
         candidates = denotes(within, home)
         if len(candidates) < 2 or _taken(candidates, ask):
             continue
         for comparison in comparisons(home, within, rng):
-            target = resolved(replace(within, where=comparison), home)
+            target = resolve_target(replace(within, where=comparison), home)
             wanted = operation(home, target, rng)
             if wanted is None or not sensible(comparison, wanted):
                 continue
             reads = _reads(candidates, kind, comparison.attribute)
-            draft = asked("state_dependent", home, target, (wanted,), ask, reads)
+            draft = command_draft("state_dependent", home, target, (wanted,), ask, reads)
             if draft and set(draft.devices) == {device.did for device in target.devices}:
                 return draft
     return None
 
 
 def room_dependent(home: Home, rng: random.Random, ask: Ask) -> Draft | None:
-    """Something of all devices of a kind in the rooms where another kind of device shows something, or in the others."""
+    """An operation on all devices of a kind in some rooms.
+
+    These are the rooms where another kind of device meets a comparison, or all other rooms.
+    """
     for kind in _kinds(home, rng):
         for sign, comparison in room_signs(home, rng):
             elsewhere = rng.random() < 0.35 and comparison.value not in (False, "no")
-            target = resolved(Target((), kind, rooms_where=(sign, comparison), elsewhere=elsewhere), home)
+            target = resolve_target(Target((), kind, rooms_where=(sign, comparison), elsewhere=elsewhere), home)
             signs, alike = of_kind(home, sign), of_kind(home, kind)
             if sign == kind or not 0 < len(target.devices) < len(alike) or _taken((*signs, *target.devices), ask):
                 continue
             wanted = operation(home, target, rng)
             reads = _reads(signs, sign, comparison.attribute)
-            if wanted and (draft := asked("room_dependent", home, target, (wanted,), ask, reads)):
+            if wanted and (draft := command_draft("room_dependent", home, target, (wanted,), ask, reads)):
                 return replace(draft, meaning=InRooms(wanted.on(target)))
     return None
 
 
 def top_n(home: Home, rng: random.Random, ask: Ask) -> Draft | None:
-    """Something of the first few of a kind by a number."""
+    """An operation on the first few devices of a kind by a number."""
     for kind in _kinds(home, rng):
         within = scope(home, kind, rng, ask.briefed)
         candidates = denotes(within, home)
@@ -144,14 +156,17 @@ def top_n(home: Home, rng: random.Random, ask: Ask) -> Draft | None:
                 continue
             read = (target.rank.attribute, *(("state",) if target.where else ()))
             reads = tuple(pair for name in read for pair in _reads(candidates, kind, name))
-            draft = asked("top_n", home, target, (wanted,), ask, reads)
+            draft = command_draft("top_n", home, target, (wanted,), ask, reads)
             if draft and set(draft.devices) == {device.did for device in target.devices}:
                 return draft
     return None
 
 
 def _kinds(home: Home, rng: random.Random) -> Iterator[str]:
-    """Kinds of which the home has several, again and again, those with more devices more often."""
+    """Kinds of which the home has several devices, drawn `TRIES` times.
+
+    Kinds with more devices are drawn more often.
+    """
     counts = {kind: len(of_kind(home, kind)) for kind in KINDS}
     several = {kind: count**0.5 for kind, count in counts.items() if count > 1}
     for _ in range(TRIES if several else 0):
@@ -163,7 +178,7 @@ def _taken(devices: tuple[Device, ...] | list[Device], ask: Ask) -> bool:
 
 
 def operation(home: Home, target: Target, rng: random.Random) -> Operation | None:
-    """Something that one of the devices can do, and would change it."""
+    """A random operation that one of the devices can do, and that would change it; None if there is none."""
     device = rng.choice(target.devices)
     paths = [path for path in device.spec.service_index if _of_kind(device, path, target.kind)]
     for path in rng.sample(paths, len(paths)):
@@ -180,7 +195,10 @@ def _of_kind(device: Device, path: str, kind: str) -> bool:
 
 
 def sensible(comparison: Comparison, wanted: Operation) -> bool:
-    """Whether people would ask this of devices so described: to undo what they are described by, or to end it."""
+    """Whether people would ask this operation of devices that they describe so.
+
+    It must reverse what the description says, or end what the devices do.
+    """
     if comparison.attribute == "state":
         opposite = OPPOSITES.get(comparison.value, "")
         return wanted.service == opposite or (opposite is None and wanted.service != "turn_on")
@@ -193,7 +211,10 @@ def sensible(comparison: Comparison, wanted: Operation) -> bool:
 
 
 def _fits_rank(target: Target, wanted: Operation, home: Home) -> bool:
-    """Whether people would ask this of the first few: nothing that they do already, nor more of what they lead in."""
+    """Whether people would ask this operation of devices with this rank.
+
+    It must not be what the devices do already, nor move them further in the direction of the rank.
+    """
     if wanted.service in ("turn_on", "open", "play") and not target.rank.attribute.startswith("current"):
         return False
     if wanted.service != f"set_{target.rank.attribute}":
@@ -207,14 +228,18 @@ def _fits_rank(target: Target, wanted: Operation, home: Home) -> bool:
     return all(wanted.value < value for value in bound) if target.rank.highest else all(wanted.value > v for v in bound)
 
 
-def asked(
+def command_draft(
     subcategory: str, home: Home, target: Target, wanted: tuple[Operation, ...], ask: Ask, reads: tuple = ()
 ) -> Draft | None:
-    """The draft that asks these operations of a target, if all of its devices can do them and some would change."""
+    """The draft that asks for these operations on a target.
+
+    None if it has too many devices, if people could disagree about them, if some cannot do the operations, or if none
+    would change.
+    """
     if not 0 < len(target.devices) <= MOST or is_muddled(home, target):
         return None
-    carried = [found for device in target.devices for found in carry(home, device, target.kind, wanted)]
-    if not all(found is not None for found in carried) or not any(changes for _, changes in carried):
+    carried = [outcome for device in target.devices for outcome in carry(home, device, target.kind, wanted)]
+    if not all(outcome is not None for outcome in carried) or not any(changes for _, changes in carried):
         return None
     changed = tuple(action for action, changes in carried if changes)
     kept = [action.condition for action, changes in carried if not changes]
@@ -226,7 +251,7 @@ def asked(
 
 
 def _beside(home: Home, device: Device, kind: str) -> Iterator[str]:
-    """What the device's parts of other kinds do, which nobody spoke of."""
+    """Conditions that the device's parts of other kinds keep their state."""
     mine = parts_of(device, kind)
     for prefix, _ in device.spec.kinds:
         path = prefix + "state"

@@ -1,7 +1,7 @@
-"""What intents with a past share: what was done before, who else could be meant, and the words that point back.
+"""What intents with an earlier dialogue share: past actions, alternatives to their devices, and words that refer back.
 
-Invariants: a past is played in a home before the episode (`before`) and told in `past`; a chain of live intents has
-conditions that can all hold at the end and none of which holds at the start.
+Invariants: the calls of the past are made in the home before the episode (`before`), and `past` tells them; in a chain
+of live intents, all conditions can hold together at the end, and none holds at the start.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from envs.homeenv.conditions import compile_condition
 from envs.homeenv.devices import Device
 from envs.homeenv.home import Home
 from envs.homeenv.rooms import Room
-from homerl.worlds.homeenv.blueprints.actions import Action, actions, enact
+from homerl.worlds.homeenv.blueprints.actions import DeviceAction, actions, enact
 from homerl.worlds.homeenv.blueprints.blueprint import Call, Factors
-from homerl.worlds.homeenv.blueprints.intents.draft import Ask, Draft, Said, control
+from homerl.worlds.homeenv.blueprints.intents.draft import Ask, Draft, PastTurn, control
 from homerl.worlds.homeenv.blueprints.undo import after, as_it_was, can_be_told, changed, restore
 from homerl.worlds.homeenv.language.meaning import Act, Command, Meaning, Target
 from homerl.worlds.homeenv.language.speaker import Speaker
@@ -26,21 +26,23 @@ from homerl.worlds.homeenv.language.state import Standing, Standings
 
 DEPENDENT = Factors(dependency="dependent")
 SEVERAL = Factors(dependency="dependent", scope="multi_device")
-TRIED = 25  # past actions tried before a home is given up
+TRIED = 25  # past actions tried in a home
 
 
 @dataclass(frozen=True)
 class Phrased:
-    """An act whose target is said by a phrase of one's own ("that one"), in a frame."""
+    """An act whose target is a given phrase ("that one"), inside a grammar frame."""
 
     act: Act
     phrase: Callable[[Speaker], str]
     frame: str
 
     def words(self, speaker: Speaker) -> str:
+        """The request as a sentence."""
         return speaker.say(self.frame, text=self.clause(speaker))
 
     def clause(self, speaker: Speaker) -> str:
+        """The act as a clause with the phrase as its target."""
         if self.phrase is IT and (key := f"multi_turn.it.{self.act.service}") in speaker.grammar:
             return speaker.say(key)
         pointing, phrase = copy.copy(speaker), self.phrase(speaker)
@@ -50,61 +52,71 @@ class Phrased:
 
 @dataclass(frozen=True)
 class Framed:
-    """A frame whose slots are filled by what their functions say."""
+    """A grammar frame whose slots are filled by functions of the speaker."""
 
     frame: str
     slots: tuple[tuple[str, Callable[[Speaker], str]], ...] = ()
 
     def words(self, speaker: Speaker) -> str:
+        """The filled frame."""
         return speaker.say(self.frame, **{name: said(speaker) for name, said in self.slots})
 
 
 def framed(frame: str, **slots: Callable[[Speaker], str]) -> Framed:
+    """A meaning that fills the slots of a grammar frame."""
     return Framed(frame, tuple(slots.items()))
 
 
-def words_of(key: str, **slots: str) -> Callable[[Speaker], str]:
+def frame_text(key: str, **slots: str) -> Callable[[Speaker], str]:
+    """A slot that says a frame of the grammar."""
     return lambda speaker: speaker.say(key, **slots)
 
 
-IT = words_of("it")
+IT = frame_text("it")
 
 
-def device_said(device: Device, part: str = "") -> Callable[[Speaker], str]:
+def device_text(device: Device, part: str = "") -> Callable[[Speaker], str]:
+    """A slot that names a device, or its part."""
     return lambda speaker: speaker.target(Target.of(device, part))
 
 
-def room_said(room: Room) -> Callable[[Speaker], str]:
+def room_text(room: Room) -> Callable[[Speaker], str]:
+    """A slot that names a room."""
     return lambda speaker: speaker.room(room)
 
 
-def act_said(act: Act) -> Callable[[Speaker], str]:
+def act_text(act: Act) -> Callable[[Speaker], str]:
+    """A slot that says an act."""
     return lambda speaker: speaker.act(act)
 
 
-def value_said(action: Action) -> Callable[[Speaker], str]:
+def value_text(action: DeviceAction) -> Callable[[Speaker], str]:
+    """A slot that says the value of an action."""
     return lambda speaker: speaker.value(action.value, action.type)
 
 
-def asked(action: Action, told: Meaning | None = None) -> Said:
-    """A request of the past, and what the assistant answered."""
-    return Said(Command((action.act(),)), told)
+def past_request(action: DeviceAction, told: Meaning | None = None) -> PastTurn:
+    """A request of the past; without `told`, the assistant answered "done"."""
+    return PastTurn(Command((action.act(),)), told)
 
 
 def as_acts(device: Device, calls: Sequence[Call]) -> tuple[Act, ...]:
-    """Calls as somebody asks for them, by the device's name."""
-    found = []
+    """Calls on a device as requests that name it."""
+    acts = []
     for call in calls:
         part, _, name = call.service.rpartition(".")
         arguments = device.spec.service_index[call.service].service.arguments
         value = call.args[0] if call.args else None
-        found.append(Act(name, Target.of(device, part), value, arguments[0] if arguments else None))
-    return tuple(found)
+        acts.append(Act(name, Target.of(device, part), value, arguments[0] if arguments else None))
+    return tuple(acts)
 
 
 @dataclass(frozen=True)
-class Undoing:
-    """How to bring a device back to how it was, and the words that tell how that was."""
+class UndoPlan:
+    """The calls that restore a device, and the condition that they have done so.
+
+    `told` is the reply that told the user the earlier state.
+    """
 
     device: Device
     calls: tuple[Call, ...]
@@ -113,45 +125,51 @@ class Undoing:
 
     @property
     def acts(self) -> tuple[Act, ...]:
+        """The calls as requests."""
         return as_acts(self.device, self.calls)
 
 
 @dataclass(frozen=True)
 class WasBefore:
-    """The assistant's "done", and how things stood until then."""
+    """A reply of the assistant: "done", and the state until then."""
 
     standings: Standings
 
     def words(self, speaker: Speaker) -> str:
+        """The reply as text."""
         return speaker.say("multi_turn.was", states=self.standings.words(speaker))
 
 
-def undoing(earlier: Home, now: Home, device: Device) -> Undoing | None:
-    """How to undo what happened to a device, if that can be told and done."""
+def plan_undo(earlier: Home, now: Home, device: Device) -> UndoPlan | None:
+    """How to undo what happened to a device between two homes.
+
+    None if nothing happened, if people cannot say the values, or if no short series of calls restores them.
+    """
     paths = changed(earlier, now, device)
     if not paths or not can_be_told(device, paths) or (calls := restore(earlier, now, device)) is None:
         return None
     told = Standings(tuple(Standing.of(earlier, device, path) for path in paths), "was")
-    return Undoing(device, calls, as_it_was(earlier, device, paths), WasBefore(told))
+    return UndoPlan(device, calls, as_it_was(earlier, device, paths), WasBefore(told))
 
 
-def telling(home: Home, rng: random.Random, devices: Sequence[Device] | None = None) -> Iterator[Action]:
-    """Actions whose last call alone changes something, and not only what is switched on for it."""
-    return (action for action in actions(home, rng, devices) if tells(home, action))
+def effective_actions(home: Home, rng: random.Random, devices: Sequence[Device] | None = None) -> Iterator[DeviceAction]:
+    """Actions whose last call alone changes something: not only the call that turns the device on for it."""
+    return (action for action in actions(home, rng, devices) if is_effective(home, action))
 
 
-def tells(home: Home, action: Action) -> bool:
+def is_effective(home: Home, action: DeviceAction) -> bool:
+    """Whether the last call of the action changes something by itself."""
     enabled = after(home, action.plan[:-1])
     return enabled.values != after(enabled, action.plan[-1:]).values
 
 
-def past_actions(home: Home, rng: random.Random, ask: Ask) -> Iterator[Action]:
-    """What may have been done before, to devices that are free."""
-    return islice((action for action in telling(home, rng) if action.device.did not in ask.taken), TRIED)
+def past_actions(home: Home, rng: random.Random, ask: Ask) -> Iterator[DeviceAction]:
+    """Up to `TRIED` effective actions on free devices that may have been done before."""
+    return islice((action for action in effective_actions(home, rng) if action.device.did not in ask.taken), TRIED)
 
 
-def repeated(home: Home, action: Action, device: Device, part: str) -> Action | None:
-    """The same done to another device, if it can do that and would change by it."""
+def repeated(home: Home, action: DeviceAction, device: Device, part: str) -> DeviceAction | None:
+    """The same action on another device; None if that device cannot do it, or would not change by it."""
     path = f"{part}.{action.service}" if part else action.service
     if path not in device.spec.service_index:
         return None
@@ -159,28 +177,35 @@ def repeated(home: Home, action: Action, device: Device, part: str) -> Action | 
     if len(arguments) != (action.value is not None):
         return None
     again = enact(home, device, path, action.value)
-    return again if again is not None and tells(home, again) else None
+    return again if again is not None and is_effective(home, again) else None
 
 
-def on_the_same(home: Home, action: Action, rng: random.Random, valued: bool | None = None) -> Iterator[Action]:
-    """Other actions on the same device and part, in random order; with a value, without, or either."""
-    for other in telling(home, rng, (action.device,)):
+def on_the_same(home: Home, action: DeviceAction, rng: random.Random, valued: bool | None = None) -> Iterator[DeviceAction]:
+    """Other effective actions on the same device and part, in random order.
+
+    `valued` restricts them to those with a value (True) or without one (False).
+    """
+    for other in effective_actions(home, rng, (action.device,)):
         fits = valued is None or valued == (other.value is not None)
         if other.part == action.part and fits and (other.path, other.value) != (action.path, action.value):
             yield other
 
 
-def told(ask: Ask, rng: random.Random, home: Home, done: Sequence[Action], now: Draft) -> Draft | None:
-    """What comes after these actions: of a past, or (by a coin, where it can be) of live intents before it."""
+def follow_up(ask: Ask, rng: random.Random, home: Home, done: Sequence[DeviceAction], now: Draft) -> Draft | None:
+    """The draft of what follows the actions `done`.
+
+    The actions are an earlier dialogue or, with probability 1/2 where that is possible, live intents before this one.
+    Only the first intent of a blueprint may have an earlier dialogue.
+    """
     live = _chain(home, done, now)
     if ask.first and (live is None or rng.random() < 0.5):
         before = tuple(call for action in done for call in action.plan)
-        return replace(now, before=before, past=tuple(asked(action) for action in done))
+        return replace(now, before=before, past=tuple(past_request(action) for action in done))
     return live
 
 
-def _chain(home: Home, done: Sequence[Action], now: Draft) -> Draft | None:
-    """The actions and what follows as intents of their own, if all their conditions can hold at the end."""
+def _chain(home: Home, done: Sequence[DeviceAction], now: Draft) -> Draft | None:
+    """The actions as live intents, then the draft; None if their conditions cannot all hold at the end."""
     conditions = [action.condition for action in done] + list(now.conditions)
     end = after(home, [*(call for action in done for call in action.plan), *now.plan])
     for text in conditions:

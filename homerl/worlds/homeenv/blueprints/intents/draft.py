@@ -1,4 +1,4 @@
-"""What an intent family is asked for, and what it hands over before it is put into words."""
+"""What an intent family receives (`Ask`), and what it proposes before it is put into words (`Draft`)."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from envs.homeenv.home import Home
 from homerl.language.answers import Answer
-from homerl.worlds.homeenv.blueprints.actions import Action
+from homerl.worlds.homeenv.blueprints.actions import DeviceAction
 from homerl.worlds.homeenv.blueprints.blueprint import Automation, Call, Factors
 from homerl.worlds.homeenv.language.meaning import Command, Meaning
 from homerl.worlds.homeenv.language.speaker import Wording
@@ -19,9 +19,12 @@ DEVICE = re.compile(r'device\("([^"]+)"\)')
 
 @dataclass(frozen=True)
 class Ask:
-    """How to word an intent, the devices that it may not touch, how many it names if it names several, and whether it
-    is the blueprint's first (only then may it have a past). An agent that is `briefed` knows on which floor rooms lie,
-    and where the person is."""
+    """What a draft must respect.
+
+    `taken` are ids of devices that the draft may not touch. `devices` are the fewest and most devices of a draft that
+    names several. Only the `first` intent of a blueprint may have an earlier dialogue. A `briefed` agent knows on which
+    floor each room is, and where the user is.
+    """
 
     wording: Wording
     taken: frozenset[str] = frozenset()
@@ -31,8 +34,11 @@ class Ask:
 
 
 @dataclass(frozen=True)
-class Said:
-    """A message of the dialogue before: a user's meaning, or what the assistant answered (`done`, or words of its own)."""
+class PastTurn:
+    """One exchange of the dialogue before the episode: what the user meant, and the reply of the assistant.
+
+    Without `reply`, the assistant says "done".
+    """
 
     meaning: Meaning
     reply: Meaning | None = None
@@ -40,10 +46,13 @@ class Said:
 
 @dataclass(frozen=True)
 class Draft:
-    """One intent before verbalisation. `meaning` is what the user says first, `plainly` what he answers when asked
-    (the same, if nothing was left open). `before` are calls that the home has seen already, `past` what was said of
-    them, `memory` what is known of the person; `then` are intents that come after it in this order. `wording` is given where
-    the subcategory fixes it.
+    """One intent before it is put into words.
+
+    - `meaning` is what the user says first; `plainly` is the answer when asked (None: the same).
+    - `before` are calls that were made in the home before the episode; `past` is the dialogue about them.
+    - `memory` is what is known of the user.
+    - `then` are intents that follow this one, in order.
+    - `wording` is set if the subcategory determines it.
     """
 
     subcategory: str
@@ -61,15 +70,17 @@ class Draft:
     reply: Meaning | None = None
     question: Meaning | None = None
     before: tuple[Call, ...] = ()
-    past: tuple[Said, ...] = ()
+    past: tuple[PastTurn, ...] = ()
     memory: tuple[Meaning, ...] = ()
     then: tuple[Draft, ...] = ()
     wording: Wording | None = None
 
     @property
     def concerned(self) -> frozenset[str]:
-        """Devices that no other intent of the blueprint may have: those that may change, now or by its automation, and
-        those that set it off."""
+        """Ids of the devices that no other intent of the blueprint may change.
+
+        These are the devices that may change, now or by the automation, and those whose state triggers the automation.
+        """
         later = self.automation
         if later is None:
             return frozenset(self.devices)
@@ -80,8 +91,8 @@ class Draft:
 Propose = Callable[[Home, random.Random, Ask], Draft | None]
 
 
-def control(subcategory: str, actions: tuple[Action, ...], factors: Factors, meaning: Meaning | None = None) -> Draft:
-    """A draft that asks for these actions, each by its device's name unless `meaning` says it otherwise."""
+def control(subcategory: str, actions: tuple[DeviceAction, ...], factors: Factors, meaning: Meaning | None = None) -> Draft:
+    """A draft that asks for these actions; without `meaning`, each device is called by its name."""
     return Draft(
         subcategory,
         meaning or Command(tuple(action.act() for action in actions)),

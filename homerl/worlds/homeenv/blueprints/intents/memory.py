@@ -1,8 +1,9 @@
-"""Personalized memory, QT5 and TC6: what is left out stands in the recent dialogue, or in what is known of the person.
+"""Personalised memory, QT5 and TC6: the request leaves out what the earlier dialogue or the known facts say.
 
-`short_term`: values and choices told earlier, beyond the last turn; an adjustment of then that is undone. `long_term`: of
-several known preferences those of the cue count, the others distract. In neither does the utterance name both device and
-value of what it asks for, unless it undoes something.
+`short_term`: values and choices told earlier, before the last exchange; or an earlier adjustment that is undone.
+`long_term`: of several known preferences, those for the cue count, and the others are distractors.
+
+Invariant: an utterance never names both the device and the value that it asks for, unless it undoes something.
 """
 
 from __future__ import annotations
@@ -13,31 +14,31 @@ from dataclasses import dataclass, replace
 
 from envs.homeenv.devices import Device
 from envs.homeenv.home import Home
-from homerl.worlds.homeenv.blueprints.actions import Action, enact, propose
+from homerl.worlds.homeenv.blueprints.actions import DeviceAction, enact, propose
 from homerl.worlds.homeenv.blueprints.blueprint import Call
 from homerl.worlds.homeenv.blueprints.intents.dialogue import (
     DEPENDENT,
     SEVERAL,
     Phrased,
-    act_said,
-    asked,
-    device_said,
+    act_text,
+    device_text,
+    effective_actions,
+    frame_text,
     framed,
+    is_effective,
     on_the_same,
     past_actions,
+    past_request,
+    plan_undo,
     repeated,
-    telling,
-    tells,
-    undoing,
-    words_of,
 )
-from homerl.worlds.homeenv.blueprints.intents.draft import Ask, Draft, Propose, Said, control
-from homerl.worlds.homeenv.blueprints.survey import kind_of
+from homerl.worlds.homeenv.blueprints.intents.draft import Ask, Draft, PastTurn, Propose, control
+from homerl.worlds.homeenv.blueprints.traits import device_kind
 from homerl.worlds.homeenv.blueprints.undo import after, as_it_was
 from homerl.worlds.homeenv.language.meaning import Command
 from homerl.worlds.homeenv.language.speaker import Speaker
 
-# What people do, and the kinds of devices that they have preferences about then.
+# Occasions, and the kinds of devices about which people have preferences then.
 CUES: dict[str, tuple[str, ...]] = {
     "sleep": ("light", "fan", "ceiling_fan", "air_conditioner", "curtain", "heater", "thermostat", "humidifier", "speaker",
               "air_purifier", "smart_screen", "lock", "ac_gateway", "tv"),
@@ -53,8 +54,8 @@ CUES: dict[str, tuple[str, ...]] = {
     "bath": ("bath_heater", "water_heater", "light", "heater"),
     "laundry": ("washer", "dehumidifier", "clothes_rack", "dishwasher"),
 }  # fmt: skip
-PLACES = {"cook": ("kitchen", "dining_room"), "bath": ("bathroom",)}  # where alone a cue's devices stand
-MOST_SETTINGS = 2  # of one preference
+PLACES = {"cook": ("kitchen", "dining_room"), "bath": ("bathroom",)}  # the only types of rooms whose devices suit the cue
+MOST_SETTINGS = 2  # most settings of one preference
 FACTS = (3, 6)
 
 # short term
@@ -66,10 +67,10 @@ def _stated_value(home: Home, rng: random.Random, ask: Ask) -> Draft | None:
         between = _other(home, action, rng, ask)
         if action.value is None or isinstance(action.value, bool) or between is None:
             continue
-        target = device_said(action.device, action.part)
-        told = framed("memory.later", text=act_said(action.act()))
+        target = device_text(action.device, action.part)
+        told = framed("memory.later", text=act_text(action.act()))
         meaning = framed("memory.as_told", target=target)
-        return _recalled(action, meaning, between.plan, (_noted(told), asked(between)))
+        return _recalled(action, meaning, between.plan, (_noted(told), past_request(between)))
     return None
 
 
@@ -78,23 +79,23 @@ def _chosen_device(home: Home, rng: random.Random, ask: Ask) -> Draft | None:
     for action in past_actions(home, rng, ask):
         between = _other(home, action, rng, ask)
         if between is not None:
-            told = framed("memory.choice", target=device_said(action.device, action.part))
-            meaning = Phrased(action.act(), words_of("memory.chosen"), "multi_turn.now")
-            return _recalled(action, meaning, between.plan, (_noted(told), asked(between)))
+            told = framed("memory.choice", target=device_text(action.device, action.part))
+            meaning = Phrased(action.act(), frame_text("memory.chosen"), "multi_turn.now")
+            return _recalled(action, meaning, between.plan, (_noted(told), past_request(between)))
     return None
 
 
 def _as_at_first(home: Home, rng: random.Random, ask: Ask) -> Draft | None:
-    """ "Set B as I had A at first", A having been changed since."""
+    """ "Set B as I had A at first", after A has been changed."""
     for first in past_actions(home, rng, ask):
         now = after(home, first.plan)
         second = propose(now, first.device, first.path, rng) if first.value is not None else None
-        if second is None or second.value == first.value or not tells(now, second):
+        if second is None or second.value == first.value or not is_effective(now, second):
             continue
         later = after(now, second.plan)
         for action in _likewise(later, first, rng, ask):
-            slots = {"target": device_said(action.device, action.part), "other": device_said(first.device, first.part)}
-            past = (asked(first), asked(second))
+            slots = {"target": device_text(action.device, action.part), "other": device_text(first.device, first.part)}
+            past = (past_request(first), past_request(second))
             return _recalled(action, framed("memory.as_first", **slots), (*first.plan, *second.plan), past)
     return None
 
@@ -104,11 +105,11 @@ def _undone(home: Home, rng: random.Random, ask: Ask) -> Draft | None:
     for first in past_actions(home, rng, ask):
         between = _other(home, first, rng, ask)
         now = after(home, (*first.plan, *between.plan)) if between else home
-        undo = undoing(home, now, first.device) if between else None
+        undo = plan_undo(home, now, first.device) if between else None
         action = _other(now, first, rng, ask, besides=(between.device.did,)) if undo else None
         if action is None:
             continue
-        slots = {"wrong": device_said(first.device, first.part), "text": act_said(action.act())}
+        slots = {"wrong": device_text(first.device, first.part), "text": act_text(action.act())}
         return Draft(
             "short_term",
             framed("multi_turn.instead", **slots),
@@ -118,37 +119,41 @@ def _undone(home: Home, rng: random.Random, ask: Ask) -> Draft | None:
             plan=(*undo.calls, *action.plan),
             plainly=Command((*undo.acts, action.act())),
             before=(*first.plan, *between.plan),
-            past=(asked(first, undo.told), asked(between)),
+            past=(past_request(first, undo.told), past_request(between)),
         )
     return None
 
 
-def _other(home: Home, action: Action, rng: random.Random, ask: Ask, besides: Sequence[str] = ()) -> Action | None:
-    """Something done to another device, of the same kind if there is one."""
+def _other(
+    home: Home, action: DeviceAction, rng: random.Random, ask: Ask, besides: Sequence[str] = ()
+) -> DeviceAction | None:
+    """An action on another device, of the same kind if there is one."""
     taken = {action.device.did, *ask.taken, *besides}
     others = [device for device in home.plan.devices if device.did not in taken]
-    alike = [device for device in others if kind_of(device) == kind_of(action.device)]
-    for found in (*telling(home, rng, alike), *telling(home, rng, others)):
-        if found.value != action.value or found.value is None:
-            return found
+    alike = [device for device in others if device_kind(device) == device_kind(action.device)]
+    for candidate in (*effective_actions(home, rng, alike), *effective_actions(home, rng, others)):
+        if candidate.value != action.value or candidate.value is None:
+            return candidate
     return None
 
 
-def _likewise(home: Home, past: Action, rng: random.Random, ask: Ask):
-    """The same on other devices that have the same setting."""
+def _likewise(home: Home, past: DeviceAction, rng: random.Random, ask: Ask):
+    """The same action on other devices of the same kind."""
     taken = {past.device.did, *ask.taken}
     devices = [device for device in home.plan.devices if device.did not in taken]
     for device in rng.sample(devices, len(devices)):
         for part in {path.rpartition(".")[0]: None for path in device.spec.service_index}:
-            if kind_of(device, part) == kind_of(past.device, past.part) and (action := repeated(home, past, device, part)):
+            if device_kind(device, part) == device_kind(past.device, past.part) and (
+                action := repeated(home, past, device, part)
+            ):
                 yield action
 
 
-def _noted(told) -> Said:
-    return Said(told, framed("memory.noted"))
+def _noted(told) -> PastTurn:
+    return PastTurn(told, framed("memory.noted"))
 
 
-def _recalled(action: Action, meaning, before: tuple[Call, ...], past: tuple[Said, ...]) -> Draft:
+def _recalled(action: DeviceAction, meaning, before: tuple[Call, ...], past: tuple[PastTurn, ...]) -> Draft:
     draft = control("short_term", (action,), DEPENDENT, meaning)
     return replace(draft, plainly=Command((action.act(),)), before=before, past=past)
 
@@ -157,25 +162,28 @@ def _recalled(action: Action, meaning, before: tuple[Call, ...], past: tuple[Sai
 
 
 @dataclass(frozen=True)
-class Wish:
-    """What a person wants of a device: a few settings, made one after the other."""
+class Preference:
+    """What the user wants of a device: one or a few actions in order."""
 
     device: Device
-    actions: tuple[Action, ...]
+    actions: tuple[DeviceAction, ...]
 
     @property
     def plan(self) -> tuple[Call, ...]:
+        """The calls of all actions, without repetitions."""
         return tuple(dict.fromkeys(call for action in self.actions for call in action.plan))
 
     @property
     def values(self) -> frozenset:
+        """The (path, value) pairs of the actions."""
         return frozenset((action.path, action.value) for action in self.actions)
 
     def said(self, speaker: Speaker) -> str:
+        """The actions as one clause."""
         return speaker.join([speaker.act(action.act()) for action in self.actions])
 
     def condition(self, home: Home) -> str:
-        """All that its calls write, as they leave it."""
+        """The condition that everything that the calls write is as they leave it."""
         parts = {call.service: call.service.rpartition(".")[0] for call in self.plan}
         index = self.device.spec.service_index
         paths = [f"{parts[s]}.{a.name}".lstrip(".") for s in parts for _, a, _ in index[s].writes]
@@ -184,29 +192,30 @@ class Wish:
 
 @dataclass(frozen=True)
 class Fact:
-    """One thing known of the person: what they want of a device at some occasion, or always (`cue` None)."""
+    """One fact about the user: a preference on some occasion, or always (`cue` None)."""
 
     cue: str | None
-    wish: Wish
+    preference: Preference
 
     def words(self, speaker: Speaker) -> str:
+        """The fact as a sentence."""
         if self.cue is None:
-            return speaker.say("memory.always", text=self.wish.said(speaker))
+            return speaker.say("memory.always", text=self.preference.said(speaker))
         when = speaker.say(f"memory.cue.{self.cue}.when")
-        text = speaker.say("memory.fact", when=when, text=self.wish.said(speaker))
+        text = speaker.say("memory.fact", when=when, text=self.preference.said(speaker))
         return text[0].upper() + text[1:]
 
 
 def _on_cue(home: Home, rng: random.Random, ask: Ask) -> Draft | None:
-    """ "Time to sleep": what the person wants then, of one device or of two."""
+    """ "Time to sleep": what the user wants then, of one device or of two."""
     for cue in rng.sample(list(CUES), len(CUES)):
-        devices = [device for device in _wishable(home, rng, cue) if device.did not in ask.taken]
-        wishes = [wish for device in devices[:4] if (wish := _wish(home, device, rng))]
-        meant = tuple(Fact(cue, wish) for wish in wishes[: 1 + (rng.random() < 0.3)])
+        devices = [device for device in _devices_for(home, rng, cue) if device.did not in ask.taken]
+        preferences = [preference for device in devices[:4] if (preference := _preference(home, device, rng))]
+        meant = tuple(Fact(cue, preference) for preference in preferences[: 1 + (rng.random() < 0.3)])
         if not meant:
             continue
         others = _distractors(home, rng, meant)
-        usual = {"doing": words_of(f"memory.cue.{cue}.doing")}
+        usual = {"doing": frame_text(f"memory.cue.{cue}.doing")}
         meaning = framed(f"memory.cue.{cue}.say") if rng.random() < 0.6 else framed("memory.usual", **usual)
         if others:
             return _wanted(home, meant, others, meaning, rng)
@@ -216,55 +225,57 @@ def _on_cue(home: Home, rng: random.Random, ask: Ask) -> Draft | None:
 def _on_device(home: Home, rng: random.Random, ask: Ask) -> Draft | None:
     """ "Set the lamp how I like it"."""
     for device in rng.sample(home.plan.devices, len(home.plan.devices)):
-        wish = _wish(home, device, rng) if device.did not in ask.taken else None
-        if wish is None or all(action.value is None for action in wish.actions):
+        preference = _preference(home, device, rng) if device.did not in ask.taken else None
+        if preference is None or all(action.value is None for action in preference.actions):
             continue
-        meant = (Fact(None, wish),)
-        others = [fact for fact in _distractors(home, rng, meant) if fact.wish.device != device]
+        meant = (Fact(None, preference),)
+        others = [fact for fact in _distractors(home, rng, meant) if fact.preference.device != device]
         if len(others) >= FACTS[0] - 1:
-            return _wanted(home, meant, others, framed("memory.how_i_like", target=device_said(device)), rng)
+            return _wanted(home, meant, others, framed("memory.how_i_like", target=device_text(device)), rng)
     return None
 
 
 def _wanted(home: Home, meant: Sequence[Fact], others: Sequence[Fact], meaning, rng: random.Random) -> Draft | None:
-    """The draft of facts that count among others that do not."""
+    """The draft of the facts `meant` among distractors; None if there are too few distractors."""
     count = rng.randint(*FACTS) - len(meant)
     memory = [*meant, *others[: max(count, FACTS[0] - len(meant))]]
     if len(memory) < FACTS[0]:
         return None
     rng.shuffle(memory)
-    wishes = [fact.wish for fact in meant]
+    preferences = [fact.preference for fact in meant]
     return Draft(
         "long_term",
         meaning,
-        SEVERAL if len(wishes) > 1 else DEPENDENT,
-        conditions=tuple(wish.condition(home) for wish in wishes),
-        devices=tuple(wish.device.did for wish in wishes),
-        plan=tuple(call for wish in wishes for call in wish.plan),
-        plainly=Command(tuple(action.act() for wish in wishes for action in wish.actions)),
+        SEVERAL if len(preferences) > 1 else DEPENDENT,
+        conditions=tuple(preference.condition(home) for preference in preferences),
+        devices=tuple(preference.device.did for preference in preferences),
+        plan=tuple(call for preference in preferences for call in preference.plan),
+        plainly=Command(tuple(action.act() for preference in preferences for action in preference.actions)),
         memory=tuple(memory),
     )
 
 
 def _distractors(home: Home, rng: random.Random, meant: Sequence[Fact]) -> list[Fact]:
-    """Facts of other cues, those on the same devices (with other settings) first."""
-    same = [fact.wish.device for fact in meant]
-    found: list[Fact] = []
+    """Facts with other cues, those on the same devices (with other settings) first."""
+    same = [fact.preference.device for fact in meant]
+    facts: list[Fact] = []
     for cue in rng.sample(list(CUES), len(CUES)):
-        devices = _wishable(home, rng, cue)
+        devices = _devices_for(home, rng, cue)
         devices.sort(key=lambda device: device not in same)
         if cue in {fact.cue for fact in meant}:
             continue
         for device in devices[: 1 if rng.random() < 0.5 else 3]:
-            wish = _wish(home, device, rng)
-            if wish and not any(wish.values & fact.wish.values and wish.device == fact.wish.device for fact in meant):
-                found.append(Fact(cue, wish))
+            preference = _preference(home, device, rng)
+            if preference and not any(
+                preference.values & fact.preference.values and preference.device == fact.preference.device for fact in meant
+            ):
+                facts.append(Fact(cue, preference))
                 break
-    return sorted(found, key=lambda fact: fact.wish.device not in same)
+    return sorted(facts, key=lambda fact: fact.preference.device not in same)
 
 
-def _wishable(home: Home, rng: random.Random, cue: str) -> list[Device]:
-    """Devices that fit an occasion, in random order."""
+def _devices_for(home: Home, rng: random.Random, cue: str) -> list[Device]:
+    """Devices that suit an occasion, in random order."""
     fitting = [
         device
         for device in home.plan.devices
@@ -273,11 +284,11 @@ def _wishable(home: Home, rng: random.Random, cue: str) -> list[Device]:
     return rng.sample(fitting, len(fitting))
 
 
-def _wish(home: Home, device: Device, rng: random.Random) -> Wish | None:
-    """One or two settings, with a value if the device has any."""
-    found = list(telling(home, rng, (device,)))
-    valued = [action for action in found if action.value is not None]
-    first = next(iter(valued or found), None)
+def _preference(home: Home, device: Device, rng: random.Random) -> Preference | None:
+    """A preference of one or two settings, with a value if the device has any."""
+    options = list(effective_actions(home, rng, (device,)))
+    valued = [action for action in options if action.value is not None]
+    first = next(iter(valued or options), None)
     if first is None:
         return None
     settings, now = [first], after(home, first.plan)
@@ -285,24 +296,24 @@ def _wish(home: Home, device: Device, rng: random.Random) -> Wish | None:
         wanted = len(settings) < MOST_SETTINGS and action.path != first.path and rng.random() < 0.6
         if wanted and (fitting := enact(now, device, action.path, action.value)):
             settings.append(fitting)
-    wish = Wish(device, tuple(settings))
-    end = after(home, wish.plan)
+    preference = Preference(device, tuple(settings))
+    end = after(home, preference.plan)
     kept = all(end.get(device.did, _set_by(action)) == action.value for action in settings if _set_by(action))
-    return wish if kept else None
+    return preference if kept else None
 
 
-def _set_by(action: Action) -> str | None:
-    """The attribute that a setting sets, if it is called after it."""
+def _set_by(action: DeviceAction) -> str | None:
+    """The attribute that a setting sets, if the service is named after it."""
     path = action.path.replace("set_", "")
     return path if path in action.device.spec.attribute_index and action.value is not None else None
 
 
 def _one_of(*ways: Propose) -> Propose:
-    """The ways in random order; a past and a memory belong to a blueprint's first intent."""
+    """The proposals in random order; an earlier dialogue and a memory belong to the first intent of a blueprint."""
 
     def propose(home: Home, rng: random.Random, ask: Ask) -> Draft | None:
-        found = (way(home, rng, ask) for way in rng.sample(ways, len(ways)))
-        return next(filter(None, found), None) if ask.first else None
+        drafts = (way(home, rng, ask) for way in rng.sample(ways, len(ways)))
+        return next(filter(None, drafts), None) if ask.first else None
 
     return propose
 

@@ -1,8 +1,8 @@
-"""Context-aware multi-turn interaction, QT4 and TC5: what is meant hangs on what was said before.
+"""Context-aware multi-turn interaction, QT4 and TC5: the meaning depends on what was said before.
 
-`continuation`, `coreference` and `topic_shift` follow a past, or a live intent whose conditions they leave alone;
-`correction` and `backtracking` follow a past that has already been carried out, and whose words tell how things stood
-before wherever they are to be restored.
+`continuation`, `coreference` and `topic_shift` follow an earlier dialogue, or a live intent whose conditions they leave
+met. `correction` and `backtracking` follow an earlier dialogue whose actions have been carried out. If these restore a
+state, the earlier dialogue tells that state.
 """
 
 from __future__ import annotations
@@ -13,34 +13,34 @@ from dataclasses import replace
 
 from envs.homeenv.devices import Device
 from envs.homeenv.home import Home
-from homerl.worlds.homeenv.blueprints.actions import Action, enact, propose
+from homerl.worlds.homeenv.blueprints.actions import DeviceAction, enact, propose
 from homerl.worlds.homeenv.blueprints.intents.dialogue import (
     DEPENDENT,
     IT,
     SEVERAL,
     Phrased,
-    act_said,
-    asked,
-    device_said,
+    act_text,
+    device_text,
+    effective_actions,
+    follow_up,
+    frame_text,
     framed,
+    is_effective,
     on_the_same,
     past_actions,
+    past_request,
+    plan_undo,
     repeated,
-    room_said,
-    telling,
-    tells,
-    told,
-    undoing,
-    value_said,
-    words_of,
+    room_text,
+    value_text,
 )
 from homerl.worlds.homeenv.blueprints.intents.draft import Ask, Draft, Propose, control
-from homerl.worlds.homeenv.blueprints.survey import kind_of, members
+from homerl.worlds.homeenv.blueprints.traits import device_kind, members
 from homerl.worlds.homeenv.blueprints.undo import after
 from homerl.worlds.homeenv.language.meaning import Command, Meaning
 
 Follow = Draft | None
-STEPS = {  # services whose value people ask more or less of, and for which kinds
+STEPS = {  # services whose value people ask to be more or less, with their frame and kinds (None: all)
     "set_brightness": ("bright", None),
     "set_screen_brightness": ("bright", None),
     "set_volume": ("loud", ("speaker", "tv", "smart_screen")),
@@ -50,11 +50,14 @@ STEPS = {  # services whose value people ask more or less of, and for which kind
     "set_position": ("open", None),
     "set_target_temperature": ("warm", ("heater", "air_conditioner")),
 }
-EXACT = ("warm",)  # by how much is said in the unit itself ("two degrees warmer")
+EXACT = ("warm",)  # the step can be said in the unit itself ("two degrees warmer")
 
 
 def _after_a_past(subcategory: str, *ways) -> Propose:
-    """Ways to follow a past action, tried in random order for one past action after the other."""
+    """A proposal that follows a past action.
+
+    For one past action after the other, the functions `ways` are tried in random order.
+    """
 
     def propose(home: Home, rng: random.Random, ask: Ask) -> Follow:
         for action in past_actions(home, rng, ask):
@@ -71,19 +74,19 @@ def _named(drafts: tuple[Draft, ...], subcategory: str) -> Iterator[Draft]:
     return (replace(draft, subcategory=subcategory) for draft in drafts)
 
 
-def _request(action: Action, meaning: Meaning) -> Draft:
-    """What is asked for in words that need the past, and in full when asked."""
+def _request(action: DeviceAction, meaning: Meaning) -> Draft:
+    """A draft in words that need the past; when asked, the user names everything."""
     return replace(control("", (action,), DEPENDENT, meaning), plainly=Command((action.act(),)))
 
 
-def _free(home: Home, past: Action, ask: Ask, rng: random.Random) -> list[Device]:
-    """Devices that may change besides the past one, in random order."""
+def _free(home: Home, past: DeviceAction, ask: Ask, rng: random.Random) -> list[Device]:
+    """Devices other than the past one that may change, in random order."""
     taken = {past.device.did, *ask.taken}
     return rng.sample(devices := [d for d in home.plan.devices if d.did not in taken], len(devices))
 
 
-def _alike(past: Action, device: Device, part: str) -> bool:
-    """Whether a device is of the very kind of the past one, so that "the same" can mean it without its name."""
+def _alike(past: DeviceAction, device: Device, part: str) -> bool:
+    """Whether a device has exactly the kind of the past one, so that "the same" can mean it without a name."""
     kinds = dict(device.spec.kinds), dict(past.device.spec.kinds)
     return kinds[0].get(f"{part}." if part else "") == kinds[1].get(f"{past.part}." if past.part else "")
 
@@ -91,53 +94,55 @@ def _alike(past: Action, device: Device, part: str) -> bool:
 # continuation
 
 
-def _same_in_room(home: Home, now: Home, past: Action, rng: random.Random, ask: Ask) -> Follow:
-    """ "Also do that in the study": in the one device there of the same kind."""
-    kind = kind_of(past.device, past.part)
+def _same_in_room(home: Home, now: Home, past: DeviceAction, rng: random.Random, ask: Ask) -> Follow:
+    """ "Also do that in the study": for the only device of the same kind there."""
+    kind = device_kind(past.device, past.part)
     for room in rng.sample(now.plan.rooms, len(now.plan.rooms)):
         there = members(now, kind, room)
         if room == past.device.room or len(there) != 1 or there[0][0].did in ask.taken:
             continue
         if _alike(past, *there[0]) and (action := repeated(now, past, *there[0])):
-            meaning = framed("multi_turn.same_room", room=room_said(room))
-            return told(ask, rng, home, (past,), _request(action, meaning))
+            meaning = framed("multi_turn.same_room", room=room_text(room))
+            return follow_up(ask, rng, home, (past,), _request(action, meaning))
     return None
 
 
-def _same_on_device(home: Home, now: Home, past: Action, rng: random.Random, ask: Ask) -> Follow:
+def _same_on_device(home: Home, now: Home, past: DeviceAction, rng: random.Random, ask: Ask) -> Follow:
     """ "The same for the study lamp"."""
     for device in _free(now, past, ask, rng):
         for part in {path.rpartition(".")[0]: None for path in device.spec.service_index}:
-            if kind_of(device, part) == kind_of(past.device, past.part) and (action := repeated(now, past, device, part)):
-                meaning = framed("multi_turn.same_device", target=device_said(device, part))
-                return told(ask, rng, home, (past,), _request(action, meaning))
+            if device_kind(device, part) == device_kind(past.device, past.part) and (
+                action := repeated(now, past, device, part)
+            ):
+                meaning = framed("multi_turn.same_device", target=device_text(device, part))
+                return follow_up(ask, rng, home, (past,), _request(action, meaning))
     return None
 
 
-def _further(home: Home, now: Home, past: Action, rng: random.Random, ask: Ask) -> Follow:
+def _further(home: Home, now: Home, past: DeviceAction, rng: random.Random, ask: Ask) -> Follow:
     """ "And the speed at 3": another setting of the same device."""
     for action in on_the_same(now, past, rng, valued=True):
         if action.service.startswith("set_") and not _written(action) & _written(past):
-            slots = {"name": _name_said(action), "value": value_said(action)}
+            slots = {"name": _name_said(action), "value": value_text(action)}
             frame = "multi_turn.further_switch" if isinstance(action.value, bool) else "multi_turn.further"
-            return told(ask, rng, home, (past,), _request(action, framed(frame, **slots)))
+            return follow_up(ask, rng, home, (past,), _request(action, framed(frame, **slots)))
     return None
 
 
-def _written(action: Action) -> set[str]:
+def _written(action: DeviceAction) -> set[str]:
     """The attributes that its last call writes."""
     return {attribute.name for _, attribute, _ in action.device.spec.service_index[action.path].writes}
 
 
-def _name_said(action: Action):
+def _name_said(action: DeviceAction):
     return lambda speaker: speaker.name(action.service.removeprefix("set_"))
 
 
-def _more(home: Home, now: Home, past: Action, rng: random.Random, ask: Ask) -> Follow:
+def _more(home: Home, now: Home, past: DeviceAction, rng: random.Random, ask: Ask) -> Follow:
     """ "A bit brighter": more or less of what was set."""
     name, kinds = STEPS.get(past.service, (None, None))
     numeric = isinstance(past.value, (int, float)) and not isinstance(past.value, bool) and past.type.range
-    if name is None or not numeric or (kinds and kind_of(past.device, past.part) not in kinds) or not ask.first:
+    if name is None or not numeric or (kinds and device_kind(past.device, past.part) not in kinds) or not ask.first:
         return None
     up, (low, high) = rng.random() < 0.5, past.type.range
     step = rng.choice((1, 2, 3)) if name in EXACT else max(1, round((high - low) / 5))
@@ -155,8 +160,8 @@ def _more(home: Home, now: Home, past: Action, rng: random.Random, ask: Ask) -> 
     return _past_only(past, _loosened(_request(action, framed(frame)), action, past.value, room))
 
 
-def _loosened(draft: Draft, action: Action, start: float, end: float) -> Draft:
-    """Any value past where it was will do, up to twice the step of the plan."""
+def _loosened(draft: Draft, action: DeviceAction, start: float, end: float) -> Draft:
+    """A draft that accepts any value beyond the earlier one, up to twice the step of the plan."""
     path = action.path.replace("set_", "")
     exact = f'device("{action.device.did}").{path} == {action.value!r}'
     slot = f'device("{action.device.did}").{path}'
@@ -164,103 +169,106 @@ def _loosened(draft: Draft, action: Action, start: float, end: float) -> Draft:
     return replace(draft, conditions=(draft.conditions[0].replace(exact, loose),))
 
 
-def _past_only(past: Action, now: Draft) -> Draft:
-    return replace(now, before=past.plan, past=(asked(past),))
+def _past_only(past: DeviceAction, now: Draft) -> Draft:
+    return replace(now, before=past.plan, past=(past_request(past),))
 
 
 # topic shift
 
 
-def _elsewhere(home: Home, now: Home, past: Action, rng: random.Random, ask: Ask) -> Follow:
-    """Something else altogether: of another kind, in full, with nothing of the past in it."""
-    for action in telling(now, rng, _free(now, past, ask, rng)):
+def _elsewhere(home: Home, now: Home, past: DeviceAction, rng: random.Random, ask: Ask) -> Follow:
+    """An unrelated request: another kind of device, named in full, and no words that refer to the past."""
+    for action in effective_actions(now, rng, _free(now, past, ask, rng)):
         other = (action.service, action.value) != (past.service, past.value)
-        if other and kind_of(action.device, action.part) != kind_of(past.device, past.part):
-            meaning = framed("multi_turn.shift", text=act_said(action.act()))
-            return told(ask, rng, home, (past,), _request(action, meaning))
+        if other and device_kind(action.device, action.part) != device_kind(past.device, past.part):
+            meaning = framed("multi_turn.shift", text=act_text(action.act()))
+            return follow_up(ask, rng, home, (past,), _request(action, meaning))
     return None
 
 
-def _tempting(home: Home, now: Home, past: Action, rng: random.Random, ask: Ask) -> Follow:
-    """Something else of which the past could be taken over: the same setting at another value, or the same room."""
-    found = [action for action in telling(now, rng, _free(now, past, ask, rng)) if action.value != past.value]
-    same = [action for action in found if action.service == past.service]
-    near = same or [action for action in found if action.device.room == past.device.room]
+def _tempting(home: Home, now: Home, past: DeviceAction, rng: random.Random, ask: Ask) -> Follow:
+    """An unrelated request that a careless agent could confuse with the past.
+
+    It asks for the same setting with another value, or for a device in the same room.
+    """
+    others = [action for action in effective_actions(now, rng, _free(now, past, ask, rng)) if action.value != past.value]
+    same = [action for action in others if action.service == past.service]
+    near = same or [action for action in others if action.device.room == past.device.room]
     if not near:
         return None
     action = near[0]
-    return told(ask, rng, home, (past,), _request(action, framed("multi_turn.shift", text=act_said(action.act()))))
+    return follow_up(ask, rng, home, (past,), _request(action, framed("multi_turn.shift", text=act_text(action.act()))))
 
 
 # coreference
 
 
-def _it(home: Home, now: Home, past: Action, rng: random.Random, ask: Ask) -> Follow:
+def _it(home: Home, now: Home, past: DeviceAction, rng: random.Random, ask: Ask) -> Follow:
     """ "Turn it off again", "set that one to 40"."""
     for action in on_the_same(now, past, rng):
         back = action.value is None and past.value is None
-        words = rng.choice((IT, words_of("multi_turn.that", device=past.device.name)))
+        words = rng.choice((IT, frame_text("multi_turn.that", device=past.device.name)))
         meaning = Phrased(action.act(), words, "multi_turn.again" if back else "multi_turn.now")
-        return told(ask, rng, home, (past,), _request(action, meaning))
+        return follow_up(ask, rng, home, (past,), _request(action, meaning))
     return None
 
 
-def _other_one(home: Home, now: Home, past: Action, rng: random.Random, ask: Ask) -> Follow:
-    """ "The other one": where the room has two of the kind."""
-    kind = kind_of(past.device, past.part)
-    others = [found for found in members(now, kind, past.device.room) if found[0] != past.device]
+def _other_one(home: Home, now: Home, past: DeviceAction, rng: random.Random, ask: Ask) -> Follow:
+    """ "The other one": in a room with two of the kind."""
+    kind = device_kind(past.device, past.part)
+    others = [pair for pair in members(now, kind, past.device.room) if pair[0] != past.device]
     if len(others) != 1 or len(members(now, kind, past.device.room)) != 2 or others[0][0].did in ask.taken:
         return None
     device, part = others[0]
-    again = [found for found in (repeated(now, past, device, part),) if found]
-    found = [*again, *(action for action in telling(now, rng, (device,)) if action.part == part)]
-    if not found:
+    again = [same for same in (repeated(now, past, device, part),) if same]
+    options = [*again, *(action for action in effective_actions(now, rng, (device,)) if action.part == part)]
+    if not options:
         return None
-    action = rng.choice(found[:2])
+    action = rng.choice(options[:2])
     frame = "multi_turn.too" if action in again else "multi_turn.now"
-    meaning = Phrased(action.act(), words_of("multi_turn.other"), frame)
-    return told(ask, rng, home, (past,), _request(action, meaning))
+    meaning = Phrased(action.act(), frame_text("multi_turn.other"), frame)
+    return follow_up(ask, rng, home, (past,), _request(action, meaning))
 
 
-def _there(home: Home, now: Home, past: Action, rng: random.Random, ask: Ask) -> Follow:
+def _there(home: Home, now: Home, past: DeviceAction, rng: random.Random, ask: Ask) -> Follow:
     """ "The fan there"."""
     here = [device for device in _free(now, past, ask, rng) if device.room == past.device.room]
-    for action in telling(now, rng, here):
+    for action in effective_actions(now, rng, here):
         if len({path.rpartition(".")[0] for path in action.device.spec.service_index}) > 1:
             continue
-        meaning = Phrased(action.act(), words_of("multi_turn.there", device=action.device.name), "multi_turn.now")
-        return told(ask, rng, home, (past,), _request(action, meaning))
+        meaning = Phrased(action.act(), frame_text("multi_turn.there", device=action.device.name), "multi_turn.now")
+        return follow_up(ask, rng, home, (past,), _request(action, meaning))
     return None
 
 
-def _first_one(home: Home, now: Home, past: Action, rng: random.Random, ask: Ask) -> Follow:
-    """ "The first one", of two that were spoken of."""
-    for second in telling(now, rng, _free(now, past, ask, rng)):
+def _first_one(home: Home, now: Home, past: DeviceAction, rng: random.Random, ask: Ask) -> Follow:
+    """ "The first one", of two devices that were mentioned."""
+    for second in effective_actions(now, rng, _free(now, past, ask, rng)):
         later = after(now, second.plan)
         word, meant = rng.choice((("multi_turn.first", past), ("multi_turn.last", second)))
         for action in on_the_same(later, meant, rng):
-            meaning = Phrased(action.act(), words_of(word), "multi_turn.now")
-            return told(ask, rng, home, (past, second), _request(action, meaning))
+            meaning = Phrased(action.act(), frame_text(word), "multi_turn.now")
+            return follow_up(ask, rng, home, (past, second), _request(action, meaning))
     return None
 
 
 # correction
 
 
-def _other_value(home: Home, now: Home, past: Action, rng: random.Random, ask: Ask) -> Follow:
+def _other_value(home: Home, now: Home, past: DeviceAction, rng: random.Random, ask: Ask) -> Follow:
     """ "No, make it 26"."""
     if past.value is None or isinstance(past.value, bool):
         return None
     for _ in range(4):
         action = propose(now, past.device, past.path, rng)
-        if action is not None and action.value != past.value and tells(now, action):
-            slots = {"value": value_said(action), "wrong": value_said(past)}
+        if action is not None and action.value != past.value and is_effective(now, action):
+            slots = {"value": value_text(action), "wrong": value_text(past)}
             return _past_only(past, _request(action, framed("multi_turn.make_it", **slots)))
     return None
 
 
-def _other_act(home: Home, now: Home, past: Action, rng: random.Random, ask: Ask) -> Follow:
-    """ "No, turn it off": the opposite of what was done, or another thing with the same device."""
+def _other_act(home: Home, now: Home, past: DeviceAction, rng: random.Random, ask: Ask) -> Follow:
+    """ "No, turn it off": another action without a value on the same device."""
     for action in on_the_same(now, past, rng, valued=False):
         if past.value is None:
             meaning = Phrased(action.act(), IT, "multi_turn.no")
@@ -268,40 +276,42 @@ def _other_act(home: Home, now: Home, past: Action, rng: random.Random, ask: Ask
     return None
 
 
-def _other_room(home: Home, now: Home, past: Action, rng: random.Random, ask: Ask) -> Follow:
+def _other_room(home: Home, now: Home, past: DeviceAction, rng: random.Random, ask: Ask) -> Follow:
     """ "Not the bedroom, the study"."""
-    kind = kind_of(past.device, past.part)
+    kind = device_kind(past.device, past.part)
     for device, part in members(now, kind):
         alone = len(members(now, kind, device.room)) == 1 and device.room != past.device.room
         free = alone and device.did not in ask.taken and _alike(past, device, part)
         if free and (action := repeated(now, past, device, part)):
-            slots = {"right": room_said(device.room), "wrong": room_said(past.device.room)}
+            slots = {"right": room_text(device.room), "wrong": room_text(past.device.room)}
             return _instead(home, now, past, action, framed("multi_turn.not_room", **slots))
     return None
 
 
-def _other_device(home: Home, now: Home, past: Action, rng: random.Random, ask: Ask) -> Follow:
+def _other_device(home: Home, now: Home, past: DeviceAction, rng: random.Random, ask: Ask) -> Follow:
     """ "No, I meant the study lamp"."""
     for device in _free(now, past, ask, rng):
         for path in device.spec.service_index:
             part = path.rpartition(".")[0]
-            if kind_of(device, part) == kind_of(past.device, past.part) and (action := repeated(now, past, device, part)):
-                slots = {"right": device_said(device, part), "wrong": device_said(past.device, past.part)}
+            if device_kind(device, part) == device_kind(past.device, past.part) and (
+                action := repeated(now, past, device, part)
+            ):
+                slots = {"right": device_text(device, part), "wrong": device_text(past.device, past.part)}
                 return _instead(home, now, past, action, framed("multi_turn.not_device", **slots))
     return None
 
 
-def _other_thing(home: Home, now: Home, past: Action, rng: random.Random, ask: Ask) -> Follow:
+def _other_thing(home: Home, now: Home, past: DeviceAction, rng: random.Random, ask: Ask) -> Follow:
     """ "Leave the fan as it was, turn on the lamp instead"."""
-    for action in telling(now, rng, _free(now, past, ask, rng)):
-        slots = {"wrong": device_said(past.device, past.part), "text": act_said(action.act())}
+    for action in effective_actions(now, rng, _free(now, past, ask, rng)):
+        slots = {"wrong": device_text(past.device, past.part), "text": act_text(action.act())}
         return _instead(home, now, past, action, framed("multi_turn.instead", **slots))
     return None
 
 
-def _instead(home: Home, now: Home, past: Action, action: Action, meaning: Meaning) -> Follow:
-    """What was done is undone, and something else is done."""
-    undo = undoing(home, now, past.device)
+def _instead(home: Home, now: Home, past: DeviceAction, action: DeviceAction, meaning: Meaning) -> Follow:
+    """A draft that undoes the past action and does another."""
+    undo = plan_undo(home, now, past.device)
     if undo is None:
         return None
     return Draft(
@@ -313,48 +323,48 @@ def _instead(home: Home, now: Home, past: Action, action: Action, meaning: Meani
         plan=(*undo.calls, *action.plan),
         plainly=Command((*undo.acts, action.act())),
         before=past.plan,
-        past=(asked(past, undo.told),),
+        past=(past_request(past, undo.told),),
     )
 
 
 # backtracking
 
 
-def _undo(home: Home, now: Home, past: Action, rng: random.Random, ask: Ask) -> Follow:
-    """ "Put it back as it was", where the assistant has told how that was."""
-    if (undo := undoing(home, now, past.device)) is None:
+def _undo(home: Home, now: Home, past: DeviceAction, rng: random.Random, ask: Ask) -> Follow:
+    """ "Put it back as it was", where the assistant has told the earlier state."""
+    if (undo := plan_undo(home, now, past.device)) is None:
         return None
-    meaning = rng.choice((framed("multi_turn.back"), framed("multi_turn.back_named", target=device_said(past.device))))
+    meaning = rng.choice((framed("multi_turn.back"), framed("multi_turn.back_named", target=device_text(past.device))))
     draft = Draft("", meaning, DEPENDENT, (undo.condition,), (past.device.did,), undo.calls, Command(undo.acts))
-    return replace(draft, before=past.plan, past=(asked(past, undo.told),))
+    return replace(draft, before=past.plan, past=(past_request(past, undo.told),))
 
 
-def _undo_last(home: Home, now: Home, past: Action, rng: random.Random, ask: Ask) -> Follow:
-    """As before the last of two settings, where the first has said how that was."""
+def _undo_last(home: Home, now: Home, past: DeviceAction, rng: random.Random, ask: Ask) -> Follow:
+    """The state before the last of two settings, which the request for the first setting told."""
     if past.value is None:
         return None
     for _ in range(4):
         second = propose(now, past.device, past.path, rng)
         if second is None or second.value == past.value:
             continue
-        undo = undoing(now, after(now, second.plan), past.device)
+        undo = plan_undo(now, after(now, second.plan), past.device)
         if undo is None or len(undo.calls) != 1 or undo.calls[0].args != (past.value,):
             return None
         draft = Draft("", framed("multi_turn.back_last"), DEPENDENT, (undo.condition,), (past.device.did,), undo.calls)
-        draft = replace(draft, plainly=Command(undo.acts), past=(asked(past), asked(second)))
+        draft = replace(draft, plainly=Command(undo.acts), past=(past_request(past), past_request(second)))
         return replace(draft, before=(*past.plan, *second.plan))
     return None
 
 
-def _undo_one_of_two(home: Home, now: Home, past: Action, rng: random.Random, ask: Ask) -> Follow:
-    """Of two things that were done, one is put back, or both."""
-    for second in telling(now, rng, _free(now, past, ask, rng)):
+def _undo_one_of_two(home: Home, now: Home, past: DeviceAction, rng: random.Random, ask: Ask) -> Follow:
+    """Two things were done; one of them is undone, or both are."""
+    for second in effective_actions(now, rng, _free(now, past, ask, rng)):
         later = after(now, second.plan)
-        undos = [undoing(home, later, action.device) for action in (past, second)]
+        undos = [plan_undo(home, later, action.device) for action in (past, second)]
         if not all(undos):
             continue
         meant = rng.choice((undos[:1], undos[1:], undos))
-        named = device_said(meant[0].device)
+        named = device_text(meant[0].device)
         meaning = framed("multi_turn.back_both") if len(meant) > 1 else framed("multi_turn.back_named", target=named)
         return Draft(
             "",
@@ -365,13 +375,13 @@ def _undo_one_of_two(home: Home, now: Home, past: Action, rng: random.Random, as
             plan=tuple(call for undo in meant for call in undo.calls),
             plainly=Command(tuple(act for undo in meant for act in undo.acts)),
             before=(*past.plan, *second.plan),
-            past=(asked(past, undos[0].told), asked(second, undos[1].told)),
+            past=(past_request(past, undos[0].told), past_request(second, undos[1].told)),
         )
     return None
 
 
 def _first_only(propose: Propose) -> Propose:
-    """What needs a past can only come first."""
+    """The proposal, restricted to the first intent of a blueprint, which alone may have an earlier dialogue."""
     return lambda home, rng, ask: propose(home, rng, ask) if ask.first else None
 
 

@@ -1,4 +1,4 @@
-"""Operations that are asked of several devices, or of one in several steps."""
+"""Operations on several devices, or several operations on one device."""
 
 from __future__ import annotations
 
@@ -9,33 +9,41 @@ from typing import Any
 from envs.homeenv.devices import Device
 from envs.homeenv.home import Home
 from envs.homeenv.types import ValueType
-from homerl.worlds.homeenv.blueprints.actions import Action, attempt
+from homerl.worlds.homeenv.blueprints.actions import DeviceAction, try_service
 from homerl.worlds.homeenv.language.meaning import Act, Target
 from homerl.worlds.homeenv.language.noun import parts_of
 
 
 @dataclass(frozen=True)
 class Operation:
-    """One service, with the value said."""
+    """One service and the value of its argument."""
 
     service: str
     value: Any
     type: ValueType | None
 
     def on(self, target: Target) -> Act:
+        """The operation as a request to a target."""
         return Act(self.service, target, self.value, self.type)
 
 
-def carry(home: Home, device: Device, kind: str, wanted: Sequence[Operation]) -> list[tuple[Action, bool] | None]:
-    """What the operations do to each part of the kind that knows them, and whether it changes; None where one is refused."""
+def carry(home: Home, device: Device, kind: str, wanted: Sequence[Operation]) -> list[tuple[DeviceAction, bool] | None]:
+    """The result of `carry_part` for each part of the kind that has all the services.
+
+    An item is None if the home refuses a call. The list is [None] if no part has all the services.
+    """
     prefixes = [p for p in parts_of(device, kind) if all(p + one.service in device.spec.service_index for one in wanted)]
     return [carry_part(home, device, prefix, wanted) for prefix in prefixes] or [None]
 
 
-def carry_part(home: Home, device: Device, prefix: str, wanted: Sequence[Operation]) -> tuple[Action, bool] | None:
+def carry_part(home: Home, device: Device, prefix: str, wanted: Sequence[Operation]) -> tuple[DeviceAction, bool] | None:
+    """The operations as one action on a part, and whether they change something.
+
+    The action has the plans and conditions of all operations. None if the home refuses a call.
+    """
     after, done = home.fork(), []
     for one in wanted:
-        action, changes = attempt(after, device, prefix + one.service, one.value)
+        action, changes = try_service(after, device, prefix + one.service, one.value)
         if action is None:
             return None
         for call in action.plan:

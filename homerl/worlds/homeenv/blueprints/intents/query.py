@@ -1,6 +1,7 @@
-"""Questions about the home, TC7: `status` (how things stand) and `quantity` (counts, extremes, comparisons, averages).
+"""Questions about the home, TC7: `status` (the state of things) and `quantity` (counts, extremes, averages).
 
-The answer is worked out from the home, and unambiguous; nothing may change. `reads` is what one must look up.
+Invariants: the answer is computed from the home and unambiguous; nothing may change; `reads` are the attributes that
+one must look up.
 """
 
 from __future__ import annotations
@@ -15,20 +16,37 @@ from envs.homeenv.home import Home
 from envs.homeenv.rooms import Room
 from envs.homeenv.types import ValueType
 from homerl.language.answers import Answer
-from homerl.worlds.homeenv.blueprints.intents.dialogue import device_said, framed, room_said, words_of
+from homerl.worlds.homeenv.blueprints.intents.dialogue import device_text, frame_text, framed, room_text
 from homerl.worlds.homeenv.blueprints.intents.draft import Ask, Draft, Propose
-from homerl.worlds.homeenv.blueprints.intents.questions import Named, RoomsNamed, Said, YesNo, names, number, question
+from homerl.worlds.homeenv.blueprints.intents.questions import (
+    DeviceList,
+    RoomList,
+    Statement,
+    YesNo,
+    names_answer,
+    number_answer,
+    question,
+)
 from homerl.worlds.homeenv.blueprints.intents.warmth import how_warm, of_type, warmer, warmest
 from homerl.worlds.homeenv.blueprints.intents.ways import free_of, ways_of_option, ways_of_trait
-from homerl.worlds.homeenv.blueprints.survey import LEVELS, OPPOSITES, TRAITS, Survey, Trait, above, anyhow, survey
+from homerl.worlds.homeenv.blueprints.traits import (
+    LEVELS,
+    OPPOSITES,
+    TRAITS,
+    DeviceMatches,
+    Trait,
+    above,
+    match_devices,
+    possible_members,
+)
 from homerl.worlds.homeenv.language.meaning import Meaning
 from homerl.worlds.homeenv.language.speaker import Speaker
 from homerl.worlds.homeenv.language.state import Standing, Standings, join_clauses
 
-ROUNDED = 1000  # integers from here on may be said in round figures
-RARELY = 0.15  # how often a question is asked whose answer is none, or of a single device
+ROUNDED = 1000  # answers of this size may be rounded
+RARELY = 0.15  # probability of a question whose answer is none, or about a single device
 SENSES = {"motion": True, "human_detected": "yes", "contact": "open", "leak": True, "smoke": True, "gas": True}
-UNASKED = ("countdown", "fed_today", "no_move_duration", "lamp_hours", "open_zones")  # numbers that nobody asks for
+UNASKED = ("countdown", "fed_today", "no_move_duration", "lamp_hours", "open_zones")  # numbers that nobody asks about
 
 
 # status
@@ -42,36 +60,36 @@ def _is_on(home: Home, rng: random.Random) -> Draft | None:
         here, there = ways_of_trait(trait.name), ways_of_trait(OPPOSITES.get(trait.name, f"not_{trait.name}"))
         same, other = (here, there) if holds else (there, here)
         answer = Answer(type="boolean", value=holds, accepted=(same,) if same else (), distractors=other)
-        meaning = framed("query.is", target=device_said(device, part), trait=words_of(f"query.trait.{trait.name}"))
+        meaning = framed("query.is", target=device_text(device, part), trait=frame_text(f"query.trait.{trait.name}"))
         reply = YesNo(holds, Standings((Standing.of(home, device, path),)))
         return question(meaning, answer, ((device.did, path),), reply)
     return None
 
 
 def _single(home: Home, rng: random.Random):
-    """(device, part, trait) in random order, of every device that has the trait."""
-    found = [
+    """The (device, part, trait) triples of all devices with a trait, in random order."""
+    triples = [
         (device, prefix[:-1], trait)
         for device in home.plan.devices
         for prefix, kind in device.spec.kinds
         for trait in TRAITS.get(kind, TRAITS.get(device.spec.category, ()))
         if trait.path(device, prefix[:-1])
     ]
-    return rng.sample(found, len(found))
+    return rng.sample(triples, len(triples))
 
 
 def _both(home: Home, rng: random.Random) -> Draft | None:
     """ "Are both the study lamp and the hall fan on?" """
-    found = _single(home, rng)
-    for device, part, trait in found:
-        others = [other for other in found if other[2] == trait and other[0] != device]
+    triples = _single(home, rng)
+    for device, part, trait in triples:
+        others = [other for other in triples if other[2] == trait and other[0] != device]
         if not others:
             continue
         pair = ((device, part), others[0][:2])
         reads = tuple((one.did, trait.path(one, of)) for one, of in pair)
         both = all(trait.test(home.get(*read)) for read in reads)
-        slots = {"first": device_said(*pair[0]), "second": device_said(*pair[1])}
-        meaning = framed("query.both", trait=words_of(f"query.trait.{trait.name}"), **slots)
+        slots = {"first": device_text(*pair[0]), "second": device_text(*pair[1])}
+        meaning = framed("query.both", trait=frame_text(f"query.trait.{trait.name}"), **slots)
         standings = tuple(Standing.of(home, one, path) for (one, _), (_, path) in zip(pair, reads))
         return question(meaning, Answer(type="boolean", value=both), reads, YesNo(both, Standings(standings)))
     return None
@@ -82,7 +100,7 @@ def _value(home: Home, rng: random.Random) -> Draft | None:
     for device, path, kind in _attributes(home, rng, ("int", "float")):
         value = home.get(device.did, path)
         tolerance = 0.05 if isinstance(value, float) else abs(value) * 0.005 if abs(value) >= ROUNDED else 0.0
-        answer = number(value, kind.unit, tolerance, (device,))
+        answer = number_answer(value, kind.unit, tolerance, (device,))
         return question(_asked(device, path, "query.value"), answer, ((device.did, path),), _as_it_is(home, device, path))
     return None
 
@@ -101,30 +119,30 @@ def _mode(home: Home, rng: random.Random) -> Draft | None:
 
 
 def _other_options(kind: ValueType, value: str, path: str, taken: str) -> tuple[str, ...]:
-    """The ways of all options but this."""
+    """The phrases for all options except this one."""
     ways = (way for option in kind.options if option != value for way in ways_of_option(str(option), path))
     return free_of(tuple(dict.fromkeys(ways)), taken)
 
 
 def _attributes(home: Home, rng: random.Random, types: tuple[str, ...]):
-    """(device, path, type) of attributes of these types that have a meaning to people, in random order."""
-    found = [
+    """The (device, path, type) of attributes of these types that mean something to people, in random order."""
+    triples = [
         (device, path, kind)
         for device in home.plan.devices
         for path, (_, kind) in device.spec.attribute_index.items()
         if kind.type in types and kind.counts is None and path.rpartition(".")[2] not in UNASKED
     ]
-    return rng.sample(found, len(found))
+    return rng.sample(triples, len(triples))
 
 
 def _asked(device: Device, path: str, frame: str) -> Meaning:
     part, _, attribute = path.rpartition(".")
     frame = f"{frame}.state" if attribute in ("state", "work_state") else frame
-    return framed(frame, name=lambda speaker: speaker.name(attribute), target=device_said(device, part))
+    return framed(frame, name=lambda speaker: speaker.name(attribute), target=device_text(device, part))
 
 
 def _as_it_is(home: Home, device: Device, path: str) -> Meaning:
-    return Said(Standings((Standing.of(home, device, path),)))
+    return Statement(Standings((Standing.of(home, device, path),)))
 
 
 def _where(home: Home, rng: random.Random) -> Draft | None:
@@ -136,7 +154,7 @@ def _where(home: Home, rng: random.Random) -> Draft | None:
         if alone and not shared:
             others = tuple(name for name in rooms if name != device.room.name)
             answer = Answer(type="text", value=device.room.name, accepted=((device.room.name,),), distractors=others)
-            reply = framed("query.reply.where", room=room_said(device.room))
+            reply = framed("query.reply.where", room=room_text(device.room))
             return question(framed("query.where", device=_literally(device.name)), answer, (), reply)
     return None
 
@@ -148,20 +166,22 @@ def _literally(text: str) -> Callable[[Speaker], str]:
 def _which(home: Home, rng: random.Random) -> Draft | None:
     """ "Which lights are on in the study?" """
     perhaps_none = rng.random() < RARELY
-    for found in _surveys(home, rng):
-        candidates = anyhow(home, found.kind)
-        if len(found.met) <= 5 and (found.met or perhaps_none):
-            return question(_about(found, "query.which"), names(found.met, candidates), found.reads, Named(found.met))
+    for matches in _matches(home, rng):
+        candidates = possible_members(home, matches.kind)
+        if len(matches.met) <= 5 and (matches.met or perhaps_none):
+            return question(
+                _about(matches, "query.which"), names_answer(matches.met, candidates), matches.reads, DeviceList(matches.met)
+            )
     return None
 
 
 def _senses(home: Home, rng: random.Random) -> Draft | None:
-    """ "Is there anybody in the hallway?", as a sensor there says."""
+    """ "Is there anybody in the hallway?", according to a sensor there."""
     for device in rng.sample(home.plan.devices, len(home.plan.devices)):
         for name, value in SENSES.items():
             if name in device.spec.attribute_index:
                 holds = home.get(device.did, name) == value
-                meaning = framed(f"query.sense.{name}", target=device_said(device))
+                meaning = framed(f"query.sense.{name}", target=device_text(device))
                 return question(meaning, Answer(type="boolean", value=holds), ((device.did, name),), YesNo(holds))
     return None
 
@@ -169,20 +189,23 @@ def _senses(home: Home, rng: random.Random) -> Draft | None:
 # quantity
 
 
-def _surveys(home: Home, rng: random.Random, joined: bool = False):
-    """What may be counted in a room or the home, in random order; with two traits at once, if `joined`."""
-    counts = {kind: len(anyhow(home, kind)) for kind in TRAITS}
+def _matches(home: Home, rng: random.Random, joined: bool = False):
+    """What may be counted in a room or the home, in random order.
+
+    With `joined`, the devices must have two traits at once.
+    """
+    counts = {kind: len(possible_members(home, kind)) for kind in TRAITS}
     kinds = [kind for kind, count in counts.items() if count > 1 or (count and rng.random() < RARELY)]
     rooms: list[Room | None] = [None, None, *home.plan.rooms]
     for _ in range(12):
         if not kinds:
             return
         kind, room = rng.choice(kinds), rng.choice(rooms)
-        if room is not None and not any(device.room == room for device in anyhow(home, kind)):
+        if room is not None and not any(device.room == room for device in possible_members(home, kind)):
             continue
-        found = survey(home, kind, _traits(kind, rng, joined), room)
-        if found is not None and found.reads and (len(found.reads) > 1 or room is None):
-            yield found
+        matches = match_devices(home, kind, _traits(kind, rng, joined), room)
+        if matches is not None and matches.reads and (len(matches.reads) > 1 or room is None):
+            yield matches
 
 
 def _traits(kind: str, rng: random.Random, joined: bool) -> tuple[Trait, ...]:
@@ -194,57 +217,57 @@ def _traits(kind: str, rng: random.Random, joined: bool) -> tuple[Trait, ...]:
     return (first, level) if joined else rng.choice(((first,), (level,)))
 
 
-def _about(found: Survey, frame: str) -> Meaning:
+def _about(matches: DeviceMatches, frame: str) -> Meaning:
     return framed(
         frame,
-        many=words_of(f"query.kind.{found.kind}.many"),
-        traits=lambda speaker: _traits_said(speaker, found),
-        place=_place(found.room),
+        many=frame_text(f"query.kind.{matches.kind}.many"),
+        traits=lambda speaker: _traits_said(speaker, matches),
+        place=_place(matches.room),
     )
 
 
-def _traits_said(speaker: Speaker, found: Survey) -> str:
+def _traits_said(speaker: Speaker, matches: DeviceMatches) -> str:
     texts = []
-    for trait in found.traits:
-        slots = {} if trait.value is None else {"value": speaker.value(trait.value, _type_of(speaker.home, found, trait))}
+    for trait in matches.traits:
+        slots = {} if trait.value is None else {"value": speaker.value(trait.value, _type_of(speaker.home, matches, trait))}
         texts.append(speaker.say(f"query.trait.{trait.name}", **slots))
     return join_clauses(speaker, texts)
 
 
-def _type_of(home: Home, found: Survey, trait: Trait) -> ValueType | None:
-    """The type of what a trait compares, for its unit."""
-    did, path = next(((did, path) for did, path in found.reads if path.endswith(trait.attributes[0])), (None, None))
+def _type_of(home: Home, matches: DeviceMatches, trait: Trait) -> ValueType | None:
+    """The type of the attribute that the trait tests, for its unit."""
+    did, path = next(((did, path) for did, path in matches.reads if path.endswith(trait.attributes[0])), (None, None))
     return home.plan.by_did[did].spec.attribute_index[path][1] if did else None
 
 
 def _place(room: Room | None) -> Callable[[Speaker], str]:
     if room is None:
-        return words_of("query.place.home")
+        return frame_text("query.place.home")
     return lambda speaker: speaker.say("query.place.room", room=speaker.room(room))
 
 
 def _count(home: Home, rng: random.Random, joined: bool = False) -> Draft | None:
     """ "How many lights are on?", or `joined`, "on and above 50 percent?" """
     perhaps_none = rng.random() < RARELY
-    for found in _surveys(home, rng, joined):
-        if joined and len(found.traits) < 2:
+    for matches in _matches(home, rng, joined):
+        if joined and len(matches.traits) < 2:
             continue
-        if found.met or perhaps_none:
-            answer = number(len(found.met), "count", names=home.plan.devices)
-            return question(_about(found, "query.count"), answer, found.reads, Named(found.met, counted=True))
+        if matches.met or perhaps_none:
+            answer = number_answer(len(matches.met), "count", names=home.plan.devices)
+            return question(_about(matches, "query.count"), answer, matches.reads, DeviceList(matches.met, counted=True))
     return None
 
 
 def _count_parts(home: Home, rng: random.Random) -> Draft | None:
     """ "How many fans with a light have both on?" """
     fans = list(home.devices(category="ceiling_fan"))
-    if not fans or any(home.devices(category="range_hood")):  # which some would count
+    if not fans or any(home.devices(category="range_hood")):  # some people would count it as a fan with a light
         return None
     states = rng.choice((("on", "on"), ("on", "off"), ("off", "on")))
     reads = tuple((device.did, f"{part}.state") for device in fans for part in ("light", "fan"))
     met = [d for d in fans if (home.get(d.did, "light.state"), home.get(d.did, "fan.state")) == states]
-    answer = number(len(met), "count", names=home.plan.devices)
-    return question(framed(f"query.parts.{states[0]}_{states[1]}"), answer, reads, Named(tuple(met), counted=True))
+    answer = number_answer(len(met), "count", names=home.plan.devices)
+    return question(framed(f"query.parts.{states[0]}_{states[1]}"), answer, reads, DeviceList(tuple(met), counted=True))
 
 
 def _count_all(home: Home, rng: random.Random) -> Draft | None:
@@ -252,28 +275,28 @@ def _count_all(home: Home, rng: random.Random) -> Draft | None:
     scopes = [(kind, room) for kind in TRAITS for room in (None, *home.plan.rooms)]
     perhaps_none = rng.random() < RARELY
     for kind, room in rng.sample(scopes, len(scopes)):
-        devices = [device for device in anyhow(home, kind) if room in (None, device.room)]
-        strict = survey(home, kind, (), room)
+        devices = [device for device in possible_members(home, kind) if room in (None, device.room)]
+        strict = match_devices(home, kind, (), room)
         if strict is not None and len(strict.met) == len(devices) and (len(devices) > 1 or perhaps_none):
-            slots = {"many": words_of(f"query.kind.{kind}.many"), "place": _place(room)}
-            answer = number(len(devices), "count", names=home.plan.devices)
-            return question(framed("query.count_all", **slots), answer, (), Named(tuple(devices), counted=True))
+            slots = {"many": frame_text(f"query.kind.{kind}.many"), "place": _place(room)}
+            answer = number_answer(len(devices), "count", names=home.plan.devices)
+            return question(framed("query.count_all", **slots), answer, (), DeviceList(tuple(devices), counted=True))
     return None
 
 
 def _rooms_with(home: Home, rng: random.Random) -> Draft | None:
     """ "How many rooms have a light on?" """
     perhaps_none = rng.random() < RARELY
-    for found in _surveys(home, rng):
-        if found.room is None and len(found.traits) == 1 and (found.met or perhaps_none):
-            rooms = list(dict.fromkeys(device.room for device in found.met))
+    for matches in _matches(home, rng):
+        if matches.room is None and len(matches.traits) == 1 and (matches.met or perhaps_none):
+            rooms = list(dict.fromkeys(device.room for device in matches.met))
             slots = {
-                "a": words_of(f"query.kind.{found.kind}.a"),
-                "traits": lambda speaker, found=found: _traits_said(speaker, found),
+                "a": frame_text(f"query.kind.{matches.kind}.a"),
+                "traits": lambda speaker, matches=matches: _traits_said(speaker, matches),
             }
-            reply = RoomsNamed(tuple(rooms))
-            answer = number(len(rooms), "count", names=home.plan.devices)
-            return question(framed("query.rooms", **slots), answer, found.reads, reply)
+            reply = RoomList(tuple(rooms))
+            answer = number_answer(len(rooms), "count", names=home.plan.devices)
+            return question(framed("query.rooms", **slots), answer, matches.reads, reply)
     return None
 
 
@@ -286,10 +309,10 @@ def _most(home: Home, rng: random.Random) -> Draft | None:
         if len(values) < 2 or values[0] == values[1]:
             continue
         device = next(device for device, _, value in levels if value == values[0])
-        slots = {"one": words_of(f"query.kind.{kind}.one"), "name": _level_name(kind)}
+        slots = {"one": frame_text(f"query.kind.{kind}.one"), "name": _level_name(kind)}
         meaning = framed(f"query.most.{'high' if highest else 'low'}", **slots)
         reads = tuple((device.did, path) for device, path, _ in levels)
-        return question(meaning, names((device,), anyhow(home, kind)), reads, Named((device,)))
+        return question(meaning, names_answer((device,), possible_members(home, kind)), reads, DeviceList((device,)))
     return None
 
 
@@ -302,19 +325,19 @@ def _average(home: Home, rng: random.Random) -> Draft | None:
         name, of = rng.choice((("average", lambda vs: sum(vs) / len(vs)), ("highest", max), ("lowest", min)))
         value = of([value for _, _, value in levels])
         type = levels[0][0].spec.attribute_index[levels[0][1]][1]
-        slots = {"many": words_of(f"query.kind.{kind}.many"), "name": _level_name(kind)}
+        slots = {"many": frame_text(f"query.kind.{kind}.many"), "name": _level_name(kind)}
         reads = tuple((device.did, path) for device, path, _ in levels)
         shown = round(value, 1)
         shown = int(shown) if float(shown).is_integer() else shown
-        answer = number(value, type.unit, 0.3 if name == "average" else 0.0, home.plan.devices)
+        answer = number_answer(value, type.unit, 0.3 if name == "average" else 0.0, home.plan.devices)
         reply = framed("query.reply.level", value=of_type(shown, type))
         return question(framed(f"query.{name}", **slots), answer, reads, reply)
     return None
 
 
 def _levels(home: Home, kind: str) -> list[tuple[Device, str, float]]:
-    """(device, path, value) of what is compared, or nothing where it is not clear which devices are meant."""
-    everything = survey(home, kind, (above(LEVELS[kind][0], -1000),))
+    """The (device, path, value) triples to compare; empty if it is unclear which devices are meant."""
+    everything = match_devices(home, kind, (above(LEVELS[kind][0], -1000),))
     if everything is None:
         return []
     return [(home.plan.by_did[did], path, home.get(did, path)) for did, path in everything.reads]

@@ -11,7 +11,7 @@ from homerl.language.answers import Answer
 from homerl.worlds.homeenv.blueprints.blueprint import Factors
 from homerl.worlds.homeenv.blueprints.intents.draft import Draft
 from homerl.worlds.homeenv.blueprints.intents.ways import numbered, ways_of_device
-from homerl.worlds.homeenv.blueprints.survey import Read
+from homerl.worlds.homeenv.blueprints.traits import Read
 from homerl.worlds.homeenv.language.meaning import Meaning
 from homerl.worlds.homeenv.language.speaker import Speaker
 from homerl.worlds.homeenv.language.state import join_clauses
@@ -21,7 +21,7 @@ SEVERAL = Factors(scope="multi_device")
 
 
 def question(meaning: Meaning, answer: Answer, reads: Sequence[Read], reply: Meaning) -> Draft | None:
-    """A question, unless too much would have to be read for it."""
+    """The draft of a question, or None if its answer needs more than `MOST_READS` reads."""
     if len(reads) > MOST_READS:
         return None
     factors = SEVERAL if len({did for did, _ in reads}) > 1 else Factors()
@@ -30,12 +30,13 @@ def question(meaning: Meaning, answer: Answer, reads: Sequence[Read], reply: Mea
 
 @dataclass(frozen=True)
 class YesNo:
-    """Yes or no, and how it stands."""
+    """Yes or no, and the state of things as a reason."""
 
     value: bool
     rest: Meaning | None = None
 
     def words(self, speaker: Speaker) -> str:
+        """The answer as a sentence."""
         if self.rest is None:
             return speaker.say("query.reply.alone", text=speaker.say("query.some" if self.value else "query.none"))
         word = speaker.say("query.yes" if self.value else "query.no")
@@ -43,34 +44,37 @@ class YesNo:
 
 
 @dataclass(frozen=True)
-class Said:
+class Statement:
     """A meaning as a sentence of its own."""
 
     of: Meaning
 
     def words(self, speaker: Speaker) -> str:
+        """The meaning in the frame of a reply."""
         return speaker.say("query.reply.alone", text=self.of.words(speaker))
 
 
 @dataclass(frozen=True)
 class Sentence:
-    """A meaning with a capital letter at its beginning."""
+    """A meaning that begins with a capital letter."""
 
     of: Meaning
 
     def words(self, speaker: Speaker) -> str:
+        """The meaning with a capital letter."""
         text = self.of.words(speaker)
         return text[0].upper() + text[1:]
 
 
 @dataclass(frozen=True)
-class Named:
-    """Devices by their names, or that there are none."""
+class DeviceList:
+    """A list of devices by name, or that there are none; with `counted`, their number first."""
 
     devices: tuple[Device, ...]
     counted: bool = False
 
     def words(self, speaker: Speaker) -> str:
+        """The list as a sentence; a count of more than four devices leaves the names out."""
         names = [speaker.say("query.device", room=device.room.name, device=device.name) for device in self.devices]
         if not names:
             return speaker.say("query.reply.none")
@@ -82,12 +86,17 @@ class Named:
         return speaker.say("query.reply.count", count=count, names=join_clauses(speaker, names))
 
 
-def number(value: float, unit: str | None, tolerance: float = 0.0, names: Sequence[Device] = ()) -> Answer:
+def number_answer(value: float, unit: str | None, tolerance: float = 0.0, names: Sequence[Device] = ()) -> Answer:
+    """A numeric answer.
+
+    `tolerance` is in `unit`. Digits in the names of the devices `names` do not count as an answer.
+    """
     whole = int(value) if float(value).is_integer() else round(value, 2)
     return Answer(type="number", value=whole, tolerance=tolerance, unit=unit, distractors=numbered(names))
 
 
-def names(met: Sequence[Device], candidates: Sequence[Device]) -> Answer:
+def names_answer(met: Sequence[Device], candidates: Sequence[Device]) -> Answer:
+    """An answer that lists the devices `met`; the names of the other candidates are wrong answers."""
     others = [device for device in candidates if device not in met]
     return Answer(
         type="names",
@@ -98,12 +107,13 @@ def names(met: Sequence[Device], candidates: Sequence[Device]) -> Answer:
 
 
 @dataclass(frozen=True)
-class RoomsNamed:
-    """How many rooms, and which."""
+class RoomList:
+    """A list of rooms with their number, or that there are none."""
 
     rooms: tuple[Room, ...]
 
     def words(self, speaker: Speaker) -> str:
+        """The list as a sentence."""
         if not self.rooms:
             return speaker.say("query.reply.none")
         names = join_clauses(speaker, [speaker.room(room) for room in self.rooms])

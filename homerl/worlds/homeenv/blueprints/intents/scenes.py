@@ -1,7 +1,7 @@
-"""What people are about to do, and what they want of the home then (`scenes.yaml`): "i am going to bed".
+"""Scenes: what people are about to do, and what they want of the home then (`scenes.yaml`): "i am going to bed".
 
-Invariants: a scene asks all that its wishes say of the devices that the place has; what is so already is kept; asked
-back, the person spells all of it.
+Invariants: a scene asks for all that its wishes say about the devices of the place; what is already so must stay so; if
+the agent asks, the user spells out everything.
 """
 
 from __future__ import annotations
@@ -19,52 +19,61 @@ from envs.homeenv.devices import Device
 from envs.homeenv.home import Home
 from envs.homeenv.rooms import Room
 from envs.model import Model
-from homerl.worlds.homeenv.blueprints.actions import Action
+from homerl.worlds.homeenv.blueprints.actions import DeviceAction
 from homerl.worlds.homeenv.blueprints.blueprint import Factors
-from homerl.worlds.homeenv.blueprints.intents.binding import Step, of_part, of_room, operations
-from homerl.worlds.homeenv.blueprints.intents.choice import is_muddled, resolved
+from homerl.worlds.homeenv.blueprints.intents.binding import ServiceStep, bind_steps, bind_to_part, bind_to_room
+from homerl.worlds.homeenv.blueprints.intents.choice import is_muddled, resolve_target
 from homerl.worlds.homeenv.blueprints.intents.draft import Ask, Draft
 from homerl.worlds.homeenv.blueprints.intents.operation import Operation, carry_part
 from homerl.worlds.homeenv.language.meaning import Act, Command, Target
 from homerl.worlds.homeenv.language.noun import of_kind, parts_of
 from homerl.worlds.homeenv.language.speaker import Speaker
 
-MOST_ACTS = 6  # more than that nobody would spell
+MOST_ACTS = 6  # nobody would spell out more
 MOST_DEVICES = 24
 
 
-class Wish(Model):
-    """What is wanted of a kind of device: the first way that a part knows."""
+class SceneWish(Model):
+    """What is wanted of a kind of device: the first step in `do` that a part can carry out."""
 
     kind: str
-    do: tuple[Step, ...]
+    do: tuple[ServiceStep, ...]
     if_: str | None = Field(None, alias="if")
     want: str | None = None
     plain: str | None = None
 
 
-class Scene(Model):
+class SceneSpec(Model):
+    """A scene: the types of rooms in which it occurs (none: the whole home), and its wishes.
+
+    `needs` are kinds of devices that the place must have. `if` is a condition on the weather.
+    """
+
     rooms: tuple[str, ...] = ()
     needs: tuple[str, ...] = ()
     if_: str | None = Field(None, alias="if")
-    wishes: tuple[Wish, ...]
+    wishes: tuple[SceneWish, ...]
 
 
 @lru_cache
-def scenes() -> dict[str, Scene]:
+def scenes() -> dict[str, SceneSpec]:
     """All scenes by name."""
-    return validate(dict[str, Scene], read_yaml(Path(__file__).parent / "scenes.yaml"))
+    return validate(dict[str, SceneSpec], read_yaml(Path(__file__).parent / "scenes.yaml"))
 
 
 @dataclass(frozen=True)
-class Doing:
-    """What somebody is about to do, in a room (None: where the person is, or the one room for it) or at home."""
+class SceneMeaning:
+    """The announcement of what the user is about to do.
+
+    `room` is None if the whole home is meant (`at_home`), if the user is in the room, or if it is the only room for it.
+    """
 
     name: str
     room: Room | None
     at_home: bool = False
 
     def words(self, speaker: Speaker) -> str:
+        """The announcement as a sentence."""
         key = f"ambiguous.scene.{self.name}"
         if self.room is not None:
             return speaker.say(f"{key}.in", room=speaker.room(self.room))
@@ -73,18 +82,18 @@ class Doing:
 
 @dataclass(frozen=True)
 class Granted:
-    """A wish for one part: the operation and action that grant it, what holds then, and whether it does already."""
+    """A wish for one part: its operation and action, the condition that then holds, and whether it holds already."""
 
     device: Device
     prefix: str
     operation: Operation
-    action: Action
+    action: DeviceAction
     condition: str
     already: bool
 
 
 def scene_level(home: Home, rng: random.Random, ask: Ask) -> Draft | None:
-    """A scene that some room, or the home, has something to offer for."""
+    """A scene for which a room, or the home, has suitable devices."""
     for name in rng.sample(list(scenes()), len(scenes())):
         scene = scenes()[name]
         rooms: list[Room | None] = [room for room in home.plan.rooms if room.type in scene.rooms] if scene.rooms else [None]
@@ -94,8 +103,8 @@ def scene_level(home: Home, rng: random.Random, ask: Ask) -> Draft | None:
     return None
 
 
-def _fits(home: Home, room: Room | None, scene: Scene) -> bool:
-    weather = scene.if_ is None or of_room(scene.if_, home, home.plan.rooms[0]).holds(home)
+def _fits(home: Home, room: Room | None, scene: SceneSpec) -> bool:
+    weather = scene.if_ is None or bind_to_room(scene.if_, home, home.plan.rooms[0]).holds(home)
     return weather and all(_devices(home, room, kind) for kind in scene.needs)
 
 
@@ -103,8 +112,8 @@ def _devices(home: Home, room: Room | None, kind: str) -> list[Device]:
     return [device for device in of_kind(home, kind) if room in (None, device.room)]
 
 
-def _drafted(home: Home, name: str, scene: Scene, room: Room | None, rng: random.Random, ask: Ask) -> Draft | None:
-    groups = [found for wish in scene.wishes if (found := _grant(home, room, wish))]
+def _drafted(home: Home, name: str, scene: SceneSpec, room: Room | None, rng: random.Random, ask: Ask) -> Draft | None:
+    groups = [granted_parts for wish in scene.wishes if (granted_parts := _grant(home, room, wish))]
     granted = [one for group in groups for one in group]
     todo = [one for one in granted if one is not None and not one.already]
     if None in granted or not todo or len(granted) > MOST_DEVICES or any(one.device.did in ask.taken for one in granted):
@@ -117,7 +126,7 @@ def _drafted(home: Home, name: str, scene: Scene, room: Room | None, rng: random
     devices = tuple(dict.fromkeys(one.device.did for one in todo))
     return Draft(
         "scene_level",
-        Doing(name, None if bare else room, at_home=room is None),
+        SceneMeaning(name, None if bare else room, at_home=room is None),
         Factors(clarity="ambiguous", scope=_scope(devices)),
         conditions=tuple(one.condition for one in todo),
         devices=devices,
@@ -129,7 +138,7 @@ def _drafted(home: Home, name: str, scene: Scene, room: Room | None, rng: random
 
 
 def _main(one: Granted) -> str:
-    """The attribute that tells whether the wish is granted."""
+    """The attribute that shows whether the wish is fulfilled."""
     return one.condition.split(" and ")[-1].split('").')[1].split()[0].rstrip(")")
 
 
@@ -137,44 +146,48 @@ def _scope(devices: Sequence[str]) -> str:
     return "single_device" if len(devices) == 1 else "multi_device"
 
 
-def _wishes(home: Home, room: Room | None, scene: Scene) -> list[Wish]:
-    """Those for which there are devices."""
+def _wishes(home: Home, room: Room | None, scene: SceneSpec) -> list[SceneWish]:
+    """The wishes for which there are devices."""
     return [wish for wish in scene.wishes if _grant(home, room, wish)]
 
 
-def _grant(home: Home, room: Room | None, wish: Wish) -> list[Granted | None]:
-    """The wish for each part that it is for; None where one cannot grant it."""
+def _grant(home: Home, room: Room | None, wish: SceneWish) -> list[Granted | None]:
+    """The wish for each part that it concerns; an item is None if no step can be carried out."""
     parts = [(device, prefix) for device in _devices(home, room, wish.kind) for prefix in parts_of(device, wish.kind)]
     return [_grant_part(home, wish, *part) for part in parts if _concerned(home, wish, *part)]
 
 
-def _concerned(home: Home, wish: Wish, device: Device, prefix: str) -> bool:
+def _concerned(home: Home, wish: SceneWish, device: Device, prefix: str) -> bool:
     if not any(prefix + step.service in device.spec.service_index for step in wish.do):
         return False
     if wish.if_ is None:
         return True
-    condition = of_part(wish.if_, home, device, prefix)
+    condition = bind_to_part(wish.if_, home, device, prefix)
     return condition is not None and condition.holds(home)
 
 
-def _grant_part(home: Home, wish: Wish, device: Device, prefix: str) -> Granted | None:
+def _grant_part(home: Home, wish: SceneWish, device: Device, prefix: str) -> Granted | None:
     for step in wish.do:
-        wanted = operations((step,), home, device, prefix)
+        wanted = bind_steps((step,), home, device, prefix)
         carried = carry_part(home, device, prefix, wanted) if wanted else None
         if carried is None:
             continue
         action, changes = carried
-        conditions = (of_part(text, home, device, prefix) for text in (wish.want, wish.plain) if text)
-        condition = next((found for found in conditions if found is not None), None)
+        conditions = (bind_to_part(text, home, device, prefix) for text in (wish.want, wish.plain) if text)
+        condition = next((bound for bound in conditions if bound is not None), None)
         text = condition.text if condition is not None else action.condition
         already = condition.holds(home) if condition is not None else not changes
         return Granted(device, prefix, wanted[0], action, text, already)
     return None
 
 
-def _acts(home: Home, room: Room | None, wish: Wish, group: Sequence[Granted]) -> list[Act]:
-    """The wish in words: of the kind, where that is what it is for, else by name of what is not so yet."""
-    target = resolved(Target((), wish.kind, rooms=(room,) if room else ()), home)
+def _acts(home: Home, room: Room | None, wish: SceneWish, group: Sequence[Granted]) -> list[Act]:
+    """The wish as acts.
+
+    If it concerns all devices of a kind, one act names the kind. Otherwise an act names each device that must still
+    change.
+    """
+    target = resolve_target(Target((), wish.kind, rooms=(room,) if room else ()), home)
     alike = {(one.operation.service, one.operation.value) for one in group}
     whole = {device.did for device in target.devices} == {one.device.did for one in group}
     if len(target.devices) > 1 and len(alike) == 1 and whole and not is_muddled(home, target):
@@ -183,15 +196,15 @@ def _acts(home: Home, room: Room | None, wish: Wish, group: Sequence[Granted]) -
 
 
 def _acts_on(device: Device, kind: str, group: Sequence[Granted]) -> list[Act]:
-    """The wish for one device: for all of it, where that is the same for its parts of the kind, or part by part."""
+    """The wish for one device: one act for the whole device if its parts agree, otherwise one for each part."""
     todo = [one for one in group if one.device == device and not one.already]
     if len(todo) > 1 and len(todo) == len(parts_of(device, kind)) and len({one.operation for one in todo}) == 1:
         return [todo[0].operation.on(Target.of(device))]
     return [one.operation.on(Target.of(device, one.prefix[:-1])) for one in todo]
 
 
-def _goes_without_saying(home: Home, room: Room, scene: Scene, ask: Ask) -> bool:
-    """Whether the agent can tell the room: the only one for it, or where the person is."""
+def _goes_without_saying(home: Home, room: Room, scene: SceneSpec, ask: Ask) -> bool:
+    """Whether the agent can infer the room: it is the only one for the scene, or the user is there."""
     entrance = home.plan.by_did.get(home.plan.entrance)
     rooms = [other for other in home.plan.rooms if other.type in scene.rooms]
     return len(rooms) == 1 or (ask.briefed and entrance is not None and entrance.room == room)

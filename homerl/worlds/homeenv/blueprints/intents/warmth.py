@@ -1,4 +1,4 @@
-"""Questions about the air of rooms, where something measures it: how warm, which is warmer, by how much."""
+"""Questions about the air of rooms that have a sensor: how warm, which is warmest, by how much."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from collections.abc import Callable
 from envs.homeenv.home import Home
 from envs.homeenv.types import ValueType
 from homerl.language.answers import Answer
-from homerl.worlds.homeenv.blueprints.intents.dialogue import framed, room_said
+from homerl.worlds.homeenv.blueprints.intents.dialogue import framed, room_text
 from homerl.worlds.homeenv.blueprints.intents.draft import Draft
-from homerl.worlds.homeenv.blueprints.intents.questions import YesNo, number, question
-from homerl.worlds.homeenv.blueprints.survey import thermometers
+from homerl.worlds.homeenv.blueprints.intents.questions import YesNo, number_answer, question
+from homerl.worlds.homeenv.blueprints.traits import thermometers
 from homerl.worlds.homeenv.language.speaker import Speaker
 
-APART = 0.3  # degrees: rooms that are closer are not compared
+APART = 0.3  # degrees Celsius: rooms with a smaller difference are not compared
 
 
 def how_warm(home: Home, rng: random.Random) -> Draft | None:
@@ -26,9 +26,9 @@ def how_warm(home: Home, rng: random.Random) -> Draft | None:
     room = rng.choice(list(known))
     value = home.get(*known[room])
     kind = home.plan.by_did[known[room][0]].spec.attribute_index[known[room][1]][1]
-    reply = framed(f"query.reply.{quantity}", room=room_said(room), value=of_type(value, kind))
-    answer = number(value, unit, 0.3 if unit == "celsius" else 1.0, ())
-    return question(framed(f"query.how.{quantity}", room=room_said(room)), answer, (known[room],), reply)
+    reply = framed(f"query.reply.{quantity}", room=room_text(room), value=of_type(value, kind))
+    answer = number_answer(value, unit, 0.3 if unit == "celsius" else 1.0, ())
+    return question(framed(f"query.how.{quantity}", room=room_text(room)), answer, (known[room],), reply)
 
 
 def warmer(home: Home, rng: random.Random) -> Draft | None:
@@ -38,28 +38,28 @@ def warmer(home: Home, rng: random.Random) -> Draft | None:
         return None
     first, second = rng.sample(list(known), 2)
     one, other = home.get(*known[first]), home.get(*known[second])
-    reads, slots = (known[first], known[second]), {"first": room_said(first), "second": room_said(second)}
+    reads, slots = (known[first], known[second]), {"first": room_text(first), "second": room_text(second)}
     if abs(one - other) < APART:
         return None
     warm, cold = (first, second) if one > other else (second, first)
     match rng.choice(("is", "which", "by")):
         case "is":
             answer = Answer(type="boolean", value=one > other)
-            rest = framed("query.reply.warmer", first=room_said(warm), second=room_said(cold))
+            rest = framed("query.reply.warmer", first=room_text(warm), second=room_text(cold))
             return question(framed("query.warmer", **slots), answer, reads, YesNo(one > other, rest))
         case "which":
             answer = Answer(type="text", value=warm.name, accepted=((warm.name,),), distractors=(cold.name,))
-            reply = framed("query.reply.room", room=room_said(warm))
+            reply = framed("query.reply.room", room=room_text(warm))
             return question(framed("query.which_warmer", **slots), answer, reads, reply)
     difference = round(abs(one - other), 1)
-    slots = {"first": room_said(warm), "second": room_said(cold)}
+    slots = {"first": room_text(warm), "second": room_text(cold)}
     type = home.plan.by_did[known[first][0]].spec.attribute_index[known[first][1]][1]
     reply = framed("query.reply.level", value=of_type(difference, type))
-    return question(framed("query.how_much_warmer", **slots), number(difference, "celsius", 0.15), reads, reply)
+    return question(framed("query.how_much_warmer", **slots), number_answer(difference, "celsius", 0.15), reads, reply)
 
 
 def warmest(home: Home, rng: random.Random) -> Draft | None:
-    """ "Which room is the warmest?", where the sensors know and no other room is warmer."""
+    """ "Which room is the warmest?" Only if its temperature has a sensor and no other room is as warm."""
     known = thermometers(home)
     warm = rng.random() < 0.5
     rooms = sorted(home.plan.rooms, key=lambda room: home.get(room.id, "temperature"), reverse=warm)
@@ -71,9 +71,10 @@ def warmest(home: Home, rng: random.Random) -> Draft | None:
         return None
     others = tuple(room.name for room in rooms[1:])
     answer = Answer(type="text", value=rooms[0].name, accepted=((rooms[0].name,),), distractors=others)
-    reply = framed("query.reply.room", room=room_said(rooms[0]))
+    reply = framed("query.reply.room", room=room_text(rooms[0]))
     return question(framed("query.warmest" if warm else "query.coldest"), answer, tuple(known.values()), reply)
 
 
 def of_type(value: float, kind: ValueType | None) -> Callable[[Speaker], str]:
+    """A slot that says a value of this type."""
     return lambda speaker: speaker.value(value, kind)

@@ -1,6 +1,6 @@
-"""The ways to say an answer, in every language that there is a grammar for.
+"""The phrases that count as an answer, in all languages that have a grammar.
 
-Invariants: a way that stands in the words of the question itself says nothing (`free_of`).
+Invariants: a phrase that already occurs in the question does not count (`free_of`).
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def _frames(key: str) -> Iterator[str]:
 
 
 def ways_of_device(device: Device) -> Ways:
-    """By room and name, and by its name alone (which may be another's too)."""
+    """Phrases for a device: its room and name, and its name alone (which another device may share)."""
     return _ways(device.room.name, device.name)
 
 
@@ -39,23 +39,23 @@ def _ways(room: str, name: str) -> Ways:
 
 
 def ways_of_option(option: str, path: str) -> Ways:
-    """An option's name and its words."""
+    """Phrases for an option of an attribute: its name and its words."""
     attribute = path.rpartition(".")[2]
     keys = (f"option.{attribute}.{option}", f"option.{option}", f"query.option.{option}")
     return tuple(dict.fromkeys([option.replace("_", " "), *(way for key in keys for way in _frames(key))]))
 
 
 def free_of(ways: Ways, taken: str) -> Ways:
-    """The ways that these words do not hold."""
+    """The phrases that do not occur in the text `taken`."""
     return tuple(way for way in ways if not re.search(rf"(?<![a-z]){re.escape(way)}(?![a-z])", taken))
 
 
 def ways_of_trait(name: str) -> Ways:
-    """How a trait is said to hold."""
+    """Phrases that say that a trait holds."""
     return tuple(dict.fromkeys(_frames(f"query.trait.{name}")))
 
 
 def numbered(devices: Sequence[Device]) -> Ways:
-    """Names that have digits in them."""
+    """Names of devices and rooms that contain digits, which a reader of numbers must ignore."""
     names = (name for device in devices for name in (device.name, device.room.name))
     return tuple(dict.fromkeys(name for name in names if re.search(r"\d", name)))

@@ -1,7 +1,7 @@
-"""What can be asked of a home: kinds of devices, what may be true of them, and what sensors measure of rooms.
+"""What can be asked about a home: kinds of devices, their traits, and what sensors measure in rooms.
 
-Invariants: a survey is unambiguous, or there is none: what counts as a light (a ceiling fan's light? a lamp's two
-halves?) makes no difference to what it finds.
+Invariants: the devices that `match_devices` returns are unambiguous. If the result depended on what counts as the kind
+(is the light of a ceiling fan a light? are the two halves of a lamp one?), it returns None.
 """
 
 from __future__ import annotations
@@ -20,14 +20,18 @@ ALIKE = {"ceiling_fan": "fan", "range_hood": "fan", "ac_gateway": "air_condition
 
 @dataclass(frozen=True)
 class Trait:
-    """Something that may be true of a device or a part: of the first of `attributes` that it has."""
+    """A property that a device or a part may have: a test of its first existing attribute among `attributes`.
+
+    `value` is the bound or option that the sentence names.
+    """
 
     name: str
     attributes: tuple[str, ...]
     test: Callable[[Any], bool]
-    value: Any = None  # the bound or option that is said
+    value: Any = None  # the bound or option that the sentence names
 
     def path(self, device: Device, part: str) -> str | None:
+        """The dotted path of the tested attribute, or None if the device or part has none of them."""
         paths = (f"{part}.{name}" if part else name for name in self.attributes)
         return next((path for path in paths if path in device.spec.attribute_index), None)
 
@@ -57,40 +61,44 @@ TRAITS: dict[str, tuple[Trait, ...]] = {
     "lock": (LOCKED, UNLOCKED),
 }
 OPPOSITES = {"on": "off", "off": "on", "open": "closed", "closed": "open", "locked": "unlocked", "unlocked": "locked"}
-LEVELS = {  # numbers that people compare, and the bounds that they name
+LEVELS = {  # attributes that people compare, with the bounds that they name
     "light": ("brightness", (20, 30, 50, 70, 80)),
     "air_conditioner": ("target_temperature", (20, 22, 24, 26)),
     "heater": ("target_temperature", (18, 20, 22, 24)),
     "curtain": ("position", (20, 50, 80)),
 }
-NARROW = {"curtain": ("curtain",), "tv": ("tv",)}  # kinds that fewer products go by than the category has
+NARROW = {"curtain": ("curtain",), "tv": ("tv",)}  # kinds that include only some subcategories of their category
 
 
 def above(attribute: str, bound: float) -> Trait:
+    """The trait that a numeric attribute is above a bound."""
     return Trait(f"above.{attribute}", (attribute,), lambda now: now > bound, bound)
 
 
-def kind_of(device: Device, part: str = "") -> str:
-    """What a device, or its part, is called for short."""
+def device_kind(device: Device, part: str = "") -> str:
+    """The short everyday name of a device or of its part."""
     kind = dict(device.spec.kinds).get(f"{part}." if part else "", device.spec.category)
     kind = part if part in ("fan", "light") and kind == device.spec.category else kind
     return ALIKE.get(kind, kind)
 
 
 def members(home: Home, kind: str, room: Room | None = None) -> list[tuple[Device, str]]:
-    """(device, part) of everything that goes by this kind."""
+    """The (device, part) pairs of this kind."""
     return [
         (device, prefix[:-1])
         for device in home.plan.devices
         if room in (None, device.room)
         for prefix, _ in device.spec.kinds
-        if kind_of(device, prefix[:-1]) == kind
+        if device_kind(device, prefix[:-1]) == kind
     ]
 
 
 @dataclass(frozen=True)
-class Survey:
-    """The devices of a kind in a room or the home that meet all traits, and what one must read to know."""
+class DeviceMatches:
+    """The devices of a kind, in a room or the whole home, that have all traits.
+
+    `reads` are the (did, attribute path) pairs that one must read to know them.
+    """
 
     kind: str
     traits: tuple[Trait, ...]
@@ -99,13 +107,16 @@ class Survey:
     reads: tuple[Read, ...]
 
 
-def survey(home: Home, kind: str, traits: tuple[Trait, ...], room: Room | None = None) -> Survey | None:
-    """What is found, if it is the same however the kind is understood."""
+def match_devices(home: Home, kind: str, traits: tuple[Trait, ...], room: Room | None = None) -> DeviceMatches | None:
+    """The devices of a kind that have all traits.
+
+    None if the result depends on how the kind is understood.
+    """
     strict = [device for device in home.plan.devices if _goes_by(device, kind) and room in (None, device.room)]
     reads: dict[Read, None] = {}
     holding: list[Device] = []
     lacking: set[str] = set()
-    for device, part in _anyhow(home, kind, strict, room):
+    for device, part in _possible_parts(home, kind, strict, room):
         paths = [trait.path(device, part) for trait in traits]
         if all(paths):
             reads |= {(device.did, path): None for path in paths}
@@ -114,36 +125,39 @@ def survey(home: Home, kind: str, traits: tuple[Trait, ...], room: Room | None =
             lacking |= set() if holds else {device.did}
     met = tuple(device for device in strict if device in holding)
     mixed = any(device.did in lacking for device in met)
-    return None if mixed or len(holding) != len(met) else Survey(kind, traits, room, met, tuple(reads))
+    return None if mixed or len(holding) != len(met) else DeviceMatches(kind, traits, room, met, tuple(reads))
 
 
-def _anyhow(home: Home, kind: str, strict: list[Device], room: Room | None) -> list[tuple[Device, str]]:
-    """(device, part) of everything that somebody might count as the kind."""
+def _possible_parts(home: Home, kind: str, strict: list[Device], room: Room | None) -> list[tuple[Device, str]]:
+    """The (device, part) pairs that somebody might count as the kind."""
     wide = [device for device in home.devices(category=kind) if room in (None, device.room)]
     parts = [(device, prefix[:-1]) for device in dict.fromkeys([*strict, *wide]) for prefix, _ in device.spec.kinds]
     return list(dict.fromkeys([*members(home, kind, room), *parts]))
 
 
-def anyhow(home: Home, kind: str) -> list[Device]:
+def possible_members(home: Home, kind: str) -> list[Device]:
     """Every device of the home that somebody might count as the kind."""
-    return list(dict.fromkeys(device for device, _ in _anyhow(home, kind, [], None)))
+    return list(dict.fromkeys(device for device, _ in _possible_parts(home, kind, [], None)))
 
 
 def _goes_by(device: Device, kind: str) -> bool:
-    """Whether anybody would call the device so."""
+    """Whether people would call the device by this kind."""
     subcategory = device.spec.userdata.subcategory or device.spec.category
     return device.spec.category == kind and (kind not in NARROW or subcategory in NARROW[kind])
 
 
 def thermometers(home: Home, quantity: str = "temperature") -> dict[Room, Read]:
-    """For each room in which something measures its temperature (or humidity), what to read."""
-    found: dict[Room, Read] = {}
+    """For each room with a sensor of its temperature (or humidity), the attribute to read.
+
+    A sensor counts only if it shows the value of the room.
+    """
+    reads: dict[Room, Read] = {}
     for device in home.plan.devices:
         for name in (quantity, f"current_{quantity}"):
             _, attribute = device.spec.attribute_index.get(name, (None, None))
             if attribute is not None and attribute.read_only and _agrees(home, device, name, quantity):
-                found.setdefault(device.room, (device.did, name))
-    return found
+                reads.setdefault(device.room, (device.did, name))
+    return reads
 
 
 def _agrees(home: Home, device: Device, name: str, quantity: str) -> bool:
