@@ -26,12 +26,12 @@ sys.exit(main({recipe!r}, sys.argv[1:]))
 HEAD = 4096  # bytes within which the declaration stands: a large YAML file is not read whole to be declined
 
 
-def claim(path: str) -> "Recipe":
+def claim(path: str) -> "RecipeImporter":
     """The importer of the recipe at `path`; ImportError, as `sys.path_hooks` demands, if there is none."""
     try:
-        found = find(path)
-        if found and declares(found):
-            return Recipe(path, found)
+        recipe = find(path)
+        if recipe and declares(recipe):
+            return RecipeImporter(path, recipe)
     except (OSError, ValueError) as error:  # unreadable or no path at all: the interpreter will say so
         raise ImportError(path) from error
     raise ImportError(path)
@@ -61,7 +61,7 @@ def declares(path: str) -> bool:
     return any(top.split() == [b"homerl:", b"1"] for top in tops)
 
 
-class Recipe:
+class RecipeImporter:
     """Importer and loader in one: finds the single module `__main__`, whose code launches the recipe."""
 
     def __init__(self, entry: str, recipe: str) -> None:

@@ -39,7 +39,7 @@ def make_rule(
     have held for so many seconds.
     """
     texts = [_text(text) for text in conditions]
-    crons = [found[1].strip() for text in texts if (found := TIME_CRON.match(text))]
+    crons = [match[1].strip() for text in texts if (match := TIME_CRON.match(text))]
     states = [text for text in texts if not TIME_CRON.match(text)]
     if len(crons) > 1 or (crons and delay is not None):
         raise Refused("wrong_type", "an automation has one time at most: give each time an automation of its own")

@@ -21,11 +21,11 @@ from typing import Any, NamedTuple
 from envs.homeenv.audit import Refused
 from envs.homeenv.calls import call_service
 from envs.homeenv.conditions import Condition, Numbers
-from envs.homeenv.physics import LIGHT, Air, Outdoors, aim
+from envs.homeenv.physics import LIGHT, Air, Outdoors, air_goal
 from envs.homeenv.plan import LATEST
 from envs.homeenv.rules import NEVER, Rule
 from envs.homeenv.state import HomeState
-from envs.homeenv.wiring import Counter, View
+from envs.homeenv.wiring import AirReading, Counter
 
 LONGEST = 366 * 86400  # seconds of one leap
 
@@ -48,13 +48,13 @@ def advance(home: HomeState, seconds: int) -> list[Fired]:
     agenda, end = Agenda(home), home.clock + seconds
     fired = agenda.settle()
     if home.clock < end:
-        air = breathe(home)
+        air = update_air(home)
         watches = _watches(home)
         while home.clock < end:
             _move(home, air, _next_event(home, air, end, watches, agenda), end, watches)
             fired += agenda.settle()
-        home.stirred = False  # rules have told the air what they did
-    home.rules = agenda.left()
+        home.air_stale = False  # rules have told the air what they did
+    home.rules = agenda.remaining()
     return fired
 
 
@@ -62,7 +62,7 @@ def settle(home: HomeState) -> list[Fired]:
     """Let the rules see the present state and act on it, as after calls; what they did, in order."""
     agenda = Agenda(home)
     fired = agenda.settle()
-    home.rules = agenda.left()
+    home.rules = agenda.remaining()
     return fired
 
 
@@ -84,7 +84,7 @@ class Agenda:
         self.slots = sorted({slot for condition in self.readers.values() for slot in condition.slots})
         self.seen: list[Any] | None = None
 
-    def left(self) -> tuple[Rule, ...]:
+    def remaining(self) -> tuple[Rule, ...]:
         """The rules that are not gone."""
         return tuple([rule for rule in self.rules if rule is not None])
 
@@ -94,8 +94,8 @@ class Agenda:
         if self.rules:
             while (due := self._first_due()) is not None:
                 fired.append(self._act(*due))
-            for index, rule in self._come():  # its condition did not hold
-                self._put(index, rule.over(self.home.clock))
+            for index, rule in self._reached():  # its condition did not hold
+                self._put(index, rule.after_time(self.home.clock))
         return fired
 
     def _first_due(self) -> tuple[int, Rule] | None:
@@ -105,9 +105,9 @@ class Agenda:
         if (now := [values[slot] for slot in self.slots]) != self.seen:
             self._observe()
             self.seen = now
-        return next(((index, rule) for index, rule in self._come() if rule.is_due(self.home.clock)), None)
+        return next(((index, rule) for index, rule in self._reached() if rule.is_due(self.home.clock)), None)
 
-    def _come(self) -> list[tuple[int, Rule]]:
+    def _reached(self) -> list[tuple[int, Rule]]:
         """The rules whose time has come, with their places."""
         clock = self.home.clock
         if min(self.times) > clock:
@@ -122,7 +122,7 @@ class Agenda:
             rule = self.rules[index]
             if rule is not None and (holds := condition.holds(self.home)) != rule.held:
                 begins = holds and not rule.timed and rule.fired != clock
-                self._put(index, rule.further(held=holds, since=clock if begins else None))
+                self._put(index, rule.with_progress(held=holds, since=clock if begins else None))
 
     def _put(self, index: int, rule: Rule | None) -> None:
         self.rules[index], self.times[index] = rule, NEVER if rule is None else rule.time
@@ -134,9 +134,11 @@ class Agenda:
         home, refused = self.home, None
         wiring, dids = home.plan.wiring, {action.did for action in rule.actions}
         rooms = {wiring.room_of[did] for did in dids}
-        self._put(index, rule.over(home.clock, fired=home.clock))
+        self._put(index, rule.after_time(home.clock, fired=home.clock))
         if home.air is not None:
-            _show(home, home.air, rooms, [view for did in dids for view in wiring.views_of[did]])  # services may read them
+            _write_readings(
+                home, home.air, rooms, [reading for did in dids for reading in wiring.readings_of[did]]
+            )  # services may read them
         for action in rule.actions:
             try:
                 call_service(home, action.did, action.service, (), dict(action.arguments))
@@ -144,14 +146,14 @@ class Agenda:
                 refused = str(error)
                 break
         if home.air is not None:
-            breathe(home, rooms)
+            update_air(home, rooms)
         return Fired(rule.id, home.clock, refused)
 
 
 # Air, sensors, counters
 
 
-def breathe(home: HomeState, rooms: Iterable[int] | None = None) -> list[Air]:
+def update_air(home: HomeState, rooms: Iterable[int] | None = None) -> list[Air]:
     """Give every room whose devices have changed the air that they now make; the home's air, in the order of its rooms.
 
     `rooms` are the indices of the rooms to look at, by default all.
@@ -160,16 +162,16 @@ def breathe(home: HomeState, rooms: Iterable[int] | None = None) -> list[Air]:
     if home.air is None:
         states = [(room, room.inputs(home.values), home.values[room.slot : room.slot + 2]) for room in wiring.rooms]
         home.air = [
-            Air(clock, warm, humid, aim(room.shell, bias, outdoors, devices), devices, bias, room.shell)
+            Air(clock, warm, humid, air_goal(room.shell, bias, outdoors, devices), devices, bias, room.shell)
             for (room, devices, (warm, humid)), bias in zip(states, home.plan.bias)
         ]
-    elif home.stirred:
+    elif home.air_stale:
         for index in range(len(home.air)) if rooms is None else rooms:
-            home.air[index] = _carried(home, home.air[index]).under(wiring.rooms[index].inputs(home.values), clock, outdoors)
+            home.air[index] = _current(home, home.air[index]).under(wiring.rooms[index].inputs(home.values), clock, outdoors)
     return home.air
 
 
-def _carried(home: HomeState, air: Air) -> Air:
+def _current(home: HomeState, air: Air) -> Air:
     """The air of a room through the weather that came since it was last looked at."""
     moments = home.plan.wiring.moments
     first, last = bisect_right(moments, air.since), bisect_right(moments, home.clock)
@@ -184,19 +186,19 @@ def _move(home: HomeState, air: list[Air], to: int, end: int, watches: Watches) 
         for slot, value in enumerate(weather):
             home.set(slot, value + 0.0)  # one zero, not two
     if to == end:
-        _show(home, air, range(len(air)), home.plan.wiring.views)
+        _write_readings(home, air, range(len(air)), home.plan.wiring.readings)
     else:
-        turned = {watch.room for watch in watches.views} if weather else set()
-        seen = [w.view for w in watches.views if w.at == to or (weather and w.view.quantity == LIGHT)]
-        _show(home, air, turned, seen)
+        turned = {watch.room for watch in watches.readings} if weather else set()
+        seen = [w.reading for w in watches.readings if w.at == to or (weather and w.reading.quantity == LIGHT)]
+        _write_readings(home, air, turned, seen)
 
 
-def _show(home: HomeState, air: list[Air], rooms: Iterable[int], views: Iterable[View]) -> None:
-    """Bring the air of these rooms to now, and then write what these views show."""
+def _write_readings(home: HomeState, air: list[Air], rooms: Iterable[int], readings: Iterable[AirReading]) -> None:
+    """Bring the air of these rooms to now, and then write what these readings show."""
     for room in rooms:
-        air[room] = _carried(home, air[room])
-    for view in views:
-        home.set(view.slot, view.at(air, home.clock))
+        air[room] = _current(home, air[room])
+    for reading in readings:
+        home.set(reading.slot, reading.at(air, home.clock))
 
 
 def _weather_at(home: HomeState, clock: int) -> Outdoors | None:
@@ -214,60 +216,60 @@ def _count(home: HomeState, seconds: int) -> None:
 # What comes next
 
 
-class Watch:
+class ThresholdWatch:
     """A slot that rules read and that the air moves.
 
     `at` is the second at which it next stands otherwise to a number that it is compared with, `NEVER` if not before the
     weather changes. That is so as long as its room has the air `air` and it shows the value `value`.
     """
 
-    __slots__ = ("air", "at", "high", "low", "numbers", "room", "slot", "value", "view")
+    __slots__ = ("air", "at", "high", "low", "numbers", "reading", "room", "slot", "value")
 
-    def __init__(self, view: View, numbers: Numbers) -> None:
-        self.view, self.numbers, self.slot, self.room = view, numbers, view.slot, view.room
+    def __init__(self, reading: AirReading, numbers: Numbers) -> None:
+        self.reading, self.numbers, self.slot, self.room = reading, numbers, reading.slot, reading.room
         self.air: Air | None = None
         self.value: Any = None
         self.at = 0
 
-    def look(self, home: HomeState, air: list[Air], end: int) -> None:
+    def refresh(self, home: HomeState, air: list[Air], end: int) -> None:
         """See what it shows now, and work out `at`. `end` (s) is when the weather changes, or the leap is over."""
         value = home.values[self.slot]
         # Light follows at once, and a call may have written what is not so; all else stands as it stood.
-        jumps = value is not self.value or self.at <= home.clock or self.view.quantity == LIGHT
+        jumps = value is not self.value or self.at <= home.clock or self.reading.quantity == LIGHT
         if value is not self.value:
-            self.value, (self.low, self.high) = value, _around(value, self.numbers)
+            self.value, (self.low, self.high) = value, _neighbours(value, self.numbers)
         self.air = air[self.room]
-        if jumps and not self._stands(air, home.clock + 1):
+        if jumps and not self._unchanged(air, home.clock + 1):
             self.at = home.clock + 1
-        elif self._stands(air, end):
+        elif self._unchanged(air, end):
             self.at = NEVER
         else:
-            self.at = self._passes(air, home.clock, end)
+            self.at = self._crossing(air, home.clock, end)
 
-    def _stands(self, air: Sequence[Air], clock: int) -> bool:
+    def _unchanged(self, air: Sequence[Air], clock: int) -> bool:
         """Whether it then stands to all numbers as it does now."""
-        value = self.view.at(air, clock)
+        value = self.reading.at(air, clock)
         return bool(value == self.value or self.low < value < self.high)
 
-    def _passes(self, air: Sequence[Air], now: int, end: int) -> int:
+    def _crossing(self, air: Sequence[Air], now: int, end: int) -> int:
         """The first second at which it stands otherwise, as it does at `end`.
 
         The closed form says where it rounds to the number or past it; where that is not so, halving finds the second.
         """
-        up = self.view.at(air, end) > self.value
-        edge, half = (self.high, self.view.half) if up else (self.low, -self.view.half)
-        near, far = (air[self.room].when(self.view.quantity, number) for number in (edge - half, edge + half))
+        up = self.reading.at(air, end) > self.value
+        edge, half = (self.high, self.reading.half) if up else (self.low, -self.reading.half)
+        near, far = (air[self.room].when(self.reading.quantity, number) for number in (edge - half, edge + half))
         tries = [far, far - 1, near, near - 1]
         while end - now > 1:
             middle = min(max(tries.pop(), now + 1), end - 1) if tries else (now + end) // 2
-            now, end = (middle, end) if self._stands(air, middle) else (now, middle)
+            now, end = (middle, end) if self._unchanged(air, middle) else (now, middle)
         return end
 
 
 class Watches(NamedTuple):
     """What moves by itself and is read by rules."""
 
-    views: list[Watch]
+    readings: list[ThresholdWatch]
     counters: list[tuple[Counter, Numbers]]
 
 
@@ -276,13 +278,13 @@ def _watches(home: HomeState) -> Watches:
     numbers: dict[int, Numbers] = {slot: None for counter in home.plan.wiring.counters for slot in counter.reads}
     for rule in home.rules:
         if rule.enabled and rule.condition is not None:
-            for slot, found in rule.condition.thresholds.items():
+            for slot, thresholds in rule.condition.thresholds.items():
                 known = numbers.get(slot, frozenset())
-                numbers[slot] = None if known is None or found is None else known | found
-    views, counters = home.plan.wiring.view_of, home.plan.wiring.counter_of
+                numbers[slot] = None if known is None or thresholds is None else known | thresholds
+    readings, counters = home.plan.wiring.reading_of, home.plan.wiring.counter_of
     return Watches(
-        [Watch(views[slot], found) for slot, found in numbers.items() if slot in views],
-        [(counters[slot], found) for slot, found in numbers.items() if slot in counters],
+        [ThresholdWatch(readings[slot], thresholds) for slot, thresholds in numbers.items() if slot in readings],
+        [(counters[slot], thresholds) for slot, thresholds in numbers.items() if slot in counters],
     )
 
 
@@ -293,26 +295,26 @@ def _next_event(home: HomeState, air: list[Air], end: int, watches: Watches, age
     weather = min(end, moments[index]) if index < len(moments) else end
     at = max(min(agenda.times, default=end), now + 1)
     values = home.values
-    for watch in watches.views:
+    for watch in watches.readings:
         if watch.at <= now or values[watch.slot] is not watch.value or air[watch.room] is not watch.air:
-            watch.look(home, air, weather)
+            watch.refresh(home, air, weather)
         if watch.at < at:
             at = watch.at
     for counter, numbers in watches.counters:
-        at = min(at, _counted(home, counter, numbers))
+        at = min(at, _counter_crossing(home, counter, numbers))
     return min(at, weather)
 
 
-def _counted(home: HomeState, counter: Counter, numbers: Numbers) -> int:
+def _counter_crossing(home: HomeState, counter: Counter, numbers: Numbers) -> int:
     """When a counter next stands otherwise to a number."""
     value = home.values[counter.slot]
-    high = _around(value, numbers)[1]
+    high = _neighbours(value, numbers)[1]
     next_one = value + 1 if high == value else high
     passes = next_one <= counter.most and counter.counts(home.values)
     return home.clock + ceil(next_one) - value if passes else NEVER
 
 
-def _around(value: Any, numbers: Numbers) -> tuple[Any, Any]:
+def _neighbours(value: Any, numbers: Numbers) -> tuple[Any, Any]:
     """The nearest numbers below and above a value, between which all stands as it does; itself twice if it is one."""
     if numbers is None or value in numbers:
         return value, value

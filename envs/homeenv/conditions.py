@@ -18,7 +18,7 @@ from typing import Any, Protocol
 from envs.documents import InputError
 from envs.explain import did_you_mean
 from envs.homeenv.audit import Refused
-from envs.homeenv.expressions import Closure, ExpressionError, compile_expression, parse, path_of
+from envs.homeenv.expressions import Closure, ExpressionError, compile_expression, parse_expression, path_of
 from envs.homeenv.plan import Plan
 from envs.homeenv.rooms import OUTDOORS
 
@@ -76,7 +76,7 @@ def compile_condition(text: str, plan: Plan) -> Condition:
         return lambda values: values[slot]
 
     try:
-        tree = parse(text).body
+        tree = parse_expression(text).body
         check = compile_expression(tree, resolve)
         if not slots:
             raise ExpressionError("it reads nothing of the home", tree)
@@ -147,7 +147,7 @@ def _thresholds(tree: ast.expr, plan: Plan, slots: frozenset[int]) -> dict[int, 
                 walk(child)
 
     walk(tree)
-    return {slot: None if found is None else frozenset(found) for slot, found in numbers.items()}
+    return {slot: None if values is None else frozenset(values) for slot, values in numbers.items()}
 
 
 def _plain_comparison(node: ast.Compare, plan: Plan) -> list[tuple[int, list[float]]] | None:
@@ -163,8 +163,8 @@ def _plain_comparison(node: ast.Compare, plan: Plan) -> list[tuple[int, list[flo
         if slot is not None and not all(constants[n] for n in near):
             return None
         if slot is not None:
-            found = [(_side(node.ops[min(at, n)], n > at), value) for n in near for value in constants[n]]
-            pairs.append((slot, [_edge(number, side) for side, value in found for number in _numbers(value)]))
+            edges = [(_side(node.ops[min(at, n)], n > at), value) for n in near for value in constants[n]]
+            pairs.append((slot, [_edge(number, side) for side, value in edges for number in _numbers(value)]))
     return pairs
 
 

@@ -25,7 +25,7 @@ from envs.world import World
 
 
 @dataclass(frozen=True)
-class Task:
+class ConditionTask:
     """A condition to be met in a home."""
 
     id: int
@@ -48,11 +48,11 @@ class TaskBoard:
 
     def __init__(self, home: Home, tasks: tuple[Condition, ...] = ()) -> None:
         self.home = home
-        self.tasks = [Task(i + 1, condition, home) for i, condition in enumerate(tasks)]
+        self.tasks = [ConditionTask(i + 1, condition, home) for i, condition in enumerate(tasks)]
 
-    def add_task(self, condition: str) -> Task:
+    def add_task(self, condition: str) -> ConditionTask:
         """Compile and add a condition, or raise `ConditionError`."""
-        task = Task(len(self.tasks) + 1, compile_condition(condition, self.home.plan), self.home)
+        task = ConditionTask(len(self.tasks) + 1, compile_condition(condition, self.home.plan), self.home)
         self.tasks.append(task)
         return task
 
@@ -64,7 +64,7 @@ class TaskBoard:
         return sum(task.finished for task in self.tasks) / len(self.tasks)
 
 
-class Engine:
+class EpisodeState:
     """What is inside the environment: the home and its tasks."""
 
     def __init__(self, home: Home, tasks: tuple[Condition, ...] = ()) -> None:
@@ -83,7 +83,7 @@ class HomeEnv(World):
         self._toolset: dict[str, Tool] = {tool.name: tool for tool in TOOLSETS[toolset].tools}
         self._limits = limits
         self._start = home.fork()
-        self.engine = Engine(home.fork(), tuple(compile_condition(text, home.plan) for text in conditions))
+        self.engine = EpisodeState(home.fork(), tuple(compile_condition(text, home.plan) for text in conditions))
         self.observation_space = AnyText()
         self.action_space = ToolCalls(self.tools)
 
@@ -95,7 +95,7 @@ class HomeEnv(World):
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[str, dict[str, Any]]:
         """Back to the home that was given, with the tasks that were added."""
         super().reset(seed=seed)
-        self.engine = Engine(self._start.fork(), tuple(task.compiled for task in self.engine.task.tasks))
+        self.engine = EpisodeState(self._start.fork(), tuple(task.compiled for task in self.engine.task.tasks))
         return "", self._info(None, None, ())
 
     def step(self, action: Mapping[str, Any]) -> tuple[str, float, bool, bool, dict[str, Any]]:
@@ -125,7 +125,7 @@ class HomeEnv(World):
         """An independent copy, by a fork of its home."""
         twin = type(self).__new__(type(self))
         twin.__dict__.update(self.__dict__)
-        twin.engine = Engine(self.engine.home.fork(), tuple(task.compiled for task in self.engine.task.tasks))
+        twin.engine = EpisodeState(self.engine.home.fork(), tuple(task.compiled for task in self.engine.task.tasks))
         return twin
 
     def state_key(self) -> str:

@@ -40,7 +40,7 @@ class ExpressionError(ValueError):
         super().__init__(f"{message} (column {self.column})")
 
 
-def parse(text: str) -> ast.Expression:
+def parse_expression(text: str) -> ast.Expression:
     """The syntax tree of one expression, or `ExpressionError`."""
     return cast(ast.Expression, _parsed(text, "eval"))
 
@@ -99,10 +99,10 @@ def compile_expression(node: ast.expr, resolve: Resolver) -> Closure:
             call = FUNCTIONS[name]
             closures = [compile_expression(part, resolve) for part in args]
             return lambda scope: call(*(part(scope) for part in closures))
-    raise ExpressionError(f"{in_words(node)} is not allowed here", node)
+    raise ExpressionError(f"{quoted_source(node)} is not allowed here", node)
 
 
-def in_words(node: ast.AST) -> str:
+def quoted_source(node: ast.AST) -> str:
     """The source of a node, for a message; or what kind it is, where Python cannot write it (some f-strings)."""
     try:
         return f"'{ast.unparse(node)}'"

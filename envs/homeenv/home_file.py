@@ -318,7 +318,7 @@ def _resume(home: Home, record: HomeRecord) -> None:
             restored_air(since, start, goal, bias, room.shell, home.clock)
             for (since, start, goal), room, bias in zip(moving, home.plan.wiring.rooms, home.plan.bias)
         ]
-        home.stirred = True  # whether devices have changed since, the goals tell
+        home.air_stale = True  # whether devices have changed since, the goals tell
 
 
 def _resolve(spid: str, spec: str | dict[str, Any], source: str) -> DeviceSpec:

@@ -30,7 +30,7 @@ class Finding:
 
 
 @dataclass(frozen=True)
-class Report:
+class LintReport:
     """The devices of the files that load, and what was found in all of them."""
 
     specs: tuple[DeviceSpec, ...]
@@ -42,7 +42,7 @@ class Report:
         return sum(not finding.warning for finding in self.findings)
 
 
-def check_folder(folder: Path, known: Collection[str] = (), shipped: Mapping[str, DeviceSpec] | None = None) -> Report:
+def check_folder(folder: Path, known: Collection[str] = (), shipped: Mapping[str, DeviceSpec] | None = None) -> LintReport:
     """Check every device file. `known` are the categories that have a place in homes, `shipped` the products there are."""
     specs: list[DeviceSpec] = []
     findings: list[Finding] = []
@@ -54,19 +54,19 @@ def check_folder(folder: Path, known: Collection[str] = (), shipped: Mapping[str
             loaded = load_specs(document)
             findings += [*_spids_taken(document, loaded, taken), *_suspicious(document, loaded, known)]
             specs += loaded
-    return Report(tuple(specs), tuple(findings))
+    return LintReport(tuple(specs), tuple(findings))
 
 
 def _read(path: Path) -> tuple[Document | None, list[Finding]]:
     """The document of a file, and all that keeps it from being a list of devices."""
     try:
         document = read_yaml(path)
-        found = problems(tuple[DeviceSpec, ...], document) if isinstance(document.data, list) else []
-        if not found:
+        errors = problems(tuple[DeviceSpec, ...], document) if isinstance(document.data, list) else []
+        if not errors:
             load_specs(document)
     except InputError as error:
         return None, [Finding(error.where, error.what, error.remedy)]
-    return document, [Finding(error.where, error.what, error.remedy) for error in found]
+    return document, [Finding(error.where, error.what, error.remedy) for error in errors]
 
 
 def _spids_taken(document: Document, specs: list[DeviceSpec], taken: dict[str, str]) -> Iterator[Finding]:

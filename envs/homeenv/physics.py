@@ -233,12 +233,12 @@ class Air(NamedTuple):
         for clock, outdoors in weather:
             warm = goal[0] + (warm - goal[0]) * exp((since - clock) / shell.seconds)
             humid = goal[1] + (humid - goal[1]) * exp((since - clock) / HUMIDITY_SECONDS)
-            since, goal = clock, aim(shell, bias, outdoors, devices)
+            since, goal = clock, air_goal(shell, bias, outdoors, devices)
         return Air(since, warm, humid, goal, devices, bias, shell)
 
     def under(self, devices: Inputs, clock: int, outdoors: Outdoors) -> Air:
         """The air from `clock` on under these devices. It stays as it is where they make no difference."""
-        goal = aim(self.shell, self.bias, outdoors, devices)
+        goal = air_goal(self.shell, self.bias, outdoors, devices)
         if goal == self.goal:
             return self if devices == self.devices else self._replace(devices=devices)
         start = self.at(TEMPERATURE, clock), self.at(HUMIDITY, clock)
@@ -246,7 +246,7 @@ class Air(NamedTuple):
 
 
 @lru_cache(maxsize=1 << 14)
-def aim(shell: Shell, bias: tuple[float, float], outdoors: Outdoors, devices: Inputs) -> Outdoors:
+def air_goal(shell: Shell, bias: tuple[float, float], outdoors: Outdoors, devices: Inputs) -> Outdoors:
     """What the air of a room tends to, its bias included."""
     warm, humid, light = steady(shell, outdoors, devices)
     return Outdoors(_bounded(warm + bias[0], *BOUNDS[0]), _bounded(humid + bias[1], *BOUNDS[1]), light)

@@ -154,7 +154,7 @@ def _refuse_incoherent(rooms: Sequence[Room], devices: Sequence[Device]) -> None
 
 def _checked_forecast(forecast: Sequence[Moment]) -> tuple[Moment, ...]:
     """The weather to come, as slots can show it, or `ValueError` if it is not in order."""
-    found, before = [], -1
+    moments, before = [], -1
     for moment in forecast:
         if not before < moment.clock <= LATEST:
             raise ValueError(f"the forecast's moments follow each other, and {shown(moment.clock)} is not after {before}")
@@ -162,8 +162,8 @@ def _checked_forecast(forecast: Sequence[Moment]) -> tuple[Moment, ...]:
             sky = _checked_sky(*moment.outdoors)
         except Refused as error:
             raise ValueError(error.message) from None
-        found.append(Moment(before := moment.clock, sky))
-    return tuple(found)
+        moments.append(Moment(before := moment.clock, sky))
+    return tuple(moments)
 
 
 @lru_cache(maxsize=1 << 14, typed=True)  # of the hours of a few years most come again

@@ -73,17 +73,17 @@ class Rule:
             return False
         return self.due == clock and (self.condition is None or self.held) if self.timed else self.time <= clock
 
-    def further(self, **progress: Any) -> Rule:
+    def with_progress(self, **progress: Any) -> Rule:
         """The rule with this progress. Faster than `dataclasses.replace`, for fields that need no check."""
         rule = object.__new__(Rule)
         vars(rule).update(vars(self), **progress)
         return rule
 
-    def over(self, clock: int, **progress: Any) -> Rule | None:
+    def after_time(self, clock: int, **progress: Any) -> Rule | None:
         """The rule after its time has come; None if that was its only one."""
         if self.at is not None:
             return None
-        return self.further(since=None, due=next_time(self.cron, clock) if self.cron else None, **progress)
+        return self.with_progress(since=None, due=next_time(self.cron, clock) if self.cron else None, **progress)
 
     def describe(self) -> dict[str, Any]:
         """The rule as agents see it."""

@@ -166,12 +166,12 @@ class _Run:
     def _whole(self, did: str) -> Whole:
         """A device, as the prelude wants it, and those of its services, by component, that it has to stand in for."""
         flattened = self._flattened or set()
-        found: dict[str, list[tuple[str, str]]] = {}
+        by_component: dict[str, list[tuple[str, str]]] = {}
         for path in self.home.plan.by_did[did].spec.service_index:
             component, _, name = path.rpartition(".")
             if name in flattened:
-                found.setdefault(component, []).append((path, name))
-        parts = [(name, self.part(did, f"{name}.") if name else None, services) for name, services in found.items()]
+                by_component.setdefault(component, []).append((path, name))
+        parts = [(name, self.part(did, f"{name}.") if name else None, services) for name, services in by_component.items()]
         return did, self.part(did), parts
 
     def part(self, did: str, prefix: str = "") -> _Part:

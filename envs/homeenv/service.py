@@ -19,10 +19,10 @@ from envs.homeenv.expressions import (
     Resolver,
     attributes_in,
     compile_expression,
-    in_words,
-    parse,
+    parse_expression,
     parse_statements,
     path_of,
+    quoted_source,
 )
 from envs.homeenv.interface import Attribute, Service
 from envs.homeenv.types import shown
@@ -128,7 +128,7 @@ def compile_counter(
     if attribute.counts is None:
         return None
     offsets = {a.name: (offset + i, a) for i, a in enumerate(attributes)}
-    tree = parse(attribute.counts).body
+    tree = parse_expression(attribute.counts).body
     counted = compile_expression(tree, _resolver(offsets, frozenset()))
     reads = [offsets[name] for name in attributes_in(tree)]
     if any(read.counts is not None for _, read in reads):
@@ -167,7 +167,7 @@ def compile_service(service: Service, attributes: tuple[Attribute, ...], offset:
         writes = tuple(_write(statement, offsets, resolve) for statement in tree.body)
         if not service.requires:
             return CompiledService(service, writes)
-        key, condition = "requires", parse(service.requires)
+        key, condition = "requires", parse_expression(service.requires)
         requires = compile_expression(condition.body, resolve)
     except ExpressionError as error:
         raise ServiceError(key, error) from None
@@ -177,9 +177,9 @@ def compile_service(service: Service, attributes: tuple[Attribute, ...], offset:
 
 def _write(statement: ast.stmt, offsets: Offsets, resolve: Resolver) -> tuple[int, Attribute, Closure]:
     if not (isinstance(statement, ast.Assign) and len(statement.targets) == 1):
-        raise ExpressionError(f"{in_words(statement)} is not an assignment to an attribute of self", statement)
+        raise ExpressionError(f"{quoted_source(statement)} is not an assignment to an attribute of self", statement)
     root, names = path_of(statement.targets[0])
     if not (isinstance(root, ast.Name) and root.id == "self" and len(names) == 1 and names[0] in offsets):
-        raise ExpressionError(f"{in_words(statement.targets[0])} is not an attribute of self", statement)
+        raise ExpressionError(f"{quoted_source(statement.targets[0])} is not an attribute of self", statement)
     offset, attribute = offsets[names[0]]
     return offset, attribute, compile_expression(statement.value, resolve)

@@ -28,10 +28,10 @@ from envs.model import Model
 
 PART_KINDS = {"light": "light", "heater": "heater", "ac": "air_conditioner", "floor_heating": "heater", "dryer": "dryer"}
 SHIPPED = Path(__file__).resolve().parent / "catalogue"
-Found = tuple[tuple[str | int, ...], str]  # the key below a model, and what is wrong there
+KeyProblem = tuple[tuple[str | int, ...], str]  # the key below a model, and what is wrong there
 
 
-class Named(Protocol):
+class HasName(Protocol):
     """A part of a specification that agents' code says by its name."""
 
     @property
@@ -49,15 +49,15 @@ class Component(Model):
 
     @model_validator(mode="after")
     def _executable(self) -> Component:
-        if found := list(self._problems()):
-            raise Problems(found)
+        if problems := list(self._problems()):
+            raise Problems(problems)
         return self
 
     def compiled(self) -> Iterator[CompiledService]:
         """The part's own services, compiled against its own attributes."""
         return (compile_service(service, self.attributes) for service in self.services)
 
-    def _problems(self) -> Iterator[Found]:
+    def _problems(self) -> Iterator[KeyProblem]:
         """What the fields, each for itself, do not show."""
         yield from _unusable(attributes=self.attributes, services=self.services)
         for i, service in enumerate(self.services):
@@ -90,7 +90,7 @@ class DeviceSpec(Component):
     userdata: UserData
     components: tuple[Component, ...] = ()
 
-    def _problems(self) -> Iterator[Found]:
+    def _problems(self) -> Iterator[KeyProblem]:
         yield from super()._problems()
         own = {a.name for a in self.attributes} | {service.name for service in self.services}
         yield from _unusable(components=self.components)
@@ -204,7 +204,7 @@ class LoneDevice:
             self._values[slot] = value
 
 
-def _unusable(**lists: Sequence[Named]) -> Iterator[Found]:
+def _unusable(**lists: Sequence[HasName]) -> Iterator[KeyProblem]:
     """Names that agents' code cannot say, or that would mean two things."""
     seen: set[str] = set()
     for key, things in lists.items():
@@ -235,10 +235,10 @@ def load_specs(document: Document) -> list[DeviceSpec]:
 
 def device_files(folder: Path) -> list[Path]:
     """The YAML files of a folder, sorted by name; `InputError` if there are none."""
-    found = sorted(path for path in Path(folder).glob("*.y*ml") if path.suffix in (".yaml", ".yml"))
-    if not found:
+    files = sorted(path for path in Path(folder).glob("*.y*ml") if path.suffix in (".yaml", ".yml"))
+    if not files:
         raise InputError("no device files found", where=str(folder), remedy="name a folder with *.yaml files")
-    return found
+    return files
 
 
 class Catalogue(Mapping[str, DeviceSpec]):

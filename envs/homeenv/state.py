@@ -34,11 +34,11 @@ class Change:
 class HomeState:
     """A plan, the values of its slots, a clock in seconds since the epoch (local time), and what is pending.
 
-    `rules` are the automations, in the order in which they act. `air` is None until the clock first moves. `stirred` says
+    `rules` are the automations, in the order in which they act. `air` is None until the clock first moves. `air_stale` says
     that a value may have changed since the air last took notice, which it does when the clock moves on.
     """
 
-    __slots__ = ("_key", "air", "clock", "plan", "rules", "stirred", "values")
+    __slots__ = ("_key", "air", "air_stale", "clock", "plan", "rules", "values")
 
     def __init__(self, plan: Plan, values: Sequence[Any], clock: int = 0) -> None:
         if len(values) != len(plan.slots):
@@ -48,7 +48,7 @@ class HomeState:
         self.plan, self.values, self.clock = plan, list(values), clock
         self.air: list[Air] | None = None
         self.rules: tuple[Rule, ...] = ()
-        self.stirred = False
+        self.air_stale = False
         self._key = 0
         for slot, value in enumerate(self.values):
             self._key ^= _slot_hash(slot, value)
@@ -87,7 +87,7 @@ class HomeState:
         twin = type(self).__new__(type(self))
         twin.plan, twin.values, twin.clock, twin._key = self.plan, self.values.copy(), self.clock, self._key
         twin.air = None if self.air is None else self.air.copy()
-        twin.rules, twin.stirred = self.rules, self.stirred
+        twin.rules, twin.air_stale = self.rules, self.air_stale
         return twin
 
     def state_key(self) -> str:
@@ -106,7 +106,7 @@ class HomeState:
         if before is not value:
             self._key ^= _slot_hash(slot, before) ^ _slot_hash(slot, value)
             self.values[slot] = value
-            self.stirred = True
+            self.air_stale = True
 
     def get(self, owner: str, path: str) -> Any:
         """The value of a device's attribute (dotted path) or of a room's state, or `Refused`."""

@@ -74,6 +74,6 @@ def as_schema(given: str | Mapping[str, Any]) -> dict[str, Any]:
     return {"type": "string", "description": given} if isinstance(given, str) else dict(given)
 
 
-def render(value: Any) -> str:
+def as_json(value: Any) -> str:
     """A value as agents see it: JSON."""
     return json.dumps(value, ensure_ascii=False)

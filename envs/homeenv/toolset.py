@@ -131,8 +131,8 @@ class StructuredWriter(Writer):
 
     def made(self, turn: Sequence[Message]) -> Callable[[Call], bool]:
         """Whether a tool call of the same name and arguments was made."""
-        found = list(arguments_of(turn))
-        return lambda call: next(arguments_of([call_message(self.call(call))])) in found
+        calls = list(arguments_of(turn))
+        return lambda call: next(arguments_of([call_message(self.call(call))])) in calls
 
 
 def arguments_of(turn: Sequence[Message]) -> Iterator[tuple[str, Any]]:

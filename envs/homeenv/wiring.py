@@ -49,7 +49,7 @@ class RoomWiring:
         return inputs([(spec, dict(zip(slots, values))) for spec, slots in self.devices])
 
 
-class View:
+class AirReading:
     """A slot that shows a quantity of a room: the room's own, or a sensor's. `half` is half a step of what it shows."""
 
     def __init__(self, slot: int, room: int, quantity: int, type: ValueType) -> None:
@@ -101,8 +101,9 @@ class Counter:
 class Wiring:
     """Everything of a plan that moves by itself.
 
-    `moments` are the clocks (s) at which the weather changes. `rooms` are in the order of the plan. `views` are all slots
-    that show the air, `views_of` those of a device by its did, `view_of` by slot. `room_of` is the room's index by did.
+    `moments` are the clocks (s) at which the weather changes. `rooms` are in the order of the plan. `readings` holds all
+    slots that show the air, `readings_of` those of a device by its did, and `reading_of` the reading by slot. `room_of`
+    gives the index of a device's room by its did.
     """
 
     def __init__(
@@ -111,14 +112,14 @@ class Wiring:
         index_of = {room.id: index for index, room in enumerate(rooms)}
         self.moments = [moment.clock for moment in forecast]
         self.room_of = {device.did: index_of[device.room.id] for device in devices}
-        self.views_of = {device.did: list(self._sensors(device, base[device.did])) for device in devices}
-        self.views = [
-            View(base[room.id] + i, index, i, kind)
+        self.readings_of = {device.did: list(self._sensors(device, base[device.did])) for device in devices}
+        self.readings = [
+            AirReading(base[room.id] + i, index, i, kind)
             for index, room in enumerate(rooms)
             for i, kind in enumerate(ROOM_STATE.values())
         ]
-        self.views += [view for views in self.views_of.values() for view in views]
-        self.view_of = {view.slot: view for view in self.views}
+        self.readings += [reading for readings in self.readings_of.values() for reading in readings]
+        self.reading_of = {reading.slot: reading for reading in self.readings}
         self.counters = [counter for device in devices for counter in self._counters(device, base[device.did])]
         self.counter_of = {counter.slot: counter for counter in self.counters}
         inside: list[list[tuple[DeviceSpec, Mapping[str, int]]]] = [[] for _ in rooms]
@@ -130,14 +131,14 @@ class Wiring:
             RoomWiring(SHELLS.get(room.type, PLAIN_SHELL), base[room.id], inside[index]) for index, room in enumerate(rooms)
         ]
 
-    def _sensors(self, device: Device, base: int) -> Iterator[View]:
+    def _sensors(self, device: Device, base: int) -> Iterator[AirReading]:
         index, room = device.spec.attribute_index, self.room_of[device.did]
         for path, quantity in reports(device.spec):
             offset, attribute = index[path]
-            yield View(base + offset, room, quantity, attribute)
+            yield AirReading(base + offset, room, quantity, attribute)
 
     def _counters(self, device: Device, base: int) -> Iterator[Counter]:
-        shown = {view.slot for view in self.views_of[device.did]}
+        shown = {reading.slot for reading in self.readings_of[device.did]}
         for path, counter in device.spec.counter_index.items():
             reads = tuple(sorted({base + at for at in counter.reads} & shown))
             kind = device.spec.attribute_index[path][1]
@@ -148,11 +149,11 @@ class Wiring:
 
         `values` are the flat values of a home, whose first three are the weather.
         """
-        outdoors, found = Outdoors(*values[:3]), []
+        outdoors, offsets = Outdoors(*values[:3]), []
         for room in self.rooms:
-            aim = steady(room.shell, outdoors, room.inputs(values))
-            found.append((round(values[room.slot] - aim[0], 2), round(values[room.slot + 1] - aim[1], 2)))
-        return tuple(found)
+            goal = steady(room.shell, outdoors, room.inputs(values))
+            offsets.append((round(values[room.slot] - goal[0], 2), round(values[room.slot + 1] - goal[1], 2)))
+        return tuple(offsets)
 
 
 def _settings(spec: DeviceSpec, base: int) -> dict[str, int]:

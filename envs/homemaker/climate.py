@@ -61,7 +61,7 @@ def outdoors(sky: Sky) -> Outdoors:
 
 
 @dataclass(frozen=True)
-class Scene:
+class HabitContext:
     """What decides how people left their devices: hour, darkness, and the room's air without devices."""
 
     hour: int
@@ -80,43 +80,43 @@ class Scene:
         return self.hour in (7, 8, 12, 13, 18, 19)
 
 
-def share_on(kind: str, scene: Scene) -> float:
+def share_on(kind: str, context: HabitContext) -> float:
     """The probability (0..1) that a device, by its category or by the kind of its part, is switched on."""
     match kind:
         case "light" | "wall_switch":
-            return (0.15 if scene.asleep else 0.65) if scene.dark else 0.2
+            return (0.15 if context.asleep else 0.65) if context.dark else 0.2
         case "air_conditioner" | "ac_gateway":
-            return 0.7 if scene.temperature > 26 else 0.5 if scene.temperature < 18 else 0.15
+            return 0.7 if context.temperature > 26 else 0.5 if context.temperature < 18 else 0.15
         case "thermostat":
-            return 0.7 if scene.temperature < 18 else 0.3
+            return 0.7 if context.temperature < 18 else 0.3
         case "heater":
-            return 0.65 if scene.temperature < 18 else 0.05
+            return 0.65 if context.temperature < 18 else 0.05
         case "fan" | "ceiling_fan":
-            return 0.6 if scene.temperature > 25 else 0.15
+            return 0.6 if context.temperature > 25 else 0.15
         case "humidifier":
-            return 0.55 if scene.humidity < 40 else 0.15
+            return 0.55 if context.humidity < 40 else 0.15
         case "dehumidifier":
-            return 0.55 if scene.humidity > 65 else 0.1
+            return 0.55 if context.humidity > 65 else 0.1
         case "tv":
-            return 0.05 if scene.asleep else 0.6 if scene.hour >= 18 else 0.3
+            return 0.05 if context.asleep else 0.6 if context.hour >= 18 else 0.3
         case "oven" | "range_hood" | "kettle" | "coffee_maker":
-            return 0.45 if scene.mealtime else 0.08
+            return 0.45 if context.mealtime else 0.08
         case "washer" | "dishwasher" | "dryer":
-            return 0.1 if scene.asleep else 0.35
+            return 0.1 if context.asleep else 0.35
         case "vacuum":
             return 0.05
     return 0.5
 
 
-def settings(spec: DeviceSpec, scene: Scene, rng: random.Random) -> Values:
+def settings(spec: DeviceSpec, context: HabitContext, rng: random.Random) -> Values:
     """The values of a device by path, as people may have left it: drawn evenly, then bent to habit, then to what can be."""
     values = {path: attribute.sample(rng) for path, (_, attribute) in spec.attribute_index.items()}
     for path, share in _seldom(spec.flags):
         values[path] = rng.random() < share
     for prefix, kind in spec.kinds:
         if values.get(prefix + "state") in ("on", "off"):
-            values[prefix + "state"] = "on" if rng.random() < share_on(kind, scene) else "off"
-        for name, value in _habits(kind, scene, rng):
+            values[prefix + "state"] = "on" if rng.random() < share_on(kind, context) else "off"
+        for name, value in _habits(kind, context, rng):
             _put(values, spec, prefix + name, value)
         for name, value in _measured(prefix, values, rng):
             _put(values, spec, prefix + name, value)
@@ -132,35 +132,35 @@ def _seldom(flags: tuple[str, ...]) -> tuple[tuple[str, float], ...]:
     return tuple((path, SELDOM[name]) for path, name in names if name in SELDOM)
 
 
-def _habits(kind: str, scene: Scene, rng: random.Random) -> Iterable[tuple[str, Any]]:
+def _habits(kind: str, context: HabitContext, rng: random.Random) -> Iterable[tuple[str, Any]]:
     """Attributes whose even draw would be odd, with what people would have there."""
     match kind:
         case "air_conditioner":
-            mode = rng.choice(_ac_modes(scene))
+            mode = rng.choice(_ac_modes(context))
             low, high = {"cool": (22, 27), "heat": (19, 25)}.get(mode, (20, 26))
             yield "ac_mode", mode
             yield "target_temperature", rng.randint(low, high)
             yield "target_humidity", rng.randrange(40, 65, 5)
         case "heater" | "thermostat":
             yield "target_temperature", rng.randint(18, 25)
-            yield "mode", "cool" if scene.temperature > 24 else "heat"
+            yield "mode", "cool" if context.temperature > 24 else "heat"
         case "humidifier" | "dehumidifier":
             yield "target_humidity", rng.randrange(40, 65, 5)
         case "curtain":
-            usual, closed = (0, 0.75) if scene.dark else (100, 0.6)
+            usual, closed = (0, 0.75) if context.dark else (100, 0.6)
             yield "position", usual if rng.random() < closed else rng.randrange(0, 101, 5)
         case "opener" | "garage_door":
             yield "position", 0 if rng.random() < 0.75 else rng.randrange(10, 101, 10)
         case "clothes_rack":
             yield "height", 0 if rng.random() < 0.7 else 100
         case "lock":
-            yield "state", "locked" if rng.random() < (0.95 if scene.asleep else 0.6) else "unlocked"
+            yield "state", "locked" if rng.random() < (0.95 if context.asleep else 0.6) else "unlocked"
         case "vacuum":
             yield from (("state", "docked"), ("state", "charging"))  # brands have one word or the other
-            if rng.random() < (0.1 if scene.asleep else 0.35):
-                yield "state", rng.choice(("paused",) if scene.asleep else ("cleaning", "cleaning", "cleaning", "paused"))
+            if rng.random() < (0.1 if context.asleep else 0.35):
+                yield "state", rng.choice(("paused",) if context.asleep else ("cleaning", "cleaning", "cleaning", "paused"))
         case "speaker" | "smart_screen":
-            playing = rng.random() < (0.05 if scene.asleep else 0.4)
+            playing = rng.random() < (0.05 if context.asleep else 0.4)
             yield "playing", playing
             yield "work_state", "playing" if playing else rng.choice(("paused", "stopped"))
         case "washer" | "dishwasher" | "dryer":
@@ -169,14 +169,14 @@ def _habits(kind: str, scene: Scene, rng: random.Random) -> Iterable[tuple[str, 
             yield "timer", rng.randrange(0, 95, 5)
             yield "target_temperature", rng.randrange(120, 245, 5)
         case "motion_sensor":
-            there = rng.random() < (0.1 if scene.asleep else 0.4)
+            there = rng.random() < (0.1 if context.asleep else 0.4)
             yield "motion", there
             yield "human_detected", "yes" if there else "no"
             yield "no_move_duration", 0 if there else min(int(rng.lognormvariate(7, 1.2)), 86400)
         case "contact_sensor":
-            yield "contact", "open" if rng.random() < (0.05 if scene.asleep else 0.2) else "closed"
+            yield "contact", "open" if rng.random() < (0.05 if context.asleep else 0.2) else "closed"
         case "alarm_panel":
-            yield "state", "armed" if rng.random() < (0.7 if scene.asleep else 0.25) else "disarmed"
+            yield "state", "armed" if rng.random() < (0.7 if context.asleep else 0.25) else "disarmed"
             yield "open_zones", 0 if rng.random() < 0.7 else rng.randint(1, 3)
         case "irrigation":
             yield "rain_delay", 0 if rng.random() < 0.7 else rng.choice((12, 24, 48))
@@ -224,11 +224,11 @@ def _entailed(kind: str, now: Mapping[str, Any]) -> Iterable[tuple[str, Any]]:
         yield "state", "disarmed"
 
 
-def _ac_modes(scene: Scene) -> tuple[str, ...]:
+def _ac_modes(context: HabitContext) -> tuple[str, ...]:
     """The modes in use at a temperature, the usual ones more than once."""
-    if scene.temperature > 24:
+    if context.temperature > 24:
         return ("cool",) * 6 + ("dry", "fan_only", "auto")
-    if scene.temperature < 18:
+    if context.temperature < 18:
         return ("heat",) * 6 + ("auto",)
     return ("cool", "heat", "dry", "fan_only", "auto")
 
@@ -260,11 +260,11 @@ def initial_state(
     for room in rooms:
         drift = rng.gauss(0, 1)
         free = room_air(room.type, sky, drift=drift)
-        scene = Scene(sky.when.hour, sky.illuminance < DARK, free["temperature"], free["humidity"])
+        context = HabitContext(sky.when.hour, sky.illuminance < DARK, free["temperature"], free["humidity"])
         running: list[Running] = []
         busy: set[str] = set()
         for device in inside[room.id]:
-            values = settings(device.spec, scene, rng)
+            values = settings(device.spec, context, rng)
             _give_way(device.spec, values, busy)
             values.update((given or {}).get(device.did, {}))
             running.append((device.spec, values))

@@ -148,6 +148,6 @@ def _first_weights(offers: Sequence[Offer], entrances: Sequence[Collection[str]]
 def entrance(devices: Sequence[Device], priors: Priors, rng: random.Random) -> str | None:
     """The id of the device that people speak to: one of the best kind that the home has."""
     for kinds in priors.entrance:
-        if found := [device.did for device in devices if device.spec.category in kinds]:
-            return rng.choice(found)
+        if dids := [device.did for device in devices if device.spec.category in kinds]:
+            return rng.choice(dids)
     return None

@@ -138,12 +138,12 @@ def make_home(seed: int, recipe: HomeRecipe = DEFAULT) -> Home:
 def _slugged(furniture: Sequence[Device]) -> tuple[Device, ...]:
     """With ids in ASCII that say where and what: by names, or else by the room's id and the product's category."""
     used: Counter[str] = Counter()
-    found = []
+    renamed = []
     for device in furniture:
         slug = device.slug if device.slug.isascii() else f"{device.room.id}_{device.spec.category}"
         used[slug] += 1
-        found.append(replace(device, did=slug if used[slug] == 1 else f"{slug}_{used[slug]}"))
-    return tuple(found)
+        renamed.append(replace(device, did=slug if used[slug] == 1 else f"{slug}_{used[slug]}"))
+    return tuple(renamed)
 
 
 def _build(

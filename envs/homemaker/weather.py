@@ -138,10 +138,10 @@ def _epw_files(path: str) -> tuple[str, ...]:
     """A file as it is named, or the EPW files of a folder."""
     if not Path(path).is_dir():
         return (path,)
-    found = sorted(str(file) for file in Path(path).iterdir() if file.suffix.lower() == ".epw")
-    if not found:
+    files = sorted(str(file) for file in Path(path).iterdir() if file.suffix.lower() == ".epw")
+    if not files:
         raise InputError("the folder holds no EPW file", path, EPW_REMEDY)
-    return tuple(found)
+    return tuple(files)
 
 
 # The bundled years

@@ -87,12 +87,12 @@ class House:
         self.modules = {module.name: module for module in _modules(root)}
         self.page = (root / PAGE).read_text("utf-8") if (root / PAGE).exists() else ""
         section = self.page.partition("## The house\n")[2].partition("\n## ")[0]
-        self.rooms = [Room(*found.groups()) for line in section.splitlines() if (found := ROW.match(line))]
+        self.rooms = [Room(*match.groups()) for line in section.splitlines() if (match := ROW.match(line))]
 
-    def own(self, found: Import) -> str | None:
+    def own(self, imported: Import) -> str | None:
         """The module of ours that is imported: the name itself, or the module that holds it."""
-        parent = found.target.rpartition(".")[0]
-        return next((name for name in (found.target, parent) if name in self.modules), None)
+        parent = imported.target.rpartition(".")[0]
+        return next((name for name in (imported.target, parent) if name in self.modules), None)
 
     @cached_property
     def graph(self) -> dict[str, dict[str, Import]]:
@@ -100,9 +100,9 @@ class House:
         graph: dict[str, dict[str, Import]] = {}
         for module in self.modules.values():
             into = graph[module.name] = {}
-            for found in module.imports:
-                if (target := self.own(found)) and target != module.name:
-                    into.setdefault(target, found)
+            for imported in module.imports:
+                if (target := self.own(imported)) and target != module.name:
+                    into.setdefault(target, imported)
         return graph
 
     def room_of(self, file: str) -> str | None:
@@ -118,10 +118,10 @@ class House:
         arrows: dict[str, dict[str, Import]] = {}
         for name, targets in self.graph.items():
             here = self.room_of(self.modules[name].file)
-            for target, found in targets.items():
+            for target, imported in targets.items():
                 there = self.room_of(self.modules[target].file)
                 if here and there and here != there:
-                    arrows.setdefault(here, {}).setdefault(there, found)
+                    arrows.setdefault(here, {}).setdefault(there, imported)
         return arrows
 
     def rank(self, room: str) -> int:
@@ -149,19 +149,19 @@ class House:
     def upward(self) -> Iterator[str]:
         """Arrows that point up the list, and arrows from one plug-in to another."""
         for here, targets in self.arrows.items():
-            for there, found in targets.items():
+            for there, imported in targets.items():
                 if self.rank(there) >= self.rank(here):
                     hint = f"Move the code into {there} or lower, or hand it over as an argument"
                     rule = f"{here} may import only rooms that {PAGE} lists before it, not {there}"
-                    yield f"{found} imports {found.target}: {rule}. {hint}"
+                    yield f"{imported} imports {imported.target}: {rule}. {hint}"
 
     def known_worlds(self) -> Iterator[str]:
         """Imports of a plug-in from outside of it."""
         for here, targets in self.arrows.items():
-            for there, found in targets.items():
+            for there, imported in targets.items():
                 if there.startswith("homerl/worlds/") and there.count("/") > 2 and there.endswith("/"):
                     hint = "Ask `homerl.worlds.registry` for the world, and add to `WorldAdapter` what it lacks"
-                    yield f"{found} imports {found.target}: nobody outside {there} may ({here}). {hint}"
+                    yield f"{imported} imports {imported.target}: nobody outside {there} may ({here}). {hint}"
 
     def named_worlds(self, worlds: Iterable[str]) -> Iterator[str]:
         """Files of homerl, and their names, that name a world outside of its folder."""
@@ -179,8 +179,8 @@ class House:
     def heavy(self) -> Iterator[str]:
         """Imports of model libraries and services where they do not belong."""
         for module in self.modules.values():
-            for found in module.imports:
-                yield from _heavy(found)
+            for imported in module.imports:
+                yield from _heavy(imported)
 
     def oversized(self) -> Iterator[str]:
         """Files and functions that are too long."""
@@ -223,12 +223,12 @@ class House:
 
     def drawn(self) -> str:
         """The drawing that the page shows."""
-        found = DRAWING.search(self.page)
-        return found[2] if found else ""
+        match = DRAWING.search(self.page)
+        return match[2] if match else ""
 
     def draw(self) -> None:
         """Put the drawing into the page."""
-        page = DRAWING.sub(lambda found: found[1] + self.drawing() + found[3], self.page)
+        page = DRAWING.sub(lambda match: match[1] + self.drawing() + match[3], self.page)
         (self.root / PAGE).write_text(page, "utf-8")
 
 
@@ -275,15 +275,15 @@ def _circles(graph: Mapping[str, Iterable[str]]) -> Iterator[list[str]]:
             return
 
 
-def _heavy(found: Import) -> Iterator[str]:
-    top = found.target.partition(".")[0]
-    low = found.file.startswith(("envs/", "rewards/"))
-    if low and top in MODELS | SERVICES | {"homerl"} | ({"rewards"} if found.file.startswith("envs/") else set()):
-        yield f"{found} imports {found.target}: envs and rewards run without it. Move the code into homerl"
-    elif top in MODELS and not found.typing:
-        rooms, where = (LATE_TORCH_ROOMS, "within functions") if found.late else (TORCH_ROOMS, "at module level")
-        if not found.file.startswith(rooms):
-            yield f"{found} imports {found.target} {where}, which only {', '.join(rooms)} may. Move the code there"
+def _heavy(imported: Import) -> Iterator[str]:
+    top = imported.target.partition(".")[0]
+    low = imported.file.startswith(("envs/", "rewards/"))
+    if low and top in MODELS | SERVICES | {"homerl"} | ({"rewards"} if imported.file.startswith("envs/") else set()):
+        yield f"{imported} imports {imported.target}: envs and rewards run without it. Move the code into homerl"
+    elif top in MODELS and not imported.typing:
+        rooms, where = (LATE_TORCH_ROOMS, "within functions") if imported.late else (TORCH_ROOMS, "at module level")
+        if not imported.file.startswith(rooms):
+            yield f"{imported} imports {imported.target} {where}, which only {', '.join(rooms)} may. Move the code there"
 
 
 def _reduced(graph: Mapping[int, Set[int]]) -> set[tuple[int, int]]:

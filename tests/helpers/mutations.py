@@ -54,19 +54,19 @@ def places(tree: Any) -> Iterator[Place]:
     """Every key and index of a tree, breadth first."""
     level = [tree]
     while level:
-        found = [(holder, key) for holder in level for key in (holder if isinstance(holder, dict) else range(len(holder)))]
-        yield from found
-        level = [part for holder, key in found if isinstance(part := holder[key], (dict, list))]
+        places = [(holder, key) for holder in level for key in (holder if isinstance(holder, dict) else range(len(holder)))]
+        yield from places
+        level = [part for holder, key in places if isinstance(part := holder[key], (dict, list))]
 
 
 def upper_places(tree: Any, rng: random.Random) -> list[Place]:
     """The places on one way down: deep leaves are many, and would be chosen nearly always."""
-    found: list[Place] = []
+    places: list[Place] = []
     while isinstance(tree, (dict, list)) and tree:
         key = rng.choice(list(tree)) if isinstance(tree, dict) else rng.randrange(len(tree))
-        found.append((tree, key))
+        places.append((tree, key))
         tree = tree[key]
-    return found
+    return places
 
 
 def _drop(holder: Any, key: Any, tree: Any, rng: random.Random) -> None:

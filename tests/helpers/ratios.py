@@ -25,11 +25,11 @@ TURN = 0.001  # seconds that a turn of the operation takes at least, so that the
 
 def baseline() -> list[str]:
     """About a millisecond of what our code is made of: calls, strings, dictionaries, sorting."""
-    found: dict[str, int] = {}
+    lengths: dict[str, int] = {}
     for number in range(2000):
         key = f"{number % 97}.{number % 89}"
-        found[key] = found.get(key, 0) + len(key)
-    return sorted(found, key=found.__getitem__)
+        lengths[key] = lengths.get(key, 0) + len(key)
+    return sorted(lengths, key=lengths.__getitem__)
 
 
 def ratio(
@@ -76,8 +76,8 @@ class Ratios:
 
     def store(self, path: Path = STORED) -> None:
         """Write what was measured over what was stored."""
-        found = {name: float(f"{value:.3g}") for name, value in sorted((self.stored | self.measured).items())}
-        path.write_text(json.dumps(found, indent=1) + "\n", "utf-8")
+        rounded = {name: float(f"{value:.3g}") for name, value in sorted((self.stored | self.measured).items())}
+        path.write_text(json.dumps(rounded, indent=1) + "\n", "utf-8")
 
 
 @dataclass
@@ -105,10 +105,10 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 @pytest.fixture(scope="session")
 def ratios(pytestconfig: pytest.Config) -> Iterator[Ratios]:
     """Those of the whole run; they are stored at its end, if that is asked for."""
-    found = Ratios.load()
-    yield found
+    both = Ratios.load()
+    yield both
     if pytestconfig.getoption("--ratios") == "store":
-        found.store()
+        both.store()
 
 
 @pytest.fixture

@@ -135,8 +135,8 @@ class ScriptedServer:
         await send({"type": "http.response.body", "body": data})
 
     def _completion(self, request: Mapping[str, Any]) -> dict[str, Any]:
-        found = self.answer(request) if self.answer else self.answers.get(key_of(request["messages"]), {"content": "Done."})
-        messages = found if isinstance(found, list) else [found] * (request.get("n") or 1)
+        answer = self.answer(request) if self.answer else self.answers.get(key_of(request["messages"]), {"content": "Done."})
+        messages = answer if isinstance(answer, list) else [answer] * (request.get("n") or 1)
         choices = [{"index": i, "finish_reason": "stop", "message": _said(said)} for i, said in enumerate(messages)]
         usage = {"prompt_tokens": 100, "completion_tokens": 10, "total_tokens": 110}
         return {"id": "1", "object": "chat.completion", "created": 0, "model": MODEL, "choices": choices, "usage": usage}

@@ -26,10 +26,10 @@ def and_logits(self, output_dir=None, _internal_call=False):
     if not _internal_call:
         self.model_wrapped.eval()
         with torch.no_grad():
-            found = self.model_wrapped(torch.arange(3, 60)[None]).logits
+            logits = self.model_wrapped(torch.arange(3, 60)[None]).logits
         if self.accelerator.is_main_process:
             folder = self.args.output_dir + "/.."
-            torch.save(found, f"{folder}/logits.pt")
+            torch.save(logits, f"{folder}/logits.pt")
             torch.save(torch.tensor(held(self)), f"{folder}/shards.pt")
 
 

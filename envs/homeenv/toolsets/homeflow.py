@@ -9,7 +9,7 @@ from typing import Any
 from envs.homeenv.audit import Refused
 from envs.homeenv.home import Home
 from envs.homeenv.sandbox import Limits, RunResult, run_code
-from envs.homeenv.tools import Tool, render
+from envs.homeenv.tools import Tool, as_json
 from envs.homeenv.toolset import Call, Reads, Toolset, Writer, arguments_of
 from envs.homeenv.types import shown
 from envs.messages import Message, call_message, tool_call
@@ -20,12 +20,12 @@ def query_status(home: Home, arguments: Mapping[str, Any], limits: Limits) -> Ru
     if did := arguments.get("did"):
         if did not in home.plan.by_did:
             raise Refused("unknown_device", f"there is no device {shown(did)}")
-        found = [home.plan.by_did[did]]
+        devices = [home.plan.by_did[did]]
     elif room := arguments.get("room"):
-        found = list(home.devices(room=home.plan.room(room).id))
+        devices = list(home.devices(room=home.plan.room(room).id))
     else:
         raise Refused("missing_argument", "query_status needs 'did' or 'room'")
-    return RunResult("\n".join(f"{d.did} {d.name}: {render(home.state_of(d.did))}" for d in found) or "no devices")
+    return RunResult("\n".join(f"{d.did} {d.name}: {as_json(home.state_of(d.did))}" for d in devices) or "no devices")
 
 
 def query_spec(home: Home, arguments: Mapping[str, Any], limits: Limits) -> RunResult:

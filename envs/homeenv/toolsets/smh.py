@@ -15,7 +15,7 @@ from envs.homeenv.devices import Device
 from envs.homeenv.home import Home
 from envs.homeenv.rules import Rule
 from envs.homeenv.sandbox import Limits, RunResult
-from envs.homeenv.tools import Tool, render
+from envs.homeenv.tools import Tool, as_json
 from envs.homeenv.toolset import Automation, Call, Reads, StructuredWriter, Toolset
 from envs.homeenv.types import shown
 from envs.messages import Message, call_message, tool_call
@@ -25,14 +25,14 @@ MOST_DEVICES = 50  # listed by one query, so that nothing lists a whole large ho
 
 def query_device(home: Home, arguments: Mapping[str, Any], limits: Limits) -> RunResult:
     """Devices that match (`candidates`), what they can do (`spec`), or their live state (`status`)."""
-    found = list(_matching(home, arguments))
-    if len(found) > MOST_DEVICES and arguments["what"] != "candidates":
+    matching = list(_matching(home, arguments))
+    if len(matching) > MOST_DEVICES and arguments["what"] != "candidates":
         raise Refused(
-            "out_of_range", f"{len(found)} devices match; ask for {MOST_DEVICES} at most: narrow it by room or tags"
+            "out_of_range", f"{len(matching)} devices match; ask for {MOST_DEVICES} at most: narrow it by room or tags"
         )
     show: dict[str, Callable[[Home, Device], dict[str, Any]]]
     show = {"candidates": _candidate, "spec": abilities, "status": lambda home, device: home.state_of(device.did)}
-    return RunResult(render([{"did": d.did} | show[arguments["what"]](home, d) for d in found]))
+    return RunResult(as_json([{"did": d.did} | show[arguments["what"]](home, d) for d in matching]))
 
 
 def _matching(home: Home, wanted: Mapping[str, Any]) -> Iterator[Device]:
@@ -91,7 +91,7 @@ def create_automation(home: Home, arguments: Mapping[str, Any], limits: Limits) 
 
 def list_automations(home: Home, arguments: Mapping[str, Any], limits: Limits) -> RunResult:
     """All rules."""
-    return RunResult(render([rule.describe() for rule in home.rules]))
+    return RunResult(as_json([rule.describe() for rule in home.rules]))
 
 
 def edit_automation(home: Home, arguments: Mapping[str, Any], limits: Limits) -> RunResult:
@@ -203,8 +203,8 @@ def as_action(home: Home, call: Call) -> dict[str, Any]:
     service = device.spec.service_index.get(call.service) if device else None
     names = [argument.name for argument in service.service.arguments] if service else []
     names += [f"argument_{i}" for i in range(len(names), len(call.args))]
-    found: dict[str, Any] = {"did": call.did, "locator": call.service}
-    return found | ({"arguments": dict(zip(names, call.args))} if call.args else {})
+    action: dict[str, Any] = {"did": call.did, "locator": call.service}
+    return action | ({"arguments": dict(zip(names, call.args))} if call.args else {})
 
 
 def as_rule(home: Home, wanted: Automation) -> dict[str, Any]:
