@@ -1,13 +1,19 @@
-"""Time: the clock leaps from event to event, and what depends on it follows.
+"""Simulated time. The clock leaps from event to event; air, sensors, counters and rules are updated at each event.
 
-Events are a change of the weather, a time of a rule, the end of a rule's `hold`, and every moment at which a quantity that
-some rule watches passes a number that the rule compares it with. Between events the air of a room is a closed form
-(`physics.py`) and a counter grows by the second, so nothing is ever ticked. Air that no rule watches and no device stirs
-is carried through the weather once, at the end.
+Events are:
+- a change of the weather;
+- a time of a rule's cron line or `at`, and the end of a rule's `hold`;
+- a moment at which a quantity crosses a threshold of some rule (for `temperature > 25`, the second at which it passes 25).
 
-Invariants: `advance(a); advance(b)` leaves what `advance(a + b)` leaves, and the rules have acted at the same seconds in
-the same order; rules act in the order in which the home lists them, and each sees what those before it did; between leaps
-the air of every room has come through all weather; a home whose clock never moves pays nothing.
+Between events the air of a room follows a closed form (`physics.py`) and a counter grows by one each second, so no step of
+one second is ever simulated. The air of a room that no rule reads is computed once, at the end of `advance`, unless a
+rule's action needs it before.
+
+Invariants:
+- `advance(a); advance(b)` leaves the same home as `advance(a + b)`, and the rules act at the same seconds in the same order.
+- Rules act in the order of `HomeState.rules`, and each sees what those before it did.
+- When `advance` returns, the air of every room accounts for all weather up to the clock.
+- A home whose clock never moves computes no air.
 """
 
 from __future__ import annotations
@@ -27,12 +33,15 @@ from envs.homeenv.rules import NEVER, Rule
 from envs.homeenv.state import HomeState
 from envs.homeenv.wiring import AirReading, Counter
 
-LONGEST = 366 * 86400  # seconds of one leap
+LONGEST = 366 * 86400  # the most seconds of one `advance`
 
 
 @dataclass(frozen=True)
 class Fired:
-    """A rule that acted at `clock` (s). `refused` is the refusal of a call, if any: the calls after it were not made."""
+    """A record that a rule acted: the rule's id and the `clock` (s).
+
+    `refused` is the refusal of one of its calls, if any. The calls after that one were not made.
+    """
 
     rule: str
     clock: int
@@ -40,7 +49,10 @@ class Fired:
 
 
 def advance(home: HomeState, seconds: int) -> list[Fired]:
-    """Let `seconds` pass (0 to `LONGEST`); what the rules did, in order. `ValueError` where the clock cannot go so far."""
+    """Let `seconds` pass (an int, 0..`LONGEST`). Returns what the rules did, in order.
+
+    Raises `ValueError` if the number is outside these bounds, or if the clock would pass `LATEST`.
+    """
     if not isinstance(seconds, int) or not 0 <= seconds <= LONGEST:
         raise ValueError(f"the clock moves forward by 0 to {LONGEST} seconds, not by {seconds!r}")
     if home.clock + seconds > LATEST:
@@ -53,13 +65,13 @@ def advance(home: HomeState, seconds: int) -> list[Fired]:
         while home.clock < end:
             _move(home, air, _next_event(home, air, end, watches, agenda), end, watches)
             fired += agenda.settle()
-        home.air_stale = False  # rules have told the air what they did
+        home.air_stale = False  # each rule that acted has already updated the air of its rooms
     home.rules = agenda.remaining()
     return fired
 
 
 def settle(home: HomeState) -> list[Fired]:
-    """Let the rules see the present state and act on it, as after calls; what they did, in order."""
+    """Let the rules act on the present state, for example after a service call. Returns what they did, in order."""
     agenda = Agenda(home)
     fired = agenda.settle()
     home.rules = agenda.remaining()
@@ -67,11 +79,11 @@ def settle(home: HomeState) -> list[Fired]:
 
 
 class Agenda:
-    """The rules of a home while they act: how far each has come, and when its time comes next.
+    """The rules of a home while they run: the progress of each, and the next time of each.
 
-    `rules` keeps their places: None stands for one that is gone. `times` holds for each rule the second at which it next
-    acts or passes a time, `NEVER` if there is none. `readers` are the conditions of the enabled rules by the rule's place,
-    `slots` what they read, and `seen` the values of those slots when the conditions were last asked.
+    A rule keeps its index in `rules`; None marks a deleted one. `times` holds `Rule.time` of each rule. `readers` maps the
+    index of each enabled rule to its condition. `slots` are the slots that these conditions read, and `seen` their values
+    when the conditions were last evaluated.
     """
 
     def __init__(self, home: HomeState) -> None:
@@ -85,21 +97,21 @@ class Agenda:
         self.seen: list[Any] | None = None
 
     def remaining(self) -> tuple[Rule, ...]:
-        """The rules that are not gone."""
+        """The rules that were not deleted, in order."""
         return tuple([rule for rule in self.rules if rule is not None])
 
     def settle(self) -> list[Fired]:
-        """Let the rules see the present state and act on it."""
+        """Let the rules act on the present state until none is due. Returns what they did, in order."""
         fired: list[Fired] = []
         if self.rules:
             while (due := self._first_due()) is not None:
                 fired.append(self._act(*due))
-            for index, rule in self._reached():  # its condition did not hold
+            for index, rule in self._reached():  # due, but its condition does not hold
                 self._put(index, rule.after_time(self.home.clock))
         return fired
 
     def _first_due(self) -> tuple[int, Rule] | None:
-        """The first rule that should act now, with its place, once all know whether their conditions hold."""
+        """The index and rule of the first rule that is due, after the conditions of all rules have been evaluated."""
         _count(self.home, 0)
         values = self.home.values
         if (now := [values[slot] for slot in self.slots]) != self.seen:
@@ -108,7 +120,7 @@ class Agenda:
         return next(((index, rule) for index, rule in self._reached() if rule.is_due(self.home.clock)), None)
 
     def _reached(self) -> list[tuple[int, Rule]]:
-        """The rules whose time has come, with their places."""
+        """The (index, rule) pairs of the rules whose time has been reached."""
         clock = self.home.clock
         if min(self.times) > clock:
             return []
@@ -116,7 +128,7 @@ class Agenda:
         return [(index, rule) for index, (time, rule) in places if time <= clock and rule is not None]
 
     def _observe(self) -> None:
-        """Tell every rule whether its condition holds now, all of them before any acts."""
+        """Record for every rule whether its condition holds now. This is done for all rules before any acts."""
         clock = self.home.clock
         for index, condition in self.readers.items():
             rule = self.rules[index]
@@ -130,7 +142,7 @@ class Agenda:
             self.readers.pop(index, None)
 
     def _act(self, index: int, rule: Rule) -> Fired:
-        """Make the calls of the rule at a place, up to the first that is refused."""
+        """Make the calls of the rule at an index, up to the first that is refused."""
         home, refused = self.home, None
         wiring, dids = home.plan.wiring, {action.did for action in rule.actions}
         rooms = {wiring.room_of[did] for did in dids}
@@ -138,7 +150,7 @@ class Agenda:
         if home.air is not None:
             _write_readings(
                 home, home.air, rooms, [reading for did in dids for reading in wiring.readings_of[did]]
-            )  # services may read them
+            )  # service code may read sensors
         for action in rule.actions:
             try:
                 call_service(home, action.did, action.service, (), dict(action.arguments))
@@ -154,9 +166,9 @@ class Agenda:
 
 
 def update_air(home: HomeState, rooms: Iterable[int] | None = None) -> list[Air]:
-    """Give every room whose devices have changed the air that they now make; the home's air, in the order of its rooms.
+    """Bring the air of rooms up to date with their devices. Returns the air of all rooms, in the order of the plan.
 
-    `rooms` are the indices of the rooms to look at, by default all.
+    `rooms` are the indices of the rooms to update, by default all. The first call creates the air from the room's state.
     """
     wiring, clock, outdoors = home.plan.wiring, home.clock, Outdoors(*home.values[:3])
     if home.air is None:
@@ -172,19 +184,22 @@ def update_air(home: HomeState, rooms: Iterable[int] | None = None) -> list[Air]
 
 
 def _current(home: HomeState, air: Air) -> Air:
-    """The air of a room through the weather that came since it was last looked at."""
+    """The air of a room after all weather changes between `air.since` and the clock."""
     moments = home.plan.wiring.moments
     first, last = bisect_right(moments, air.since), bisect_right(moments, home.clock)
     return air.through(home.plan.forecast[first:last]) if first < last else air
 
 
 def _move(home: HomeState, air: list[Air], to: int, end: int, watches: Watches) -> None:
-    """Bring clock, weather, air, sensors and counters to a moment; what no rule watches, at the end alone."""
+    """Move clock, weather, air, sensors and counters to the moment `to` (s).
+
+    Readings that no rule needs are written only if `to` is `end`, the end of the whole advance.
+    """
     _count(home, to - home.clock)
     home.clock = to
     if weather := _weather_at(home, to):
         for slot, value in enumerate(weather):
-            home.set(slot, value + 0.0)  # one zero, not two
+            home.set(slot, value + 0.0)  # turns -0.0 into 0.0: equal values need equal hashes
     if to == end:
         _write_readings(home, air, range(len(air)), home.plan.wiring.readings)
     else:
@@ -194,7 +209,7 @@ def _move(home: HomeState, air: list[Air], to: int, end: int, watches: Watches) 
 
 
 def _write_readings(home: HomeState, air: list[Air], rooms: Iterable[int], readings: Iterable[AirReading]) -> None:
-    """Bring the air of these rooms to now, and then write what these readings show."""
+    """Bring the air of these rooms up to date, then write these readings to their slots."""
     for room in rooms:
         air[room] = _current(home, air[room])
     for reading in readings:
@@ -202,25 +217,26 @@ def _write_readings(home: HomeState, air: list[Air], rooms: Iterable[int], readi
 
 
 def _weather_at(home: HomeState, clock: int) -> Outdoors | None:
-    """The weather that begins at this very moment, if any does."""
+    """The weather that begins at exactly this second; None if there is no change."""
     index = bisect_right(home.plan.wiring.moments, clock) - 1
     return home.plan.forecast[index].outdoors if index >= 0 and home.plan.forecast[index].clock == clock else None
 
 
 def _count(home: HomeState, seconds: int) -> None:
-    """Counters grow while what they count holds, and are 0 while it does not."""
+    """Let counters grow by `seconds`. A counter is 0 while its condition does not hold."""
     for counter in home.plan.wiring.counters:
         home.set(counter.slot, counter.after(home.values, seconds))
 
 
-# What comes next
+# The next event
 
 
 class ThresholdWatch:
-    """A slot that rules read and that the air moves.
+    """Predicts when a slot that the air changes next crosses a threshold of the rules that read it.
 
-    `at` is the second at which it next stands otherwise to a number that it is compared with, `NEVER` if not before the
-    weather changes. That is so as long as its room has the air `air` and it shows the value `value`.
+    Example: a rule says `temperature > 25` and the slot shows 23. Then `at` is the second at which the slot first shows
+    more than 25. `at` is `NEVER` if no threshold is crossed before the weather changes. The prediction is valid as long as
+    the room keeps the object `air` and the slot keeps the object `value`. `low` and `high` are the nearest thresholds.
     """
 
     __slots__ = ("air", "at", "high", "low", "numbers", "reading", "room", "slot", "value")
@@ -232,9 +248,9 @@ class ThresholdWatch:
         self.at = 0
 
     def refresh(self, home: HomeState, air: list[Air], end: int) -> None:
-        """See what it shows now, and work out `at`. `end` (s) is when the weather changes, or the leap is over."""
+        """Predict `at` anew. `end` (s) is when the weather next changes or the advance ends, whichever comes first."""
         value = home.values[self.slot]
-        # Light follows at once, and a call may have written what is not so; all else stands as it stood.
+        # A jump is possible for light, which follows at once, and for a slot that a service call has overwritten.
         jumps = value is not self.value or self.at <= home.clock or self.reading.quantity == LIGHT
         if value is not self.value:
             self.value, (self.low, self.high) = value, _neighbours(value, self.numbers)
@@ -247,14 +263,15 @@ class ThresholdWatch:
             self.at = self._crossing(air, home.clock, end)
 
     def _unchanged(self, air: Sequence[Air], clock: int) -> bool:
-        """Whether it then stands to all numbers as it does now."""
+        """Whether all comparisons have the same result at `clock` (s) as they have now."""
         value = self.reading.at(air, clock)
         return bool(value == self.value or self.low < value < self.high)
 
     def _crossing(self, air: Sequence[Air], now: int, end: int) -> int:
-        """The first second at which it stands otherwise, as it does at `end`.
+        """The first second at which some comparison changes, given that one has changed by `end`.
 
-        The closed form says where it rounds to the number or past it; where that is not so, halving finds the second.
+        The closed form gives the seconds at which the rounded reading should reach and pass the threshold. They are tried
+        first. If they are off, bisection finds the second.
         """
         up = self.reading.at(air, end) > self.value
         edge, half = (self.high, self.reading.half) if up else (self.low, -self.reading.half)
@@ -267,14 +284,14 @@ class ThresholdWatch:
 
 
 class Watches(NamedTuple):
-    """What moves by itself and is read by rules."""
+    """The slots that change with time alone and that rules read: readings of the air, and (counter, thresholds) pairs."""
 
     readings: list[ThresholdWatch]
     counters: list[tuple[Counter, Numbers]]
 
 
 def _watches(home: HomeState) -> Watches:
-    """What moves by itself of the slots that conditions read, with the numbers they are compared with, and counters."""
+    """The watches of all slots that change with time and that conditions or counters read, with their thresholds."""
     numbers: dict[int, Numbers] = {slot: None for counter in home.plan.wiring.counters for slot in counter.reads}
     for rule in home.rules:
         if rule.enabled and rule.condition is not None:
@@ -289,7 +306,7 @@ def _watches(home: HomeState) -> Watches:
 
 
 def _next_event(home: HomeState, air: list[Air], end: int, watches: Watches, agenda: Agenda) -> int:
-    """The next moment, `end` at most, at which anything may change that a rule could see."""
+    """The clock (s) of the next event, at most `end`: nothing that a rule reads changes before it."""
     now, moments = home.clock, home.plan.wiring.moments
     index = bisect_right(moments, now)
     weather = min(end, moments[index]) if index < len(moments) else end
@@ -306,7 +323,7 @@ def _next_event(home: HomeState, air: list[Air], end: int, watches: Watches, age
 
 
 def _counter_crossing(home: HomeState, counter: Counter, numbers: Numbers) -> int:
-    """When a counter next stands otherwise to a number."""
+    """The clock (s) at which a counter next reaches or passes one of its thresholds; `NEVER` if it does not grow so far."""
     value = home.values[counter.slot]
     high = _neighbours(value, numbers)[1]
     next_one = value + 1 if high == value else high
@@ -315,7 +332,10 @@ def _counter_crossing(home: HomeState, counter: Counter, numbers: Numbers) -> in
 
 
 def _neighbours(value: Any, numbers: Numbers) -> tuple[Any, Any]:
-    """The nearest numbers below and above a value, between which all stands as it does; itself twice if it is one."""
+    """The nearest thresholds below and above a value. Between them no comparison changes.
+
+    If the value is a threshold, or the thresholds are unknown (None), both are the value itself.
+    """
     if numbers is None or value in numbers:
         return value, value
     return max((n for n in numbers if n < value), default=-inf), min((n for n in numbers if n > value), default=inf)
