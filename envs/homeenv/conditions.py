@@ -25,7 +25,7 @@ from envs.homeenv.plan import Plan
 from envs.homeenv.rooms import OUTDOORS
 
 KNOWN_SHOWN = 20  # at most so many known names are considered as suggestions for a wrong one
-EXACT = 1 << 50  # below it, the float next to a number lies closer to it than any other value of a slot
+EXACT = 1 << 50  # below it, the float next to a number could not be the value of a slot
 Numbers = frozenset[float] | None  # a slot's thresholds; None if the slot is used in more than comparisons with constants
 
 
