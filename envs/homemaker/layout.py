@@ -1,8 +1,10 @@
-"""Layouts: which rooms a home has, how they nest, and on which floor they lie.
+"""Layouts: draws the rooms of a home, their nesting and their floors.
 
-Invariants: room ids and names are unique, and an id tells type and number alone; a nested room comes after its parent
-and lies on its floor; a room's type is what furniture and climate depend on, its variant (ensuite, closet, ...) only how
-it came to be and what it is called.
+Invariants:
+- Room ids and names are unique. An id reveals only the type and a number.
+- A nested room comes after its parent and is on the same floor.
+- Devices and climate depend on the type of a room. The variant (an ensuite is a variant of the bathroom) decides only how
+  often the room occurs, where it is nested, and its name.
 """
 
 from __future__ import annotations
@@ -13,14 +15,18 @@ from dataclasses import dataclass
 from envs.homeenv.rooms import Room
 from envs.homemaker.lexicon import Half, Lexicon
 
-CORE = ("living_room", "bedroom", "kitchen", "bathroom")  # what every home of four rooms has
-REPEAT = 0.45  # how much less likely each further room of a type is
-FLOORS = ((7, 1), (16, 2))  # up to so many rooms, so many floors; above that, three
+CORE = ("living_room", "bedroom", "kitchen", "bathroom")  # every home with four rooms or more has these
+REPEAT = 0.45  # the weight of a variant is multiplied by it for each room of the variant that exists
+FLOORS = ((7, 1), (16, 2))  # (most rooms, floors); homes with more rooms have three floors
 
 
 @dataclass(frozen=True)
 class RoomVariant:
-    """How often a room occurs beyond the core, its type, what it nests in, whether it may lie upstairs."""
+    """A kind of room in the draw.
+
+    `weight` says how often it occurs besides the core, and `type` is its room type. `within` are the types of rooms that may
+    contain it (none: it stands alone). `upstairs` says whether it may be on any floor.
+    """
 
     weight: float
     type: str
@@ -48,7 +54,7 @@ ROOM_VARIANTS: dict[str, RoomVariant] = {
 
 
 def draw_layout(count: int, lexicon: Lexicon, half: Half, rng: random.Random) -> tuple[Room, ...]:
-    """`count` rooms: the core first, then what the weights and the rooms already there allow."""
+    """Draw `count` rooms: first the core, then variants by weight. A nested variant needs a room that may contain it."""
     floors = next((floors for most, floors in FLOORS if count <= most), 3)
     rooms: list[Room] = []
     drawn: dict[str, int] = {}
@@ -66,7 +72,7 @@ def draw_layout(count: int, lexicon: Lexicon, half: Half, rng: random.Random) ->
 
 
 def _room(chosen: str, rooms: list[Room], floors: int, lexicon: Lexicon, half: Half, rng: random.Random) -> Room:
-    """One more room of this variant."""
+    """A further room of the variant `chosen`."""
     variant = ROOM_VARIANTS[chosen]
     name = lexicon.room_name(chosen, half, {room.name for room in rooms}, rng)
     number = 1 + sum(room.type == variant.type for room in rooms)
