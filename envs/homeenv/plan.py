@@ -82,7 +82,7 @@ class Plan:
         return {room.id: room for room in self.rooms}
 
     def room(self, called: str) -> Room:
-        """The room with this id, or with this name. Raises `Refused` if there is none, or if several rooms share the name."""
+        """The room with this id, or with this name. Raises `Refused` if there is none, or several rooms share the name."""
         if called in self.by_room:
             return self.by_room[called]
         named = [room for room in self.rooms if room.name == called]

@@ -106,7 +106,7 @@ class _Run:
         self.refusal: Refused | None = None
         self._flattened = border.flattened(nodes, home.plan)
         prelude = "" if self._flattened is None else border.PRELUDE
-        self._source = f"{prelude}{code}\nNone".encode()  # without `None`, the value of the last line would be copied to the host
+        self._source = f"{prelude}{code}\nNone".encode()  # `None`: the last line's value would be copied to the host
         self._function = {border.ASK if prelude else "device": _unread}
         self._ours, self.above = len(prelude), prelude.count("\n")  # characters and lines of the prelude
         self._paths: dict[UUID, tuple[str, str]] = {}  # (did, prefix) of every part that the snippet has got

@@ -255,7 +255,7 @@ def _checked_epw(path: str) -> str:
     except (OSError, ValueError) as error:  # ValueError: the path holds a null character
         reason = getattr(error, "strerror", None) or error
         raise InputError(f"the weather file cannot be read: {reason}", path, EPW_REMEDY) from None
-    lines = text.replace("\r\n", "\n").rstrip().split("\n")  # splitlines would also split at bytes of other encodings, such as \x85
+    lines = text.replace("\r\n", "\n").rstrip().split("\n")  # splitlines would also split at \x85
     head = lines[0].split(",")
     if len(head) < 10 or head[0].upper() != "LOCATION" or not all(map(_within, head[6:10], PLACE)):
         what = "not an EPW file: its first line gives no LOCATION with coordinates"

@@ -1,8 +1,11 @@
-"""The house, read with ast from a folder: modules, imports, rooms, and what breaks its rules.
+"""The structure of the source tree ("the house"), read with ast: modules, imports, rooms (folders), and broken rules.
 
-Invariants: an import counts wherever it stands (in a function, below TYPE_CHECKING) and however it is written (relative
-too); CONTRIBUTING.md holds the only list of rooms; a fault names its file, its line and what to do.
-`python tests/helpers/house.py` draws the rooms in CONTRIBUTING.md again.
+`python tests/helpers/house.py` redraws the diagram of rooms in CONTRIBUTING.md.
+
+Invariants:
+- Every import counts, also in functions, below TYPE_CHECKING, and in relative form.
+- CONTRIBUTING.md holds the only list of rooms.
+- A fault names the file, the line and the remedy.
 """
 
 from __future__ import annotations
@@ -46,7 +49,7 @@ class Import:
 
 @dataclass(frozen=True)
 class Module:
-    """A file of Python: its dotted name, its path from the root, its code."""
+    """A Python file: its dotted name, its path from the root, and its code."""
 
     name: str
     file: str
@@ -54,10 +57,12 @@ class Module:
 
     @cached_property
     def tree(self) -> ast.Module:
+        """The syntax tree of the file."""
         return ast.parse(self.text, self.file)
 
     @cached_property
     def imports(self) -> tuple[Import, ...]:
+        """Every name that the module imports."""
         package = self.name if self.file.endswith("__init__.py") else self.name.rpartition(".")[0]
         return tuple(
             Import(self.file, node.lineno, target, late, typing)
@@ -68,13 +73,13 @@ class Module:
 
 @dataclass(frozen=True)
 class Room:
-    """A row of the table: a folder or a file, and why it stands where it stands."""
+    """A row of the table of rooms: a folder or a file, and the reason for its position."""
 
     path: str
     reason: str
 
     def holds(self, file: str) -> bool:
-        """Whether a file lies in it; `*` stands for one folder."""
+        """Whether the room holds a file. `*` in the path stands for one folder."""
         pattern = re.escape(self.path).replace(r"\*", "[^/]+")
         return re.match(pattern if self.path.endswith("/") else f"{pattern}$", file) is not None
 
@@ -90,13 +95,13 @@ class House:
         self.rooms = [Room(*match.groups()) for line in section.splitlines() if (match := ROW.match(line))]
 
     def own(self, imported: Import) -> str | None:
-        """The module of ours that is imported: the name itself, or the module that holds it."""
+        """The module of this repository that is imported: the target itself, or the module that defines it; else None."""
         parent = imported.target.rpartition(".")[0]
         return next((name for name in (imported.target, parent) if name in self.modules), None)
 
     @cached_property
     def graph(self) -> dict[str, dict[str, Import]]:
-        """For each module: the modules of ours that it imports, with the first import of each."""
+        """For each module, the modules of this repository that it imports, with the first import of each."""
         graph: dict[str, dict[str, Import]] = {}
         for module in self.modules.values():
             into = graph[module.name] = {}
@@ -114,7 +119,7 @@ class House:
 
     @cached_property
     def arrows(self) -> dict[str, dict[str, Import]]:
-        """For each room: the rooms that it imports, with the first import of each."""
+        """For each room, the rooms that it imports, with the first import of each."""
         arrows: dict[str, dict[str, Import]] = {}
         for name, targets in self.graph.items():
             here = self.room_of(self.modules[name].file)
@@ -125,10 +130,10 @@ class House:
         return arrows
 
     def rank(self, room: str) -> int:
-        """The row of a room, from low to high."""
+        """The index of a room's row; a lower room has a lower index."""
         return next(i for i, row in enumerate(self.rooms) if row.path == room or ("*" in row.path and row.holds(room)))
 
-    # Rules. Each yields faults, in words.
+    # Rules. Each yields its faults as messages.
 
     def cycles(self) -> Iterator[str]:
         """Modules that import each other in a circle."""
@@ -147,7 +152,7 @@ class House:
                 yield f"{PAGE} lists the room {room.path}, which holds no module. Delete its row"
 
     def upward(self) -> Iterator[str]:
-        """Arrows that point up the list, and arrows from one plug-in to another."""
+        """Imports of a room that the table lists later, and imports of one plug-in by another."""
         for here, targets in self.arrows.items():
             for there, imported in targets.items():
                 if self.rank(there) >= self.rank(here):
@@ -207,10 +212,10 @@ class House:
             if module is None or not ast.get_docstring(module.tree):
                 yield f"{folder}/__init__.py:1 has no docstring. Say in a sentence what the folder holds"
 
-    # The picture
+    # The diagram
 
     def drawing(self) -> str:
-        """The rooms and their arrows as mermaid; an arrow that follows from others is left out."""
+        """The rooms and their imports as a mermaid graph. An arrow that follows from others is left out."""
         plugins = next((room.path for room in self.rooms if "*" in room.path), None)
         lines = ["```mermaid", "graph BT"]
         lines += [f'    r{i}["{room.path}"]' for i, room in enumerate(self.rooms)]
@@ -222,12 +227,12 @@ class House:
         return "\n".join([*lines, "```", ""])
 
     def drawn(self) -> str:
-        """The drawing that the page shows."""
+        """The diagram that the page shows now."""
         match = DRAWING.search(self.page)
         return match[2] if match else ""
 
     def draw(self) -> None:
-        """Put the drawing into the page."""
+        """Write the diagram to the page."""
         page = DRAWING.sub(lambda match: match[1] + self.drawing() + match[3], self.page)
         (self.root / PAGE).write_text(page, "utf-8")
 
@@ -262,7 +267,7 @@ def _targets(node: ast.AST, package: str) -> Iterator[str]:
 
 
 def _circles(graph: Mapping[str, Iterable[str]]) -> Iterator[list[str]]:
-    """Circles that share no module: once found, its modules are left out, and the search goes on."""
+    """Cycles of imports. The modules of a cycle are removed before the search for the next one."""
     left = {name: set(targets) for name, targets in graph.items()}
     while True:
         try:
@@ -287,7 +292,7 @@ def _heavy(imported: Import) -> Iterator[str]:
 
 
 def _reduced(graph: Mapping[int, Set[int]]) -> set[tuple[int, int]]:
-    """The arrows of an acyclic graph that follow from no others."""
+    """The transitive reduction of an acyclic graph: its arrows without those that follow from others."""
     beyond: dict[int, set[int]] = {}
     for node in TopologicalSorter(graph).static_order():
         direct = graph.get(node, set())

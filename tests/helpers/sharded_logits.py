@@ -1,4 +1,4 @@
-"""Run a recipe, and leave what its trainer's shards answer to fixed ids at the end, and which part a rank holds."""
+"""Run a recipe. At its end, save the logits of its sharded model for fixed token ids, and the share of weights on a rank."""
 
 import sys
 
@@ -11,7 +11,7 @@ save_model = parallel.Spread.save_model
 
 
 def held(trainer):
-    """The share of the trained weights whose 32-bit values, those that the optimizer moves, are with this rank."""
+    """The share of the trained weights whose 32-bit copies, which the optimizer updates, are on this rank."""
     inside = getattr(trainer.model_wrapped, "optimizer", None)
     parts = getattr(inside, "fp32_partitioned_groups_flat", None) or getattr(inside, "single_partition_of_fp32_groups", None)
     kept = trainer.accelerator.unwrap_model(trainer.model_wrapped).state_dict(keep_vars=True)
@@ -22,6 +22,7 @@ def held(trainer):
 
 
 def and_logits(self, output_dir=None, _internal_call=False):
+    """Save the model as usual; after the last update also `logits.pt` and `shards.pt`."""
     save_model(self, output_dir, _internal_call)
     if not _internal_call:
         self.model_wrapped.eval()

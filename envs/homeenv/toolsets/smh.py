@@ -98,7 +98,10 @@ def list_automations(home: Home, arguments: Mapping[str, Any], limits: Limits) -
 
 
 def edit_automation(home: Home, arguments: Mapping[str, Any], limits: Limits) -> RunResult:
-    """Change the given parts of an automation, which then waits for its trigger anew. Raises `Refused` if it is unknown or invalid."""
+    """Change the given parts of an automation, which then waits for its trigger anew.
+
+    Raises `Refused` if the automation is unknown or becomes invalid.
+    """
     index, old = _rule(home, arguments["id"])
     delay, hold = arguments.get("delay_seconds"), old.hold
     kept = [f"time_cron = {old.cron}"] if old.cron else []
