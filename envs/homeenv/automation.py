@@ -78,12 +78,13 @@ def restored_rule(plan: Plan, clock: int, told: Mapping[str, Any], actions: Iter
     if not rule.actions or not rule.id or (not rule.timed and condition is None):
         raise Refused("missing_argument", f"automation {shown(rule.id)} needs an id, an action, and a condition or a time")
     if (rule.cron is not None and rule.at is not None) or (rule.timed and rule.hold):
-        raise Refused("wrong_type", f"automation {shown(rule.id)} has one time, or a condition that must have held")
+        raise Refused("wrong_type", f"automation {shown(rule.id)} may have only one of cron, at and hold")
     _seconds("hold_seconds", rule.hold)
     whole_characters(rule.title)
     over, ahead = (rule.since, rule.fired), (rule.at, rule.due)
     if not all(0 <= (at or 0) <= clock for at in over) or not all(0 <= (at or 0) <= LATEST for at in ahead):
-        raise Refused("out_of_range", f"automation {shown(rule.id)} has seen a time that the clock ({clock}) has not")
+        what = f"since and fired must lie in 0..{clock} (the clock), at and due in 0..{LATEST}"
+        raise Refused("out_of_range", f"automation {shown(rule.id)}: {what}")
     return rule
 
 

@@ -155,7 +155,7 @@ class AirRecord(Model):
     @model_validator(mode="after")
     def _whole(self) -> AirRecord:
         if len({part is None for part in (self.since, self.start, self.goal)}) > 1:
-            raise ValueError("air that moves says `since`, `start` and `goal`, all three")
+            raise ValueError("`since`, `start` and `goal` go together: give all three or none")
         return self
 
 
@@ -317,10 +317,10 @@ def _resume(home: Home, record: HomeRecord) -> None:
         if air.since is not None and air.start is not None and air.goal is not None
     ]
     if moving and len(moving) < len(home.plan.rooms):
-        raise ValueError("the air of some rooms moves, and that of others does not")
+        raise ValueError("`since`, `start` and `goal` of the air are given for some rooms, but not for all")
     changed = max((moment.clock for moment in home.plan.forecast if moment.clock <= home.clock), default=0)
     if moving and min(since for since, _, _ in moving) < changed:
-        raise ValueError(f"the weather changed at {changed}, and the air of some room is told as it was before")
+        raise ValueError(f"the weather changed at {changed}, but `since` of some room's air is earlier")
     if moving:
         home.air = [
             restored_air(since, start, goal, bias, room.shell, home.clock)

@@ -160,7 +160,7 @@ def _checked_forecast(forecast: Sequence[Moment]) -> tuple[Moment, ...]:
     moments, before = [], -1
     for moment in forecast:
         if not before < moment.clock <= LATEST:
-            raise ValueError(f"the forecast's moments follow each other, and {shown(moment.clock)} is not after {before}")
+            raise ValueError(f"the forecast must be in order of time, and {shown(moment.clock)} is not after {before}")
         try:
             sky = _checked_sky(*moment.outdoors)
         except Refused as error:
