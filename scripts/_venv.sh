@@ -1,14 +1,14 @@
-# Sourced by scripts/quickstart and scripts/test: one virtual environment, made on first use, left alone until
-# pyproject.toml, constraints.txt or homerl.pth change. HOMERL_VENV names another place for it than .venv.
+# Sourced by the other scripts. Makes one virtual environment on first use, and installs into it again only after
+# pyproject.toml, constraints.txt or homerl.pth have changed. The environment is .venv, or the folder in HOMERL_VENV.
 set -euo pipefail
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 venv=${HOMERL_VENV:-$root/.venv}
-case $venv in /*) ;; *) venv=$PWD/$venv ;; esac  # the callers change folder
+case $venv in /*) ;; *) venv=$PWD/$venv ;; esac  # absolute, since the callers change the folder
 
 say() { printf '%s\n' "homerl: $*" >&2; }
 
-# The first Python on the PATH that is new enough and can make virtual environments.
+# Prints the first Python on the PATH that is new enough and can make virtual environments.
 find_python() {
     local candidate
     for candidate in python3 python3.11 python3.12 python3.13 python; do
@@ -24,20 +24,20 @@ find_python() {
 
 pip_install() { "$venv/bin/python" -m pip install --quiet --disable-pip-version-check "$@"; }
 
-# Whether the default torch wheel is the right one: CUDA's where there is an NVIDIA GPU, the only one on a Mac.
+# Whether the default torch wheel fits: the one with CUDA needs an NVIDIA GPU, and macOS has only one wheel.
 default_torch_fits() { [ "$(uname)" = Darwin ] || { command -v nvidia-smi && nvidia-smi -L; } >/dev/null 2>&1; }
 
-# Installs the CPU build of torch where no GPU would use the CUDA packages (several GB).
+# Installs the CPU build of torch. Without a GPU, the CUDA packages (several GB) would be useless.
 install_cpu_torch() {
     local torch
     torch=$(sed -n 's/^torch==\([^ +]*\).*/torch==\1+cpu/p' "$root/constraints.txt")
-    if pip_install -c "$root/constraints.txt" "$torch" 2>/dev/null; then return; fi  # a mirror or wheel folder of yours
+    if pip_install -c "$root/constraints.txt" "$torch" 2>/dev/null; then return; fi  # works if pip is set up with a mirror or a wheel folder
     if pip_install -c "$root/constraints.txt" "$torch" --index-url https://download.pytorch.org/whl/cpu \
         --extra-index-url https://pypi.org/simple; then return; fi
     say "no CPU build of torch could be had; the default build follows, with CUDA packages that this machine cannot use."
 }
 
-# What the installation depends on, as one hash.
+# Prints a hash of everything on which the installation depends.
 fingerprint() {
     "$venv/bin/python" - "$root" "$1" <<'PYTHON'
 import hashlib, pathlib, sys
@@ -47,7 +47,8 @@ print(hashlib.sha256(b"\0".join([*((root / name).read_bytes() for name in files)
 PYTHON
 }
 
-# ensure_venv EXTRAS: homerl, editable, with the given extras ("" or "[test]"), first on the PATH.
+# ensure_venv EXTRAS: installs homerl, editable, with the extras ("", "[test]" or "[gpu]"), and puts the environment first on
+# the PATH.
 ensure_venv() {
     local extras=$1 stamp="$venv/.homerl$1" python wanted
     if [ ! -x "$venv/bin/python" ]; then

@@ -1,4 +1,4 @@
-"""Hypothesis: a few cases of every property by default, thousands under the profile `many` (`scripts/test --all`)."""
+"""Sets up Hypothesis: a few cases per property by default, thousands with the profile `many` (`scripts/test --all`)."""
 
 from hypothesis import settings
 

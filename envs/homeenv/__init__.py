@@ -1,6 +1,6 @@
-"""HomeEnv, the verifiable home simulator (HomeFlow 3.2.1, Appendix A).
+"""HomeEnv, a simulator of smart homes whose results can be verified (HomeFlow 3.2.1, Appendix A).
 
-Invariant: nothing here imports `envs.homemaker`, which makes homes out of what is here.
+Invariant: nothing here imports `envs.homemaker`. HomeMaker builds homes from the parts that this package defines.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ __all__ = ["Entity", "register"]
 
 
 def register() -> None:
-    """Register `HomeEnv-v0` so that `gymnasium.make` returns it bare.
+    """Register `HomeEnv-v0` so that `gymnasium.make` returns the environment without Gymnasium's default wrappers.
 
-    Gymnasium's default wrappers hide `env.engine` and refuse a step before reset (HomeFlow A.3 does both).
+    HomeFlow A.3 reads `env.engine` and steps before the first reset. The default wrappers allow neither.
     """
     if "HomeEnv-v0" not in gymnasium.registry:
         gymnasium.register(
@@ -26,4 +26,4 @@ def register() -> None:
         )
 
 
-register()  # Gymnasium reads no entry points: importing `envs.homeenv` is what registers it
+register()  # Gymnasium reads no entry points, so importing `envs.homeenv` must register the environment

@@ -1,7 +1,9 @@
-"""The auditor: a firewall that names the rule it applied.
+"""The auditor: a firewall between agents and homes. Each refusal names the rule that was applied.
 
-Invariants: a refused call has changed nothing by the time `Refused` is raised; every rule that is named is a key of
-`RULES`; the static check of code reads the syntax tree and runs nothing.
+Invariants:
+- A refused call has changed nothing by the time `Refused` is raised.
+- Every rule that a refusal names is a key of `RULES`.
+- The static check of code reads the syntax tree and runs nothing.
 """
 
 from __future__ import annotations
@@ -36,7 +38,7 @@ RULES: dict[str, str] = {
 
 
 class Refused(Exception):
-    """A call that the firewall blocked: `rule` is a key of `RULES`, `message` is for the agent."""
+    """The refusal of a call. `rule` is a key of `RULES` (any other is a `KeyError`); `message` is for the agent."""
 
     def __init__(self, rule: str, message: str) -> None:
         if rule not in RULES:
@@ -45,11 +47,11 @@ class Refused(Exception):
         super().__init__(f"{rule}: {message}")
 
     def __reduce__(self) -> tuple[type[Refused], tuple[str, str]]:
-        return type(self), (self.rule, self.message)  # between processes
+        return type(self), (self.rule, self.message)  # for pickling between processes
 
 
 def parse_code(code: str) -> ast.Module:
-    """Parse a snippet or refuse it (`syntax`)."""
+    """The syntax tree of a snippet. Raises `Refused` (rule `syntax`) if it does not parse."""
     try:
         return cast(ast.Module, parsing.parse(code))
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
@@ -58,7 +60,11 @@ def parse_code(code: str) -> ast.Module:
 
 
 def audit_code(code: str) -> list[ast.AST]:
-    """A snippet's nodes; refused if it writes attributes (`read_only`) or uses restricted Python (`restricted_code`)."""
+    """The nodes of a snippet's syntax tree.
+
+    Raises `Refused` if the snippet does not parse (`syntax`), assigns to an attribute (`read_only`), or uses Python that
+    agents may not use (`restricted_code`).
+    """
     nodes = list(ast.walk(parse_code(code)))
     for node in nodes:
         if isinstance(node, ast.Attribute) and isinstance(node.ctx, (ast.Store, ast.Del)):

@@ -1,7 +1,7 @@
-"""Automations: rules made from what an agent writes or a file tells, checked against the home.
+"""Makes rules (automations) from what an agent writes or what a file contains, and checks them against the home.
 
 Invariant: a rule that was made is executable. Its devices, services and arguments exist, its condition compiles, and its
-cron line has a next time or says that it has none.
+cron line is valid.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from envs.homeenv.state import HomeState
 from envs.homeenv.types import shown, whole_characters
 
 TIME_CRON = re.compile(r"time_cron\s*={1,2}(.+)$")
-LONGEST_WAIT = 100 * 366 * 86400  # seconds: nobody waits longer
+LONGEST_WAIT = 100 * 366 * 86400  # the most seconds of a delay or hold
 
 
 def make_rule(
@@ -32,14 +32,14 @@ def make_rule(
     hold: int = 0,
     id: str | None = None,
 ) -> Rule:
-    """A rule for `home` from what an agent writes, or `Refused`. The home is not changed.
+    """A rule for `home` from what an agent writes. The home is not changed. Raises `Refused` if the rule is invalid.
 
-    `conditions` are expressions over the home, and at most one `time_cron = ...`; all must hold. `actions` are
-    `{did, locator, arguments}`. With `delay` the rule acts once, so many seconds from now; with `hold` its conditions must
-    have held for so many seconds.
+    `conditions` are expressions over the home, and at most one `time_cron = ...` line. All of them must hold. `actions` are
+    `{did, locator, arguments}`. With `delay` the rule acts once, this many seconds from now. With `hold` its conditions must
+    have held for this many seconds. `id` is by default the smallest free number.
     """
     texts = [_text(text) for text in conditions]
-    crons = [found[1].strip() for text in texts if (found := TIME_CRON.match(text))]
+    crons = [match[1].strip() for text in texts if (match := TIME_CRON.match(text))]
     states = [text for text in texts if not TIME_CRON.match(text)]
     if len(crons) > 1 or (crons and delay is not None):
         raise Refused("wrong_type", "an automation has one time at most: give each time an automation of its own")
@@ -67,7 +67,10 @@ def make_rule(
 
 
 def restored_rule(plan: Plan, clock: int, told: Mapping[str, Any], actions: Iterable[Mapping[str, Any]]) -> Rule:
-    """A rule and how far it had come by `clock` (s), as a file tells it, or `Refused`."""
+    """A rule from a file, with the progress that it had at `clock` (s). Raises `Refused` if it is invalid.
+
+    `told` are the fields of the `Rule` but for `actions` and `condition`.
+    """
     condition = _compiled(_text(told["when"]), plan) if told["when"] is not None else None
     rule = Rule(**told, actions=tuple(checked_action(plan, action) for action in actions), condition=condition)
     if rule.cron is not None:
@@ -75,35 +78,39 @@ def restored_rule(plan: Plan, clock: int, told: Mapping[str, Any], actions: Iter
     if not rule.actions or not rule.id or (not rule.timed and condition is None):
         raise Refused("missing_argument", f"automation {shown(rule.id)} needs an id, an action, and a condition or a time")
     if (rule.cron is not None and rule.at is not None) or (rule.timed and rule.hold):
-        raise Refused("wrong_type", f"automation {shown(rule.id)} has one time, or a condition that must have held")
+        raise Refused("wrong_type", f"automation {shown(rule.id)} may have only one of cron, at and hold")
     _seconds("hold_seconds", rule.hold)
     whole_characters(rule.title)
     over, ahead = (rule.since, rule.fired), (rule.at, rule.due)
     if not all(0 <= (at or 0) <= clock for at in over) or not all(0 <= (at or 0) <= LATEST for at in ahead):
-        raise Refused("out_of_range", f"automation {shown(rule.id)} has seen a time that the clock ({clock}) has not")
+        what = f"since and fired must lie in 0..{clock} (the clock), at and due in 0..{LATEST}"
+        raise Refused("out_of_range", f"automation {shown(rule.id)}: {what}")
     return rule
 
 
 def armed(rule: Rule, home: HomeState) -> Rule:
-    """The rule as it begins to watch `home`. A condition that holds now does not begin to hold."""
+    """The rule with its initial progress in `home`. A condition that already holds does not trigger it."""
     held = rule.condition is not None and rule.condition.holds(home)
     due = rule.at if rule.at is not None else next_time(rule.cron, home.clock) if rule.cron else None
     return replace(rule, held=held, since=None, due=due)
 
 
 def put_rule(home: HomeState, index: int, rule: Rule | None) -> None:
-    """Replace the rule at an index of the home's list, or take it out."""
+    """Replace the rule at an index of `home.rules`, or delete it if `rule` is None."""
     home.rules = (*home.rules[:index], *([rule] if rule else []), *home.rules[index + 1 :])
 
 
 def next_id(home: HomeState) -> str:
-    """The smallest number that no rule of the home has."""
+    """The smallest number, from 1, that is no id of a rule of the home, as text."""
     taken = {rule.id for rule in home.rules}
     return next(str(n) for n in range(1, len(taken) + 2) if str(n) not in taken)
 
 
 def checked_action(plan: Plan, action: Mapping[str, Any]) -> Action:
-    """A call whose device, service and arguments exist, or `Refused`. Its precondition is looked at when it runs."""
+    """The action `{did, locator, arguments}` as an `Action`. Its precondition is checked only when it runs.
+
+    Raises `Refused` if the device, the service or an argument does not exist, or if a value is invalid.
+    """
     if not isinstance(action, Mapping) or not {"did", "locator"} <= set(action) <= {"did", "locator", "arguments"}:
         raise Refused("wrong_type", "an action is {did, locator, arguments}")
     did, locator, arguments = str(action["did"]), str(action["locator"]), action.get("arguments") or {}
@@ -132,7 +139,7 @@ def _text(condition: Any) -> str:
 
 
 def _seconds(name: str, value: float) -> int:
-    """A number of seconds, which JSON may have written as 5.0."""
+    """A number of seconds as an int; JSON may have written it as 5.0. Raises `Refused` if it is out of range."""
     if not 0 <= value <= LONGEST_WAIT:
         raise Refused("out_of_range", f"{name} is {shown(value)}; nothing waits longer than {LONGEST_WAIT} seconds")
     return int(value)

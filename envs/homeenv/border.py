@@ -1,11 +1,13 @@
-"""How the arguments of service calls cross from the sandbox to the host.
+"""How the arguments of service calls pass from the sandbox to the host.
 
-When the host reads the arguments of a call, it makes Python objects of them. No limit of the sandbox bounds that work:
-hashing keys that share their parts, or whose hashes collide, may never end. So the host reads harmless arguments alone.
+When the host reads the arguments of a call, it builds Python objects from them. The sandbox's limits do not bound that
+work: hashing keys that share their parts, or whose hashes collide, may never end. The host therefore reads only arguments
+that are known to be harmless.
 
-Invariants: a call whose source text has nothing but short literals between its brackets is read as it is; the arguments of
-any other call arrive as one JSON text of at most `LONGEST` characters, which the prelude made in the sandbox, within its
-limits.
+Invariants:
+- The host reads a call directly only if its source text has nothing but short literals between its brackets.
+- The arguments of any other call arrive as one JSON text of at most `LONGEST` characters. The prelude makes this text
+  inside the sandbox, within the sandbox's limits.
 """
 
 from __future__ import annotations
@@ -21,15 +23,16 @@ from envs.homeenv import parsing
 from envs.homeenv.audit import Refused
 from envs.homeenv.plan import Plan
 
-ASK = "__device"  # the host's one function beneath the prelude: no code that the auditor passes can name it
-LONGEST = 100_000  # characters of all arguments of a call; single texts that homes take are far shorter
-SHORT = 500  # characters of all literals of a call that is read as it is
-SPAN = 2000  # characters of its own text, with what it is called on
-OPAQUE = object()  # what is neither number, text, nor a list or dictionary of such
-_MARK = {"": None}  # and how it crosses
+ASK = "__device"  # the only host function that the prelude calls; the auditor refuses code that names it
+LONGEST = 100_000  # most characters of the arguments of a call; texts that homes accept are far shorter
+SHORT = 500  # most characters of the literals of a call that is read directly
+SPAN = 2000  # most characters of the source text of such a call, including the expression that is called
+OPAQUE = object()  # stands for an argument that JSON cannot express
+_MARK = {"": None}  # how such an argument is written in JSON
 
-# `device` as it is where arguments are no literals. It hands out the same objects, on which the services that are called
-# with such arguments are functions of this code. It holds all that it needs: names may mean others later.
+# Defines `device` for snippets that call services with other arguments than literals. It gives the same objects, but the
+# services that are called in this way are replaced by functions of this code. The code binds every name that it needs as a
+# local one, because the snippet may rebind global names later.
 PRELUDE = f"""\
 def __make(ask, setattr, isinstance, int, error):
     from json import dumps
@@ -63,9 +66,12 @@ device = __make({ASK}, setattr, isinstance, int, Exception)
 
 
 def flattened(nodes: Iterable[ast.AST], plan: Plan) -> set[str] | None:
-    """The names of services that a snippet calls with other than literals; None where it can do without the prelude."""
+    """The names of the services that a snippet calls with other arguments than literals.
+
+    `nodes` are the nodes of the snippet's syntax tree. The result is None if the snippet does not need the prelude.
+    """
     methods: set[str] = set()
-    loose = 0  # uses of `device` that are no call with literals
+    loose = 0  # uses of `device` other than calls with literals
     for node in nodes:
         if isinstance(node, ast.Name) and node.id == "device":
             loose += 1
@@ -82,7 +88,7 @@ def flattened(nodes: Iterable[ast.AST], plan: Plan) -> set[str] | None:
 
 @lru_cache(1000)
 def of_literals(text: str, name: str) -> bool:
-    """Whether a source text calls something of this name, with literals alone."""
+    """Whether a source text is a call of something of this name, with short literals only."""
     try:
         call = parsing.parse(f"({text})", mode="eval").body
     except (SyntaxError, ValueError, RecursionError, MemoryError):
@@ -94,7 +100,7 @@ def of_literals(text: str, name: str) -> bool:
 
 
 def _of_literals(call: ast.Call) -> bool:
-    """Whether a call has but few and short literals between its brackets: what is longer may as well cross as a text."""
+    """Whether a call has only literals as arguments, of at most `SHORT` characters in all."""
     if not all(word.arg for word in call.keywords):
         return False
     values = [*call.args, *(word.value for word in call.keywords)]
@@ -102,7 +108,7 @@ def _of_literals(call: ast.Call) -> bool:
 
 
 def _length(node: ast.expr) -> float:
-    """The characters of a literal, roughly; infinite for what is none."""
+    """The approximate number of characters of a literal; infinite for anything else."""
     match node:
         case ast.Constant(value=str() | bytes() as value):
             return len(value)
@@ -118,7 +124,10 @@ def _length(node: ast.expr) -> float:
 
 
 def arguments(text: str) -> tuple[list[Any], dict[str, Any]]:
-    """The arguments that the prelude made into a text, or `Refused`."""
+    """The positional and named arguments in a text that the prelude made.
+
+    Raises `Refused` if the text is too long or nested too deeply.
+    """
     if len(text) > LONGEST:
         raise Refused("out_of_range", "the arguments are too long")
     try:
@@ -129,7 +138,7 @@ def arguments(text: str) -> tuple[list[Any], dict[str, Any]]:
 
 
 def _integer(digits: str) -> int:
-    """A whole number, or one that is too large as well: Python reads no thousands of digits."""
+    """An integer. Python refuses thousands of digits, so the digits are cut; the rest is still too large for any value."""
     return int(digits[:100])
 
 

@@ -1,6 +1,6 @@
-"""Service calls: the only way in which agents and automations change a home.
+"""Service calls: the only way in which agents and automations change the values of devices.
 
-Invariant: a call that is refused has changed nothing.
+Invariant: a call that is refused changes nothing.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from envs.homeenv.types import shown
 def call_service(
     home: HomeState, did: str, service: str, args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None
 ) -> None:
-    """Call a service of a device by its dotted path, with positional and named arguments, or raise `Refused`."""
+    """Call a service of device `did` by its dotted path, with positional and named arguments. Raises `Refused`."""
     try:
         compiled, base = home.plan.services[did, service]
     except (KeyError, TypeError):

@@ -1,13 +1,19 @@
-"""Time: the clock leaps from event to event, and what depends on it follows.
+"""Simulated time. The clock leaps from event to event; air, sensors, counters and rules are updated at each event.
 
-Events are a change of the weather, a time of a rule, the end of a rule's `hold`, and every moment at which a quantity that
-some rule watches passes a number that the rule compares it with. Between events the air of a room is a closed form
-(`physics.py`) and a counter grows by the second, so nothing is ever ticked. Air that no rule watches and no device stirs
-is carried through the weather once, at the end.
+Events are:
+- a change of the weather;
+- a time of a rule's cron line or `at`, and the end of a rule's `hold`;
+- a moment at which a quantity crosses a threshold of some rule (for `temperature > 25`, the second at which it passes 25).
 
-Invariants: `advance(a); advance(b)` leaves what `advance(a + b)` leaves, and the rules have acted at the same seconds in
-the same order; rules act in the order in which the home lists them, and each sees what those before it did; between leaps
-the air of every room has come through all weather; a home whose clock never moves pays nothing.
+Between events the air of a room follows a closed form (`physics.py`) and a counter grows by one each second, so no step of
+one second is ever simulated. The air of a room that no rule reads is computed once, at the end of `advance`, unless a
+rule's action needs it before.
+
+Invariants:
+- `advance(a); advance(b)` leaves the same home as `advance(a + b)`, and the rules act at the same seconds in the same order.
+- Rules act in the order of `HomeState.rules`, and each sees what those before it did.
+- When `advance` returns, the air of every room accounts for all weather up to the clock.
+- A home whose clock never moves computes no air.
 """
 
 from __future__ import annotations
@@ -21,18 +27,21 @@ from typing import Any, NamedTuple
 from envs.homeenv.audit import Refused
 from envs.homeenv.calls import call_service
 from envs.homeenv.conditions import Condition, Numbers
-from envs.homeenv.physics import LIGHT, Air, Outdoors, aim
+from envs.homeenv.physics import LIGHT, Air, Outdoors, air_goal
 from envs.homeenv.plan import LATEST
 from envs.homeenv.rules import NEVER, Rule
 from envs.homeenv.state import HomeState
-from envs.homeenv.wiring import Counter, View
+from envs.homeenv.wiring import AirReading, Counter
 
-LONGEST = 366 * 86400  # seconds of one leap
+LONGEST = 366 * 86400  # the most seconds of one `advance`
 
 
 @dataclass(frozen=True)
 class Fired:
-    """A rule that acted at `clock` (s). `refused` is the refusal of a call, if any: the calls after it were not made."""
+    """A record that a rule acted: the rule's id and the `clock` (s).
+
+    `refused` is the refusal of one of its calls, if any. The calls after that one were not made.
+    """
 
     rule: str
     clock: int
@@ -40,7 +49,10 @@ class Fired:
 
 
 def advance(home: HomeState, seconds: int) -> list[Fired]:
-    """Let `seconds` pass (0 to `LONGEST`); what the rules did, in order. `ValueError` where the clock cannot go so far."""
+    """Let `seconds` pass (an int, 0..`LONGEST`). Returns what the rules did, in order.
+
+    Raises `ValueError` if the number is outside these bounds, or if the clock would pass `LATEST`.
+    """
     if not isinstance(seconds, int) or not 0 <= seconds <= LONGEST:
         raise ValueError(f"the clock moves forward by 0 to {LONGEST} seconds, not by {seconds!r}")
     if home.clock + seconds > LATEST:
@@ -48,30 +60,30 @@ def advance(home: HomeState, seconds: int) -> list[Fired]:
     agenda, end = Agenda(home), home.clock + seconds
     fired = agenda.settle()
     if home.clock < end:
-        air = breathe(home)
+        air = update_air(home)
         watches = _watches(home)
         while home.clock < end:
             _move(home, air, _next_event(home, air, end, watches, agenda), end, watches)
             fired += agenda.settle()
-        home.stirred = False  # rules have told the air what they did
-    home.rules = agenda.left()
+        home.air_stale = False  # each rule that acted has already updated the air of its rooms
+    home.rules = agenda.remaining()
     return fired
 
 
 def settle(home: HomeState) -> list[Fired]:
-    """Let the rules see the present state and act on it, as after calls; what they did, in order."""
+    """Let the rules act on the present state, for example after a service call. Returns what they did, in order."""
     agenda = Agenda(home)
     fired = agenda.settle()
-    home.rules = agenda.left()
+    home.rules = agenda.remaining()
     return fired
 
 
 class Agenda:
-    """The rules of a home while they act: how far each has come, and when its time comes next.
+    """The rules of a home while they run: the progress of each, and the next time of each.
 
-    `rules` keeps their places: None stands for one that is gone. `times` holds for each rule the second at which it next
-    acts or passes a time, `NEVER` if there is none. `readers` are the conditions of the enabled rules by the rule's place,
-    `slots` what they read, and `seen` the values of those slots when the conditions were last asked.
+    A rule keeps its index in `rules`; None marks a deleted one. `times` holds `Rule.time` of each rule. `readers` maps the
+    index of each enabled rule to its condition. `slots` are the slots that these conditions read, and `seen` their values
+    when the conditions were last evaluated.
     """
 
     def __init__(self, home: HomeState) -> None:
@@ -84,31 +96,31 @@ class Agenda:
         self.slots = sorted({slot for condition in self.readers.values() for slot in condition.slots})
         self.seen: list[Any] | None = None
 
-    def left(self) -> tuple[Rule, ...]:
-        """The rules that are not gone."""
+    def remaining(self) -> tuple[Rule, ...]:
+        """The rules that were not deleted, in order."""
         return tuple([rule for rule in self.rules if rule is not None])
 
     def settle(self) -> list[Fired]:
-        """Let the rules see the present state and act on it."""
+        """Let the rules act on the present state until none is due. Returns what they did, in order."""
         fired: list[Fired] = []
         if self.rules:
             while (due := self._first_due()) is not None:
                 fired.append(self._act(*due))
-            for index, rule in self._come():  # its condition did not hold
-                self._put(index, rule.over(self.home.clock))
+            for index, rule in self._reached():  # due, but its condition does not hold
+                self._put(index, rule.after_time(self.home.clock))
         return fired
 
     def _first_due(self) -> tuple[int, Rule] | None:
-        """The first rule that should act now, with its place, once all know whether their conditions hold."""
+        """The index and rule of the first rule that is due, after the conditions of all rules have been evaluated."""
         _count(self.home, 0)
         values = self.home.values
         if (now := [values[slot] for slot in self.slots]) != self.seen:
             self._observe()
             self.seen = now
-        return next(((index, rule) for index, rule in self._come() if rule.is_due(self.home.clock)), None)
+        return next(((index, rule) for index, rule in self._reached() if rule.is_due(self.home.clock)), None)
 
-    def _come(self) -> list[tuple[int, Rule]]:
-        """The rules whose time has come, with their places."""
+    def _reached(self) -> list[tuple[int, Rule]]:
+        """The (index, rule) pairs of the rules whose time has been reached."""
         clock = self.home.clock
         if min(self.times) > clock:
             return []
@@ -116,13 +128,13 @@ class Agenda:
         return [(index, rule) for index, (time, rule) in places if time <= clock and rule is not None]
 
     def _observe(self) -> None:
-        """Tell every rule whether its condition holds now, all of them before any acts."""
+        """Record for every rule whether its condition holds now. This is done for all rules before any acts."""
         clock = self.home.clock
         for index, condition in self.readers.items():
             rule = self.rules[index]
             if rule is not None and (holds := condition.holds(self.home)) != rule.held:
                 begins = holds and not rule.timed and rule.fired != clock
-                self._put(index, rule.further(held=holds, since=clock if begins else None))
+                self._put(index, rule.with_progress(held=holds, since=clock if begins else None))
 
     def _put(self, index: int, rule: Rule | None) -> None:
         self.rules[index], self.times[index] = rule, NEVER if rule is None else rule.time
@@ -130,13 +142,15 @@ class Agenda:
             self.readers.pop(index, None)
 
     def _act(self, index: int, rule: Rule) -> Fired:
-        """Make the calls of the rule at a place, up to the first that is refused."""
+        """Make the calls of the rule at an index, up to the first that is refused."""
         home, refused = self.home, None
         wiring, dids = home.plan.wiring, {action.did for action in rule.actions}
         rooms = {wiring.room_of[did] for did in dids}
-        self._put(index, rule.over(home.clock, fired=home.clock))
+        self._put(index, rule.after_time(home.clock, fired=home.clock))
         if home.air is not None:
-            _show(home, home.air, rooms, [view for did in dids for view in wiring.views_of[did]])  # services may read them
+            _write_readings(
+                home, home.air, rooms, [reading for did in dids for reading in wiring.readings_of[did]]
+            )  # service code may read sensors
         for action in rule.actions:
             try:
                 call_service(home, action.did, action.service, (), dict(action.arguments))
@@ -144,176 +158,184 @@ class Agenda:
                 refused = str(error)
                 break
         if home.air is not None:
-            breathe(home, rooms)
+            update_air(home, rooms)
         return Fired(rule.id, home.clock, refused)
 
 
 # Air, sensors, counters
 
 
-def breathe(home: HomeState, rooms: Iterable[int] | None = None) -> list[Air]:
-    """Give every room whose devices have changed the air that they now make; the home's air, in the order of its rooms.
+def update_air(home: HomeState, rooms: Iterable[int] | None = None) -> list[Air]:
+    """Bring the air of rooms up to date with their devices. Returns the air of all rooms, in the order of the plan.
 
-    `rooms` are the indices of the rooms to look at, by default all.
+    `rooms` are the indices of the rooms to update, by default all. The first call creates the air from the room's state.
     """
     wiring, clock, outdoors = home.plan.wiring, home.clock, Outdoors(*home.values[:3])
     if home.air is None:
         states = [(room, room.inputs(home.values), home.values[room.slot : room.slot + 2]) for room in wiring.rooms]
         home.air = [
-            Air(clock, warm, humid, aim(room.shell, bias, outdoors, devices), devices, bias, room.shell)
+            Air(clock, warm, humid, air_goal(room.shell, bias, outdoors, devices), devices, bias, room.shell)
             for (room, devices, (warm, humid)), bias in zip(states, home.plan.bias)
         ]
-    elif home.stirred:
+    elif home.air_stale:
         for index in range(len(home.air)) if rooms is None else rooms:
-            home.air[index] = _carried(home, home.air[index]).under(wiring.rooms[index].inputs(home.values), clock, outdoors)
+            home.air[index] = _current(home, home.air[index]).under(wiring.rooms[index].inputs(home.values), clock, outdoors)
     return home.air
 
 
-def _carried(home: HomeState, air: Air) -> Air:
-    """The air of a room through the weather that came since it was last looked at."""
+def _current(home: HomeState, air: Air) -> Air:
+    """The air of a room after all weather changes between `air.since` and the clock."""
     moments = home.plan.wiring.moments
     first, last = bisect_right(moments, air.since), bisect_right(moments, home.clock)
     return air.through(home.plan.forecast[first:last]) if first < last else air
 
 
 def _move(home: HomeState, air: list[Air], to: int, end: int, watches: Watches) -> None:
-    """Bring clock, weather, air, sensors and counters to a moment; what no rule watches, at the end alone."""
+    """Move clock, weather, air, sensors and counters to the moment `to` (s).
+
+    Readings that no rule needs are written only if `to` is `end`, the end of the whole advance.
+    """
     _count(home, to - home.clock)
     home.clock = to
     if weather := _weather_at(home, to):
         for slot, value in enumerate(weather):
-            home.set(slot, value + 0.0)  # one zero, not two
+            home.set(slot, value + 0.0)  # turns -0.0 into 0.0: equal values need equal hashes
     if to == end:
-        _show(home, air, range(len(air)), home.plan.wiring.views)
+        _write_readings(home, air, range(len(air)), home.plan.wiring.readings)
     else:
-        turned = {watch.room for watch in watches.views} if weather else set()
-        seen = [w.view for w in watches.views if w.at == to or (weather and w.view.quantity == LIGHT)]
-        _show(home, air, turned, seen)
+        turned = {watch.room for watch in watches.readings} if weather else set()
+        seen = [w.reading for w in watches.readings if w.at == to or (weather and w.reading.quantity == LIGHT)]
+        _write_readings(home, air, turned, seen)
 
 
-def _show(home: HomeState, air: list[Air], rooms: Iterable[int], views: Iterable[View]) -> None:
-    """Bring the air of these rooms to now, and then write what these views show."""
+def _write_readings(home: HomeState, air: list[Air], rooms: Iterable[int], readings: Iterable[AirReading]) -> None:
+    """Bring the air of these rooms up to date, then write these readings to their slots."""
     for room in rooms:
-        air[room] = _carried(home, air[room])
-    for view in views:
-        home.set(view.slot, view.at(air, home.clock))
+        air[room] = _current(home, air[room])
+    for reading in readings:
+        home.set(reading.slot, reading.at(air, home.clock))
 
 
 def _weather_at(home: HomeState, clock: int) -> Outdoors | None:
-    """The weather that begins at this very moment, if any does."""
+    """The weather that begins at exactly this second; None if there is no change."""
     index = bisect_right(home.plan.wiring.moments, clock) - 1
     return home.plan.forecast[index].outdoors if index >= 0 and home.plan.forecast[index].clock == clock else None
 
 
 def _count(home: HomeState, seconds: int) -> None:
-    """Counters grow while what they count holds, and are 0 while it does not."""
+    """Let counters grow by `seconds`. A counter is 0 while its condition does not hold."""
     for counter in home.plan.wiring.counters:
         home.set(counter.slot, counter.after(home.values, seconds))
 
 
-# What comes next
+# The next event
 
 
-class Watch:
-    """A slot that rules read and that the air moves.
+class ThresholdWatch:
+    """Predicts when a slot that the air changes next crosses a threshold of the rules that read it.
 
-    `at` is the second at which it next stands otherwise to a number that it is compared with, `NEVER` if not before the
-    weather changes. That is so as long as its room has the air `air` and it shows the value `value`.
+    Example: a rule says `temperature > 25` and the slot shows 23. Then `at` is the second at which the slot first shows
+    more than 25. `at` is `NEVER` if no threshold is crossed before the weather changes. The prediction is valid as long as
+    the room keeps the object `air` and the slot keeps the object `value`. `low` and `high` are the nearest thresholds.
     """
 
-    __slots__ = ("air", "at", "high", "low", "numbers", "room", "slot", "value", "view")
+    __slots__ = ("air", "at", "high", "low", "numbers", "reading", "room", "slot", "value")
 
-    def __init__(self, view: View, numbers: Numbers) -> None:
-        self.view, self.numbers, self.slot, self.room = view, numbers, view.slot, view.room
+    def __init__(self, reading: AirReading, numbers: Numbers) -> None:
+        self.reading, self.numbers, self.slot, self.room = reading, numbers, reading.slot, reading.room
         self.air: Air | None = None
         self.value: Any = None
         self.at = 0
 
-    def look(self, home: HomeState, air: list[Air], end: int) -> None:
-        """See what it shows now, and work out `at`. `end` (s) is when the weather changes, or the leap is over."""
+    def refresh(self, home: HomeState, air: list[Air], end: int) -> None:
+        """Predict `at` anew. `end` (s) is when the weather next changes or the advance ends, whichever comes first."""
         value = home.values[self.slot]
-        # Light follows at once, and a call may have written what is not so; all else stands as it stood.
-        jumps = value is not self.value or self.at <= home.clock or self.view.quantity == LIGHT
+        # A jump is possible for light, which follows at once, and for a slot that a service call has overwritten.
+        jumps = value is not self.value or self.at <= home.clock or self.reading.quantity == LIGHT
         if value is not self.value:
-            self.value, (self.low, self.high) = value, _around(value, self.numbers)
+            self.value, (self.low, self.high) = value, _neighbours(value, self.numbers)
         self.air = air[self.room]
-        if jumps and not self._stands(air, home.clock + 1):
+        if jumps and not self._unchanged(air, home.clock + 1):
             self.at = home.clock + 1
-        elif self._stands(air, end):
+        elif self._unchanged(air, end):
             self.at = NEVER
         else:
-            self.at = self._passes(air, home.clock, end)
+            self.at = self._crossing(air, home.clock, end)
 
-    def _stands(self, air: Sequence[Air], clock: int) -> bool:
-        """Whether it then stands to all numbers as it does now."""
-        value = self.view.at(air, clock)
+    def _unchanged(self, air: Sequence[Air], clock: int) -> bool:
+        """Whether all comparisons have the same result at `clock` (s) as they have now."""
+        value = self.reading.at(air, clock)
         return bool(value == self.value or self.low < value < self.high)
 
-    def _passes(self, air: Sequence[Air], now: int, end: int) -> int:
-        """The first second at which it stands otherwise, as it does at `end`.
+    def _crossing(self, air: Sequence[Air], now: int, end: int) -> int:
+        """The first second at which some comparison changes, given that one has changed by `end`.
 
-        The closed form says where it rounds to the number or past it; where that is not so, halving finds the second.
+        The closed form gives the seconds at which the rounded reading should reach and pass the threshold. They are tried
+        first. If they are off, bisection finds the second.
         """
-        up = self.view.at(air, end) > self.value
-        edge, half = (self.high, self.view.half) if up else (self.low, -self.view.half)
-        near, far = (air[self.room].when(self.view.quantity, number) for number in (edge - half, edge + half))
+        up = self.reading.at(air, end) > self.value
+        edge, half = (self.high, self.reading.half) if up else (self.low, -self.reading.half)
+        near, far = (air[self.room].when(self.reading.quantity, number) for number in (edge - half, edge + half))
         tries = [far, far - 1, near, near - 1]
         while end - now > 1:
             middle = min(max(tries.pop(), now + 1), end - 1) if tries else (now + end) // 2
-            now, end = (middle, end) if self._stands(air, middle) else (now, middle)
+            now, end = (middle, end) if self._unchanged(air, middle) else (now, middle)
         return end
 
 
 class Watches(NamedTuple):
-    """What moves by itself and is read by rules."""
+    """The slots that change with time alone and that rules read: readings of the air, and (counter, thresholds) pairs."""
 
-    views: list[Watch]
+    readings: list[ThresholdWatch]
     counters: list[tuple[Counter, Numbers]]
 
 
 def _watches(home: HomeState) -> Watches:
-    """What moves by itself of the slots that conditions read, with the numbers they are compared with, and counters."""
+    """The watches of all slots that change with time and that conditions or counters read, with their thresholds."""
     numbers: dict[int, Numbers] = {slot: None for counter in home.plan.wiring.counters for slot in counter.reads}
     for rule in home.rules:
         if rule.enabled and rule.condition is not None:
-            for slot, found in rule.condition.thresholds.items():
+            for slot, thresholds in rule.condition.thresholds.items():
                 known = numbers.get(slot, frozenset())
-                numbers[slot] = None if known is None or found is None else known | found
-    views, counters = home.plan.wiring.view_of, home.plan.wiring.counter_of
+                numbers[slot] = None if known is None or thresholds is None else known | thresholds
+    readings, counters = home.plan.wiring.reading_of, home.plan.wiring.counter_of
     return Watches(
-        [Watch(views[slot], found) for slot, found in numbers.items() if slot in views],
-        [(counters[slot], found) for slot, found in numbers.items() if slot in counters],
+        [ThresholdWatch(readings[slot], thresholds) for slot, thresholds in numbers.items() if slot in readings],
+        [(counters[slot], thresholds) for slot, thresholds in numbers.items() if slot in counters],
     )
 
 
 def _next_event(home: HomeState, air: list[Air], end: int, watches: Watches, agenda: Agenda) -> int:
-    """The next moment, `end` at most, at which anything may change that a rule could see."""
+    """The clock (s) of the next event, at most `end`: nothing that a rule reads changes before it."""
     now, moments = home.clock, home.plan.wiring.moments
     index = bisect_right(moments, now)
     weather = min(end, moments[index]) if index < len(moments) else end
     at = max(min(agenda.times, default=end), now + 1)
     values = home.values
-    for watch in watches.views:
+    for watch in watches.readings:
         if watch.at <= now or values[watch.slot] is not watch.value or air[watch.room] is not watch.air:
-            watch.look(home, air, weather)
+            watch.refresh(home, air, weather)
         if watch.at < at:
             at = watch.at
     for counter, numbers in watches.counters:
-        at = min(at, _counted(home, counter, numbers))
+        at = min(at, _counter_crossing(home, counter, numbers))
     return min(at, weather)
 
 
-def _counted(home: HomeState, counter: Counter, numbers: Numbers) -> int:
-    """When a counter next stands otherwise to a number."""
+def _counter_crossing(home: HomeState, counter: Counter, numbers: Numbers) -> int:
+    """The clock (s) at which a counter next reaches or passes one of its thresholds; `NEVER` if it does not grow so far."""
     value = home.values[counter.slot]
-    high = _around(value, numbers)[1]
+    high = _neighbours(value, numbers)[1]
     next_one = value + 1 if high == value else high
     passes = next_one <= counter.most and counter.counts(home.values)
     return home.clock + ceil(next_one) - value if passes else NEVER
 
 
-def _around(value: Any, numbers: Numbers) -> tuple[Any, Any]:
-    """The nearest numbers below and above a value, between which all stands as it does; itself twice if it is one."""
+def _neighbours(value: Any, numbers: Numbers) -> tuple[Any, Any]:
+    """The nearest thresholds below and above a value. Between them no comparison changes.
+
+    If the value is a threshold, or the thresholds are unknown (None), both are the value itself.
+    """
     if numbers is None or value in numbers:
         return value, value
     return max((n for n in numbers if n < value), default=-inf), min((n for n in numbers if n > value), default=inf)

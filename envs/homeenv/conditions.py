@@ -1,9 +1,11 @@
-"""Conditions φ over a home, as text: `device("1001").light.brightness > 60`.
+"""Conditions φ over a home, written as text: `device("1001").light.brightness > 60`.
 
-Names are `device(did)`, `room(name)` and `home` (outdoors), each followed by the path of an attribute.
+A condition refers to `device(did)`, `room(name)` and `home` (outdoors), each followed by the path of an attribute.
 
-Invariants: a condition compiles once against a plan, to a closure over the flat values; what is outside the grammar, or
-names what the home lacks, is a `ConditionError` that says where; checking never raises.
+Invariants:
+- A condition compiles once against a plan, to a closure over the flat values.
+- Text outside the grammar, and names that the home lacks, raise a `ConditionError` that says where.
+- Evaluating a compiled condition never raises.
 """
 
 from __future__ import annotations
@@ -18,17 +20,17 @@ from typing import Any, Protocol
 from envs.documents import InputError
 from envs.explain import did_you_mean
 from envs.homeenv.audit import Refused
-from envs.homeenv.expressions import Closure, ExpressionError, compile_expression, parse, path_of
+from envs.homeenv.expressions import Closure, ExpressionError, compile_expression, parse_expression, path_of
 from envs.homeenv.plan import Plan
 from envs.homeenv.rooms import OUTDOORS
 
-KNOWN_SHOWN = 20  # names listed where one is wrong
-EXACT = 1 << 50  # below it a float has no neighbour that could be a value
-Numbers = frozenset[float] | None  # at which comparisons of a slot change; None where more than that is made of it
+KNOWN_SHOWN = 20  # at most so many known names are considered as suggestions for a wrong one
+EXACT = 1 << 50  # below it, the float next to a number could not be the value of a slot
+Numbers = frozenset[float] | None  # a slot's thresholds; None if the slot is used in more than comparisons with constants
 
 
 class Valued(Protocol):
-    """Anything with the flat values of a plan: the state of a home."""
+    """Anything with the flat values of a plan, such as the state of a home."""
 
     values: list[Any]
 
@@ -41,7 +43,8 @@ class ConditionError(InputError):
 class Condition:
     """A condition, compiled against `plan`.
 
-    `slots` are the slots that it reads; `comparisons` are the (slot, constant) pairs that it compares.
+    `slots` are the slots that it reads. `comparisons` are the (slot, constant) pairs that it compares. `check` evaluates it
+    on flat values and may raise; `holds` does not.
     """
 
     text: str
@@ -53,11 +56,15 @@ class Condition:
 
     @cached_property
     def thresholds(self) -> Mapping[int, Numbers]:
-        """By slot, the numbers at which a comparison may change; None where more than comparisons is made of it."""
+        """For each slot, the numbers at which the result of a comparison may change.
+
+        The number is just above or below a constant where the comparison changes on one side only: `> 25` changes just
+        above 25. None stands for a slot that is used in more than comparisons with constants (`a - b > 5`).
+        """
         return _thresholds(self.tree, self.plan, self.slots)
 
     def holds(self, home: Valued) -> bool:
-        """Whether the condition holds now. One that cannot be worked out (unlike types, 1 / 0) does not hold."""
+        """Whether the condition holds now. One that cannot be evaluated (incompatible types, 1 / 0) does not hold."""
         try:
             return bool(self.check(home.values))
         except (TypeError, ValueError, ArithmeticError):
@@ -65,7 +72,7 @@ class Condition:
 
 
 def compile_condition(text: str, plan: Plan) -> Condition:
-    """Compile `text` against `plan`, or raise `ConditionError` naming the column."""
+    """Compile `text` against `plan`. Raises `ConditionError`, which names the column, if it does not compile."""
     slots: set[int] = set()
 
     def resolve(node: ast.expr) -> Closure | None:
@@ -76,7 +83,7 @@ def compile_condition(text: str, plan: Plan) -> Condition:
         return lambda values: values[slot]
 
     try:
-        tree = parse(text).body
+        tree = parse_expression(text).body
         check = compile_expression(tree, resolve)
         if not slots:
             raise ExpressionError("it reads nothing of the home", tree)
@@ -90,7 +97,7 @@ def compile_condition(text: str, plan: Plan) -> Condition:
 
 
 def _slot(node: ast.expr, plan: Plan) -> int | None:
-    """The slot that `device("1").a.b`, `room("x").a` or `home.a` names; None for any other node."""
+    """The slot that `device("1").a.b`, `room("x").a` or `home.a` refers to; None for any other node."""
     root, names = path_of(node)
     match root:
         case ast.Call(func=ast.Name(id="device" | "room" as kind), args=[ast.Constant(value=named)], keywords=[]):
@@ -111,7 +118,7 @@ def _slot(node: ast.expr, plan: Plan) -> int | None:
 
 
 def _room(called: str, node: ast.expr, plan: Plan) -> str:
-    """The id of the room that a condition names, by id or by name."""
+    """The id of the room that a condition refers to by id or by name."""
     try:
         return plan.room(called).id
     except Refused as error:
@@ -120,7 +127,7 @@ def _room(called: str, node: ast.expr, plan: Plan) -> str:
 
 
 def _comparisons(tree: ast.expr, plan: Plan) -> Iterator[tuple[int, Any]]:
-    """Every (slot, constant) that the expression compares, for the boundary filter."""
+    """Every (slot, constant) pair that the expression compares, for the boundary filter."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Compare):
             sides = [node.left, *node.comparators]
@@ -132,7 +139,7 @@ def _comparisons(tree: ast.expr, plan: Plan) -> Iterator[tuple[int, Any]]:
 
 
 def _thresholds(tree: ast.expr, plan: Plan, slots: frozenset[int]) -> dict[int, Numbers]:
-    """Where comparisons of each slot change: the numbers of plain comparisons, or None."""
+    """For each slot, the thresholds of its plain comparisons, or None if it is used in anything else."""
     numbers: dict[int, set[float] | None] = {slot: set() for slot in slots}
 
     def walk(node: ast.AST) -> None:
@@ -147,11 +154,11 @@ def _thresholds(tree: ast.expr, plan: Plan, slots: frozenset[int]) -> dict[int, 
                 walk(child)
 
     walk(tree)
-    return {slot: None if found is None else frozenset(found) for slot, found in numbers.items()}
+    return {slot: None if values is None else frozenset(values) for slot, values in numbers.items()}
 
 
 def _plain_comparison(node: ast.Compare, plan: Plan) -> list[tuple[int, list[float]]] | None:
-    """The (slot, numbers) pairs of a comparison in which every slot meets constants alone; None for any other."""
+    """The (slot, thresholds) pairs of a comparison in which each slot is compared with constants only; else None."""
     sides = [node.left, *node.comparators]
     slots = [_slot(side, plan) for side in sides]
     constants = [list(_constants(side)) for side in sides]
@@ -163,13 +170,13 @@ def _plain_comparison(node: ast.Compare, plan: Plan) -> list[tuple[int, list[flo
         if slot is not None and not all(constants[n] for n in near):
             return None
         if slot is not None:
-            found = [(_side(node.ops[min(at, n)], n > at), value) for n in near for value in constants[n]]
-            pairs.append((slot, [_edge(number, side) for side, value in found for number in _numbers(value)]))
+            edges = [(_side(node.ops[min(at, n)], n > at), value) for n in near for value in constants[n]]
+            pairs.append((slot, [_edge(number, side) for side, value in edges for number in _numbers(value)]))
     return pairs
 
 
 def _side(op: ast.cmpop, slot_first: bool) -> float:
-    """On which side of a number a comparison with it changes: just above (inf), just below (-inf), or both (0)."""
+    """On which side of a constant a comparison changes: just above it (inf), just below it (-inf), or on both (0)."""
     above, below = (ast.Gt, ast.LtE), (ast.Lt, ast.GtE)
     if isinstance(op, above + below):
         return inf if isinstance(op, above) == slot_first else -inf
@@ -177,12 +184,15 @@ def _side(op: ast.cmpop, slot_first: bool) -> float:
 
 
 def _edge(number: float, side: float) -> float:
-    """A number that no value is and that stands for one side of another; itself for both, or if it is too large."""
+    """The float next to a number on the given side, a threshold that no slot's value equals.
+
+    It is the number itself if the comparison changes on both sides, or if the number is too large.
+    """
     return nextafter(number, side) if side and abs(number) < EXACT else number
 
 
 def _numbers(value: Any) -> Iterator[float]:
-    """The numbers in a constant; a list of them stands for its members."""
+    """The numbers in a constant: itself, or the members of a tuple or list."""
     for part in value if isinstance(value, (tuple, list)) else (value,):
         if isinstance(part, (int, float)):
             yield part

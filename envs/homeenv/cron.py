@@ -1,8 +1,8 @@
-"""Cron lines: at which seconds a line of 5, 6 or 7 fields comes due.
+"""Cron lines: computes the seconds at which a line is due.
 
-A line has 5 fields, or 6 with the seconds first, or 7 with the year last (then Sunday is day 1).
+A line has 5 fields, or 6 with seconds as the first, or 7 with the year as the last. With 7 fields, Sunday is day 1.
 
-Invariant: the times are a function of the line and of the clock alone, the same in every process.
+Invariant: the times are a function of the line and the clock alone, and are the same in every process.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from envs.homeenv.types import SHOWN, clip, shown
 
 DAY = 86400  # seconds
 QUARTZ_DAY = re.compile(r"(?<![#\w])([1-7])(?!\w)")
-ANY_TIME = re.compile(r"(?i)(?<![a-z])[hr](?![a-z])")  # a time that croniter draws, another in every process
+ANY_TIME = re.compile(r"(?i)(?<![a-z])[hr](?![a-z])")  # croniter's random and hashed times, which differ between processes
 
 
 def next_time(cron: str, after: int) -> int | None:
-    """The first time of a cron line after a moment, both in seconds since the epoch; None where it has none left.
+    """The first time of a cron line after the second `after`, both in seconds since the epoch; None if there is none.
 
-    Raises `Refused` where the line is no cron line.
+    Raises `Refused` if the text is no cron line.
     """
     day, first = after - after % DAY, _first_time(cron, after - after % DAY)
     if first is None or first > after:
@@ -39,16 +39,16 @@ def next_time(cron: str, after: int) -> int | None:
 
 @lru_cache(maxsize=1 << 12)
 def _first_time(cron: str, day: int) -> int | None:
-    """The first time from the beginning of a day on: which days a line means is croniter's business."""
+    """The first time from the beginning of a day (s) on, by croniter; None if there is none."""
     try:
         return int(copy(read_cron(cron)).get_next(float, start_time=day - 1))
-    except (CroniterBadDateError, OverflowError, ValueError):  # none within croniter's 50 years, or none on the calendar
+    except (CroniterBadDateError, OverflowError, ValueError):  # croniter searches 50 years; some dates do not exist
         return None
 
 
 @lru_cache(maxsize=64)
 def _times_of_day(cron: str) -> array[int]:
-    """The seconds of a day that a line names, where it names the day."""
+    """The seconds within a day, in order, at which a line is due on each of its days."""
     minutes, hours, *days = read_cron(cron).expanded
     seconds = days[3] if len(days) > 3 else [0]
     fields = [range(n) if field == ["*"] else field for field, n in ((hours, 24), (minutes, 60), (seconds, 60))]
@@ -57,7 +57,7 @@ def _times_of_day(cron: str) -> array[int]:
 
 @lru_cache(maxsize=4096)
 def read_cron(text: str) -> croniter:
-    """A cron line, or `Refused`. It is read once and shared: copy it before iterating."""
+    """A parsed cron line. Raises `Refused` if it is invalid. The object is cached and shared: copy it before iterating."""
     fields = text.split()
     if len(fields) == 7:
         fields[5] = QUARTZ_DAY.sub(lambda day: str(int(day[1]) - 1), fields[5])

@@ -1,4 +1,4 @@
-"""A device of a home: a specification that stands in a room."""
+"""A device of a home: a specification, with an id, a name and a room."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from envs.homeenv.spec import DeviceSpec
 
 @dataclass(frozen=True)
 class Device:
-    """A device in a room. `did` is its id in the home; `name` is what people call it, unique within its room."""
+    """A device in a room. `did` is its id in the home. `name` is what people call it, unique within its room."""
 
     did: str
     name: str
@@ -20,5 +20,5 @@ class Device:
 
     @property
     def slug(self) -> str:
-        """Room and name as one word: `kitchen_wall_light`."""
+        """The room's and the device's name as one word: `kitchen_wall_light`."""
         return re.sub(r"\W+", "_", f"{self.room.name} {self.name}").strip("_")

@@ -1,9 +1,11 @@
 """HomeEnv: a home as a Gymnasium environment (HomeFlow 3.2.1, A.3, A.4).
 
-Φ is the list of conditions (tasks) that an episode wants to hold.
+Φ is the list of goal conditions of an episode. Each condition is one task of the episode.
 
-Invariants: `step` never raises on an agent's action; progress is the share of Φ that holds; the episode terminates when
-all of Φ holds; a home without tasks never terminates.
+Invariants:
+- `step` never raises because of an agent's action.
+- Progress is the share of the conditions in Φ that hold.
+- The episode terminates when all conditions in Φ hold. An episode without tasks never terminates.
 """
 
 from __future__ import annotations
@@ -25,8 +27,8 @@ from envs.world import World
 
 
 @dataclass(frozen=True)
-class Task:
-    """A condition to be met in a home."""
+class ConditionTask:
+    """One task: a condition, and the home in which it has to hold."""
 
     id: int
     compiled: Condition
@@ -44,28 +46,28 @@ class Task:
 
 
 class TaskBoard:
-    """Φ: the conditions of an episode."""
+    """Φ: the tasks of an episode, in the order in which they were added. Their ids count from 1."""
 
     def __init__(self, home: Home, tasks: tuple[Condition, ...] = ()) -> None:
         self.home = home
-        self.tasks = [Task(i + 1, condition, home) for i, condition in enumerate(tasks)]
+        self.tasks = [ConditionTask(i + 1, condition, home) for i, condition in enumerate(tasks)]
 
-    def add_task(self, condition: str) -> Task:
-        """Compile and add a condition, or raise `ConditionError`."""
-        task = Task(len(self.tasks) + 1, compile_condition(condition, self.home.plan), self.home)
+    def add_task(self, condition: str) -> ConditionTask:
+        """Compile a condition and add it as a task. Raises `ConditionError` if it does not compile for this home."""
+        task = ConditionTask(len(self.tasks) + 1, compile_condition(condition, self.home.plan), self.home)
         self.tasks.append(task)
         return task
 
     @property
     def progress(self) -> float:
-        """m: the share of conditions that holds (HomeFlow 3.4.2); 0 without conditions."""
+        """m (HomeFlow 3.4.2): the share of conditions that hold, 0..1. It is 0 if there are none."""
         if not self.tasks:
             return 0.0
         return sum(task.finished for task in self.tasks) / len(self.tasks)
 
 
-class Engine:
-    """What is inside the environment: the home and its tasks."""
+class EpisodeState:
+    """The state of an episode: `home` is the home, `task` is the board with its tasks (`env.engine.task.add_task`)."""
 
     def __init__(self, home: Home, tasks: tuple[Condition, ...] = ()) -> None:
         self.home = home
@@ -73,7 +75,11 @@ class Engine:
 
 
 class HomeEnv(World):
-    """A world in which tool calls act on a home."""
+    """A world in which an agent acts on a home by tool calls.
+
+    `home` is forked, so the caller's home does not change. `conditions` are the texts of the first tasks. `toolset` is a
+    key of `TOOLSETS`, and any other name is a `ValueError`. `limits` apply to each snippet that `pyexec` runs.
+    """
 
     def __init__(
         self, home: Home, conditions: tuple[str, ...] = (), toolset: str = "homeflow", limits: Limits = Limits()
@@ -83,7 +89,7 @@ class HomeEnv(World):
         self._toolset: dict[str, Tool] = {tool.name: tool for tool in TOOLSETS[toolset].tools}
         self._limits = limits
         self._start = home.fork()
-        self.engine = Engine(home.fork(), tuple(compile_condition(text, home.plan) for text in conditions))
+        self.engine = EpisodeState(home.fork(), tuple(compile_condition(text, home.plan) for text in conditions))
         self.observation_space = AnyText()
         self.action_space = ToolCalls(self.tools)
 
@@ -93,16 +99,21 @@ class HomeEnv(World):
         return [tool.schema() for tool in self._toolset.values()]
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[str, dict[str, Any]]:
-        """Back to the home that was given, with the tasks that were added."""
+        """Return to the home as it was given. Tasks that were added since stay."""
         super().reset(seed=seed)
-        self.engine = Engine(self._start.fork(), tuple(task.compiled for task in self.engine.task.tasks))
+        self.engine = EpisodeState(self._start.fork(), tuple(task.compiled for task in self.engine.task.tasks))
         return "", self._info(None, None, ())
 
     def step(self, action: Mapping[str, Any]) -> tuple[str, float, bool, bool, dict[str, Any]]:
-        """Take a tool call, and let automations see what it did; the reward is the gain in progress."""
+        """Run a tool call, then let the automations act on the new state.
+
+        `action` holds the tool's `name` and its arguments. The reward is the change of progress (-1..1). `info` holds
+        `progress`, `blocked` (rule and message of a refusal, or None), `error` (of the agent's code, or None), and
+        `changed` (see `changes`).
+        """
         home, before = self.engine.home.fork(), self.engine.task.progress
         result = self._act(action)
-        settle(self.engine.home)  # automations see what was done
+        settle(self.engine.home)  # automations react within the same step
         progress = self.engine.task.progress
         changed = changes(home, self.engine.home)
         info = self._info(result.refusal, result.error, changed)
@@ -122,10 +133,10 @@ class HomeEnv(World):
         return {"progress": self.engine.task.progress, "blocked": blocked, "error": error, "changed": changed}
 
     def fork(self) -> Self:
-        """An independent copy, by a fork of its home."""
+        """An independent copy: its home is a fork, and it has the same tasks."""
         twin = type(self).__new__(type(self))
         twin.__dict__.update(self.__dict__)
-        twin.engine = Engine(self.engine.home.fork(), tuple(task.compiled for task in self.engine.task.tasks))
+        twin.engine = EpisodeState(self.engine.home.fork(), tuple(task.compiled for task in self.engine.task.tasks))
         return twin
 
     def state_key(self) -> str:
@@ -134,7 +145,10 @@ class HomeEnv(World):
 
 
 def changes(before: Home, after: Home) -> tuple[str, ...]:
-    """All that differs, as text: slots, automations, the clock."""
+    """The names of everything that differs between two states of a home.
+
+    A slot is `1001.light.brightness`, an automation `automation.2`, and the clock `clock`.
+    """
     slots = tuple(str(before.plan.slots[change.slot]) for change in before.diff(after))
     old, new = ({rule.id: rule for rule in home.rules} for home in (before, after))
     rules = tuple(f"automation.{id}" for id in sorted(old | new) if old.get(id) != new.get(id))
@@ -142,7 +156,7 @@ def changes(before: Home, after: Home) -> tuple[str, ...]:
 
 
 def observe(result: RunResult) -> str:
-    """The text that an agent sees of a result: what was printed, then why it stopped, or "ok"."""
+    """The observation that an agent gets: the printed text, then the refusal or error, or "ok" if there is neither."""
     lines = [result.output.rstrip("\n")] if result.output.strip() else []
     if result.refusal:
         lines.append(f"refused: {result.refusal}")

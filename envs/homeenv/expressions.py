@@ -1,9 +1,12 @@
-"""The closed expression grammar that conditions, preconditions and service code share.
+"""The closed expression grammar of conditions, preconditions and service code.
 
-Allowed: constants, tuples and lists, names and attribute paths that the caller resolves, comparisons
-(chained ones too), `and or not in`, arithmetic, conditional expressions, `abs min max len any all`.
-Invariants: an expression compiles once, to a closure of one argument (the scope); anything outside the
-grammar is an `ExpressionError` that names the column; nothing is ever evaluated by Python's `eval`.
+Allowed are constants, tuples and lists, names and attribute paths that the caller resolves, comparisons (also chained
+ones), `and or not in`, arithmetic, conditional expressions, and the functions `abs min max len any all`.
+
+Invariants:
+- An expression compiles once, to a closure of one argument (the scope).
+- Anything outside the grammar is an `ExpressionError` that names the column.
+- Nothing is evaluated by Python's `eval`.
 """
 
 from __future__ import annotations
@@ -32,7 +35,10 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {"abs": abs, "min": min, "max": max, 
 
 
 class ExpressionError(ValueError):
-    """An expression outside the grammar: `message` says what, `column` where (from 1), `remedy` what to write."""
+    """An expression outside the grammar.
+
+    `message` says what is wrong, `column` where (from 1), and `remedy` what to write instead ("" if nothing is known).
+    """
 
     def __init__(self, message: str, node: ast.AST | None = None, remedy: str = "") -> None:
         self.message, self.remedy = message, remedy
@@ -40,13 +46,13 @@ class ExpressionError(ValueError):
         super().__init__(f"{message} (column {self.column})")
 
 
-def parse(text: str) -> ast.Expression:
-    """The syntax tree of one expression, or `ExpressionError`."""
+def parse_expression(text: str) -> ast.Expression:
+    """The syntax tree of one expression. Raises `ExpressionError` if it cannot be parsed or is nested too deeply."""
     return cast(ast.Expression, _parsed(text, "eval"))
 
 
 def parse_statements(text: str) -> ast.Module:
-    """The syntax tree of a sequence of statements, or `ExpressionError`."""
+    """The syntax tree of a sequence of statements. Raises `ExpressionError` like `parse_expression`."""
     return cast(ast.Module, _parsed(text, "exec"))
 
 
@@ -66,7 +72,11 @@ def _parsed(text: str, mode: str) -> ast.AST:
 
 
 def compile_expression(node: ast.expr, resolve: Resolver) -> Closure:
-    """Compile a tree to a closure over the scope. `resolve` is asked first about names, paths and calls."""
+    """Compile a tree to a closure over the scope. Raises `ExpressionError` for what is outside the grammar.
+
+    `resolve` is called first for names, attribute paths, calls and subscripts. It returns None for those that it does not
+    know.
+    """
     names = (ast.Name, ast.Attribute, ast.Call, ast.Subscript)
     if isinstance(node, names) and (closure := resolve(node)) is not None:
         return closure
@@ -99,11 +109,11 @@ def compile_expression(node: ast.expr, resolve: Resolver) -> Closure:
             call = FUNCTIONS[name]
             closures = [compile_expression(part, resolve) for part in args]
             return lambda scope: call(*(part(scope) for part in closures))
-    raise ExpressionError(f"{in_words(node)} is not allowed here", node)
+    raise ExpressionError(f"{quoted_source(node)} is not allowed here", node)
 
 
-def in_words(node: ast.AST) -> str:
-    """The source of a node, for a message; or what kind it is, where Python cannot write it (some f-strings)."""
+def quoted_source(node: ast.AST) -> str:
+    """The source of a node in quotes, for a message. If Python cannot write it (some f-strings), the type of the node."""
     try:
         return f"'{ast.unparse(node)}'"
     except (ValueError, RecursionError):
@@ -111,7 +121,7 @@ def in_words(node: ast.AST) -> str:
 
 
 def _either(closures: list[Closure], until: bool) -> Closure:
-    """`or` (until True) and `and` (until False): the first value that settles it, else the last."""
+    """`or` (`until` is True) or `and` (`until` is False): the first value that decides the result, else the last one."""
 
     def settled(scope: Any) -> Any:
         for part in closures:
@@ -124,7 +134,7 @@ def _either(closures: list[Closure], until: bool) -> Closure:
 
 
 def _number(value: Any) -> Any:
-    """Arithmetic is for numbers: "x" * 10**9 would fill the memory, and "%9999d" % 1 as well."""
+    """The value, or `TypeError` if it is no number. Arithmetic on text could fill the memory: "x" * 10**9."""
     if not isinstance(value, (int, float)):
         raise TypeError(f"{value!r} is not a number")
     return value
@@ -150,7 +160,7 @@ def _comparison(node: ast.Compare, resolve: Resolver) -> Closure:
 
 
 def attributes_in(tree: ast.AST) -> list[str]:
-    """The names that come after a dot, each once, in alphabetical order."""
+    """The names after a dot in a tree, each once, in alphabetical order."""
     return sorted({node.attr for node in ast.walk(tree) if isinstance(node, ast.Attribute)})
 
 

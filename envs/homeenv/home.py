@@ -1,6 +1,6 @@
-"""A home that acts: its state, the calls of its services, and the passage of time.
+"""The home as agents and environments use it: its state, the calls of its services, and the passage of time.
 
-Invariant: `Home.call` is the only way in which an agent changes anything; a refused call has changed nothing.
+Invariants: agents change device values through `Home.call` alone; a refused call changes nothing.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from envs.homeenv.state import HomeState
 
 
 class Home(HomeState):
-    """A `HomeState` (plan, values, clock, fork, diff, state key) with the acts of a home as methods."""
+    """A `HomeState` (plan, values, clock, fork, diff, state key) with service calls and time as methods."""
 
     __slots__ = ()
 
     def call(self, did: str, service: str, args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None) -> None:
-        """Call a service by its dotted path, or raise `Refused` having changed nothing."""
+        """Call a service of device `did` by its dotted path. Raises `Refused`, in which case nothing has changed."""
         call_service(self, did, service, args, kwargs)
 
     def advance(self, seconds: int) -> list[Fired]:
-        """Let `seconds` pass: weather, air, counters and rules take their course. What the rules did, in order."""
+        """Let `seconds` pass for weather, air, counters and rules. Returns what the rules did, in order."""
         return advance(self, seconds)

@@ -1,12 +1,15 @@
-"""Homes as JSON, without loss, in the terms of SMH-Bench's tables 4 to 7, 9 and 11.
+"""Homes as JSON without loss, in the terms of SMH-Bench's tables 4 to 7, 9 and 11.
 
-A home file holds `rooms` and `devices`. What a simulation has besides (clock, weather, air, automations) stands beside
-them and may be missing. A device is written in one of two forms. `whole` gives its attributes, their values, and its
-services. The other form names its product, which stands under `specs`: a product of the shipped catalogue by its digest,
-any other one whole.
+A home file holds `rooms` and `devices`. The rest of a simulation's state (clock, weather, air, automations) has keys of its
+own, which may be missing. A device is written in one of two forms. The `whole` form gives its attributes with their values,
+and its services. The other form refers to its product by `spid`. The product is then listed under `specs`: by its digest if
+it is in the shipped catalogue, and with its whole specification otherwise.
 
-Invariants: `home_from_json(home_to_json(home))` has the same plan digest, values, clock and state key, in both forms; a
-file that does not make a coherent home is refused as a whole, with `InputError`.
+Invariants:
+- In both forms, `home_from_json(home_to_json(home))` has the same plan digest, values, clock and state key.
+- A file that does not make a coherent home is refused as a whole, with `InputError`.
+
+The docstrings of the models are descriptions in docs/schemas, so models that had none get a comment.
 """
 
 from __future__ import annotations
@@ -32,7 +35,7 @@ from envs.homeenv.spec import Catalogue, Component, DeviceSpec, UserData, spec_f
 from envs.model import Model
 
 FORMAT = 2
-MILD = {"temperature": 21.0, "humidity": 50.0, "brightness": 100.0}  # where a file says nothing of the air
+MILD = {"temperature": 21.0, "humidity": 50.0, "brightness": 100.0}  # the air where a file gives none
 
 
 class RoomRecord(Model):
@@ -51,6 +54,7 @@ class AttributeRecord(Attribute):
     value: Any
 
 
+# A component whose attributes have values.
 class ComponentRecord(Component):
     attributes: tuple[AttributeRecord, ...] = ()
 
@@ -72,22 +76,25 @@ class DeviceRecord(DeviceSpec):
 
     @property
     def did(self) -> str:
-        """The device's id in the home."""
+        """The id of the device in the home."""
         return self.userdata.did
 
     @property
     def room(self) -> str:
-        """The id of its room."""
+        """The id of the room that the device is in."""
         return self.userdata.room
 
     @property
     def state(self) -> dict[str, Any]:
-        """The values of its attributes, by dotted path."""
+        """The values of the device's attributes by dotted path."""
         parts = [("", self.attributes), *((f"{component.name}.", component.attributes) for component in self.components)]
         return {prefix + attribute.name: attribute.value for prefix, attributes in parts for attribute in attributes}
 
     def product(self) -> DeviceSpec:
-        """The specification, which the devices of a product share."""
+        """The specification of the product: the record without values, did and room.
+
+        If the catalogue has an equal specification, it is that object. Raises `ValueError` if the record is invalid.
+        """
         data = self.model_dump(mode="json", exclude_defaults=True)
         known = data["userdata"]
         for part in (data, *data.get("components", ())):
@@ -111,6 +118,7 @@ class PlacedRecord(Model):
     state: dict[str, Any]
 
 
+# One service call of an automation.
 class ActionRecord(Model):
     did: str
     locator: str
@@ -147,12 +155,12 @@ class AirRecord(Model):
     @model_validator(mode="after")
     def _whole(self) -> AirRecord:
         if len({part is None for part in (self.since, self.start, self.goal)}) > 1:
-            raise ValueError("air that moves says `since`, `start` and `goal`, all three")
+            raise ValueError("`since`, `start` and `goal` go together: give all three or none")
         return self
 
 
 def _form(data: Any) -> str:
-    """The model of the form that a device is written in."""
+    """The name of the model for the form in which a device is written."""
     whole = "userdata" in data if isinstance(data, Mapping) else isinstance(data, DeviceRecord)
     return "DeviceRecord" if whole else "PlacedRecord"
 
@@ -180,7 +188,7 @@ class HomeRecord(Model):
 
 
 def home_to_json(home: Home, whole: bool = False) -> dict[str, Any]:
-    """The home as plain JSON data, its devices `whole` or by their products."""
+    """The home as plain JSON data. `whole` writes each device in full; otherwise devices refer to their products."""
     return {
         "format": FORMAT,
         "clock": home.clock,
@@ -201,7 +209,7 @@ def _placed(home: Home, device: Device) -> dict[str, Any]:
 
 
 def _products(home: Home) -> dict[str, str | dict[str, Any]]:
-    """What `specs` says of each product: the digest of one that is shipped, all of any other."""
+    """The file's `specs` by spid: the digest of a shipped product, or the whole specification of any other."""
     shipped = Catalogue.shipped()
     specs: dict[str, str | dict[str, Any]] = {}
     for spec in (device.spec for device in home.plan.devices):
@@ -219,7 +227,7 @@ def _whole(home: Home, device: Device) -> dict[str, Any]:
 
 
 def _part(prefix: str, part: Component, state: Mapping[str, Any]) -> dict[str, Any]:
-    """A device's own or a component's attributes, with their values, and services."""
+    """The attributes, with their values, and the services of a device itself or of a component."""
     dumped = part.model_dump(mode="json", exclude_defaults=True, include={*Component.model_fields})
     attributes = [a | {"value": _plain(state[prefix + a["name"]])} for a in dumped.get("attributes", ())]
     return dumped | {"attributes": attributes, "services": dumped.get("services", [])}
@@ -241,23 +249,23 @@ def _rule_record(rule: Rule) -> dict[str, Any]:
 
 
 def home_from_json(data: Mapping[str, Any], source: str = "home") -> Home:
-    """The home that `data` describes, or `InputError` naming `source` and the place."""
+    """The home that `data` describes. Raises `InputError`, which names `source` and the place, if it is invalid."""
     refuse_unwritable(data, source)
     return _build(validate(HomeRecord, Document(source, data, {})), source)
 
 
 def load_home(path: str | Path) -> Home:
-    """Read a home file; refuse it whole with file and line if anything is wrong."""
+    """Read a home file. Raises `InputError` with file and line if anything in it is wrong."""
     return _build(validate(HomeRecord, read_json(path)), str(path))
 
 
 def save_home(home: Home, path: str | Path) -> None:
-    """Write a home file, its devices whole, atomically."""
+    """Write a home file atomically, with each device in full."""
     write_atomic(path, json.dumps(home_to_json(home, whole=True), indent=1, ensure_ascii=False) + "\n")
 
 
 def _plain(value: Any) -> Any:
-    """As JSON gives it back: lists for tuples."""
+    """The value as JSON returns it, with lists in place of tuples."""
     if isinstance(value, dict):
         return {key: _plain(part) for key, part in value.items()}
     return [_plain(part) for part in value] if isinstance(value, tuple) else value
@@ -296,7 +304,7 @@ def _device(record: DeviceRecord | PlacedRecord, rooms: Mapping[str, Room], spec
 
 
 def _resume(home: Home, record: HomeRecord) -> None:
-    """What was under way when the home was saved: its rules, and its air if time had passed."""
+    """Restore the rules that the home had when it was saved, and its air if time had passed."""
     for rule in record.rules:
         actions = [action.model_dump() for action in rule.actions]
         home.rules = (*home.rules, restored_rule(home.plan, home.clock, rule.model_dump(exclude={"actions"}), actions))
@@ -309,16 +317,16 @@ def _resume(home: Home, record: HomeRecord) -> None:
         if air.since is not None and air.start is not None and air.goal is not None
     ]
     if moving and len(moving) < len(home.plan.rooms):
-        raise ValueError("the air of some rooms moves, and that of others does not")
+        raise ValueError("`since`, `start` and `goal` of the air are given for some rooms, but not for all")
     changed = max((moment.clock for moment in home.plan.forecast if moment.clock <= home.clock), default=0)
     if moving and min(since for since, _, _ in moving) < changed:
-        raise ValueError(f"the weather changed at {changed}, and the air of some room is told as it was before")
+        raise ValueError(f"the weather changed at {changed}, but `since` of some room's air is earlier")
     if moving:
         home.air = [
             restored_air(since, start, goal, bias, room.shell, home.clock)
             for (since, start, goal), room, bias in zip(moving, home.plan.wiring.rooms, home.plan.bias)
         ]
-        home.stirred = True  # whether devices have changed since, the goals tell
+        home.air_stale = True  # a device may have changed since; the air's goals will show it
 
 
 def _resolve(spid: str, spec: str | dict[str, Any], source: str) -> DeviceSpec:

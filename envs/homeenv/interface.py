@@ -1,9 +1,11 @@
-"""What a device shows and takes: its attributes, its services and their arguments, as data (HomeFlow A.1).
+"""The interface of a device as data: its attributes, its services and their arguments (HomeFlow A.1).
 
-A service's `code` is a sequence of assignments to attributes of `self`; its `requires` is an expression over them. Both
-use the closed grammar of `expressions.py`. Nothing here runs: `service.py` compiles, `spec.py` makes devices of it.
+The `code` of a service is a sequence of assignments to attributes of `self`. Its precondition `requires` is an expression
+over them. Both use the closed grammar of `expressions.py`. Nothing here is executed: `service.py` compiles the code, and
+`spec.py` builds device specifications.
 
-Invariants: an attribute that counts seconds is an int from 0; the default of an argument fits its type.
+Invariants: an attribute that counts seconds is an int from 0; the default of an argument fits its type. The docstrings of
+the models are descriptions in docs/schemas.
 """
 
 from __future__ import annotations
@@ -34,7 +36,7 @@ class Attribute(ValueType):
         return self
 
 
-# A named argument of a service: `default` stands in for one that is not given. (A docstring would enter the schemas.)
+# A named argument of a service. `default` is used if it is not given. (A docstring would enter the schemas.)
 class Argument(ValueType):
     name: str
     required: bool = True
@@ -61,5 +63,5 @@ class Service(Model):
     description: str | None = None
 
     def signature(self) -> str:
-        """`set_brightness(brightness: int 1..100 percentage)`, as agents read it."""
+        """The signature as agents read it: `set_brightness(brightness: int 1..100 percentage)`."""
         return f"{self.name}({', '.join(f'{a.name}: {a.describe()}' for a in self.arguments)})"

@@ -1,7 +1,9 @@
-"""A folder of device files, checked whole: everything that is wrong and what is suspicious, each with file and line.
+"""Checks a whole folder of device files. Lists every error and every suspicious place, each with file and line.
 
-Invariants: an error is what keeps a device from loading, a warning never does; every file is looked at, whatever
-is wrong with the others. A device's code is checked once its keys are right.
+Invariants:
+- An error prevents a device from loading; a warning never does.
+- Every file is checked, even if others have errors.
+- The code of a device is checked only after its keys are valid.
 """
 
 from __future__ import annotations
@@ -18,7 +20,7 @@ from envs.homeenv.types import NUMBERS
 
 @dataclass(frozen=True)
 class Finding:
-    """Something wrong (or suspicious, if a warning) at a place, and what to do about it."""
+    """One error, or one warning about something suspicious: where it is (`file:line`), what it is, and how to fix it."""
 
     where: str
     what: str
@@ -30,20 +32,24 @@ class Finding:
 
 
 @dataclass(frozen=True)
-class Report:
-    """The devices of the files that load, and what was found in all of them."""
+class LintReport:
+    """The result of a check: the devices of the files that load, and the findings of all files."""
 
     specs: tuple[DeviceSpec, ...]
     findings: tuple[Finding, ...]
 
     @property
     def errors(self) -> int:
-        """How many findings keep a device from loading."""
+        """The number of findings that prevent a device from loading."""
         return sum(not finding.warning for finding in self.findings)
 
 
-def check_folder(folder: Path, known: Collection[str] = (), shipped: Mapping[str, DeviceSpec] | None = None) -> Report:
-    """Check every device file. `known` are the categories that have a place in homes, `shipped` the products there are."""
+def check_folder(folder: Path, known: Collection[str] = (), shipped: Mapping[str, DeviceSpec] | None = None) -> LintReport:
+    """Check every device file of a folder. Raises `InputError` if it holds none.
+
+    `known` are the categories for which HomeMaker has priors; without any, no warning about categories is given.
+    `shipped` are the existing products by spid: their spids are taken.
+    """
     specs: list[DeviceSpec] = []
     findings: list[Finding] = []
     taken = {spid: f"the shipped {spec.name}" for spid, spec in (shipped or {}).items()}
@@ -54,19 +60,19 @@ def check_folder(folder: Path, known: Collection[str] = (), shipped: Mapping[str
             loaded = load_specs(document)
             findings += [*_spids_taken(document, loaded, taken), *_suspicious(document, loaded, known)]
             specs += loaded
-    return Report(tuple(specs), tuple(findings))
+    return LintReport(tuple(specs), tuple(findings))
 
 
 def _read(path: Path) -> tuple[Document | None, list[Finding]]:
-    """The document of a file, and all that keeps it from being a list of devices."""
+    """The document of a file (None if it cannot be read), and the errors that keep it from being a list of devices."""
     try:
         document = read_yaml(path)
-        found = problems(tuple[DeviceSpec, ...], document) if isinstance(document.data, list) else []
-        if not found:
+        errors = problems(tuple[DeviceSpec, ...], document) if isinstance(document.data, list) else []
+        if not errors:
             load_specs(document)
     except InputError as error:
         return None, [Finding(error.where, error.what, error.remedy)]
-    return document, [Finding(error.where, error.what, error.remedy) for error in found]
+    return document, [Finding(error.where, error.what, error.remedy) for error in errors]
 
 
 def _spids_taken(document: Document, specs: list[DeviceSpec], taken: dict[str, str]) -> Iterator[Finding]:
@@ -77,7 +83,7 @@ def _spids_taken(document: Document, specs: list[DeviceSpec], taken: dict[str, s
         taken.setdefault(spec.spid, f"{spec.name} ({where})")
 
 
-# What loads and may yet be a slip
+# Warnings: devices that load, but probably not as intended
 
 
 def _suspicious(document: Document, specs: list[DeviceSpec], known: Collection[str]) -> Iterator[Finding]:
@@ -122,7 +128,7 @@ def _of_number(document: Document, place: KeyPath, attribute: Attribute) -> Iter
 
 
 def _allows_more(argument: Argument, attribute: Attribute) -> bool:
-    """Whether the argument takes values that the attribute of its name would refuse."""
+    """Whether the argument accepts values that the attribute of the same name would refuse."""
     if argument.options and attribute.options:
         return not set(argument.options) <= set(attribute.options)
     if argument.range and attribute.range:

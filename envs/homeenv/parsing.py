@@ -1,7 +1,9 @@
-"""Python's own parser for what agents and authors write, without what it finds odd in it: that would flood the log.
+"""Python's parser for code that agents and authors write, without the parser's warnings, which would flood the log.
 
-Invariants: raises what `ast.parse` raises, and says nothing else; the process's warning filters are touched only while a
-text is parsed that could be found odd (touching them makes every other warning be said once more).
+Invariants:
+- The parser raises what `ast.parse` raises, and emits no warning.
+- The process's warning filters change only while a text is parsed that could cause a warning. Each change of the filters
+  makes Python repeat every other warning.
 """
 
 from __future__ import annotations
@@ -12,15 +14,15 @@ import warnings
 from typing import Any
 
 ODD = re.compile(
-    r"""\\(?:[^\n\r\\'"abfnrtvx0-7]|[4-7][0-7]{2})"""  # an escape that is none
+    r"""\\(?:[^\n\r\\'"abfnrtvx0-7]|[4-7][0-7]{2})"""  # an invalid escape sequence
     r"""|\b[0-9][0-9a-zA-Z_.]*(?:and|else|for|if|in|is|not|or)\b"""  # a number that runs into a keyword
 )
 
 
 def parse(text: str, mode: str = "exec") -> Any:
-    """The syntax tree of a text: what `ast.parse` gives in that mode."""
+    """The syntax tree of a text, as `ast.parse` gives it in that mode. Raises what `ast.parse` raises."""
     if not ODD.search(text):
         return ast.parse(text, mode=mode)
     with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", module="<unknown>")  # the name that the parser gives to what is no file
+        warnings.filterwarnings("ignore", module="<unknown>")  # the parser's file name for text
         return ast.parse(text, mode=mode)

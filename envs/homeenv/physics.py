@@ -1,17 +1,21 @@
-"""The air of a room: what weather and devices make of it, and how fast it follows.
+"""The air of a room: the steady state that weather and devices lead to, and how fast the air approaches it.
 
-The physics is stated in full here:
-- a room without appliances tends to a place between outdoors and `COMFORT`, by its kind's share, plus what the
-  sun brings through its windows;
-- air keeps the outdoor vapour pressure plus what people, baths and pots add, so heated winter air is dry;
-  walls and textiles hold it a share of the way back to a middle humidity;
-- daylight is a share of the outdoor light, less where curtains are drawn; lamps add to it in proportion;
-- what heats or cools brings a room a share of the way to its target, never past it; the same holds for humidity;
-- light follows at once, temperature and humidity by an exponential of a room's time constant.
+The complete model:
+- The temperature of a room without appliances tends to a weighted mean of the outdoor temperature and `COMFORT`. The
+  weight depends on the type of the room. The sun adds heat through windows.
+- The air has the outdoor vapour pressure plus what people, baths and cooking add, so heated winter air is dry. Walls and
+  textiles pull the humidity a share of the way to `MIDDLE`.
+- Daylight is a share of the outdoor light, reduced by closed curtains. Lamps add light in proportion to their brightness.
+- A device that heats or cools moves the temperature a share of the way to its target, never past it. The same holds for
+  devices that change the humidity.
+- Light changes at once. Temperature and humidity approach the steady state exponentially, each with its time constant.
 
 Units: celsius, percent, lux, hPa, seconds.
-Invariants: all functions are pure; between two changes of weather or devices every quantity moves one way only; it is a
-closed form of the time since, which can be solved for the time. So one leap gives what any number of smaller ones give.
+
+Invariants:
+- All functions are pure.
+- Between two changes of weather or devices every quantity is monotonic. It is a closed form of the elapsed time, which can
+  be solved for the time. One long step therefore gives the same air as any number of shorter ones.
 """
 
 from __future__ import annotations
@@ -26,38 +30,38 @@ from envs.homeenv.types import NUMBERS
 
 Running = tuple[DeviceSpec, Mapping[str, Any]]  # a device's specification and its values by path
 
-COMFORT = 21.0  # celsius: what buildings tend to
+COMFORT = 21.0  # celsius: the temperature to which buildings tend
 SOLAR_GAIN = 5.0  # celsius that 100,000 lux outdoors bring into a room with open curtains
-LUX_PER_PERCENT = 3.0  # what a lamp adds for each percent of brightness
-MIDDLE, BUFFER = 50.0, 0.3  # percent, and the share that walls and textiles hold
+LUX_PER_PERCENT = 3.0  # the light that a lamp adds for each percent of brightness
+MIDDLE, BUFFER = 50.0, 0.3  # the humidity (percent) to which walls and textiles pull, and their share
 HUMIDITY_SECONDS = 1800.0  # time constant of a room's humidity
 # The share of the way to the target, by fan speed or power level.
 POWER = {"low": 0.5, "auto": 0.7, "medium": 0.7, "high": 0.85}
 
 
 class Outdoors(NamedTuple):
-    """The weather: celsius, percent, lux."""
+    """The weather: celsius, percent, lux. `repr` of it is part of state keys."""
 
     temperature: float
     humidity: float
     brightness: float
 
 
-BOUNDS = ((-40.0, 60.0), (0.0, 100.0), (0.0, 120_000.0))  # of these three, indoors and out
+BOUNDS = ((-40.0, 60.0), (0.0, 100.0), (0.0, 120_000.0))  # of temperature, humidity and light, indoors and outdoors
 
 
 class Moment(NamedTuple):
-    """The weather from `clock` (s) on."""
+    """A change of the weather: it is `outdoors` from `clock` (s) on."""
 
     clock: int
     outdoors: Outdoors
 
 
 class Shell(NamedTuple):
-    """How a kind of room meets the weather.
+    """How the air of a type of room depends on the weather.
 
-    `outdoors` and `daylight` are its shares (0..1) of the outdoor temperature and light, `vapour` is what its use adds to
-    the air (hPa), `seconds` is the time constant of its temperature.
+    `outdoors` and `daylight` are the shares (0..1) of the outdoor temperature and light that the room gets. `vapour` is the
+    vapour pressure (hPa) that its use adds. `seconds` is the time constant of its temperature.
     """
 
     outdoors: float = 0.35
@@ -67,7 +71,7 @@ class Shell(NamedTuple):
 
     @property
     def sunny(self) -> bool:
-        """Whether the sun warms it."""
+        """Whether the sun warms the room."""
         return self.daylight >= 0.01
 
 
@@ -89,8 +93,9 @@ PLAIN_SHELL = Shell()
 class Inputs(NamedTuple):
     """What the devices of a room do to its air.
 
-    `openness` says how open the curtains are (0..1), `lux` is the light that lamps add. `heating` lists what heats or
-    cools as (mode, target, share), `moistening` what moistens or dries as (way, target, share), in the order of the devices.
+    `openness` says how open the curtains are (0..1), and `lux` is the light that lamps add. `heating` lists the effects on
+    the temperature as (mode, target in celsius, share). `moistening` lists those on the humidity as (way, target in percent,
+    share), where the way is `up`, `down` or `both`. Both are in the order of the devices.
     """
 
     openness: float = 1.0
@@ -100,7 +105,7 @@ class Inputs(NamedTuple):
 
 
 def inputs(running: Sequence[Running]) -> Inputs:
-    """What these devices do to the air, in their present state."""
+    """What these devices do to the air of their room in their present state."""
     covers = [(spec, values) for spec, values in running if spec.category in COVERS]
     positions = [_number(values.get(prefix + "position"), 100) for spec, values in covers for prefix, _ in spec.kinds]
     openness = 0.05 + 0.95 * sum(positions) / len(positions) / 100 if positions else 1.0
@@ -116,15 +121,15 @@ def inputs(running: Sequence[Running]) -> Inputs:
     return Inputs(openness, lux, heating, moistening)
 
 
-THERMAL = frozenset({"air_conditioner", "heater", "thermostat"})  # kinds of part that heat or cool
+THERMAL = frozenset({"air_conditioner", "heater", "thermostat"})  # kinds of parts that heat or cool
 COVERS = frozenset({"curtain", "blind", "cover"})
 CLIMATE = THERMAL | COVERS | {"humidifier", "dehumidifier"}
-# What a sensor says of its room: its attribute -> the index of the room's quantity.
+# A sensor's attribute -> the index of the quantity of the room that it measures.
 REPORTS = {"temperature": 0, "current_temperature": 0, "humidity": 1, "current_humidity": 1, "illuminance": 2}
 
 
 def reports(spec: DeviceSpec) -> Iterator[tuple[str, int]]:
-    """The attributes of a device that say what its room's state says, with the index of the quantity."""
+    """The (path, quantity) pairs of the attributes by which a device measures the air of its room."""
     if spec.category.endswith("_sensor") or spec.category == "thermostat":
         for path, (_, attribute) in spec.attribute_index.items():
             if path in REPORTS and attribute.type in NUMBERS and not attribute.options and not attribute.counts:
@@ -132,12 +137,12 @@ def reports(spec: DeviceSpec) -> Iterator[tuple[str, int]]:
 
 
 def lamp(values: Mapping[str, Any], prefix: str, kind: str) -> float:
-    """The brightness (percent) of a part that is on; a lamp that cannot be dimmed shines fully."""
+    """The brightness (percent) of a part that is on. A lamp that cannot be dimmed has 100, another part without lamp 0."""
     return _number(values.get(prefix + "brightness"), 100 if kind == "light" else 0)
 
 
 def _number(value: Any, otherwise: float) -> float:
-    """A value, or `otherwise` where the product lacks it or says it in words."""
+    """A value, or `otherwise` if the product lacks it or it is no number."""
     return value if isinstance(value, (int, float)) else otherwise
 
 
@@ -157,14 +162,17 @@ def _moistening(values: Mapping[str, Any], prefix: str, kind: str) -> tuple[str,
     target = values.get(prefix + "target_humidity")
     if way and isinstance(target, (int, float)):
         return way, target, 0.7
-    if kind == "air_conditioner":  # cold coils dry the air by the way, and in dry mode on purpose
+    if kind == "air_conditioner":  # in cool mode, drying is a side effect of the cold coils
         share = {"dry": 0.6, "cool": 0.3}.get(values.get(prefix + "ac_mode", ""))
         return ("down", MIDDLE, share) if share else None
     return None
 
 
 def steady(shell: Shell, outdoors: Outdoors, devices: Inputs, drift: float = 0.0) -> Outdoors:
-    """What a room's temperature, humidity and light tend to and then keep; `drift` (celsius) is added before devices act."""
+    """The temperature, humidity and light to which a room tends under constant weather and devices.
+
+    `drift` (celsius) is added to the temperature before the devices act on it.
+    """
     share, daylight = shell.outdoors, outdoors.brightness * devices.openness
     temperature = share * outdoors.temperature + (1 - share) * COMFORT + drift
     if shell.sunny:
@@ -173,7 +181,7 @@ def steady(shell: Shell, outdoors: Outdoors, devices: Inputs, drift: float = 0.0
         gap = target - temperature
         if mode == "auto" or (gap > 0) == (mode == "heat"):
             temperature += gap * part
-    temperature = _bounded(temperature, *BOUNDS[0])  # a device of one's own may aim anywhere
+    temperature = _bounded(temperature, *BOUNDS[0])  # the target of a user's own device may be outside
     vapour = saturation(outdoors.temperature) * outdoors.humidity / 100 + shell.vapour
     humidity = (1 - BUFFER) * min(100 * vapour / saturation(temperature), 100) + BUFFER * MIDDLE
     for way, target, part in devices.moistening:
@@ -185,7 +193,7 @@ def steady(shell: Shell, outdoors: Outdoors, devices: Inputs, drift: float = 0.0
 
 
 def saturation(temperature: float) -> float:
-    """Vapour pressure of saturated air in hPa (Magnus)."""
+    """The vapour pressure (hPa) of saturated air at a temperature in celsius (Magnus formula)."""
     return 6.112 * exp(17.62 * temperature / (243.12 + temperature))
 
 
@@ -193,11 +201,11 @@ TEMPERATURE, HUMIDITY, LIGHT = range(3)  # a room's quantities, in the order of 
 
 
 class Air(NamedTuple):
-    """A room's air from `since` (s) until something changes.
+    """The air of a room from `since` (s) on, until the weather or the devices change.
 
-    `temperature` and `humidity` are those at `since`; `goal` is what the air tends to. `devices` is what the goal was worked
-    out from, None where that is not known. `bias` is the part of temperature and humidity that weather and devices do not
-    explain.
+    `temperature` and `humidity` are the values at `since`, and `goal` is what the air tends to. `devices` are the inputs
+    from which the goal was computed, or None if they are not known. `bias` is the part of temperature and humidity that the
+    model of weather and devices does not explain.
     """
 
     since: int
@@ -209,14 +217,14 @@ class Air(NamedTuple):
     shell: Shell
 
     def at(self, quantity: int, clock: int) -> float:
-        """A quantity at a moment (s), exact, where a room's state shows tenths."""
+        """A quantity at `clock` (s), not rounded."""
         if quantity == LIGHT:
             return self.goal[LIGHT]
         start, goal, seconds = self._way(quantity)
         return goal + (start - goal) * exp((self.since - clock) / seconds) if clock > self.since else start
 
     def when(self, quantity: int, value: float) -> int:
-        """The second at which temperature or humidity passes a value, give or take one; `since` if it never does."""
+        """The second, give or take one, at which temperature or humidity passes a value; `since` if it never does."""
         start, goal, seconds = self._way(quantity)
         way, rest = start - goal, value - goal
         return self.since + (ceil(seconds * log(way / rest)) if way * rest > 0 else 0)
@@ -228,17 +236,17 @@ class Air(NamedTuple):
         return self.humidity, self.goal[HUMIDITY], HUMIDITY_SECONDS
 
     def through(self, weather: Iterable[Moment]) -> Air:
-        """The air after these changes of the weather, which come in order and after `since`."""
+        """The air after these changes of the weather, which must be in order of time and after `since`."""
         since, warm, humid, goal, devices, bias, shell = self
         for clock, outdoors in weather:
             warm = goal[0] + (warm - goal[0]) * exp((since - clock) / shell.seconds)
             humid = goal[1] + (humid - goal[1]) * exp((since - clock) / HUMIDITY_SECONDS)
-            since, goal = clock, aim(shell, bias, outdoors, devices)
+            since, goal = clock, air_goal(shell, bias, outdoors, devices)
         return Air(since, warm, humid, goal, devices, bias, shell)
 
     def under(self, devices: Inputs, clock: int, outdoors: Outdoors) -> Air:
-        """The air from `clock` on under these devices. It stays as it is where they make no difference."""
-        goal = aim(self.shell, self.bias, outdoors, devices)
+        """The air from `clock` (s) on with these inputs of the devices. If the goal stays the same, so does `since`."""
+        goal = air_goal(self.shell, self.bias, outdoors, devices)
         if goal == self.goal:
             return self if devices == self.devices else self._replace(devices=devices)
         start = self.at(TEMPERATURE, clock), self.at(HUMIDITY, clock)
@@ -246,8 +254,8 @@ class Air(NamedTuple):
 
 
 @lru_cache(maxsize=1 << 14)
-def aim(shell: Shell, bias: tuple[float, float], outdoors: Outdoors, devices: Inputs) -> Outdoors:
-    """What the air of a room tends to, its bias included."""
+def air_goal(shell: Shell, bias: tuple[float, float], outdoors: Outdoors, devices: Inputs) -> Outdoors:
+    """The goal of a room's air: its steady state plus its bias, within `BOUNDS`."""
     warm, humid, light = steady(shell, outdoors, devices)
     return Outdoors(_bounded(warm + bias[0], *BOUNDS[0]), _bounded(humid + bias[1], *BOUNDS[1]), light)
 
@@ -255,7 +263,7 @@ def aim(shell: Shell, bias: tuple[float, float], outdoors: Outdoors, devices: In
 def restored_air(
     since: int, start: Sequence[float], goal: Sequence[float], bias: tuple[float, float], shell: Shell, clock: int
 ) -> Air:
-    """The air of a room as a file tells it, or `ValueError` where none could have come to be."""
+    """The air of a room from the values in a file. Raises `ValueError` if these values are impossible."""
     within = [low <= value <= high for values in (start, goal) for value, (low, high) in zip(values, BOUNDS)]
     if not 0 <= since <= clock or not all(within):
         raise ValueError(f"a room's air since {since}, from {list(start)} to {list(goal)}, cannot be at {clock}")

@@ -1,7 +1,10 @@
-"""What never changes about a home: its rooms, its devices, its weather to come, and the layout of its values.
+"""The immutable part of a home: its rooms, its devices, its weather forecast, and the order of its values.
 
-Invariants: a plan never changes once a home has been built on it; slots are ordered (outdoors, then rooms, then devices);
-`digest` is the same in every process, and plans with equal digests behave alike; ids of rooms and devices are unique.
+Invariants:
+- A plan never changes once a home has been built on it.
+- Slots are ordered: first outdoors, then rooms, then devices.
+- `digest` is the same in every process. Plans with equal digests behave alike.
+- The ids of rooms and devices are unique.
 """
 
 from __future__ import annotations
@@ -20,12 +23,12 @@ from envs.homeenv.spec import DeviceSpec
 from envs.homeenv.types import ValueType, shown
 from envs.homeenv.wiring import Wiring
 
-LATEST = 253_402_300_799  # the last second of the year 9999: no calendar goes further
+LATEST = 253_402_300_799  # the last second of the year 9999, the last year of Python's datetime
 
 
 @dataclass(frozen=True)
 class Slot:
-    """One place of the flat state: its owner (a did, a room's id or `outdoors`), its path and its type."""
+    """One entry of the flat values: its owner (a device id, a room id or `outdoors`), its path and its type."""
 
     owner: str
     path: str
@@ -37,11 +40,11 @@ class Slot:
 
 @dataclass(frozen=True)
 class Plan:
-    """A home without its values.
+    """A home without its values. Raises `ValueError` if the parts do not fit together.
 
-    `entrance` is the id of the device that people speak to, if there is one. `forecast` is the weather to come, in order.
-    `bias` is, for each room, what its air has over the steady state (see `Wiring.bias`). `base` is the first slot of each
-    owner. Parts that do not fit together raise `ValueError`.
+    `entrance` is the id of the device that people speak to, if there is one. `forecast` is the coming weather, in order of
+    time. `bias` holds, for each room, by how much its air exceeds the steady state (see `Wiring.bias`). `base` maps each
+    owner to its first slot.
     """
 
     rooms: tuple[Room, ...]
@@ -70,16 +73,16 @@ class Plan:
 
     @cached_property
     def by_did(self) -> dict[str, Device]:
-        """The devices by their ids."""
+        """The devices by id."""
         return {device.did: device for device in self.devices}
 
     @cached_property
     def by_room(self) -> dict[str, Room]:
-        """The rooms by their ids."""
+        """The rooms by id."""
         return {room.id: room for room in self.rooms}
 
     def room(self, called: str) -> Room:
-        """The room of this id, or of this name if one room alone has it; else `Refused`."""
+        """The room with this id, or with this name. Raises `Refused` if there is none, or several rooms share the name."""
         if called in self.by_room:
             return self.by_room[called]
         named = [room for room in self.rooms if room.name == called]
@@ -91,7 +94,7 @@ class Plan:
 
     @cached_property
     def services(self) -> dict[tuple[str, str], tuple[CompiledService, int]]:
-        """The compiled service and the device's first slot, by (did, dotted service path)."""
+        """Maps (did, dotted service path) to the compiled service and the first slot of its device."""
         return {
             (device.did, path): (service, self.base[device.did])
             for device in self.devices
@@ -100,7 +103,7 @@ class Plan:
 
     @cached_property
     def wiring(self) -> Wiring:
-        """What of the home moves by itself. It is made when first needed: a home whose clock stands still has none."""
+        """The parts that change with time. They are computed on first use, since many homes never move their clock."""
         return Wiring(self.rooms, self.devices, self.forecast, self.base)
 
     @cached_property
@@ -112,7 +115,7 @@ class Plan:
         return text_hash(repr((rooms, devices, self.entrance, weather, self.bias)))
 
     def slot_of(self, owner: str, path: str) -> int:
-        """The index of a slot, or `Refused`."""
+        """The index of a slot, by the owner's id and the path. Raises `Refused` if the home has no such slot."""
         if owner in self.by_did:
             index = self.by_did[owner].spec.attribute_index
             if path not in index:
@@ -128,7 +131,7 @@ class Plan:
 
 
 def text_hash(text: str) -> int:
-    """A 128-bit hash that is the same in every process."""
+    """A 128-bit hash of a text. It is the same in every process."""
     return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=16).digest(), "big")
 
 
@@ -153,19 +156,19 @@ def _refuse_incoherent(rooms: Sequence[Room], devices: Sequence[Device]) -> None
 
 
 def _checked_forecast(forecast: Sequence[Moment]) -> tuple[Moment, ...]:
-    """The weather to come, as slots can show it, or `ValueError` if it is not in order."""
-    found, before = [], -1
+    """The forecast with canonical values. Raises `ValueError` if it is not in order of time or a value is invalid."""
+    moments, before = [], -1
     for moment in forecast:
         if not before < moment.clock <= LATEST:
-            raise ValueError(f"the forecast's moments follow each other, and {shown(moment.clock)} is not after {before}")
+            raise ValueError(f"the forecast must be in order of time, and {shown(moment.clock)} is not after {before}")
         try:
             sky = _checked_sky(*moment.outdoors)
         except Refused as error:
             raise ValueError(error.message) from None
-        found.append(Moment(before := moment.clock, sky))
-    return tuple(found)
+        moments.append(Moment(before := moment.clock, sky))
+    return tuple(moments)
 
 
-@lru_cache(maxsize=1 << 14, typed=True)  # of the hours of a few years most come again
+@lru_cache(maxsize=1 << 14, typed=True)  # most hours recur: homes are made from a few typical years
 def _checked_sky(*sky: float) -> Outdoors:
     return Outdoors(*(ROOM_STATE[path].check(value, f"the forecast's {path}") for path, value in zip(ROOM_STATE, sky)))

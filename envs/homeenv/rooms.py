@@ -1,4 +1,4 @@
-"""Rooms, and the state that every room and the outdoors have.
+"""Rooms, and the quantities of the air that every room and the outdoors have.
 
 Invariants: a room never changes; its state has the three quantities of `ROOM_STATE`, in this order.
 """
@@ -19,12 +19,15 @@ ROOM_STATE: dict[str, ValueType] = {
     "humidity": ValueType(type="float", range=(0, 100), precision=0.1, unit="percentage"),
     "brightness": ValueType(type="float", range=(0, 120000), precision=0.1, unit="lux"),
 }
-OUTDOORS = "outdoors"  # the owner of the weather, beside the ids of rooms and devices
+OUTDOORS = "outdoors"  # the owner of the weather's slots, as room and device ids are owners of theirs
 
 
 @dataclass(frozen=True)
 class Room:
-    """A room (SMH-Bench Table 5). `type` is its use (bedroom, ...), `parent` the id of the room that holds it, if any."""
+    """A room (SMH-Bench Table 5).
+
+    `type` is its use (`bedroom`). `parent` is the id of the room that contains it, such as a bedroom with its closet.
+    """
 
     id: str
     type: str

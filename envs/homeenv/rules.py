@@ -1,11 +1,17 @@
-"""Rules: what a home does by itself and when, and how far each rule has come (SMH-Bench TC4).
+"""Rules (automations): what a home does by itself, when it does so, and the progress of each rule (SMH-Bench TC4).
 
-A rule acts at the times of a cron line, at one moment (`at`, then it is gone), or when a condition begins to hold. With
-`hold`, the condition must have held for so many seconds. With a time and a condition, it acts at the time if the condition
-holds then. `automation.py` makes rules; `clock.py` lets them act.
+A rule has one of three triggers:
+- a cron line: the rule acts at each of its times;
+- one moment (`at`): the rule acts once and is then deleted;
+- a condition: the rule acts when the condition becomes true, or once it has been true for `hold` seconds.
 
-Invariants: a rule never changes, its progress included; it acts once a second at most, so that rules which undo each other
-come to rest.
+A rule may combine a time with a condition. It then acts at that time if the condition holds. `automation.py` makes rules,
+and `clock.py` runs them.
+
+Invariants:
+- A rule is immutable. Progress makes a new `Rule` object.
+- A rule acts at most once in a second of simulated time, so rules that undo each other cannot loop.
+- State keys hash the `repr` of rules: the names of `Rule`, `Action` and their fields are part of every stored key.
 """
 
 from __future__ import annotations
@@ -22,23 +28,24 @@ NEVER = 1 << 62  # seconds
 
 @dataclass(frozen=True)
 class Action:
-    """One service call of a rule; `arguments` by name."""
+    """One service call of a rule. `arguments` are (name, canonical value) pairs."""
 
     did: str
     service: str
     arguments: tuple[tuple[str, Any], ...] = ()
 
     def describe(self) -> dict[str, Any]:
-        """The call as agents write it."""
+        """The call in the form in which agents write it: `{did, locator, arguments}`."""
         return {"did": self.did, "locator": self.service, "arguments": dict(self.arguments)}
 
 
 @dataclass(frozen=True)
 class Rule:
-    """What to do (`actions`), when (`cron`, `at`, `when`, `hold`), and how far the rule has come.
+    """What to do (`actions`), when to do it (`cron`, `at`, `when`, `hold`), and the progress of the rule.
 
-    `held` says whether its condition held when last looked at, `since` is from when on it has held, `due` is its next time
-    by the clock, and `fired` is when it last acted. All times are in seconds since the epoch (local time).
+    `when` is the text of the condition, and `condition` is its compiled form. Four fields are progress: `held` (whether
+    the condition held when it was last evaluated), `since` (when it became true), `due` (the next time by cron or `at`)
+    and `fired` (when the rule last acted). Times are in seconds since the epoch (local time). `hold` is in seconds.
     """
 
     id: str
@@ -57,36 +64,43 @@ class Rule:
 
     @property
     def timed(self) -> bool:
-        """Whether it acts at times of the clock rather than at the beginning of a condition."""
+        """Whether the rule is triggered by the clock (`cron` or `at`) and not by a condition."""
         return self.cron is not None or self.at is not None
 
     @property
     def time(self) -> int:
-        """The second at which it next acts, or passes a time, by the clock alone; `NEVER` if there is none."""
+        """The next second at which the rule must be looked at although nothing else changed; `NEVER` if there is none.
+
+        This is its due time, or the end of its `hold`. The rule need not act then: its condition may be false.
+        """
         if self.timed:
             return NEVER if self.due is None else self.due
         return self.since + self.hold if self.enabled and self.since is not None else NEVER
 
     def is_due(self, clock: int) -> bool:
-        """Whether it should act now: its time has come and its condition holds, or has held for long enough."""
+        """Whether the rule should act at `clock` (s).
+
+        A timed rule acts at its due time if its condition, if any, holds. Any other acts once its condition has held for
+        `hold` seconds. A disabled rule does not act, and neither does one that has already acted in this second.
+        """
         if not self.enabled or self.fired == clock:
             return False
         return self.due == clock and (self.condition is None or self.held) if self.timed else self.time <= clock
 
-    def further(self, **progress: Any) -> Rule:
-        """The rule with this progress. Faster than `dataclasses.replace`, for fields that need no check."""
+    def with_progress(self, **progress: Any) -> Rule:
+        """A copy of the rule with some progress fields replaced. It skips `__init__`, so it is faster than `replace`."""
         rule = object.__new__(Rule)
         vars(rule).update(vars(self), **progress)
         return rule
 
-    def over(self, clock: int, **progress: Any) -> Rule | None:
-        """The rule after its time has come; None if that was its only one."""
+    def after_time(self, clock: int, **progress: Any) -> Rule | None:
+        """The rule once its time `clock` (s) has passed, with the next due time; None for an `at` rule, which is done."""
         if self.at is not None:
             return None
-        return self.further(since=None, due=next_time(self.cron, clock) if self.cron else None, **progress)
+        return self.with_progress(since=None, due=next_time(self.cron, clock) if self.cron else None, **progress)
 
     def describe(self) -> dict[str, Any]:
-        """The rule as agents see it."""
+        """The rule as agents see it, as plain JSON data."""
         times = [f"time_cron = {self.cron}"] if self.cron else []
         times += [datetime.fromtimestamp(self.at, UTC).strftime("at %Y-%m-%d %H:%M:%S")] if self.at is not None else []
         return {

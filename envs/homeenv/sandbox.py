@@ -1,9 +1,11 @@
-"""Agent code, run in Monty worker processes (`workers.py`) with limits.
+"""Runs agent code in Monty worker processes (`workers.py`) with limits.
 
-Invariants: code reaches nothing of the host but `device(did)`, whose attributes it may read and whose services it may
-call; code that was refused stops where it next asks for the home, so it cannot catch a refusal and go on, and the calls
-before the refusal stand. The host reads nothing that code made and that could take it without end: no results, no
-arguments but those that `border.py` lets through, and errors and printed text only up to a length.
+Invariants:
+- Code reaches nothing of the host but `device(did)`, whose attributes it may read and whose services it may call.
+- After a refusal the code stops at its next request to the home. It cannot catch the refusal and go on. The calls before
+  the refusal keep their effect.
+- The host reads no data of the code that could take unbounded time. It reads no results, only those arguments that
+  `border.py` allows, and errors and printed text up to a maximal length.
 """
 
 from __future__ import annotations
@@ -43,7 +45,10 @@ from envs.world import WorldError
 
 @dataclass(frozen=True)
 class Limits:
-    """What one snippet may use: seconds of execution, bytes, host calls, characters printed, characters of code."""
+    """The limits of one snippet.
+
+    `seconds` of execution, `memory` in bytes, `calls` to the host, `output` in printed characters, and `code` in characters.
+    """
 
     seconds: float = 1.0
     memory: int = 64 << 20
@@ -54,7 +59,7 @@ class Limits:
 
 @dataclass(frozen=True)
 class RunResult:
-    """What a snippet printed, and why it stopped early, if it did."""
+    """The result of a snippet: its printed text, and the refusal or the error (as text) that stopped it, if any."""
 
     output: str
     refusal: Refused | None = None
@@ -62,7 +67,7 @@ class RunResult:
 
 
 def run_code(code: str, home: Home, limits: Limits = Limits()) -> RunResult:
-    """Run a snippet against `home`. Refusals and errors are returned; `WorldError` if the sandbox itself failed."""
+    """Run a snippet on `home`. Refusals and errors of the code are returned. Raises `WorldError` if the sandbox fails."""
     try:
         if len(code) > limits.code:  # before the host parses it
             raise Refused("code_limit", f"the code has {len(code)} characters, more than {limits.code}")
@@ -94,31 +99,31 @@ def run_code(code: str, home: Home, limits: Limits = Limits()) -> RunResult:
 
 
 class _Run:
-    """One run of a snippet: answers what it asks of the home, and remembers the first refusal."""
+    """One run of a snippet: answers its requests to the home, and keeps the first refusal."""
 
     def __init__(self, code: str, home: Home, nodes: list[ast.AST]) -> None:
         self.home = home
         self.refusal: Refused | None = None
         self._flattened = border.flattened(nodes, home.plan)
         prelude = "" if self._flattened is None else border.PRELUDE
-        self._source = f"{prelude}{code}\nNone".encode()  # a value in the last line would be copied, however large
+        self._source = f"{prelude}{code}\nNone".encode()  # `None`: the last line's value would be copied to the host
         self._function = {border.ASK if prelude else "device": _unread}
-        self._ours, self.above = len(prelude), prelude.count("\n")  # what of the source is not the snippet's
-        self._paths: dict[UUID, tuple[str, str]] = {}  # of all parts handed out: device, prefix
+        self._ours, self.above = len(prelude), prelude.count("\n")  # characters and lines of the prelude
+        self._paths: dict[UUID, tuple[str, str]] = {}  # (did, prefix) of every part that the snippet has got
 
     def drive(self, session: MontySession, printed: CollectString) -> None:
-        """From one question of the snippet to the next, until its end or the first refusal."""
+        """Answer one request of the snippet after the other, until it ends or a request is refused."""
         snapshot = session.feed_start(self._source.decode(), inputs=self._function, print_callback=printed)
         while self.refusal is None and not isinstance(snapshot, MontyComplete):
             if not isinstance(snapshot, FunctionSnapshot):
-                snapshot = snapshot.resume_auto()  # a name: of an attribute, or nobody's
+                snapshot = snapshot.resume_auto()  # the lookup of an attribute or an unknown name
             elif snapshot.is_os_function:
                 snapshot = snapshot.resume_not_handled()
             else:
                 snapshot = snapshot.resume(self._answer(snapshot))
 
     def _answer(self, call: FunctionSnapshot) -> ExternalResult:
-        """The answer to a call. Its arguments are read last, if they may be read at all."""
+        """The answer to a call. Its arguments are read last, and only if they are known to be harmless."""
         try:
             if call.object_id is not None:
                 self._service(call, *self._paths[call.object_id])
@@ -134,10 +139,10 @@ class _Run:
         if path in self.home.plan.by_did[did].spec.service_index:
             self.home.call(did, path, *self._literals(call))
         else:
-            self.home.call(did, path)  # which refuses it
+            self.home.call(did, path)  # raises the refusal of an unknown service
 
     def _asked(self, call: FunctionSnapshot) -> Whole | None:
-        """The prelude's question for a device, or its call of a service."""
+        """The answer to a call from the prelude: a device, or None after the call of a service."""
         if call.position.end > self._ours:
             raise Refused("restricted_code", "the home is reached by device(did) alone")
         did, path, text = call.args
@@ -149,7 +154,7 @@ class _Run:
         return self._whole(self._did(*border.arguments(text)))
 
     def _literals(self, call: FunctionSnapshot) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        """The arguments of a call that has none but literals, which its own text must show."""
+        """The arguments of a call, refused unless the source text shows that all of them are short literals."""
         text = self._source[call.position.start : call.position.end].decode()
         if len(text) > border.SPAN or not border.of_literals(text, call.function_name):
             raise Refused("restricted_code", f"the call of {shown(call.function_name)} is too long")
@@ -164,46 +169,47 @@ class _Run:
         return did
 
     def _whole(self, did: str) -> Whole:
-        """A device, as the prelude wants it, and those of its services, by component, that it has to stand in for."""
+        """A device for the prelude, with those of its services, by component, that the prelude must replace."""
         flattened = self._flattened or set()
-        found: dict[str, list[tuple[str, str]]] = {}
+        by_component: dict[str, list[tuple[str, str]]] = {}
         for path in self.home.plan.by_did[did].spec.service_index:
             component, _, name = path.rpartition(".")
             if name in flattened:
-                found.setdefault(component, []).append((path, name))
-        parts = [(name, self.part(did, f"{name}.") if name else None, services) for name, services in found.items()]
+                by_component.setdefault(component, []).append((path, name))
+        parts = [(name, self.part(did, f"{name}.") if name else None, services) for name, services in by_component.items()]
         return did, self.part(did), parts
 
     def part(self, did: str, prefix: str = "") -> _Part:
+        """A new object for the snippet that stands for a device, or for its component at `prefix`."""
         part = _Part(self, did, prefix)
         self._paths[part.id] = did, prefix
         return part
 
     def refuse(self, refusal: Refused) -> Refused:
-        """The refusal to raise."""
+        """Keep the refusal as the reason why the run stops, and return it to be raised."""
         self.refusal = _kept(refusal)
         return refusal
 
 
-# A device: its id, itself, and for each component with such services its name, itself (None for the device) and the
-# (path, name) pairs of the services.
+# What the prelude gets for a device: its id, its object, and a list. For each component with services to replace, the list
+# has the component's name ("" for the device), its object (None for the device) and (path, name) of these services.
 Whole = tuple[str, "_Part", list[tuple[str, "_Part | None", list[tuple[str, str]]]]]
 
 
 def _unread() -> None:
-    """Stands for the host's one function; `_Run` answers its calls."""
+    """A placeholder for the only host function. It is never run: `_Run` answers the calls."""
 
 
-_unread.__name__ = "device"  # as agents know it
+_unread.__name__ = "device"  # the name that agents use
 
 
 def _kept(refusal: Refused) -> Refused:
-    """A refusal to keep: short, and never raised, since its traceback would hold the session and all arguments."""
+    """A short copy of a refusal that is never raised: a traceback would keep the session and all arguments alive."""
     return Refused(refusal.rule, _clip(refusal.message, 900))
 
 
 class device:  # the name that agents see in error messages
-    """The opaque value behind a host object; it holds nothing."""
+    """The empty value behind each host object."""
 
     __slots__ = ()
 
@@ -213,13 +219,14 @@ _CLASS = ClassType(device)
 
 
 class _Part(ClassInstance):
-    """A device, or one of its components, as the sandbox sees it; its calls come to `_Run`."""
+    """A device or one of its components, as the sandbox sees it. `_Run` answers its calls."""
 
     def __init__(self, run: _Run, did: str, prefix: str) -> None:
         super().__init__(_VALUE, class_type=_CLASS)
         self._run, self._did, self._prefix = run, did, prefix
 
     def lookup_lazy_attrs(self, name: str) -> Any:
+        """The value of an attribute, or the object of a component. Monty calls this method for each name."""
         home, path = self._run.home, self._prefix + name
         spec = home.plan.by_did[self._did].spec
         if any(component.name == path for component in spec.components):
@@ -235,30 +242,30 @@ _WORKERS = Workers()
 
 
 def _pool() -> Monty:
-    """This process's pool of workers."""
+    """The pool of workers of this process."""
     return _WORKERS.pool()
 
 
 def _deterministic(home: Home) -> OSPolicy:
-    """The home's clock and a fixed random state, so that the same snippet gives the same bytes."""
+    """The home's clock and a seed made from it, so that the same snippet always gives the same output."""
     now = datetime.fromtimestamp(home.clock, UTC)
     return {"datetime": now, "sleep": "zero", "random_start": {"seed": home.clock}}
 
 
 def _most_bytes(limits: Limits) -> int:
-    """The collector's size: whatever does not fit into it is longer than the output may be."""
+    """The size (bytes) of the collector of printed text. Text that does not fit exceeds the limit in characters."""
     return 4 * (limits.output + 1)
 
 
 def _flood(printed: CollectString, limits: Limits, error: str = "") -> Refused | None:
-    """Printing past the collector's end looks like a want of memory: it has its own rule."""
+    """The refusal for too much printed text. A full collector is reported as a lack of memory, so it needs this check."""
     if len(printed.output) > limits.output or error.endswith(f"> {_most_bytes(limits)} bytes"):
         return Refused("output_limit", f"printed more than {limits.output} characters")
     return None
 
 
 def _limit_refusal(error: MontyError) -> Refused | None:
-    """A worker stopped by a limit is the agent's fault and has a rule."""
+    """The refusal for code that was stopped by a limit or has a syntax error; None for any other error."""
     if isinstance(error, MontyCrashedError):
         return Refused("time_limit", "the code was stopped")
     if isinstance(error, MontySyntaxError):
@@ -269,14 +276,14 @@ def _limit_refusal(error: MontyError) -> Refused | None:
         ("MemoryError: memory limit exceeded", "memory_limit"),
         ("MemoryError: the worker exceeded", "memory_limit"),
         ("RuntimeError: suspension limit ", "call_limit"),
-    ):  # the sandbox's own words: a snippet may raise errors of these types itself
+    ):  # compares messages, since a snippet may raise errors of the same types
         if text.startswith(start):
             return Refused(rule, text)
     return None
 
 
 def _error(error: MontyError, above: int) -> str:
-    """An error of the snippet's, with the innermost of its own lines; `above` is how many lines of ours come first."""
+    """The text of an error in the snippet, with its innermost line. `above` is the number of lines of the prelude."""
     frames = error.traceback() if isinstance(error, MontyRuntimeError) else []
     lines = [frame.line - above for frame in frames if frame.line > above]
     line = f"line {lines[-1]}: " if lines else ""

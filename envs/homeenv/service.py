@@ -1,7 +1,8 @@
-"""Services and counters, compiled from their code to closures over the flat values of a home.
+"""Compiles the code of services and counters to closures over the flat values of a home.
 
-Invariants: a service that compiles can be called; a call gives canonical values or raises `Refused`; code sees the values
-of its own device, its own earlier writes and its arguments, and nothing else.
+Invariants:
+- A service that compiles can be called. A call gives canonical values or raises `Refused`.
+- Service code sees the values of its own device, its own earlier writes and its arguments, and nothing else.
 """
 
 from __future__ import annotations
@@ -19,19 +20,19 @@ from envs.homeenv.expressions import (
     Resolver,
     attributes_in,
     compile_expression,
-    in_words,
-    parse,
+    parse_expression,
     parse_statements,
     path_of,
+    quoted_source,
 )
 from envs.homeenv.interface import Attribute, Service
 from envs.homeenv.types import shown
 
-Offsets = Mapping[str, tuple[int, Attribute]]  # by name: where an attribute lies within its device, and its type
+Offsets = Mapping[str, tuple[int, Attribute]]  # attribute name -> (offset within the device's slots, attribute)
 
 
 class Scope(NamedTuple):
-    """What service code sees: the flat values of the home, the index at which its device begins, the bound arguments."""
+    """What service code sees: the flat values of the home, the first slot of its device, and the bound arguments."""
 
     values: Sequence[Any]
     base: int
@@ -40,9 +41,9 @@ class Scope(NamedTuple):
 
 @dataclass(frozen=True)
 class CompiledCounter:
-    """An attribute that counts seconds, at its offset within the device.
+    """An attribute that counts seconds. `offset` is its offset within the device's slots.
 
-    It grows while `holds` is true. `reads` are the offsets of the attributes that `holds` looks at.
+    It grows while `holds` is true. `reads` are the offsets of the attributes that `holds` reads.
     """
 
     offset: int
@@ -54,8 +55,8 @@ class CompiledCounter:
 class CompiledService:
     """A service that is ready to run.
 
-    `writes` are (offset, attribute, closure) in the order of the code. `requires` is the precondition, and `reads` are
-    the (name, offset) pairs of the attributes that it looks at.
+    `writes` are the assignments as (offset, attribute, closure), in the order of the code. `requires` is the precondition,
+    and `reads` are the (name, offset) pairs of the attributes that the precondition reads.
     """
 
     service: Service
@@ -64,7 +65,7 @@ class CompiledService:
     reads: tuple[tuple[str, int], ...] = ()
 
     def bind(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:
-        """The canonical arguments by name, from positional and named ones, or `Refused`."""
+        """The canonical arguments by name, from positional and named ones. Raises `Refused` if they do not fit."""
         declared = self.service.arguments
         if len(args) > len(declared):
             raise Refused("unknown_argument", f"{self.service.signature()} takes {len(declared)} arguments")
@@ -86,9 +87,10 @@ class CompiledService:
         return bound
 
     def updates(self, values: Sequence[Any], base: int, arguments: Mapping[str, Any]) -> list[tuple[int, Any]]:
-        """The (slot, canonical value) pairs of all writes, in order, or `Refused`.
+        """The (slot, canonical value) pairs of all writes, in order.
 
-        Each write sees those before it; `values` itself is not changed. `base` is the device's first slot.
+        Each write sees those before it. `values` itself is not changed. `base` is the device's first slot. Raises `Refused`
+        if the precondition does not hold, or if a value is invalid or cannot be computed.
         """
         written = list(values)
         scope = Scope(written, base, arguments)
@@ -104,14 +106,14 @@ class CompiledService:
         return updates
 
     def _unmet(self, scope: Scope) -> str:
-        """What the precondition needs and what is the case: `set_speed needs state == "on"; now state is "off"`."""
+        """The message of an unmet precondition: `set_speed needs state == "on"; now state is "off"`."""
         now = [f"{name} is {json.dumps(scope.values[scope.base + offset])}" for name, offset in self.reads]
         needs = f"{self.service.name} needs {(self.service.requires or '').strip().replace('self.', '')}"
         return f"{needs}; now {', '.join(now)}" if now else needs
 
 
 class ServiceError(ValueError):
-    """A service whose `code` or `requires` does not compile; `key` says which of the two."""
+    """The `code` or `requires` of a service does not compile. `key` says which of the two."""
 
     def __init__(self, key: str, error: ExpressionError) -> None:
         self.key = key
@@ -121,14 +123,15 @@ class ServiceError(ValueError):
 def compile_counter(
     attribute: Attribute, attributes: tuple[Attribute, ...], offset: int = 0
 ) -> tuple[Closure, tuple[int, ...]] | None:
-    """The condition under which an attribute counts and the offsets that it reads, or `ExpressionError`.
+    """The condition under which an attribute counts, and the offsets that the condition reads.
 
-    None for an attribute that does not count. `offset` is where `attributes` begin within the device.
+    It is None for an attribute that does not count. `offset` is the offset of the first of `attributes` within the device.
+    Raises `ExpressionError` if the condition does not compile or reads a counter.
     """
     if attribute.counts is None:
         return None
     offsets = {a.name: (offset + i, a) for i, a in enumerate(attributes)}
-    tree = parse(attribute.counts).body
+    tree = parse_expression(attribute.counts).body
     counted = compile_expression(tree, _resolver(offsets, frozenset()))
     reads = [offsets[name] for name in attributes_in(tree)]
     if any(read.counts is not None for _, read in reads):
@@ -137,7 +140,7 @@ def compile_counter(
 
 
 def _resolver(offsets: Offsets, arguments: frozenset[str]) -> Resolver:
-    """Names of arguments and attributes of `self`, as closures over a `Scope`."""
+    """A resolver of the names of arguments and the attributes of `self`. It gives closures over a `Scope`."""
 
     def resolve(node: ast.expr) -> Closure | None:
         root, names = path_of(node)
@@ -155,9 +158,9 @@ def _resolver(offsets: Offsets, arguments: frozenset[str]) -> Resolver:
 
 
 def compile_service(service: Service, attributes: tuple[Attribute, ...], offset: int = 0) -> CompiledService:
-    """Compile the code and the precondition of a service, or raise `ServiceError`.
+    """Compile the code and the precondition of a service. Raises `ServiceError` if one of them does not compile.
 
-    `attributes` are those of the service's own part; `offset` is where they begin within the device.
+    `attributes` are those of the part that has the service. `offset` is the offset of the first of them within the device.
     """
     offsets = {a.name: (offset + i, a) for i, a in enumerate(attributes)}
     resolve = _resolver(offsets, frozenset(a.name for a in service.arguments))
@@ -167,7 +170,7 @@ def compile_service(service: Service, attributes: tuple[Attribute, ...], offset:
         writes = tuple(_write(statement, offsets, resolve) for statement in tree.body)
         if not service.requires:
             return CompiledService(service, writes)
-        key, condition = "requires", parse(service.requires)
+        key, condition = "requires", parse_expression(service.requires)
         requires = compile_expression(condition.body, resolve)
     except ExpressionError as error:
         raise ServiceError(key, error) from None
@@ -177,9 +180,9 @@ def compile_service(service: Service, attributes: tuple[Attribute, ...], offset:
 
 def _write(statement: ast.stmt, offsets: Offsets, resolve: Resolver) -> tuple[int, Attribute, Closure]:
     if not (isinstance(statement, ast.Assign) and len(statement.targets) == 1):
-        raise ExpressionError(f"{in_words(statement)} is not an assignment to an attribute of self", statement)
+        raise ExpressionError(f"{quoted_source(statement)} is not an assignment to an attribute of self", statement)
     root, names = path_of(statement.targets[0])
     if not (isinstance(root, ast.Name) and root.id == "self" and len(names) == 1 and names[0] in offsets):
-        raise ExpressionError(f"{in_words(statement.targets[0])} is not an attribute of self", statement)
+        raise ExpressionError(f"{quoted_source(statement.targets[0])} is not an attribute of self", statement)
     offset, attribute = offsets[names[0]]
     return offset, attribute, compile_expression(statement.value, resolve)

@@ -1,7 +1,10 @@
-"""Device specifications, the catalogue that holds them, and free-standing devices (HomeFlow A.1, A.2).
+"""Device specifications, the catalogue that holds them, and devices outside any home (HomeFlow A.1, A.2).
 
-Invariants: a `DeviceSpec` that loads is executable, so its service code and preconditions compile against its own
-attributes and arguments; a spec is compiled once; a spec never changes.
+Invariants:
+- A `DeviceSpec` that loads is executable: its service code and preconditions compile against its attributes and arguments.
+- A specification is compiled once and never changes.
+
+The docstrings of the pydantic models are descriptions in docs/schemas.
 """
 
 from __future__ import annotations
@@ -28,15 +31,15 @@ from envs.model import Model
 
 PART_KINDS = {"light": "light", "heater": "heater", "ac": "air_conditioner", "floor_heating": "heater", "dryer": "dryer"}
 SHIPPED = Path(__file__).resolve().parent / "catalogue"
-Found = tuple[tuple[str | int, ...], str]  # the key below a model, and what is wrong there
+KeyProblem = tuple[tuple[str | int, ...], str]  # (key path within a model, what is wrong there)
 
 
-class Named(Protocol):
-    """A part of a specification that agents' code says by its name."""
+class HasName(Protocol):
+    """A part of a specification that agents' code refers to by name."""
 
     @property
     def name(self) -> str:
-        """How agents' code calls it."""
+        """The name that agents' code uses."""
 
 
 class Component(Model):
@@ -49,16 +52,16 @@ class Component(Model):
 
     @model_validator(mode="after")
     def _executable(self) -> Component:
-        if found := list(self._problems()):
-            raise Problems(found)
+        if problems := list(self._problems()):
+            raise Problems(problems)
         return self
 
     def compiled(self) -> Iterator[CompiledService]:
-        """The part's own services, compiled against its own attributes."""
+        """The services of this part alone, compiled against its own attributes."""
         return (compile_service(service, self.attributes) for service in self.services)
 
-    def _problems(self) -> Iterator[Found]:
-        """What the fields, each for itself, do not show."""
+    def _problems(self) -> Iterator[KeyProblem]:
+        """Problems that concern several fields, which pydantic's checks of single fields cannot find."""
         yield from _unusable(attributes=self.attributes, services=self.services)
         for i, service in enumerate(self.services):
             yield from (((("services", i, *key), what)) for key, what in _unusable(arguments=service.arguments))
@@ -90,7 +93,7 @@ class DeviceSpec(Component):
     userdata: UserData
     components: tuple[Component, ...] = ()
 
-    def _problems(self) -> Iterator[Found]:
+    def _problems(self) -> Iterator[KeyProblem]:
         yield from super()._problems()
         own = {a.name for a in self.attributes} | {service.name for service in self.services}
         yield from _unusable(components=self.components)
@@ -100,16 +103,16 @@ class DeviceSpec(Component):
 
     @property
     def spid(self) -> str:
-        """The id of the product in the catalogue."""
+        """The id of the product in the catalogue, such as `100001`."""
         return self.userdata.spid
 
     @property
     def category(self) -> str:
-        """The category of the product."""
+        """The category of the product, such as `light`."""
         return self.userdata.category
 
     def parts(self) -> Iterator[tuple[str, Component]]:
-        """(prefix, part) for the device itself ("") and each component ("light.")."""
+        """The (prefix, part) pairs: ("", the device itself), then for example ("light.", the component `light`)."""
         yield "", self
         for component in self.components:
             yield component.name + ".", component
@@ -123,7 +126,8 @@ class DeviceSpec(Component):
     def kinds(self) -> tuple[tuple[str, str], ...]:
         """The (prefix, kind) pairs of all parts that hold attributes.
 
-        The kind says what a part does: by the name of the component if `PART_KINDS` knows it, else the device's category.
+        The kind says what a part does. A component whose name is in `PART_KINDS` has the kind given there, and every
+        other part has the category of the device. Example: the `light` of a bath heater is a light.
         """
         return tuple(
             (prefix, PART_KINDS.get(prefix[:-1], self.category)) for prefix, part in self.parts() if part.attributes
@@ -131,13 +135,13 @@ class DeviceSpec(Component):
 
     @cached_property
     def attribute_index(self) -> dict[str, tuple[int, Attribute]]:
-        """Dotted attribute path -> (offset within the device's slots, attribute)."""
+        """Maps each dotted attribute path to (offset within the device's slots, attribute)."""
         pairs = ((prefix + a.name, a) for prefix, part in self.parts() for a in part.attributes)
         return {path: (offset, attribute) for offset, (path, attribute) in enumerate(pairs)}
 
     @cached_property
     def service_index(self) -> dict[str, CompiledService]:
-        """Dotted service path -> the compiled service."""
+        """Maps each dotted service path to the compiled service."""
         index: dict[str, CompiledService] = {}
         offset = 0
         for prefix, part in self.parts():
@@ -148,7 +152,7 @@ class DeviceSpec(Component):
 
     @cached_property
     def counter_index(self) -> dict[str, CompiledCounter]:
-        """Dotted path of each counting attribute -> the compiled counter."""
+        """Maps the dotted path of each attribute that counts seconds to the compiled counter."""
         index: dict[str, CompiledCounter] = {}
         offset = 0
         for prefix, part in self.parts():
@@ -160,22 +164,22 @@ class DeviceSpec(Component):
 
     @cached_property
     def digest(self) -> str:
-        """A hash of the whole specification, the same in every process."""
+        """A 64-bit hash of the whole specification, in hex. It is the same in every process."""
         return hashlib.blake2b(self.model_dump_json(exclude_defaults=True).encode(), digest_size=8).hexdigest()
 
     def rand(self, seed: int | None = None) -> LoneDevice:
-        """A free-standing device with random values, as in HomeFlow A.2; the same seed gives the same device."""
+        """A device outside any home with random values (HomeFlow A.2). The same seed gives the same device."""
         rng = random.Random(seed)
-        for quantity in ROOM_STATE.values():  # the first draws are those of the air around it, which nothing reads
+        for quantity in ROOM_STATE.values():  # unused draws, kept so that a seed goes on giving the same device
             quantity.sample(rng)
         return LoneDevice(self, [attribute.sample(rng) for _, attribute in self.attribute_index.values()])
 
 
 class LoneDevice:
-    """A device outside any home: attributes to read, services to call (HomeFlow A.2).
+    """A device outside any home, with attributes to read and services to call (HomeFlow A.2).
 
-    `values` are those of all its attributes, in the order of `DeviceSpec.attribute_index`. `prefix` is the path of the
-    component that this object stands for, with a dot; components share the values of their device.
+    `values` holds the values of all attributes, in the order of `DeviceSpec.attribute_index`. `prefix` is "" for the
+    device itself and, for example, "light." for its component `light`. Components share the list of their device.
     """
 
     def __init__(self, spec: DeviceSpec, values: list[Any], prefix: str = "") -> None:
@@ -204,8 +208,8 @@ class LoneDevice:
             self._values[slot] = value
 
 
-def _unusable(**lists: Sequence[Named]) -> Iterator[Found]:
-    """Names that agents' code cannot say, or that would mean two things."""
+def _unusable(**lists: Sequence[HasName]) -> Iterator[KeyProblem]:
+    """Names that are no Python identifiers, or that two things share."""
     seen: set[str] = set()
     for key, things in lists.items():
         for i, thing in enumerate(things):
@@ -218,38 +222,38 @@ def _unusable(**lists: Sequence[Named]) -> Iterator[Found]:
 
 
 class Entity:
-    """The paper's name for the loader of specifications (HomeFlow A.2)."""
+    """The loader of specifications, under the name that HomeFlow A.2 gives it."""
 
     @staticmethod
     def load(source: str | Path | TextIO) -> list[DeviceSpec]:
-        """All specifications of one YAML file (a list of devices), or `InputError` naming file and line."""
+        """All specifications of a YAML file that holds a list of devices. Raises `InputError` with file and line."""
         return load_specs(read_yaml(source))
 
 
 def load_specs(document: Document) -> list[DeviceSpec]:
-    """The specifications of a document that holds a list of them, or `InputError` naming file and line."""
+    """The specifications of a document that holds a list of them. Raises `InputError` with file and line."""
     if not isinstance(document.data, list) or not document.data:
         raise InputError("a device file is a list of devices", where=f"{document.path}:1", remedy="begin with '- name: ...'")
     return list(validate(tuple[DeviceSpec, ...], document))
 
 
 def device_files(folder: Path) -> list[Path]:
-    """The YAML files of a folder, sorted by name; `InputError` if there are none."""
-    found = sorted(path for path in Path(folder).glob("*.y*ml") if path.suffix in (".yaml", ".yml"))
-    if not found:
+    """The YAML files of a folder, sorted by name. Raises `InputError` if there are none."""
+    files = sorted(path for path in Path(folder).glob("*.y*ml") if path.suffix in (".yaml", ".yml"))
+    if not files:
         raise InputError("no device files found", where=str(folder), remedy="name a folder with *.yaml files")
-    return found
+    return files
 
 
 class Catalogue(Mapping[str, DeviceSpec]):
-    """Specifications by spid, from every YAML file of a folder."""
+    """A read-only mapping from spid to specification."""
 
     def __init__(self, specs: dict[str, DeviceSpec]) -> None:
         self._specs = specs
 
     @classmethod
     def load(cls, *folders: Path) -> Catalogue:
-        """The products of all device files of some folders, or `InputError`: each spid is used once."""
+        """The products of all device files of some folders. Raises `InputError` if a file is wrong or a spid repeats."""
         specs: dict[str, DeviceSpec] = {}
         for path in (path for folder in folders for path in device_files(folder)):
             document = read_yaml(path)
@@ -265,12 +269,15 @@ class Catalogue(Mapping[str, DeviceSpec]):
     @staticmethod
     @lru_cache(maxsize=1)
     def shipped() -> Catalogue:
-        """The catalogue that comes with homerl, read once a process."""
+        """The catalogue that comes with homerl. It is read once per process."""
         return Catalogue.load(SHIPPED)
 
     @classmethod
     def beside(cls, folder: Path) -> Mapping[str, DeviceSpec]:
-        """The products that a folder of devices adds to: the shipped ones, or none if it is the shipped folder itself."""
+        """The products that the devices of a folder must not clash with.
+
+        They are the shipped products. For the shipped folder itself there are none.
+        """
         return {} if Path(folder).resolve() == SHIPPED else cls.shipped()
 
     def __getitem__(self, spid: str) -> DeviceSpec:
@@ -284,7 +291,7 @@ class Catalogue(Mapping[str, DeviceSpec]):
 
 
 def spec_from_json(data: Mapping[str, Any]) -> DeviceSpec:
-    """A specification that a home file holds whole, or `ValueError`."""
+    """A specification from the JSON that a home file holds. Raises `ValueError` if it is invalid."""
     try:
         return DeviceSpec.model_validate(json.loads(json.dumps(data)))
     except ValidationError as error:

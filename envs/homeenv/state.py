@@ -1,9 +1,14 @@
-"""The state of a home, as data: a plan, one flat list of values, a clock, and what is pending (HomeFlow eq. 2).
+"""The state of a home as data: a plan, one flat list of values, a clock, rules and air (HomeFlow eq. 2).
 
-Nothing here acts. `calls.py` changes a state as agents do, `clock.py` lets time pass; `home.py` offers both as methods.
+This module defines data only. `calls.py` makes service calls, `clock.py` lets time pass, and `home.py` offers both as
+methods.
 
-Invariants: `fork` is independent of its parent; `state_key` is exact, for it covers plan, values, clock, rules and air; it
-is the same in every process; states with equal keys behave alike ever after.
+Invariants:
+- A fork is independent of its parent.
+- `state_key` covers plan, values, clock, rules and air, and is the same in every process. States with equal keys behave
+  alike from then on.
+- State keys are stored in trajectories. They hash the `repr` of `Rule`, `Action` and `Outdoors`, so these names and the
+  names of their fields must stay.
 """
 
 from __future__ import annotations
@@ -24,7 +29,7 @@ from envs.homeenv.types import shown
 
 @dataclass(frozen=True)
 class Change:
-    """One slot that differs: `slot` is its index in the plan."""
+    """One slot that differs between two states. `slot` is its index in the plan."""
 
     slot: int
     before: Any
@@ -32,13 +37,13 @@ class Change:
 
 
 class HomeState:
-    """A plan, the values of its slots, a clock in seconds since the epoch (local time), and what is pending.
+    """A plan, the values of its slots, a clock in seconds since the epoch (local time), rules and air.
 
-    `rules` are the automations, in the order in which they act. `air` is None until the clock first moves. `stirred` says
-    that a value may have changed since the air last took notice, which it does when the clock moves on.
+    `rules` are the automations, in the order in which they act. `air` is None until the clock first moves. `air_stale` says
+    that a value may have changed since the air was last updated. The air is updated when the clock next moves.
     """
 
-    __slots__ = ("_key", "air", "clock", "plan", "rules", "stirred", "values")
+    __slots__ = ("_key", "air", "air_stale", "clock", "plan", "rules", "values")
 
     def __init__(self, plan: Plan, values: Sequence[Any], clock: int = 0) -> None:
         if len(values) != len(plan.slots):
@@ -48,7 +53,7 @@ class HomeState:
         self.plan, self.values, self.clock = plan, list(values), clock
         self.air: list[Air] | None = None
         self.rules: tuple[Rule, ...] = ()
-        self.stirred = False
+        self.air_stale = False
         self._key = 0
         for slot, value in enumerate(self.values):
             self._key ^= _slot_hash(slot, value)
@@ -64,10 +69,10 @@ class HomeState:
         forecast: Iterable[Moment] = (),
         bias: Sequence[tuple[float, float]] | None = None,
     ) -> Self:
-        """A home from its parts, or `ValueError`.
+        """A home from its parts. Raises `ValueError` if they do not fit together or a value is missing or invalid.
 
         `state` gives every value of every owner, by owner and path. `clock` is in seconds since the epoch (local time).
-        Without `bias`, the rooms' air is taken to stand still as the state shows it.
+        `bias` is that of `Plan`. Without it, the bias is chosen such that the air in `state` is a steady state.
         """
         plan = Plan(tuple(rooms), tuple(devices), entrance, tuple(forecast), tuple(bias or ()))
         values = []
@@ -79,55 +84,58 @@ class HomeState:
             except Refused as error:
                 raise ValueError(f"the state is wrong: {error.message}") from None
         if bias is None:
-            object.__setattr__(plan, "bias", plan.wiring.bias(values))  # nobody else has seen this plan yet
+            object.__setattr__(plan, "bias", plan.wiring.bias(values))  # safe: no other code has this plan yet
         return cls(plan, values, clock)
 
     def fork(self) -> Self:
-        """An independent copy, by one copy of the list: the plan is shared."""
+        """An independent copy. It copies the list of values and shares the immutable plan and rules."""
         twin = type(self).__new__(type(self))
         twin.plan, twin.values, twin.clock, twin._key = self.plan, self.values.copy(), self.clock, self._key
         twin.air = None if self.air is None else self.air.copy()
-        twin.rules, twin.stirred = self.rules, self.stirred
+        twin.rules, twin.air_stale = self.rules, self.air_stale
         return twin
 
     def state_key(self) -> str:
-        """An exact 128-bit hash of plan, state, clock and all that is pending, in hex."""
+        """A 128-bit hash of plan, values, clock, rules and air, in hex."""
         return f"{self._key ^ self.plan.digest ^ text_hash(f'clock={self.clock}{self._pending()}'):032x}"
 
     def _pending(self) -> str:
-        """Rules and air as text; empty for a home that has none and whose clock never moved."""
+        """Rules and air as text; empty for a home without rules whose clock never moved."""
         if not self.air:
             return repr(self.rules) if self.rules else ""
         return repr((self.rules, [air[:4] for air in self.air]))
 
     def set(self, slot: int, value: Any) -> None:
-        """Put a canonical value in a slot and keep the key up to date. For worlds: agents change a home by calls alone."""
+        """Write a canonical value to a slot and update the state key. It is not for agents, which use service calls."""
         before = self.values[slot]
         if before is not value:
             self._key ^= _slot_hash(slot, before) ^ _slot_hash(slot, value)
             self.values[slot] = value
-            self.stirred = True
+            self.air_stale = True
 
     def get(self, owner: str, path: str) -> Any:
-        """The value of a device's attribute (dotted path) or of a room's state, or `Refused`."""
+        """The value of a device's attribute (dotted path) or of a room's state. Raises `Refused` if there is none."""
         return self.values[self.plan.slot_of(owner, path)]
 
     def diff(self, other: HomeState) -> list[Change]:
-        """Every slot in which `other` differs; `before` is this home's value. `ValueError` where the plans differ."""
+        """Every slot in which `other` differs. `before` is this home's value, `after` the other's.
+
+        Raises `ValueError` if the plans differ.
+        """
         if other.plan is not self.plan and other.plan.digest != self.plan.digest:
             raise ValueError("homes with different plans cannot be compared")
         pairs = enumerate(zip(self.values, other.values))
         return [Change(slot, mine, theirs) for slot, (mine, theirs) in pairs if mine != theirs]
 
     def state_of(self, owner: str) -> dict[str, Any]:
-        """All values of a device, a room or `outdoors`, by path."""
+        """All values of a device, a room or `outdoors` by path. `owner` is its id."""
         if owner in self.plan.by_did:
             base, index = self.plan.base[owner], self.plan.by_did[owner].spec.attribute_index
             return {path: self.values[base + offset] for path, (offset, _) in index.items()}
         return {path: self.get(owner, path) for path in ROOM_STATE}
 
     def devices(self, room: str | None = None, category: str | None = None) -> Iterator[Device]:
-        """The devices, in the order of the plan; only those of a room (by its id) and of a category, if given."""
+        """The devices in the order of the plan, optionally only those of a room (by its id) and of a category."""
         for device in self.plan.devices:
             if room in (None, device.room.id) and category in (None, device.spec.category):
                 yield device

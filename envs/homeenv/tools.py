@@ -1,7 +1,9 @@
-"""A tool: an OpenAI function schema, and what a call of it does to a home. Toolsets are in `toolsets/`.
+"""A tool: an OpenAI function schema, and the function that a call of it runs on a home. Toolsets are in `toolsets/`.
 
-Invariants: a tool checks its arguments against its own schema before it acts; queries change nothing;
-an observation holds only what the call returned.
+Invariants:
+- A tool validates its arguments against its own schema before it acts.
+- Queries change nothing.
+- An observation holds only what the call returned.
 """
 
 from __future__ import annotations
@@ -19,7 +21,7 @@ from envs.homeenv.home import Home
 from envs.homeenv.sandbox import Limits, RunResult
 from envs.homeenv.types import clip
 
-# What a broken keyword of a schema is to the auditor; any other is a wrong type.
+# The auditor's rule for each keyword of a JSON Schema that arguments violate. Any other keyword means `wrong_type`.
 RULE_OF = {
     "required": "missing_argument",
     "additionalProperties": "unknown_argument",
@@ -30,7 +32,10 @@ RULE_OF = {
 
 @dataclass(frozen=True)
 class Tool:
-    """A tool: its schema's parts and `act(home, arguments, limits)`. A parameter given as text is a string."""
+    """A tool: the parts of its schema, and `act(home, arguments, limits)`, which runs it.
+
+    `parameters` maps each name to a JSON schema, or to a description, which stands for a string parameter.
+    """
 
     name: str
     description: str
@@ -39,7 +44,7 @@ class Tool:
     act: Callable[[Home, Mapping[str, Any], Limits], RunResult]
 
     def schema(self) -> dict[str, Any]:
-        """As an OpenAI function."""
+        """The tool as an OpenAI function schema."""
         properties = {name: as_schema(given) for name, given in self.parameters.items()}
         parameters = {"type": "object", "properties": properties, "required": list(self.required)}
         return {
@@ -52,7 +57,7 @@ class Tool:
         return Draft202012Validator(self.schema()["function"]["parameters"] | {"additionalProperties": False})
 
     def run(self, home: Home, arguments: Mapping[str, Any], limits: Limits) -> RunResult:
-        """Act on `home`; refusals are part of the result."""
+        """Validate the arguments and act on `home`. A refusal is returned in the result, not raised."""
         try:
             self._check(arguments)
             return self.act(home, arguments, limits)
@@ -62,7 +67,7 @@ class Tool:
     def _check(self, arguments: Mapping[str, Any]) -> None:
         try:
             wrong = next(self._validator.iter_errors(arguments), None)
-        except (ValueError, RecursionError):  # a number or a nest too large to be written into the message
+        except (ValueError, RecursionError):  # a number too large or data nested too deeply to be quoted in the message
             raise Refused("wrong_type", f"{self.name}: an argument is too large") from None
         if wrong:
             place = "".join(f" '{part}'" for part in wrong.absolute_path)
@@ -70,10 +75,10 @@ class Tool:
 
 
 def as_schema(given: str | Mapping[str, Any]) -> dict[str, Any]:
-    """The JSON schema of a parameter."""
+    """The JSON schema of a parameter. A text is the description of a string parameter."""
     return {"type": "string", "description": given} if isinstance(given, str) else dict(given)
 
 
-def render(value: Any) -> str:
-    """A value as agents see it: JSON."""
+def as_json(value: Any) -> str:
+    """A value as agents see it: one line of JSON."""
     return json.dumps(value, ensure_ascii=False)

@@ -1,10 +1,11 @@
-"""What a toolset is: its tools, the instruction to its agents, and how an agent that knows what to do writes it.
+"""The contract of a toolset: its tools, the instruction to the agent, and a writer of messages for scripted agents.
 
-A toolset is one file of `toolsets/` that holds a `TOOLSET`. Its instruction stands in that file too, by language; a language
-that came after the toolset gives the instruction in its own folder, as `toolsets:` of its `prompts.yaml`.
+A toolset is one file of `toolsets/` that defines a `TOOLSET`. The file also holds the instruction, by language. A language
+that was added after the toolset gives its instruction under `toolsets:` in the `prompts.yaml` of the language's folder.
 
-Invariants: a writer is a pure function of the home, the words and labels that it is given, and what it is to write; it
-returns messages in OpenAI's form as plain dictionaries, and changes nothing.
+Invariants:
+- A writer is a pure function of the home, the words and labels that it was made with, and the calls that it has to write.
+- It returns messages in OpenAI's format as plain dictionaries, and changes nothing.
 """
 
 from __future__ import annotations
@@ -20,11 +21,11 @@ from envs.homeenv.home import Home
 from envs.homeenv.tools import Tool
 from envs.messages import Message, call_message, text_message
 
-Reads = Sequence[tuple[str, str]]  # (did, attribute path) of what must be known
+Reads = Sequence[tuple[str, str]]  # (did, attribute path) pairs that an agent wants to read
 
 
 class Call(Protocol):
-    """A service call that an agent wants to make. `code` is the call as Python."""
+    """A service call that an agent wants to make."""
 
     @property
     def did(self) -> str:
@@ -48,26 +49,26 @@ class Automation(Protocol):
 
     @property
     def conditions(self) -> Sequence[str]:
-        """What must hold, and at most one `time_cron` line."""
+        """Conditions that must all hold, and at most one `time_cron` line."""
 
     @property
     def delay_seconds(self) -> int | None:
-        """Act once, so many seconds from now."""
+        """If given, the automation acts once, this many seconds from now."""
 
     @property
     def hold_seconds(self) -> int:
-        """How long the conditions must have held."""
+        """For how many seconds the conditions must have held."""
 
     @property
     def actions(self) -> Sequence[Call]:
-        """What to do, in order."""
+        """The service calls to make, in order."""
 
 
 class Writer(ABC):
-    """Writes what an agent wants to do as messages of one toolset.
+    """Writes the actions of an agent as assistant messages of one toolset.
 
-    `reads` says whether the toolset has tools that read; an agent without them acts at once. `done` are the words for "it
-    is done", `label` gives a device as the prompt lists it.
+    `reads` says whether the toolset has tools that read the home. An agent without such tools acts at once. `done` is the
+    reply that says that the request is done. `label` names a device as the prompt lists it.
     """
 
     reads = False
@@ -77,66 +78,69 @@ class Writer(ABC):
 
     @abstractmethod
     def act(self, calls: Sequence[Call], reply: str | None = None) -> Message:
-        """Service calls, in order; `reply` is said with them where calls and words are one message."""
+        """A message that makes service calls, in order.
+
+        `reply` is used only by toolsets in which one message holds both the calls and the words to the user.
+        """
 
     @abstractmethod
     def garble(self, call: Call) -> Message:
-        """A service call that cannot be read, as a model may write it."""
+        """A message with a malformed service call that cannot be parsed, as a model may write it."""
 
     @abstractmethod
     def made(self, turn: Sequence[Message]) -> Callable[[Call], bool]:
-        """Whether a service call is among those that the messages of a turn make."""
+        """A predicate that says whether the messages of a turn make a given service call."""
 
     def look(self, did: str) -> Message:
-        """A request for the state of one device."""
+        """A message that queries the state of one device. Raises `ValueError` if the toolset has no tool for that."""
         raise ValueError("the toolset has nothing to read with")
 
     def read(self, slots: Reads) -> Message:
-        """A request for these attributes."""
+        """A message that queries these attributes. Raises `ValueError` if the toolset has no tool for that."""
         raise ValueError("the toolset has nothing to read with")
 
     def has_read(self, turn: Sequence[Message]) -> bool:
-        """Whether the messages of a turn hold what a tool returned."""
+        """Whether the messages of a turn hold a tool's result. It is always true for toolsets that cannot read."""
         return not self.reads or any(message["role"] == "tool" for message in turn)
 
     def automate(self, wanted: Automation) -> Message:
-        """A request for an automation."""
+        """A message that makes an automation. Raises `ValueError` if the toolset has no automations."""
         raise ValueError("the toolset has no automations")
 
     def say(self, text: str) -> Message:
-        """Words to the user."""
+        """A message to the user."""
         return text_message(text)
 
     def ask(self, text: str) -> Message:
-        """A question to the user."""
+        """A message that asks the user a question."""
         return self.say(text)
 
 
 class StructuredWriter(Writer):
-    """Writes for toolsets in which a service call is one tool call."""
+    """A writer for toolsets in which each service call is one tool call."""
 
     @abstractmethod
     def call(self, call: Call) -> dict[str, Any]:
-        """The tool call of a service call."""
+        """The tool call that makes a service call."""
 
     def act(self, calls: Sequence[Call], reply: str | None = None) -> Message:
-        """A tool call for each service call."""
+        """A message with one tool call for each service call."""
         return call_message(*map(self.call, calls))
 
     def garble(self, call: Call) -> Message:
-        """A tool call whose arguments have no end."""
+        """A tool call whose JSON arguments lack their closing braces."""
         written = self.call(call)
         cut = written["function"]["arguments"].rstrip("}")
         return call_message(written | {"function": written["function"] | {"arguments": cut}})
 
     def made(self, turn: Sequence[Message]) -> Callable[[Call], bool]:
-        """Whether a tool call of the same name and arguments was made."""
-        found = list(arguments_of(turn))
-        return lambda call: next(arguments_of([call_message(self.call(call))])) in found
+        """A call was made if the turn has a tool call of the same name and arguments."""
+        calls = list(arguments_of(turn))
+        return lambda call: next(arguments_of([call_message(self.call(call))])) in calls
 
 
 def arguments_of(turn: Sequence[Message]) -> Iterator[tuple[str, Any]]:
-    """(tool, arguments) of all calls whose arguments can be read."""
+    """The (tool name, arguments) pairs of all tool calls whose arguments are valid JSON."""
     for message in turn:
         for call in message.get("tool_calls") or ():
             try:
@@ -147,16 +151,17 @@ def arguments_of(turn: Sequence[Message]) -> Iterator[tuple[str, Any]]:
 
 @dataclass(frozen=True)
 class Toolset:
-    """The tools of an agent.
+    """The tools of an agent. Raises `ValueError` if `one_answer` is set and there is not exactly one tool.
 
     Attributes:
-        tools: what the agent may call.
-        instruction: what an agent is told, by language, in the style `full`.
-        writer: makes the `Writer` of a home from the home, the words for "it is done", and the label of a device.
-        automations: whether the agent can make automations; it is told the hour.
-        one_answer: whether the agent gives one JSON object in place of calls, which the one tool takes as its arguments;
-            `response` in it is what the user hears, and `mode: clarify` says that this asks something back.
-        shown: what such an agent is told of the home, since it cannot ask.
+        tools: the tools that the agent may call.
+        instruction: the system instruction by language, for the prompt style `full`.
+        writer: makes the `Writer` for a home. Its arguments are the home, the reply for "it is done", and a function that
+            labels a device.
+        automations: whether the agent can make automations. Such an agent is told the time.
+        one_answer: whether the agent gives one JSON object and no tool calls. The object is the arguments of the only
+            tool. Its `response` is said to the user, and `mode: clarify` marks the response as a question.
+        shown: the description of the home in the prompt of such an agent, which cannot query anything.
     """
 
     tools: tuple[Tool, ...]

@@ -1,7 +1,9 @@
 """Value types of attributes and arguments (HomeFlow A.1).
 
-Invariants: `check` either returns the canonical value or refuses with a named rule; a canonical value passes `check`
-unchanged and is hashable; `sample` returns canonical values alone.
+Invariants:
+- `check` returns the canonical value, or raises `Refused` with a named rule.
+- A canonical value passes `check` unchanged and is hashable.
+- `sample` returns only canonical values.
 """
 
 from __future__ import annotations
@@ -21,13 +23,13 @@ from envs.model import Model
 TypeName = Literal["str", "bool", "int", "float", "hex", "enum", "list", "tuple", "dict"]
 HEX = re.compile(r"#[0-9a-f]{6}")
 NUMBERS = ("int", "float")
-LARGEST = 1 << 63  # no device knows larger numbers, and floats cannot hold them all
-FINEST = 1 << 52  # up to here every whole number is a float
-SHOWN = 80  # characters of a refused value
-LONGEST = 10_000  # no device knows longer texts and lists
+LARGEST = 1 << 63  # the largest number of any device
+FINEST = 1 << 52  # below it, floats are fine enough to be rounded to a precision
+SHOWN = 80  # characters of a value that messages quote
+LONGEST = 10_000  # the longest text or list of any device
 
 
-# A number, written without a fraction where it has none.
+# A number, written as an integer if it is whole.
 Bound = Annotated[float, PlainSerializer(lambda bound: int(bound) if bound.is_integer() else bound)]
 
 
@@ -63,7 +65,7 @@ class ValueType(Model):
         return self
 
     def _check_range(self, low: float, high: float) -> None:
-        """Whether there are values within the bounds, and both bounds among them."""
+        """Raise `ValueError` unless the range fits the type and both of its bounds are possible values."""
         if self.type not in (*NUMBERS, "str", "list"):
             raise ValueError(f"a {self.type} takes no range")
         if not low < high:
@@ -89,7 +91,7 @@ class ValueType(Model):
                 raise ValueError(f"items {names}: a name is used twice")
 
     def describe(self) -> str:
-        """The type in a few words, for messages and specifications shown to agents."""
+        """The type in a few words (`int 1..100 percentage`), for messages and for specifications shown to agents."""
         bounds = f" {_number(self.range[0])}..{_number(self.range[1])}" if self.range else ""
         if self.options:
             bounds = " one of " + ", ".join(map(repr, self.options))
@@ -97,9 +99,12 @@ class ValueType(Model):
         return f"{self.type}{inner}{bounds}{' ' + self.unit if self.unit else ''}"
 
     def check(self, value: Any, what: str = "value") -> Any:
-        """The canonical form of `value`, or `Refused` with `wrong_type` or `out_of_range`."""
+        """The canonical form of `value`. Raises `Refused` with the rule `wrong_type` or `out_of_range`.
+
+        `what` is the name of the value in the message.
+        """
         if type(value) is str and self.options is not None and value in self.options and self.type in ("str", "enum"):
-            return value  # most values by far are options or truths
+            return value  # a fast path: most values are options or booleans
         if type(value) is bool and self.type == "bool" and self.options is None:
             return value
         value = self._typed(value, what)
@@ -124,7 +129,7 @@ class ValueType(Model):
             return self._rounded(value)
         number = isinstance(value, (int, float)) and not isinstance(value, bool)
         if kind == "float" and number and math.isfinite(value):
-            return self._rounded(float(value)) + 0.0  # one zero, not two: equal values have equal hashes
+            return self._rounded(float(value)) + 0.0  # turns -0.0 into 0.0: equal values need equal hashes
         if kind in ("str", "enum") and isinstance(value, str):
             return whole_characters(value)
         if kind == "enum" and any(type(option) is type(value) and option == value for option in self.options or ()):
@@ -155,7 +160,7 @@ class ValueType(Model):
         return int(rounded) if self.type == "int" else rounded
 
     def sample(self, rng: random.Random) -> Any:
-        """A canonical value, drawn evenly from what the type allows."""
+        """A canonical value, drawn uniformly from the options or the range. Texts and lists have their least length."""
         if self.options is not None:
             return self.check(rng.choice(self.options))
         low, high = self.range or (0, 100)
@@ -182,7 +187,7 @@ class ValueType(Model):
 
 
 def whole_characters(text: str) -> str:
-    """The text, or `Refused` if it holds half a character (one surrogate of a pair), which no file can."""
+    """The text unchanged. Raises `Refused` if it has a lone surrogate (half a character), which no file can hold."""
     if not text.isascii():
         try:
             text.encode()
@@ -192,18 +197,21 @@ def whole_characters(text: str) -> str:
 
 
 def clip(text: str, longest: int = 200) -> str:
-    """The text, cut to `longest` characters, the last of which then say so."""
+    """The text, cut to `longest` characters. A cut text ends in ` ...`."""
     return text if len(text) <= longest else text[: longest - 4] + " ..."
 
 
 def shown(value: Any) -> str:
-    """A value as messages quote it: short, and with nothing of the host in it. No more of it is read than shown."""
+    """A value as messages quote it: at most `SHOWN` characters, without details of host objects.
+
+    No more of the value is read than is shown, so a value that contains itself is no problem.
+    """
     text = "".join(islice(_pieces(value), SHOWN + 1))
     return text if len(text) <= SHOWN else f"{text[: SHOWN - 3]}..."
 
 
 def _pieces(value: Any) -> Iterator[str]:
-    """The text of a value, piece by piece: what refers to itself, or doubles at each depth, has no end."""
+    """The text of a value in pieces. It is lazy, because a value may contain itself or grow exponentially with depth."""
     if value is None or type(value) in (bool, float):
         yield repr(value)
     elif type(value) is int:
@@ -231,7 +239,7 @@ def _pieces(value: Any) -> Iterator[str]:
 
 
 def _as_dict(value: Any) -> dict[Any, Any] | None:
-    """A dict, or the pairs that stand for one in a home's values and files. Keys are texts: quick to hash."""
+    """A dict from a dict, or from the (text, value) pairs that stand for one in values and files; None for anything else."""
     if isinstance(value, dict):
         return value
     if not isinstance(value, (list, tuple)):

@@ -1,7 +1,8 @@
-"""What of a home moves by itself: the air of its rooms, the slots that show it, and the counters.
+"""The parts of a home that change with time alone: the air of rooms, the slots that show it, and counters of seconds.
 
-Invariants: a `Wiring` depends on the parts of a plan alone and never changes; rooms are named by their index in the plan,
-slots by their index in the flat values.
+Invariants:
+- A `Wiring` depends on the parts of a plan alone and never changes.
+- A room is identified by its index in the plan, and a slot by its index in the flat values.
 """
 
 from __future__ import annotations
@@ -33,7 +34,10 @@ from envs.homeenv.types import LARGEST, ValueType
 
 
 class RoomWiring:
-    """A room: its shell, the first slot of its state, and the devices that its air depends on, with their slots by path."""
+    """A room as its air sees it: its shell, the first slot of its state, and the devices that act on its air.
+
+    Each device is a pair of its specification and a mapping from attribute path to slot.
+    """
 
     def __init__(self, shell: Shell, slot: int, devices: Sequence[tuple[DeviceSpec, Mapping[str, int]]]) -> None:
         self.shell, self.slot, self.devices = shell, slot, devices
@@ -41,7 +45,7 @@ class RoomWiring:
         self._known = lru_cache(maxsize=256)(self._inputs)
 
     def inputs(self, values: Sequence[Any]) -> Inputs:
-        """What the room's devices do to its air, given the flat values."""
+        """What the room's devices do to its air, given the flat values of the home. Recent results are cached."""
         return self._known(tuple([values[slot] for slot in self.slots]))
 
     def _inputs(self, state: tuple[Any, ...]) -> Inputs:
@@ -49,8 +53,12 @@ class RoomWiring:
         return inputs([(spec, dict(zip(slots, values))) for spec, slots in self.devices])
 
 
-class View:
-    """A slot that shows a quantity of a room: the room's own, or a sensor's. `half` is half a step of what it shows."""
+class AirReading:
+    """A slot that shows a quantity of a room's air: a slot of the room's own state, or a sensor's attribute.
+
+    `quantity` is `TEMPERATURE`, `HUMIDITY` or `LIGHT` of `physics.py`. `half` is half of the smallest step between two
+    values that the slot can show.
+    """
 
     def __init__(self, slot: int, room: int, quantity: int, type: ValueType) -> None:
         self.slot, self.room, self.quantity, self.type = slot, room, quantity, type
@@ -59,12 +67,12 @@ class View:
         self.half = max(type.precision or (1 if self.whole else 0.1), 0.1) / 2
 
     def at(self, air: Sequence[Air], clock: int) -> Any:
-        """What the slot shows at a moment (s); `air` is that of all rooms."""
+        """The value that the slot shows at `clock` (s). `air` is the air of all rooms."""
         return self.shows(air[self.room].at(self.quantity, clock))
 
     def shows(self, quantity: float) -> Any:
-        """The quantity, rounded, within what the slot can hold."""
-        value = round(quantity, 1) + 0.0  # one zero, not two
+        """The canonical value for a quantity: rounded, and clamped to the range of the slot."""
+        value = round(quantity, 1) + 0.0  # turns -0.0 into 0.0: equal values need equal hashes
         value = self.low if value < self.low else self.high if value > self.high else value
         if self.whole:
             value = round(value)
@@ -73,9 +81,10 @@ class View:
 
 @dataclass(frozen=True)
 class Counter:
-    """A slot that counts the seconds for which something has held.
+    """A slot that counts for how many seconds a condition of its device has held.
 
-    `base` is the first slot of its device. `reads` are the slots that it looks at and that the air moves.
+    `holds` is the condition and `base` the first slot of the device. `reads` are those slots of the condition that show the
+    air, so they change with time.
     """
 
     slot: int
@@ -86,23 +95,24 @@ class Counter:
 
     @property
     def most(self) -> int:
-        """The value (s) at which it stops."""
+        """The largest value (s). The counter stops there."""
         return int(self.type.range[1]) if self.type.range else LARGEST
 
     def counts(self, values: Sequence[Any]) -> bool:
-        """Whether it grows, given the flat values."""
+        """Whether the counter grows, given the flat values."""
         return bool(self.holds(Scope(values, self.base, {})))
 
     def after(self, values: Sequence[Any], seconds: int) -> int:
-        """Its value after `seconds`, if nothing else changes."""
+        """The value after `seconds` if nothing else changes; 0 if the condition does not hold."""
         return min(values[self.slot] + seconds, self.most) if self.counts(values) else 0
 
 
 class Wiring:
-    """Everything of a plan that moves by itself.
+    """Everything in a plan that changes with time alone.
 
-    `moments` are the clocks (s) at which the weather changes. `rooms` are in the order of the plan. `views` are all slots
-    that show the air, `views_of` those of a device by its did, `view_of` by slot. `room_of` is the room's index by did.
+    `moments` are the clocks (s) at which the weather changes. `rooms` are in the order of the plan. `readings` holds all
+    slots that show the air, `readings_of` those of a device by its did, and `reading_of` the reading by slot. `room_of`
+    gives the index of a device's room by its did.
     """
 
     def __init__(
@@ -111,14 +121,14 @@ class Wiring:
         index_of = {room.id: index for index, room in enumerate(rooms)}
         self.moments = [moment.clock for moment in forecast]
         self.room_of = {device.did: index_of[device.room.id] for device in devices}
-        self.views_of = {device.did: list(self._sensors(device, base[device.did])) for device in devices}
-        self.views = [
-            View(base[room.id] + i, index, i, kind)
+        self.readings_of = {device.did: list(self._sensors(device, base[device.did])) for device in devices}
+        self.readings = [
+            AirReading(base[room.id] + i, index, i, kind)
             for index, room in enumerate(rooms)
             for i, kind in enumerate(ROOM_STATE.values())
         ]
-        self.views += [view for views in self.views_of.values() for view in views]
-        self.view_of = {view.slot: view for view in self.views}
+        self.readings += [reading for readings in self.readings_of.values() for reading in readings]
+        self.reading_of = {reading.slot: reading for reading in self.readings}
         self.counters = [counter for device in devices for counter in self._counters(device, base[device.did])]
         self.counter_of = {counter.slot: counter for counter in self.counters}
         inside: list[list[tuple[DeviceSpec, Mapping[str, int]]]] = [[] for _ in rooms]
@@ -130,14 +140,14 @@ class Wiring:
             RoomWiring(SHELLS.get(room.type, PLAIN_SHELL), base[room.id], inside[index]) for index, room in enumerate(rooms)
         ]
 
-    def _sensors(self, device: Device, base: int) -> Iterator[View]:
+    def _sensors(self, device: Device, base: int) -> Iterator[AirReading]:
         index, room = device.spec.attribute_index, self.room_of[device.did]
         for path, quantity in reports(device.spec):
             offset, attribute = index[path]
-            yield View(base + offset, room, quantity, attribute)
+            yield AirReading(base + offset, room, quantity, attribute)
 
     def _counters(self, device: Device, base: int) -> Iterator[Counter]:
-        shown = {view.slot for view in self.views_of[device.did]}
+        shown = {reading.slot for reading in self.readings_of[device.did]}
         for path, counter in device.spec.counter_index.items():
             reads = tuple(sorted({base + at for at in counter.reads} & shown))
             kind = device.spec.attribute_index[path][1]
@@ -146,20 +156,20 @@ class Wiring:
     def bias(self, values: Sequence[Any]) -> tuple[tuple[float, float], ...]:
         """For each room, by how much its temperature (celsius) and humidity (percent) exceed the steady state.
 
-        `values` are the flat values of a home, whose first three are the weather.
+        `values` are the flat values of a home. The first three are the weather.
         """
-        outdoors, found = Outdoors(*values[:3]), []
+        outdoors, offsets = Outdoors(*values[:3]), []
         for room in self.rooms:
-            aim = steady(room.shell, outdoors, room.inputs(values))
-            found.append((round(values[room.slot] - aim[0], 2), round(values[room.slot + 1] - aim[1], 2)))
-        return tuple(found)
+            goal = steady(room.shell, outdoors, room.inputs(values))
+            offsets.append((round(values[room.slot] - goal[0], 2), round(values[room.slot + 1] - goal[1], 2)))
+        return tuple(offsets)
 
 
 def _settings(spec: DeviceSpec, base: int) -> dict[str, int]:
-    """The slots of a device by path, without its counters: those change every second."""
+    """The slots of a device by path, without its counters, which change every second and do not affect the air."""
     return {path: base + offset for path, (offset, attribute) in spec.attribute_index.items() if attribute.counts is None}
 
 
 def _concerns_air(spec: DeviceSpec, slots: Mapping[str, int]) -> bool:
-    """Whether a part of the device heats, dries, covers a window or shines."""
+    """Whether a part of the device heats, cools, humidifies, dries, covers a window or gives light."""
     return any(kind in CLIMATE or kind == "light" or prefix + "brightness" in slots for prefix, kind in spec.kinds)

@@ -1,1 +1,1 @@
-"""HomeMaker: homes that hang together, from real weather to indoor state (HomeFlow 3.2.2)."""
+"""HomeMaker: generates coherent homes, from real weather to the state of each device (HomeFlow 3.2.2)."""

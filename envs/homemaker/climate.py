@@ -1,10 +1,13 @@
-"""The first state of a home, from weather, hour and habit: the air of its rooms, and its devices.
+"""The initial state of a home: the air of its rooms and the values of its devices, from weather, hour and habits.
 
-The air of a room is the steady state of `homeenv/physics.py`, with a drift of the room's own.
+The air of a room is the steady state of `homeenv/physics.py`, plus a random drift of each room.
 
-Invariants: sensors say what their room's state says; the state is a pure function of its arguments and the rng; at most
-one device of a room heats or cools, and one moistens or dries, so that none works against another; what runs is switched
-on and could have been (no program in a machine that is off, no mist from an empty tank).
+Invariants:
+- Sensors agree with the state of their room.
+- The state is a pure function of the arguments and the rng.
+- In each room at most one device heats or cools, and at most one humidifies or dries, so no two work against each other.
+- A running device is switched on and able to run. For example, a machine that is off runs no program, and a humidifier
+  with an empty tank is off.
 """
 
 from __future__ import annotations
@@ -25,8 +28,8 @@ from envs.homemaker.weather import Sky
 
 Values = dict[str, Any]
 
-DARK = 1000.0  # lux outdoors, below which people light lamps and draw curtains
-# How often something is so that is seldom so, or nearly always, by the attribute's name.
+DARK = 1000.0  # lux outdoors below which people switch on lamps and close curtains
+# The probability that a boolean attribute is true, by its name, for those that are rarely or nearly always true.
 SELDOM = {
     "muted": 0.15, "volume_muted_enabled": 0.15, "child_lock": 0.15, "do_not_disturb": 0.2, "hushed": 0.05, "holiday": 0.1,
     "smoke": 0.01, "leak": 0.01, "gas": 0.01, "ringing": 0.02, "pressed": 0.03, "tampered": 0.02, "rain_detected": 0.1,
@@ -34,8 +37,8 @@ SELDOM = {
     "bin_full": 0.12, "lint_full": 0.12, "food_empty": 0.1, "vacation_lock": 0.15, "defend_enabled": 0.25, "privacy": 0.2,
     "quick_cool": 0.1, "quick_freeze": 0.1, "watering": 0.1, "online": 0.97, "on_base": 0.95,
 }  # fmt: skip
-RUNNING = ("running", "heating", "brewing", "recording")  # what a machine that is off does not do
-# What must be so in a device that is on.
+RUNNING = ("running", "heating", "brewing", "recording")  # attributes that are false in a device that is off
+# By kind, an attribute and the value that it must have in a device that is on.
 NEEDS = {"humidifier": ("tank_empty", False), "dehumidifier": ("tank_full", False), "thermostat": ("window_open", False),
          "kettle": ("on_base", True)}  # fmt: skip
 
@@ -44,16 +47,16 @@ NEEDS = {"humidifier": ("tank_empty", False), "dehumidifier": ("tank_full", Fals
 
 
 def room_air(kind: str, sky: Sky, running: Sequence[Running] = (), drift: float = 0.0) -> dict[str, float]:
-    """The state of a room of a kind: celsius, percent and lux, given the devices in it.
+    """The state of a room of type `kind`: celsius, percent and lux by name, given its devices.
 
-    `drift` (celsius) is the room's own.
+    `drift` (celsius) is a deviation of this room, for example by a draught.
     """
     air = steady(SHELLS.get(kind, PLAIN_SHELL), outdoors(sky), inputs(running), drift)
     return {quantity: round(value, 1) for quantity, value in zip(ROOM_STATE, air)}
 
 
 def outdoors(sky: Sky) -> Outdoors:
-    """The part of the sky that the air of rooms depends on."""
+    """The part of the weather on which the air of rooms depends."""
     return Outdoors(sky.temperature, sky.humidity, sky.illuminance)
 
 
@@ -61,8 +64,8 @@ def outdoors(sky: Sky) -> Outdoors:
 
 
 @dataclass(frozen=True)
-class Scene:
-    """What decides how people left their devices: hour, darkness, and the room's air without devices."""
+class HabitContext:
+    """What determines the usual settings of devices: the hour (0..23), darkness, and the room's air without devices."""
 
     hour: int
     dark: bool
@@ -71,52 +74,56 @@ class Scene:
 
     @property
     def asleep(self) -> bool:
-        """Whether people sleep: from 23 to 6 o'clock."""
+        """Whether people sleep at this hour: from 23 to 6 o'clock."""
         return self.hour < 6 or self.hour >= 23
 
     @property
     def mealtime(self) -> bool:
-        """Whether people eat: the hours 7, 8, 12, 13, 18 and 19."""
+        """Whether people cook and eat at this hour: 7, 8, 12, 13, 18 or 19."""
         return self.hour in (7, 8, 12, 13, 18, 19)
 
 
-def share_on(kind: str, scene: Scene) -> float:
-    """The probability (0..1) that a device, by its category or by the kind of its part, is switched on."""
+def share_on(kind: str, context: HabitContext) -> float:
+    """The probability (0..1) that a device, or a part of one, is switched on. `kind` is one of `DeviceSpec.kinds`."""
     match kind:
         case "light" | "wall_switch":
-            return (0.15 if scene.asleep else 0.65) if scene.dark else 0.2
+            return (0.15 if context.asleep else 0.65) if context.dark else 0.2
         case "air_conditioner" | "ac_gateway":
-            return 0.7 if scene.temperature > 26 else 0.5 if scene.temperature < 18 else 0.15
+            return 0.7 if context.temperature > 26 else 0.5 if context.temperature < 18 else 0.15
         case "thermostat":
-            return 0.7 if scene.temperature < 18 else 0.3
+            return 0.7 if context.temperature < 18 else 0.3
         case "heater":
-            return 0.65 if scene.temperature < 18 else 0.05
+            return 0.65 if context.temperature < 18 else 0.05
         case "fan" | "ceiling_fan":
-            return 0.6 if scene.temperature > 25 else 0.15
+            return 0.6 if context.temperature > 25 else 0.15
         case "humidifier":
-            return 0.55 if scene.humidity < 40 else 0.15
+            return 0.55 if context.humidity < 40 else 0.15
         case "dehumidifier":
-            return 0.55 if scene.humidity > 65 else 0.1
+            return 0.55 if context.humidity > 65 else 0.1
         case "tv":
-            return 0.05 if scene.asleep else 0.6 if scene.hour >= 18 else 0.3
+            return 0.05 if context.asleep else 0.6 if context.hour >= 18 else 0.3
         case "oven" | "range_hood" | "kettle" | "coffee_maker":
-            return 0.45 if scene.mealtime else 0.08
+            return 0.45 if context.mealtime else 0.08
         case "washer" | "dishwasher" | "dryer":
-            return 0.1 if scene.asleep else 0.35
+            return 0.1 if context.asleep else 0.35
         case "vacuum":
             return 0.05
     return 0.5
 
 
-def settings(spec: DeviceSpec, scene: Scene, rng: random.Random) -> Values:
-    """The values of a device by path, as people may have left it: drawn evenly, then bent to habit, then to what can be."""
+def settings(spec: DeviceSpec, context: HabitContext, rng: random.Random) -> Values:
+    """The values of a device by path.
+
+    They are drawn uniformly first. Then habits replace some of them, and then whatever contradicts another value is
+    corrected.
+    """
     values = {path: attribute.sample(rng) for path, (_, attribute) in spec.attribute_index.items()}
     for path, share in _seldom(spec.flags):
         values[path] = rng.random() < share
     for prefix, kind in spec.kinds:
         if values.get(prefix + "state") in ("on", "off"):
-            values[prefix + "state"] = "on" if rng.random() < share_on(kind, scene) else "off"
-        for name, value in _habits(kind, scene, rng):
+            values[prefix + "state"] = "on" if rng.random() < share_on(kind, context) else "off"
+        for name, value in _habits(kind, context, rng):
             _put(values, spec, prefix + name, value)
         for name, value in _measured(prefix, values, rng):
             _put(values, spec, prefix + name, value)
@@ -127,40 +134,40 @@ def settings(spec: DeviceSpec, scene: Scene, rng: random.Random) -> Values:
 
 @cache
 def _seldom(flags: tuple[str, ...]) -> tuple[tuple[str, float], ...]:
-    """The (path, share) pairs of those attributes of a product that are seldom true, or nearly always."""
+    """The (path, probability) pairs of the boolean attributes of a product that are in `SELDOM`."""
     names = ((path, path.rpartition(".")[2]) for path in flags)
     return tuple((path, SELDOM[name]) for path, name in names if name in SELDOM)
 
 
-def _habits(kind: str, scene: Scene, rng: random.Random) -> Iterable[tuple[str, Any]]:
-    """Attributes whose even draw would be odd, with what people would have there."""
+def _habits(kind: str, context: HabitContext, rng: random.Random) -> Iterable[tuple[str, Any]]:
+    """The (attribute, value) pairs that habits give a part of this kind, where a uniform draw would be implausible."""
     match kind:
         case "air_conditioner":
-            mode = rng.choice(_ac_modes(scene))
+            mode = rng.choice(_ac_modes(context))
             low, high = {"cool": (22, 27), "heat": (19, 25)}.get(mode, (20, 26))
             yield "ac_mode", mode
             yield "target_temperature", rng.randint(low, high)
             yield "target_humidity", rng.randrange(40, 65, 5)
         case "heater" | "thermostat":
             yield "target_temperature", rng.randint(18, 25)
-            yield "mode", "cool" if scene.temperature > 24 else "heat"
+            yield "mode", "cool" if context.temperature > 24 else "heat"
         case "humidifier" | "dehumidifier":
             yield "target_humidity", rng.randrange(40, 65, 5)
         case "curtain":
-            usual, closed = (0, 0.75) if scene.dark else (100, 0.6)
+            usual, closed = (0, 0.75) if context.dark else (100, 0.6)
             yield "position", usual if rng.random() < closed else rng.randrange(0, 101, 5)
         case "opener" | "garage_door":
             yield "position", 0 if rng.random() < 0.75 else rng.randrange(10, 101, 10)
         case "clothes_rack":
             yield "height", 0 if rng.random() < 0.7 else 100
         case "lock":
-            yield "state", "locked" if rng.random() < (0.95 if scene.asleep else 0.6) else "unlocked"
+            yield "state", "locked" if rng.random() < (0.95 if context.asleep else 0.6) else "unlocked"
         case "vacuum":
-            yield from (("state", "docked"), ("state", "charging"))  # brands have one word or the other
-            if rng.random() < (0.1 if scene.asleep else 0.35):
-                yield "state", rng.choice(("paused",) if scene.asleep else ("cleaning", "cleaning", "cleaning", "paused"))
+            yield from (("state", "docked"), ("state", "charging"))  # products have one of the two words
+            if rng.random() < (0.1 if context.asleep else 0.35):
+                yield "state", rng.choice(("paused",) if context.asleep else ("cleaning", "cleaning", "cleaning", "paused"))
         case "speaker" | "smart_screen":
-            playing = rng.random() < (0.05 if scene.asleep else 0.4)
+            playing = rng.random() < (0.05 if context.asleep else 0.4)
             yield "playing", playing
             yield "work_state", "playing" if playing else rng.choice(("paused", "stopped"))
         case "washer" | "dishwasher" | "dryer":
@@ -169,14 +176,14 @@ def _habits(kind: str, scene: Scene, rng: random.Random) -> Iterable[tuple[str, 
             yield "timer", rng.randrange(0, 95, 5)
             yield "target_temperature", rng.randrange(120, 245, 5)
         case "motion_sensor":
-            there = rng.random() < (0.1 if scene.asleep else 0.4)
+            there = rng.random() < (0.1 if context.asleep else 0.4)
             yield "motion", there
             yield "human_detected", "yes" if there else "no"
             yield "no_move_duration", 0 if there else min(int(rng.lognormvariate(7, 1.2)), 86400)
         case "contact_sensor":
-            yield "contact", "open" if rng.random() < (0.05 if scene.asleep else 0.2) else "closed"
+            yield "contact", "open" if rng.random() < (0.05 if context.asleep else 0.2) else "closed"
         case "alarm_panel":
-            yield "state", "armed" if rng.random() < (0.7 if scene.asleep else 0.25) else "disarmed"
+            yield "state", "armed" if rng.random() < (0.7 if context.asleep else 0.25) else "disarmed"
             yield "open_zones", 0 if rng.random() < 0.7 else rng.randint(1, 3)
         case "irrigation":
             yield "rain_delay", 0 if rng.random() < 0.7 else rng.choice((12, 24, 48))
@@ -185,7 +192,7 @@ def _habits(kind: str, scene: Scene, rng: random.Random) -> Iterable[tuple[str, 
 
 
 def _measured(prefix: str, values: Values, rng: random.Random) -> Iterable[tuple[str, Any]]:
-    """Readings of a part as they are in most homes, and the names that nobody has given yet."""
+    """Plausible (attribute, value) pairs for the measurements of a part, and an empty alias."""
     if prefix + "battery" in values or prefix + "battery_level" in values:
         charge = rng.randint(15, 100) if rng.random() < 0.95 else rng.randint(1, 14)
         yield from (("battery", charge), ("battery_level", charge))
@@ -200,7 +207,7 @@ ENTAILING = ("state", "defend_enabled", "position", "door_open", "privacy", "rai
 
 
 def _entailed(kind: str, now: Mapping[str, Any]) -> Iterable[tuple[str, Any]]:
-    """What follows from the state of a part, so that no part does what it could not have begun."""
+    """The (attribute, value) pairs that follow from the state of a part, so that its values do not contradict each other."""
     if now["state"] == "off":
         yield from ((name, False) for name in RUNNING)
         yield from (("power", 0.0), ("sleep_state", "awake"), ("countdown", 0))
@@ -224,17 +231,17 @@ def _entailed(kind: str, now: Mapping[str, Any]) -> Iterable[tuple[str, Any]]:
         yield "state", "disarmed"
 
 
-def _ac_modes(scene: Scene) -> tuple[str, ...]:
-    """The modes in use at a temperature, the usual ones more than once."""
-    if scene.temperature > 24:
+def _ac_modes(context: HabitContext) -> tuple[str, ...]:
+    """The plausible modes at a temperature. Usual modes occur several times, so that they are drawn more often."""
+    if context.temperature > 24:
         return ("cool",) * 6 + ("dry", "fan_only", "auto")
-    if scene.temperature < 18:
+    if context.temperature < 18:
         return ("heat",) * 6 + ("auto",)
     return ("cool", "heat", "dry", "fan_only", "auto")
 
 
 def _put(values: Values, spec: DeviceSpec, path: str, value: Any) -> None:
-    """Set an attribute if the product has it and can take the value; else leave the draw as it is."""
+    """Set an attribute if the product has it and accepts the value; otherwise keep the drawn value."""
     if path in values:
         with suppress(Refused):
             values[path] = spec.attribute_index[path][1].check(value)
@@ -250,7 +257,7 @@ def initial_state(
     rng: random.Random,
     given: Mapping[str, Values] | None = None,
 ) -> dict[str, Values]:
-    """The values of every owner, by owner and path. `given` fixes some attributes of some devices, by did."""
+    """The values of every owner (outdoors, rooms, devices), by owner and path. `given` fixes attributes, by did and path."""
     state: dict[str, Values] = {
         OUTDOORS: {"temperature": sky.temperature, "humidity": sky.humidity, "brightness": sky.illuminance}
     }
@@ -260,11 +267,11 @@ def initial_state(
     for room in rooms:
         drift = rng.gauss(0, 1)
         free = room_air(room.type, sky, drift=drift)
-        scene = Scene(sky.when.hour, sky.illuminance < DARK, free["temperature"], free["humidity"])
+        context = HabitContext(sky.when.hour, sky.illuminance < DARK, free["temperature"], free["humidity"])
         running: list[Running] = []
         busy: set[str] = set()
         for device in inside[room.id]:
-            values = settings(device.spec, scene, rng)
+            values = settings(device.spec, context, rng)
             _give_way(device.spec, values, busy)
             values.update((given or {}).get(device.did, {}))
             running.append((device.spec, values))
@@ -276,7 +283,10 @@ def initial_state(
 
 
 def _give_way(spec: DeviceSpec, values: Values, busy: set[str]) -> None:
-    """Switch off what would work against something that is on already; `busy` holds what is being worked on."""
+    """Switch off the parts of a device that would change a quantity that another device of the room already changes.
+
+    `busy` holds the quantities that are being changed. The device's own are added.
+    """
     for prefix, kind in spec.kinds:
         aims = {"temperature"} if kind in THERMAL else set()
         aims |= {"humidity"} if prefix + "target_humidity" in values else set()
@@ -288,6 +298,6 @@ def _give_way(spec: DeviceSpec, values: Values, busy: set[str]) -> None:
 
 
 def _report(spec: DeviceSpec, values: Values, air: Mapping[str, float]) -> None:
-    """Let a sensor say what its room's state says."""
+    """Set the readings of a sensor to the state of its room."""
     for path, quantity in reports(spec):
         _put(values, spec, path, list(air.values())[quantity])

@@ -1,8 +1,11 @@
-"""Furnishing: which devices stand in which room, what they are called, and their ids.
+"""Furnishing: draws the devices of each room, their names and their ids.
 
-Invariants: a product stands in room kinds that it names, or else in those of its category's prior (no oven in a bathroom);
-a device's name is unique within its room; ids are drawn without repetition, so that an id tells nothing about its device;
-at least one device can be controlled, if any of the products can.
+Invariants:
+- A product stands only in the room types that its specification names, or else in those of its category's prior. No oven
+  stands in a bathroom.
+- The name of a device is unique within its room.
+- Ids are drawn without repetition and reveal nothing about the device.
+- At least one device can be controlled, if any of the products can.
 """
 
 from __future__ import annotations
@@ -23,13 +26,13 @@ from envs.homeenv.spec import DeviceSpec
 from envs.homemaker.lexicon import Half, Lexicon
 from envs.model import Model
 
-RARE = 0.05  # how much less likely a second one is of those that a home has once
-AGAIN = 0.6  # how much less likely a second one of any category is in the same room
+RARE = 0.05  # factor of the weight of a second device, for categories that a home usually has once
+AGAIN = 0.6  # factor of the weight of a second device of a category in the same room
 UNKNOWN = 1.0  # the weight of a category that has no prior
 
 
 class Priors(Model):
-    """What stands where (priors.yaml says what each key means)."""
+    """The prior probabilities of devices in rooms. `priors.yaml` explains each key."""
 
     categories: dict[str, dict[RoomType, float]]
     most_in_room: dict[str, int] = Field(default_factory=dict)
@@ -45,7 +48,7 @@ def shipped_priors() -> Priors:
 
 @dataclass(frozen=True, eq=False)
 class Offer:
-    """What a room of one kind may hold of one category: the products, their weight, and how many at most."""
+    """The products of one category that a room of one type may hold, their weight, and the most devices of them."""
 
     category: str
     weight: float
@@ -54,12 +57,12 @@ class Offer:
 
     @cached_property
     def useful(self) -> tuple[DeviceSpec, ...]:
-        """The products that can be told to do something: a sensor with a name to set is not among them."""
+        """The products that can be controlled. A sensor is not among them, even if it has a service to set its name."""
         return tuple(spec for spec in self.products if spec.service_index and "sensor" not in spec.userdata.tags)
 
 
 class Stock:
-    """The products that a recipe allows, by the kind of room that they may stand in."""
+    """The products that a recipe allows, by the type of room in which they may stand."""
 
     def __init__(self, products: Collection[DeviceSpec], priors: Priors) -> None:
         self.priors = priors
@@ -70,7 +73,7 @@ class Stock:
         self._offers: dict[str, tuple[Offer, ...]] = {}
 
     def offers(self, kind: str) -> tuple[Offer, ...]:
-        """What a room of this kind may hold."""
+        """The offers for a room of this type, one per category."""
         if kind not in self._offers:
             offers = (self._offer(category, kind) for category in self._by_category)
             self._offers[kind] = tuple(offer for offer in offers if offer.products and offer.weight)
@@ -83,7 +86,7 @@ class Stock:
         return Offer(category, usual or UNKNOWN, products, self.priors.most_in_room.get(category, 1))
 
     def capacity(self, rooms: Sequence[Room]) -> int:
-        """How many devices the rooms can hold."""
+        """The most devices that the rooms can hold."""
         return sum(offer.most for room in rooms for offer in self.offers(room.type))
 
 
@@ -97,7 +100,10 @@ def furnish(
     rng: random.Random,
     spoken_to: bool = False,
 ) -> tuple[Device, ...]:
-    """`count` devices (no more than the stock's capacity), in the order of the rooms; one to speak to, if asked for."""
+    """Draw `count` devices, in the order of the rooms. `count` must not exceed the stock's capacity.
+
+    `dids` are the possible ids. With `spoken_to`, one device is such that people can speak to it, if the stock has one.
+    """
     drawn = _draw_places(rooms, count, stock, rng, spoken_to)
     ids = iter(rng.sample(dids, count))
     devices = []
@@ -111,11 +117,11 @@ def furnish(
     return tuple(devices)
 
 
-Pool = tuple[DeviceSpec, ...]  # products, of which one will be there
+Pool = tuple[DeviceSpec, ...]  # products from which one device is drawn
 
 
 def _draw_places(rooms: Sequence[Room], count: int, stock: Stock, rng: random.Random, spoken_to: bool) -> list[list[Pool]]:
-    """What each room holds, drawn one by one from the priors of all rooms; the first one can be controlled."""
+    """The pools of each room, drawn one by one from the offers of all rooms. The first pool can be controlled."""
     places = [(i, offer) for i, room in enumerate(rooms) for offer in stock.offers(room.type)]
     weights = [offer.weight for _, offer in places]
     first = _first_weights([offer for _, offer in places], stock.priors.entrance if spoken_to else ())
@@ -137,7 +143,7 @@ def _draw_places(rooms: Sequence[Room], count: int, stock: Stock, rng: random.Ra
 
 
 def _first_weights(offers: Sequence[Offer], entrances: Sequence[Collection[str]]) -> list[float]:
-    """The weights of the first device: something to speak to if it is asked for, something to control if there is any."""
+    """The weights for the first device: one of the best entrance that is on offer, else one that can be controlled."""
     for kinds in (*entrances, None):
         weights = [offer.weight if offer.useful and (kinds is None or offer.category in kinds) else 0.0 for offer in offers]
         if any(weights):
@@ -146,8 +152,8 @@ def _first_weights(offers: Sequence[Offer], entrances: Sequence[Collection[str]]
 
 
 def entrance(devices: Sequence[Device], priors: Priors, rng: random.Random) -> str | None:
-    """The id of the device that people speak to: one of the best kind that the home has."""
+    """The id of the device that people speak to, of the first kind in the priors that the home has; None without any."""
     for kinds in priors.entrance:
-        if found := [device.did for device in devices if device.spec.category in kinds]:
-            return rng.choice(found)
+        if dids := [device.did for device in devices if device.spec.category in kinds]:
+            return rng.choice(dids)
     return None

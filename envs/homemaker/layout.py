@@ -1,8 +1,10 @@
-"""Layouts: which rooms a home has, how they nest, and on which floor they lie.
+"""Layouts: draws the rooms of a home, their nesting and their floors.
 
-Invariants: room ids and names are unique, and an id tells type and number alone; a nested room comes after its parent
-and lies on its floor; a room's type is what furniture and climate depend on, its shape (ensuite, closet, ...) only how
-it came to be and what it is called.
+Invariants:
+- Room ids and names are unique. An id reveals only the type and a number.
+- A nested room comes after its parent and is on the same floor.
+- Devices and climate depend on the type of a room. The variant (an ensuite is a variant of the bathroom) decides only how
+  often the room occurs, where it is nested, and its name.
 """
 
 from __future__ import annotations
@@ -13,14 +15,18 @@ from dataclasses import dataclass
 from envs.homeenv.rooms import Room
 from envs.homemaker.lexicon import Half, Lexicon
 
-CORE = ("living_room", "bedroom", "kitchen", "bathroom")  # what every home of four rooms has
-REPEAT = 0.45  # how much less likely each further room of a type is
-FLOORS = ((7, 1), (16, 2))  # up to so many rooms, so many floors; above that, three
+CORE = ("living_room", "bedroom", "kitchen", "bathroom")  # every home with four rooms or more has these
+REPEAT = 0.45  # the weight of a variant is multiplied by it for each room of the variant that exists
+FLOORS = ((7, 1), (16, 2))  # (most rooms, floors); homes with more rooms have three floors
 
 
 @dataclass(frozen=True)
-class Shape:
-    """How often a room occurs beyond the core, its type, what it nests in, whether it may lie upstairs."""
+class RoomVariant:
+    """A kind of room in the draw.
+
+    `weight` says how often it occurs besides the core, and `type` is its room type. `within` are the types of rooms that may
+    contain it (none: it stands alone). `upstairs` says whether it may be on any floor.
+    """
 
     weight: float
     type: str
@@ -28,27 +34,27 @@ class Shape:
     upstairs: bool = False
 
 
-SHAPES: dict[str, Shape] = {
-    "living_room": Shape(0.5, "living_room"),
-    "kitchen": Shape(0.1, "kitchen"),
-    "dining_room": Shape(1.5, "dining_room"),
-    "bedroom": Shape(5.0, "bedroom", upstairs=True),
-    "bathroom": Shape(1.0, "bathroom", upstairs=True),
-    "ensuite": Shape(1.8, "bathroom", within=("bedroom",)),
-    "closet": Shape(0.9, "closet", within=("bedroom",)),
-    "pantry": Shape(0.4, "pantry", within=("kitchen",)),
-    "study": Shape(2.0, "study", upstairs=True),
-    "hallway": Shape(1.6, "hallway", upstairs=True),
-    "laundry": Shape(0.9, "laundry"),
-    "balcony": Shape(1.0, "balcony", within=("living_room", "bedroom")),
-    "garage": Shape(0.7, "garage"),
-    "leisure": Shape(0.9, "leisure", upstairs=True),
-    "storage": Shape(0.6, "storage"),
+ROOM_VARIANTS: dict[str, RoomVariant] = {
+    "living_room": RoomVariant(0.5, "living_room"),
+    "kitchen": RoomVariant(0.1, "kitchen"),
+    "dining_room": RoomVariant(1.5, "dining_room"),
+    "bedroom": RoomVariant(5.0, "bedroom", upstairs=True),
+    "bathroom": RoomVariant(1.0, "bathroom", upstairs=True),
+    "ensuite": RoomVariant(1.8, "bathroom", within=("bedroom",)),
+    "closet": RoomVariant(0.9, "closet", within=("bedroom",)),
+    "pantry": RoomVariant(0.4, "pantry", within=("kitchen",)),
+    "study": RoomVariant(2.0, "study", upstairs=True),
+    "hallway": RoomVariant(1.6, "hallway", upstairs=True),
+    "laundry": RoomVariant(0.9, "laundry"),
+    "balcony": RoomVariant(1.0, "balcony", within=("living_room", "bedroom")),
+    "garage": RoomVariant(0.7, "garage"),
+    "leisure": RoomVariant(0.9, "leisure", upstairs=True),
+    "storage": RoomVariant(0.6, "storage"),
 }
 
 
 def draw_layout(count: int, lexicon: Lexicon, half: Half, rng: random.Random) -> tuple[Room, ...]:
-    """`count` rooms: the core first, then what the weights and the rooms already there allow."""
+    """Draw `count` rooms: first the core, then variants by weight. A nested variant needs a room that may contain it."""
     floors = next((floors for most, floors in FLOORS if count <= most), 3)
     rooms: list[Room] = []
     drawn: dict[str, int] = {}
@@ -57,8 +63,8 @@ def draw_layout(count: int, lexicon: Lexicon, half: Half, rng: random.Random) ->
         drawn[chosen] = 1
     while len(rooms) < count:
         types = {room.type for room in rooms}
-        allowed = [name for name, shape in SHAPES.items() if not shape.within or types & {*shape.within}]
-        weights = [SHAPES[name].weight * REPEAT ** drawn.get(name, 0) for name in allowed]
+        allowed = [name for name, variant in ROOM_VARIANTS.items() if not variant.within or types & {*variant.within}]
+        weights = [ROOM_VARIANTS[name].weight * REPEAT ** drawn.get(name, 0) for name in allowed]
         (chosen,) = rng.choices(allowed, weights)
         rooms.append(_room(chosen, rooms, floors, lexicon, half, rng))
         drawn[chosen] = drawn.get(chosen, 0) + 1
@@ -66,12 +72,12 @@ def draw_layout(count: int, lexicon: Lexicon, half: Half, rng: random.Random) ->
 
 
 def _room(chosen: str, rooms: list[Room], floors: int, lexicon: Lexicon, half: Half, rng: random.Random) -> Room:
-    """One more room of this shape."""
-    shape = SHAPES[chosen]
+    """A further room of the variant `chosen`."""
+    variant = ROOM_VARIANTS[chosen]
     name = lexicon.room_name(chosen, half, {room.name for room in rooms}, rng)
-    number = 1 + sum(room.type == shape.type for room in rooms)
-    id = shape.type if number == 1 else f"{shape.type}_{number}"
-    if shape.within:
-        parent = rng.choice([room for room in rooms if room.type in shape.within])
-        return Room(id, shape.type, name, parent.floor, parent.id)
-    return Room(id, shape.type, name, rng.randrange(floors) if shape.upstairs else 0)
+    number = 1 + sum(room.type == variant.type for room in rooms)
+    id = variant.type if number == 1 else f"{variant.type}_{number}"
+    if variant.within:
+        parent = rng.choice([room for room in rooms if room.type in variant.within])
+        return Room(id, variant.type, name, parent.floor, parent.id)
+    return Room(id, variant.type, name, rng.randrange(floors) if variant.upstairs else 0)

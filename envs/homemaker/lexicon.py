@@ -1,7 +1,8 @@
-"""What people call rooms and devices, in two halves that share no name.
+"""The names of rooms and devices, in two halves without a common name: one for training, one held out for evaluation.
 
-Invariants: a name stands once in the whole lexicon, so it is in one half and means one type; names are one or two words
-of lower case ASCII letters, or a few Chinese characters.
+Invariants:
+- A name occurs once in the whole lexicon. It belongs to one half and means one type.
+- Names are one or two words of lower case ASCII letters, or a few Chinese characters.
 """
 
 from __future__ import annotations
@@ -36,9 +37,9 @@ class Names(Model):
 
 
 class Lexicon(Model):
-    """Names by room type and by product or category; `fits` limits a name to some room kinds.
+    """The names by room variant and by product or category. `fits` limits a name to some room types.
 
-    `brands` are the makers that people of a half know, each by the catalogue's word and in theirs.
+    `brands` maps, for each half, a brand in the catalogue to the word that people use for it.
     """
 
     rooms: dict[str, Names]
@@ -61,11 +62,11 @@ class Lexicon(Model):
         return self
 
     def room_name(self, room_type: str, half: Half, used: Collection[str], rng: random.Random) -> str:
-        """A name for a room that no other room has."""
+        """Draw a name that is not in `used`. `room_type` is a key of `rooms`, which is a room variant."""
         return _draw(getattr(self.rooms[room_type], half), used, rng)
 
     def brand_name(self, brand: str, room_name: str) -> str | None:
-        """A brand in words, where people whose room is called so know it."""
+        """The word for a brand in the half to which the name of the room belongs; None if there is none."""
         half = self._half_of.get(NUMBER.sub("", room_name))
         return self.brands.get(half, {}).get(brand) if half else None
 
@@ -75,16 +76,16 @@ class Lexicon(Model):
         return {name: half for half in get_args(Half) for names in rooms for name in getattr(names, half)}
 
     def device_name(self, spec: DeviceSpec, kind: str, half: Half, used: Collection[str], rng: random.Random) -> str:
-        """A name for a device that fits its room and that no other device there has."""
+        """Draw a name that fits a room of type `kind` and is not in `used`."""
         names = self.devices.get(spec.name) or self.devices.get(spec.category)
-        if names is None:  # a product of the user's own: called by its specification in both halves
+        if names is None:  # a user's own product has the name of its specification in both halves
             return _draw((spec.name.replace("_", " "),), used, rng)
         pool = getattr(names, half)
         return _draw([name for name in pool if kind in self.fits.get(name, (kind,))] or pool, used, rng)
 
 
 def _draw(pool: Collection[str], used: Collection[str], rng: random.Random) -> str:
-    """A name that is not used yet, numbered once all are."""
+    """A name that is not in `used`. Once all names are used, they get numbers."""
     for number in itertools.count(1):
         numbered = pool if number == 1 else [numbered_name(name, number) for name in pool]
         if free := [name for name in numbered if name not in used]:
@@ -93,13 +94,13 @@ def _draw(pool: Collection[str], used: Collection[str], rng: random.Random) -> s
 
 
 def numbered_name(name: str, number: int) -> str:
-    """`kitchen 2`, and in Chinese without the space."""
+    """The name with a number: `kitchen 2`, or without the space in Chinese."""
     return f"{name} {number}" if name.isascii() else f"{name}{number}"
 
 
 @lru_cache
 def shipped_lexicon(language: str = "en") -> Lexicon:
-    """The lexicon of a language that comes with homerl."""
+    """The lexicon of a language that comes with homerl. Raises `InputError` for any other language."""
     if language not in LANGUAGES:
         raise InputError(f"there are no names in '{language}'", "HomeRecipe.language", f"known: {', '.join(LANGUAGES)}")
     return validate(Lexicon, read_yaml(NAMES / f"{language}.yaml"))

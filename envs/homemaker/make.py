@@ -1,7 +1,8 @@
-"""Homes from seeds: weather, layout, furniture, climate, in this order (HomeFlow 3.2.2).
+"""Makes homes from seeds. It draws the weather, the layout, the devices and the state, in this order (HomeFlow 3.2.2).
 
-Invariants: `make_home` is a pure function of seed and recipe, byte for byte and in every process (given the
-same files); catalogues, lexicon and weather are read once a process.
+Invariants:
+- `make_home` is a pure function of seed and recipe, and gives the same bytes in every process, given the same files.
+- Catalogues, lexicon and weather are read once per process.
 """
 
 from __future__ import annotations
@@ -34,13 +35,13 @@ from envs.model import Model
 
 Range = tuple[int, int]
 Scale = Literal["simple", "medium", "complex"]
-# SMH-Bench's homes: 5.5 rooms and 5.5 devices on average, 10.5 and 35, 31 and 135. (devices, rooms)
+# (devices, rooms). SMH-Bench's homes have on average 5.5 devices in 5.5 rooms, 35 in 10.5, and 135 in 31.
 SCALES: dict[Scale, tuple[Range, Range]] = {
     "simple": ((2, 9), (4, 7)),
     "medium": ((26, 44), (9, 12)),
     "complex": ((120, 150), (28, 34)),
 }
-TRIES = 50  # layouts drawn before a recipe whose devices find no room is refused
+TRIES = 50  # layouts that are drawn before a recipe is refused because its rooms hold too few devices
 
 
 class HomeRecipe(Model):
@@ -87,7 +88,7 @@ class HomeRecipe(Model):
     @model_validator(mode="after")
     def _says_things_once(self) -> HomeRecipe:
         both = [name for name in ("devices", "rooms") if getattr(self, name) != type(self).model_fields[name].default]
-        if self.scale is not None and both:  # defaults pass, or no recipe that was written out whole could be read again
+        if self.scale is not None and both:  # a recipe that was written with its defaults must load again
             raise ValueError(f"scale says how many {both[0]} a home has: leave out one of the two")
         if isinstance(self.scale, dict) and not (min(self.scale.values(), default=0) >= 0 < sum(self.scale.values())):
             raise ValueError("scale needs a weight above 0, and none below it")
@@ -96,13 +97,13 @@ class HomeRecipe(Model):
         return self
 
     def sizes(self) -> tuple[tuple[Range, Range | None], ...]:
-        """(devices, rooms) of every scale, or of the recipe itself."""
+        """The (devices, rooms) ranges of every scale of the recipe, or those of the recipe itself."""
         if self.scale is None:
             return ((self.devices, self.rooms),)
         return tuple(SCALES[scale] for scale in ([self.scale] if isinstance(self.scale, str) else self.scale))
 
     def draw_size(self, rng: random.Random) -> tuple[Range, Range | None]:
-        """The (devices, rooms) that one home is drawn from."""
+        """The (devices, rooms) ranges for one home; a scale is drawn by the weights."""
         if isinstance(self.scale, dict):
             return rng.choices(self.sizes(), list(self.scale.values()))[0]
         return self.sizes()[0]
@@ -112,8 +113,11 @@ DEFAULT = HomeRecipe()
 
 
 def make_home(seed: int, recipe: HomeRecipe = DEFAULT) -> Home:
-    """The home of this seed, or `InputError` where the recipe cannot be met."""
-    rng = random.Random(f"home {seed}")  # text seeds are hashed whole, so -1 and 1 differ
+    """The home of a seed. Raises `InputError` if the recipe cannot be met.
+
+    For example, its rooms hold too few devices, or a category is unknown.
+    """
+    rng = random.Random(f"home {seed}")  # a text, because `random` would treat -1 and 1 alike
     lexicon, stock = shipped_lexicon(recipe.language), _stock(recipe.catalogue, recipe.categories, recipe.products)
     year, minute = Weather.load(recipe.weather, recipe.hemisphere).draw(rng)
     sky = year.at(minute)
@@ -136,14 +140,14 @@ def make_home(seed: int, recipe: HomeRecipe = DEFAULT) -> Home:
 
 
 def _slugged(furniture: Sequence[Device]) -> tuple[Device, ...]:
-    """With ids in ASCII that say where and what: by names, or else by the room's id and the product's category."""
+    """The devices with slugs as ids: made of the names, or of room id and category where the names are not ASCII."""
     used: Counter[str] = Counter()
-    found = []
+    renamed = []
     for device in furniture:
         slug = device.slug if device.slug.isascii() else f"{device.room.id}_{device.spec.category}"
         used[slug] += 1
-        found.append(replace(device, did=slug if used[slug] == 1 else f"{slug}_{used[slug]}"))
-    return tuple(found)
+        renamed.append(replace(device, did=slug if used[slug] == 1 else f"{slug}_{used[slug]}"))
+    return tuple(renamed)
 
 
 def _build(
@@ -162,7 +166,7 @@ def _build(
 
 
 def _room_count(devices: int, rooms: Range | None, rng: random.Random) -> int:
-    """SMH-Bench's homes lie near this line: 5.5 rooms for 5.5 devices, 10.5 for 35, 31 for 135."""
+    """The number of rooms: from the range, or near a line through SMH-Bench's homes (see `SCALES`)."""
     if rooms is not None:
         return rng.randint(*rooms)
     usual = 4.4 + 0.195 * devices
@@ -172,7 +176,7 @@ def _room_count(devices: int, rooms: Range | None, rng: random.Random) -> int:
 
 @lru_cache(maxsize=64)
 def _stock(folders: tuple[str, ...], categories: tuple[str, ...] | None, products: tuple[str, ...] | None) -> Stock:
-    """The products to choose from."""
+    """The products that a recipe allows. Raises `InputError` for unknown categories or products."""
     catalogue = _catalogue(folders)
     allowed = _known("categories", categories, {spec.category for spec in catalogue.values()})
     chosen = (catalogue[spid] for spid in sorted(_known("products", products, catalogue)))
@@ -180,7 +184,7 @@ def _stock(folders: tuple[str, ...], categories: tuple[str, ...] | None, product
 
 
 def _known(key: str, wanted: tuple[str, ...] | None, known: Collection[str]) -> Collection[str]:
-    """What is wanted (all, if nothing is said), or `InputError` if some of it is not known."""
+    """The wanted names, or all known ones if `wanted` is None. Raises `InputError` if a name is unknown."""
     if unknown := [name for name in wanted or () if name not in known]:
         what = f"the catalogue has no {unknown[0]!r}"
         raise InputError(what, where=f"HomeRecipe.{key}", remedy=f"known: {', '.join(sorted(known))}")
@@ -189,16 +193,16 @@ def _known(key: str, wanted: tuple[str, ...] | None, known: Collection[str]) -> 
 
 @lru_cache(maxsize=64)
 def _catalogue(folders: tuple[str, ...]) -> Catalogue:
-    """The shipped catalogue, with the user's folders added."""
+    """The shipped catalogue and the products of the user's folders."""
     return Catalogue.load(SHIPPED, *map(Path, folders)) if folders else Catalogue.shipped()
 
 
 class HomeSampler:
-    """The paper's name for the maker of homes (HomeFlow A.3)."""
+    """Makes homes, under the name that HomeFlow A.3 uses."""
 
     @staticmethod
     def sample(seed: int, **recipe: Any) -> Home:
-        """The home of this seed; keyword arguments are a `HomeRecipe`'s."""
+        """The home of a seed. The keyword arguments are those of `HomeRecipe`."""
         return make_home(seed, HomeRecipe(**recipe))
 
     @staticmethod

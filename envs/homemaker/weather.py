@@ -1,9 +1,13 @@
-"""Typical years: real hourly weather from which a home's moment is drawn.
+"""Typical years: real hourly weather. A home's date, time and weather are drawn from them.
 
-Invariants: a year is 8,760 hours of valid numbers (28 February is followed by 1 March); daylight is zero
-while the sun is below the horizon, and otherwise follows its height such that the mean of an hour is the
-file's; the same rng gives the same sky in every process. The bundled years stand in `years.npz`, which
-scripts/bundle_years makes, so pvlib and pandas are imported only when a user's file is read.
+The bundled years are stored in `years.npz`, which scripts/bundle_years makes. pvlib and pandas are therefore imported only
+when a user's weather file is read.
+
+Invariants:
+- A year has 8,760 hours of valid numbers. There is no 29 February.
+- Daylight is zero while the sun is below the horizon. Otherwise it follows the height of the sun such that the mean of each
+  hour is the mean in the file.
+- The same rng gives the same weather in every process.
 """
 
 from __future__ import annotations
@@ -26,12 +30,12 @@ from envs.homeenv.physics import BOUNDS
 if TYPE_CHECKING:
     from pandas import DataFrame
 
-YEAR = 2025  # the calendar year in which every typical year is told; any year without a 29 February would do
+YEAR = 2025  # the calendar year of all typical years; any year without a 29 February would do
 HOURS = 8760
-CELLS = 6  # daylight is resolved to ten minutes
+CELLS = 6  # values of daylight per hour
 LUX_PER_WATT = 110.0  # luminous efficacy of global daylight, lumen per watt
 EPW_HEADER, EPW_FIELDS = 8, 35
-DAYS_APART = 182  # between a season here and the same one on the other half of the earth
+DAYS_APART = 182  # between a season and the same season on the other hemisphere
 Hemisphere = Literal["north", "south", "any"]
 BUNDLE = Path(__file__).parent / "years.npz"
 BUNDLED = ("703165TY.csv", "723170TYA.CSV", "12839.tm2")  # Sand Point, Greensboro, Miami: shipped with pvlib
@@ -39,7 +43,7 @@ EPW_REMEDY = "name an EnergyPlus weather file (*.epw) or a folder of them, or le
 
 
 class Column(NamedTuple):
-    """A column of an EPW file: field, pvlib's name, bounds, and the number from which on it marks a gap."""
+    """A column of an EPW file: its index, pvlib's name, its bounds, and the number from which on values mark a gap."""
 
     field: int
     pvlib: str
@@ -59,7 +63,10 @@ EPW_COLUMNS = (
 
 @dataclass(frozen=True)
 class Sky:
-    """The weather at a place and minute: local standard time, celsius, percent, lux, m/s."""
+    """The weather at a place and minute.
+
+    `when` is local standard time. The quantities are in celsius, percent, lux and m/s.
+    """
 
     place: str
     latitude: float
@@ -73,7 +80,11 @@ class Sky:
 
 @dataclass(frozen=True)
 class Year:
-    """A typical year: values at the end of each hour, and daylight (whole lux) every ten minutes."""
+    """A typical year at a place.
+
+    `temperature` (celsius), `humidity` (percent) and `wind` (m/s) have one value for the end of each hour, shape (8760,).
+    `daylight` (whole lux) has one value for every ten minutes, shape (52560,).
+    """
 
     place: str
     latitude: float
@@ -84,7 +95,7 @@ class Year:
     daylight: np.ndarray
 
     def at(self, minute: int) -> Sky:
-        """The sky `minute` minutes after New Year."""
+        """The weather `minute` minutes after New Year, interpolated between full hours."""
         hour, part = divmod(minute, 60)
 
         def between(hourly: np.ndarray) -> float:
@@ -100,48 +111,51 @@ class Year:
         )  # fmt: skip
 
     def ahead(self, minute: int, hours: int) -> Iterator[tuple[int, float, float, float]]:
-        """(minutes from now, celsius, percent, lux) at each of the next full hours; after New Year's Eve, the first."""
+        """(minutes from now, celsius, percent, lux) at each of the next full hours. The year repeats after its end."""
         for hour in range(minute // 60 + 1, minute // 60 + 1 + hours):
             yield (hour * 60 - minute, *self.hourly[hour % HOURS])
 
     @cached_property
     def hourly(self) -> list[tuple[float, float, float]]:
-        """(celsius, percent, lux) at each full hour of the year, in tenths."""
+        """(celsius, percent, lux) at each full hour of the year, rounded to tenths."""
         whole = zip(np.roll(self.temperature, 1), np.roll(self.humidity, 1), self.daylight[::CELLS])
         return [(round(float(warm), 1), round(float(humid), 1), round(float(lux), 1)) for warm, humid, lux in whole]
 
 
 @dataclass(frozen=True)
 class Weather:
-    """Some typical years to draw from."""
+    """The typical years from which the weather of homes is drawn."""
 
     years: tuple[Year, ...]
 
     @classmethod
     def load(cls, paths: tuple[str, ...] = (), hemisphere: Hemisphere = "any") -> Weather:
-        """The years of these EPW files and folders, or the bundled ones of a hemisphere; read once a process."""
+        """The years of EPW files and folders, or without any the bundled years of a hemisphere.
+
+        Files are read once per process. Raises `InputError`, which names file and line, if a file is invalid.
+        """
         files = (file for path in paths for file in _epw_files(path))
         return cls(tuple(map(_epw_year, files)) or _bundled_years(hemisphere))
 
     def draw(self, rng: random.Random) -> tuple[Year, int]:
-        """A year and a minute of it, drawn evenly."""
+        """A year and a minute of it, drawn uniformly."""
         return rng.choice(self.years), rng.randrange(HOURS * 60)
 
     def sample(self, rng: random.Random) -> Sky:
-        """The sky of a year, a day and a minute, drawn evenly."""
+        """The weather of a uniformly drawn minute of a uniformly drawn year."""
         year, minute = self.draw(rng)
         return year.at(minute)
 
 
 @lru_cache(maxsize=64)
 def _epw_files(path: str) -> tuple[str, ...]:
-    """A file as it is named, or the EPW files of a folder."""
+    """The EPW files of a folder, sorted by name; for any other path, the path itself."""
     if not Path(path).is_dir():
         return (path,)
-    found = sorted(str(file) for file in Path(path).iterdir() if file.suffix.lower() == ".epw")
-    if not found:
+    files = sorted(str(file) for file in Path(path).iterdir() if file.suffix.lower() == ".epw")
+    if not files:
         raise InputError("the folder holds no EPW file", path, EPW_REMEDY)
-    return tuple(found)
+    return tuple(files)
 
 
 # The bundled years
@@ -165,7 +179,7 @@ def _bundled_year(arrays: Mapping[str, np.ndarray], i: int) -> Year:
 
 
 def mirrored(year: Year) -> Year:
-    """The same weather on the other half of the earth: half a year later, day and night as they are."""
+    """The same weather on the other hemisphere, shifted by half a year. The hours of the day stay."""
     hours = DAYS_APART * 24
     return replace(
         year,
@@ -178,12 +192,12 @@ def mirrored(year: Year) -> Year:
     )
 
 
-# The arrays of a bundled year: what they are multiplied by to be whole numbers.
+# The arrays of a bundled year, and the factor by which each is multiplied to be stored as integers.
 STORED = {"temperature": 10, "humidity": 1, "wind": 10, "daylight": 1}
 
 
 def write_bundle(path: Path = BUNDLE) -> None:
-    """Make the file of bundled years from the weather files that pvlib ships."""
+    """Write the file of bundled years from the weather files that come with pvlib."""
     years = pvlib_years()
     arrays = {
         f"{name}_{i}": np.rint(getattr(year, name) * scale).astype(np.int32)
@@ -195,7 +209,7 @@ def write_bundle(path: Path = BUNDLE) -> None:
 
 
 def pvlib_years() -> tuple[Year, ...]:
-    """The three typical years as pvlib reads them."""
+    """The three typical years that come with pvlib, as pvlib reads them."""
     import pvlib
 
     sand_point, greensboro, miami = (Path(pvlib.__file__).parent / "data" / name for name in BUNDLED)
@@ -214,19 +228,19 @@ def _tmy2_year(data: DataFrame, meta: Mapping[str, Any]) -> Year:
     return _year(place, meta, data["DryBulb"] / 10, data["RHum"], data["GHI"], data["Wspd"] / 10)
 
 
-# Users' years
+# Years from users' files
 
 
 @lru_cache(maxsize=64)
 def _epw_year(path: str) -> Year:
-    """A year from an EPW file, or `InputError` naming file and line."""
+    """A year from an EPW file. Raises `InputError`, which names the file and, where known, the line."""
     from pvlib.iotools import read_epw
 
     text = _checked_epw(path)
     try:
         data, meta = read_epw(io.StringIO(text), coerce_year=YEAR)
         columns = [_filled(data[column.pvlib].to_numpy(float), column.missing) for column in EPW_COLUMNS]
-    except Exception as error:  # pandas raises whatever it likes over a malformed row
+    except Exception as error:  # pandas raises many types of errors for malformed rows
         raise InputError(f"the weather cannot be read: {error}", path, EPW_REMEDY) from None
     if len(data) != HOURS:
         what = f"the weather cannot be read: {len(data)} of {HOURS} hours are left, a quotation mark may have swallowed some"
@@ -235,13 +249,13 @@ def _epw_year(path: str) -> Year:
 
 
 def _checked_epw(path: str) -> str:
-    """The text of an EPW file whose coordinates and needed columns are sound; a 29 February is left out."""
+    """The text of an EPW file without a 29 February, after a check of its coordinates and of the columns that are used."""
     try:
         text = Path(path).read_bytes().decode("latin-1")
-    except (OSError, ValueError) as error:  # a path may hold what no path can
+    except (OSError, ValueError) as error:  # ValueError: the path holds a null character
         reason = getattr(error, "strerror", None) or error
         raise InputError(f"the weather file cannot be read: {reason}", path, EPW_REMEDY) from None
-    lines = text.replace("\r\n", "\n").rstrip().split("\n")  # splitlines would also split inside foreign letters
+    lines = text.replace("\r\n", "\n").rstrip().split("\n")  # splitlines would also split at \x85
     head = lines[0].split(",")
     if len(head) < 10 or head[0].upper() != "LOCATION" or not all(map(_within, head[6:10], PLACE)):
         what = "not an EPW file: its first line gives no LOCATION with coordinates"
@@ -285,13 +299,13 @@ def _number(text: str) -> float | None:
 
 
 def _filled(values: np.ndarray, missing: float) -> np.ndarray:
-    """Gaps (marked by `missing`) are bridged by a straight line between their neighbours."""
+    """The values with gaps filled by linear interpolation. A value from `missing` on marks a gap."""
     known = np.flatnonzero(values < missing)
     return np.interp(np.arange(len(values)), known, values[known]) if len(known) else np.zeros(len(values))
 
 
 def _year(place: str, meta: Mapping[str, Any], temperature: Any, humidity: Any, irradiance: Any, wind: Any) -> Year:
-    """A year from hourly columns; `irradiance` is the mean (W/m2) of the hour that ends."""
+    """A year from hourly columns. `irradiance` (W/m2) is the mean of the hour that ends at the time of the row."""
     latitude, longitude = round(float(meta["latitude"]), 3), round(float(meta["longitude"]), 3)
     height = _sun_height(latitude, longitude, float(meta["TZ"])).reshape(HOURS, CELLS)
     mean = height.mean(axis=1)
@@ -307,7 +321,7 @@ def _year(place: str, meta: Mapping[str, Any], temperature: Any, humidity: Any, 
 
 
 def _sun_height(latitude: float, longitude: float, timezone: float) -> np.ndarray:
-    """The sine of the sun's elevation in the middle of every ten minutes of the year, 0 at night."""
+    """The sine of the sun's elevation in the middle of every ten minutes of the year, shape (52560,); 0 at night."""
     from pvlib import solarposition
 
     hours = (np.arange(HOURS * CELLS) + 0.5) / CELLS

@@ -25,7 +25,7 @@ from envs.homeenv.rooms import RoomType
 from envs.homeenv.spec import Catalogue
 from envs.homemaker import furnish
 from envs.homemaker.climate import DARK, RUNNING, room_air
-from envs.homemaker.layout import SHAPES, draw_layout
+from envs.homemaker.layout import ROOM_VARIANTS, draw_layout
 from envs.homemaker.lexicon import shipped_lexicon
 from envs.homemaker.make import HomeRecipe, HomeSampler, make_home
 from envs.homemaker.weather import BUNDLE, HOURS, STORED, Sky, Weather, mirrored, pvlib_years, write_bundle
@@ -33,7 +33,7 @@ from envs.homemaker.weather import BUNDLE, HOURS, STORED, Sky, Weather, mirrored
 ROOT = Path(__file__).parents[2]
 SPEC = {spec.name: spec for spec in Catalogue.shipped().values()}
 PRIORS = furnish.shipped_priors().categories
-TYPES = {shape.type for shape in SHAPES.values()}
+TYPES = {shape.type for shape in ROOM_VARIANTS.values()}
 
 
 @cache
@@ -224,7 +224,7 @@ def test_the_halves_of_the_lexicon_share_no_name():
     train = {name for home in homes() if home.plan.rooms[0].name in names["train"] for name in said_in(home)}
     heldout = {name for home in homes() if home.plan.rooms[0].name in names["heldout"] for name in said_in(home)}
     assert train and heldout and not train & heldout
-    assert set(lexicon.rooms) == set(SHAPES)
+    assert set(lexicon.rooms) == set(ROOM_VARIANTS)
     for spec in SPEC.values():
         assert spec.name in lexicon.devices or spec.category in lexicon.devices
 
@@ -251,7 +251,7 @@ SKIES = st.builds(
     illuminance=st.floats(0, 120_000),
     wind=st.just(1.0),
 )
-KINDS = st.sampled_from(sorted({shape.type for shape in SHAPES.values()}))
+KINDS = st.sampled_from(sorted({shape.type for shape in ROOM_VARIANTS.values()}))
 SOME = settings(max_examples=60, deadline=None)
 
 

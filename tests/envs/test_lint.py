@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from envs.documents import InputError
-from envs.homeenv.lint import Report, check_folder
+from envs.homeenv.lint import LintReport, check_folder
 from envs.homeenv.spec import SHIPPED, Catalogue
 from envs.homemaker.furnish import shipped_priors
 
@@ -25,7 +25,7 @@ GOOD = """- name: lamp
 """
 
 
-def check(folder: Path, **files: str) -> Report:
+def check(folder: Path, **files: str) -> LintReport:
     for name, text in files.items():
         (folder / f"{name}.yaml").write_text(text)
     return check_folder(folder, shipped_priors().categories, Catalogue.shipped())

@@ -48,4 +48,4 @@ def test_importing_the_world_leaves_the_parser_its_warnings():
 def test_authors_texts_go_the_same_way():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        expressions.parse('device("1001").mode == "\\d"')
+        expressions.parse_expression('device("1001").mode == "\\d"')

@@ -267,7 +267,7 @@ class Recorder(Home):
     @classmethod
     def of(cls, home: Home) -> "Recorder":
         twin = cls(home.plan, home.values, home.clock)
-        twin.air, twin.rules, twin.stirred, twin.log = home.air, home.rules, home.stirred, {}
+        twin.air, twin.rules, twin.air_stale, twin.log = home.air, home.rules, home.air_stale, {}
         return twin
 
     def set(self, slot: int, value: Any) -> None:

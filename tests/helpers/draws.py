@@ -1,7 +1,7 @@
-"""Homes, and what may happen to them, to draw from: for tests of what holds whatever happens.
+"""Generators of random homes and of random events in them, for property tests.
 
-A deed is plain data that can be done to any home of the same plan (`do`): a call, a tool's call, the passing of time.
-What is drawn follows from seeds, so that a case is the same in every process.
+A deed is an event as plain data: a service call, a tool call, or the passage of time. `do` applies it to any home of the
+same plan. All draws follow from seeds, so a test case is the same in every process.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ Deed = tuple[Any, ...]
 
 
 def few(cases: int, many: int = MANY) -> settings:
-    """So many cases by default, `many` under the profile of that name."""
+    """Hypothesis settings: `cases` examples by default, `many` with the profile `many`."""
     count = many if settings.get_current_profile_name() == "many" else cases
     return settings(max_examples=count, deadline=None, suppress_health_check=list(HealthCheck))
 
@@ -109,12 +109,12 @@ ODD = """
 """
 HALL = Room("hall", "hallway", "entrance hall")
 PRODUCTS = tuple(Catalogue.shipped()[spid] for spid in sorted(Catalogue.shipped()))
-SHOWN = 8  # products a showroom
+SHOWN = 8  # products per showroom
 SCALES = ("simple", "simple", "medium", "complex")
 
 
 def home_of(specs: list[DeviceSpec], rooms: list[Room], clock: int, rng: random.Random) -> Home:
-    """Devices in whatever state, in rooms of whatever air."""
+    """A home with devices in random states, in rooms with random air."""
     state = {
         owner: {path: kind.sample(rng) for path, kind in ROOM_STATE.items()} for owner in [OUTDOORS, *(r.id for r in rooms)]
     }
@@ -124,7 +124,7 @@ def home_of(specs: list[DeviceSpec], rooms: list[Room], clock: int, rng: random.
 
 
 def own_home(seed: int = 0) -> Home:
-    """A home of shipped and own devices, with every type of value in it, and some that no catalogue has."""
+    """A home of shipped devices and of those in `OWN` and `ODD`, which together have values of every type."""
     shipped = (Catalogue.shipped()[spid] for spid in ("100001", "100101", "102101"))
     specs = [*Entity.load(OWN), *shipped, *Entity.load(ODD)]
     rooms = [HALL, Room("closet", "closet", "walk-in closet", parent="hall")]
@@ -132,7 +132,7 @@ def own_home(seed: int = 0) -> Home:
 
 
 def showroom(number: int) -> Home:
-    """A few products of the catalogue, by turns: a row of showrooms has them all."""
+    """A home with `SHOWN` successive products of the catalogue. Enough successive showrooms have all of them."""
     rng, first = random.Random(number), number * SHOWN
     specs = [PRODUCTS[at % len(PRODUCTS)] for at in range(first, first + SHOWN)]
     kinds = rng.sample(sorted(SHELLS), 3)
@@ -142,12 +142,13 @@ def showroom(number: int) -> Home:
 
 @lru_cache(maxsize=256)
 def furnished(scale: str, seed: int) -> Home:
+    """The home of a scale and a seed, cached: fork it before changing it."""
     return make_home(seed, HomeRecipe(scale=scale))
 
 
 @lru_cache(maxsize=256)
 def home_at(seed: int) -> Home:
-    """The home of a seed, with restless weather before it: a showroom, one of one's own, or one of any scale."""
+    """The home of a seed with a random forecast: a showroom, a home of own devices, or one of any scale."""
     rng = random.Random(seed)
     kind = rng.randrange(5)
     if kind < 2:
@@ -160,18 +161,19 @@ def home_at(seed: int) -> Home:
 
 
 def weather(clock: int, rng: random.Random, hours: int = 30) -> tuple[Moment, ...]:
+    """A random forecast, hourly from the first full hour after `clock`."""
     first = (clock // 3600 + 1) * 3600
     skies = [[round(rng.uniform(*span), 1) for span in ((-5, 35), (20, 95), (0, 60000))] for _ in range(hours)]
     return tuple(Moment(first + 3600 * hour, Outdoors(*sky)) for hour, sky in enumerate(skies))
 
 
-# How many homes there are to draw from: enough for every product and scale, few enough to be made once a process.
+# Enough homes for every product and scale, but few enough that each is made once per process.
 HOMES = st.integers(0, 199).map(lambda seed: home_at(seed).fork())
 RANDOM = st.integers(0, 1 << 32).map(random.Random)
 
 
 def lived(home: Home, rng: random.Random, deeds: int) -> Home:
-    """The same home after a while: rules in it, air that moves, and what was done last not yet noticed."""
+    """The same home after some random deeds: it has rules and changing air, and its rules may not have reacted yet."""
     for _ in range(deeds):
         do(home, some_deed(home, rng))
     return home
@@ -181,7 +183,7 @@ LIVED = st.builds(lambda home, rng: lived(home, rng, rng.randrange(8)), HOMES, R
 
 
 def with_rules(home: Home, rng: random.Random, count: int) -> Home:
-    """The same home with more rules in it; some see what others do, and some are switched off again."""
+    """The same home with more rules. Some react to what others do, and some are disabled."""
     for _ in range(count):
         do(
             home,
@@ -199,7 +201,7 @@ RULED = st.builds(lambda home, rng: with_rules(home, rng, rng.randrange(1, 6)), 
 
 
 def some_deed(home: Home, rng: random.Random, longest: int = 20_000) -> Deed:
-    """Something that may happen to this home, right or wrong."""
+    """A random deed for this home, valid or not. `longest` is the most seconds to wait."""
     share = rng.random()
     if share < 0.45:
         return ("call", *some_call(home, rng))
@@ -209,7 +211,7 @@ def some_deed(home: Home, rng: random.Random, longest: int = 20_000) -> Deed:
 
 
 def some_call(home: Home, rng: random.Random) -> tuple[Any, str, list, dict]:
-    """A service call that may be right or wrong in any of its parts."""
+    """The (did, path, args, kwargs) of a service call, each of which may be invalid."""
     device = rng.choice(home.plan.devices)
     path = rng.choice([*device.spec.service_index] if device.spec.service_index and rng.random() < 0.95 else ["explode"])
     args = some_arguments(device.spec.service_index[path], rng) if path != "explode" else []
@@ -219,11 +221,12 @@ def some_call(home: Home, rng: random.Random) -> tuple[Any, str, list, dict]:
 
 
 def some_arguments(compiled: CompiledService, rng: random.Random, wrong: float = 0.25) -> list[Any]:
+    """Random arguments of a service. Each is junk with probability `wrong`."""
     return [rng.choice(JUNK) if rng.random() < wrong else a.sample(rng) for a in compiled.service.arguments]
 
 
 def some_rule(home: Home, rng: random.Random) -> dict[str, Any]:
-    """The arguments of a right `create_automation`: a rule of any kind, on whatever the home has."""
+    """The arguments of a valid `create_automation`: a rule of any kind that fits the home."""
     room = rng.choice(home.plan.rooms).id
     readings = [slot for slot in home.plan.slots if slot.owner in home.plan.by_did]
     read = rng.choice(readings or home.plan.slots[:3])
@@ -254,7 +257,7 @@ def some_rule(home: Home, rng: random.Random) -> dict[str, Any]:
 
 
 def undoing(home: Home, rng: random.Random) -> dict[str, Any]:
-    """A rule that undoes what somebody does to a switch, or does it again: two of them never agree."""
+    """The arguments of a rule that switches a device off once it is on, or similar. Two such rules can undo each other."""
     switches = [d.did for d in home.plan.devices if {"turn_on", "turn_off"} <= d.spec.service_index.keys()]
     switches = [did for did in switches if "state" in home.plan.by_did[did].spec.attribute_index]
     if not switches:
@@ -265,7 +268,7 @@ def undoing(home: Home, rng: random.Random) -> dict[str, Any]:
 
 
 def some_order(home: Home, rng: random.Random) -> dict[str, Any]:
-    """One action of a rule, right as far as can be said beforehand."""
+    """One action of a rule, valid except that its precondition may not hold."""
     device = rng.choice([d for d in home.plan.devices if d.spec.service_index] or home.plan.devices)
     path = rng.choice([*device.spec.service_index] or ["none"])
     declared = device.spec.service_index[path].service.arguments if device.spec.service_index else ()
@@ -274,7 +277,7 @@ def some_order(home: Home, rng: random.Random) -> dict[str, Any]:
 
 
 def some_action(home: Home, rng: random.Random) -> dict[str, Any]:
-    """A call of one of SMH-Bench's tools, right or wrong."""
+    """A call of one of the tools of SMH-Bench, valid or not."""
     known = rng.choice([rule.id for rule in home.rules] or ["none"])
     room, device = rng.choice(home.plan.rooms).id, rng.choice(home.plan.devices).did
     rule = some_rule(home, rng)
@@ -299,7 +302,7 @@ TOOLS = {tool.name: tool for tool in TOOLSETS["smh"].tools}
 
 
 def do(home: Home, deed: Deed) -> Any:
-    """Do it; what came of it, to be compared. A refusal is told by its rule."""
+    """Apply a deed. Returns its outcome, to be compared with that of another home; a refusal is ("refused", text)."""
     match deed:
         case "call", did, path, args, kwargs:
             try:
@@ -316,7 +319,7 @@ def do(home: Home, deed: Deed) -> Any:
 
 
 def act(home: Home, action: Any) -> Any:
-    """As the environment acts: the tool, then the rules that see what it did."""
+    """Run a tool call as the environment does: first the tool, then the rules that react. Returns the outcome."""
     name = action.get("name") if isinstance(action, Mapping) else None
     if not isinstance(name, str) or name not in TOOLS:
         return "refused", "unknown_tool"
@@ -328,18 +331,20 @@ def act(home: Home, action: Any) -> Any:
 
 
 def refused(outcome: Any) -> bool:
+    """Whether the outcome of a deed is a refusal."""
     return isinstance(outcome, tuple) and outcome[0] == "refused"
 
 
-# What a home is
+# Properties of a home
 
 
 def whole(home: Home) -> tuple:
-    """All that decides a home's future, by itself: what its key must tell."""
+    """Everything besides the plan that determines the future of a home. The state key must cover it."""
     return tuple(map(repr, home.values)), home.clock, repr(home.rules), repr(home.air and [air[:4] for air in home.air])
 
 
 def assert_in_bounds(home: Home) -> None:
+    """Assert that every value of a home is canonical and within the range and options of its type."""
     for slot, value in zip(home.plan.slots, home.values, strict=True):
         assert repr(slot.type.check(value)) == repr(value), f"{slot} holds {value!r}"
         if slot.type.range is not None:
@@ -349,7 +354,7 @@ def assert_in_bounds(home: Home) -> None:
 
 
 def journeys(seeds: range, deeds: int = 6) -> Iterator[str]:
-    """State keys along the way of many homes: the same in every process."""
+    """State keys of many homes after random deeds. They must be the same in every process."""
     for seed in seeds:
         home, rng = home_at(seed % 200).fork(), random.Random(seed)
         yield lived(home, rng, deeds).state_key()

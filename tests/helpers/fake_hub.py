@@ -1,4 +1,4 @@
-"""A stand-in of the Hugging Face hub: what huggingface_hub calls to make a repository, upload a folder and tag it."""
+"""A fake Hugging Face hub: the requests by which huggingface_hub makes a repository, uploads a folder and tags it."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ import yaml
 
 TOKEN = "hf_dummy"
 REPO = "(models/[^/]+/[^/]+|datasets/[^/]+/[^/]+)"
-LARGE = (".safetensors", "trajectories.jsonl")  # go as LFS files
+LARGE = (".safetensors", "trajectories.jsonl")  # endings of files that are uploaded as LFS files
 
 
 class Hub(BaseHTTPRequestHandler):
-    """Keeps the bytes. A data set's name begins with `datasets/`."""
+    """A request handler that keeps repositories in `store`. The name of a data set begins with `datasets/`."""
 
     protocol_version = "HTTP/1.1"
 
@@ -147,7 +147,7 @@ class Hub(BaseHTTPRequestHandler):
 
 @contextmanager
 def hub_runs() -> Iterator[dict[str, Any]]:
-    """A hub, and what it holds."""
+    """Run a hub in a thread. Yields its store: `repos`, `blobs` by digest, the `calls` that were made, and its `url`."""
     store: dict[str, Any] = {"repos": {}, "blobs": {}, "calls": []}
     server = ThreadingHTTPServer(("127.0.0.1", 0), partial(Hub, store))
     store["url"] = f"http://127.0.0.1:{server.server_address[1]}"

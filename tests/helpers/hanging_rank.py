@@ -1,4 +1,4 @@
-"""Run an SFT recipe whose last rank never gets the batch of update 2."""
+"""Run an SFT recipe on two ranks. Rank 1 never gets its batch after update 2, so the run hangs."""
 
 import sys
 import time
@@ -11,6 +11,7 @@ get_batch_samples = Trainer.get_batch_samples
 
 
 def hangs(self, *args):
+    """Get batches as usual, but wait forever on rank 1 after update 2."""
     while self.accelerator.process_index == 1 and self.state.global_step == 2:
         time.sleep(1)
     return get_batch_samples(self, *args)

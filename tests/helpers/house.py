@@ -1,8 +1,11 @@
-"""The house, read with ast from a folder: modules, imports, rooms, and what breaks its rules.
+"""The structure of the source tree ("the house"), read with ast: modules, imports, rooms (folders), and broken rules.
 
-Invariants: an import counts wherever it stands (in a function, below TYPE_CHECKING) and however it is written (relative
-too); CONTRIBUTING.md holds the only list of rooms; a fault names its file, its line and what to do.
-`python tests/helpers/house.py` draws the rooms in CONTRIBUTING.md again.
+`python tests/helpers/house.py` redraws the diagram of rooms in CONTRIBUTING.md.
+
+Invariants:
+- Every import counts, also in functions, below TYPE_CHECKING, and in relative form.
+- CONTRIBUTING.md holds the only list of rooms.
+- A fault names the file, the line and the remedy.
 """
 
 from __future__ import annotations
@@ -47,7 +50,7 @@ class Import:
 
 @dataclass(frozen=True)
 class Module:
-    """A file of Python: its dotted name, its path from the root, its code."""
+    """A Python file: its dotted name, its path from the root, and its code."""
 
     name: str
     file: str
@@ -55,10 +58,12 @@ class Module:
 
     @cached_property
     def tree(self) -> ast.Module:
+        """The syntax tree of the file."""
         return ast.parse(self.text, self.file)
 
     @cached_property
     def imports(self) -> tuple[Import, ...]:
+        """Every name that the module imports."""
         package = self.name if self.file.endswith("__init__.py") else self.name.rpartition(".")[0]
         return tuple(
             Import(self.file, node.lineno, target, late, typing)
@@ -69,13 +74,13 @@ class Module:
 
 @dataclass(frozen=True)
 class Room:
-    """A row of the table: a folder or a file, and why it stands where it stands."""
+    """A row of the table of rooms: a folder or a file, and the reason for its position."""
 
     path: str
     reason: str
 
     def holds(self, file: str) -> bool:
-        """Whether a file lies in it; `*` stands for one folder."""
+        """Whether the room holds a file. `*` in the path stands for one folder."""
         pattern = re.escape(self.path).replace(r"\*", "[^/]+")
         return re.match(pattern if self.path.endswith("/") else f"{pattern}$", file) is not None
 
@@ -88,22 +93,22 @@ class House:
         self.modules = {module.name: module for module in _modules(root)}
         self.page = (root / PAGE).read_text("utf-8") if (root / PAGE).exists() else ""
         section = self.page.partition("## The house\n")[2].partition("\n## ")[0]
-        self.rooms = [Room(*found.groups()) for line in section.splitlines() if (found := ROW.match(line))]
+        self.rooms = [Room(*match.groups()) for line in section.splitlines() if (match := ROW.match(line))]
 
-    def own(self, found: Import) -> str | None:
-        """The module of ours that is imported: the name itself, or the module that holds it."""
-        parent = found.target.rpartition(".")[0]
-        return next((name for name in (found.target, parent) if name in self.modules), None)
+    def own(self, imported: Import) -> str | None:
+        """The module of this repository that is imported: the target itself, or the module that defines it; else None."""
+        parent = imported.target.rpartition(".")[0]
+        return next((name for name in (imported.target, parent) if name in self.modules), None)
 
     @cached_property
     def graph(self) -> dict[str, dict[str, Import]]:
-        """For each module: the modules of ours that it imports, with the first import of each."""
+        """For each module, the modules of this repository that it imports, with the first import of each."""
         graph: dict[str, dict[str, Import]] = {}
         for module in self.modules.values():
             into = graph[module.name] = {}
-            for found in module.imports:
-                if (target := self.own(found)) and target != module.name:
-                    into.setdefault(target, found)
+            for imported in module.imports:
+                if (target := self.own(imported)) and target != module.name:
+                    into.setdefault(target, imported)
         return graph
 
     def room_of(self, file: str) -> str | None:
@@ -115,21 +120,21 @@ class House:
 
     @cached_property
     def arrows(self) -> dict[str, dict[str, Import]]:
-        """For each room: the rooms that it imports, with the first import of each."""
+        """For each room, the rooms that it imports, with the first import of each."""
         arrows: dict[str, dict[str, Import]] = {}
         for name, targets in self.graph.items():
             here = self.room_of(self.modules[name].file)
-            for target, found in targets.items():
+            for target, imported in targets.items():
                 there = self.room_of(self.modules[target].file)
                 if here and there and here != there:
-                    arrows.setdefault(here, {}).setdefault(there, found)
+                    arrows.setdefault(here, {}).setdefault(there, imported)
         return arrows
 
     def rank(self, room: str) -> int:
-        """The row of a room, from low to high."""
+        """The index of a room's row; a lower room has a lower index."""
         return next(i for i, row in enumerate(self.rooms) if row.path == room or ("*" in row.path and row.holds(room)))
 
-    # Rules. Each yields faults, in words.
+    # Rules. Each yields its faults as messages.
 
     def cycles(self) -> Iterator[str]:
         """Modules that import each other in a circle."""
@@ -151,21 +156,21 @@ class House:
                 yield f"{PAGE} lists the room {room.path}, which holds no module. Delete its row"
 
     def upward(self) -> Iterator[str]:
-        """Arrows that point up the list, and arrows from one plug-in to another."""
+        """Imports of a room that the table lists later, and imports of one plug-in by another."""
         for here, targets in self.arrows.items():
-            for there, found in targets.items():
+            for there, imported in targets.items():
                 if self.rank(there) >= self.rank(here):
                     hint = f"Move the code into {there} or lower, or hand it over as an argument"
                     rule = f"{here} may import only rooms that {PAGE} lists before it, not {there}"
-                    yield f"{found} imports {found.target}: {rule}. {hint}"
+                    yield f"{imported} imports {imported.target}: {rule}. {hint}"
 
     def known_worlds(self) -> Iterator[str]:
         """Imports of a plug-in from outside of it."""
         for here, targets in self.arrows.items():
-            for there, found in targets.items():
+            for there, imported in targets.items():
                 if there.startswith("homerl/worlds/") and there.count("/") > 2 and there.endswith("/"):
                     hint = "Ask `homerl.worlds.registry` for the world, and add to `WorldAdapter` what it lacks"
-                    yield f"{found} imports {found.target}: nobody outside {there} may ({here}). {hint}"
+                    yield f"{imported} imports {imported.target}: nobody outside {there} may ({here}). {hint}"
 
     def named_worlds(self, worlds: Iterable[str]) -> Iterator[str]:
         """Files of homerl, and their names, that name a world outside of its folder."""
@@ -183,8 +188,8 @@ class House:
     def heavy(self) -> Iterator[str]:
         """Imports of model libraries and services where they do not belong."""
         for module in self.modules.values():
-            for found in module.imports:
-                yield from _heavy(found)
+            for imported in module.imports:
+                yield from _heavy(imported)
 
     def oversized(self) -> Iterator[str]:
         """Files and functions that are too long."""
@@ -211,10 +216,10 @@ class House:
             if module is None or not ast.get_docstring(module.tree):
                 yield f"{folder}/__init__.py:1 has no docstring. Say in a sentence what the folder holds"
 
-    # The picture
+    # The diagram
 
     def drawing(self) -> str:
-        """The rooms and their arrows as mermaid; an arrow that follows from others is left out."""
+        """The rooms and their imports as a mermaid graph. An arrow that follows from others is left out."""
         plugins = next((room.path for room in self.rooms if "*" in room.path), None)
         lines = ["```mermaid", "graph BT"]
         lines += [f'    r{i}["{room.path}"]' for i, room in enumerate(self.rooms)]
@@ -226,13 +231,13 @@ class House:
         return "\n".join([*lines, "```", ""])
 
     def drawn(self) -> str:
-        """The drawing that the page shows."""
-        found = DRAWING.search(self.page)
-        return found[2] if found else ""
+        """The diagram that the page shows now."""
+        match = DRAWING.search(self.page)
+        return match[2] if match else ""
 
     def draw(self) -> None:
-        """Put the drawing into the page."""
-        page = DRAWING.sub(lambda found: found[1] + self.drawing() + found[3], self.page)
+        """Write the diagram to the page."""
+        page = DRAWING.sub(lambda match: match[1] + self.drawing() + match[3], self.page)
         (self.root / PAGE).write_text(page, "utf-8")
 
 
@@ -266,7 +271,7 @@ def _targets(node: ast.AST, package: str) -> Iterator[str]:
 
 
 def _circles(graph: Mapping[str, Iterable[str]]) -> Iterator[list[str]]:
-    """Circles that share no module: once found, its modules are left out, and the search goes on."""
+    """Cycles of imports. The modules of a cycle are removed before the search for the next one."""
     left = {name: set(targets) for name, targets in graph.items()}
     while True:
         try:
@@ -279,19 +284,19 @@ def _circles(graph: Mapping[str, Iterable[str]]) -> Iterator[list[str]]:
             return
 
 
-def _heavy(found: Import) -> Iterator[str]:
-    top = found.target.partition(".")[0]
-    low = found.file.startswith(("envs/", "rewards/"))
-    if low and top in MODELS | SERVICES | {"homerl"} | ({"rewards"} if found.file.startswith("envs/") else set()):
-        yield f"{found} imports {found.target}: envs and rewards run without it. Move the code into homerl"
-    elif top in MODELS and not found.typing:
-        rooms, where = (LATE_TORCH_ROOMS, "within functions") if found.late else (TORCH_ROOMS, "at module level")
-        if not found.file.startswith(rooms):
-            yield f"{found} imports {found.target} {where}, which only {', '.join(rooms)} may. Move the code there"
+def _heavy(imported: Import) -> Iterator[str]:
+    top = imported.target.partition(".")[0]
+    low = imported.file.startswith(("envs/", "rewards/"))
+    if low and top in MODELS | SERVICES | {"homerl"} | ({"rewards"} if imported.file.startswith("envs/") else set()):
+        yield f"{imported} imports {imported.target}: envs and rewards run without it. Move the code into homerl"
+    elif top in MODELS and not imported.typing:
+        rooms, where = (LATE_TORCH_ROOMS, "within functions") if imported.late else (TORCH_ROOMS, "at module level")
+        if not imported.file.startswith(rooms):
+            yield f"{imported} imports {imported.target} {where}, which only {', '.join(rooms)} may. Move the code there"
 
 
 def _reduced(graph: Mapping[int, Set[int]]) -> set[tuple[int, int]]:
-    """The arrows of an acyclic graph that follow from no others."""
+    """The transitive reduction of an acyclic graph: its arrows without those that follow from others."""
     beyond: dict[int, set[int]] = {}
     for node in TopologicalSorter(graph).static_order():
         direct = graph.get(node, set())

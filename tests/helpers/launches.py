@@ -1,4 +1,4 @@
-"""Runs in real processes: started, killed as a machine that goes down does it, started again, and compared."""
+"""Starts runs in real processes, kills them as a failing machine would, resumes them and compares the results."""
 
 import contextlib
 import json
@@ -16,7 +16,7 @@ import yaml
 from safetensors.torch import load_file
 
 ROOT = Path(__file__).parents[2]
-TIMES = ("train_", "time/", "step_time", "num_tokens", "profiling", "epoch")  # of the clock, or counted from a start
+TIMES = ("train_", "time/", "step_time", "num_tokens", "profiling", "epoch")  # metrics of time, or since the last start
 LAUNCHERS = {
     "accelerate": [sys.executable, "-m", "accelerate.commands.launch"],
     "two ranks": [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc_per_node=2"],
@@ -24,13 +24,14 @@ LAUNCHERS = {
 
 
 def written(recipe: dict[str, Any], folder: Path, **changes: Any) -> Path:
+    """The path of a recipe file in `folder`, written with `changes` of its keys."""
     path = folder / f"{Path(changes.get('out', recipe['out'])).name}.yaml"
     path.write_text("homerl: 1\n" + yaml.safe_dump({k: v for k, v in (recipe | changes).items() if k != "homerl"}))
     return path
 
 
 def start(*command: str | Path) -> subprocess.Popen:
-    """A command in a process group of its own."""
+    """Start a command in a process group of its own. Its output goes to `log.txt` beside its last argument."""
     environment = os.environ | {"OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT)}
     with (Path(command[-1]).parent / "log.txt").open("a") as log:
         return subprocess.Popen(
@@ -39,11 +40,13 @@ def start(*command: str | Path) -> subprocess.Popen:
 
 
 def finish(*command: str | Path) -> None:
+    """Run a command to its end. Fails with the end of its log if it fails."""
     process = start(*command)
     assert process.wait(280) == 0, (Path(command[-1]).parent / "log.txt").read_text()[-3000:]
 
 
 def wait_for(holds: Callable[[], bool], process: subprocess.Popen, seconds: float = 250) -> None:
+    """Wait until `holds()` is true. Fails if the process ends before, or after `seconds`."""
     for _ in range(int(seconds * 200)):
         if holds():
             return
@@ -53,18 +56,19 @@ def wait_for(holds: Callable[[], bool], process: subprocess.Popen, seconds: floa
 
 
 def lines(out: Path) -> list[dict[str, Any]]:
-    """Updates in metrics.jsonl; a line that is being written is not one yet."""
+    """The rows of updates in metrics.jsonl. A line that is still being written is left out."""
     text = (out / "metrics.jsonl").read_text() if (out / "metrics.jsonl").exists() else ""
     rows = [json.loads(line) for line in text.splitlines(keepends=True) if line.endswith("\n")]
     return [row for row in rows if "loss" in row]
 
 
 def figures(out: Path) -> list[dict[str, float]]:
+    """The metrics of each update without those of `TIMES`."""
     return [{key: value for key, value in row.items() if not key.startswith(TIMES)} for row in lines(out)]
 
 
 def descendants(pid: int) -> Iterator[int]:
-    """Every process below one."""
+    """The ids of all processes that descend from `pid`."""
     parents: dict[int, list[int]] = {}
     for entry in Path("/proc").glob("[0-9]*"):
         try:
@@ -80,7 +84,7 @@ def descendants(pid: int) -> Iterator[int]:
 
 
 def kill(process: subprocess.Popen) -> None:
-    """As a machine that goes down does it: torchrun's workers are in groups of their own."""
+    """Kill a process and all its descendants at once. The workers of torchrun are in process groups of their own."""
     for pid in (process.pid, *descendants(process.pid)):
         with contextlib.suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)
@@ -88,7 +92,7 @@ def kill(process: subprocess.Popen) -> None:
 
 
 def kill_at(update: int, out: Path, *command: str | Path) -> None:
-    """Start a command and kill it and all below it once an update is logged and a checkpoint stands."""
+    """Start a command, and kill it with its descendants once `update` updates are logged and a checkpoint is written."""
     process = start(*command)
     wait_for(lambda: len(lines(out)) >= update and bool(checkpoints(out)), process)
     kill(process)
@@ -96,10 +100,12 @@ def kill_at(update: int, out: Path, *command: str | Path) -> None:
 
 
 def checkpoints(out: Path) -> list[int]:
+    """The updates of the complete checkpoints, in order."""
     return sorted(int(path.parent.name.split("-")[1]) for path in out.glob("checkpoints/*/trainer_state.json"))
 
 
 def same_run(unbroken: Path, resumed: Path, updates: int) -> None:
+    """Assert that a resumed run has the metrics, the totals and the weights of one that was not interrupted."""
     first, second = figures(unbroken), figures(resumed)
     assert [row["step"] for row in first] == [row["step"] for row in second] == list(range(1, updates + 1))
     for one, other in zip(first, second, strict=True):

@@ -1,6 +1,6 @@
-"""Right data made wrong: JSON trees and texts, changed in a few places as people, disks and agents change them.
+"""Damages valid data: changes JSON trees and texts in a few places, as people, disks and agents might.
 
-Knows nothing of what the data means, so it serves homes, devices, blueprints, automations and weather alike.
+It knows nothing of the meaning of the data, so it serves homes, devices, blueprints, automations and weather alike.
 """
 
 from __future__ import annotations
@@ -34,6 +34,7 @@ JUNK = (*WORDS, *NUMBERS, *OTHERS)
 
 
 def junk(rng: random.Random) -> Any:
+    """A random value that hardly any field expects."""
     return copy.deepcopy(rng.choice(rng.choice((WORDS, NUMBERS, OTHERS))))
 
 
@@ -41,8 +42,8 @@ def junk(rng: random.Random) -> Any:
 
 
 def mutated(tree: Any, rng: random.Random, most: int = 3) -> Any:
-    """A copy of a JSON tree, changed in one place or a few."""
-    tree = [copy.deepcopy(tree)]  # so that the root has a place as well
+    """A copy of a JSON tree, changed in 1 to `most` places."""
+    tree = [copy.deepcopy(tree)]  # in a list, so that the root can be changed as well
     for _ in range(rng.randint(1, most)):
         holder, key = rng.choice(list(places(tree)) if rng.random() < 0.5 else upper_places(tree, rng))
         rng.choice(CHANGES)(holder, key, tree, rng)
@@ -51,22 +52,24 @@ def mutated(tree: Any, rng: random.Random, most: int = 3) -> Any:
 
 
 def places(tree: Any) -> Iterator[Place]:
-    """Every key and index of a tree, breadth first."""
+    """Every (container, key or index) of a tree, breadth first."""
     level = [tree]
     while level:
-        found = [(holder, key) for holder in level for key in (holder if isinstance(holder, dict) else range(len(holder)))]
-        yield from found
-        level = [part for holder, key in found if isinstance(part := holder[key], (dict, list))]
+        of_level = [
+            (holder, key) for holder in level for key in (holder if isinstance(holder, dict) else range(len(holder)))
+        ]
+        yield from of_level
+        level = [part for holder, key in of_level if isinstance(part := holder[key], (dict, list))]
 
 
 def upper_places(tree: Any, rng: random.Random) -> list[Place]:
-    """The places on one way down: deep leaves are many, and would be chosen nearly always."""
-    found: list[Place] = []
+    """The places on a random path from the root. Without it, the many deep leaves would nearly always be chosen."""
+    path: list[Place] = []
     while isinstance(tree, (dict, list)) and tree:
         key = rng.choice(list(tree)) if isinstance(tree, dict) else rng.randrange(len(tree))
-        found.append((tree, key))
+        path.append((tree, key))
         tree = tree[key]
-    return found
+    return path
 
 
 def _drop(holder: Any, key: Any, tree: Any, rng: random.Random) -> None:
@@ -78,7 +81,7 @@ def _put_junk(holder: Any, key: Any, tree: Any, rng: random.Random) -> None:
 
 
 def _put_other(holder: Any, key: Any, tree: Any, rng: random.Random) -> None:
-    """What stands elsewhere in the tree: the right kind of thing in the wrong place."""
+    """Put a value from elsewhere in the tree here, for example a valid value in the wrong place."""
     other, at = rng.choice(list(places(tree)))
     holder[key] = copy.deepcopy(other[at])
 
@@ -119,7 +122,7 @@ def _retype(holder: Any, key: Any, tree: Any, rng: random.Random) -> None:
 
 
 def _nudge(holder: Any, key: Any, tree: Any, rng: random.Random) -> None:
-    """A number a little or a lot aside, a text with a letter more or less."""
+    """Change a number a little or a lot, or a text by one character."""
     value = holder[key]
     if isinstance(value, (int, float)) and abs(value) < 1e300:
         holder[key] = rng.choice((value + 1, value - 1, -value, value * 1000, value / 7, value + 0.123456789))
@@ -148,7 +151,7 @@ SNIPPETS = (
 
 
 def spoilt(data: bytes, rng: random.Random, most: int = 3) -> bytes:
-    """A copy of a file's content, damaged in one place or a few."""
+    """A copy of the content of a file, damaged in 1 to `most` places."""
     for _ in range(rng.randint(1, most)):
         data = rng.choice(DAMAGES)(data, rng)
     return data
@@ -174,7 +177,7 @@ def _noise(data: bytes, rng: random.Random) -> bytes:
 
 
 def _lines(data: bytes, rng: random.Random) -> bytes:
-    """A line goes, comes twice, is indented, is indented by a tab, or changes places with another."""
+    """Delete, copy, indent (by a space or a tab) or swap a line."""
     lines = data.split(b"\n")
     at, other = rng.randrange(len(lines)), rng.randrange(len(lines))
     match rng.randrange(5):

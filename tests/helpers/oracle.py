@@ -1,7 +1,7 @@
-"""What a scripted server answers for an assistant: the fallible expert, over HTTP.
+"""Answers of a scripted server in the role of the assistant: the fallible expert behind an HTTP endpoint.
 
-It knows blueprints by the first message of their dialogues, plays a request's dialogue again in a home of its own, and
-asks the expert there. Its answers depend on the request alone, its seed and n included.
+It recognises a blueprint by the first message of its dialogue, replays the dialogue of the request in an episode of its
+own, and asks the expert for the next message. Its answers depend only on the request, including `seed` and `n`.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from homerl.worlds.registry import begin
 
 
 class Oracle:
-    """`answer` of a server that plays both parts: requests with tools are an assistant's, others a person's."""
+    """The `answer` function of a server that plays both roles: the assistant for requests with tools, else the user."""
 
     def __init__(self, blueprints: Iterable[Blueprint], mistakes: float = 0.0) -> None:
         self.mistakes = mistakes
@@ -41,7 +41,7 @@ class Oracle:
 
 
 def at_once(coroutine: Coroutine[Any, Any, Any]) -> Any:
-    """The result of a coroutine that waits for nothing, inside a running loop or out of it."""
+    """The result of a coroutine that never waits, called inside or outside a running event loop."""
     try:
         coroutine.send(None)
     except StopIteration as end:
@@ -50,7 +50,7 @@ def at_once(coroutine: Coroutine[Any, Any, Any]) -> Any:
 
 
 def spoken_of(episode: Episode, text: str) -> int:
-    """The intent that an utterance is about: one of whose wordings it begins with, the longest first."""
+    """The id of the intent with the longest wording with which the utterance begins."""
     intents = episode.blueprint.intents
     wordings = {" ".join(said.split()): intent.id for intent in intents for said in (*intent.queries, intent.clarification)}
     return next(wordings[said] for said in sorted(wordings, key=len, reverse=True) if text.startswith(said))

@@ -1,4 +1,4 @@
-"""What a scripted server answers for a person: JSON as the LLM user asks for it, made of what the prompt says."""
+"""Answers of a scripted server in the role of the user: JSON in the form of the LLM user, made from the prompt."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ WISH = re.compile(r"^(\d+)\. (.+)$", re.M)
 
 
 def content(**parts: Any) -> dict[str, str]:
-    """An answer; nothing said and no stop unless told."""
+    """An answer. By default it says nothing and does not end the dialogue."""
     return {"content": json.dumps({"say": "", "about": None, "stop": False} | parts)}
 
 
 def wishes(request: Mapping[str, Any]) -> list[tuple[int, str]]:
-    """The wishes that the request tells of, with their numbers."""
+    """The (number, text) pairs of the wishes in the request's prompt."""
     return [(int(number), text) for number, text in WISH.findall(request["messages"][1]["content"])]
 
 
 def obedient(request: Mapping[str, Any]) -> dict[str, str]:
-    """Says the first wish as it is told, with a word more for each time that it was said."""
+    """An answer that says the first wish literally, with one more "please" for each time that it was said before."""
     number, wish = wishes(request)[0]
     return content(say=wish + " please" * request["messages"][1]["content"].count(": " + wish), about=number)

@@ -1,4 +1,4 @@
-"""Right files to be made wrong, and what every home must be that is read from one."""
+"""Valid home and device files for tests that damage them, and the properties of every home that a file gives."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ DEVICE_FILES = (*(path.read_text(encoding="utf-8") for path in sorted(SHIPPED.gl
 
 @lru_cache(maxsize=16)
 def right_home(number: int) -> Home:
-    """A home with rules in it and air that moves, or one as it was made."""
+    """A home: every fourth one is new, and the others have rules and changing air."""
     rng = random.Random(number)
     home = (own_home(number), showroom(number), furnished("simple", number))[number % 3].fork()
     return home if number % 4 == 0 else lived(with_rules(home, rng, 3), rng, 6)
@@ -29,11 +29,12 @@ def right_home(number: int) -> Home:
 
 @lru_cache(maxsize=32)
 def right_text(number: int, complete: bool) -> str:
+    """The text of a valid home file; `complete` writes its devices in full."""
     return json.dumps(home_to_json(right_home(number), complete), indent=1)
 
 
 def assert_coherent(home: Home, rng: random.Random) -> None:
-    """It keeps what all homes promise: it is its own file, stays within bounds, is a world."""
+    """Assert the invariants of homes: lossless files, values within bounds, and the contract of a world."""
     assert_in_bounds(home)
     for complete in (False, True):
         back = home_from_json(json.loads(json.dumps(home_to_json(home, complete))))

@@ -1,7 +1,7 @@
-"""A small OpenAI-compatible server that says what a test has written, and fails as it is told to.
+"""A small OpenAI-compatible server that gives scripted answers and injects faults.
 
-It knows its answers by the dialogue that they answer; whatever else it is asked, it says "Done.". It runs in a thread
-of the test's process, on a port of its own that it keeps when it dies and comes back.
+It looks up the answer by the dialogue of the request. To an unknown dialogue it answers "Done.". It runs in a thread of the
+test's process. It keeps its port when it is stopped and started again.
 """
 
 from __future__ import annotations
@@ -25,7 +25,11 @@ MODEL = "scripted"
 
 @dataclass
 class Faults:
-    """Shares of requests that end in a 500, in silence, in garbage, in half of an answer, in a 400."""
+    """The probabilities of each fault of a request.
+
+    The faults are a status 500, no answer for `stall_seconds`, invalid content, half of an answer, and the status 400 (or
+    the server's `refusal`).
+    """
 
     errors: float = 0.0
     stalls: float = 0.0
@@ -35,6 +39,7 @@ class Faults:
     stall_seconds: float = 3600.0
 
     def draw(self, rng: random.Random) -> str | None:
+        """The name of a random fault, or None for a proper answer."""
         at = rng.random()
         for name in ("errors", "stalls", "garbage", "halves", "refusals"):
             at -= getattr(self, name)
@@ -44,15 +49,19 @@ class Faults:
 
 
 def key_of(messages: Sequence[Mapping[str, Any]]) -> str:
-    """What a dialogue is known by: its words and calls."""
+    """The key of a dialogue: a hash of its roles, texts and tool calls."""
     plain = [[m["role"], m.get("content") or "", [c["function"] for c in m.get("tool_calls") or ()]] for m in messages]
     return hashlib.blake2b(json.dumps(plain, sort_keys=True).encode(), digest_size=16).hexdigest()
 
 
 @dataclass
 class ScriptedServer:
-    """`answers` by `key_of`, or what `answer` says (a list where candidates differ); `requests` are the bodies seen,
-    `served` counts what became of them."""
+    """The server. Use it as a context manager.
+
+    `answers` maps `key_of` a dialogue to a message. If `answer` is given, it is called instead; it may return a list of
+    different candidates. `requests` are the bodies of the requests so far (if `keep`), and `served` counts answers and
+    faults.
+    """
 
     answers: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     faults: Faults = field(default_factory=Faults)
@@ -71,6 +80,7 @@ class ScriptedServer:
 
     @property
     def url(self) -> str:
+        """The base URL for OpenAI clients."""
         return f"http://127.0.0.1:{self.port}/v1"
 
     def __enter__(self) -> ScriptedServer:
@@ -81,6 +91,7 @@ class ScriptedServer:
         self.die()
 
     def start(self) -> None:
+        """Start the server, and return once it accepts requests."""
         quiet = {"log_level": "critical", "access_log": False, "lifespan": "off", "interface": "asgi3"}
         self.server = uvicorn.Server(uvicorn.Config(self._app, host="127.0.0.1", port=self.port, **quiet))
         self.thread = threading.Thread(target=self.server.run, daemon=True)
@@ -89,7 +100,7 @@ class ScriptedServer:
             time.sleep(0.005)
 
     def die(self) -> None:
-        """All connections are cut."""
+        """Stop the server and cut all connections."""
         self.server.should_exit = self.server.force_exit = True
         self.thread.join()
 
@@ -124,7 +135,7 @@ class ScriptedServer:
                 await self._send(send, 200, text)
 
     def drawn(self, request: Mapping[str, Any]) -> str | None:
-        """The fault that a request meets."""
+        """The fault to inject for a request, or None."""
         return self.faults.draw(self.rng)
 
     async def _send(self, send: Callable, status: int, text: str, length: int | None = None) -> None:
@@ -135,8 +146,8 @@ class ScriptedServer:
         await send({"type": "http.response.body", "body": data})
 
     def _completion(self, request: Mapping[str, Any]) -> dict[str, Any]:
-        found = self.answer(request) if self.answer else self.answers.get(key_of(request["messages"]), {"content": "Done."})
-        messages = found if isinstance(found, list) else [found] * (request.get("n") or 1)
+        answer = self.answer(request) if self.answer else self.answers.get(key_of(request["messages"]), {"content": "Done."})
+        messages = answer if isinstance(answer, list) else [answer] * (request.get("n") or 1)
         choices = [{"index": i, "finish_reason": "stop", "message": _said(said)} for i, said in enumerate(messages)]
         usage = {"prompt_tokens": 100, "completion_tokens": 10, "total_tokens": 110}
         return {"id": "1", "object": "chat.completion", "created": 0, "model": MODEL, "choices": choices, "usage": usage}

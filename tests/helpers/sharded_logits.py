@@ -1,4 +1,4 @@
-"""Run a recipe, and leave what its trainer's shards answer to fixed ids at the end, and which part a rank holds."""
+"""Run a recipe. At its end, save the logits of its sharded model for fixed token ids, and the share of weights on a rank."""
 
 import sys
 
@@ -11,7 +11,7 @@ save_model = parallel.Spread.save_model
 
 
 def held(trainer):
-    """The share of the trained weights whose 32-bit values, those that the optimizer moves, are with this rank."""
+    """The share of the trained weights whose 32-bit copies, which the optimizer updates, are on this rank."""
     inside = getattr(trainer.model_wrapped, "optimizer", None)
     parts = getattr(inside, "fp32_partitioned_groups_flat", None) or getattr(inside, "single_partition_of_fp32_groups", None)
     kept = trainer.accelerator.unwrap_model(trainer.model_wrapped).state_dict(keep_vars=True)
@@ -22,14 +22,15 @@ def held(trainer):
 
 
 def and_logits(self, output_dir=None, _internal_call=False):
+    """Save the model as usual; after the last update also `logits.pt` and `shards.pt`."""
     save_model(self, output_dir, _internal_call)
     if not _internal_call:
         self.model_wrapped.eval()
         with torch.no_grad():
-            found = self.model_wrapped(torch.arange(3, 60)[None]).logits
+            logits = self.model_wrapped(torch.arange(3, 60)[None]).logits
         if self.accelerator.is_main_process:
             folder = self.args.output_dir + "/.."
-            torch.save(found, f"{folder}/logits.pt")
+            torch.save(logits, f"{folder}/logits.pt")
             torch.save(torch.tensor(held(self)), f"{folder}/shards.pt")
 
 

@@ -1,7 +1,7 @@
-"""vLLM on a CPU as trainers use it on GPUs: its layers keep the weights that they are sent, and what travels over NCCL
-there goes through a TCP store here. All else is vLLM's and TRL's own.
+"""Makes vLLM on a CPU usable as the sampler of a trainer. Two things are patched; the rest is unchanged vLLM and TRL:
+its linear layers keep the weights that they are sent, and weights travel through a TCP store, which replaces NCCL.
 
-`python vllm_on_cpu.py RECIPE` trains; a server is given it as `--worker-extension-cls vllm_on_cpu.Worker`.
+`python vllm_on_cpu.py RECIPE` trains. A vLLM server loads the patches by `--worker-extension-cls vllm_on_cpu.Worker`.
 """
 
 import sys
@@ -15,20 +15,22 @@ from vllm.model_executor.layers import utils
 
 
 class Communicator:
-    """The part of `PyNcclCommunicator` that a transfer of weights needs."""
+    """The part of `PyNcclCommunicator` that the transfer of weights needs."""
 
     def __init__(self, host: str, port: int, rank: int, size: int, device: object) -> None:
         self.group = StatelessProcessGroup.create(host=host, port=port, rank=rank, world_size=size)
 
     def broadcast(self, tensor: torch.Tensor, src: int) -> None:
+        """Send or receive a tensor through the TCP store."""
         tensor.copy_(self.group.broadcast(tensor, src))
 
 
 class Worker:
-    """vLLM imports it in a server's worker: that is all that it is for."""
+    """An empty extension. vLLM imports it in the workers of a server, and the import applies the patches."""
 
 
 def plain_linear(layer: torch.nn.Module, remove_weight: bool) -> None:
+    """Use torch's linear function, which reads the current weights, in place of a packed copy of them."""
     layer.cpu_linear = torch.nn.functional.linear
 
 

@@ -1,10 +1,11 @@
-"""Toolsets: the tools that an agent sees, chosen in the recipe. One file a toolset, found by being here.
+"""Toolsets: the sets of tools that an agent may see. The recipe chooses one by name.
 
-A toolset is a module with a `TOOLSET` (`envs/homeenv/toolset.py`); its name is the file's. Toolsets of your own may lie
-elsewhere: each folder that the environment variable HOMERL_TOOLSETS names (several are separated as in PATH) is searched
-too.
+Each module of this package with a `TOOLSET` (`envs/homeenv/toolset.py`) is a toolset, named like its file. You can keep
+toolsets of your own elsewhere: the environment variable HOMERL_TOOLSETS lists folders that are searched too, separated as
+in PATH.
 
-Invariant: `TOOLSETS` has those of the papers first, in the order in which JSON Schemas list them; the others follow by name.
+Invariant: `TOOLSETS` lists the papers' toolsets first, in the order of `FIRST`, which JSON Schemas show. The others follow
+by name.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ __path__ += [folder for folder in os.environ.get("HOMERL_TOOLSETS", "").split(os
 
 
 def _found() -> dict[str, Toolset]:
-    """The toolsets by name."""
+    """All toolsets by name, those in `FIRST` first."""
     names = sorted(module.name for module in pkgutil.iter_modules(__path__) if module.name not in FIRST)
     modules = {name: import_module(f"{__name__}.{name}") for name in (*FIRST, *names)}
     return {name: module.TOOLSET for name, module in modules.items() if hasattr(module, "TOOLSET")}
@@ -32,6 +33,6 @@ TOOLSETS: Mapping[str, Toolset] = _found()
 if TYPE_CHECKING:
     ToolsetName = str
 else:
-    ToolsetName = Literal[tuple(TOOLSETS)]  # so that what is misspelt is refused with the names that there are
+    ToolsetName = Literal[tuple(TOOLSETS)]  # a misspelt name is refused with a list of the known ones
 
 __all__ = ["TOOLSETS", "ToolsetName"]

@@ -1,7 +1,7 @@
-"""The `direct` toolset: the whole home is written down once, and one answer is replayed (SMH-Bench's DR).
+"""The `direct` toolset: the prompt shows the whole home, and the agent gives one answer that is executed (SMH-Bench's DR).
 
-The agent sees `serialise(home)` and gives one JSON object: `{"mode": "execute", "response", "actions",
-"automations"}` or `{"mode": "clarify", "response"}`. Actions are made in order, up to the first that is refused.
+The agent sees `serialise(home)` and gives one JSON object: `{"mode": "execute", "response", "actions", "automations"}` or
+`{"mode": "clarify", "response"}`. Actions are executed in order, up to the first that is refused.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from envs.messages import Message, text_message
 
 
 def serialise(home: Home) -> dict[str, Any]:
-    """Everything of a home that an agent may know: rooms, devices with their state, each product's abilities once."""
+    """Everything about a home that an agent may know: rooms, devices with their state, and each product's services once."""
     products = {device.spec.spid: abilities(home, device) for device in home.plan.devices}
     return {
         "clock": home.clock,
@@ -40,7 +40,7 @@ def serialise(home: Home) -> dict[str, Any]:
 
 
 def answer(home: Home, arguments: Mapping[str, Any], limits: Limits) -> RunResult:
-    """Replay an answer."""
+    """Execute an answer: its actions, then its automations. The output is its `response`."""
     if arguments["mode"] == "execute":
         for action in arguments.get("actions", ()):
             home.call(action["did"], action["locator"], (), action.get("arguments", {}))
@@ -66,10 +66,10 @@ TOOLS = (
 
 
 class DirectWriter(Writer):
-    """One JSON answer."""
+    """Writes messages that hold one JSON answer."""
 
     def act(self, calls: Sequence[Call], reply: str | None = None) -> Message:
-        """An answer with the calls as its actions."""
+        """An answer with the calls as its actions. Its response is `reply`, or the words for "it is done"."""
         actions = [as_action(self.home, call) for call in calls]
         return self._answer(mode="execute", response=reply or self.done, actions=actions)
 
@@ -78,20 +78,20 @@ class DirectWriter(Writer):
         return self._answer(mode="execute", response=self.done, automations=[as_rule(self.home, wanted)])
 
     def say(self, text: str) -> Message:
-        """An answer of words alone."""
+        """An answer with a response and no actions."""
         return self._answer(mode="execute", response=text)
 
     def ask(self, text: str) -> Message:
-        """An answer that asks back."""
+        """An answer that asks a question (`mode: clarify`)."""
         return self._answer(mode="clarify", response=text)
 
     def garble(self, call: Call) -> Message:
-        """An answer that has no end."""
+        """An answer whose JSON lacks its closing braces."""
         message = self.act([call])
         return message | {"content": message["content"].rstrip("}")}
 
     def made(self, turn: Sequence[Message]) -> Callable[[Call], bool]:
-        """None: an answer is the last message of its turn."""
+        """Always false: an answer ends its turn, so no call has been made before it."""
         return lambda call: False
 
     def _answer(self, **parts: Any) -> Message:

@@ -1,4 +1,4 @@
-"""The `homeflow` toolset: queries, and Python that acts (HomeFlow A.4)."""
+"""The `homeflow` toolset: two queries, and Python code that acts on the home (HomeFlow A.4)."""
 
 from __future__ import annotations
 
@@ -9,27 +9,27 @@ from typing import Any
 from envs.homeenv.audit import Refused
 from envs.homeenv.home import Home
 from envs.homeenv.sandbox import Limits, RunResult, run_code
-from envs.homeenv.tools import Tool, render
+from envs.homeenv.tools import Tool, as_json
 from envs.homeenv.toolset import Call, Reads, Toolset, Writer, arguments_of
 from envs.homeenv.types import shown
 from envs.messages import Message, call_message, tool_call
 
 
 def query_status(home: Home, arguments: Mapping[str, Any], limits: Limits) -> RunResult:
-    """The live state of one device, or of every device of a room."""
+    """The present state of one device, or of every device of a room. Raises `Refused` if neither is named or known."""
     if did := arguments.get("did"):
         if did not in home.plan.by_did:
             raise Refused("unknown_device", f"there is no device {shown(did)}")
-        found = [home.plan.by_did[did]]
+        devices = [home.plan.by_did[did]]
     elif room := arguments.get("room"):
-        found = list(home.devices(room=home.plan.room(room).id))
+        devices = list(home.devices(room=home.plan.room(room).id))
     else:
         raise Refused("missing_argument", "query_status needs 'did' or 'room'")
-    return RunResult("\n".join(f"{d.did} {d.name}: {render(home.state_of(d.did))}" for d in found) or "no devices")
+    return RunResult("\n".join(f"{d.did} {d.name}: {as_json(home.state_of(d.did))}" for d in devices) or "no devices")
 
 
 def query_spec(home: Home, arguments: Mapping[str, Any], limits: Limits) -> RunResult:
-    """What a device's attributes and services are."""
+    """The attributes and services of a device, one per line. Raises `Refused` for an unknown device."""
     did = arguments["did"]
     if did not in home.plan.by_did:
         raise Refused("unknown_device", f"there is no device {shown(did)}")
@@ -56,12 +56,12 @@ TOOLS = (
 
 
 class HomeFlowWriter(Writer):
-    """Python, and queries."""
+    """Writes Python snippets and queries."""
 
     reads = True
 
     def act(self, calls: Sequence[Call], reply: str | None = None) -> Message:
-        """A snippet that writes down which device it means, as the prompt lists it, where its id does not say so."""
+        """A snippet with the calls. A comment gives each device's label in the prompt, if the label is not its id."""
         lines: list[str] = []
         for device, group in groupby(calls, key=lambda call: self.home.plan.by_did.get(call.did)):
             lines += [f"# {self.label(device)}"] if device and self.label(device) != device.did else []
@@ -81,7 +81,7 @@ class HomeFlowWriter(Writer):
         return pyexec_message(call.code.rstrip(")"))
 
     def made(self, turn: Sequence[Message]) -> Callable[[Call], bool]:
-        """Whether the call's text stands in a snippet."""
+        """A call was made if its text occurs in a snippet of the turn."""
         code = "".join(arguments.get("code", "") for _, arguments in arguments_of(turn))
         return lambda call: call.code in code
 

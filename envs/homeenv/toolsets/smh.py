@@ -15,24 +15,27 @@ from envs.homeenv.devices import Device
 from envs.homeenv.home import Home
 from envs.homeenv.rules import Rule
 from envs.homeenv.sandbox import Limits, RunResult
-from envs.homeenv.tools import Tool, render
+from envs.homeenv.tools import Tool, as_json
 from envs.homeenv.toolset import Automation, Call, Reads, StructuredWriter, Toolset
 from envs.homeenv.types import shown
 from envs.messages import Message, call_message, tool_call
 
-MOST_DEVICES = 50  # listed by one query, so that nothing lists a whole large home with its state at once
+MOST_DEVICES = 50  # most devices with state in one query, so that no observation holds a large home
 
 
 def query_device(home: Home, arguments: Mapping[str, Any], limits: Limits) -> RunResult:
-    """Devices that match (`candidates`), what they can do (`spec`), or their live state (`status`)."""
-    found = list(_matching(home, arguments))
-    if len(found) > MOST_DEVICES and arguments["what"] != "candidates":
+    """The devices that match (`candidates`), their attributes and services (`spec`), or their present state (`status`).
+
+    Raises `Refused` for an unknown device or room, or if too many devices match for `spec` or `status`.
+    """
+    matching = list(_matching(home, arguments))
+    if len(matching) > MOST_DEVICES and arguments["what"] != "candidates":
         raise Refused(
-            "out_of_range", f"{len(found)} devices match; ask for {MOST_DEVICES} at most: narrow it by room or tags"
+            "out_of_range", f"{len(matching)} devices match; ask for {MOST_DEVICES} at most: narrow it by room or tags"
         )
     show: dict[str, Callable[[Home, Device], dict[str, Any]]]
     show = {"candidates": _candidate, "spec": abilities, "status": lambda home, device: home.state_of(device.did)}
-    return RunResult(render([{"did": d.did} | show[arguments["what"]](home, d) for d in found]))
+    return RunResult(as_json([{"did": d.did} | show[arguments["what"]](home, d) for d in matching]))
 
 
 def _matching(home: Home, wanted: Mapping[str, Any]) -> Iterator[Device]:
@@ -45,7 +48,7 @@ def _matching(home: Home, wanted: Mapping[str, Any]) -> Iterator[Device]:
 
 
 def tags_of(device: Device) -> set[str]:
-    """Words that a device is found by: its tags, category and subcategory."""
+    """The words by which a query can find a device: its tags, category and subcategory."""
     data = device.spec.userdata
     return {*data.tags, data.category, *([data.subcategory] if data.subcategory else ())}
 
@@ -62,7 +65,7 @@ def _candidate(home: Home, device: Device) -> dict[str, Any]:
 
 
 def abilities(home: Home, device: Device) -> dict[str, Any]:
-    """Attributes and services by locator."""
+    """The attributes and services of a device by locator."""
     services = {
         path: {"arguments": {a.name: a.describe() for a in compiled.service.arguments}}
         | ({"description": compiled.service.description} if compiled.service.description else {})
@@ -74,13 +77,13 @@ def abilities(home: Home, device: Device) -> dict[str, Any]:
 
 
 def control_device(home: Home, arguments: Mapping[str, Any], limits: Limits) -> RunResult:
-    """Call one service of a device."""
+    """Call one service of a device. Raises `Refused` as `Home.call` does."""
     home.call(arguments["did"], arguments["locator"], (), arguments.get("arguments", {}))
     return RunResult("")
 
 
 def create_automation(home: Home, arguments: Mapping[str, Any], limits: Limits) -> RunResult:
-    """Add a rule."""
+    """Add an automation. Raises `Refused` if it is invalid."""
     rule = make_rule(
         home, arguments.get("conditions", ()), arguments["actions"], arguments.get("title", ""),
         arguments.get("delay_seconds"), arguments.get("hold_seconds", 0),
@@ -90,18 +93,21 @@ def create_automation(home: Home, arguments: Mapping[str, Any], limits: Limits) 
 
 
 def list_automations(home: Home, arguments: Mapping[str, Any], limits: Limits) -> RunResult:
-    """All rules."""
-    return RunResult(render([rule.describe() for rule in home.rules]))
+    """All automations as JSON."""
+    return RunResult(as_json([rule.describe() for rule in home.rules]))
 
 
 def edit_automation(home: Home, arguments: Mapping[str, Any], limits: Limits) -> RunResult:
-    """Change what is given of a rule; it begins to watch anew."""
+    """Change the given parts of an automation, which then waits for its trigger anew.
+
+    Raises `Refused` if the automation is unknown or becomes invalid.
+    """
     index, old = _rule(home, arguments["id"])
     delay, hold = arguments.get("delay_seconds"), old.hold
     kept = [f"time_cron = {old.cron}"] if old.cron else []
     if old.at is not None and delay is None and "conditions" not in arguments:
         delay = old.at - home.clock
-    elif delay is not None or "conditions" in arguments:  # another time or condition: what was held is over
+    elif delay is not None or "conditions" in arguments:  # a new time or condition ends the old hold
         kept, hold = [], 0
     if old.when and (delay is None or old.timed):
         kept.append(old.when)
@@ -120,7 +126,7 @@ def edit_automation(home: Home, arguments: Mapping[str, Any], limits: Limits) ->
 
 
 def delete_automation(home: Home, arguments: Mapping[str, Any], limits: Limits) -> RunResult:
-    """Remove a rule."""
+    """Delete an automation. Raises `Refused` if it is unknown."""
     index, rule = _rule(home, arguments["id"])
     put_rule(home, index, None)
     return RunResult(f"automation {rule.id} removed")
@@ -145,7 +151,7 @@ ACTION: dict[str, Any] = {
     "additionalProperties": False,
 }
 RULE_PARTS: dict[str, str | Mapping[str, Any]] = {
-    "title": "what to call it",  # not `name`, which is the tool's in an action
+    "title": "what to call it",  # not `name`, which is the tool's name in an action
     "conditions": {
         "type": "array",
         "items": {"type": "string"},
@@ -175,7 +181,7 @@ TOOLS = (
 
 
 class SmhWriter(StructuredWriter):
-    """Structured calls, queries and automations."""
+    """Writes structured calls, queries and automations."""
 
     reads = True
 
@@ -198,17 +204,17 @@ class SmhWriter(StructuredWriter):
 
 
 def as_action(home: Home, call: Call) -> dict[str, Any]:
-    """A call as `control_device` takes it: its arguments by name."""
+    """A service call in the form of `control_device`, with its arguments by name."""
     device = home.plan.by_did.get(call.did)
     service = device.spec.service_index.get(call.service) if device else None
     names = [argument.name for argument in service.service.arguments] if service else []
     names += [f"argument_{i}" for i in range(len(names), len(call.args))]
-    found: dict[str, Any] = {"did": call.did, "locator": call.service}
-    return found | ({"arguments": dict(zip(names, call.args))} if call.args else {})
+    action: dict[str, Any] = {"did": call.did, "locator": call.service}
+    return action | ({"arguments": dict(zip(names, call.args))} if call.args else {})
 
 
 def as_rule(home: Home, wanted: Automation) -> dict[str, Any]:
-    """An automation as `create_automation` takes it."""
+    """An automation in the form of `create_automation`."""
     times = {"delay_seconds": wanted.delay_seconds, "hold_seconds": wanted.hold_seconds}
     return {
         **({"conditions": list(wanted.conditions)} if wanted.conditions else {}),
