@@ -35,17 +35,17 @@ class Weights(Model):
         return self
 
 
-def found_rewards() -> dict[str, Reward]:
+def discover_rewards() -> dict[str, Reward]:
     """Every reward by name, in order."""
-    found: dict[str, Reward] = {}
+    rewards_by_name: dict[str, Reward] = {}
     for name, path in _files():
         reward = getattr(importlib.import_module(f"rewards.{name}"), "REWARD", None)
-        if name in found:
+        if name in rewards_by_name:
             raise InputError(f"there is a reward '{name}' already", str(path), "give the file another name")
         if not isinstance(reward, Reward):
             raise InputError("the file defines no REWARD", str(path), "see docs/recipes.md, Rewards")
-        found[name] = reward
-    return dict(sorted(found.items(), key=lambda item: (item[1].order, item[0])))
+        rewards_by_name[name] = reward
+    return dict(sorted(rewards_by_name.items(), key=lambda item: (item[1].order, item[0])))
 
 
 def _files() -> Iterator[tuple[str, Path]]:
@@ -58,25 +58,30 @@ def _files() -> Iterator[tuple[str, Path]]:
                 yield module.name, folder / f"{module.name}.py"
 
 
-def found_settings(found: Mapping[str, Reward]) -> dict[str, Setting]:
+def collect_settings(rewards_by_name: Mapping[str, Reward]) -> dict[str, Setting]:
     """The settings of all rewards, or `InputError` for a reward that does not fit beside the others."""
     settings: dict[str, Setting] = {}
-    for name, reward in found.items():
+    for name, reward in rewards_by_name.items():
         try:
             own = reward.settings
         except ValueError as error:
             raise InputError(str(error), f"reward '{name}'", "see docs/recipes.md, Rewards") from None
         for key in (name, *own):
-            if not key.isidentifier() or hasattr(Weights, key) or key in settings or (key != name and key in found):
+            if (
+                not key.isidentifier()
+                or hasattr(Weights, key)
+                or key in settings
+                or (key != name and key in rewards_by_name)
+            ):
                 raise InputError(f"'{key}' cannot be used or is taken", f"reward '{name}'", "choose another name")
-        if unknown := set(reward.switches.values()) - found.keys():
+        if unknown := set(reward.switches.values()) - rewards_by_name.keys():
             raise InputError(f"there is no reward '{min(unknown)}'", f"reward '{name}'", "correct its `switches`")
         settings |= own
     return settings
 
 
-REWARDS: Mapping[str, Reward] = found_rewards()
-SETTINGS: Mapping[str, Setting] = found_settings(REWARDS)
+REWARDS: Mapping[str, Reward] = discover_rewards()
+SETTINGS: Mapping[str, Setting] = collect_settings(REWARDS)
 PARTS = tuple(REWARDS)
 _fields: dict[str, Any] = {
     name: (float, Field(reward.weight, description=f"Weight of a reward that is {reward.card}."))

@@ -53,9 +53,9 @@ def reply_of(message: ChatCompletionMessage, tokens: int = 0, prompt_tokens: int
         for i, call in enumerate(parsed.get("tool_calls", ())):
             call["id"] = f"call_{i}"  # what answers a call names it
         return Reply(parsed, malformed, tokens, prompt_tokens=prompt_tokens)
-    found: Message = {"role": "assistant", "content": text}
+    reply: Message = {"role": "assistant", "content": text}
     if calls:
-        found["tool_calls"] = [
+        reply["tool_calls"] = [
             {
                 "id": call.id,
                 "type": "function",
@@ -63,4 +63,4 @@ def reply_of(message: ChatCompletionMessage, tokens: int = 0, prompt_tokens: int
             }
             for call in calls
         ]
-    return Reply(found, None, tokens, prompt_tokens=prompt_tokens)
+    return Reply(reply, None, tokens, prompt_tokens=prompt_tokens)

@@ -92,9 +92,9 @@ class Episode:
         """Intents of which some goal is not met now, in the blueprint's order."""
         return self.situation.open_intents()
 
-    def strayed(self) -> int:
+    def side_effects(self) -> int:
         """How much differs from the start that no intent asked for."""
-        return self.situation.strayed()
+        return self.situation.side_effects()
 
     def hear(self, utterance: str, intent_id: int | None = None) -> None:
         """The user speaks: a new turn begins."""
@@ -105,7 +105,7 @@ class Episode:
     def act(self, reply: Reply) -> Step:
         """The agent's message takes effect; the episode ends if the home says so or a limit is reached."""
         decision, situation = self._decision(), self.situation
-        before, strayed, mark = self.progress, self.strayed(), situation.mark()
+        before, side_effects, mark = self.progress, self.side_effects(), situation.mark()
         opens = self.messages[-1]["role"] == "user"
         meant = situation.stands_for(reply)
         results = self._calls(reply) if meant is None else [self._take(meant)]
@@ -131,8 +131,8 @@ class Episode:
             blocked=blocked,
             error=next((info["error"] for _, info, _ in results if info["error"]), None),
             changed=situation.changed_since(mark),
-            strayed_before=strayed,
-            strayed_after=self.strayed(),
+            strayed_before=side_effects,
+            strayed_after=self.side_effects(),
             last=self.outcome is not None,
             intent=self.speaking_of,
             met=tuple(i for i, holds in enumerate(met) if holds),
@@ -181,7 +181,7 @@ class Episode:
 
     def _verdict(self, met: bool, spoke: bool) -> Outcome | None:
         if met:
-            clean = not self.blueprint.preserve or self.strayed() == 0
+            clean = not self.blueprint.preserve or self.side_effects() == 0
             return Outcome.SUCCESS if clean else Outcome.AGENT_FAILURE
         if self.situation.ended:
             return Outcome.AGENT_FAILURE
@@ -219,7 +219,7 @@ class Episode:
             steps=tuple(self.steps),
             outcome=self.outcome,
             progress=self.progress,
-            clean=self.strayed() == 0,
+            clean=self.side_effects() == 0,
             agent=agent,
             user=user,
             seed=seed,

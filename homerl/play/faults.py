@@ -52,7 +52,7 @@ class RequestRefused(InfraError):
         return InfraError, (str(self),)
 
 
-class Unwelcome(InfraError):
+class EndpointRejected(InfraError):
     """The server will take no request of ours, whatever it says: its key, its path or its model's name is another."""
 
 

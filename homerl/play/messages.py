@@ -32,17 +32,17 @@ def plain_text(text: str) -> str:
 
 def parse_json(text: str) -> Any:
     """JSON as a model wrote it, its strings plain; `ValueError` or `RecursionError` like `json.loads`."""
-    found = json.loads(text)
-    return json.loads(plain_text(json.dumps(found, ensure_ascii=False))) if HALF.search(text) else found
+    value = json.loads(text)
+    return json.loads(plain_text(json.dumps(value, ensure_ascii=False))) if HALF.search(text) else value
 
 
 def direct_answer(text: str) -> tuple[dict[str, Any] | None, str | None]:
     """(the one answer of an agent in JSON, what is malformed or None); a fence around the JSON is forgiven."""
     try:
-        found = parse_json(FENCE.sub(r"\1", text.strip()))
+        answer = parse_json(FENCE.sub(r"\1", text.strip()))
     except (ValueError, RecursionError) as error:
         return None, f"the answer is not JSON ({_why(error)})"
-    return (found, None) if isinstance(found, dict) else (None, "the answer is not a JSON object")
+    return (answer, None) if isinstance(answer, dict) else (None, "the answer is not a JSON object")
 
 
 def calls_of(message: Message, toolset: str = "") -> tuple[ToolCall, ...]:
@@ -66,10 +66,10 @@ def _called(name: str, arguments: Mapping[str, Any]) -> ToolCall:
 def _arguments(text: Any) -> dict[str, Any]:
     """A tool call's arguments; none where they cannot be read."""
     try:
-        found = parse_json(text or "{}")
+        arguments = parse_json(text or "{}")
     except (ValueError, TypeError, RecursionError):
         return {}
-    return found if isinstance(found, dict) else {}
+    return arguments if isinstance(arguments, dict) else {}
 
 
 def _too_deep(value: Any, levels: int = MOST_LEVELS) -> bool:

@@ -80,38 +80,38 @@ def differences(stored: Trajectory, begin: Begin, absent: Absent = ()) -> Iterat
             if (expected := next(steps, None)) is None:
                 yield f"step {number}: there is a message of it, but no record"
                 return
-            found = episode.act(Reply(expected.message, malformed(expected)))
+            step = episode.act(Reply(expected.message, malformed(expected)))
             last = number == len(stored.steps)
             unheld = absent[number - 1] if absent else frozenset()
-            found = _holding(found, expected, last, unheld)
-            yield from (f"step {number}: {text}" for text in step_differences(found, expected, stored.agent))
+            step = _holding(step, expected, last, unheld)
+            yield from (f"step {number}: {text}" for text in step_differences(step, expected, stored.agent))
     if next(steps, None) is not None:
         yield f"step {len(episode.steps) + 1}: there is a record of it, but no message"
     yield from end_differences(stored, episode)
     yield from reward_differences(stored)
 
 
-def _holding(found: Step, stored: Step, last: bool, unheld: Set[str]) -> Step:
+def _holding(replayed: Step, stored: Step, last: bool, unheld: Set[str]) -> Step:
     """A replayed step with what its replay does not say: whether it is the last, since the replay's limits are not the
     record's, and the facts that the file does not hold."""
     untold = {"last": last} | {name: getattr(stored.facts, name) for name in unheld}
-    return replace(found, facts=replace(found.facts, **untold))
+    return replace(replayed, facts=replace(replayed.facts, **untold))
 
 
-def step_differences(found: Step, stored: Step, agent: str) -> Iterator[str]:
+def step_differences(replayed: Step, stored: Step, agent: str) -> Iterator[str]:
     """How a replayed step differs."""
-    facts = found.facts
+    facts = replayed.facts
     if agent in OWN_TOKENS and plausible(stored.facts):
         facts = replace(facts, code_tokens=stored.facts.code_tokens)
-    if found.observations != stored.observations:
-        yield f"observed {found.observations}, stored {stored.observations}"
+    if replayed.observations != stored.observations:
+        yield f"observed {replayed.observations}, stored {stored.observations}"
     if facts != stored.facts:
         again, was = asdict(facts), asdict(stored.facts)
         changed = [name for name in again if again[name] != was[name]]
         yield "; ".join(f"{name} {again[name]}, stored {was[name]}" for name in changed)
-    if found.state_key != stored.state_key:
+    if replayed.state_key != stored.state_key:
         yield "the home is in another state than was stored"
-    if found.decision != stored.decision:
+    if replayed.decision != stored.decision:
         yield "the decision state is another than was stored"
 
 
@@ -127,7 +127,7 @@ def end_differences(stored: Trajectory, episode: Episode) -> Iterator[str]:
     if stored.outcome is not Outcome.WORLD_ERROR:  # it may have failed in the middle of a step, which has no record
         if episode.progress != stored.progress:
             yield f"progress {episode.progress}, stored {stored.progress}"
-        if (episode.strayed() == 0) != stored.clean:
+        if (episode.side_effects() == 0) != stored.clean:
             yield f"clean {not stored.clean}, stored {stored.clean}"
     yield from fault_differences(stored, episode)
     episode.outcome = stored.outcome

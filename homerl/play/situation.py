@@ -87,7 +87,7 @@ class Situation(ABC):
     def changed_since(self, mark: Any) -> tuple[str, ...]:
         """The names of everything that differs from a marked state."""
 
-    def strayed(self) -> int:
+    def side_effects(self) -> int:
         """The number of things that differ from the start though no intent asked for it."""
         return 0
 

@@ -140,7 +140,7 @@ def to_row(trajectory: Trajectory) -> dict[str, Any]:
     } | ({"fault": _dump(asdict(trajectory.fault))} if trajectory.fault else {})
 
 
-def of_one_shape(rows: Callable[[], Iterable[Mapping[str, Any]]]) -> Iterator[Mapping[str, Any]]:
+def uniform_rows(rows: Callable[[], Iterable[Mapping[str, Any]]]) -> Iterator[Mapping[str, Any]]:
     """The rows of a file, all with a `fault` (JSON text, `null` for none) if any has one: else a reader that takes the shape
     of the first rows for all would refuse the file. They are gone through twice, so that none has to be held."""
     faulty = any("fault" in row for row in rows())

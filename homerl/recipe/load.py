@@ -59,9 +59,9 @@ def _extended(path: Path, above: tuple[Path, ...]) -> Document:
     """The file at `path` over the one it extends. `above` are the files that led here."""
     document = read_yaml(path)
     if not isinstance(document.data, dict):
-        found = "is empty" if document.data is None else f"holds a {type(document.data).__name__}, not keys"
+        content = "is empty" if document.data is None else f"holds a {type(document.data).__name__}, not keys"
         remedy = "write `key: value` lines; `homerl: 1` comes first"
-        raise InputError(f"the recipe {found}", str(path), remedy)
+        raise InputError(f"the recipe {content}", str(path), remedy)
     if "extends" not in document.data:
         return document
     above = (*above, path.resolve())
@@ -129,7 +129,7 @@ def _source(data: Mapping[Any, Any]) -> tuple[str, Any] | None:
 
 def parse_overrides(arguments: Sequence[str]) -> list[tuple[tuple[str, ...], Any]]:
     """`--a.b 3` and `--a.b=3` as paths of keys and values."""
-    found, rest = [], list(arguments)
+    overrides, rest = [], list(arguments)
     while rest:
         flag = rest.pop(0)
         if not flag.startswith("--") or flag == "--":
@@ -142,8 +142,8 @@ def parse_overrides(arguments: Sequence[str]) -> list[tuple[tuple[str, ...], Any
         key = tuple(name.split("."))
         if not all(key):
             raise InputError(f"{flag} names no key", COMMAND_LINE, "write --some.key value")
-        found.append((key, _value(flag, value)))
-    return found
+        overrides.append((key, _value(flag, value)))
+    return overrides
 
 
 def _sources_first(overrides: list[tuple[tuple[str, ...], Any]]) -> list[tuple[tuple[str, ...], Any]]:

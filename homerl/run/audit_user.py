@@ -42,7 +42,7 @@ BINS = (5, 10, 20, 40, 80)  # words
 
 
 @dataclass(frozen=True)
-class Played:
+class AuditedEpisode:
     """One episode: how it ended, why (if by the user's fault), what the user said, and whether each wish was opened by
     words about it."""
 
@@ -95,7 +95,7 @@ class Audit:
         return lines + ([("endpoint", _pairs(counts))] if counts else [])
 
 
-class Stage(NamedTuple):
+class AuditSetup(NamedTuple):
     """What a recipe's user plays."""
 
     recipe: AnyBlueprintSource
@@ -104,27 +104,27 @@ class Stage(NamedTuple):
     limits: EpisodeLimits
 
 
-def stage(recipe: Base, path: str) -> Stage:
+def audit_setup(recipe: Base, path: str) -> AuditSetup:
     """What the user of a recipe plays, or `InputError` where it has none."""
     if isinstance(recipe, RLVESections):
-        found = Stage(recipe.blueprints.recipe, recipe.blueprints.first_seed, recipe.user, recipe.limits)
+        setup = AuditSetup(recipe.blueprints.recipe, recipe.blueprints.first_seed, recipe.user, recipe.limits)
     elif isinstance(recipe, SynthRecipe) and recipe.synth.strategy != "m1":
-        found = Stage(recipe.synth.recipe, recipe.synth.first_seed, recipe.synth.user, recipe.synth.limits)
+        setup = AuditSetup(recipe.synth.recipe, recipe.synth.first_seed, recipe.synth.user, recipe.synth.limits)
     else:
         raise InputError("its model plays with no user", path, "name a recipe of synth (m2 or m3), rlve or flywheel")
-    if "llm" not in world_of(found.recipe).users:
+    if "llm" not in world_of(setup.recipe).users:
         raise InputError("its user speaks once, from the blueprint", path, "there is nothing to audit")
-    return found
+    return setup
 
 
 def audit_user(recipe: Base, path: str, count: int, at_once: int, out: Path) -> Audit:
     """Play, judge, and write the JSON."""
-    scene = stage(recipe, path)
-    with user_factory(scene.user, recipe.out / "user_server.log") as users, progress_bar() as bar:
+    setup = audit_setup(recipe, path)
+    with user_factory(setup.user, recipe.out / "user_server.log") as users, progress_bar() as bar:
         task = bar.add_task("audit user", total=count, note=users(0).name)
-        blueprints = [make_blueprint(scene.recipe, "train", scene.first_seed + i) for i in range(count)]
-        played = asyncio.run(play_all(blueprints, users, scene.limits, at_once, lambda: bar.advance(task)))
-    report = judged(summary(played, users.usage()), scene.user.audit)
+        blueprints = [make_blueprint(setup.recipe, "train", setup.first_seed + i) for i in range(count)]
+        played = asyncio.run(play_all(blueprints, users, setup.limits, at_once, lambda: bar.advance(task)))
+    report = with_breaches(summarise(played, users.usage()), setup.user.audit)
     out.parent.mkdir(parents=True, exist_ok=True)
     rows = [asdict(row) | {"outcome": str(row.outcome)} for row in played]
     write_atomic(out, json.dumps(asdict(report) | {"played": rows}, indent=1, ensure_ascii=False) + "\n")
@@ -133,17 +133,17 @@ def audit_user(recipe: Base, path: str, count: int, at_once: int, out: Path) -> 
 
 async def play_all(
     blueprints: Sequence[Blueprint], users: Users, limits: EpisodeLimits, at_once: int, progress: Callable[[], None]
-) -> list[Played]:
+) -> list[AuditedEpisode]:
     """Every blueprint once, `at_once` at a time."""
     turnstile = asyncio.Semaphore(at_once)
 
-    async def one(blueprint: Blueprint) -> Played:
+    async def one(blueprint: Blueprint) -> AuditedEpisode:
         async with turnstile:
-            user = Watched(users(blueprint.seed))
+            user = RecordingUser(users(blueprint.seed))
             end = await play(begin(blueprint, limits), expert_of(blueprint), user, blueprint.seed)
             progress()
         reason = end.fault.kind if end.fault and end.fault.boundary is Boundary.USER else None
-        return Played(
+        return AuditedEpisode(
             blueprint.id, end.outcome, reason, tuple(user.said), tuple(t for t in user.topics.values() if t is not None)
         )
 
@@ -155,7 +155,7 @@ def expert_of(blueprint: Blueprint) -> Oracle:
     return world_of(blueprint).expert(ExpertConfig(mistakes=0.0), blueprint.seed)
 
 
-class Watched:
+class RecordingUser:
     """A user whose words are kept, and whether it opened each wish by words about it."""
 
     def __init__(self, user: User) -> None:
@@ -175,7 +175,7 @@ class Watched:
             self.topics[intent.id] = world_of(episode.blueprint).persona(episode).on_topic(utterance.text, intent)
 
 
-def summary(played: Sequence[Played], usage: dict[str, Any]) -> Audit:
+def summarise(played: Sequence[AuditedEpisode], usage: dict[str, Any]) -> Audit:
     """The figures of what was played."""
     n = len(played)
     reasons = Counter(row.reason for row in played if row.reason)
@@ -189,8 +189,8 @@ def summary(played: Sequence[Played], usage: dict[str, Any]) -> Audit:
         user_errors=reasons.total() / n,
         reasons={reason: reasons[reason] / n for reason in dict.fromkeys((*REASONS, *sorted(reasons)))},
         utterances=len(said),
-        length=spread(lengths),
-        lengths=histogram(lengths),
+        length=length_statistics(lengths),
+        lengths=length_histogram(lengths),
         on_topic=mean(topics) if topics else None,
         distinct=len({tuple(WORD.findall(text.lower())) for text in said}) / len(said) if said else None,
         usage=usage,
@@ -201,7 +201,7 @@ def words_in(text: str) -> int:
     return len(WORD.findall(text))
 
 
-def spread(lengths: Sequence[int]) -> dict[str, float]:
+def length_statistics(lengths: Sequence[int]) -> dict[str, float]:
     """Mean, median, ninth decile (the length that nine in ten do not pass) and longest."""
     if not lengths:
         return {}
@@ -209,14 +209,14 @@ def spread(lengths: Sequence[int]) -> dict[str, float]:
     return {"mean": round(mean(lengths), 1), "median": median(lengths), "p90": ninth, "max": max(lengths)}
 
 
-def histogram(lengths: Sequence[int]) -> dict[str, int]:
+def length_histogram(lengths: Sequence[int]) -> dict[str, int]:
     """How many utterances are how long."""
     edges = [0, *BINS]
-    found = {f"{low + 1}-{high}": sum(low < n <= high for n in lengths) for low, high in zip(edges, BINS)}
-    return found | {f"over {BINS[-1]}": sum(n > BINS[-1] for n in lengths)}
+    counts = {f"{low + 1}-{high}": sum(low < n <= high for n in lengths) for low, high in zip(edges, BINS)}
+    return counts | {f"over {BINS[-1]}": sum(n > BINS[-1] for n in lengths)}
 
 
-def judged(audit: Audit, allowed: AuditSettings) -> Audit:
+def with_breaches(audit: Audit, allowed: AuditSettings) -> Audit:
     """The audit with what the recipe does not allow."""
     shares = {
         "user errors": (audit.user_errors, allowed.user_errors),
@@ -224,18 +224,18 @@ def judged(audit: Audit, allowed: AuditSettings) -> Audit:
         "contradictions": (audit.reasons["contradiction"], allowed.contradictions),
         "infra errors": (audit.outcomes.get(str(Outcome.INFRA_ERROR), 0.0), allowed.infra_errors),
     }
-    found = [f"{name}: {share:.1%}, over {most:.1%}" for name, (share, most) in shares.items() if share > most]
+    breaches = [f"{name}: {share:.1%}, over {most:.1%}" for name, (share, most) in shares.items() if share > most]
     least = {
         "end well": (audit.success, allowed.success),
         "wishes opened on topic": (audit.on_topic, allowed.on_topic),
         "distinct utterances": (audit.distinct, allowed.distinct),
     }
-    found += [
+    breaches += [
         f"{name}: {share:.1%}, under {low:.1%}" for name, (share, low) in least.items() if share is not None and share < low
     ]
     if (p90 := audit.length.get("p90", 0)) > allowed.words:
-        found.append(f"words: nine in ten up to {p90:g}, over {allowed.words}")
-    return replace(audit, breaches=tuple(found))
+        breaches.append(f"words: nine in ten up to {p90:g}, over {allowed.words}")
+    return replace(audit, breaches=tuple(breaches))
 
 
 def _pairs(data: dict[str, Any]) -> str:

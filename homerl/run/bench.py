@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from homerl.bench.recipe import BenchRecipe, SuiteSettings
-from homerl.bench.runner import WAVE, Heldout, Pace, Players, Tasks, run_suite
+from homerl.bench.runner import WAVE, EpisodeSpecs, Heldout, Pace, ParticipantFactories, run_suite
 from homerl.play.episode import EpisodeLimits
 from homerl.terminal.progress import progress_bar
 
@@ -27,8 +27,8 @@ def run_bench(recipe: BenchRecipe) -> dict[str, Any]:
         with progress_bar() as bar:
             task = bar.add_task(f"bench {suite.name}", total=suite.count, note=Path(recipe.model.name).parent.name)
             scores[suite.name] = run_suite(
-                tasks_of(suite, settings.limits),
-                Players(lambda: PolicyAgent(engine, tokenizer), identity=identity(recipe)),
+                episodes_of(suite, settings.limits),
+                ParticipantFactories(lambda: PolicyAgent(engine, tokenizer), identity=identity(recipe)),
                 recipe.out / "bench" / suite.name,
                 Pace(max(WAVE, settings.batch), begin=lambda first: torch.manual_seed(recipe.seed + first)),
                 lambda done, total, bar=bar, task=task: bar.update(task, completed=done, total=total),
@@ -36,16 +36,18 @@ def run_bench(recipe: BenchRecipe) -> dict[str, Any]:
     return scores
 
 
-def tasks_of(suite: SuiteSettings, limits: EpisodeLimits) -> Tasks:
+def episodes_of(suite: SuiteSettings, limits: EpisodeLimits) -> EpisodeSpecs:
     """Blueprints by seed, or a benchmark's own instances, which have their own limits."""
     if suite.benchmark is None:
         return Heldout(suite, limits)
     from homerl.bench.instances import Instances
     from homerl.bench.suites import named, read_suite, spread_evenly
 
-    found = read_suite(suite.benchmark)
+    instances = read_suite(suite.benchmark)
     return Instances(
-        spread_evenly(named(suite.benchmark).easier_half(found) if suite.easier_half else found, suite.count), "eia", runs=1
+        spread_evenly(named(suite.benchmark).easier_half(instances) if suite.easier_half else instances, suite.count),
+        "eia",
+        runs=1,
     )
 
 

@@ -36,7 +36,7 @@ def main(path: str, argv: Sequence[str]) -> int:
     try:
         recipe = load_recipe(path, argv)
         check_machine(recipe, path)
-        run(recipe)
+        run_recipe(recipe)
     except InputError as error:
         complain(str(error))
         return 2
@@ -52,7 +52,7 @@ def main(path: str, argv: Sequence[str]) -> int:
     return 0
 
 
-def run(recipe: Any) -> None:
+def run_recipe(recipe: Any) -> None:
     """Write what the run is beside its results, then do it."""
     from homerl.run.record import write_record
 

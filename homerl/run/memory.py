@@ -25,7 +25,7 @@ TIGHT = 0.9
 
 
 @dataclass(frozen=True)
-class Shape:
+class DecoderSizes:
     """A dense decoder's sizes; Qwen3's names."""
 
     hidden: int
@@ -54,12 +54,12 @@ class Shape:
 
 
 KNOWN = {
-    "Qwen3-0.6B": Shape(1024, 28, 16, 8, 3072, tied=True),
-    "Qwen3-1.7B": Shape(2048, 28, 16, 8, 6144, tied=True),
-    "Qwen3-4B": Shape(2560, 36, 32, 8, 9728, tied=True),
-    "Qwen3-8B": Shape(4096, 36, 32, 8, 12288),
-    "Qwen3-14B": Shape(5120, 40, 40, 8, 17408),
-    "Qwen3-32B": Shape(5120, 64, 64, 8, 25600),
+    "Qwen3-0.6B": DecoderSizes(1024, 28, 16, 8, 3072, tied=True),
+    "Qwen3-1.7B": DecoderSizes(2048, 28, 16, 8, 6144, tied=True),
+    "Qwen3-4B": DecoderSizes(2560, 36, 32, 8, 9728, tied=True),
+    "Qwen3-8B": DecoderSizes(4096, 36, 32, 8, 12288),
+    "Qwen3-14B": DecoderSizes(5120, 40, 40, 8, 17408),
+    "Qwen3-32B": DecoderSizes(5120, 64, 64, 8, 25600),
 }
 
 
@@ -103,7 +103,7 @@ def estimate(recipe: Base, gpus: int | None = None, memory: float = 80.0, stage:
     """The estimate for a number of training GPUs; by default what the recipe leaves of a machine with eight."""
     stage = stage or recipe.run
     count = gpus or recipe.processes or (1 if recipe.cpu else max(1, 8 - _served(recipe)))
-    shape, lora = shape_of(recipe.model), recipe.model.lora
+    shape, lora = sizes_of(recipe.model), recipe.model.lora
     whole, width = shape.parameters, 4 if recipe.model.dtype == "float32" else 2
     trained = shape.adapter(lora) if lora else whole
     always = _states(recipe.parallel, whole, trained, width, count, lora is not None)
@@ -137,7 +137,7 @@ def _states(parallel: str, whole: float, trained: float, width: int, count: int,
     return {name: size / GB for name, size in parts.items()}
 
 
-def _activations(shape: Shape, tokens: int, checkpointing: bool, width: int) -> dict[str, float]:
+def _activations(shape: DecoderSizes, tokens: int, checkpointing: bool, width: int) -> dict[str, float]:
     """Of one micro-batch. With checkpointing, each layer's input and one layer whole."""
     inside = (
         tokens * width * (8 * shape.hidden + 2 * shape.head_dim * (shape.heads + shape.kv_heads) + 4 * shape.intermediate)
@@ -151,32 +151,32 @@ def _served(recipe: Any) -> int:
     return len(user.serve.gpus) if user and user.serve else 0
 
 
-def shape_of(model: Any) -> Shape:
+def sizes_of(model: Any) -> DecoderSizes:
     """From the model's own files, else by its name, else the known one that is nearest in size."""
     if model.from_scratch is not None:
         sizes = model.from_scratch
-        return Shape(
+        return DecoderSizes(
             sizes.hidden_size, sizes.layers, sizes.heads, sizes.kv_heads, sizes.intermediate_size, sizes.head_dim,
             sizes.vocab_size, True,
         )  # fmt: skip
-    if found := _of_files(Path(model.name)):
-        return found
+    if sizes := _of_files(Path(model.name)):
+        return sizes
     if (name := model.name.split("/")[-1]) in KNOWN:
         return KNOWN[name]
     size = (model.parameters or 8.2) * GB
     return min(KNOWN.values(), key=lambda shape: abs(shape.parameters - size))
 
 
-def _of_files(folder: Path) -> Shape | None:
+def _of_files(folder: Path) -> DecoderSizes | None:
     if (folder / "adapter_config.json").is_file():
         base = json.loads((folder / "adapter_config.json").read_text())["base_model_name_or_path"]
         return KNOWN.get(base.split("/")[-1]) or _of_files(Path(base))
     if not (folder / "config.json").is_file():
         return None
-    found = json.loads((folder / "config.json").read_text())
-    heads = found["num_attention_heads"]
-    return Shape(
-        found["hidden_size"], found["num_hidden_layers"], heads, found.get("num_key_value_heads", heads),
-        found["intermediate_size"], found.get("head_dim", found["hidden_size"] // heads), found["vocab_size"],
-        found.get("tie_word_embeddings", False),
+    config = json.loads((folder / "config.json").read_text())
+    heads = config["num_attention_heads"]
+    return DecoderSizes(
+        config["hidden_size"], config["num_hidden_layers"], heads, config.get("num_key_value_heads", heads),
+        config["intermediate_size"], config.get("head_dim", config["hidden_size"] // heads), config["vocab_size"],
+        config.get("tie_word_embeddings", False),
     )  # fmt: skip

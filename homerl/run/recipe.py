@@ -31,7 +31,7 @@ class FlywheelRecipe(RLVESections):
 
 
 Recipe = SynthRecipe | SFTRecipe | RLVERecipe | BenchRecipe | FlywheelRecipe
-PARTS = ("user", "agent", "author")  # that `serve-user` serves
+SERVED_ROLES = ("user", "agent", "author")  # that `serve-user` serves
 KINDS: dict[str, type[Base]] = {
     "synth": SynthRecipe, "sft": SFTRecipe, "rlve": RLVERecipe, "bench": BenchRecipe, "flywheel": FlywheelRecipe,
 }  # fmt: skip
@@ -48,18 +48,18 @@ def load_recipe(path: str | Path, overrides: Sequence[str] = ()) -> Recipe:
     return validate(KINDS[kind], document)
 
 
-def resolved(recipe: Recipe) -> dict[str, Any]:
+def recipe_data(recipe: Recipe) -> dict[str, Any]:
     """The whole recipe as plain data, defaults included."""
     return recipe.model_dump(mode="json")
 
 
-def party(recipe: Base, part: str, path: str) -> tuple[str, EndpointSettings]:
+def role_settings(recipe: Base, role: str, path: str) -> tuple[str, EndpointSettings]:
     """The key and settings of the model that plays a part, or `InputError` where the recipe has none."""
-    if part == "user" and isinstance(recipe, RLVESections):
+    if role == "user" and isinstance(recipe, RLVESections):
         return "user", recipe.user
-    settings = getattr(getattr(recipe, "synth", None), part, None)
+    settings = getattr(getattr(recipe, "synth", None), role, None)
     if settings is None:
         raise InputError(
-            f"a recipe of `run: {recipe.run}` without a model as its {part}", path, "name another recipe or part"
+            f"a recipe of `run: {recipe.run}` without a model as its {role}", path, "name another recipe or part"
         )
-    return f"synth.{part}", settings
+    return f"synth.{role}", settings

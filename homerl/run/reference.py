@@ -62,18 +62,18 @@ def reference() -> str:
 
 def find_sections() -> dict[str, Section]:
     """Every model below the recipes' own, by name, in the order in which recipes lead to them."""
-    found: dict[str, Section] = {}
+    sections: dict[str, Section] = {}
 
     def visit(model: str, above: str, kind: str) -> None:
         for key, schema in definitions()[model]["properties"].items():
             path = f"{above}{key}{'[]' if schema.get('type') == 'array' else ''}"
             for inner in ordered_refs(schema):
-                found.setdefault(inner, Section(inner)).places.setdefault(path, []).append(kind)
+                sections.setdefault(inner, Section(inner)).places.setdefault(path, []).append(kind)
                 visit(inner, f"{path}.", kind)
 
     for kind, model in KINDS.items():
         visit(model.__name__, "", kind)
-    return found
+    return sections
 
 
 def ordered_refs(schema: Schema) -> list[str]:
@@ -115,7 +115,7 @@ def _table(above: str, keys: Mapping[str, Schema], needed: Iterable[str], sectio
     rows = [COLUMNS, ("---",) * len(COLUMNS)]
     for key, schema in keys.items():
         default = "needed" if key in needed else _default(schema)
-        rows.append((f"`{above}{key}`", kind_of(schema, sections), default, said(schema)))
+        rows.append((f"`{above}{key}`", type_in_words(schema, sections), default, said(schema)))
     return "".join(f"| {' | '.join(_cell(cell) for cell in row)} |\n" for row in rows)
 
 
@@ -126,7 +126,7 @@ def _cell(text: str) -> str:
 # Types and defaults in words
 
 
-def kind_of(schema: Schema, sections: Mapping[str, Section]) -> str:
+def type_in_words(schema: Schema, sections: Mapping[str, Section]) -> str:
     """What a value may be."""
     if "$ref" in schema:
         title = sections[schema["$ref"].removeprefix(REF)].title
@@ -135,7 +135,7 @@ def kind_of(schema: Schema, sections: Mapping[str, Section]) -> str:
         return _either(f"`{_yaml(choice)}`" for choice in schema.get("enum", [schema.get("const")]))
     for union in ("anyOf", "oneOf"):
         if union in schema:
-            return _either(dict.fromkeys(kind_of(option, sections) for option in schema[union]))
+            return _either(dict.fromkeys(type_in_words(option, sections) for option in schema[union]))
     if schema.get("type") == "array":
         return _list(schema, sections)
     if schema.get("type") == "object":
@@ -147,15 +147,15 @@ def kind_of(schema: Schema, sections: Mapping[str, Section]) -> str:
 
 def _list(schema: Schema, sections: Mapping[str, Section]) -> str:
     if "prefixItems" in schema:
-        return f"[{', '.join(kind_of(item, sections) for item in schema['prefixItems'])}]"
+        return f"[{', '.join(type_in_words(item, sections) for item in schema['prefixItems'])}]"
     least = f" ({schema['minItems']} or more)" if schema.get("minItems") else ""
-    return f"list of {kind_of(schema['items'], sections)}{least}"
+    return f"list of {type_in_words(schema['items'], sections)}{least}"
 
 
 def _mapping(schema: Schema, sections: Mapping[str, Section]) -> str:
     inner = schema.get("additionalProperties", True)
-    keys = f" from {kind_of(schema['propertyNames'], sections)}" if "propertyNames" in schema else ""
-    return f"mapping{keys} to {kind_of({} if inner is True else inner, sections)}"
+    keys = f" from {type_in_words(schema['propertyNames'], sections)}" if "propertyNames" in schema else ""
+    return f"mapping{keys} to {type_in_words({} if inner is True else inner, sections)}"
 
 
 def _either(options: Iterable[str]) -> str:

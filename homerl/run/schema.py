@@ -85,10 +85,10 @@ def _plain(schema: Any) -> Any:
 def _incomplete() -> frozenset[str]:
     """Names of models that need a key, or that hold such a model: of these a part may stand in a recipe that extends."""
     schemas = definitions()
-    found = {name for name, schema in schemas.items() if "required" in schema}
-    while more := {name for name in schemas.keys() - found if refs(schemas[name]) & found}:
-        found |= more
-    return frozenset(found)
+    incomplete = {name for name, schema in schemas.items() if "required" in schema}
+    while more := {name for name in schemas.keys() - incomplete if refs(schemas[name]) & incomplete}:
+        incomplete |= more
+    return frozenset(incomplete)
 
 
 def _partial(schema: Any) -> Any:

@@ -23,12 +23,12 @@ def run_synth(recipe: SynthRecipe) -> Path:
             bar.update(task, completed=done, total=total)
 
         path = synthesise(recipe.synth, recipe.out, recipe.processes, progress, recipe.ray, describe)
-    for line in summary(json.loads((recipe.out / "stats.json").read_text()), recipe.out):
+    for line in summary_lines(json.loads((recipe.out / "stats.json").read_text()), recipe.out):
         print(line)
     return path
 
 
-def summary(stats: Mapping[str, Any], out: Path) -> Iterator[str]:
+def summary_lines(stats: Mapping[str, Any], out: Path) -> Iterator[str]:
     """What came of the blueprints, and what to do where servers have left a gap."""
     outcomes = ", ".join(f"{count:,} {name.replace('_', ' ')}" for name, count in stats["outcomes"].items())
     yield f"{stats['trajectories']:,} trajectories of {sum(stats['outcomes'].values()):,} blueprints ({outcomes}): {out}"

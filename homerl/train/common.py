@@ -17,7 +17,7 @@ import torch
 from envs.documents import InputError
 from homerl.play.messages import IM_END, chat_template
 from homerl.recipe.base import Base
-from homerl.train.parallel import parallel_arguments, patience
+from homerl.train.parallel import collective_timeout, parallel_arguments
 from homerl.train.recipe import ModelSettings, OptimSettings
 from homerl.train.refusals import is_adapter
 
@@ -65,7 +65,7 @@ def common_arguments(recipe: Base, settings: OptimSettings) -> dict[str, Any]:
             "fp16": recipe.model.dtype == "float16",
             "dataloader_pin_memory": not recipe.cpu,
             "disable_tqdm": True,
-            "ddp_timeout": int(patience(recipe).total_seconds()),
+            "ddp_timeout": int(collective_timeout(recipe).total_seconds()),
             "ddp_find_unused_parameters": False,
         }
         | floor
@@ -87,7 +87,7 @@ def prepare_scratch(recipe: Any, rows: Any) -> str:
     from homerl.train.tiny import make_tiny
 
     folder = recipe.out / "scratch"
-    state = PartialState(cpu=recipe.cpu, timeout=patience(recipe))
+    state = PartialState(cpu=recipe.cpu, timeout=collective_timeout(recipe))
     if state.is_main_process and not (folder / "tokenizer_config.json").exists():
         making = folder.with_name("scratch.making")
         make_tiny(rows, json.loads(rows[0]["tools"]), recipe.model.from_scratch, recipe.seed, making)
@@ -174,13 +174,13 @@ def fit(trainer: Any, tokenizer: Any, out: Path, seconds: float | None = None) -
     """Train, resuming if there is a checkpoint and stopping after so many seconds, and write `out/model` in one piece."""
     from transformers.trainer_callback import PrinterCallback
 
-    from homerl.train.progress import InTime, ProgressCallback
+    from homerl.train.progress import ProgressCallback, TimeLimit
 
     trainer.remove_callback(PrinterCallback)
     progress = ProgressCallback(out)
     trainer.add_callback(progress)
     if seconds:
-        trainer.add_callback(InTime(seconds))
+        trainer.add_callback(TimeLimit(seconds))
     state = trainer.accelerator
     checkpoint = last_checkpoint(out) if state.is_main_process else None
     state.wait_for_everyone()

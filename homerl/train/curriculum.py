@@ -46,15 +46,15 @@ class Curriculum:
 
     def more(self, count: int) -> list[int]:
         """The next seeds of the order, without making a batch of them."""
-        found: list[int] = []
-        while len(found) < count:
+        seeds: list[int] = []
+        while len(seeds) < count:
             seed = self._at(self.position)
             if self._takes(seed):
-                found.append(seed)
+                seeds.append(seed)
             else:
                 self.passed_over += 1
             self.position += 1
-        return found
+        return seeds
 
     def learn(self, results: Iterable[tuple[int, bool]]) -> None:
         """(blueprint seed, success) of rollouts; older ones fade, since the policy changes."""
@@ -112,11 +112,11 @@ def difficulties(settings: CurriculumSettings, source: BlueprintSource) -> dict[
     path = path / "blueprints.jsonl" if path.is_dir() else path
     rows = {row["id"]: row["difficulty"] for row in read_rows(path)}
     seeds = range(source.first_seed, source.first_seed + source.count)
-    found = {seed: rows[f"train-{seed}"] for seed in seeds if f"train-{seed}" in rows}
-    if len(found) < source.count:
+    by_seed = {seed: rows[f"train-{seed}"] for seed in seeds if f"train-{seed}" in rows}
+    if len(by_seed) < source.count:
         raise InputError(
-            f"{path} has the difficulty of {len(found)} of the {source.count} blueprints",
+            f"{path} has the difficulty of {len(by_seed)} of the {source.count} blueprints",
             where="rlve.curriculum.synthesis",
             remedy="synthesise the same ones: synth.recipe, synth.first_seed and synth.blueprints as in `blueprints`",
         )  # fmt: skip
-    return found
+    return by_seed

@@ -15,7 +15,7 @@ from typing import Any
 from envs.documents import write_atomic
 from homerl.train.recipe import RLVERecipe
 from homerl.train.rollout import Player
-from homerl.train.supply import Place, episode_metrics, hash_seed, summary
+from homerl.train.supply import RankContext, episode_metrics, hash_seed, rollout_summary
 from homerl.worlds.registry import make_blueprint
 
 KEPT = ("success", "episode/turns", "episode/steps", "episode/tool_calls", "episode/sampled_tokens")
@@ -24,8 +24,8 @@ KEPT = ("success", "episode/turns", "episode/steps", "episode/tool_calls", "epis
 class Evaluation:
     """`due` says when; `play` says how good; `keep` saves the best."""
 
-    def __init__(self, recipe: RLVERecipe, player: Player, place: Place) -> None:
-        self.recipe, self.settings, self.place = recipe, recipe.evaluation, place
+    def __init__(self, recipe: RLVERecipe, player: Player, ranks: RankContext) -> None:
+        self.recipe, self.settings, self.ranks = recipe, recipe.evaluation, ranks
         self.player = replace(player, forks=None)
         self.folder = recipe.out / "best"
         self.best = self._score()
@@ -37,10 +37,10 @@ class Evaluation:
         """Figures over all ranks; `run` runs a coroutine."""
         blueprint_recipe = self.settings.recipe or self.recipe.blueprints.recipe
         seeds = range(self.settings.first_seed, self.settings.first_seed + self.settings.count)
-        mine = list(seeds)[self.place.rank :: self.place.world]
+        mine = list(seeds)[self.ranks.rank :: self.ranks.world]
         blueprints = [make_blueprint(blueprint_recipe, "heldout", seed) for seed in mine]
         played = run(self.player.play_all(blueprints, [hash_seed(self.recipe.seed, -1, seed) for seed in mine]))
-        rows = self.place.gather([summary(rollout) for rollout in played])
+        rows = self.ranks.gather([rollout_summary(rollout) for rollout in played])
         counted = [row for row in rows if row["played"].counts]
         figures = episode_metrics(counted) if counted else {}
         return {f"eval/{name}": figures[name] for name in KEPT if figures} | {"eval/counted": len(counted) / len(rows)}
@@ -52,7 +52,7 @@ class Evaluation:
         self.best = figures["eval/success"]
         making = self.folder.with_name("best.making")
         save(str(making / "model"))
-        if self.place.rank == 0:
+        if self.ranks.rank == 0:
             write_atomic(making / "score.json", json.dumps({"update": update, "success": self.best} | figures, indent=1))
             shutil.rmtree(self.folder, ignore_errors=True)
             making.rename(self.folder)

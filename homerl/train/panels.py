@@ -38,12 +38,12 @@ WIDTH = 60  # of the bar of shares
 
 def sections(logs: Mapping[str, Any]) -> dict[str, float]:
     """What was logged, by section; what belongs to none is left where TRL puts it."""
-    found = {}
+    by_section = {}
     for name, value in logs.items():
         section = next((title for title, names in SECTIONS.items() if _is_one_of(name, names)), None)
         if section and isinstance(value, (int, float)):
-            found[f"{section}/{name}"] = value
-    return found
+            by_section[f"{section}/{name}"] = value
+    return by_section
 
 
 def _is_one_of(name: str, names: tuple[str, ...]) -> bool:
@@ -62,19 +62,19 @@ class PanelsCallback(TrainerCallback):
         for name in self.reporters:
             getattr(self, f"_to_{name}")(sections(logs), state.global_step)
 
-    def _to_wandb(self, found: dict[str, float], step: int) -> None:
+    def _to_wandb(self, by_section: dict[str, float], step: int) -> None:
         import wandb
 
         if wandb.run is not None:
-            wandb.log(found | {"train/global_step": step})
+            wandb.log(by_section | {"train/global_step": step})
 
-    def _to_trackio(self, found: dict[str, float], step: int) -> None:
+    def _to_trackio(self, by_section: dict[str, float], step: int) -> None:
         import trackio
 
-        trackio.log(found | {"train/global_step": step})
+        trackio.log(by_section | {"train/global_step": step})
 
-    def _to_tensorboard(self, found: dict[str, float], step: int) -> None:
-        for name, value in found.items():
+    def _to_tensorboard(self, by_section: dict[str, float], step: int) -> None:
+        for name, value in by_section.items():
             self._writer.add_scalar(name, value, step)
         self._writer.flush()
 
@@ -85,7 +85,7 @@ class PanelsCallback(TrainerCallback):
         return SummaryWriter(str(self.out / "tensorboard"), filename_suffix=".panels")
 
 
-def glance(logs: Mapping[str, Any]) -> Group | None:
+def terminal_panel(logs: Mapping[str, Any]) -> Group | None:
     """The same in the terminal: how well, how it learns, where the time goes; None where nothing was played."""
     if "success" not in logs:
         return None

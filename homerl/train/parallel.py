@@ -23,22 +23,22 @@ from transformers.utils import CONFIG_NAME
 
 from envs.documents import InputError, write_atomic
 from homerl.recipe.base import Base
-from homerl.train.refusals import spread_by, world_size
+from homerl.train.refusals import parallel_mode, world_size
 from homerl.workarounds import fsdp_on_cpus, numbered_cpu, whole_at_first, zero_alone, zero_on_cpus
 from homerl.workarounds.complete_checkpoints import CompleteCheckpoints
 
 
 def parallel_arguments(recipe: Base) -> dict[str, Any]:
     """Training arguments for `parallel`, or none where accelerate was configured from outside."""
-    how, in_zero = spread_by(recipe), spread_by(recipe).startswith("zero")
+    how, in_zero = parallel_mode(recipe), parallel_mode(recipe).startswith("zero")
     outside = os.environ.get("ACCELERATE_USE_DEEPSPEED") == "true" or os.environ.get("ACCELERATE_USE_FSDP") == "true"
     arguments: dict[str, Any] = {"ddp_backend": "gloo"} if recipe.cpu and world_size() > 1 else {}
     if in_zero and not outside:
-        arguments["deepspeed"] = zero(int(how[-1]))
+        arguments["deepspeed"] = deepspeed_config(int(how[-1]))
     if in_zero:
         zero_alone.apply()
     if in_zero and recipe.cpu:
-        zero_on_cpus.apply(patience(recipe))
+        zero_on_cpus.apply(collective_timeout(recipe))
         arguments["accelerator_config"] = {"use_configured_state": True}
         arguments["bf16"] = recipe.model.dtype == "bfloat16"  # as on GPUs: half weights, and whole ones in the optimizer
     if how == "fsdp2" and world_size() > 1 and not outside:
@@ -46,12 +46,12 @@ def parallel_arguments(recipe: Base) -> dict[str, Any]:
     return arguments
 
 
-def patience(recipe: Base) -> timedelta:
+def collective_timeout(recipe: Base) -> timedelta:
     """How long a collective waits for a rank: the watchdog speaks first."""
     return timedelta(seconds=int(max(recipe.deadlines.collective, recipe.deadlines.step) + 600))
 
 
-class Spread(CompleteCheckpoints):
+class ParallelTrainerMixin(CompleteCheckpoints):
     """A trainer's mixin: it shards where it is asked to, and saves whole models and complete checkpoints."""
 
     def create_accelerator_and_postprocess(self) -> None:
@@ -119,7 +119,7 @@ FSDP2: dict[str, Any] = {
 }
 
 
-def zero(stage: int) -> dict[str, Any]:
+def deepspeed_config(stage: int) -> dict[str, Any]:
     """A DeepSpeed configuration whose sizes follow the trainer's."""
     return {
         "zero_optimization": {"stage": stage, "overlap_comm": True, "contiguous_gradients": True},

@@ -22,7 +22,7 @@ TRAIN = "train"
 
 
 @dataclass(frozen=True)
-class Doing:
+class RankPhase:
     """A rank's phase. `since` is a time of day, which machines share: when it began, or went on after one inside it;
     `waits` says whether it is one of waiting for the other ranks."""
 
@@ -43,7 +43,7 @@ class Phases:
     update: int = 0
     detail: Callable[[], object] = str
     spent: Counter[str] = field(default_factory=Counter)
-    stack: list[tuple[Doing, str]] = field(default_factory=list)
+    stack: list[tuple[RankPhase, str]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self._since = self.clock()
@@ -66,7 +66,7 @@ class Phases:
         """The trainer's own work on an update begins, which is what is done outside all phases."""
         self._settle()
         self.update = update
-        self.stack[0] = (Doing(self.rank, TRAIN, self.clock(), update), TRAIN)
+        self.stack[0] = (RankPhase(self.rank, TRAIN, self.clock(), update), TRAIN)
         self._tell()
 
     def move(self, source: str, target: str, seconds: float) -> None:
@@ -79,23 +79,23 @@ class Phases:
         """Each share of the time since the last time, and the seconds."""
         self._settle()
         total = sum(self.spent.values())
-        found = {f"time/{name}": self.spent[name] / total if total else 0.0 for name in SHARES}
+        shares = {f"time/{name}": self.spent[name] / total if total else 0.0 for name in SHARES}
         self.spent.clear()
-        return found | {"time/seconds": total}
+        return shares | {"time/seconds": total}
 
-    def others(self) -> list[Doing]:
+    def others(self) -> list[RankPhase]:
         """What the other ranks say that they do."""
-        found = []
+        phases = []
         for path in sorted(self.folder.glob("rank_*.json")):
             try:
-                found.append(Doing(**json.loads(path.read_text(encoding="utf-8"))))
+                phases.append(RankPhase(**json.loads(path.read_text(encoding="utf-8"))))
             except (OSError, ValueError, TypeError):  # being written, or another version's
                 continue
-        return [doing for doing in found if doing.rank != self.rank]
+        return [doing for doing in phases if doing.rank != self.rank]
 
     def _begin(self, name: str, share: str, waits: bool) -> None:
         self._settle()
-        self.stack.append((Doing(self.rank, name, self.clock(), self.update, waits), share))
+        self.stack.append((RankPhase(self.rank, name, self.clock(), self.update, waits), share))
         self._tell()
 
     def _settle(self) -> None:

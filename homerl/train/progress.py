@@ -20,7 +20,7 @@ from transformers import TrainerCallback
 
 from envs.documents import write_atomic
 from homerl.terminal.progress import progress_bar
-from homerl.train.panels import glance
+from homerl.train.panels import terminal_panel
 
 
 class ProgressCallback(TrainerCallback):
@@ -53,7 +53,7 @@ class ProgressCallback(TrainerCallback):
             file.write(json.dumps({"step": state.global_step} | logs) + "\n")
         note = " ".join(f"{key} {logs[key]:.3f}" for key in ("loss", "reward", "success") if key in logs)
         self.bar.update(self.task, note=note)
-        if (figures := glance(logs)) is not None:
+        if (figures := terminal_panel(logs)) is not None:
             self.live.update(Group(self.bar, figures))
 
     def stop(self) -> None:
@@ -65,7 +65,7 @@ class ProgressCallback(TrainerCallback):
         return self.path.read_text(encoding="utf-8").splitlines(keepends=True) if self.path.exists() else []
 
 
-class InTime(TrainerCallback):
+class TimeLimit(TrainerCallback):
     """Ends training after the first update that is over so many seconds from its start, and keeps what it came to; the first
     rank's clock counts, and a run that is started again has as many seconds once more."""
 

@@ -21,7 +21,7 @@ def world_size() -> int:
     return int(os.environ.get("WORLD_SIZE", "1"))
 
 
-def spread_by(recipe: Base) -> str:
+def parallel_mode(recipe: Base) -> str:
     """The recipe's `parallel`, or what an accelerate configuration given on the command line says in its place."""
     if os.environ.get("ACCELERATE_USE_FSDP") == "true":
         return "fsdp2"
@@ -40,7 +40,7 @@ def _stage_outside() -> int:
 
 def in_shards(recipe: Base) -> bool:
     """Whether the weights will be: ZeRO-3 keeps those of one process so, too."""
-    how = spread_by(recipe)
+    how = parallel_mode(recipe)
     return how == "zero3" or (how == "fsdp2" and world_size() > 1)
 
 
@@ -49,7 +49,7 @@ def is_adapter(source: str) -> bool:
     return (Path(source) / "adapter_config.json").exists()
 
 
-def refuse(recipe: Base) -> None:
+def refuse_untrainable(recipe: Base) -> None:
     """Raise `InputError` for the first that is found."""
     for what, where, remedy in (*_of_precision(recipe), *_of_sft(recipe), *_of_rlve(recipe)):
         raise InputError(what, where=where, remedy=remedy)
@@ -57,14 +57,14 @@ def refuse(recipe: Base) -> None:
 
 def _of_precision(recipe: Base) -> Iterator[Refusal]:
     model: ModelSettings | None = getattr(recipe, "model", None)
-    how = spread_by(recipe)
+    how = parallel_mode(recipe)
     if model and model.dtype == "float16" and how.startswith("zero"):
         yield f"{how} trains in bfloat16 or float32, and the model is to be float16", "model.dtype", "use bfloat16"
 
 
 def _of_sft(recipe: Base) -> Iterator[Refusal]:
     settings: SFTSettings | None = getattr(recipe, "sft", None)
-    how = spread_by(recipe)
+    how = parallel_mode(recipe)
     if settings and settings.muon and how not in ("none", "ddp"):
         yield f"Muon needs whole matrices, and {how} shards them", "sft.muon", "leave it out, or use `parallel: ddp`"
 
@@ -76,7 +76,7 @@ def _of_rlve(recipe: Base) -> Iterator[Refusal]:
     model: ModelSettings = recipe.model
     if recipe.run == "rlve" and model.name is None:
         yield "RLVE starts from a trained model", "model.from_scratch", "give `model.name`"
-    how = spread_by(recipe)
+    how = parallel_mode(recipe)
     yield from engine_of(settings).refuse(recipe, how)
     merged = model.name and is_adapter(model.name) and model.lora is None
     if how in ("zero3", "fsdp2") and merged and settings.kl:

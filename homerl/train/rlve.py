@@ -21,8 +21,7 @@ from transformers.trainer_callback import ExportableState
 from trl import GRPOConfig, GRPOTrainer
 
 from envs.documents import InputError
-from homerl.play.trajectory import of_one_shape, to_row, write_rows
-from homerl.train.ahead import Ahead
+from homerl.play.trajectory import to_row, uniform_rows, write_rows
 from homerl.train.common import (
     common_arguments,
     fit,
@@ -36,14 +35,15 @@ from homerl.train.curriculum import Curriculum, difficulties
 from homerl.train.engines.registry import engine_of
 from homerl.train.evaluation import Evaluation
 from homerl.train.panels import PanelsCallback
-from homerl.train.parallel import Spread
+from homerl.train.parallel import ParallelTrainerMixin
 from homerl.train.phases import Phases
+from homerl.train.prefetch import RolloutPrefetcher
 from homerl.train.recipe import RLVERecipe
-from homerl.train.refusals import in_shards, is_adapter, refuse, spread_by, world_size
+from homerl.train.refusals import in_shards, is_adapter, parallel_mode, refuse_untrainable, world_size
 from homerl.train.rollout import Player, Rollout, blueprint_of
 from homerl.train.sentinel import Sentinel, UpdateSignal
-from homerl.train.supply import Batch, Place, Supply, episode_metrics, hash_seed
-from homerl.train.tensors import ledgers, spread, staleness, trimmed, truncated_ratios
+from homerl.train.supply import Batch, RankContext, Supply, episode_metrics, hash_seed
+from homerl.train.tensors import ledgers, staleness, token_advantages, trimmed, truncated_ratios
 from homerl.train.transcripts import log_transcripts
 from homerl.train.watchdog import Watchdog
 from homerl.users.make import user_factory
@@ -55,7 +55,7 @@ def train_rlve(recipe: RLVERecipe) -> Path:
     """Train and return the folder of the final model."""
     from datasets import Dataset
 
-    refuse(recipe)
+    refuse_untrainable(recipe)
     tokenizer = load_tokenizer(recipe.model.name)
     settings = recipe.rlve
     rows = settings.updates * settings.blueprints_per_update
@@ -114,7 +114,7 @@ def grpo_arguments(recipe: RLVERecipe) -> GRPOConfig:
         loss_type=settings.loss,
         scale_rewards="group",
         mask_truncated_completions=False,
-        model_init_kwargs={"device_map": None} if spread_by(recipe) == "fsdp2" else None,  # of TRL's reference
+        model_init_kwargs={"device_map": None} if parallel_mode(recipe) == "fsdp2" else None,  # of TRL's reference
         shuffle_dataset=False,
         vllm_importance_sampling_correction=False,  # ours, whatever the engine: see `_reweigh`
         **engine_of(settings).arguments(settings),
@@ -144,12 +144,12 @@ class CurriculumState(TrainerCallback, ExportableState):
         return {"args": {}, "attributes": self.curriculum.state()}
 
     def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        found = state.stateful_callbacks.get(type(self).__name__)
-        if state.global_step and found:
-            self.curriculum.load(found["attributes"])
+        saved = state.stateful_callbacks.get(type(self).__name__)
+        if state.global_step and saved:
+            self.curriculum.load(saved["attributes"])
 
 
-class RLVETrainer(Spread, GRPOTrainer):
+class RLVETrainer(ParallelTrainerMixin, GRPOTrainer):
     """GRPOTrainer whose rollouts are episodes and whose advantages are per step."""
 
     def __init__(self, recipe: RLVERecipe, player: Player, **kwargs: Any) -> None:
@@ -167,15 +167,15 @@ class RLVETrainer(Spread, GRPOTrainer):
         """What makes rollouts, and what watches over it."""
         recipe, state = self.recipe, self.accelerator
         self.phases = Phases(recipe.out / "ranks", state.process_index, detail=lambda: self.player.waiting)
-        place = Place(state.process_index, state.num_processes, self._gather)
+        ranks = RankContext(state.process_index, state.num_processes, self._gather)
         curriculum = Curriculum(
             recipe.rlve.curriculum, recipe.blueprints, recipe.seed, difficulties(recipe.rlve.curriculum, recipe.blueprints)
         )
         blueprint = blueprint_of(recipe.blueprints.recipe)
-        supply = Supply(recipe.rlve, recipe.seed, self.player, blueprint, curriculum, place)
-        self.ahead = Ahead(supply, recipe.rlve.async_rollouts, self.args.max_steps)
+        supply = Supply(recipe.rlve, recipe.seed, self.player, blueprint, curriculum, ranks)
+        self.prefetcher = RolloutPrefetcher(supply, recipe.rlve.async_rollouts, self.args.max_steps)
         self.player.engine.attach(self, self.phases)
-        self.evaluation = Evaluation(recipe, self.player, place)
+        self.evaluation = Evaluation(recipe, self.player, ranks)
         self.add_callback(CurriculumState(curriculum))
         self.add_callback(PanelsCallback(reporters(recipe), recipe.out))
 
@@ -200,8 +200,8 @@ class RLVETrainer(Spread, GRPOTrainer):
             trainer.evaluate_policy()
             torch.manual_seed(hash_seed(trainer.recipe.seed, update, rank))
 
-        with phases.phase("rollout", "idle" if trainer.ahead.k else "rollout"), trainer.player.engine.awake():
-            trainer.batch = trainer.ahead.take(update, sync)
+        with phases.phase("rollout", "idle" if trainer.prefetcher.k else "rollout"), trainer.player.engine.awake():
+            trainer.batch = trainer.prefetcher.take(update, sync)
         trainer._settle_time()
         phases.training(update)
         return ledgers(trainer.rollouts) | {"reward_parts": [part_totals(rollout) for rollout in trainer.rollouts]}
@@ -220,7 +220,7 @@ class RLVETrainer(Spread, GRPOTrainer):
             return
         torch.manual_seed(hash_seed(self.recipe.seed, -1, self.accelerator.process_index))
         with self.phases.phase("rollout"):
-            figures = self.evaluation.play(self.ahead.run)
+            figures = self.evaluation.play(self.prefetcher.run)
         for name, value in figures.items():
             self._metrics["train"][name].append(value)
         with self.phases.phase("train"):
@@ -229,14 +229,14 @@ class RLVETrainer(Spread, GRPOTrainer):
 
     def _settle_time(self) -> None:
         """Of the time that rollouts took, that in which only users were waited for, and that of our own work."""
-        found = self.player.waiting.take()
-        for share in ("user", "world", "reward") if not self.ahead.k else ():
-            self.phases.move("rollout", share, found[share])
+        seconds = self.player.waiting.take()
+        for share in ("user", "world", "reward") if not self.prefetcher.k else ():
+            self.phases.move("rollout", share, seconds[share])
 
     def _generate_and_score_completions(self, inputs: list[dict[str, Any]]) -> dict[str, Any]:
         output = super()._generate_and_score_completions(inputs)
         parts = self.batch.mine()
-        output["advantages"] = spread(parts, output["completion_ids"])
+        output["advantages"] = token_advantages(parts, output["completion_ids"])
         figures = {} if self.recipe.rlve.exact else self._reweigh(output, parts)
         self._report(self.batch, figures)
         return output
@@ -284,10 +284,10 @@ class RLVETrainer(Spread, GRPOTrainer):
         self.sentinel.watch(metrics | self.seen)
 
     def _get_per_token_logps_and_entropies(self, model: Any, *args: Any, **kwargs: Any) -> tuple:
-        found = super()._get_per_token_logps_and_entropies(model, *args, **kwargs)
+        result = super()._get_per_token_logps_and_entropies(model, *args, **kwargs)
         if torch.is_grad_enabled():
-            self._trained_logps = found[0].detach()
-        return found
+            self._trained_logps = result[0].detach()
+        return result
 
     def _compute_loss(self, model: Any, inputs: dict[str, Any]) -> torch.Tensor:
         inputs = trimmed(inputs)
@@ -298,7 +298,7 @@ class RLVETrainer(Spread, GRPOTrainer):
             against = inputs["old_per_token_logps"]
         gap = ((self._trained_logps - against).abs() * mask).sum() / mask.sum().clamp(min=1)
         both = self.accelerator.reduce(torch.stack([gap, loss.detach()]), reduction="mean")
-        self.sentinel.trust(both[1].item())
+        self.sentinel.check_loss(both[1].item())
         self.seen = {
             "sentinel/logp_gap": both[0].item(),
             "sentinel/entropy": self._metrics["train"]["entropy"][-1],
@@ -316,7 +316,7 @@ class RLVETrainer(Spread, GRPOTrainer):
             folder = self.recipe.out / "rollouts"
             folder.mkdir(parents=True, exist_ok=True)
             trajectories = [rollout.trajectory for rollout in self.rollouts]
-            rows = of_one_shape(lambda: map(to_row, trajectories))
+            rows = uniform_rows(lambda: map(to_row, trajectories))
             write_rows(folder / f"update_{self.state.global_step:06d}.jsonl", rows)
             log_transcripts(self.recipe, trajectories, self.state.global_step)
 

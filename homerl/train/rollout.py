@@ -21,8 +21,8 @@ from homerl.play.loop import User, play, replies_from
 from homerl.play.situation import Blueprint, Reply
 from homerl.play.trajectory import Trajectory
 from homerl.play.utterance import Utterance
-from homerl.train.credit.contract import Fork, Plan, Played
-from homerl.train.waiting import Episodic, Waiting
+from homerl.train.credit.contract import CreditInput, Fork, ForkPlan
+from homerl.train.waiting import EpisodeTimer, WaitTimes
 from homerl.users.make import Users
 from homerl.worlds.registry import begin, make_blueprint
 from homerl.worlds.sources import AnyBlueprintSource
@@ -30,7 +30,7 @@ from rewards.composite import RewardWeights, step_rewards
 
 RETRIES = 2
 MakeUser = Callable[[int], User]
-Start = tuple[Episode, PolicyAgent]
+ForkPoint = tuple[Episode, PolicyAgent]
 
 
 @dataclass(frozen=True)
@@ -53,10 +53,10 @@ class Rollout:
         return [0 if i < self.ledger.shared else end - start for i, (start, end) in enumerate(self.ledger.spans)]
 
     @property
-    def played(self) -> Played:
+    def credit_input(self) -> CreditInput:
         """What credit has to know."""
         decisions = [step.decision for step in self.trajectory.steps]
-        return Played(self.rewards, self.trajectory.outcome.counts, decisions, self.fork)
+        return CreditInput(self.rewards, self.trajectory.outcome.counts, decisions, self.fork)
 
 
 @dataclass(frozen=True)
@@ -69,9 +69,9 @@ class Player:
     limits: EpisodeLimits
     weights: RewardWeights
     max_tokens: int
-    forks: Plan | None = None
+    forks: ForkPlan | None = None
     group: int = 1
-    waiting: Waiting = field(default_factory=Waiting)
+    waiting: WaitTimes = field(default_factory=WaitTimes)
 
     def play(self, blueprints: Sequence[Blueprint], seeds: Sequence[int]) -> list[Rollout]:
         """Play every blueprint once, all at the same time, each at its own pace."""
@@ -89,70 +89,70 @@ class Player:
         """What this process's users have asked of their endpoint so far, and how they erred."""
         return self.make_user.metrics() if isinstance(self.make_user, Users) else {}
 
-    async def _tree(self, blueprint: Blueprint, seeds: Sequence[int], plan: Plan) -> list[Rollout]:
+    async def _tree(self, blueprint: Blueprint, seeds: Sequence[int], plan: ForkPlan) -> list[Rollout]:
         """Roots from the start and siblings from their forks; a fork that its root never reached becomes a root."""
         forks = plan(len(seeds), random.Random(f"forks {seeds[0]}"))
         count = sum(fork is None for fork in forks)
-        witnesses = [Witness({fork.step for fork in forks if fork and fork.parent == i}) for i in range(count)]
-        roots = await asyncio.gather(*(self._one(blueprint, seeds[i], witness=w) for i, w in enumerate(witnesses)))
+        recorders = [ForkRecorder({fork.step for fork in forks if fork and fork.parent == i}) for i in range(count)]
+        roots = await asyncio.gather(*(self._one(blueprint, seeds[i], recorder=w) for i, w in enumerate(recorders)))
 
         async def sibling(fork: Fork, seed: int) -> Rollout:
-            moment = witnesses[fork.parent].moments.get(fork.step)
-            if moment is None:
+            point = recorders[fork.parent].points.get(fork.step)
+            if point is None:
                 return await self._one(blueprint, seed)
-            return replace(await self._one(blueprint, seeds[fork.parent], moment), fork=fork)
+            return replace(await self._one(blueprint, seeds[fork.parent], point), fork=fork)
 
         rest = zip(forks[count:], seeds[count:], strict=True)
         return [*roots, *await asyncio.gather(*(sibling(fork, seed) for fork, seed in rest if fork))]
 
     async def _one(
-        self, blueprint: Blueprint, seed: int, moment: Start | None = None, witness: Witness | None = None
+        self, blueprint: Blueprint, seed: int, point: ForkPoint | None = None, recorder: ForkRecorder | None = None
     ) -> Rollout:
         for attempt in range(RETRIES + 1):
-            turns = Episodic(self.waiting)
-            episode, agent = self._begin(blueprint, moment, turns)
-            if witness:
-                witness.moments.clear()
+            turns = EpisodeTimer(self.waiting)
+            episode, agent = self._begin(blueprint, point, turns)
+            if recorder:
+                recorder.points.clear()
             user = TimedUser(self.make_user(seed + attempt), turns)
-            trajectory = await play(episode, WitnessedAgent(agent, witness) if witness else agent, user, seed)
+            trajectory = await play(episode, RecordedAgent(agent, recorder) if recorder else agent, user, seed)
             turns.worked()
             if trajectory.outcome.counts:
                 break
         agent.ledger.settle(self.tokenizer.eos_token_id)
         begin = time.perf_counter()
-        found = Rollout(rewarded(trajectory, self.weights), agent.ledger)
+        rollout = Rollout(rewarded(trajectory, self.weights), agent.ledger)
         self.waiting.rewarding += time.perf_counter() - begin
-        return found
+        return rollout
 
-    def _begin(self, blueprint: Blueprint, moment: Start | None, turns: Episodic) -> Start:
+    def _begin(self, blueprint: Blueprint, point: ForkPoint | None, turns: EpisodeTimer) -> ForkPoint:
         engine = TimedEngine(self.engine, turns)
-        if moment is not None:
-            episode, agent = moment
+        if point is not None:
+            episode, agent = point
             return episode.fork(), agent.fork(engine)
         return begin(blueprint, self.limits), PolicyAgent(engine, self.tokenizer, self.max_tokens)
 
 
-class Witness:
+class ForkRecorder:
     """Keeps a root's state before the steps named: the episode, and the agent that plays it."""
 
     def __init__(self, at: Collection[int]) -> None:
-        self.at, self.moments = at, dict[int, Start]()
+        self.at, self.points = at, dict[int, ForkPoint]()
 
-    def see(self, episode: Episode, agent: PolicyAgent) -> None:
+    def record(self, episode: Episode, agent: PolicyAgent) -> None:
         if len(episode.steps) in self.at:
-            self.moments[len(episode.steps)] = episode.fork(), agent.fork(agent.engine)
+            self.points[len(episode.steps)] = episode.fork(), agent.fork(agent.engine)
 
 
 @dataclass(frozen=True)
-class WitnessedAgent:
-    """A policy agent that is witnessed: the episode is the witness's to fork, the policy has its observation."""
+class RecordedAgent:
+    """A policy agent that is witnessed: the episode is the recorder's to fork, the policy has its observation."""
 
     agent: PolicyAgent
-    witness: Witness
+    recorder: ForkRecorder
     name: str = PolicyAgent.name
 
     async def consult(self, episode: Episode, n: int = 1) -> Sequence[Reply]:
-        self.witness.see(episode, self.agent)
+        self.recorder.record(episode, self.agent)
         return await replies_from(self.agent, episode, n)
 
 
@@ -161,7 +161,7 @@ class TimedEngine:
     """An engine as one episode waits for it."""
 
     engine: Engine
-    turns: Episodic
+    turns: EpisodeTimer
 
     async def sample(self, prompt: Sequence[int]) -> Sample:
         with self.turns.on("policy"):
@@ -173,7 +173,7 @@ class TimedUser:
     """A user as one episode waits for it."""
 
     user: User
-    turns: Episodic
+    turns: EpisodeTimer
 
     @property
     def name(self) -> str:

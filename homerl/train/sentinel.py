@@ -49,16 +49,16 @@ class UpdateSignal:
                 zero[index] += length * (abs(advantage) < NOTHING)
                 mass[index] += length * abs(advantage)
         total = max(1, sum(tokens.values()))
-        found = {
+        figures = {
             "sentinel/zero_advantage": sum(zero.values()) / total,
             "sentinel/group_std": self.group_std(),
             "sentinel/dropped_groups": 1.0 - float(kept.mean()),
         }
         for index in sorted(tokens):
-            found[f"credit_by_step/zero/{index}"] = zero[index] / max(1, tokens[index])
-            found[f"credit_by_step/mass/{index}"] = mass[index] / total
-            found[f"credit_by_step/tokens/{index}"] = float(tokens[index])
-        return found
+            figures[f"credit_by_step/zero/{index}"] = zero[index] / max(1, tokens[index])
+            figures[f"credit_by_step/mass/{index}"] = mass[index] / total
+            figures[f"credit_by_step/tokens/{index}"] = float(tokens[index])
+        return figures
 
     def group_std(self) -> float:
         """Mean standard deviation of returns within a group."""
@@ -97,7 +97,7 @@ class Sentinel:
             if self.held[cause] >= settings.patience:
                 raise SignalLost(f"{cause}; it held for {settings.patience} updates, so the run stops here")
 
-    def trust(self, loss: float) -> None:
+    def check_loss(self, loss: float) -> None:
         """Raise `SignalLost` at once for a loss that would spoil the weights: one step of it, and nothing can be sampled."""
         if not np.isfinite(loss):
             raise SignalLost(

@@ -22,10 +22,10 @@ from homerl.train.common import (
     peft_config,
     prepare_scratch,
 )  # fmt: skip
-from homerl.train.parallel import Spread
+from homerl.train.parallel import ParallelTrainerMixin
 from homerl.train.phases import TRAIN, Phases
 from homerl.train.recipe import SFTRecipe, SFTSettings
-from homerl.train.refusals import refuse, world_size
+from homerl.train.refusals import refuse_untrainable, world_size
 from homerl.train.watchdog import Watchdog
 from homerl.workarounds.whole_at_first import unsharded
 
@@ -34,7 +34,7 @@ def train_sft(recipe: SFTRecipe) -> Path:
     """Train and return the folder of the final model."""
     from trl import SFTConfig, SFTTrainer
 
-    refuse(recipe)
+    refuse_untrainable(recipe)
     out = recipe.out
     rows = load_dialogues(recipe.data)
     source = prepare_scratch(recipe, rows)
@@ -55,7 +55,7 @@ def train_sft(recipe: SFTRecipe) -> Path:
         dataset_num_proc=None,
     )
 
-    class Trainer(Watched, SFTTrainer):
+    class Trainer(PhaseReportingMixin, SFTTrainer):
         pass
 
     with unsharded():
@@ -73,7 +73,7 @@ def train_sft(recipe: SFTRecipe) -> Path:
         return fit(trainer, tokenizer, out, settings.seconds)
 
 
-class Watched(Spread):
+class PhaseReportingMixin(ParallelTrainerMixin):
     """A trainer's mixin: each rank says whether it fetches data (`train`) or is in a `step`, where ranks wait for one
     another, so that one that waits too long knows for whom."""
 

@@ -23,7 +23,7 @@ from homerl.train.sentinel import NOTHING
 
 
 @dataclass(frozen=True)
-class Place:
+class RankContext:
     """Which rank this is, and how ranks exchange what they have: lists in, one list out, in the order of ranks."""
 
     rank: int = 0
@@ -55,10 +55,10 @@ class Supply:
 
     def __init__(
         self, settings: RLVESettings, seed: int, player: Player, blueprint: Callable[[int], Blueprint],
-        curriculum: Curriculum, place: Place,
+        curriculum: Curriculum, ranks: RankContext,
     ) -> None:  # fmt: skip
         self.settings, self.seed, self.player, self.blueprint = settings, seed, player, blueprint
-        self.curriculum, self.place = curriculum, place
+        self.curriculum, self.ranks = curriculum, ranks
         self.slots = settings.blueprints_per_update * settings.group
 
     def draw(self) -> list[int]:
@@ -67,7 +67,7 @@ class Supply:
 
     async def play(self, update: int, drawn: Sequence[int]) -> dict[int, Rollout]:
         """This rank's part of a batch."""
-        return await self._play(update, drawn, self.place.mine(self.slots), 0)
+        return await self._play(update, drawn, self.ranks.mine(self.slots), 0)
 
     async def _play(self, update: int, drawn: Sequence[int], slots: Sequence[int], lap: int) -> dict[int, Rollout]:
         blueprints = [self.blueprint(drawn[slot // self.settings.group]) for slot in slots]
@@ -85,7 +85,7 @@ class Supply:
                 break
             for group, seed in zip(flat, self.curriculum.more(len(flat)), strict=True):
                 drawn[group] = seed
-            again = [slot for slot in self.place.mine(self.slots) if slot // self.settings.group in flat]
+            again = [slot for slot in self.ranks.mine(self.slots) if slot // self.settings.group in flat]
             batch = self._gathered(rollouts | run(self._play(update, drawn, again, lap)))
             rollouts, flat = batch.rollouts, self._flat(batch)
         self.curriculum.learn((row["seed"], row["success"]) for row in batch.rows if row["played"].counts)
@@ -97,7 +97,7 @@ class Supply:
         return batch
 
     def _gathered(self, rollouts: dict[int, Rollout]) -> Batch:
-        rows = self.place.gather([summary(rollout) for _, rollout in sorted(rollouts.items())])
+        rows = self.ranks.gather([rollout_summary(rollout) for _, rollout in sorted(rollouts.items())])
         credit = assign([row["played"] for row in rows], self.settings.group, rule_of(self.settings))
         return Batch(rollouts, rows, last_step_only(credit) if self.settings.last_step_only else credit)
 
@@ -119,11 +119,11 @@ def hash_seed(*parts: int) -> int:
     return int.from_bytes(hashlib.blake2b(repr(parts).encode(), digest_size=8).digest(), "big") >> 1
 
 
-def summary(rollout: Rollout) -> dict[str, Any]:
+def rollout_summary(rollout: Rollout) -> dict[str, Any]:
     """What the other ranks need to know of a rollout."""
     trajectory = rollout.trajectory
     return {
-        "played": rollout.played,
+        "played": rollout.credit_input,
         "seed": trajectory.blueprint["seed"],
         "success": trajectory.success,
         "parts": [dict(parts) for parts in trajectory.rewards],

@@ -14,16 +14,16 @@ Part = tuple[Rollout, Sequence[float]]  # a rollout and the credit of its steps
 
 def ledgers(rollouts: Sequence[Rollout]) -> dict[str, list]:
     """What TRL asks of a rollout function: prompts and completions as ids, and what was sampled of them."""
-    found = [rollout.ledger for rollout in rollouts]
+    records = [rollout.ledger for rollout in rollouts]
     return {
-        "prompt_ids": [ledger.ids[: ledger.prompt_length] for ledger in found],
-        "completion_ids": [ledger.ids[ledger.prompt_length :] for ledger in found],
-        "logprobs": [ledger.logprobs[ledger.prompt_length :] for ledger in found],
-        "env_mask": [ledger.mask[ledger.prompt_length :] for ledger in found],
+        "prompt_ids": [ledger.ids[: ledger.prompt_length] for ledger in records],
+        "completion_ids": [ledger.ids[ledger.prompt_length :] for ledger in records],
+        "logprobs": [ledger.logprobs[ledger.prompt_length :] for ledger in records],
+        "env_mask": [ledger.mask[ledger.prompt_length :] for ledger in records],
     }
 
 
-def spread(parts: Sequence[Part], completion_ids: torch.Tensor) -> torch.Tensor:
+def token_advantages(parts: Sequence[Part], completion_ids: torch.Tensor) -> torch.Tensor:
     """(batch, tokens) advantages: each step's credit on its sampled tokens, 0 elsewhere.
 
     A sample that a failing world never answered is the last span and has no step, so no credit; the steps of a shared
@@ -40,11 +40,11 @@ def spread(parts: Sequence[Part], completion_ids: torch.Tensor) -> torch.Tensor:
 
 def staleness(parts: Sequence[Part], completion_ids: torch.Tensor, update: int) -> torch.Tensor:
     """(batch, tokens) updates between the weights that sampled a token and those being trained; 0 where none was."""
-    found = torch.zeros(completion_ids.shape, dtype=torch.long, device=completion_ids.device)
+    ages = torch.zeros(completion_ids.shape, dtype=torch.long, device=completion_ids.device)
     for row, (rollout, _) in enumerate(parts):
-        versions = torch.tensor(rollout.ledger.versions[rollout.ledger.prompt_length :], device=found.device)
-        found[row, : len(versions)] = torch.where(versions >= 0, update - versions, 0)
-    return found
+        versions = torch.tensor(rollout.ledger.versions[rollout.ledger.prompt_length :], device=ages.device)
+        ages[row, : len(versions)] = torch.where(versions >= 0, update - versions, 0)
+    return ages
 
 
 def truncated_ratios(trained: torch.Tensor, sampled: torch.Tensor, mask: torch.Tensor, cap: float) -> torch.Tensor:

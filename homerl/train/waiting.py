@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 
 
 @dataclass
-class Waiting:
+class WaitTimes:
     """`open` counts who is waited for now; `spent` the seconds, `own` those of our own work, `rewarding` of rewards."""
 
     clock: Callable[[], float] = time.perf_counter
@@ -39,10 +39,10 @@ class Waiting:
     def take(self) -> dict[str, float]:
         """Seconds by whom, since the last time."""
         self._settle()
-        found = {"policy": self.spent["policy"], "user": self.spent["user"], "world": self.own, "reward": self.rewarding}
+        seconds = {"policy": self.spent["policy"], "user": self.spent["user"], "world": self.own, "reward": self.rewarding}
         self.spent.clear()
         self.own = self.rewarding = 0.0
-        return found
+        return seconds
 
     def __str__(self) -> str:
         waits = [f"{count} of its episodes wait for the {whom}" for whom, count in sorted(self.open.items()) if count]
@@ -56,10 +56,10 @@ class Waiting:
         self._since = now
 
 
-class Episodic:
+class EpisodeTimer:
     """One episode's turns of waiting and working."""
 
-    def __init__(self, waiting: Waiting) -> None:
+    def __init__(self, waiting: WaitTimes) -> None:
         self.waiting, self.since = waiting, waiting.clock()
 
     @contextmanager

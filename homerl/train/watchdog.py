@@ -11,7 +11,7 @@ import sys
 import threading
 from collections.abc import Callable, Mapping
 
-from homerl.train.phases import Doing, Phases
+from homerl.train.phases import Phases, RankPhase
 
 STALLED = 4  # the exit code
 POLL = 0.5
@@ -53,7 +53,7 @@ class Watchdog:
                 return
 
 
-def _in_words(doing: Doing, deadline: float, now: float, phases: Phases) -> str:
+def _in_words(doing: RankPhase, deadline: float, now: float, phases: Phases) -> str:
     others = phases.others()
     late = [other for other in others if (other.update, other.phase) != (doing.update, doing.phase)]
     text = f"{_of_rank(doing, now).replace(', which', '')} (allowed: {deadline:g} s)"
@@ -63,7 +63,7 @@ def _in_words(doing: Doing, deadline: float, now: float, phases: Phases) -> str:
     return text + (f"; {inside}" if inside else "") + "".join(f"; {_of_rank(other, now)}" for other in late)
 
 
-def _of_rank(doing: Doing, now: float) -> str:
+def _of_rank(doing: RankPhase, now: float) -> str:
     return f"rank {doing.rank}, which has been in `{doing.phase}` of update {doing.update} for {now - doing.since:.0f} s"
 
 

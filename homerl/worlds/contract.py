@@ -227,12 +227,12 @@ class WorldAdapter(ABC):
 
     @property
     def llm_author(self) -> Callable[..., Any] | None:
-        """Writes a blueprint with an LLM: `await author(recipe, split, seed, asker, attempts, dropped)`."""
+        """Writes a blueprint with an LLM: `await author(recipe, split, seed, client, attempts, dropped)`."""
         return None
 
     @property
     def role_play(self) -> Callable[..., Any] | None:
-        """Strategy m1: `await role_play(blueprint, agent, asker, limits)` gives trajectories and statistics.
+        """Strategy m1: `await role_play(blueprint, agent, client, limits)` gives trajectories and statistics.
 
         The recipes of a world that has it say `toolset` and `one_answer`: an agent of one answer cannot play.
         """

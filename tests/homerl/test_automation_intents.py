@@ -110,7 +110,7 @@ def test_doing_nothing_or_doing_it_now_fails(toolset):
         now, later = writer.act(wanted.actions), writer.automate(wanted)
         assert finished(blueprint, writer.say("Done.")).outcome is not Outcome.SUCCESS
         early = finished(blueprint, now)
-        assert early.outcome is not Outcome.SUCCESS and early.progress == 0 and early.strayed() > 0
+        assert early.outcome is not Outcome.SUCCESS and early.progress == 0 and early.side_effects() > 0
         assert finished(blueprint, now, later).outcome is Outcome.AGENT_FAILURE
         assert finished(blueprint, later).outcome is Outcome.SUCCESS
 
@@ -323,7 +323,7 @@ def test_several_rules_may_share_out_what_is_to_be_done():
     assert judged(start, wanted, *each) and not judged(start, wanted, *each[1:])
     calls = [tool_call("create_automation", rule) for rule in each]
     episode = finished(blueprint, *({"role": "assistant", "content": "", "tool_calls": [call]} for call in calls))
-    assert episode.outcome is Outcome.SUCCESS and episode.strayed() == 0
+    assert episode.outcome is Outcome.SUCCESS and episode.side_effects() == 0
     assert len(serving(episode.situation.home, episode.situation.start, wanted)) == len(each)
 
 
@@ -355,7 +355,7 @@ def test_what_a_rule_has_done_by_itself_is_no_straying():
     episode.situation.start.set(slot, json.loads(found[3].lower()))  # as if the world had changed it, not the agent
     episode.situation.home.set(slot, json.loads(found[3].lower()))
     assert {fired.rule for fired in episode.situation.home.advance(1)} == {"1"}
-    assert episode.progress == 1.0 and episode.strayed() == 0
+    assert episode.progress == 1.0 and episode.side_effects() == 0
 
 
 def test_intents_after_an_automation_leave_its_devices_alone():

@@ -16,8 +16,8 @@ from envs.documents import InputError
 from envs.model import Model
 from homerl.train.credit.contract import CreditMode
 from homerl.train.credit.registry import modes
+from homerl.train.discovery import keys_of
 from homerl.train.engines.registry import engines
-from homerl.train.found import keys_of
 from homerl.train.recipe import LossSettings, RolloutSettings
 
 ROOT = Path(__file__).parents[2]

@@ -320,7 +320,7 @@ def test_in_an_infeasible_episode_nothing_may_be_touched(group):
     episode = begin(blueprint, LIMITS)
     episode.hear(blueprint.intents[0].queries[0], 1)
     episode.act(Reply(call_message(touch | {"device_id": device})))
-    assert episode.strayed() == 1
+    assert episode.side_effects() == 1
     for part in expert_plan(episode.situation.file, episode.situation.start, blueprint.intents[0].reply):
         for act in part:
             episode.act(Reply(call_message(act)))

@@ -21,7 +21,7 @@ from homerl.users.scripted import ScriptedUser
 from homerl.worlds.contract import ExpertConfig
 from homerl.worlds.homeenv.blueprints.author import BlueprintRecipe
 from homerl.worlds.registry import begin, default_world, make_blueprint, restored
-from rewards.composite import PARTS, REWARDS, SETTINGS, RewardWeights, found_settings, step_rewards
+from rewards.composite import PARTS, REWARDS, SETTINGS, RewardWeights, collect_settings, step_rewards
 from rewards.reward import Reward
 
 ROOT = Path(__file__).parents[2]
@@ -170,7 +170,7 @@ def test_a_reward_may_check_its_settings_and_be_switched_by_another():
         return -float(preserve and len(facts.calls) > most)
 
     reward = Reward(eager, weight=0.1, card="", switches={"preserve": "collateral"}, check=check)
-    assert found_settings(dict(REWARDS) | {"eager": reward}).keys() == SETTINGS.keys() | {"most"}
+    assert collect_settings(dict(REWARDS) | {"eager": reward}).keys() == SETTINGS.keys() | {"most"}
     with pytest.raises(ValueError, match="more than 5"):
         reward.check({"most": 6})
 

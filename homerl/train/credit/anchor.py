@@ -62,7 +62,7 @@ def recurrence(groups: Sequence[Decisions]) -> dict[str, float]:
     }
 
 
-class Anchor(CreditMode):
+class AnchorCredit(CreditMode):
     name, order, keys = "anchor", 2, AnchorKeys
     sentence = (
         "Every step gets its rollout's normalised return, plus its return-to-go against steps of the same state (GiGPO)."
@@ -76,4 +76,4 @@ class Anchor(CreditMode):
         return recurrence([[played.decisions for played in group] for group in groups])
 
 
-MODE = Anchor()
+MODE = AnchorCredit()

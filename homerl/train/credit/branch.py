@@ -32,7 +32,7 @@ from pydantic import Field
 
 from envs.model import Model
 from homerl.train.credit.common import Steps, returns_to_go
-from homerl.train.credit.contract import CreditMode, Fork, Group, Plan
+from homerl.train.credit.contract import CreditMode, Fork, ForkPlan, Group
 
 
 class BranchSettings(Model):
@@ -107,7 +107,7 @@ def _against_others(values: Mapping[int, float], i: int) -> float:
     return values[i] - sum(others) / len(others) if others else 0.0
 
 
-class Branch(CreditMode):
+class BranchCredit(CreditMode):
     name, order, keys = "branch", 3, BranchKeys
     sentence = "Every segment between forks of the world gets what it earned less the mean of its siblings', undivided."
 
@@ -118,13 +118,13 @@ class Branch(CreditMode):
         if settings.group <= settings.branch.roots:
             yield f"a group of {settings.group} with {settings.branch.roots} roots leaves nothing to branch"
 
-    def forks(self, settings: Any) -> Plan | None:
+    def forks(self, settings: Any) -> ForkPlan | None:
         return planned(settings.branch)
 
 
-def planned(branch: BranchSettings) -> Plan:
+def planned(branch: BranchSettings) -> ForkPlan:
     """`plan` of a recipe, for a group of any size."""
     return lambda group, rng: plan(branch.roots, branch.siblings, branch.horizon, group, rng)
 
 
-MODE = Branch()
+MODE = BranchCredit()

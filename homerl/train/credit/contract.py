@@ -24,7 +24,7 @@ class Fork:
 
 
 @dataclass(frozen=True)
-class Played:
+class CreditInput:
     """What credit has to know of a rollout."""
 
     rewards: Sequence[float]
@@ -33,9 +33,11 @@ class Played:
     fork: Fork | None = None
 
 
-Group = Sequence[Played]
+Group = Sequence[CreditInput]
 Rule = Callable[[Group], list[list[float]]]
-Plan = Callable[[int, random.Random], Sequence[Fork | None]]  # group size -> where each rollout begins, roots (None) first
+ForkPlan = Callable[
+    [int, random.Random], Sequence[Fork | None]
+]  # group size -> where each rollout begins, roots (None) first
 
 
 class CreditMode(ABC):
@@ -55,7 +57,7 @@ class CreditMode(ABC):
         """What a recipe that chooses this mode says and cannot be."""
         return ()
 
-    def forks(self, settings: Any) -> Plan | None:
+    def forks(self, settings: Any) -> ForkPlan | None:
         """Where a group's rollouts begin, if not all at the start. Forked groups are played whole on one rank."""
         return None
 

@@ -12,16 +12,16 @@ from typing import Any
 
 import homerl.train.credit
 from homerl.train.credit.common import Steps
-from homerl.train.credit.contract import CreditMode, Played, Rule
-from homerl.train.found import found
+from homerl.train.credit.contract import CreditInput, CreditMode, Rule
+from homerl.train.discovery import discover
 
-PARTS = ("common", "contract", "registry")
+NOT_MODES = ("common", "contract", "registry")
 
 
 @cache
 def modes() -> Mapping[str, CreditMode]:
     """Every credit mode by name."""
-    return found(homerl.train.credit, "MODE", PARTS)
+    return discover(homerl.train.credit, "MODE", NOT_MODES)
 
 
 def mode_of(settings: Any) -> CreditMode:
@@ -35,7 +35,7 @@ def rule_of(settings: Any) -> Rule:
     return lambda group: mode.rule(group, settings)
 
 
-def assign(rollouts: Sequence[Played], group_size: int, rule: Rule) -> list[list[float]]:
+def assign(rollouts: Sequence[CreditInput], group_size: int, rule: Rule) -> list[list[float]]:
     """Apply `rule` group by group; a group with a rollout that does not count is dropped (all zeros)."""
     if len(rollouts) % group_size:
         raise ValueError(f"{len(rollouts)} rollouts do not make groups of {group_size}")

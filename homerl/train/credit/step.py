@@ -39,7 +39,7 @@ def step_credit(group: Steps, gamma: float = 1.0, baseline: str = "pooled") -> l
     return [normalised(row, pool).tolist() for row in centred]
 
 
-class Step(CreditMode):
+class StepCredit(CreditMode):
     name, order, keys = "step", 1, StepKeys
     sentence = "Every step gets its return-to-go, normalised over the steps of its group."
 
@@ -47,4 +47,4 @@ class Step(CreditMode):
         return step_credit([played.rewards for played in group], settings.gamma, settings.baseline)
 
 
-MODE = Step()
+MODE = StepCredit()

@@ -20,7 +20,7 @@ def trajectory_credit(group: Steps) -> list[list[float]]:
     return [[float(a)] * len(rewards) for a, rewards in zip(normalised(totals, totals), group, strict=True)]
 
 
-class Trajectory(CreditMode):
+class TrajectoryCredit(CreditMode):
     name, order = "trajectory", 0
     sentence = "Every step of a rollout gets the rollout's return, normalised over its group (GRPO)."
 
@@ -28,4 +28,4 @@ class Trajectory(CreditMode):
         return trajectory_credit([played.rewards for played in group])
 
 
-MODE = Trajectory()
+MODE = TrajectoryCredit()

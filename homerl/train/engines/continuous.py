@@ -53,12 +53,12 @@ class Continuous:
         self._start()
         done: asyncio.Future = asyncio.get_running_loop().create_future()
         name = next(self._names)
-        self._manager.register_result_handler(name, lambda found: done.done() or done.set_result(found))
+        self._manager.register_result_handler(name, lambda output: done.done() or done.set_result(output))
         self._manager.add_request(list(prompt), name, self.max_tokens, eos_token_id=self.end)
-        found = await done
-        if found.error:
-            raise RuntimeError(f"continuous batching failed: {found.error}")
-        return Sample(tuple(found.generated_tokens), tuple(found.logprobs), self.version)
+        output = await done
+        if output.error:
+            raise RuntimeError(f"continuous batching failed: {output.error}")
+        return Sample(tuple(output.generated_tokens), tuple(output.logprobs), self.version)
 
     def _start(self) -> None:
         from transformers import ContinuousBatchingConfig
@@ -85,10 +85,10 @@ class ContinuousBatching(EngineKind):
     def make(self, settings: Any, tokenizer: Any, seed: int, in_shards: bool) -> Continuous:
         return Continuous(tokenizer, settings.max_tokens, settings.temperature, settings.engine.gpu_memory, seed)
 
-    def refuse(self, recipe: Any, spread: str) -> Iterable[Refusal]:
-        if spread in ("zero3", "fsdp2"):
+    def refuse(self, recipe: Any, parallel: str) -> Iterable[Refusal]:
+        if parallel in ("zero3", "fsdp2"):
             instead = "use engine `vllm`, `server` or `transformers`"
-            yield f"engine continuous needs whole weights, and {spread} shards them", "rlve.engine", instead
+            yield f"engine continuous needs whole weights, and {parallel} shards them", "rlve.engine", instead
 
     def takes(self, settings: Any, sizes: Sizes) -> Takes:
         return Takes(sampling={"cache": sizes.cache * settings.engine.batch})

@@ -88,7 +88,7 @@ class EngineKind(ABC):
         """What is wrong with `rlve.engine`. Asked of every engine, whichever `engine.kind` is chosen."""
         return ()
 
-    def refuse(self, recipe: Any, spread: str) -> Iterable[Refusal]:
+    def refuse(self, recipe: Any, parallel: str) -> Iterable[Refusal]:
         """What a recipe that chooses it cannot be trained as; `spread` is how its weights are spread over GPUs."""
         return ()
 

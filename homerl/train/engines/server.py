@@ -49,7 +49,7 @@ class Server(Synced):
         super().__init__(tokenizer, max_tokens, temperature)
         self.settings = settings
         patience = Patience(settings.timeout, settings.deadline, settings.retries + 1)
-        self.endpoint = Endpoint([f"{settings.url}/v1"], model or served_model(settings.url), patience)
+        self.endpoint = Endpoint([f"{settings.url}/v1"], model or policy_model_name(settings.url), patience)
         self.options = {
             "max_tokens": max_tokens, "temperature": temperature, "top_p": 1.0, "logprobs": 0,
             "extra_body": {
@@ -116,14 +116,14 @@ def _id(token: str) -> int:
     return int(token.removeprefix(TOKEN))
 
 
-def served_model(url: str) -> str:
+def policy_model_name(url: str) -> str:
     """The name of the model that a server has."""
     from homerl.llm.serve import models
 
-    found = models(f"{url}/v1")
-    if not found:
+    names = models(f"{url}/v1")
+    if not names:
         raise Stalled(f"the policy server at {url} does not answer")
-    return found[0]
+    return names[0]
 
 
 class PolicyServer(SyncedKind):
@@ -144,12 +144,12 @@ class PolicyServer(SyncedKind):
             yield "`url` goes with `kind: server`, and the other way round"
 
     def lacks(self, settings: Any) -> Iterable[str]:
-        from homerl.llm.serve import SILENT, answers, fetched
+        from homerl.llm.serve import SILENT, fetched, is_reachable
 
         url = settings.engine.url
         if os.environ.get("RANK", "0") != "0":  # one look for all
             return
-        if not answers(f"{url}/v1"):
+        if not is_reachable(f"{url}/v1"):
             yield f"the policy server at {url} does not answer"
             return
         try:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 ADAPTED = ".base_layer.weight"  # how peft names a weight that an adapter is on
 
 
-class Gate:
+class WeightLock:
     """Samples come and go while it is open; `closed` waits for those under way and keeps others out."""
 
     def __init__(self) -> None:
@@ -37,7 +37,7 @@ class Gate:
             self._state.notify_all()
 
     @contextmanager
-    def closed(self) -> Iterator[None]:
+    def exclusive(self) -> Iterator[None]:
         with self._state:
             self._closed = True
             self._state.wait_for(lambda: not self._under_way)
@@ -80,7 +80,7 @@ class Synced:
 
     def __init__(self, tokenizer: Any, max_tokens: int, temperature: float) -> None:
         self.tokenizer, self.max_tokens, self.temperature = tokenizer, max_tokens, temperature
-        self.version, self.gate = -1, Gate()
+        self.version, self.lock = -1, WeightLock()
 
     def attach(self, trainer: Any, phases: Phases) -> None:
         self.trainer, self.phases, self.generation = trainer, phases, trainer.vllm_generation
@@ -88,7 +88,7 @@ class Synced:
         send = self.generation.sync_weights
 
         def sync_weights() -> None:
-            with phases.phase("sync"), self.gate.closed():
+            with phases.phase("sync"), self.lock.exclusive():
                 self._send(send)
                 self.version = trainer.state.global_step
 
@@ -106,11 +106,11 @@ class Synced:
         return nullcontext()
 
     async def sample(self, prompt: Any) -> Sample:
-        await self.gate.enter()
+        await self.lock.enter()
         try:
             return await self._sample(prompt)
         finally:
-            self.gate.leave()
+            self.lock.leave()
 
     async def _sample(self, prompt: Any) -> Sample:
         raise NotImplementedError
@@ -124,11 +124,11 @@ class SyncedKind(EngineKind):
     def arguments(self, settings: Any) -> Mapping[str, Any]:
         return {"use_vllm": True, "vllm_max_model_length": settings.max_episode_tokens + settings.max_tokens}
 
-    def refuse(self, recipe: Any, spread: str) -> Iterable[Refusal]:
+    def refuse(self, recipe: Any, parallel: str) -> Iterable[Refusal]:
         if recipe.cpu:
             what = f"engine {self.name} takes weights from a GPU, and the recipe says `cpu: true`"
             yield what, "rlve.engine", "use `transformers`"
-        if spread == "fsdp2" and recipe.model.lora:
+        if parallel == "fsdp2" and recipe.model.lora:
             yield (
                 f"an adapter that fsdp2 shards cannot be merged for engine {self.name}", "model.lora",
                 "adapters fit without shards: use `parallel: ddp`, or `zero2`",

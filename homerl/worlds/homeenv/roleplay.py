@@ -22,7 +22,7 @@ from envs.messages import Message
 from envs.model import Model
 from homerl.flow.mcts import TreeStats
 from homerl.flow.tree import valid
-from homerl.llm.structured import Asker, Unreadable
+from homerl.llm.structured import StructuredClient, Unreadable
 from homerl.play.episode import Episode, EpisodeLimits
 from homerl.play.loop import Policy
 from homerl.play.observation import Observation
@@ -90,20 +90,20 @@ class Imagined:
 
 
 async def role_play(
-    household: Blueprint, agent: Policy, asker: Asker, limits: EpisodeLimits
+    household: Blueprint, agent: Policy, client: StructuredClient, limits: EpisodeLimits
 ) -> tuple[list[Trajectory], TreeStats]:
     """The dialogue of a household, if it is kept; the household's own intents are told to nobody."""
     start = begin(household, limits)
     imagined = Imagined(household, start.messages[:1], tuple(start.world.tools))
     stats = TreeStats(rollouts=1)
     try:
-        await _talk(imagined, start.situation.home, agent, asker, limits)
-        judgement = await asker.ask(parts().judge, imagined.text, Judgement, household.seed, temperature=0.0)
+        await _talk(imagined, start.situation.home, agent, client, limits)
+        judgement = await client.ask(parts().judge, imagined.text, Judgement, household.seed, temperature=0.0)
         stats.successes = int(judgement.keep and bool(imagined.replies))
     except Unreadable:
         stats.user_errors["unreadable"] = 1  # the model could not play its part: a failed generation
-    stats.calls = stats.sampled = asker.tally.requests + len(imagined.replies)
-    stats.tokens = asker.tally.tokens + sum(reply.prompt_tokens + reply.tokens for reply in imagined.replies)
+    stats.calls = stats.sampled = client.tally.requests + len(imagined.replies)
+    stats.tokens = client.tally.tokens + sum(reply.prompt_tokens + reply.tokens for reply in imagined.replies)
     stats.calls_linear, stats.tokens_linear = stats.calls, stats.tokens
     stats.steps_run = stats.steps_linear = stats.nodes = len(imagined.replies)
     if not stats.successes:
@@ -112,7 +112,7 @@ async def role_play(
     return [trajectory], stats
 
 
-async def _talk(imagined: Imagined, home: Home, agent: Policy, asker: Asker, limits: EpisodeLimits) -> None:
+async def _talk(imagined: Imagined, home: Home, agent: Policy, client: StructuredClient, limits: EpisodeLimits) -> None:
     """Person, assistant and tools in turn, until the person stops or a limit is reached."""
     made, told = imagined.blueprint, parts()
     listed = ", ".join(label(device) for device in home.plan.devices)
@@ -122,7 +122,7 @@ async def _talk(imagined: Imagined, home: Home, agent: Policy, asker: Asker, lim
         devices=", ".join(f"{device.room.name} {device.name}" for device in home.plan.devices),
     )  # fmt: skip
     for turn in range(limits.turns):
-        line = await asker.ask(user, imagined.text, Line, made.seed + turn)
+        line = await client.ask(user, imagined.text, Line, made.seed + turn)
         if line.stop or not line.say.strip():
             return
         imagined.messages.append({"role": "user", "content": " ".join(line.say.split())})
@@ -133,15 +133,15 @@ async def _talk(imagined: Imagined, home: Home, agent: Policy, asker: Asker, lim
             if not (calls := reply.message.get("tool_calls")) and not reply.malformed:
                 break
             for call in calls or ():
-                printed = await _printed(imagined, call, listed, asker)
+                printed = await _printed(imagined, call, listed, client)
                 imagined.messages.append({"role": "tool", "content": printed, "tool_call_id": call.get("id", "")})
 
 
-async def _printed(imagined: Imagined, call: Mapping[str, Any], listed: str, asker: Asker) -> str:
+async def _printed(imagined: Imagined, call: Mapping[str, Any], listed: str, client: StructuredClient) -> str:
     function = call["function"]
     text = f"{imagined.text}\n\nThe call: {function['name']} {function['arguments']}"
     seed = imagined.blueprint.seed + len(imagined.messages)
-    return (await asker.ask(parts().home.format(devices=listed), text, Printed, seed)).output
+    return (await client.ask(parts().home.format(devices=listed), text, Printed, seed)).output
 
 
 def _told(message: Message) -> str:

@@ -61,7 +61,7 @@ class HomeSituation(Situation):
         unmet = {goal.intent for goal, met in zip(self.goals, self.met()) if not met}
         return [intent for intent in self.blueprint.intents if intent.id in unmet]
 
-    def strayed(self) -> int:
+    def side_effects(self) -> int:
         """Devices, what was to be kept, automations."""
         slots = (self.home.plan.slots[change.slot] for change in self.start.diff(self.home))
         moved = {slot.owner for slot in slots if not getattr(slot.type, "read_only", True)}  # what devices measure may move

@@ -76,7 +76,7 @@ class SimuHomeSituation(Situation):
     polls: Counter[str] = field(default_factory=Counter)
     broken_rule: str = ""  # the rule of the protocol that ended the episode: `format`, `tools` or `polls`
     _answered: tuple[str, tuple[bool, ...]] = ("", ())  # a cache: state key, and the goals that the answer meets
-    _strayed: tuple[str, int] = ("", 0)
+    _side_effects: tuple[str, int] = ("", 0)
 
     @classmethod
     def begin(cls, blueprint: SimuHomeBlueprint) -> SimuHomeSituation:
@@ -94,7 +94,7 @@ class SimuHomeSituation(Situation):
         """An independent copy."""
         return SimuHomeSituation(
             self.blueprint, self.file, self.world.fork(), self.start, self.required, self.failures, self.polls.copy(),
-            self.broken_rule, self._answered, self._strayed,
+            self.broken_rule, self._answered, self._side_effects,
         )  # fmt: skip
 
     @property
@@ -127,14 +127,14 @@ class SimuHomeSituation(Situation):
         """The one intent, unless all of Φ is met."""
         return [] if all(self.met()) else list(self.blueprint.intents)
 
-    def strayed(self) -> int:
+    def side_effects(self) -> int:
         """The number of devices that were changed and that the request does not concern."""
-        if self._strayed[0] != (key := self.home.state_key()):
-            self._strayed = (
+        if self._side_effects[0] != (key := self.home.state_key()):
+            self._side_effects = (
                 key,
                 len(stray_changes(self.file, self.home)) if self.home.state_key() != self.start.state_key() else 0,
             )
-        return self._strayed[1]
+        return self._side_effects[1]
 
     @property
     def protocol(self) -> Mapping[str, bool]:

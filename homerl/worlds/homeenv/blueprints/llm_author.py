@@ -31,7 +31,7 @@ from envs.homeenv.rooms import OUTDOORS
 from envs.homemaker.make import make_home
 from envs.model import Model
 from homerl.language.splits import Split, split_of
-from homerl.llm.structured import Asker, Unreadable
+from homerl.llm.structured import StructuredClient, Unreadable
 from homerl.users.manner import manner
 from homerl.worlds.contract import NoBlueprint
 from homerl.worlds.homeenv.blueprints.author import BlueprintRecipe
@@ -134,7 +134,7 @@ def prompts() -> Prompts:
 
 
 async def author_blueprint(
-    recipe: BlueprintRecipe, split: Split, seed: int, asker: Asker, attempts: int, dropped: Counter[str]
+    recipe: BlueprintRecipe, split: Split, seed: int, client: StructuredClient, attempts: int, dropped: Counter[str]
 ) -> Authored:
     """The first candidate of a seed of which some task passes all filters, or `NoBlueprint`."""
     rng = random.Random(f"llm blueprint {split} {seed}")
@@ -142,7 +142,7 @@ async def author_blueprint(
         home = make_home(2 * rng.getrandbits(40) + (split == "heldout"), recipe.home)
         dropped["candidates: written"] += 1
         try:
-            found = await Candidate(recipe, split, seed, home, asker, dropped).blueprint(rng)
+            found = await Candidate(recipe, split, seed, home, client, dropped).blueprint(rng)
         except Unreadable:
             dropped["candidate: unreadable"] += 1
             continue
@@ -159,7 +159,7 @@ class Candidate:
     split: Split
     seed: int
     home: Home
-    asker: Asker
+    client: StructuredClient
     dropped: Counter[str]
 
     async def blueprint(self, rng: random.Random) -> Authored | None:
@@ -180,7 +180,7 @@ class Candidate:
         given = prompts().given.format(person=_plain(person), scene=person.scene, devices=shown)
         low, high = self.recipe.intents
         asked = prompts().tasks.format(low=low, high=high, phrasings=self.recipe.phrasings, language=self._language)
-        tasks = (await self.asker.ask(asked, given, Tasks, seed)).tasks[:high]
+        tasks = (await self.client.ask(asked, given, Tasks, seed)).tasks[:high]
         self.dropped["tasks: written"] += len(tasks)
         kept = [intent for task in tasks if (intent := self._passed(task, person))]
         kept = _apart(kept, self.dropped)
@@ -213,7 +213,7 @@ class Candidate:
             person=_plain(sketch), devices=shown, hour=minutes // 60 % 24, minute=minutes % 60,
             outside=self.home.state_of(OUTDOORS)["temperature"],
         )  # fmt: skip
-        return await self.asker.ask(prompts().person.format(language=self._language), text, Person, seed)
+        return await self.client.ask(prompts().person.format(language=self._language), text, Person, seed)
 
     def _passed(self, task: Task, person: Person) -> Intent | None:
         """The task as an intent, if sentences and simulator allow it."""
@@ -249,7 +249,7 @@ class Candidate:
     async def _verdicts(self, intents: Sequence[Intent], person: Person, seed: int) -> dict[int, Verdict]:
         tasks = "\n".join(f"Task {number}: {_judged(intent)}" for number, intent in enumerate(intents, 1))
         text = prompts().judged.format(person=_plain(person), scene=person.scene, tasks=tasks)
-        found = await self.asker.ask(prompts().judge, text, Verdicts, seed, temperature=0.0)
+        found = await self.client.ask(prompts().judge, text, Verdicts, seed, temperature=0.0)
         return {verdict.task: verdict for verdict in found.verdicts if 1 <= verdict.task <= len(intents)}
 
     def _agreed(self, verdict: Verdict | None) -> bool:

@@ -19,11 +19,11 @@ from pydantic import BaseModel
 from envs.documents import InputError
 
 
-def found(package: ModuleType, says: str, parts: Collection[str]) -> Mapping[str, Any]:
+def discover(package: ModuleType, attribute: str, parts: Collection[str]) -> Mapping[str, Any]:
     """What each file of a package says under the name `says`, by its `name` and in its `order`. `parts` are the package's
     own other files."""
     modules = sorted(module.name for module in pkgutil.iter_modules(package.__path__) if module.name not in parts)
-    ours = [_said(importlib.import_module(f"{package.__name__}.{module}"), says) for module in modules]
+    ours = [_said(importlib.import_module(f"{package.__name__}.{module}"), attribute) for module in modules]
     known: dict[str, Any] = {}
     for one in sorted(ours, key=lambda one: (one.order, one.name)):
         if one.name in known:
@@ -32,10 +32,12 @@ def found(package: ModuleType, says: str, parts: Collection[str]) -> Mapping[str
     return known
 
 
-def _said(module: ModuleType, says: str) -> Any:
-    if not hasattr(module, says):
-        raise InputError(f"the file says no `{says}`", str(module.__file__), f"write `{says} = ...`, or move the file away")
-    return getattr(module, says)
+def _said(module: ModuleType, attribute: str) -> Any:
+    if not hasattr(module, attribute):
+        raise InputError(
+            f"the file says no `{attribute}`", str(module.__file__), f"write `{attribute} = ...`, or move the file away"
+        )
+    return getattr(module, attribute)
 
 
 def keys_of(ours: Iterable[Any], *reserved: type[BaseModel]) -> tuple[type[BaseModel], ...]:

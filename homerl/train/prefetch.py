@@ -21,7 +21,7 @@ from homerl.train.supply import Batch, Supply
 Run = Callable[[Coroutine], Any]
 
 
-class Ahead:
+class RolloutPrefetcher:
     """`take(update)` is the batch of an update; the last update's number says when to begin no more."""
 
     def __init__(self, supply: Supply, k: int, updates: int) -> None:
