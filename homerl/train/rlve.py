@@ -1,11 +1,14 @@
 """Step-wise RLVE: GRPO on live dialogues with a reward at every step (HomeFlow 3.4.2), on TRL's GRPOTrainer.
 
-Invariants: advantages fall on sampled tokens alone, each on the step that earned it; nothing sampled is
-tokenised again; groups are formed over all ranks; sampling is seeded by update and rank, so a resumed run
-samples what an unbroken one would; a checkpoint holds all that the next update depends on.
-Departs from GRPO: credit is by step (`homerl/train/credit`) in place of one return a rollout, and where sampler and
-trainer may differ, truncated importance ratios weigh the advantages. Departs from HomeFlow: the policy is not
-conditioned on Φ, which would leak the answer.
+Invariants:
+- Only sampled tokens have an advantage: that of their own step. Sampled text is never tokenised again.
+- Groups are formed over all ranks.
+- Sampling is seeded by update and rank, so a resumed run samples what an uninterrupted run would. A checkpoint holds all
+  that the next update depends on.
+
+Differences from GRPO: each step has its own credit (`homerl/train/credit`) instead of one return for a rollout. Where
+the sampler and the trainer may differ, truncated importance ratios weight the advantages. Difference from HomeFlow: the
+policy does not see the goals Φ, since these would leak the answer.
 """
 
 from __future__ import annotations
@@ -52,7 +55,9 @@ from rewards.composite import PARTS
 
 
 def train_rlve(recipe: RLVERecipe) -> Path:
-    """Train and return the folder of the final model."""
+    """Train as the recipe says; return the folder of the final model. Raises `InputError` for a recipe that cannot be
+    trained.
+    """
     from datasets import Dataset
 
     refuse_untrainable(recipe)
@@ -72,7 +77,7 @@ def train_rlve(recipe: RLVERecipe) -> Path:
                 player,
                 model=load_policy(recipe.model, recipe.model.name),
                 args=arguments,
-                train_dataset=Dataset.from_dict({"prompt": [""] * rows}),  # the curriculum says what is played
+                train_dataset=Dataset.from_dict({"prompt": [""] * rows}),  # the curriculum chooses the blueprints
                 processing_class=tokenizer,
                 peft_config=peft_config(recipe.model),
             )
@@ -81,7 +86,10 @@ def train_rlve(recipe: RLVERecipe) -> Path:
 
 
 def grpo_arguments(recipe: RLVERecipe) -> GRPOConfig:
-    """TRL's arguments for one optimizer update a rollout batch (times `iterations`)."""
+    """TRL's arguments for one optimizer update for each batch of rollouts, times `iterations`.
+
+    Raises `InputError` if the rollouts do not divide evenly over processes and batches.
+    """
     settings, processes = recipe.rlve, world_size()
     total = settings.blueprints_per_update * settings.group
     where = {"where": "rlve.blueprints_per_update", "remedy": "change rlve.batch, rlve.group or the number of processes"}
@@ -95,7 +103,7 @@ def grpo_arguments(recipe: RLVERecipe) -> GRPOConfig:
     accumulate = total // (processes * settings.batch)
     shared = common_arguments(recipe, settings) | {
         "gradient_accumulation_steps": accumulate,
-        "save_steps": (settings.save_steps or 1) * settings.iterations,  # a resumed run begins with fresh rollouts
+        "save_steps": (settings.save_steps or 1) * settings.iterations,  # a resumed run plays new rollouts
     }
     return GRPOConfig(
         **shared,
@@ -114,15 +122,15 @@ def grpo_arguments(recipe: RLVERecipe) -> GRPOConfig:
         loss_type=settings.loss,
         scale_rewards="group",
         mask_truncated_completions=False,
-        model_init_kwargs={"device_map": None} if parallel_mode(recipe) == "fsdp2" else None,  # of TRL's reference
+        model_init_kwargs={"device_map": None} if parallel_mode(recipe) == "fsdp2" else None,  # for TRL's reference model
         shuffle_dataset=False,
-        vllm_importance_sampling_correction=False,  # ours, whatever the engine: see `_reweigh`
+        vllm_importance_sampling_correction=False,  # `_reweigh` corrects, for every engine
         **engine_of(settings).arguments(settings),
     )
 
 
 def part_rewards() -> list[Any]:
-    """One reward function a part, so that TRL logs each; they read what the rollout already computed."""
+    """One reward function for each reward part, so that TRL logs each. They return what the rollout has computed already."""
 
     def reader(name: str) -> Any:
         def read(reward_parts: Sequence[Mapping[str, float]], **_: Any) -> list[float]:
@@ -135,22 +143,24 @@ def part_rewards() -> list[Any]:
 
 
 class CurriculumState(TrainerCallback, ExportableState):
-    """Carries the curriculum in `trainer_state.json`, which is written last and read by every rank."""
+    """Stores the curriculum in `trainer_state.json`, which is written last and is read by every rank."""
 
     def __init__(self, curriculum: Curriculum) -> None:
         self.curriculum = curriculum
 
     def state(self) -> dict[str, Any]:
+        """The curriculum's state, for the checkpoint."""
         return {"args": {}, "attributes": self.curriculum.state()}
 
     def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        """Restore the curriculum of a resumed run."""
         saved = state.stateful_callbacks.get(type(self).__name__)
         if state.global_step and saved:
             self.curriculum.load(saved["attributes"])
 
 
 class RLVETrainer(ParallelTrainerMixin, GRPOTrainer):
-    """GRPOTrainer whose rollouts are episodes and whose advantages are per step."""
+    """A GRPOTrainer whose rollouts are episodes, and whose advantages are those of steps."""
 
     def __init__(self, recipe: RLVERecipe, player: Player, **kwargs: Any) -> None:
         self.recipe, self.player = recipe, player
@@ -158,13 +168,13 @@ class RLVETrainer(ParallelTrainerMixin, GRPOTrainer):
         self.sentinel = Sentinel(recipe.sentinel)
         self.seen: dict[str, float] = {}
         super().__init__(reward_funcs=part_rewards(), rollout_func=RLVETrainer.roll, **kwargs)
-        if self.ref_model is not None and is_adapter(recipe.model.name):  # TRL has loaded what the adapter stands on
+        if self.ref_model is not None and is_adapter(recipe.model.name):  # TRL has loaded the adapter's base
             start = self.accelerator.unwrap_model(self.model).state_dict()
             self.accelerator.unwrap_model(self.ref_model).load_state_dict(start)
         self._supply()
 
     def _supply(self) -> None:
-        """What makes rollouts, and what watches over it."""
+        """Create the sources of rollouts, and the evaluation and callbacks that observe them."""
         recipe, state = self.recipe, self.accelerator
         self.phases = Phases(recipe.out / "ranks", state.process_index, detail=lambda: self.player.waiting)
         ranks = RankContext(state.process_index, state.num_processes, self._gather)
@@ -181,7 +191,7 @@ class RLVETrainer(ParallelTrainerMixin, GRPOTrainer):
 
     @property
     def rollouts(self) -> list[Rollout]:
-        """This rank's, of the update that is being trained on."""
+        """This rank's rollouts of the update in training."""
         return [rollout for rollout, _ in self.batch.mine()] if self.batch else []
 
     def _gather(self, rows: list[Any]) -> list[Any]:
@@ -190,7 +200,7 @@ class RLVETrainer(ParallelTrainerMixin, GRPOTrainer):
 
     @staticmethod
     def roll(prompts: list[str], trainer: RLVETrainer) -> dict[str, list]:
-        """TRL's rollout function: play what the curriculum says and hand over the token ledgers."""
+        """TRL's rollout function: play the blueprints that the curriculum chose, and return their tokens."""
         update, rank, phases = trainer.state.global_step, trainer.accelerator.process_index, trainer.phases
         phases.update = update
 
@@ -207,14 +217,14 @@ class RLVETrainer(ParallelTrainerMixin, GRPOTrainer):
         return ledgers(trainer.rollouts) | {"reward_parts": [part_totals(rollout) for rollout in trainer.rollouts]}
 
     def _evaluate_last(self) -> None:
-        """The model that comes out, like those on the way."""
+        """Evaluate the final weights, if an evaluation is due."""
         if self.evaluation.due(self.state.global_step):
             self.player.engine.sync(self.state.global_step)
             with self.player.engine.awake():
                 self.evaluate_policy()
 
     def evaluate_policy(self) -> None:
-        """Play the held-out suite where the recipe wants it, log how it went, and keep the best model."""
+        """Evaluate the policy if it is due: play the held-out blueprints, log the metrics, and keep the best model."""
         update = self.state.global_step
         if not self.evaluation.due(update):
             return
@@ -228,7 +238,7 @@ class RLVETrainer(ParallelTrainerMixin, GRPOTrainer):
         self.player.waiting.take()
 
     def _settle_time(self) -> None:
-        """Of the time that rollouts took, that in which only users were waited for, and that of our own work."""
+        """Divide the time of the rollouts: the policy, waiting for users, the world, and rewards."""
         seconds = self.player.waiting.take()
         for share in ("user", "world", "reward") if not self.prefetcher.k else ():
             self.phases.move("rollout", share, seconds[share])
@@ -242,9 +252,10 @@ class RLVETrainer(ParallelTrainerMixin, GRPOTrainer):
         return output
 
     def _reweigh(self, output: dict[str, Any], parts: Sequence[Any]) -> dict[str, float]:
-        """Truncated importance ratios, in the advantages: no ratio is negative, so the loss clips as before.
+        """Multiply the advantages by truncated importance ratios; return metrics of the ratios and of staleness.
 
-        A token older than `async_rollouts` allows has no advantage; by construction there is none.
+        No ratio is negative, so the loss clips as before. A token older than `async_rollouts` allows would get advantage
+        0; by construction there is none.
         """
         mask = output["completion_mask"] * output["tool_mask"]
         trained = output.get("old_per_token_logps")
@@ -264,7 +275,7 @@ class RLVETrainer(ParallelTrainerMixin, GRPOTrainer):
 
     @torch.no_grad()
     def _trained_before(self, output: dict[str, Any]) -> torch.Tensor:
-        """Log-probabilities of the sampled tokens under the weights that this update begins with."""
+        """The log-probabilities of the sampled tokens under the weights with which this update begins."""
         ids = torch.cat([output["prompt_ids"], output["completion_ids"]], dim=1)
         attention = torch.cat([output["prompt_mask"], output["completion_mask"]], dim=1)
         size = self.args.per_device_train_batch_size
@@ -273,7 +284,7 @@ class RLVETrainer(ParallelTrainerMixin, GRPOTrainer):
         )[0]
 
     def _report(self, batch: Batch, figures: Mapping[str, float]) -> None:
-        """Log what the update saw and let the sentinel judge it; the same on every rank."""
+        """Log the metrics of the update and let the sentinel check them. It is the same on every rank."""
         played = [row["played"] for row in batch.rows]
         returns, counts = [sum(p.rewards) for p in played], [p.counts for p in played]
         lengths = [row["lengths"] for row in batch.rows]
@@ -294,7 +305,7 @@ class RLVETrainer(ParallelTrainerMixin, GRPOTrainer):
         loss = super()._compute_loss(model, inputs)
         mask = inputs["completion_mask"] * inputs["tool_mask"]
         against = inputs.get("sampling_per_token_logps")
-        if self.recipe.rlve.async_rollouts:  # older weights sampled: what the trainer knew of them is not comparable
+        if self.recipe.rlve.async_rollouts:  # older weights sampled, so compare with the trainer's own
             against = inputs["old_per_token_logps"]
         gap = ((self._trained_logps - against).abs() * mask).sum() / mask.sum().clamp(min=1)
         both = self.accelerator.reduce(torch.stack([gap, loss.detach()]), reduction="mean")
@@ -307,7 +318,8 @@ class RLVETrainer(ParallelTrainerMixin, GRPOTrainer):
         return loss
 
     def log(self, logs: dict[str, float], start_time: float | None = None) -> None:
-        if "train_runtime" in logs:  # the end, while reporters still listen
+        """Log metrics with the shares of time; the first process writes the update's rollouts and transcripts."""
+        if "train_runtime" in logs:  # the end of training, while the reporters are still open
             self._evaluate_last()
         if "loss" in logs:
             logs |= self.phases.take()
@@ -322,5 +334,5 @@ class RLVETrainer(ParallelTrainerMixin, GRPOTrainer):
 
 
 def part_totals(rollout: Rollout) -> dict[str, float]:
-    """Each reward part, summed over the rollout's steps."""
+    """The sum of each reward part over the steps of a rollout."""
     return {name: sum(parts[name] for parts in rollout.trajectory.rewards) for name in PARTS}
