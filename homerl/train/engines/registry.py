@@ -1,6 +1,6 @@
-"""The engines that are there, and the one that a recipe chooses.
+"""The available engines, and the one that a recipe chooses.
 
-Invariant: an engine is found by its file being there (see `homerl.train.engines`).
+Invariant: an engine is discovered by its file (see `homerl.train.engines`).
 """
 
 from __future__ import annotations
