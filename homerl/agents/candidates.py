@@ -1,6 +1,6 @@
 """Candidate messages of a scripted agent.
 
-Invariant: they are a function of the agent's seed and of the dialogue alone, and no two are alike.
+Invariant: they depend on the agent's seed and the dialogue only, and no two are equal.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ TRIES = 4  # draws for each candidate asked for
 
 
 def candidates(draw: Callable[[Episode, random.Random], Message], episode: Episode, n: int, seed: int) -> list[Message]:
-    """Up to n different messages."""
+    """Up to `n` different messages, drawn with `draw`."""
     rng = random.Random(_fingerprint(episode, seed))
     messages: dict[str, Message] = {}
     for _ in range(TRIES * n):

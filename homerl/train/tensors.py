@@ -41,8 +41,8 @@ def token_advantages(parts: Sequence[Part], completion_ids: torch.Tensor) -> tor
 
 
 def staleness(parts: Sequence[Part], completion_ids: torch.Tensor, update: int) -> torch.Tensor:
-    E_sampler[ratio · f] = E_trainer[f]. The cap bounds the variance; it biases the tokens it truncates. If the sampler could
-    not tell a log-probability (NaN), the ratio is 1.
+    """Ages of shape (batch, tokens): the updates between the sampling weights of a token and `update`; 0 for other tokens."""
+    ages = torch.zeros(completion_ids.shape, dtype=torch.long, device=completion_ids.device)
     for row, (rollout, _) in enumerate(parts):
         versions = torch.tensor(rollout.ledger.versions[rollout.ledger.prompt_length :], device=ages.device)
         ages[row, : len(versions)] = torch.where(versions >= 0, update - versions, 0)
