@@ -1,7 +1,7 @@
-"""The composite verifiable reward of one step (HomeFlow eq. 6 and D.2): the weighted sum of all rewards that are there.
+"""The composite verifiable reward of one step (HomeFlow eq. 6 and D.2): the weighted sum of all rewards.
 
-Invariants: a reward is found by its file being there (see `rewards`), and nothing here knows one by name; recipes and
-stored trajectories name weights first, then settings, each in the order of the rewards.
+Invariants: a reward is discovered by its file (see `rewards`), and nothing here knows one by name; recipes and stored
+trajectories list the weights first, then the settings, each in the order of the rewards.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from envs.model import Model
 from envs.world import StepFacts
 from rewards.reward import Reward, Setting
 
-NO_REWARDS = ("composite", "reward")  # files of this folder that define none
+NO_REWARDS = ("composite", "reward")  # files of this folder that define no reward
 
 
 class Weights(Model):
@@ -36,7 +36,7 @@ class Weights(Model):
 
 
 def discover_rewards() -> dict[str, Reward]:
-    """Every reward by name, in order."""
+    """Every reward by name, in order. Raises `InputError` for a file without a `REWARD`, or a name that occurs twice."""
     rewards_by_name: dict[str, Reward] = {}
     for name, path in _files():
         reward = getattr(importlib.import_module(f"rewards.{name}"), "REWARD", None)
@@ -49,7 +49,7 @@ def discover_rewards() -> dict[str, Reward]:
 
 
 def _files() -> Iterator[tuple[str, Path]]:
-    """Name and path of each file that must define a reward; a name that begins with an underscore is a helper's."""
+    """Name and path of each file that must define a reward. A name that begins with an underscore is that of a helper."""
     for folder in dict.fromkeys(Path(folder).resolve() for folder in rewards.__path__):
         if not folder.is_dir():
             raise InputError("there is no such folder", str(folder), "correct the environment variable HOMERL_REWARDS")
@@ -59,7 +59,7 @@ def _files() -> Iterator[tuple[str, Path]]:
 
 
 def collect_settings(rewards_by_name: Mapping[str, Reward]) -> dict[str, Setting]:
-    """The settings of all rewards, or `InputError` for a reward that does not fit beside the others."""
+    """The settings of all rewards. Raises `InputError` for a name that is invalid or taken."""
     settings: dict[str, Setting] = {}
     for name, reward in rewards_by_name.items():
         try:
@@ -88,17 +88,17 @@ _fields: dict[str, Any] = {
     for name, reward in REWARDS.items()
 }
 _fields |= {name: (setting.type, setting.default) for name, setting in SETTINGS.items()}
-# What `rewards:` of a recipe is.
+# The model of `rewards:` in a recipe.
 RewardWeights = create_model("RewardWeights", __base__=Weights, __module__=__name__, __doc__=Weights.__doc__, **_fields)
 
 
 def step_rewards(facts: StepFacts, weights: RewardWeights = RewardWeights()) -> dict[str, float]:
-    """Each weighted part by name, in the order of `PARTS`; their sum is r_t."""
+    """The weighted reward parts of a step by name, in the order of `PARTS`. Their sum is r_t."""
     return {name: getattr(weights, name) * _earned(reward, facts, weights) for name, reward in REWARDS.items()}
 
 
 def _earned(reward: Reward, facts: StepFacts, weights: Any) -> float:
-    """What a step earns of one reward, at weight 1."""
+    """A reward of a step, at weight 1."""
     settings = {name: getattr(weights, name) for name in reward.settings}
     switches = {name: getattr(weights, other) > 0 for name, other in reward.switches.items()}
     return reward.earn(facts, **settings, **switches)

@@ -1,6 +1,6 @@
 """The `homerl` command.
 
-Invariants: bad input ends with one message and code 2; nothing here holds logic of its own.
+Invariants: bad input ends with one message and exit code 2; the logic is in the modules that it calls.
 """
 
 from __future__ import annotations
@@ -223,7 +223,7 @@ def audit_user_command(
 
 
 def main() -> None:
-    """Entry point: people's errors become one message and code 2."""
+    """Entry point. An `InputError` becomes one message and exit code 2."""
     try:
         app()
     except InputError as error:

@@ -182,7 +182,7 @@ class Episode:
         return text, info, self._code(action)
 
     def _code(self, action: Action) -> str | None:
-        """The code in a call: the argument `code` of a tool that has one, or of `pyexec`, which agents call in every world."""
+        """The code in a call: the argument `code` of a tool that has one, or of `pyexec`, which every agent may call."""
         if not isinstance(code := action.get("code"), str):
             return None
         named = (tool["function"] for tool in self.world.tools if tool["function"]["name"] == action["name"])

@@ -75,7 +75,7 @@ async def play(episode: Episode, agent: Agent, user: User, seed: int = 0) -> Tra
 
 
 async def replies_from(agent: Agent, episode: Episode, n: int = 1) -> Sequence[Reply]:
-    """An agent's candidate messages. A policy gets the observation, even if it is an oracle as well; an oracle the episode."""
+    """An agent's candidate messages. A policy gets the observation only, even if it is an oracle as well."""
     if isinstance(agent, Policy):
         return await agent.propose(episode.observation, n)
     return await agent.consult(episode, n)

@@ -94,7 +94,7 @@ class Words:
 
 
 def words_of(message: Message, *, one_answer: bool = False) -> Words:
-    """The words of an agent's message. With `one_answer` they are the `response` in its JSON, and `mode` tells if it asks."""
+    """The words of an agent's message. With `one_answer`, its JSON has them in `response`, and `mode` tells if it asks."""
     content = message.get("content") or ""
     if not one_answer:
         return _words(content)

@@ -1,8 +1,8 @@
-"""`homerl audit-user`: is a recipe's user fit to train with? Blueprints played with the scripted expert as agent.
+"""`homerl audit-user`: checks whether a recipe's user is good enough to train with, with the scripted expert as agent.
 
-Invariants: the expert makes no mistakes, so what ends badly is the user's doing (or its servers'); as it needs no words to
-know what is wanted, that the user speaks of it at all is judged apart; figures and verdict go to one JSON file; the
-thresholds are the recipe's.
+Invariants: the expert makes no mistakes, so failures are due to the user (or its servers); the expert knows the goals
+without being told, so whether the user talks about them is measured separately; the result is one JSON file; the
+thresholds are those of the recipe.
 """
 
 from __future__ import annotations
@@ -43,8 +43,11 @@ BINS = (5, 10, 20, 40, 80)  # words
 
 @dataclass(frozen=True)
 class AuditedEpisode:
-    """One episode: how it ended, why (if by the user's fault), what the user said, and whether each wish was opened by
-    words about it."""
+    """One episode of the audit.
+
+    `reason` is that of the user's fault, if there was one. `said` are its utterances. `topics` tells for each intent
+    whether the user opened it with words about it.
+    """
 
     blueprint: str
     outcome: Outcome
@@ -55,8 +58,10 @@ class AuditedEpisode:
 
 @dataclass(frozen=True)
 class Audit:
-    """The figures: shares are of the blueprints played, `length` is in words. `on_topic` is the share of wishes that
-    were opened with a word of what they are about, `distinct` that of utterances which differ; None where there are none.
+    """The metrics. Shares are of the blueprints played; `length` is in words.
+
+    `on_topic` is the share of intents that were opened with a word about them, `distinct` that of utterances that
+    differ. Both are None without utterances.
     """
 
     blueprints: int
@@ -73,7 +78,7 @@ class Audit:
     breaches: tuple[str, ...] = ()
 
     def table(self) -> Table:
-        """As a table to read; breaches last."""
+        """A table of the metrics, with breaches of the thresholds last."""
         table = Table("", "", title=f"user audit: {self.blueprints} blueprints", show_header=False)
         for name, value in self._lines():
             table.add_row(name, value)
@@ -96,7 +101,7 @@ class Audit:
 
 
 class AuditSetup(NamedTuple):
-    """What a recipe's user plays."""
+    """What a recipe's user is audited with."""
 
     recipe: AnyBlueprintSource
     first_seed: int
@@ -105,7 +110,7 @@ class AuditSetup(NamedTuple):
 
 
 def audit_setup(recipe: Base, path: str) -> AuditSetup:
-    """What the user of a recipe plays, or `InputError` where it has none."""
+    """The setup of a recipe. Raises `InputError` if it has no LLM user."""
     if isinstance(recipe, RLVESections):
         setup = AuditSetup(recipe.blueprints.recipe, recipe.blueprints.first_seed, recipe.user, recipe.limits)
     elif isinstance(recipe, SynthRecipe) and recipe.synth.strategy != "m1":
@@ -118,7 +123,7 @@ def audit_setup(recipe: Base, path: str) -> AuditSetup:
 
 
 def audit_user(recipe: Base, path: str, count: int, at_once: int, out: Path) -> Audit:
-    """Play, judge, and write the JSON."""
+    """Play `count` blueprints, evaluate the user, and write the JSON file."""
     setup = audit_setup(recipe, path)
     with user_factory(setup.user, recipe.out / "user_server.log") as users, progress_bar() as bar:
         task = bar.add_task("audit user", total=count, note=users(0).name)
@@ -134,7 +139,7 @@ def audit_user(recipe: Base, path: str, count: int, at_once: int, out: Path) -> 
 async def play_all(
     blueprints: Sequence[Blueprint], users: Users, limits: EpisodeLimits, at_once: int, progress: Callable[[], None]
 ) -> list[AuditedEpisode]:
-    """Every blueprint once, `at_once` at a time."""
+    """Play every blueprint once, `at_once` concurrently."""
     turnstile = asyncio.Semaphore(at_once)
 
     async def one(blueprint: Blueprint) -> AuditedEpisode:
@@ -151,18 +156,19 @@ async def play_all(
 
 
 def expert_of(blueprint: Blueprint) -> Oracle:
-    """The expert of a blueprint's world, who makes no mistakes."""
+    """The expert of a blueprint's world, set to make no mistakes."""
     return world_of(blueprint).expert(ExpertConfig(mistakes=0.0), blueprint.seed)
 
 
 class RecordingUser:
-    """A user whose words are kept, and whether it opened each wish by words about it."""
+    """Records a user's utterances, and whether it opened each intent with words about it."""
 
     def __init__(self, user: User) -> None:
         self.user, self.name, self.said = user, user.name, list[str]()
         self.topics = dict[int, bool | None]()
 
     async def speak(self, episode: Episode) -> Utterance:
+        """Let the user speak, and record it."""
         utterance = await self.user.speak(episode)
         if utterance.text:
             self.said.append(utterance.text)
@@ -176,7 +182,7 @@ class RecordingUser:
 
 
 def summarise(played: Sequence[AuditedEpisode], usage: dict[str, Any]) -> Audit:
-    """The figures of what was played."""
+    """The metrics of played episodes."""
     n = len(played)
     reasons = Counter(row.reason for row in played if row.reason)
     said = [text for row in played for text in row.said]
@@ -198,11 +204,12 @@ def summarise(played: Sequence[AuditedEpisode], usage: dict[str, Any]) -> Audit:
 
 
 def words_in(text: str) -> int:
+    """The number of words; a Chinese character counts as one."""
     return len(WORD.findall(text))
 
 
 def length_statistics(lengths: Sequence[int]) -> dict[str, float]:
-    """Mean, median, ninth decile (the length that nine in ten do not pass) and longest."""
+    """Mean, median, 90th percentile and maximum; empty if there are no lengths."""
     if not lengths:
         return {}
     ninth = sorted(lengths)[-(-9 * len(lengths) // 10) - 1]
@@ -210,14 +217,14 @@ def length_statistics(lengths: Sequence[int]) -> dict[str, float]:
 
 
 def length_histogram(lengths: Sequence[int]) -> dict[str, int]:
-    """How many utterances are how long."""
+    """The number of utterances in each range of lengths."""
     edges = [0, *BINS]
     counts = {f"{low + 1}-{high}": sum(low < n <= high for n in lengths) for low, high in zip(edges, BINS)}
     return counts | {f"over {BINS[-1]}": sum(n > BINS[-1] for n in lengths)}
 
 
 def with_breaches(audit: Audit, allowed: AuditSettings) -> Audit:
-    """The audit with what the recipe does not allow."""
+    """The audit with its breaches of the recipe's thresholds."""
     shares = {
         "user errors": (audit.user_errors, allowed.user_errors),
         "leaks": (audit.reasons["leak"], allowed.leaks),

@@ -13,7 +13,7 @@ from homerl.terminal.progress import progress_bar
 
 
 def run_bench(recipe: BenchRecipe) -> dict[str, Any]:
-    """Play every suite of the recipe with its model; results go to `out/bench/<suite>`."""
+    """Play every suite of the recipe with its model; write results to `out/bench/<suite>` and return the scores."""
     import torch
 
     from homerl.agents.policy import PolicyAgent, TransformersEngine
@@ -37,7 +37,7 @@ def run_bench(recipe: BenchRecipe) -> dict[str, Any]:
 
 
 def episodes_of(suite: SuiteSettings, limits: EpisodeLimits) -> EpisodeSpecs:
-    """Blueprints by seed, or a benchmark's own instances, which have their own limits."""
+    """The episodes of a suite: held-out blueprints by seed, or the instances of a benchmark with their own limits."""
     if suite.benchmark is None:
         return Heldout(suite, limits)
     from homerl.bench.instances import Instances
@@ -52,13 +52,13 @@ def episodes_of(suite: SuiteSettings, limits: EpisodeLimits) -> EpisodeSpecs:
 
 
 def identity(recipe: BenchRecipe) -> str:
-    """What the results depend on besides suite and limits: the model, its files as they stand, and how it samples."""
+    """A text of what results depend on besides suite and limits: the model, the state of its files, and its sampling."""
     stamps = file_stamps(recipe.model.name)
     sampling = recipe.bench.model_dump(mode="json", include={"temperature", "max_tokens"})
     return json.dumps([recipe.model.model_dump(mode="json"), stamps, sampling, recipe.seed])
 
 
 def file_stamps(model: str) -> list[tuple[str, int, int]]:
-    """A local model's files as they stand; nothing for one on the hub, whose name will do."""
+    """Name, size and time of a local model's files; empty for a model on the hub."""
     files = sorted(Path(model).glob("*.safetensors"))
     return [(file.name, file.stat().st_size, file.stat().st_mtime_ns) for file in files]

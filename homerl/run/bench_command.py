@@ -1,7 +1,7 @@
-"""`homerl bench run`: a suite, a model, a setting.
+"""`homerl bench run`: plays a suite with a model in a setting.
 
-Invariants: a folder belongs to one run (suite, setting, model, user, sampling); one that holds results is gone on with
-only when asked to; what a run depends on is written beside its results.
+Invariants: a folder belongs to one run (suite, setting, model, user, sampling); a run in a folder with results continues
+only if asked to; everything that a run depends on is written beside its results.
 """
 
 from __future__ import annotations
@@ -27,7 +27,10 @@ from homerl.worlds.registry import world_of
 
 @dataclass(frozen=True)
 class BenchRun:
-    """What to run. `model`: a URL, a folder, a hub id, or a baseline's name. `prices`: per million tokens, in and out."""
+    """The options of a run.
+
+    `model` is a URL, a folder, a hub id, or the name of a baseline. `prices` are for a million tokens, input and output.
+    """
 
     suite: str
     model: str
@@ -50,7 +53,7 @@ class BenchRun:
 
 
 def run_benchmark(settings: BenchRun) -> dict[str, Any]:
-    """Play the suite; return the score, which is in `score.json` too."""
+    """Play the suite; return the score, which is also in `score.json`. Raises `InputError` for options that do not fit."""
     if (settings.out / "results.jsonl").exists() and not settings.resume:
         raise InputError("there are results already", str(settings.out), "add --resume to go on, or choose another --out")
     if settings.served is None and settings.model.startswith(("http://", "https://")):
@@ -71,7 +74,7 @@ def run_benchmark(settings: BenchRun) -> dict[str, Any]:
 
 
 def instances_of(settings: BenchRun) -> list[Any]:
-    """The instances that a run is about: a suite's, or those of a paper's released files."""
+    """The instances of the run: those of a suite, or of a paper's released files."""
     instances = read_suite(settings.suite) if settings.episodes is None else _released(settings)
     world, suite = world_of(instances[0].blueprint), suite_of(instances[0])
     if settings.user and "llm" not in world.users:
@@ -90,7 +93,7 @@ def _released(settings: BenchRun) -> list[Any]:
 
 
 def factories_of(settings: BenchRun, world: WorldAdapter) -> tuple[ParticipantFactories, Pace]:
-    """Who plays, and how many episodes at once."""
+    """The factories of agent and user, and the number of concurrent episodes."""
     user, spoken = user_of(settings)
     sampling = f"{settings.temperature} {settings.max_tokens} {settings.seed} {spoken}"
     if (baseline := world.baselines.get(settings.model)) is not None:
@@ -111,7 +114,7 @@ def factories_of(settings: BenchRun, world: WorldAdapter) -> tuple[ParticipantFa
 
 
 def user_of(settings: BenchRun) -> tuple[Callable[[int], User], str]:
-    """The scripted user, or the one behind a URL."""
+    """The factory of users (scripted, or an LLM at a URL), and its name for the run's identity."""
     if settings.user is None:
         return ScriptedUser, "scripted"
     from homerl.llm.settings import UserSettings
@@ -122,7 +125,7 @@ def user_of(settings: BenchRun) -> tuple[Callable[[int], User], str]:
 
 
 def local_factories(settings: BenchRun, user: Callable[[int], User], sampling: str) -> tuple[ParticipantFactories, Pace]:
-    """A model that this process loads."""
+    """The factories for a model that this process loads."""
     import torch
 
     from homerl.agents.policy import PolicyAgent, TransformersEngine
@@ -141,14 +144,14 @@ def local_factories(settings: BenchRun, user: Callable[[int], User], sampling: s
 
 
 def judge_of(url: str | None, model: str | None, votes: int, sample: int) -> JudgeSettings | None:
-    """The judge behind a URL, or none; an even number of votes is refused, since it may be a tie."""
+    """The judge at a URL, or None. Raises `InputError` for an even number of votes, since these can tie."""
     if votes < 1 or votes % 2 == 0:
         raise InputError(f"{votes} votes may be a tie", "--judge-votes", "take an odd number")
     return JudgeSettings(url, model or served_model(url), votes, sample) if url else None
 
 
 def served_model(url: str) -> str:
-    """The name of the one model that a server has."""
+    """The name of a server's only model. Raises `InputError` if the server has several models or does not answer."""
     from openai import OpenAI, OpenAIError
 
     from homerl.llm.endpoint import secret

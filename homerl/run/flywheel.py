@@ -1,7 +1,7 @@
-"""The flywheel: synthesis, SFT, RLVE, and a benchmark of each model on the way.
+"""The flywheel: synthesis, SFT, RLVE, and a benchmark of each model.
 
-Invariants: each stage is a process of its own, with a recipe of its own that can be run by hand; a stage whose
-product stands is never run again, so the same command resumes; one flywheel at a time works in a folder.
+Invariants: each stage is a process with its own recipe, which can also be run by hand; a stage whose product exists is
+never run again, so the same command resumes; one flywheel at a time works in a folder.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ from homerl.processes.lifetime import PARENT
 from homerl.run.recipe import FlywheelRecipe, recipe_data
 from homerl.terminal.progress import progress_bar
 
-LOCK_SECONDS = 10.0  # a killed run may take a moment to let go
+LOCK_SECONDS = 10.0  # a killed run may take a moment to release the lock
 RLVE_SECTIONS = ("blueprints", "rlve", "rewards", "user", "limits", "sentinel", "deadlines", "evaluation")
 SHARED = ("homerl", "seed", "parallel", "cpu", "wandb", "report_to")
 
 
 def run_flywheel(recipe: FlywheelRecipe) -> None:
-    """Run what is not done yet, then print the table and where the report is."""
+    """Run the stages that are not done, then print the table and the path of the report."""
     from homerl.view.report import write_report
 
     console = Console()
@@ -51,7 +51,7 @@ def run_flywheel(recipe: FlywheelRecipe) -> None:
 
 
 def is_done(stage: dict[str, Any], product: Path) -> bool:
-    """Whether the product is there; one that another recipe made is refused, not silently kept."""
+    """Whether the product of a stage exists. Raises `InputError` if another recipe made it."""
     if not product.exists():
         return False
     path = stage_recipe_path(stage)
@@ -64,24 +64,24 @@ def is_done(stage: dict[str, Any], product: Path) -> bool:
 
 
 def comparable(stage: dict[str, Any]) -> str:
-    """What a stage's product depends on: not where its run lies, nor how many processes made it."""
+    """A text of what a stage's product depends on: not the run's folder, nor the number of processes."""
     text = json.dumps(stage | {"processes": 0}, sort_keys=True)
     return text.replace(str(Path(stage["out"]).parent), "RUN")
 
 
 def stage_recipe_path(stage: dict[str, Any]) -> Path:
-    """Where a stage's own recipe is written (a model's benchmark shares the model's folder)."""
+    """The path of a stage's own recipe. A model's benchmark shares the folder of the model."""
     return Path(stage["out"]) / f"{stage['run']}.yaml"
 
 
 def require_product(product: Path) -> None:
-    """A stage that ends well has made its product."""
+    """Raise `RuntimeError` if a stage ended without its product."""
     if not product.exists():
         raise RuntimeError(f"a stage ended without making {product}")
 
 
 def benchmark(recipe: FlywheelRecipe, todo: Sequence[dict[str, Any]], console: Console) -> None:
-    """Benchmark the models side by side, as many as there are processes, under one bar."""
+    """Benchmark the models concurrently (one for each process on a CPU) with one progress bar."""
     if not todo:
         return
     total = len(todo) * sum(suite.count for suite in recipe.bench.suites)
@@ -98,12 +98,12 @@ def benchmark(recipe: FlywheelRecipe, todo: Sequence[dict[str, Any]], console: C
 
 
 def episodes_done(out: Path) -> int:
-    """How many episodes of a benchmark are on disk."""
+    """The number of played episodes of a benchmark on disk."""
     return sum(file.read_bytes().count(b"\n") for file in out.glob("bench/*/journal/*.jsonl"))
 
 
 def stages(recipe: FlywheelRecipe) -> Iterator[tuple[dict[str, Any], Path]]:
-    """(stage recipe as plain data, the file or folder that proves it done), in order."""
+    """Yield (stage recipe as plain data, the file or folder that proves it done), in order."""
     data, out = recipe_data(recipe), recipe.out
     shared = {key: data[key] for key in SHARED}
     model = data["model"] | {"from_scratch": None}
@@ -127,7 +127,7 @@ def stages(recipe: FlywheelRecipe) -> Iterator[tuple[dict[str, Any], Path]]:
 
 
 def launcher(recipe: FlywheelRecipe, run: str) -> list[str]:
-    """The command that starts a stage: plain Python, or torchrun where training takes several processes."""
+    """The command that starts a stage: plain Python, or torchrun if training takes several processes."""
     count = recipe.processes or (1 if recipe.cpu else _gpus())
     if run in ("sft", "rlve") and count > 1:
         return [sys.executable, "-m", "torch.distributed.run", "--standalone", f"--nproc_per_node={count}"]
@@ -135,7 +135,9 @@ def launcher(recipe: FlywheelRecipe, run: str) -> list[str]:
 
 
 def run_stage(stage: dict[str, Any], command: list[str], log: Path | None = None) -> None:
-    """Write the stage's recipe and run it to its end, its words to the terminal or to `log`."""
+    """Write the stage's recipe and run it to its end, with its output in the terminal or in `log`. Raises `InputError` if
+    it fails.
+    """
     path = stage_recipe_path(stage)
     path.parent.mkdir(parents=True, exist_ok=True)
     write_atomic(path, "homerl: 1\n" + yaml.safe_dump({k: v for k, v in stage.items() if k != "homerl"}, sort_keys=False))
@@ -152,7 +154,7 @@ def run_stage(stage: dict[str, Any], command: list[str], log: Path | None = None
 
 @contextmanager
 def folder_lock(out: Path) -> Iterator[None]:
-    """Hold the folder's lock; another flywheel in it is refused."""
+    """Hold the lock of the folder. Raises `InputError` if another flywheel holds it."""
     out.mkdir(parents=True, exist_ok=True)
     lock = FileLock(out / ".lock")
     try:

@@ -1,8 +1,8 @@
-"""How much memory a recipe takes on each GPU, estimated from sizes alone, before anything is loaded.
+"""Estimates the memory of a recipe on each GPU from sizes alone, before anything is loaded.
 
-Invariants: no torch, no network; every part is said apart, so that who doubts one can see it; what two phases never need
-at once (a sleeping sampler, the trainer's activations) is not added up. It is an estimate: fragmentation and the
-libraries' own buffers are one allowance, `OVERHEAD`, and within a tenth of the GPU it says "tight".
+Invariants: no torch and no network; every part is listed, so that each can be checked; parts that are never needed at
+the same time (a sleeping sampler, the trainer's activations) are not added up. It is an estimate: `OVERHEAD` stands for
+fragmentation and the libraries' buffers. Above nine tenths of the GPU it says "tightly".
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ TIGHT = 0.9
 
 @dataclass(frozen=True)
 class DecoderSizes:
-    """A dense decoder's sizes; Qwen3's names."""
+    """The sizes of a dense decoder. The names are Qwen3's."""
 
     hidden: int
     layers: int
@@ -39,15 +39,17 @@ class DecoderSizes:
 
     @property
     def per_layer(self) -> int:
+        """The number of parameters of a layer."""
         attention = self.hidden * self.head_dim * (2 * self.heads + 2 * self.kv_heads)
         return attention + 3 * self.hidden * self.intermediate
 
     @property
     def parameters(self) -> float:
+        """The number of parameters of the model."""
         return self.layers * self.per_layer + self.vocab * self.hidden * (1 if self.tied else 2)
 
     def adapter(self, lora: LoraSettings) -> float:
-        """Parameters of an adapter on all linear layers."""
+        """The number of parameters of an adapter on all linear layers."""
         q, kv = self.heads * self.head_dim, self.kv_heads * self.head_dim
         ends = 2 * (self.hidden + q) + 2 * (self.hidden + kv) + 3 * (self.hidden + self.intermediate)
         return lora.r * self.layers * ends
@@ -65,7 +67,7 @@ KNOWN = {
 
 @dataclass(frozen=True)
 class Estimate:
-    """GB by part; `peak` is the larger of what training and what sampling need. `lacks` is what does not fit by itself."""
+    """Memory in GB by part. `peak` is the larger of training and sampling; `lacks` says what does not fit by itself."""
 
     gpus: int
     always: dict[str, float]
@@ -76,15 +78,17 @@ class Estimate:
 
     @property
     def peak(self) -> float:
+        """GB that the recipe needs at the most."""
         return sum(self.always.values()) + max(sum(self.training.values()), sum(self.sampling.values()))
 
     def verdict(self, memory: float) -> str:
+        """Whether it fits in `memory` GB, in words."""
         if self.peak > memory or self.lacks:
             return f"does not fit in {memory:g} GB" + (f": {self.lacks}" if self.lacks else "")
         return f"fits in {memory:g} GB" + (", tightly" if self.peak > TIGHT * memory else "")
 
     def lines(self, memory: float) -> list[str]:
-        """The estimate, in words and numbers."""
+        """The estimate as text."""
         head = f"memory of each of {self.gpus} training {self.unit}, estimated: {self.peak:.1f} GB; {self.verdict(memory)}"
         rows = (("always", self.always), ("while training", self.training), ("while sampling", self.sampling))
         return [
@@ -94,13 +98,13 @@ class Estimate:
 
 
 def estimates(recipe: Base, gpus: int | None = None, memory: float = 80.0) -> dict[str, Estimate]:
-    """An estimate of each stage that trains: of a flywheel, both."""
+    """An estimate of each stage that trains; a flywheel has two."""
     stages = ("sft", "rlve") if recipe.run == "flywheel" else (recipe.run,)
     return {stage: estimate(recipe, gpus, memory, stage) for stage in stages if stage in ("sft", "rlve")}
 
 
 def estimate(recipe: Base, gpus: int | None = None, memory: float = 80.0, stage: str | None = None) -> Estimate:
-    """The estimate for a number of training GPUs; by default what the recipe leaves of a machine with eight."""
+    """The estimate for a number of training GPUs. The default is what the recipe leaves of a machine with eight."""
     stage = stage or recipe.run
     count = gpus or recipe.processes or (1 if recipe.cpu else max(1, 8 - _served(recipe)))
     shape, lora = sizes_of(recipe.model), recipe.model.lora
@@ -123,10 +127,10 @@ def estimate(recipe: Base, gpus: int | None = None, memory: float = 80.0, stage:
 
 
 def _states(parallel: str, whole: float, trained: float, width: int, count: int, lora: bool) -> dict[str, float]:
-    """Weights, gradients and Adam's states, as each way of spreading them keeps them."""
-    if parallel in ("none", "ddp"):  # in the model's own type, whole on each
+    """GB of weights, gradients and Adam's states, for each way of distributing them."""
+    if parallel in ("none", "ddp"):  # in the model's own type, complete on each GPU
         parts = {"weights": width * whole, "gradients": width * trained, "optimizer": 2 * width * trained}
-    elif parallel == "zero2":  # half weights whole; gradients and the optimizer's 32-bit states in shards
+    elif parallel == "zero2":  # complete 16-bit weights; sharded gradients and 32-bit states
         parts = {"weights": width * whole, "gradients": width * trained / count, "optimizer": 12 * trained / count}
     elif parallel == "zero3":
         parts = {"weights": width * whole / count, "gradients": width * trained / count, "optimizer": 12 * trained / count}
@@ -138,7 +142,7 @@ def _states(parallel: str, whole: float, trained: float, width: int, count: int,
 
 
 def _activations(shape: DecoderSizes, tokens: int, checkpointing: bool, width: int) -> dict[str, float]:
-    """Of one micro-batch. With checkpointing, each layer's input and one layer whole."""
+    """GB of one micro-batch. With checkpointing, only each layer's input and one complete layer are kept."""
     inside = (
         tokens * width * (8 * shape.hidden + 2 * shape.head_dim * (shape.heads + shape.kv_heads) + 4 * shape.intermediate)
     )
@@ -152,7 +156,7 @@ def _served(recipe: Any) -> int:
 
 
 def sizes_of(model: Any) -> DecoderSizes:
-    """From the model's own files, else by its name, else the known one that is nearest in size."""
+    """The sizes of a model: from its files, else by its name, else those of the known model of similar size."""
     if model.from_scratch is not None:
         sizes = model.from_scratch
         return DecoderSizes(

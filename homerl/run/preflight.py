@@ -1,6 +1,6 @@
-"""Can this machine do what the recipe asks? Asked before any work.
+"""Checks before any work whether this machine can run a recipe.
 
-Invariants: a run that could only fail later is refused now, with everything that is missing in one message.
+Invariant: a run that would only fail later is refused now, with everything that is missing in one message.
 """
 
 from __future__ import annotations
@@ -21,7 +21,9 @@ GPU = "pip install 'homerl[gpu]'"
 
 
 def check_machine(recipe: Base, path: str) -> None:
-    """Raise `InputError` for what cannot be, and for all that is missing: GPUs, packages, weights, data, endpoints."""
+    """Raise `InputError` for a recipe that cannot be trained, or with all that is missing: GPUs, packages, weights,
+    endpoints.
+    """
     refuse_untrainable(recipe)
     looks = (_gpus, _packages, _weights, _data, _endpoints, _engine)
     missing = [what for look in looks for what in look(recipe)]
@@ -72,7 +74,7 @@ def _looks_local(name: str) -> bool:
 
 
 def _on_hub(name: str) -> bool:
-    """Cached, or the hub answers for it."""
+    """Whether the model is cached, or the hub has it."""
     from huggingface_hub import HfApi, try_to_load_from_cache
     from huggingface_hub.errors import HfHubHTTPError, OfflineModeIsEnabled
 
@@ -102,19 +104,19 @@ def _data(recipe: Base) -> list[str]:
 
 
 def _engine(recipe: Base) -> list[str]:
-    """What the engine needs of this machine, or of servers."""
+    """What the engine lacks on this machine, or on its servers."""
     return list(engine_of(recipe.rlve).lacks(recipe.rlve)) if hasattr(recipe, "rlve") else []
 
 
 def _endpoints(recipe: Base) -> list[str]:
-    """Models that are to be asked, and do not answer."""
+    """The models whose endpoints do not answer."""
     named = {part: settings.urls for part, settings in models_of(recipe).items() if settings.urls}
     silent = {part: urls for part, urls in named.items() if not any(map(is_reachable, urls))}
     return [f"the {part} at {', '.join(urls)} does not answer" for part, urls in silent.items()]
 
 
 def models_of(recipe: Base) -> dict[str, EndpointSettings]:
-    """The chat models that a recipe names, by their part."""
+    """The chat models that a recipe names, by role."""
     synth, user = getattr(recipe, "synth", None), getattr(recipe, "user", None)
     models = dict(synth.endpoints) if synth else {}
     return models | ({"user": user} if user and user.is_llm else {})

@@ -1,4 +1,4 @@
-"""What a run was: resolved recipe, seeds, package versions and git commit, beside its results."""
+"""The record of a run: resolved recipe, seeds, package versions and git commit, beside its results."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def write_record(recipe: Base) -> None:
 
 
 def surroundings(recipe: Base) -> dict[str, Any]:
-    """Seeds, versions, commit and command."""
+    """Seed, versions, commit and command."""
     return {
         "homerl": __version__,
         "seed": recipe.seed,
@@ -50,7 +50,7 @@ def _version(name: str) -> str | None:
 
 
 def _commit() -> str | None:
-    """The commit of the source tree that homerl runs from, if it is one."""
+    """The commit of the source tree that homerl runs from; None outside of a git repository."""
     here = Path(__file__).parent
     try:
         done = subprocess.run(["git", "rev-parse", "HEAD"], cwd=here, capture_output=True, text=True, timeout=10)

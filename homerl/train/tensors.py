@@ -41,7 +41,7 @@ def token_advantages(parts: Sequence[Part], completion_ids: torch.Tensor) -> tor
 
 
 def staleness(parts: Sequence[Part], completion_ids: torch.Tensor, update: int) -> torch.Tensor:
-    """Ages of shape (batch, tokens): the updates between the sampling weights of a token and `update`; 0 for other tokens."""
+    """Ages of shape (batch, tokens): updates between the sampling weights of a token and `update`; 0 for other tokens."""
     ages = torch.zeros(completion_ids.shape, dtype=torch.long, device=completion_ids.device)
     for row, (rollout, _) in enumerate(parts):
         versions = torch.tensor(rollout.ledger.versions[rollout.ledger.prompt_length :], device=ages.device)

@@ -53,7 +53,7 @@ def anchor_credit(group: Steps, decisions: Decisions, gamma: float = 1.0, weight
 
 
 def recurrence(groups: Sequence[Decisions]) -> dict[str, float]:
-    """`coverage`: the share of steps whose state occurs more than once. `singletons`: the share of states that occur once."""
+    """`coverage`: the share of steps whose state recurs. `singletons`: the share of states that occur once."""
     counts = [Counter(state for row in group for state in row) for group in groups]
     steps = sum(count.total() for count in counts)
     states = sum(map(len, counts))

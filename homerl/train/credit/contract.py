@@ -65,7 +65,7 @@ class CreditMode(ABC):
         return ()
 
     def forks(self, settings: Any) -> ForkPlan | None:
-        """The plan of where a group's rollouts begin; None if all begin at the start. A forked group is played on one rank."""
+        """The plan of where a group's rollouts begin; None if all begin at the start. One rank plays a forked group."""
         return None
 
     def metrics(self, groups: Sequence[Group], settings: Any) -> Mapping[str, float]:
