@@ -36,7 +36,7 @@ from envs.world import StepFacts, ToolCall
 from homerl.play.reverify import reverify_file
 from homerl.play.trajectory import from_row, read_rows, to_row, write_rows
 from homerl.publish.model_card import gather, model_card
-from homerl.run.recipe import load_recipe, resolved
+from homerl.run.recipe import load_recipe, recipe_data
 from homerl.train.rollout import rewarded
 from homerl.worlds.registry import restored
 from rewards.composite import RewardWeights, step_rewards
@@ -55,7 +55,7 @@ USE = """
 recipe = load_recipe(folder / "recipe.yaml")
 weights = recipe.rewards
 (folder / "stage").mkdir()
-(folder / "stage" / "recipe.yaml").write_text(json.dumps(resolved(recipe)))
+(folder / "stage" / "recipe.yaml").write_text(json.dumps(recipe_data(recipe)))
 calls = tuple(ToolCall("query_status", {"did": str(n)}) for n in range(3))
 without = reverify_file(folder / "without.jsonl", restored)
 rows = [to_row(rewarded(from_row(row), weights)) for row in read_rows(folder / "without.jsonl")]
