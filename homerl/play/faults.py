@@ -26,7 +26,7 @@ class Boundary(StrEnum):
 
 @dataclass(frozen=True)
 class Fault:
-    """The record of a fault: who failed, and why."""
+    """A fault as it is recorded: who failed, and why."""
 
     boundary: Boundary
     reason: str

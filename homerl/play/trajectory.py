@@ -21,7 +21,7 @@ from homerl.play.messages import calls_of
 
 
 class Outcome(StrEnum):
-    """Why an episode ended."""
+    """Why a trajectory ended."""
 
     SUCCESS = "success"
     AGENT_FAILURE = "agent_failure"
