@@ -64,7 +64,7 @@ class Maker:
     async def one(self, index: int) -> Made:
         """The result for the index-th blueprint; it is started again if servers fail, at most `attempts` times.
 
-        Raises `Unwelcome` if a server refuses every request.
+        Raises `EndpointRejected` if a server refuses every request.
         """
         fault = ""
         for attempt in range(self.config.attempts):

@@ -53,7 +53,7 @@ OUTCOMES = {
 
 @dataclass(frozen=True)
 class Step:
-    """One agent message with its effects. `decision` is a hash of what the agent decided from."""
+    """One agent message and what came of it. `decision` is a hash of what the agent decided from."""
 
     message: Message
     observations: tuple[str, ...]
@@ -72,11 +72,8 @@ class Turn:
 
 @dataclass(frozen=True)
 class Trajectory:
-    """A played blueprint.
-
-    `blueprint` is plain data, and `tools` are OpenAI schemas. `fault` says who failed and why; it is None if nobody did,
-    as at a limit or with an unmet goal.
-    """
+    """A played blueprint. `blueprint` is plain data; `tools` are OpenAI schemas; `fault` says who failed and why, if
+    somebody did: a limit reached or an unmet goal is none."""
 
     blueprint: Mapping[str, Any]
     messages: tuple[Message, ...]
