@@ -1,11 +1,10 @@
-"""What one step earns: one reward a file, over `envs.world.StepFacts`.
+"""The rewards of one step: one reward for each file, computed from `envs.world.StepFacts`.
 
-A file here that holds a `REWARD` (`reward.py` says what that is) is a reward, named as the file is. Rewards of your own may
-lie elsewhere: each folder that the environment variable HOMERL_REWARDS names (several are separated as in PATH) is searched
-too.
+A file that defines a `REWARD` (see `reward.py`) is a reward with the file's name. Folders in the environment variable
+HOMERL_REWARDS (separated as in PATH) are searched too.
 
-Invariants: a reward looks at nothing but the facts of a step, so every reward of a stored trajectory can be
-recomputed from it; of those that lie here, every term but `progress` and `success` is at most 0.
+Invariants: a reward uses the facts of a step and nothing else, so every reward of a stored trajectory can be recomputed
+from it; among the rewards in this folder, every term except `progress` and `success` is at most 0.
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@ from rewards.reward import Reward
 
 
 def audit(facts: StepFacts) -> float:
-    """-1 for a step with a refused call, once a step however many were refused, else 0."""
+    """-1 for a step with one or more refused calls, else 0."""
     return -float(bool(facts.blocked))
 
 

@@ -10,7 +10,7 @@ from rewards.reward import Reward
 def code_check(facts: StepFacts) -> float:
     """-1 if the step's code uses introspection, dynamic execution or other restricted Python, else 0.
 
-    Code that does not parse is the auditor's affair (`syntax`), not this one's.
+    Code that cannot be parsed gives 0: the auditor refuses it (`syntax`).
     """
     if not facts.code:
         return 0.0

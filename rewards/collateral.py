@@ -1,7 +1,7 @@
-"""Collateral: the step changed a device that no intent concerns. Our addition, off in the paper's recipes.
+"""Collateral: the step changed a device that no intent concerns. This reward is ours, and off in the paper's recipes.
 
-SMH-Bench asks that irrelevant state be preserved; without it "switch everything on" farms progress.
-A weight above 0 also gates progress and success on stray devices: see `switches` in their files.
+SMH-Bench asks that irrelevant state be preserved. Without this reward, switching everything on would earn progress. A
+weight above 0 also makes progress and success depend on side effects: see `switches` in their files.
 """
 
 from envs.world import StepFacts
@@ -9,7 +9,7 @@ from rewards.reward import Reward
 
 
 def collateral(facts: StepFacts) -> float:
-    """-1 if more stray devices differ from the start after the step than before it, else 0."""
+    """-1 if more devices have side effects after the step than before it, else 0."""
     return -float(facts.strayed_after > facts.strayed_before)
 
 

@@ -5,10 +5,10 @@ from rewards.reward import Reward
 
 
 def progress(facts: StepFacts, preserve: bool = False) -> float:
-    """m_t - m_{t-1}, in -1..1. With `preserve`, m counts only while no stray device differs from the start.
+    """m_t - m_{t-1}, in [-1, 1]. With `preserve`, m counts as 0 while any side effect exists.
 
-    Both forms telescope, so that toggling earns nothing; `preserve` takes back what was farmed by touching
-    everything, and gives it again if the agent restores what it should not have touched.
+    Both forms telescope, so toggling a device earns nothing. `preserve` takes back what was earned by changing
+    everything, and returns it if the agent restores what it should not have changed.
     """
     after = facts.progress_after if not (preserve and facts.strayed_after) else 0.0
     before = facts.progress_before if not (preserve and facts.strayed_before) else 0.0

@@ -1,6 +1,7 @@
-"""What a file of `rewards/` defines: a reward whole.
+"""What a file of `rewards/` defines: one complete reward.
 
-Invariant: nothing outside the file knows the reward by name, but rewards that it switches (`Reward.switches`).
+Invariant: nothing outside the file knows the reward by name, except rewards that depend on its weight
+(`Reward.switches`).
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from typing import Any, get_type_hints
 
 
 def not_negative(settings: Mapping[str, Any]) -> None:
-    """The check of settings where a reward has none of its own: no number is below 0."""
+    """The default check of settings: raises `ValueError` for a number below 0."""
     for name, value in settings.items():
         if isinstance(value, (int, float)) and value < 0:
             raise ValueError(f"reward setting '{name}' is {value}; it is at least 0")
@@ -21,7 +22,7 @@ def not_negative(settings: Mapping[str, Any]) -> None:
 
 @dataclass(frozen=True)
 class Setting:
-    """A further key of a recipe's `rewards:`."""
+    """A further key in a recipe's `rewards:`, with its type and default."""
 
     type: Any
     default: Any
@@ -31,11 +32,11 @@ class Setting:
 class Reward:
     """A reward.
 
-    `earn` maps the facts of a step to what the step earns at weight 1. Each further argument of it is a setting, with a
-    type and a default. `switches` names the arguments that are no settings: each is true while the weight of another
-    reward is above 0 (`{"preserve": "collateral"}`). `weight` is the default; `card` is the text in the model card, after
-    the name. `check` gets the settings by name and raises `ValueError` for what cannot be used. Rewards stand by `order`,
-    then by name, in recipes and in stored trajectories.
+    `earn` maps the facts of a step to its reward at weight 1. Each further argument of `earn` is a setting, with a type
+    and a default. `switches` names arguments that are not settings: each is true while the weight of another reward is
+    above 0, as in `{"preserve": "collateral"}`. `weight` is the default weight. `card` is the text after the name in the
+    model card. `check` gets the settings by name, and raises `ValueError` if they cannot be used. Recipes and stored
+    trajectories list rewards by `order`, then by name.
     """
 
     earn: Callable[..., float]
@@ -47,7 +48,7 @@ class Reward:
 
     @cached_property
     def settings(self) -> Mapping[str, Setting]:
-        """Settings by name; `ValueError` for one that lacks a type or a default."""
+        """Settings by name. Raises `ValueError` for a setting without a type or a default."""
         hints = get_type_hints(self.earn, include_extras=True)
         _, *arguments = inspect.signature(self.earn).parameters.values()
         own = [argument for argument in arguments if argument.name not in self.switches]

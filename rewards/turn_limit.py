@@ -11,7 +11,9 @@ MaxTurns = Annotated[int, Field(description="Number of turns that a dialogue may
 
 
 def turn_limit(facts: StepFacts, max_turns: MaxTurns = 3) -> float:
-    """-1 at the step that opens turn `max_turns` + 1, else 0: once a trajectory, charged where it is earned."""
+    """-1 at the step that opens turn `max_turns` + 1, else 0. It is charged once in a trajectory, where the limit is
+    exceeded.
+    """
     return -float(facts.opens_turn and facts.turn == max_turns + 1)
 
 

@@ -1,1 +1,1 @@
-"""Agents: they answer a dialogue with candidate messages."""
+"""Agents: they propose candidate messages in a dialogue."""

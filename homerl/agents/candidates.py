@@ -1,6 +1,6 @@
 """Candidate messages of a scripted agent.
 
-Invariant: they are a function of the agent's seed and of the dialogue alone, and no two are alike.
+Invariant: they depend on the agent's seed and the dialogue only, and no two are equal.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ TRIES = 4  # draws for each candidate asked for
 
 
 def candidates(draw: Callable[[Episode, random.Random], Message], episode: Episode, n: int, seed: int) -> list[Message]:
-    """Up to n different messages."""
+    """Up to `n` different messages, drawn with `draw`."""
     rng = random.Random(_fingerprint(episode, seed))
-    found: dict[str, Message] = {}
+    messages: dict[str, Message] = {}
     for _ in range(TRIES * n):
         message = draw(episode, rng)
-        found.setdefault(json.dumps(message, sort_keys=True), message)
-        if len(found) == n:
+        messages.setdefault(json.dumps(message, sort_keys=True), message)
+        if len(messages) == n:
             break
-    return list(found.values())
+    return list(messages.values())
 
 
 def _fingerprint(episode: Episode, seed: int) -> str:

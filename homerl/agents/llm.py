@@ -1,7 +1,7 @@
 """Any OpenAI-compatible endpoint as an agent.
 
-Invariants: it is sent the dialogue and the tools, and nothing else; what it answers is taken as it is, malformed calls
-included (the world says what is wrong with them); a server's faults are `InfraError`s, never the model's.
+Invariants: it is sent the dialogue and the tools, and nothing else; its answer is not corrected, so malformed calls
+reach the world, which says what is wrong with them; errors of servers are `InfraError`s, never faults of the model.
 """
 
 from __future__ import annotations
@@ -19,16 +19,17 @@ from homerl.play.situation import Reply
 
 
 class LLMAgent:
-    """Asks an endpoint for the next message; n candidates in one request."""
+    """Asks an endpoint for the next message. `n` candidates come from one request."""
 
     def __init__(
         self, endpoint: Endpoint, temperature: float = 0.0, max_tokens: int = 2048, seed: int | None = None, **options: Any
     ) -> None:
-        """With a `seed`, every request carries one made of it and of how far the dialogue is."""
+        """With a `seed`, every request has a seed derived from it, the blueprint and the number of messages so far."""
         self.name, self.endpoint, self.seed = f"llm:{endpoint.model}", endpoint, seed
         self.options = {"temperature": temperature, "max_tokens": max_tokens} | options
 
     async def propose(self, observation: Observation, n: int = 1) -> Sequence[Reply]:
+        """The endpoint's candidate messages. Raises `InfraError` if the server fails."""
         one_answer, messages = observation.one_answer, observation.messages
         tools: dict[str, Any] = {} if one_answer else {"tools": list(observation.tools)}
         if self.seed is not None:
@@ -40,22 +41,22 @@ class LLMAgent:
 
 
 def as_sent(message: Message) -> Message:
-    """A message as the chat API wants it: nothing empty but its content."""
+    """A message as the chat API expects it: without empty fields, except for the content."""
     return {key: value for key, value in message.items() if value not in ([], None)}
 
 
 def reply_of(message: ChatCompletionMessage, tokens: int = 0, prompt_tokens: int = 0, one_answer: bool = False) -> Reply:
-    """What an endpoint's message says; calls that it wrote into its text are read from there."""
+    """An endpoint's message as a reply. Calls that the model wrote as text are parsed from there."""
     text = message.content or ""
     calls = [call for call in message.tool_calls or () if call.type == "function"]
     if not calls and not one_answer:
         parsed, malformed = parse_reply(text)
         for i, call in enumerate(parsed.get("tool_calls", ())):
-            call["id"] = f"call_{i}"  # what answers a call names it
+            call["id"] = f"call_{i}"  # a tool's result refers to its call by id
         return Reply(parsed, malformed, tokens, prompt_tokens=prompt_tokens)
-    found: Message = {"role": "assistant", "content": text}
+    reply: Message = {"role": "assistant", "content": text}
     if calls:
-        found["tool_calls"] = [
+        reply["tool_calls"] = [
             {
                 "id": call.id,
                 "type": "function",
@@ -63,4 +64,4 @@ def reply_of(message: ChatCompletionMessage, tokens: int = 0, prompt_tokens: int
             }
             for call in calls
         ]
-    return Reply(found, None, tokens, prompt_tokens=prompt_tokens)
+    return Reply(reply, None, tokens, prompt_tokens=prompt_tokens)

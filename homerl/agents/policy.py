@@ -1,9 +1,11 @@
-"""The model in training (or under test) as an agent, with its token ledger.
+"""The model in training (or under test) as an agent, with a ledger of its tokens.
 
-Invariants: ids go in and ids come out, nothing sampled is ever tokenised again; every sampled token keeps its
-id, log-probability and policy version; everything else in a ledger is masked; a ledger ends with the end-of-turn
-id (added and masked where a sample was cut at its limit). One `PolicyAgent` plays one episode; they share an engine.
-Importing this brings no torch: recipes are read with engines that build on it.
+Invariants:
+- Token ids go in and token ids come out. Sampled tokens are never tokenised again.
+- Every sampled token keeps its id, its log-probability and the version of the policy. All other tokens are masked.
+- A ledger ends with the end-of-turn id; it is added, and masked, if a sample was cut at its limit.
+- One `PolicyAgent` plays one episode. Agents share an engine.
+- Importing this module imports no torch, since recipes are checked with engines that build on it.
 """
 
 from __future__ import annotations
@@ -26,7 +28,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Sample:
-    """Sampled ids and the log-probability of each under the sampler."""
+    """Sampled token ids, the log-probability of each under the sampler, and the version of the sampler's weights."""
 
     ids: tuple[int, ...]
     logprobs: tuple[float, ...]
@@ -36,13 +38,17 @@ class Sample:
 class Engine(Protocol):
     """Samples one continuation of token ids."""
 
-    async def sample(self, prompt: Sequence[int]) -> Sample: ...
+    async def sample(self, prompt: Sequence[int]) -> Sample:
+        """Sample until the end of turn, or the limit of tokens."""
 
 
 @dataclass
 class TokenLedger:
-    """One episode as tokens. `spans` are the sampled ranges of `ids`, one a step; the first `shared` of them are
-    another episode's, from which this one was forked, and part of the prompt."""
+    """One episode as tokens.
+
+    `spans` are the ranges of `ids` that were sampled, one for each step. The first `shared` of them belong to the
+    episode from which this one was forked, and are part of the prompt.
+    """
 
     ids: list[int] = field(default_factory=list)
     logprobs: list[float] = field(default_factory=list)
@@ -53,18 +59,18 @@ class TokenLedger:
     shared: int = 0
 
     def fork(self) -> TokenLedger:
-        """A ledger that goes on from here; what is in it so far is masked, since it is trained on where it was sampled."""
+        """A ledger that continues from here. Its tokens so far are masked, since they are trained on in the original."""
         size = len(self.ids)
         return TokenLedger(self.ids.copy(), [0.0] * size, [0] * size, [-1] * size, self.spans.copy(), size, len(self.spans))
 
     def read(self, ids: Sequence[int]) -> None:
-        """Add context: environment and user tokens, masked."""
+        """Add context tokens of the environment or the user, masked."""
         self._extend(ids, [0.0] * len(ids), 0, -1)
         if len(self.spans) == self.shared:
             self.prompt_length = len(self.ids)
 
     def wrote(self, sample: Sample, end: int) -> None:
-        """Add a sample; one that was cut gets a masked end-of-turn id."""
+        """Add a sample. If it was cut, a masked end-of-turn id follows."""
         start = len(self.ids)
         self._extend(sample.ids, sample.logprobs, 1, sample.version)
         self.spans.append((start, len(self.ids)))
@@ -72,7 +78,7 @@ class TokenLedger:
             self._extend([end], [0.0], 0, -1)
 
     def settle(self, end: int) -> None:
-        """An episode that ended before anything was sampled still has a prompt and a completion, all masked."""
+        """Give an episode without any sample a prompt and a completion, all masked."""
         if len(self.spans) == self.shared:
             self.read([end])
             self._extend([end], [0.0], 0, -1)
@@ -85,7 +91,7 @@ class TokenLedger:
 
 
 class PolicyAgent:
-    """Plays one episode through an engine, token in, token out."""
+    """Plays one episode with an engine, with token ids in and out."""
 
     name = "policy"
 
@@ -95,12 +101,13 @@ class PolicyAgent:
         self._read = 0
 
     def fork(self, engine: Engine) -> PolicyAgent:
-        """An agent that knows the dialogue up to here."""
+        """An agent that has the dialogue so far, and samples with `engine`."""
         twin = PolicyAgent(engine, self.tokenizer, self.max_tokens)
         twin.ledger, twin._read = self.ledger.fork(), self._read
         return twin
 
     async def propose(self, observation: Observation, n: int = 1) -> list[Reply]:
+        """Sample the next message. Raises `AgentFault` if the dialogue has `max_tokens` tokens."""
         if n != 1:
             raise ValueError("a policy agent plays one line; use one agent a branch")
         new = observation.messages[self._read :]
@@ -111,7 +118,7 @@ class PolicyAgent:
         self.ledger.read(ids)
         sample = await self.engine.sample(self.ledger.ids)
         self.ledger.wrote(sample, self.tokenizer.eos_token_id)
-        self._read = len(observation.messages) + 1  # what follows includes the reply itself, which the ledger has
+        self._read = len(observation.messages) + 1  # skip the reply itself, which the ledger has
         ids = [token for token in sample.ids if token != self.tokenizer.eos_token_id]
         message, malformed = parse_reply(self.tokenizer.decode(ids, skip_special_tokens=False))
         return [Reply(message, malformed, len(sample.ids), self._count)]
@@ -121,10 +128,11 @@ class PolicyAgent:
 
 
 def render_new(tokenizer: Any, new: Sequence[Message], tools: Sequence[Any], first: bool) -> str:
-    """The text that messages add to a dialogue, up to where the assistant is to write.
+    """The text that new messages add to a dialogue, up to where the assistant writes next.
 
-    Later than the first time it begins right after the assistant's `<|im_end|>`: the template renders every
-    message from itself and its neighbours alone, so a stand-in for the assistant's last message will do.
+    After the first time the text begins right after the assistant's `<|im_end|>`. The template renders a message from
+    itself and its neighbours only, so an empty message can stand in for the assistant's last one. Raises `ValueError`
+    for any other chat template.
     """
     if first:
         return tokenizer.apply_chat_template(list(new), tools=list(tools), tokenize=False, add_generation_prompt=True)
@@ -137,9 +145,9 @@ def render_new(tokenizer: Any, new: Sequence[Message], tools: Sequence[Any], fir
 
 
 class TransformersEngine:
-    """Samples with transformers' `generate`, batching whatever is waiting.
+    """Samples with transformers' `generate`, in batches of the waiting requests.
 
-    Requests that become ready in the same turn of the event loop share a batch; nobody waits for a slow user.
+    Requests made in the same turn of the event loop share a batch; none waits for a slow user.
     """
 
     def __init__(
@@ -150,6 +158,7 @@ class TransformersEngine:
         self._waiting: list[tuple[Sequence[int], asyncio.Future]] = []
 
     async def sample(self, prompt: Sequence[int]) -> Sample:
+        """Sample in the next batch."""
         loop = asyncio.get_running_loop()
         future: asyncio.Future = loop.create_future()
         self._waiting.append((tuple(prompt), future))
@@ -164,7 +173,7 @@ class TransformersEngine:
             part = waiting[start : start + self.batch]
             try:
                 samples = self._generate([prompt for prompt, _ in part])
-            except Exception as error:  # handed to those who wait, or they would wait for ever
+            except Exception as error:  # passed to the waiting requests, which would wait for ever otherwise
                 for _, future in part:
                     if not future.cancelled():
                         future.set_exception(error)
@@ -188,7 +197,7 @@ class TransformersEngine:
                 pad_token_id=self.tokenizer.pad_token_id,
                 logits_processor=[scores],
                 use_cache=True,
-                synced_gpus=False,  # the model is whole, and each rank samples as much as it needs; ZeRO-3 implies otherwise
+                synced_gpus=False,  # the model is complete, and ranks sample independently
                 **(sampling if self.temperature > 0 else {"do_sample": False}),
             )
         new = output[:, ids.shape[1] :]
@@ -203,7 +212,7 @@ class TransformersEngine:
 
 @contextmanager
 def plain_sampling(model: Any) -> Iterator[None]:
-    """Evaluation mode, and nothing of the model's own generation config (penalties, cut-offs), which no loss knows."""
+    """Evaluation mode without the model's own generation config: the loss does not know its penalties and cut-offs."""
     from transformers import GenerationConfig
 
     was_training, own = model.training, model.generation_config
@@ -217,9 +226,9 @@ def plain_sampling(model: Any) -> Iterator[None]:
 
 
 class _TokenScores:
-    """A logits processor that keeps each sampled token's log-probability, and one step of logits at most.
+    """A logits processor that records the log-probability of each sampled token, and keeps the logits of one step at most.
 
-    Its turn comes before temperature is applied, so it applies it too.
+    It runs before the temperature is applied, so it applies the temperature itself.
     """
 
     def __init__(self, temperature: float) -> None:
@@ -247,7 +256,7 @@ class _TokenScores:
 
 
 def left_pad(rows: Sequence[Sequence[int]], pad: int, device: Any) -> tuple[torch.Tensor, torch.Tensor]:
-    """(ids, attention) of shape (batch, longest), padded on the left."""
+    """Ids and attention mask of shape (batch, longest), padded on the left."""
     import torch
 
     longest = max(map(len, rows))

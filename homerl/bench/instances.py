@@ -6,7 +6,7 @@ import hashlib
 from collections.abc import Sequence
 from typing import Any
 
-from homerl.bench.runner import Task
+from homerl.bench.runner import EpisodeSpec
 from homerl.bench.suites import to_line
 from homerl.worlds.contract import Instance
 
@@ -22,8 +22,10 @@ class Instances:
     def __len__(self) -> int:
         return len(self.found) * self.runs
 
-    def __getitem__(self, index: int) -> Task:
+    def __getitem__(self, index: int) -> EpisodeSpec:
         run, at = divmod(index, len(self.found))
         instance = self.found[at]
         labels, blueprint = instance.labels() | {"run": run}, instance.blueprint_for(self.setting)
-        return Task(blueprint.model_copy(update={"seed": blueprint.seed + run}), instance.limits_for(self.setting), labels)
+        return EpisodeSpec(
+            blueprint.model_copy(update={"seed": blueprint.seed + run}), instance.limits_for(self.setting), labels
+        )

@@ -28,7 +28,7 @@ from homerl.bench.journal import Journal
 from homerl.bench.score import score
 from homerl.llm.endpoint import Endpoint
 from homerl.llm.settings import EndpointSettings
-from homerl.llm.structured import Asker, Unreadable
+from homerl.llm.structured import StructuredClient, Unreadable
 from homerl.measure.intervals import kappa, share_interval
 from homerl.play.faults import Boundary, Fault, InfraError, fault_of
 from homerl.play.messages import plain_text
@@ -61,7 +61,7 @@ class JudgeSettings:
 def judge_run(folder: Path, settings: JudgeSettings, progress: Callable[[int, int], None]) -> dict[str, Any]:
     """Judge the cases of a run in `folder`; write `judgements.jsonl`, results and score; return the score."""
     asked = EndpointSettings(url=tuple(settings.url.split(",")), model=settings.model, max_tokens=400)
-    judge = Judge(Asker(Endpoint(asked.urls, settings.model), asked), settings.votes)
+    judge = Judge(StructuredClient(Endpoint(asked.urls, settings.model), asked), settings.votes)
     found = [case for row in read_rows(folder / "trajectories.jsonl") for case in cases_of(from_row(row))]
     (folder / FILE).touch()
     journal = Journal(folder / FILE)
@@ -77,7 +77,7 @@ def judged_rows(rows: Iterable[Mapping[str, Any]], folder: Path, by: str) -> Ite
     """The results by rule, with the stored verdicts of the judge named `by` applied."""
     judgements = {row["index"]: row for row in read_rows(folder / FILE)}  # a verdict comes after the judge's faults
     for row, stored in zip(rows, read_rows(folder / "trajectories.jsonl"), strict=True):
-        yield judged(row, from_row(stored), judgements, by) if row["undecided"] else dict(row)
+        yield apply_judgements(row, from_row(stored), judgements, by) if row["undecided"] else dict(row)
 
 
 def rubric(case: Case) -> str:
@@ -93,11 +93,11 @@ def cases_of(trajectory: Trajectory) -> list[Case]:
 class Judge:
     """Requests verdicts from an endpoint; the majority of its votes counts, so `votes` must be odd (`ValueError`)."""
 
-    def __init__(self, asker: Asker, votes: int = 1) -> None:
+    def __init__(self, client: StructuredClient, votes: int = 1) -> None:
         if votes % 2 == 0:
             raise ValueError("an even number of votes may be a tie")
-        self.asker, self.votes = asker, votes
-        self.name = f"{asker.endpoint.model}, {votes} {'vote' if votes == 1 else 'votes'}"
+        self.client, self.votes = client, votes
+        self.name = f"{client.endpoint.model}, {votes} {'vote' if votes == 1 else 'votes'}"
 
     async def verdict(self, system: str, told: Mapping[str, str], seed: int = 0) -> Vote:
         """A vote of the majority. A single vote is sampled at temperature 0, several at temperature 1.
@@ -105,7 +105,7 @@ class Judge:
         Raises `InfraError` or `Unreadable` if a vote fails.
         """
         text, heat = json.dumps(told, ensure_ascii=False, indent=1), float(self.votes > 1)
-        asked = (self.asker.ask(f"{system} {FORM}", text, Vote, seed + n, heat) for n in range(self.votes))
+        asked = (self.client.ask(f"{system} {FORM}", text, Vote, seed + n, heat) for n in range(self.votes))
         votes = sorted(await asyncio.gather(*asked), key=lambda vote: vote.verdict)
         return votes[len(votes) // 2]
 
@@ -156,7 +156,7 @@ def to_hear(found: Iterable[Case], sample: int, seed: int = 0) -> list[Case]:
     )
 
 
-def judged(
+def apply_judgements(
     row: Mapping[str, Any], trajectory: Trajectory, judgements: Mapping[str, Mapping[str, Any]], by: str
 ) -> dict[str, Any]:
     """The result of an undecided episode with its verdicts: a success, the failure as it was, or left out."""

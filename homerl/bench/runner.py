@@ -23,7 +23,7 @@ from homerl.bench.score import counts, result_row, score
 from homerl.play.episode import Episode, EpisodeLimits
 from homerl.play.loop import Agent, User, play, replies_from
 from homerl.play.situation import Blueprint, Reply
-from homerl.play.trajectory import Outcome, of_one_shape, to_row, write_rows
+from homerl.play.trajectory import Outcome, to_row, uniform_rows, write_rows
 from homerl.users.scripted import ScriptedUser
 from homerl.worlds.registry import begin, make_blueprint, world_of
 
@@ -32,7 +32,7 @@ WAVE = 100  # concurrent episodes of a local model
 
 
 @dataclass(frozen=True)
-class Task:
+class EpisodeSpec:
     """One episode to play; its `labels` are added to its result."""
 
     blueprint: Blueprint
@@ -40,13 +40,13 @@ class Task:
     labels: dict[str, Any] = field(default_factory=dict)
 
 
-class Tasks(Protocol):
+class EpisodeSpecs(Protocol):
     """The episodes of a suite by index; `identity` is a text of everything they depend on."""
 
     identity: str
 
     def __len__(self) -> int: ...
-    def __getitem__(self, index: int) -> Task: ...
+    def __getitem__(self, index: int) -> EpisodeSpec: ...
 
 
 class Heldout:
@@ -61,13 +61,13 @@ class Heldout:
     def __len__(self) -> int:
         return self.suite.count
 
-    def __getitem__(self, index: int) -> Task:
+    def __getitem__(self, index: int) -> EpisodeSpec:
         blueprint = make_blueprint(self.suite.recipe, "heldout", self.suite.first_seed + index)
-        return Task(blueprint, self.limits, world_of(blueprint).labels(blueprint))
+        return EpisodeSpec(blueprint, self.limits, world_of(blueprint).labels(blueprint))
 
 
 @dataclass(frozen=True)
-class Players:
+class ParticipantFactories:
     """Makes the agent and the user of each episode; `identity` is a text of what the agent's answers depend on."""
 
     agent: Callable[[], Agent]
@@ -88,8 +88,8 @@ class Pace:
 
 
 def run_suite(
-    tasks: Tasks,
-    players: Players,
+    episodes: EpisodeSpecs,
+    factories: ParticipantFactories,
     out: Path,
     pace: Pace = Pace(),
     progress: Callable[[int, int], None] = lambda done, total: None,
@@ -98,17 +98,17 @@ def run_suite(
 
     `progress` is called with (episodes done, episodes in all).
     """
-    digest = hashlib.blake2b(f"{tasks.identity}{players.identity}".encode(), digest_size=8).hexdigest()
+    digest = hashlib.blake2b(f"{episodes.identity}{factories.identity}".encode(), digest_size=8).hexdigest()
     journal = Journal(out / "journal" / f"{digest}.jsonl")
     way = _play_waves if pace.waves else _play_all
-    asyncio.run(way(tasks, players, journal, pace, progress))
-    return write_results(journal, len(tasks), out)
+    asyncio.run(way(episodes, factories, journal, pace, progress))
+    return write_results(journal, len(episodes), out)
 
 
 def write_results(journal: Journal, count: int, out: Path) -> dict[str, Any]:
     """Write `results.jsonl`, `trajectories.jsonl` and `score.json` in the suite's order; return the score."""
     write_rows(out / "results.jsonl", (row["result"] for row in _first(journal, count)))
-    write_rows(out / "trajectories.jsonl", of_one_shape(lambda: (row["trajectory"] for row in _first(journal, count))))
+    write_rows(out / "trajectories.jsonl", uniform_rows(lambda: (row["trajectory"] for row in _first(journal, count))))
     scored = score([row["result"] for row in _first(journal, count)])
     write_atomic(out / "score.json", json.dumps(scored, indent=1) + "\n")
     return scored
@@ -118,38 +118,42 @@ def _first(journal: Journal, count: int) -> Iterator[dict[str, Any]]:
     return (row for row in journal.rows() if row["index"] < count)
 
 
-async def _play_waves(tasks: Tasks, players: Players, journal: Journal, pace: Pace, progress: Callable) -> None:
-    for start in range(0, len(tasks), pace.at_once):
-        wave = range(start, min(start + pace.at_once, len(tasks)))
+async def _play_waves(
+    episodes: EpisodeSpecs, factories: ParticipantFactories, journal: Journal, pace: Pace, progress: Callable
+) -> None:
+    for start in range(0, len(episodes), pace.at_once):
+        wave = range(start, min(start + pace.at_once, len(episodes)))
         if not all(map(journal.done, wave)):
             pace.begin(start)
-            journal.add(await asyncio.gather(*(_play_one(tasks, index, players) for index in wave)))
-        progress(wave.stop, len(tasks))
+            journal.add(await asyncio.gather(*(_play_one(episodes, index, factories) for index in wave)))
+        progress(wave.stop, len(episodes))
 
 
-async def _play_all(tasks: Tasks, players: Players, journal: Journal, pace: Pace, progress: Callable) -> None:
-    missing = [index for index in range(len(tasks)) if not journal.done(index)]
-    todo, played = iter(missing), len(tasks) - len(missing)
+async def _play_all(
+    episodes: EpisodeSpecs, factories: ParticipantFactories, journal: Journal, pace: Pace, progress: Callable
+) -> None:
+    missing = [index for index in range(len(episodes)) if not journal.done(index)]
+    todo, played = iter(missing), len(episodes) - len(missing)
 
     async def worker() -> None:
         nonlocal played
         for index in todo:
-            journal.add([await _play_one(tasks, index, players)])
+            journal.add([await _play_one(episodes, index, factories)])
             played += 1
-            progress(played, len(tasks))
+            progress(played, len(episodes))
 
     async with asyncio.TaskGroup() as group:
         for _ in range(pace.at_once):
             group.create_task(worker())
 
 
-async def _play_one(tasks: Tasks, index: int, players: Players) -> dict[str, Any]:
-    task, strayed = tasks[index], 0
+async def _play_one(episodes: EpisodeSpecs, index: int, factories: ParticipantFactories) -> dict[str, Any]:
+    task, user_failures = episodes[index], 0
     for _ in range(RETRIES + 1):
-        agent, seed = _Counted(players.agent()), task.blueprint.seed
-        user = players.user(seed + strayed)  # a user that left its role would do so again
+        agent, seed = _Counted(factories.agent()), task.blueprint.seed
+        user = factories.user(seed + user_failures)  # a user that left its role would do so again
         trajectory = await play(begin(task.blueprint, task.limits), agent, user, seed)
-        strayed += trajectory.outcome is Outcome.USER_ERROR
+        user_failures += trajectory.outcome is Outcome.USER_ERROR
         if trajectory.outcome.counts:
             break
     result = result_row(trajectory, agent.tokens, agent.prompt_tokens) | task.labels

@@ -1,6 +1,6 @@
 """The `homerl` command.
 
-Invariants: bad input ends with one message and code 2; nothing here holds logic of its own.
+Invariants: bad input ends with one message and exit code 2; the logic is in the modules that it calls.
 """
 
 from __future__ import annotations
@@ -49,12 +49,12 @@ def check(
     """Resolve a recipe and print it, estimate its memory, and check this machine. Nothing is run."""
     from homerl.run.memory import estimates
     from homerl.run.preflight import check_machine
-    from homerl.run.recipe import load_recipe, resolved
+    from homerl.run.recipe import load_recipe, recipe_data
 
     loaded = load_recipe(recipe, context.args)
-    print(yaml.safe_dump(resolved(loaded), sort_keys=False, allow_unicode=True), end="")
-    for stage, found in estimates(loaded, gpus, gpu_memory).items():
-        print("".join(f"# {stage}: {line}\n" for line in found.lines(gpu_memory)), end="", flush=True)
+    print(yaml.safe_dump(recipe_data(loaded), sort_keys=False, allow_unicode=True), end="")
+    for stage, estimate in estimates(loaded, gpus, gpu_memory).items():
+        print("".join(f"# {stage}: {line}\n" for line in estimate.lines(gpu_memory)), end="", flush=True)
     check_machine(loaded, recipe)
 
 
@@ -110,7 +110,7 @@ def synth_grid(
     out: Annotated[Path | None, typer.Option(help="a folder for figures and datasets")] = None,
 ) -> None:
     """Compare branching factors (HomeFlow, Table 2): as the paper counts, and at equal budgets for each blueprint."""
-    from homerl.flow.grid import grid, table, write
+    from homerl.flow.grid import grid, grid_table, write
     from homerl.flow.mcts import Budget
     from homerl.run.recipe import load_recipe
     from homerl.terminal.progress import progress_bar
@@ -122,7 +122,7 @@ def synth_grid(
         with progress_bar() as bar:
             task = bar.add_task("synth-grid", total=loaded.synth.blueprints, note=title)
             cells = grid(loaded.synth, budget, lambda bar=bar, task=task: bar.advance(task), keep=out is not None)
-        console.print(table(cells, title))
+        console.print(grid_table(cells, title))
         if out:
             write(cells, out / title.replace(" ", "-"), loaded.seed)
 
@@ -196,11 +196,11 @@ def serve_user_command(
 ) -> None:
     """Serve the model of the recipe's user (or of another role) with vLLM, until Ctrl-C or SIGTERM."""
     from homerl.llm.serve import serve_user
-    from homerl.run.recipe import PARTS, load_recipe, party
+    from homerl.run.recipe import SERVED_ROLES, load_recipe, role_settings
 
-    one_of("--part", part, PARTS)
+    one_of("--part", part, SERVED_ROLES)
     loaded = load_recipe(recipe, context.args)
-    key, settings = party(loaded, part, recipe)
+    key, settings = role_settings(loaded, part, recipe)
     serve_user(settings, key, loaded.out / f"{part}_server.log", lambda s: console.print(s, highlight=False, soft_wrap=True))
 
 
@@ -223,7 +223,7 @@ def audit_user_command(
 
 
 def main() -> None:
-    """Entry point: people's errors become one message and code 2."""
+    """Entry point. An `InputError` becomes one message and exit code 2."""
     try:
         app()
     except InputError as error:

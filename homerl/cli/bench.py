@@ -14,7 +14,7 @@ app = typer.Typer(no_args_is_help=True)
 
 
 @app.command("build")
-def build(
+def build_command(
     suite: str,
     out: Annotated[Path, typer.Option(help="a folder for the suite")],
     seed: Annotated[int | None, typer.Option(help="default: that of the shipped suite")] = None,
@@ -39,7 +39,7 @@ def build(
 
 
 @app.command("run")
-def run(
+def run_command(
     suite: Annotated[str, typer.Argument(help="the name of a suite, or a file of `bench build`")],
     model: Annotated[str, typer.Option(help="http://host/v1 (several with commas), a folder, a hub id, or a baseline")],
     out: Annotated[Path, typer.Option(help="a folder for the results")],
@@ -74,7 +74,7 @@ def run(
     """Play a suite and write results, trajectories and a report."""
     from homerl.bench.suites import named
     from homerl.run.bench_command import BenchRun, judge_of
-    from homerl.run.bench_command import run as play
+    from homerl.run.bench_command import run_benchmark as play
     from homerl.view.bench_report import write_report
     from homerl.worlds.registry import suites
 
@@ -104,7 +104,7 @@ def _prices(text: str | None) -> tuple[float, float] | None:
 
 
 @app.command("rescore")
-def rescore(run: Annotated[Path, typer.Argument(help="a folder of `bench run`, or its trajectories.jsonl")]) -> None:
+def rescore_command(run: Annotated[Path, typer.Argument(help="a folder of `bench run`, or its trajectories.jsonl")]) -> None:
     """Replay stored trajectories and score them again. Any difference is an error."""
     from homerl.bench.rescore import rescore as again
 

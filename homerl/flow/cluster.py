@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 
 from envs.documents import InputError
 from homerl.flow.recipe import SynthesisConfig
-from homerl.flow.work import Shard, dealt, work
+from homerl.flow.work import Shard, assign_shards, work
 
 ROOT = Path(__file__).parents[2]
 HERE = ("localhost", "127.0.0.1", "::1", "0.0.0.0")
@@ -35,7 +35,7 @@ def over_ray(config: SynthesisConfig, todo: Sequence[range], address: str, worke
 
         count = workers or int(ray.cluster_resources().get("CPU", 1))
         task = ray.remote(num_cpus=1, num_returns="streaming", max_retries=TRIES)(work)
-        streams = [task.remote(config, part, at_once) for part, at_once in dealt(config, todo, count)]
+        streams = [task.remote(config, part, at_once) for part, at_once in assign_shards(config, todo, count)]
         while streams:
             (stream,), _ = ray.wait(streams, num_returns=1, fetch_local=False)
             try:

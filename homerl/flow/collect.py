@@ -21,7 +21,7 @@ from envs.documents import InputError, write_atomic
 from homerl.flow import cluster
 from homerl.flow.recipe import SynthesisConfig
 from homerl.flow.report import Report
-from homerl.flow.work import Shard, dealt, work
+from homerl.flow.work import Shard, assign_shards, work
 from homerl.play.faults import InfraError
 from homerl.play.trajectory import Outcome
 from homerl.processes.lifetime import die_with
@@ -93,7 +93,7 @@ def _workers(config: SynthesisConfig, todo: Sequence[range], processes: int | No
         elif processes == 0:
             yield from work(config, todo, config.in_flight, ordered=False)
         else:
-            yield from over_processes(config, dealt(config, todo, processes or os.cpu_count() or 1))
+            yield from over_processes(config, assign_shards(config, todo, processes or os.cpu_count() or 1))
     except InfraError as error:
         raise InputError(
             f"no model answers, for one blueprint after another: {error}", "synth",

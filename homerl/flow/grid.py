@@ -101,9 +101,9 @@ async def _played(maker: Maker, blueprint: Blueprint, budget: Budget | None) -> 
     """Play one blueprint in one cell."""
     config = maker.config
     if budget is None:
-        return await forest(blueprint, maker.casts(blueprint, 1), config.search, config.limits)
+        return await forest(blueprint, maker.participants(blueprint, 1), config.search, config.limits)
     endless = config.search.model_copy(update={"rollouts": MOST})
-    return await forest(blueprint, maker.casts(blueprint, MOST), endless, config.limits, budget)
+    return await forest(blueprint, maker.participants(blueprint, MOST), endless, config.limits, budget)
 
 
 def with_factors(config: SynthesisConfig, k_user: int, k_agent: int) -> SynthesisConfig:
@@ -117,11 +117,11 @@ def write(cells: Sequence[Cell], folder: Path, seed: int = 0) -> None:
     even = min(cell.trajectories for cell in cells)
     write_atomic(folder / "grid.json", json.dumps([cell.figures() for cell in cells], indent=1) + "\n")
     for cell in cells:
-        rows = dealt(cell.rows, even, random.Random(seed))
+        rows = balanced_rows(cell.rows, even, random.Random(seed))
         write_rows(folder / f"{cell.k_user}-{cell.k_agent}" / "trajectories.jsonl", rows)
 
 
-def dealt(rows: Sequence[Sequence[dict[str, Any]]], most: int, rng: random.Random) -> Iterator[dict[str, Any]]:
+def balanced_rows(rows: Sequence[Sequence[dict[str, Any]]], most: int, rng: random.Random) -> Iterator[dict[str, Any]]:
     """`most` rows in the blueprints' order: the shortest of each blueprint, then the second shortest, and so on.
 
     A round that does not fit as a whole is sampled with `rng`.
@@ -133,7 +133,7 @@ def dealt(rows: Sequence[Sequence[dict[str, Any]]], most: int, rng: random.Rando
     return (rows[index][number] for index, number in sorted(chosen))
 
 
-def table(cells: Sequence[Cell], title: str) -> Table:
+def grid_table(cells: Sequence[Cell], title: str) -> Table:
     """The figures as a table; k is (k_user, k_agent), `saved` the share of steps saved by shared prefixes."""
     made = Table(title=title, title_justify="left")
     names = ("k", "base", "explored", "total", "solved", "95 %", "calls", "messages", "calls each", "saved")

@@ -15,16 +15,16 @@ from typing import Any
 
 from envs.world import WorldError
 from homerl.agents.llm import LLMAgent
-from homerl.flow.mcts import Players, TreeStats, forest
+from homerl.flow.mcts import Participants, TreeStats, forest
 from homerl.flow.paraphrase import reworded
 from homerl.flow.recipe import SynthesisConfig
 from homerl.llm.endpoint import Endpoint, endpoint_of
-from homerl.llm.structured import Asker
-from homerl.play.faults import InfraError, RequestRefused, Unwelcome
+from homerl.llm.structured import StructuredClient
+from homerl.play.faults import EndpointRejected, InfraError, RequestRefused
 from homerl.play.loop import Agent
 from homerl.play.situation import Blueprint
 from homerl.play.trajectory import Outcome, Trajectory, to_row
-from homerl.users.llm import Line
+from homerl.users.llm import SharedEndpoint
 from homerl.users.make import Users
 from homerl.worlds.contract import NoBlueprint
 from homerl.worlds.registry import make_blueprint, world_of
@@ -53,18 +53,18 @@ class Maker:
         self.endpoints: dict[str, Endpoint] = {}
         self.again: Counter[str] = Counter()
         self._told: Counter[str] = Counter()
-        user, line = config.user, None
+        user, shared = config.user, None
         if user.is_llm:
-            line = Line(user, user.urls, user.served_name)
-            self.endpoints["user"] = line.endpoint
-        self.users = Users(line)
+            shared = SharedEndpoint(user, user.urls, user.served_name)
+            self.endpoints["user"] = shared.endpoint
+        self.users = Users(shared)
         others = {part: settings for part, settings in config.endpoints.items() if part != "user"}
         self.endpoints |= {part: endpoint_of(settings) for part, settings in others.items()}
 
     async def one(self, index: int) -> Made:
         """The result for the index-th blueprint; it is started again if servers fail, at most `attempts` times.
 
-        Raises `Unwelcome` if a server refuses every request.
+        Raises `EndpointRejected` if a server refuses every request.
         """
         fault = ""
         for attempt in range(self.config.attempts):
@@ -72,7 +72,7 @@ class Maker:
                 return await self._once(index)
             except RequestRefused as error:  # a retry would not help
                 return Made([], self._line(index, REFUSED) | {"fault": error.why})
-            except Unwelcome:  # the server refuses every request, so the run stops
+            except EndpointRejected:  # the server refuses every request, so the run stops
                 raise
             except InfraError as error:
                 self.again["infra_error"] += 1
@@ -97,35 +97,35 @@ class Maker:
         """The index-th blueprint, and its author's record for the statistics. Raises `NoBlueprint` and `InfraError`."""
         config, recipe, seed = self.config, self.config.recipe_of(index), self.config.first_seed + index
         if config.author:
-            asker = Asker(self.endpoints["author"], config.author)
+            client = StructuredClient(self.endpoints["author"], config.author)
             author = world_of(recipe).llm_author
-            found = await author(recipe, config.split, seed, asker, config.author.attempts, dropped)
-            return found.blueprint, {"author": found.record | asdict(asker.tally)}
+            found = await author(recipe, config.split, seed, client, config.author.attempts, dropped)
+            return found.blueprint, {"author": found.record | asdict(client.tally)}
         made = make_blueprint(recipe, config.split, seed, dropped)
         if config.paraphrase is None:
             return made, {}
-        asker = Asker(self.endpoints["paraphrase"], config.paraphrase)
-        return await reworded(made, asker, dropped), {"paraphrase": asdict(asker.tally)}
+        client = StructuredClient(self.endpoints["paraphrase"], config.paraphrase)
+        return await reworded(made, client, dropped), {"paraphrase": asdict(client.tally)}
 
     async def _play(self, blueprint: Blueprint) -> tuple[list[Trajectory], TreeStats]:
         config = self.config
         if config.strategy == "m1":
-            asker = Asker(self.endpoints["agent"], config.agent)
+            client = StructuredClient(self.endpoints["agent"], config.agent)
             return await world_of(blueprint).role_play(
-                blueprint, self._agent(blueprint, blueprint.seed), asker, config.limits
+                blueprint, self._agent(blueprint, blueprint.seed), client, config.limits
             )
         if config.strategy == "m2":
             line = config.search.model_copy(update={"k_agent": 1, "k_user": 1})
-            return await forest(blueprint, self.casts(blueprint, line.rollouts), line, config.limits)
-        return await forest(blueprint, self.casts(blueprint, 1), config.search, config.limits)
+            return await forest(blueprint, self.participants(blueprint, line.rollouts), line, config.limits)
+        return await forest(blueprint, self.participants(blueprint, 1), config.search, config.limits)
 
-    def casts(self, blueprint: Blueprint, count: int) -> Iterator[Players]:
+    def participants(self, blueprint: Blueprint, count: int) -> Iterator[Participants]:
         """The players of `count` trees of a blueprint; each tree gets other seeds."""
-        return (self._cast(blueprint, take) for take in range(count))
+        return (self._participants(blueprint, take) for take in range(count))
 
-    def _cast(self, blueprint: Blueprint, take: int) -> Players:
+    def _participants(self, blueprint: Blueprint, take: int) -> Participants:
         users = [self.users(blueprint.seed + take + i) for i in range(self.config.search.k_user + SPARES)]
-        return Players(self._agent(blueprint, blueprint.seed + take * TAKE), users)
+        return Participants(self._agent(blueprint, blueprint.seed + take * TAKE), users)
 
     def _agent(self, blueprint: Blueprint, seed: int) -> Agent:
         if (said := self.config.agent) is None:

@@ -83,7 +83,7 @@ class Budget(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Players:
+class Participants:
     """Who plays a blueprint. Users beyond the first k replace those that leave their role."""
 
     agent: Agent
@@ -98,12 +98,12 @@ async def search(
     limits: EpisodeLimits = EpisodeLimits(),
 ) -> tuple[list[Trajectory], TreeStats]:
     """Search one tree of a blueprint; return its verified trajectories and the statistics."""
-    return await forest(blueprint, [Players(agent, users)], config, limits)
+    return await forest(blueprint, [Participants(agent, users)], config, limits)
 
 
 async def forest(
     blueprint: Blueprint,
-    casts: Iterable[Players],
+    participants: Iterable[Participants],
     config: SearchConfig = SearchConfig(),
     limits: EpisodeLimits = EpisodeLimits(),
     budget: Budget | None = None,
@@ -120,7 +120,7 @@ async def forest(
         """Whether another rollout is allowed."""
         return stats.rollouts < config.rollouts and (budget is None or getattr(stats, budget.of) < budget.most)
 
-    for players in takewhile(lambda _: goes_on(), casts):
+    for players in takewhile(lambda _: goes_on(), participants):
         root = Node(begin(blueprint, limits))
         while root.passable and goes_on():
             for trajectory in await _rollout(root, players, config, stats):
@@ -137,7 +137,7 @@ def _deeds(trajectory: Trajectory) -> tuple:
     return said, tuple((step.state_key, step.observations) for step in trajectory.steps)
 
 
-async def _rollout(root: Node, players: Players, config: SearchConfig, stats: TreeStats) -> list[Trajectory]:
+async def _rollout(root: Node, players: Participants, config: SearchConfig, stats: TreeStats) -> list[Trajectory]:
     """Add one path from root to leaf, and backpropagate its reward; return its trajectory if it is verified."""
     path = await _path(root, players, config, stats)
     if not path[-1].terminal or path[-1].episode.outcome is Outcome.USER_ERROR:
@@ -155,7 +155,7 @@ async def _rollout(root: Node, players: Players, config: SearchConfig, stats: Tr
     return [leaf.trajectory(players.agent.name, players.users[0].name, leaf.blueprint.seed)] if success else []
 
 
-async def _path(root: Node, players: Players, config: SearchConfig, stats: TreeStats) -> list[Node]:
+async def _path(root: Node, players: Participants, config: SearchConfig, stats: TreeStats) -> list[Node]:
     """Select by UCB down to a leaf, then simulate to an end; every node on the way is kept."""
     path = [root]
     while not (node := path[-1]).terminal:
@@ -179,7 +179,7 @@ def _outgrown(node: Node, error: RequestRefused) -> None:
     node.episode.end(Fault(boundary, f"outgrown: {fault_of(error).reason}"))
 
 
-async def _candidates(node: Node, players: Players, config: SearchConfig, stats: TreeStats) -> Sequence:
+async def _candidates(node: Node, players: Participants, config: SearchConfig, stats: TreeStats) -> Sequence:
     """k_user utterances or k_agent messages (role-aware adaptive branching)."""
     if node.role is Role.AGENT:
         replies = await replies_from(players.agent, node.episode, config.k_agent)

@@ -18,7 +18,7 @@ from typing import Any
 
 from envs.model import Model
 from homerl.language.splits import split_of
-from homerl.llm.structured import Asker, Unreadable
+from homerl.llm.structured import StructuredClient, Unreadable
 from homerl.users.manner import manner
 from homerl.worlds.registry import world_of
 
@@ -42,8 +42,8 @@ class Rejected(Exception):
 class Paraphraser(ABC):
     """Rewords the queries of blueprints. `kept` counts the used paraphrases, `dropped` the others by reason."""
 
-    def __init__(self, asker: Asker) -> None:
-        self.asker = asker
+    def __init__(self, client: StructuredClient) -> None:
+        self.client = client
         self.dropped: Counter[str] = Counter()
         self.kept = 0
 
@@ -77,16 +77,16 @@ class Paraphraser(ABC):
     async def asked(self, query: str, blueprint: Any) -> str:
         """The model's paraphrase, not yet checked."""
         system = REWORD.format(language=manner(blueprint.language).language)
-        answer = await self.asker.ask(system, json.dumps({"says": query}, ensure_ascii=False), Reworded, blueprint.seed)
+        answer = await self.client.ask(system, json.dumps({"says": query}, ensure_ascii=False), Reworded, blueprint.seed)
         return " ".join(answer.paraphrase.split())
 
 
-async def reworded(blueprint: Any, asker: Asker, dropped: Counter[str]) -> Any:
+async def reworded(blueprint: Any, client: StructuredClient, dropped: Counter[str]) -> Any:
     """The blueprint with paraphrases; dropped ones are counted in `dropped` as `paraphrase: reason`."""
     kind = world_of(blueprint).paraphraser
     if kind is None:
         return blueprint
-    paraphraser = kind(asker)
+    paraphraser = kind(client)
     found = await paraphraser.reword(blueprint)
     dropped.update({f"paraphrase: {reason}": count for reason, count in paraphraser.dropped.items()})
     return found

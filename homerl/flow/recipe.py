@@ -23,7 +23,7 @@ from homerl.worlds.registry import world_of
 from homerl.worlds.sources import AnyBlueprintRecipe, default_recipe
 
 Strategy = Literal["m1", "m2", "m3"]
-PARTIES = ("agent", "user", "author", "paraphrase")
+MODEL_ROLES = ("agent", "user", "author", "paraphrase")
 STRATEGIES = {
     "m1": "Text role-play without blueprint (M1): one model plays person, assistant and tools, and judges what it wrote; "
     "nothing was checked in a home.",
@@ -98,13 +98,13 @@ class SynthesisConfig(Model):
     @property
     def endpoints(self) -> Mapping[str, EndpointSettings]:
         """The chat models of the recipe, by model role."""
-        named = {part: getattr(self, part) for part in PARTIES}
-        return {part: settings for part, settings in named.items() if settings is not None and settings.is_llm}
+        named = {role: getattr(self, role) for role in MODEL_ROLES}
+        return {role: settings for role, settings in named.items() if settings is not None and settings.is_llm}
 
     @property
     def identity(self) -> dict[str, Any]:
         """Everything that the dataset's bytes depend on, as plain data."""
-        data = self.model_dump(mode="json", exclude={"in_flight", "attempts", "version", *PARTIES})
+        data = self.model_dump(mode="json", exclude={"in_flight", "attempts", "version", *MODEL_ROLES})
         return (
             data
             | {"user": "scripted", "paraphrase": None}

@@ -15,7 +15,7 @@ from typing import Any
 
 from homerl.flow.make import NO_BLUEPRINT, REFUSED
 from homerl.flow.recipe import SynthesisConfig
-from homerl.measure.spread import Spread
+from homerl.measure.text_diversity import TextDiversity
 from homerl.play.trajectory import Outcome, read_rows
 
 SUMS = (
@@ -38,8 +38,8 @@ class Report:
         self.transport: Counter[str] = Counter()
         self.difficulty = [0] * BINS
         self.kept = 0
-        self.said = Spread(random.Random("utterances"))
-        self.done = Spread(random.Random("deeds"))
+        self.said = TextDiversity(random.Random("utterances"))
+        self.done = TextDiversity(random.Random("deeds"))
 
     def add(self, stats: Mapping[str, Any]) -> None:
         """Add the statistics of one shard."""

@@ -31,7 +31,7 @@ class Shard:
     stats: dict[str, Any]
 
 
-def dealt(config: SynthesisConfig, todo: Sequence[range], workers: int) -> list[tuple[Sequence[range], int]]:
+def assign_shards(config: SynthesisConfig, todo: Sequence[range], workers: int) -> list[tuple[Sequence[range], int]]:
     """(shards, concurrent blueprints) of each worker."""
     count = max(1, min(workers, len(todo), config.in_flight))
     return [(todo[w::count], (config.in_flight + w) // count) for w in range(count)]
@@ -52,7 +52,7 @@ async def _next(shards: AsyncIterator[Shard]) -> Shard | None:
     return await anext(shards, None)
 
 
-class Gate:
+class BlueprintLimiter:
     """Lets `at_once` blueprints play at a time.
 
     `waiting` counts blueprints that are announced but have not started. `room` is set while `waiting` is less than
@@ -79,7 +79,7 @@ class Gate:
 
 
 async def _shards(config: SynthesisConfig, todo: Sequence[range], at_once: int, ordered: bool) -> AsyncIterator[Shard]:
-    maker, gate = Maker(config), Gate(at_once)
+    maker, limiter = Maker(config), BlueprintLimiter(at_once)
     coming, pending = deque(todo), list[asyncio.Task[Shard]]()
     most = OPEN + at_once // config.shard
     try:
@@ -88,11 +88,11 @@ async def _shards(config: SynthesisConfig, todo: Sequence[range], at_once: int, 
             if done := next((task for task in awaited if task.done()), None):
                 pending.remove(done)
                 yield done.result()
-            elif coming and len(pending) < most and gate.room.is_set():
-                gate.expect(len(coming[0]))
-                pending.append(asyncio.create_task(_shard(maker, coming.popleft(), gate)))
+            elif coming and len(pending) < most and limiter.room.is_set():
+                limiter.expect(len(coming[0]))
+                pending.append(asyncio.create_task(_shard(maker, coming.popleft(), limiter)))
             else:
-                await _first(awaited, gate.room if coming and len(pending) < most else None)
+                await _first(awaited, limiter.room if coming and len(pending) < most else None)
     finally:
         for task in pending:
             task.cancel()
@@ -107,11 +107,11 @@ async def _first(shards: Sequence[asyncio.Task[Shard]], room: asyncio.Event | No
         task.cancel()
 
 
-async def _shard(maker: Maker, blueprints: range, gate: Gate) -> Shard:
+async def _shard(maker: Maker, blueprints: range, limiter: BlueprintLimiter) -> Shard:
     """Play one range. Raises `InfraError` if servers failed for all of its blueprints, since going on would not help."""
 
     async def one(index: int) -> Made:
-        async with gate:
+        async with limiter:
             return await maker.one(index)
 
     made = await asyncio.gather(*map(one, blueprints))

@@ -30,7 +30,7 @@ from openai.types.chat import ChatCompletion
 from envs.messages import Message
 from homerl.llm.completions import REFUSING, checked, in_words, is_away, is_passing, retry_after
 from homerl.llm.settings import EndpointSettings
-from homerl.play.faults import InfraError, RequestRefused, Unwelcome
+from homerl.play.faults import EndpointRejected, InfraError, RequestRefused
 
 TRIPS = 5  # faults in a row after which a replica rests
 REST, LONGEST_REST = 2.0, 60.0  # seconds of a rest, doubled each time up to the longest
@@ -107,7 +107,7 @@ class Endpoint:
     async def chat(self, messages: Sequence[Message], **options: Any) -> ChatCompletion:
         """A chat completion with at least one choice; `options` are further fields of the request.
 
-        Raises `RequestRefused` if the server refuses this request, `Unwelcome` if it refuses every request (key, path or
+        Raises `RequestRefused` if the server refuses this request, `EndpointRejected` if it refuses every request (key, path or
         model
         name), and another `InfraError` if no try succeeded in time.
         """
@@ -140,7 +140,7 @@ class Endpoint:
     def _refusal(self, url: str, error: Exception) -> InfraError:
         if isinstance(error, APIStatusError) and error.status_code not in REFUSING:
             hint = f"see to the address, the model's name ({self.model}) and the key in {self.key}"
-            return Unwelcome(f"{url} takes no request: {in_words(error)}; {hint}")
+            return EndpointRejected(f"{url} takes no request: {in_words(error)}; {hint}")
         return RequestRefused(url, in_words(error))
 
     def _client(self, url: str) -> AsyncOpenAI:

@@ -164,7 +164,7 @@ def models(url: str, key: str | None = None) -> Sequence[str] | None:
         return None
 
 
-def answers(url: str) -> bool:
+def is_reachable(url: str) -> bool:
     """Whether a server answers at the URL, even if it demands a key."""
     try:
         return fetched(f"{url}/models") is not None

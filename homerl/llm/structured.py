@@ -37,7 +37,7 @@ class Tally:
 
 
 @dataclass
-class Asker:
+class StructuredClient:
     """Sends structured requests to one model in one role."""
 
     endpoint: Endpoint

@@ -1,1 +1,1 @@
-"""Playing: messages, episodes, the loop of agent, user and home, trajectories."""
+"""Play: messages, episodes, trajectories, and the loop of agent, user and world."""

@@ -1,8 +1,12 @@
-"""An episode: one blueprint being played, which can be forked at any message.
+"""An episode: one blueprint in play. It can be forked at any message.
 
-Invariants: it is over when all of Φ is met, or a limit is reached, never because a speaker says so (but where the world
-lets an agent finish); `fork` is independent; a policy sees `observation` alone, never Φ, the plan or the open intents;
-an outcome that does not count has a fault that says whose it is; nothing here knows which world it is.
+Invariants:
+- It ends when all goals Φ are met or at a limit, never because a speaker says so (except in worlds with a finish
+  action).
+- A fork is independent of its original.
+- A policy sees `observation` only: never Φ, the plan or the open intents.
+- An outcome that does not count has a fault, which says who failed.
+- Nothing here depends on which world it is.
 """
 
 from __future__ import annotations
@@ -22,7 +26,7 @@ from homerl.play.observation import Observation
 from homerl.play.situation import Blueprint, Reply, Situation
 from homerl.play.trajectory import Outcome, Step, Trajectory
 
-Result = tuple[str, Mapping[str, Any], str | None]  # observation, the world's info, the call's code
+Result = tuple[str, Mapping[str, Any], str | None]  # the observation, the world's info, and the code in the call
 CODE_TOOL = "pyexec"
 
 
@@ -41,7 +45,10 @@ class EpisodeLimits:
 
 @dataclass
 class Episode:
-    """The state of play."""
+    """The state of an episode: the situation, the dialogue, and the steps so far.
+
+    `speaking_of` is the intent of the last utterance, and `turn` the number of utterances.
+    """
 
     situation: Situation
     limits: EpisodeLimits
@@ -54,11 +61,11 @@ class Episode:
 
     @classmethod
     def begin(cls, situation: Situation, limits: EpisodeLimits = EpisodeLimits()) -> Episode:
-        """An empty dialogue in a fresh situation."""
+        """An episode in a fresh situation, before the user first speaks."""
         return cls(situation, limits, situation.opening())
 
     def fork(self) -> Episode:
-        """An independent copy; messages and steps are shared, since they never change."""
+        """An independent copy. Messages and steps are shared, since they never change."""
         return Episode(
             self.situation.fork(), self.limits, self.messages.copy(), self.steps.copy(), self.outcome, self.speaking_of,
             self.turn, self.fault,
@@ -66,21 +73,24 @@ class Episode:
 
     @property
     def blueprint(self) -> Blueprint:
+        """The blueprint in play."""
         blueprint: Blueprint = self.situation.blueprint
         return blueprint
 
     @property
     def observation(self) -> Observation:
+        """All that a policy may see."""
         one_answer, protocol = self.blueprint.one_answer, dict(self.situation.protocol)
         return Observation(self.blueprint.id, tuple(self.messages), tuple(self.world.tools), one_answer, protocol)
 
     @property
     def world(self) -> World:
+        """The world that calls act on."""
         return self.situation.world
 
     @property
     def progress(self) -> float:
-        """m: the share of Φ that is met."""
+        """m: the share of the goals Φ that are met, in [0, 1]."""
         met = self.situation.met()
         return sum(met) / len(met)
 
@@ -89,21 +99,21 @@ class Episode:
         return words_of(message, one_answer=self.blueprint.one_answer)
 
     def open_intents(self) -> list[Any]:
-        """Intents of which some goal is not met now, in the blueprint's order."""
+        """The intents with a goal that is not met now, in the blueprint's order."""
         return self.situation.open_intents()
 
     def side_effects(self) -> int:
-        """How much differs from the start that no intent asked for."""
+        """The number of things that differ from the start though no intent asked for it."""
         return self.situation.side_effects()
 
     def hear(self, utterance: str, intent_id: int | None = None) -> None:
-        """The user speaks: a new turn begins."""
+        """Begin a new turn with the user's utterance."""
         self.turn += 1
         self.speaking_of = intent_id
         self.messages.append({"role": "user", "content": utterance})
 
     def act(self, reply: Reply) -> Step:
-        """The agent's message takes effect; the episode ends if the home says so or a limit is reached."""
+        """Apply the agent's message, and return its step. The episode ends if the world ends it or a limit is reached."""
         decision, situation = self._decision(), self.situation
         before, side_effects, mark = self.progress, self.side_effects(), situation.mark()
         opens = self.messages[-1]["role"] == "user"
@@ -143,7 +153,7 @@ class Episode:
         return step
 
     def _calls(self, reply: Reply) -> list[Result]:
-        """The message's tool calls take effect."""
+        """Apply the message's tool calls."""
         if reply.malformed:
             return [_malformed(reply.malformed)]
         calls = reply.message.get("tool_calls") or []
@@ -151,7 +161,7 @@ class Episode:
         return [self._call(call) for call in calls[:left]] + [_over_budget(self.limits.calls) for _ in calls[left:]]
 
     def _called(self) -> int:
-        """Tool calls so far."""
+        """The number of tool calls so far."""
         return sum(len(message.get("tool_calls") or ()) for message in self.messages)
 
     def _call(self, call: Mapping[str, Any]) -> Result:
@@ -165,14 +175,14 @@ class Episode:
         return self._take(arguments | {"name": name})
 
     def _take(self, action: Action | str) -> Result:
-        """A call takes effect; a text says why there is none."""
+        """Apply a call. A text instead of a call says why there is none."""
         if isinstance(action, str):
             return _malformed(action)
         text, info = self.situation.take(action)
         return text, info, self._code(action)
 
     def _code(self, action: Action) -> str | None:
-        """The code in a call: the argument `code` of a tool that has one, or of `pyexec`, which agents call everywhere."""
+        """The code in a call: the argument `code` of a tool that has one, or of `pyexec`, which every agent may call."""
         if not isinstance(code := action.get("code"), str):
             return None
         named = (tool["function"] for tool in self.world.tools if tool["function"]["name"] == action["name"])
@@ -195,21 +205,20 @@ class Episode:
         return None
 
     def end(self, fault: Fault | None) -> None:
-        """A fault ends the episode, or the user leaves an agent that failed (None); what was done so far stands, its last
-        step being the last."""
+        """End the episode with a fault, or with the agent's failure if `fault` is None. The last step is marked as last."""
         self.fault, self.outcome = fault, Outcome.of(fault.boundary) if fault else Outcome.AGENT_FAILURE
         if self.steps:
             last = self.steps[-1]
             self.steps[-1] = replace(last, facts=replace(last.facts, last=True))
 
     def _decision(self) -> str:
-        """What the agent decides from: physical state, open intents, what it last saw (design, `anchor`)."""
+        """A hash of what the agent decides from: physical state, open intents and the last message (`credit: anchor`)."""
         seen = self.messages[-1]
         parts = [self.situation.state_key(), [i.id for i in self.open_intents()], seen["role"], seen["content"]]
         return hashlib.blake2b(json.dumps(parts).encode(), digest_size=12).hexdigest()
 
     def trajectory(self, agent: str, user: str, seed: int = 0) -> Trajectory:
-        """The finished episode as a record."""
+        """The finished episode as a record. Raises `ValueError` if the episode is not over."""
         if self.outcome is None:
             raise ValueError("the episode is not over")
         return Trajectory(
@@ -229,7 +238,7 @@ class Episode:
 
 
 def _meant(action: Action | str) -> tuple[ToolCall, ...]:
-    """The call that words stand for; a text says why there is none."""
+    """The call that a message's words stand for; none if `action` is a text that says what is malformed."""
     return () if isinstance(action, str) else (as_call(action),)
 
 
@@ -249,5 +258,5 @@ def _tool_message(index: int, reply: Reply, text: str) -> Message:
 
 
 def count_tokens(code: str) -> int:
-    """Words, numbers and punctuation marks: the length of code where no tokenizer is at hand."""
+    """The number of words, numbers and punctuation marks: the length of code if there is no tokenizer."""
     return len(re.findall(r"\w+|[^\w\s]", code))

@@ -1,7 +1,7 @@
-"""What can go wrong in an episode, by the boundary at which it did: agent, user, world, server or judge.
+"""What can go wrong in an episode, by boundary: agent, user, world, server or judge.
 
-Invariants: whoever raises one of these errors (or the world its `WorldError`) says who failed, and nothing of it ever
-counts against another; `fault_of` alone makes a record of an error. A limit reached or an unmet goal is no fault.
+Invariants: the code that raises one of these errors (or the world's `WorldError`) knows who failed, and a fault never
+counts against another; only `fault_of` makes records of errors. A limit or an unmet goal is not a fault.
 """
 
 from __future__ import annotations
@@ -33,16 +33,16 @@ class Fault:
 
     @property
     def kind(self) -> str:
-        """The reason without its detail, by which faults are counted: the user's and the judge's begin with a word."""
+        """The reason without its detail, for counting. Reasons of users and judges begin with such a word."""
         return self.reason.partition(": ")[0] if self.boundary in (Boundary.USER, Boundary.JUDGE) else self.reason
 
 
 class InfraError(Exception):
-    """A server or machine failed; nobody in the dialogue is to blame."""
+    """A server or machine failed. It counts against nobody in the dialogue."""
 
 
 class RequestRefused(InfraError):
-    """The server said that it will not take this request, and `why`; asking again would not help."""
+    """The server refuses this request, and `why`. Sending it again would not help."""
 
     def __init__(self, url: str, why: str) -> None:
         super().__init__(f"{url} refused the request: {why}")
@@ -52,24 +52,26 @@ class RequestRefused(InfraError):
         return InfraError, (str(self),)
 
 
-class Unwelcome(InfraError):
-    """The server will take no request of ours, whatever it says: its key, its path or its model's name is another."""
+class EndpointRejected(InfraError):
+    """The server refuses every request: its key, path or model name is another."""
 
 
 class AgentFault(Exception):
-    """The agent looped, flooded or stalled: it failed."""
+    """The agent failed: it looped, flooded or stalled."""
 
 
 class UserError(Exception):
-    """The user simulator left its role. `reason` says how, in a word by which it is counted; `spent` is an utterance that
-    is not said, with what it took."""
+    """The user simulator left its role.
+
+    `reason` is a word for counting. `spent` has the tokens and requests of the failed utterance, which is not said.
+    """
 
     def __init__(self, message: str, reason: str = "left_role", spent: Utterance = Utterance("")) -> None:
         super().__init__(message)
         self.reason, self.spent = reason, spent
 
 
-EPISODE_ERRORS = (InfraError, WorldError, AgentFault, UserError)  # what ends an episode with a fault
+EPISODE_ERRORS = (InfraError, WorldError, AgentFault, UserError)  # errors that end an episode with a fault
 
 
 def fault_of(error: InfraError | WorldError | AgentFault | UserError) -> Fault:

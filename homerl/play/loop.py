@@ -1,7 +1,7 @@
-"""The agent-user-home loop (HomeFlow 3.4.2). Synthesis, RL and evaluation all play by it.
+"""The loop of agent, user and world (HomeFlow 3.4.2). Synthesis, RL and evaluation all use it.
 
-Invariants: a trajectory ends with exactly one outcome; an agent is never blamed for a user's, the world's or a
-server's fault; a policy is never handed the episode; nothing here is random.
+Invariants: a trajectory has exactly one outcome; a fault of the user, the world or a server never counts against the
+agent; a policy never receives the episode; nothing here is random.
 """
 
 from __future__ import annotations
@@ -20,39 +20,48 @@ from homerl.play.utterance import Utterance
 
 @runtime_checkable
 class Policy(Protocol):
-    """Answers what it observes of a dialogue with n candidate messages."""
+    """An agent that sees observations only, and proposes `n` candidate messages."""
 
     @property
-    def name(self) -> str: ...
+    def name(self) -> str:
+        """The name in records."""
 
-    async def propose(self, observation: Observation, n: int = 1) -> Sequence[Reply]: ...
+    async def propose(self, observation: Observation, n: int = 1) -> Sequence[Reply]:
+        """Candidate messages for the observed dialogue."""
 
 
 @runtime_checkable
 class Oracle(Protocol):
-    """Answers an episode, of which it may see all: scripted experts, baselines that read the home, checks of validity, and
-    what passes an episode on to an agent (by `replies_from`)."""
+    """An agent that may see the whole episode: scripted experts, baselines that read the home, validity checks, and
+    wrappers.
+
+    A wrapper passes the episode on to its agent by `replies_from`.
+    """
 
     @property
-    def name(self) -> str: ...
+    def name(self) -> str:
+        """The name in records."""
 
-    async def consult(self, episode: Episode, n: int = 1) -> Sequence[Reply]: ...
+    async def consult(self, episode: Episode, n: int = 1) -> Sequence[Reply]:
+        """Candidate messages for the episode."""
 
 
 Agent = Policy | Oracle
 
 
 class User(Protocol):
-    """Speaks from the blueprint's open intents."""
+    """Speaks from the open intents of the blueprint."""
 
     @property
-    def name(self) -> str: ...
+    def name(self) -> str:
+        """The name in records."""
 
-    async def speak(self, episode: Episode) -> Utterance: ...
+    async def speak(self, episode: Episode) -> Utterance:
+        """The next utterance; an empty one stops the episode. Raises `UserError` if the user leaves its role."""
 
 
 async def play(episode: Episode, agent: Agent, user: User, seed: int = 0) -> Trajectory:
-    """Play an episode to its end, from wherever it stands, and return the trajectory."""
+    """Play an episode from its current state to its end; return the trajectory. Errors end it with a fault."""
     try:
         while episode.outcome is None:
             if episode.turn == 0 or waits_for_user(episode):
@@ -66,7 +75,7 @@ async def play(episode: Episode, agent: Agent, user: User, seed: int = 0) -> Tra
 
 
 async def replies_from(agent: Agent, episode: Episode, n: int = 1) -> Sequence[Reply]:
-    """An agent's candidate messages: a policy (whatever else it is) is handed its observation, an oracle the episode."""
+    """An agent's candidate messages. A policy gets the observation only, even if it is an oracle as well."""
     if isinstance(agent, Policy):
         return await agent.propose(episode.observation, n)
     return await agent.consult(episode, n)
@@ -78,7 +87,10 @@ async def listen(episode: Episode, user: User) -> None:
 
 
 def apply_utterance(episode: Episode, utterance: Utterance) -> None:
-    """An utterance opens a turn; a user who will not go on while intents are open ends the episode."""
+    """Begin a turn with an utterance. An empty one ends the episode.
+
+    That is a failure of the agent if it claimed that all is done, else a fault of the user.
+    """
     if utterance.text.strip():
         episode.hear(utterance.text, utterance.intent_id)
     else:
@@ -94,7 +106,7 @@ def waits_for_user(episode: Episode) -> bool:
 
 
 def claimed_done(episode: Episode) -> bool:
-    """Whether the agent answered the last utterance with words that ask nothing: a claim that all is done."""
+    """Whether the agent's last message asks nothing: it claims that all is done."""
     last = episode.messages[-1]
     unreadable = episode.blueprint.one_answer and direct_answer(last["content"] or "")[0] is None
     return last["role"] == "assistant" and not unreadable and not episode.words_of(last).question

@@ -1,4 +1,4 @@
-"""Messages in OpenAI's form: how dialogues become text, and how text becomes messages.
+"""Messages in OpenAI's format: rendering dialogues as text, and parsing text into messages.
 
 Invariants: the training template is prefix-preserving; `parse_reply` never raises on sampled text.
 """
@@ -21,32 +21,34 @@ IM_START, IM_END = "<|im_start|>", "<|im_end|>"
 CALL = re.compile(r"<tool_call>\s*(.*?)\s*(?:</tool_call>|$)", re.S)
 
 FENCE = re.compile(r"^```(?:json)?\s*(.*?)\s*```$", re.S)
-MOST_LEVELS = 32  # of nested arguments; how deep JSON can be read at all depends on where Python's stack stands
-HALF = re.compile(r"\\u[dD][89a-fA-F]|[\ud800-\udfff]")  # of a surrogate pair, as JSON writes it or as it is
+MOST_LEVELS = 32  # of nested arguments; Python's own limit depends on the stack
+HALF = re.compile(r"\\u[dD][89a-fA-F]|[\ud800-\udfff]")  # half of a surrogate pair, escaped or not
 
 
 def plain_text(text: str) -> str:
-    """The text with every half of a surrogate pair replaced."""
+    """The text with every lone surrogate replaced."""
     return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace") if HALF.search(text) else text
 
 
 def parse_json(text: str) -> Any:
-    """JSON as a model wrote it, its strings plain; `ValueError` or `RecursionError` like `json.loads`."""
-    found = json.loads(text)
-    return json.loads(plain_text(json.dumps(found, ensure_ascii=False))) if HALF.search(text) else found
+    """Parse JSON that a model wrote, without lone surrogates. Raises `ValueError` or `RecursionError`, as `json.loads`
+    does.
+    """
+    value = json.loads(text)
+    return json.loads(plain_text(json.dumps(value, ensure_ascii=False))) if HALF.search(text) else value
 
 
 def direct_answer(text: str) -> tuple[dict[str, Any] | None, str | None]:
-    """(the one answer of an agent in JSON, what is malformed or None); a fence around the JSON is forgiven."""
+    """(the single JSON answer of an agent or None, what is malformed or None). A code fence around the JSON is allowed."""
     try:
-        found = parse_json(FENCE.sub(r"\1", text.strip()))
+        answer = parse_json(FENCE.sub(r"\1", text.strip()))
     except (ValueError, RecursionError) as error:
         return None, f"the answer is not JSON ({_why(error)})"
-    return (found, None) if isinstance(found, dict) else (None, "the answer is not a JSON object")
+    return (answer, None) if isinstance(answer, dict) else (None, "the answer is not a JSON object")
 
 
 def calls_of(message: Message, toolset: str = "") -> tuple[ToolCall, ...]:
-    """What a message calls, in order: its tool calls; of a `direct` agent's message its one answer, as a call `answer`."""
+    """The calls of a message, in order. With the toolset `direct` its single JSON answer is one call named `answer`."""
     if toolset == "direct":
         answer, _ = direct_answer(message.get("content") or "")
         return () if answer is None else (as_call({**answer, "name": "answer"}),)
@@ -64,12 +66,12 @@ def _called(name: str, arguments: Mapping[str, Any]) -> ToolCall:
 
 
 def _arguments(text: Any) -> dict[str, Any]:
-    """A tool call's arguments; none where they cannot be read."""
+    """The arguments of a tool call; empty if they cannot be parsed."""
     try:
-        found = parse_json(text or "{}")
+        arguments = parse_json(text or "{}")
     except (ValueError, TypeError, RecursionError):
         return {}
-    return found if isinstance(found, dict) else {}
+    return arguments if isinstance(arguments, dict) else {}
 
 
 def _too_deep(value: Any, levels: int = MOST_LEVELS) -> bool:
@@ -81,8 +83,10 @@ def _too_deep(value: Any, levels: int = MOST_LEVELS) -> bool:
 
 @dataclass(frozen=True)
 class Words:
-    """What a message says to the user; `claims` is what it states without what it asks, `question` whether it asks
-    something back (to offer more is not to ask)."""
+    """What a message says to the user.
+
+    `claims` is the text without questions. `question` tells whether it asks something; offering more help is not asking.
+    """
 
     text: str
     claims: str
@@ -90,7 +94,7 @@ class Words:
 
 
 def words_of(message: Message, *, one_answer: bool = False) -> Words:
-    """The words of an agent's message. Of `one_answer` in JSON they are its `response`, and its `mode` says if it asks."""
+    """The words of an agent's message. With `one_answer`, its JSON has them in `response`, and `mode` tells if it asks."""
     content = message.get("content") or ""
     if not one_answer:
         return _words(content)
@@ -110,7 +114,7 @@ def _words(text: str) -> Words:
 
 @lru_cache
 def chat_template(show_tools: bool = True) -> str:
-    """Our training template. Models made from scratch on one toolset may leave its schemas out of the prompt."""
+    """homerl's training template. A model made from scratch for one toolset may leave the tool schemas out of the prompt."""
     text = (Path(__file__).parent / "chat_template.jinja").read_text(encoding="utf-8")
     return text.replace("SHOW_TOOLS", "true" if show_tools else "false")
 
@@ -126,7 +130,7 @@ def parse_reply(text: str) -> tuple[Message, str | None]:
         try:
             data = json.loads(block)
             call = tool_call(_word(data["name"]), _object(data["arguments"]))
-            json.dumps(call, ensure_ascii=False).encode()  # half a character (a lone surrogate) cannot be stored
+            json.dumps(call, ensure_ascii=False).encode()  # a lone surrogate cannot be stored
             calls.append(call)
         except (ValueError, KeyError, TypeError, RecursionError) as error:
             return {"role": "assistant", "content": text}, f"the tool call is not the JSON asked for ({_why(error)})"
@@ -135,7 +139,9 @@ def parse_reply(text: str) -> tuple[Message, str | None]:
 
 
 def _why(error: Exception) -> str:
-    """What is wrong; where Python's stack ended says nothing, and is another place in a replay."""
+    """The error as text. Recursion errors have a fixed text, since their own depends on the stack and would differ in a
+    replay.
+    """
     return "nested too deeply" if isinstance(error, RecursionError) else str(error)
 
 

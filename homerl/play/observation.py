@@ -1,6 +1,6 @@
 """What a policy observes of an episode.
 
-Invariant: plain data, from which neither the episode nor Φ, the plan, the blueprint or the world can be reached.
+Invariant: it is plain data that gives no access to the episode, the goals Φ, the plan, the blueprint or the world.
 """
 
 from __future__ import annotations
@@ -14,8 +14,11 @@ from envs.messages import Message
 
 @dataclass(frozen=True)
 class Observation:
-    """All that a policy is handed. `one_answer` asks for one JSON answer in place of tool calls. `protocol` says how the
-    world reads replies, where its agents have to know (`Situation.protocol`)."""
+    """All that a policy receives.
+
+    `one_answer` asks for one JSON answer instead of tool calls. `protocol` tells how the world parses replies, if its
+    agents need to know (`Situation.protocol`).
+    """
 
     blueprint_id: str
     messages: tuple[Message, ...]

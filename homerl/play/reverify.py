@@ -1,10 +1,12 @@
-"""Replay stored trajectories and recompute all that was recorded of them.
+"""Replays stored trajectories and recomputes everything that was recorded.
 
-Invariants: a replay starts from the stored blueprint alone; messages, observations, facts, state keys, decisions,
-outcome and rewards must all agree to the letter; the first difference is named with file, line and step. What a file does
-not hold is not compared: facts and rewards may be newer than it. Nor is a reward that is gone, where it weighed nothing.
-Two things can only be checked for sense: the length of code in a policy's own tokens, and whose fault ended an episode
-that the home had not ended.
+Invariants:
+- A replay starts from the stored blueprint only. Messages, observations, facts, state keys, decisions, outcome and
+  rewards must be equal. The first difference is reported with file, line and step.
+- What a file does not hold is not compared, since facts and rewards may be newer than the file. A reward that no longer
+  exists is ignored if its weight was 0.
+- Two things are only checked for plausibility: the length of code in a policy's own tokens, and whose fault ended an
+  episode that the world had not ended.
 """
 
 from __future__ import annotations
@@ -27,15 +29,20 @@ from homerl.play.trajectory import Outcome, Step, Trajectory, absent_facts, from
 from rewards.composite import PARTS, SETTINGS, RewardWeights, step_rewards
 
 REFUSED = "refused: syntax: "
-OWN_TOKENS = ("policy",)  # agents that count code in their own tokenizer's tokens
-SPEAKERS = (Outcome.USER_ERROR, Outcome.WORLD_ERROR, Outcome.INFRA_ERROR, Outcome.AGENT_FAILURE)  # who may end an episode
+OWN_TOKENS = ("policy",)  # agents that count code with their own tokenizer
+SPEAKERS = (
+    Outcome.USER_ERROR,
+    Outcome.WORLD_ERROR,
+    Outcome.INFRA_ERROR,
+    Outcome.AGENT_FAILURE,
+)  # not decided by world and limits
 
 
-Begin = Callable[[Mapping[str, Any]], Situation]  # the situation of a stored blueprint: `homerl.worlds.registry.restored`
+Begin = Callable[[Mapping[str, Any]], Situation]  # stored blueprint -> situation, as `homerl.worlds.registry.restored`
 
 
 def reverify_file(path: Path, begin: Begin) -> str:
-    """Replay every row; return a line that says how many agreed, or raise `InputError` at the first difference."""
+    """Replay every row; return a line with the counts. Raises `InputError` at the first difference."""
     rows = steps = 0
     for number, row in enumerate(read_rows(path), 1):
         where = f"{path}:{number}"
@@ -56,16 +63,16 @@ def reverify_file(path: Path, begin: Begin) -> str:
 REMEDY = "the file was edited, or made by another version of homerl"
 
 
-Absent = Sequence[Set[str]]  # facts that a file does not hold, step by step: `trajectory.absent_facts`
+Absent = Sequence[Set[str]]  # by step, the facts that a file does not hold (`trajectory.absent_facts`)
 
 
 def first_difference(stored: Trajectory, begin: Begin, absent: Absent = ()) -> str | None:
-    """What a replay gives otherwise than was stored, or None."""
+    """The first difference between a replay and the record, or None."""
     return next(differences(stored, begin, absent), None)
 
 
 def differences(stored: Trajectory, begin: Begin, absent: Absent = ()) -> Iterator[str]:
-    """All that a replay gives otherwise; each says what, and at which step."""
+    """Yield all differences between a replay and the record, each with its step."""
     episode = Episode.begin(begin(stored.blueprint), EpisodeLimits(**cast(dict[str, Any], stored.limits)))
     steps = iter(stored.steps)
     for message in stored.messages[len(episode.messages) :]:
@@ -80,51 +87,50 @@ def differences(stored: Trajectory, begin: Begin, absent: Absent = ()) -> Iterat
             if (expected := next(steps, None)) is None:
                 yield f"step {number}: there is a message of it, but no record"
                 return
-            found = episode.act(Reply(expected.message, malformed(expected)))
+            step = episode.act(Reply(expected.message, malformed(expected)))
             last = number == len(stored.steps)
             unheld = absent[number - 1] if absent else frozenset()
-            found = _holding(found, expected, last, unheld)
-            yield from (f"step {number}: {text}" for text in step_differences(found, expected, stored.agent))
+            step = _holding(step, expected, last, unheld)
+            yield from (f"step {number}: {text}" for text in step_differences(step, expected, stored.agent))
     if next(steps, None) is not None:
         yield f"step {len(episode.steps) + 1}: there is a record of it, but no message"
     yield from end_differences(stored, episode)
     yield from reward_differences(stored)
 
 
-def _holding(found: Step, stored: Step, last: bool, unheld: Set[str]) -> Step:
-    """A replayed step with what its replay does not say: whether it is the last, since the replay's limits are not the
-    record's, and the facts that the file does not hold."""
+def _holding(replayed: Step, stored: Step, last: bool, unheld: Set[str]) -> Step:
+    """A replayed step with the facts that a replay cannot tell: `last`, and those that the file does not hold."""
     untold = {"last": last} | {name: getattr(stored.facts, name) for name in unheld}
-    return replace(found, facts=replace(found.facts, **untold))
+    return replace(replayed, facts=replace(replayed.facts, **untold))
 
 
-def step_differences(found: Step, stored: Step, agent: str) -> Iterator[str]:
-    """How a replayed step differs."""
-    facts = found.facts
+def step_differences(replayed: Step, stored: Step, agent: str) -> Iterator[str]:
+    """Yield how a replayed step differs."""
+    facts = replayed.facts
     if agent in OWN_TOKENS and plausible(stored.facts):
         facts = replace(facts, code_tokens=stored.facts.code_tokens)
-    if found.observations != stored.observations:
-        yield f"observed {found.observations}, stored {stored.observations}"
+    if replayed.observations != stored.observations:
+        yield f"observed {replayed.observations}, stored {stored.observations}"
     if facts != stored.facts:
         again, was = asdict(facts), asdict(stored.facts)
         changed = [name for name in again if again[name] != was[name]]
         yield "; ".join(f"{name} {again[name]}, stored {was[name]}" for name in changed)
-    if found.state_key != stored.state_key:
+    if replayed.state_key != stored.state_key:
         yield "the home is in another state than was stored"
-    if found.decision != stored.decision:
+    if replayed.decision != stored.decision:
         yield "the decision state is another than was stored"
 
 
 def plausible(facts: StepFacts) -> bool:
-    """Whether code can have so many tokens: at least one if there is any, at most one a byte."""
+    """Whether the stored number of code tokens is possible: at least one if there is code, and at most one for each byte."""
     return min(1, len(facts.code or "")) <= facts.code_tokens <= len((facts.code or "").encode())
 
 
 def end_differences(stored: Trajectory, episode: Episode) -> Iterator[str]:
-    """How the end differs: outcome, progress, cleanliness, and the dialogue as a whole."""
+    """Yield how the end differs: outcome, progress, side effects, and the complete dialogue."""
     if stored.outcome is not (expected := possible_outcome(stored, episode)):
         yield f"outcome {expected}, stored {stored.outcome}"
-    if stored.outcome is not Outcome.WORLD_ERROR:  # it may have failed in the middle of a step, which has no record
+    if stored.outcome is not Outcome.WORLD_ERROR:  # the world may have failed within a step, which is not recorded
         if episode.progress != stored.progress:
             yield f"progress {episode.progress}, stored {stored.progress}"
         if (episode.side_effects() == 0) != stored.clean:
@@ -142,14 +148,14 @@ def end_differences(stored: Trajectory, episode: Episode) -> Iterator[str]:
 
 
 def possible_outcome(stored: Trajectory, episode: Episode) -> Outcome:
-    """What home and limits say of the end or, where they say nothing, the stored outcome if it makes sense."""
+    """The outcome by the world and the limits; if they do not decide, the stored outcome if it is possible."""
     if episode.outcome is not None:
         return episode.outcome
     return stored.outcome if stored.outcome in SPEAKERS else Outcome.AGENT_FAILURE
 
 
 def fault_differences(stored: Trajectory, episode: Episode) -> Iterator[str]:
-    """Whether a stored fault makes sense: it ended an episode that home and limits had not ended, with its own outcome."""
+    """Yield why a stored fault is impossible: the episode was over without it, or it implies another outcome."""
     if stored.fault is None:
         return
     if episode.outcome is not None:
@@ -159,7 +165,7 @@ def fault_differences(stored: Trajectory, episode: Episode) -> Iterator[str]:
 
 
 def reward_differences(stored: Trajectory) -> Iterator[str]:
-    """How the rewards differ, if any were stored."""
+    """Yield how the rewards differ, if any were stored."""
     if not stored.rewards:
         return
     earned = {name for rewards in stored.rewards for name in rewards}
@@ -180,23 +186,23 @@ def reward_differences(stored: Trajectory) -> Iterator[str]:
 
 
 def gone_differences(stored: Trajectory, gone: Set[str]) -> Iterator[str]:
-    """Stored rewards that are not here: those that weighed nothing earned nothing, the others cannot be recomputed."""
+    """Yield the stored rewards that are not installed and had a weight, so that they cannot be recomputed."""
     told = "if it is a reward of your own, HOMERL_REWARDS must name its folder"
     for name in sorted(gone):
         if stored.weights.get(name) or any(rewards.get(name) for rewards in stored.rewards):
             yield f"there is no reward '{name}' to recompute (weight {stored.weights.get(name)}); {told}"
-    if not gone:  # what else the weights hold are its settings
+    if not gone:  # else other names in the weights may be settings of the missing reward
         unknown = [name for name, value in stored.weights.items() if value and name not in (*PARTS, *SETTINGS)]
         yield from (f"the weights hold '{name}', which no reward here has; {told}" for name in unknown)
 
 
 def malformed(step: Step) -> str | None:
-    """Why a reply without calls could not be read: from its text or, if another agent read it, its observation."""
+    """Why a reply without calls could not be parsed: from its text, or from its observation if another agent parsed it."""
     if step.message.get("tool_calls") or not step.observations:
         return None
     if what := parse_reply(step.message["content"] or "")[1]:
         return what
-    first = step.observations[0]  # of words that stand for a call, it is the answer
+    first = step.observations[0]  # if its words stood for a call, this is that call's result
     return first.removeprefix(REFUSED) if first.startswith(REFUSED) else None
 
 

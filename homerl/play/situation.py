@@ -1,7 +1,7 @@
-"""What an episode knows of the world behind it: a situation, which a world makes from a blueprint.
+"""The interface between an episode and its world: a situation, which the world makes from a blueprint.
 
-Invariants: an episode asks a situation and nothing else of its world; whether a goal is met is a function of the world's
-state and of what was said; forks are independent.
+Invariants: an episode uses nothing of its world but the situation; whether a goal is met depends on the world's state
+and on what was said; forks are independent.
 """
 
 from __future__ import annotations
@@ -17,8 +17,11 @@ from envs.world import Action, World
 
 @dataclass(frozen=True)
 class Reply:
-    """An agent's message. `malformed` says why it could not be read as a tool call, if so; `tokens` its length, and
-    `prompt_tokens` that of what it was made from."""
+    """An agent's message.
+
+    `malformed` says why it could not be parsed as a tool call, if so. `tokens` is its length, `prompt_tokens` that of
+    its prompt, and `code_tokens` counts the tokens of code in it.
+    """
 
     message: Message
     malformed: str | None = None
@@ -28,7 +31,9 @@ class Reply:
 
 
 class Intent(Protocol):
-    """One thing that the user wants. `queries` are ways to say it, `clarification` is the plain answer when asked."""
+    """One thing that the user wants. `queries` are ways to say it; `clarification` is a plain wording for when the agent
+    asks.
+    """
 
     id: int
     family: str
@@ -38,10 +43,10 @@ class Intent(Protocol):
 
 
 class Blueprint(Protocol):
-    """A script for one episode (HomeFlow 3.3.1), whatever its world: plain data, complete in itself.
+    """A script for one episode (HomeFlow 3.3.1) in any world: plain data, complete in itself.
 
-    With `preserve`, success also needs that nothing else was changed. With `one_answer`, the agent gives a single JSON
-    object in place of tool calls: `response` in it is what the user hears, and `mode: clarify` says that this asks back.
+    With `preserve`, success also requires no side effects. With `one_answer`, the agent gives one JSON object instead of
+    tool calls: the user hears its `response`, and `mode: clarify` marks a question.
     """
 
     id: str
@@ -51,21 +56,26 @@ class Blueprint(Protocol):
     preserve: bool
     one_answer: bool
 
-    def model_dump(self, *, mode: str) -> dict[str, Any]: ...
+    def model_dump(self, *, mode: str) -> dict[str, Any]:
+        """The blueprint as plain data."""
 
-    def model_copy(self, *, update: Mapping[str, Any]) -> Self: ...
+    def model_copy(self, *, update: Mapping[str, Any]) -> Self:
+        """A copy with some fields replaced."""
 
 
 class Situation(ABC):
-    """A blueprint's world and what is asked for there. What is not abstract has the default of a world of tool calls, in
-    which words mean nothing and nothing can be changed that no goal concerns."""
+    """A blueprint's world with its goals.
+
+    The methods that are not abstract have defaults for a world of tool calls in which words have no effect, and in which
+    nothing but the goals can be changed.
+    """
 
     blueprint: Any
     world: World
 
     @abstractmethod
     def opening(self) -> list[Message]:
-        """The messages before the user first speaks: what an agent may know at the start."""
+        """The messages before the user first speaks: what the agent knows at the start."""
 
     @abstractmethod
     def fork(self) -> Self:
@@ -77,11 +87,11 @@ class Situation(ABC):
 
     @abstractmethod
     def open_intents(self) -> list[Any]:
-        """The intents of which some goal is not met now, in the blueprint's order."""
+        """The intents with a goal that is not met now, in the blueprint's order."""
 
     @abstractmethod
     def mark(self) -> Any:
-        """The present state, in a form for `changed_since`."""
+        """The current state, as an argument for `changed_since`."""
 
     @abstractmethod
     def changed_since(self, mark: Any) -> tuple[str, ...]:
@@ -93,25 +103,27 @@ class Situation(ABC):
 
     @property
     def protocol(self) -> Mapping[str, bool | int | str]:
-        """How replies are read, where agents have to know more than the toolset: plain values, public to every policy."""
+        """How replies are parsed, if agents need to know more than the toolset. Every policy sees these plain values."""
         return {}
 
     @property
     def ended(self) -> bool:
-        """Whether the agent has ended the episode by what it did."""
+        """Whether an action of the agent has ended the episode."""
         return False
 
     def stands_for(self, reply: Reply) -> Action | str | None:
-        """The call that a message's words stand for, or why they are malformed; None where words are words."""
+        """The call that a message's words stand for, or a text that says why they are malformed; None if words are only
+        words.
+        """
         return None
 
     def take(self, action: Action) -> tuple[str, Mapping[str, Any]]:
-        """Make a call: the text that the agent observes, and the world's info."""
+        """Make a call; return the text that the agent observes, and the world's info."""
         text, _, _, _, info = self.world.step(action)
         return text, info
 
     def note_reply(self, intent: int | None, message: Message, refusals: Sequence[str], spoke: bool) -> None:  # noqa: B027
-        """Note what an agent's message means beyond its calls; `refusals` are the rules that refused these."""
+        """Record what an agent's message means beyond its calls. `refusals` are the rules that refused its calls."""
 
     def wait(self, seconds: int) -> None:  # noqa: B027, in many worlds time changes nothing
         """Let virtual time pass."""

@@ -1,8 +1,7 @@
-"""Steps, turns and trajectories; reading and writing them.
+"""Steps, turns and trajectories, and their files.
 
-Invariants: a trajectory holds its whole blueprint, so it can be replayed and every reward recomputed from it
-alone; rows of one file have one shape, so that `datasets.load_dataset` reads them (`of_one_shape` where some have a
-fault and others none); writing is atomic.
+Invariants: a trajectory has its complete blueprint, so it can be replayed and every reward recomputed from it alone; all
+rows of a file have the same shape, so `datasets.load_dataset` can read it (see `uniform_rows`); writing is atomic.
 """
 
 from __future__ import annotations
@@ -34,12 +33,12 @@ class Outcome(StrEnum):
 
     @property
     def counts(self) -> bool:
-        """Whether the outcome says something about the agent; the others are retried, then dropped."""
+        """Whether the outcome says something about the agent. Episodes with other outcomes are retried, then dropped."""
         return self in (Outcome.SUCCESS, Outcome.AGENT_FAILURE, Outcome.TURN_LIMIT, Outcome.STEP_LIMIT)
 
     @classmethod
     def of(cls, boundary: Boundary) -> Outcome:
-        """What a fault makes of an episode."""
+        """The outcome of an episode that a fault ended."""
         return OUTCOMES[boundary]
 
 
@@ -65,7 +64,7 @@ class Step:
 
 @dataclass(frozen=True)
 class Turn:
-    """From one user utterance to the agent's answer to it."""
+    """A user utterance with the steps that answer it."""
 
     utterance: str
     steps: tuple[Step, ...]
@@ -93,15 +92,17 @@ class Trajectory:
 
     @property
     def success(self) -> bool:
+        """Whether all goals were met, with no side effects if the blueprint forbids them."""
         return self.outcome is Outcome.SUCCESS
 
     @property
     def valid(self) -> bool:
-        """Free of execution errors and command violations (HomeFlow eq. 4)."""
+        """Whether no step had an execution error or a refused call (HomeFlow eq. 4)."""
         return not any(step.facts.blocked or step.facts.error for step in self.steps)
 
     @property
     def tool_calls(self) -> int:
+        """The number of tool calls."""
         return sum(len(step.message.get("tool_calls") or ()) for step in self.steps)
 
     def turns(self) -> list[Turn]:
@@ -119,8 +120,7 @@ JSON_COLUMNS = ("blueprint", "tools", "steps", "rewards", "weights", "limits")
 
 
 def to_row(trajectory: Trajectory) -> dict[str, Any]:
-    """A flat row: `messages` in OpenAI form, nested records as JSON strings (one schema for every row), `fault` only where
-    there is one."""
+    """A flat row: `messages` in OpenAI format, nested records as JSON strings, and `fault` only if there is one."""
     blueprint = trajectory.blueprint
     return {
         "id": blueprint["id"],
@@ -140,15 +140,18 @@ def to_row(trajectory: Trajectory) -> dict[str, Any]:
     } | ({"fault": _dump(asdict(trajectory.fault))} if trajectory.fault else {})
 
 
-def of_one_shape(rows: Callable[[], Iterable[Mapping[str, Any]]]) -> Iterator[Mapping[str, Any]]:
-    """The rows of a file, all with a `fault` (JSON text, `null` for none) if any has one: else a reader that takes the shape
-    of the first rows for all would refuse the file. They are gone through twice, so that none has to be held."""
+def uniform_rows(rows: Callable[[], Iterable[Mapping[str, Any]]]) -> Iterator[Mapping[str, Any]]:
+    """The rows of a file, all with a `fault` (JSON text, `null` for none) if any row has one.
+
+    A reader that takes the columns from the first rows would refuse a file with other rows. `rows` is called twice, so
+    that the rows need not fit in memory.
+    """
     faulty = any("fault" in row for row in rows())
     return (row if not faulty or "fault" in row else {**row, "fault": "null"} for row in rows())
 
 
 def from_row(row: Mapping[str, Any]) -> Trajectory:
-    """The trajectory that `to_row` made a row of."""
+    """The trajectory of a row that `to_row` made."""
     nested = {name: json.loads(row[name]) for name in JSON_COLUMNS}
     return Trajectory(
         blueprint=nested["blueprint"],
@@ -173,17 +176,17 @@ def _fault(data: Mapping[str, Any] | None) -> Fault | None:
 
 
 def write_rows(path: str | Path, rows: Iterable[Mapping[str, Any]]) -> None:
-    """Write JSON Lines, atomically."""
+    """Write JSON Lines atomically."""
     write_atomic(path, as_lines(rows))
 
 
 def as_lines(rows: Iterable[Mapping[str, Any]]) -> Iterator[str]:
-    """JSON Lines."""
+    """The rows as JSON Lines."""
     return (_dump(row) + "\n" for row in rows)
 
 
 def read_rows(path: str | Path) -> Iterator[dict[str, Any]]:
-    """Read JSON Lines; a broken line is refused with its number."""
+    """Read JSON Lines. Raises `InputError` with the line number for a broken line."""
     path = Path(path)
     if not path.is_file():
         raise InputError("there is no such file", where=str(path), remedy="check the path")
@@ -191,7 +194,7 @@ def read_rows(path: str | Path) -> Iterator[dict[str, Any]]:
         for number, line in enumerate(lines, 1):
             try:
                 row = json.loads(line.decode())
-            except (ValueError, RecursionError) as error:  # no text, no JSON, endless numbers or nests
+            except (ValueError, RecursionError) as error:  # not UTF-8, not JSON, or too long or too deep
                 raise InputError(
                     f"not a JSON line: {getattr(error, 'msg', error)}", where=f"{path}:{number}",
                     remedy="the file was cut or edited; make it again, or remove the line",
@@ -202,7 +205,7 @@ def read_rows(path: str | Path) -> Iterator[dict[str, Any]]:
 
 
 def _message_row(message: Message) -> dict[str, Any]:
-    """Every message with the same keys, so that all rows have one schema."""
+    """A message with all keys, so that all rows have the same columns."""
     return {
         "role": message["role"],
         "content": message.get("content") or "",
@@ -217,12 +220,12 @@ def _message_from_row(row: Mapping[str, Any]) -> Message:
 
 
 def toolset_of(blueprint: Mapping[str, Any]) -> str:
-    """The toolset that a blueprint as plain data names."""
+    """The toolset of a blueprint as plain data; empty if it names none."""
     return blueprint.get("toolset") or ""
 
 
 def _step_row(step: Step, toolset: str) -> dict[str, Any]:
-    """A step as plain data. Its calls are left out where they are those of its message."""
+    """A step as plain data. Its calls are left out if they are those of its message."""
     row = asdict(replace(step, facts=replace(step.facts, calls=())))
     del row["facts"]["calls"]
     if step.facts.calls != calls_of(step.message, toolset):
@@ -240,7 +243,7 @@ def _step(data: Mapping[str, Any], toolset: str) -> Step:
 
 
 def absent_facts(row: Mapping[str, Any]) -> tuple[frozenset[str], ...]:
-    """Step by step, the facts that a row does not hold: they are newer than its file, or can be derived."""
+    """For each step, the facts that a row does not hold: they are newer than its file, or can be derived."""
     return tuple(FACTS - step["facts"].keys() for step in json.loads(row["steps"]))
 
 

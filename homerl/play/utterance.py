@@ -7,8 +7,10 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True)
 class Utterance:
-    """What a user says, and of which intent. An empty text means that the user stops. `tokens` is what saying it took,
-    `prompt_tokens` that of what it was made from, `requests` how often a model was asked for it."""
+    """What a user says, and the intent it is about. An empty text means that the user stops.
+
+    `tokens` and `prompt_tokens` are what the utterance and its prompts took, `requests` the number of model requests.
+    """
 
     text: str
     intent_id: int | None = None

@@ -1,1 +1,1 @@
-"""Recipes: what every recipe says, and how the file is read."""
+"""Recipes: the keys of every recipe, and how a file is read."""

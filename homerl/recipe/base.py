@@ -1,6 +1,6 @@
-"""What every recipe says, whatever it runs.
+"""The keys of every recipe, whatever it runs.
 
-Invariants: unknown keys are refused; a recipe that loads says everything a run needs, seeds included; nothing here
+Invariants: unknown keys are refused; a recipe that loads has everything that a run needs, seeds included; nothing here
 imports torch.
 """
 

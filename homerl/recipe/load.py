@@ -1,13 +1,12 @@
-"""Recipes before they are checked: found, extended, overridden; for any pydantic model.
+"""Reads recipes before they are checked: finds, extends and overrides them, for any pydantic model.
 
 Invariants:
-- what `extends: other.yaml` names lies beneath: mappings merge deeply, all else (lists too) is replaced;
-- a mapping that names a source (its `world`, or a `file`) which the one beneath does not name replaces that one whole,
-  since keys of one source mean nothing to another; where the one beneath names no source at all, it is replaced too;
-- command-line overrides (`--train.learning_rate 2e-6`) lie on top, their values read as YAML;
-- every key of the result still knows where it stands: its file and line, or the command line;
-- nothing here knows which keys there are, but for those that name a source: `envs.documents.validate` refuses the
-  unknown ones.
+- `extends: other.yaml` names the base. Mappings merge deeply; all other values, lists included, are replaced.
+- A mapping that names a source (`world` or `file`) replaces the base's mapping completely, unless the base names the
+  same source. Keys of one source have no meaning for another.
+- Command-line overrides (`--train.learning_rate 2e-6`) come last; their values are parsed as YAML.
+- Every key of the result has its place: file and line, or the command line.
+- No keys are known here except those that name a source. `envs.documents.validate` refuses unknown keys.
 """
 
 from collections.abc import Mapping, Sequence
@@ -19,11 +18,11 @@ from envs.documents import Document, InputError, KeyPath, read_yaml
 from envs.explain import did_you_mean
 
 COMMAND_LINE = "command line"
-SOURCES = ("file", "world")  # keys that say of what the other keys of their mapping are
+SOURCES = ("file", "world")  # keys that decide what the other keys of their mapping mean
 
 
 def load(path: str | Path, overrides: Sequence[str] = ()) -> tuple[dict, Document]:
-    """The recipe at `path` as data, and the document that `validate` needs to say where a key stands."""
+    """The recipe at `path` as data, and the document with which `validate` tells the place of a key."""
     document = _extended(find_recipe(path), ())
     for key, value in _sources_first(parse_overrides(overrides)):
         document = overlay(document, _as_document(document, key, value))
@@ -31,17 +30,17 @@ def load(path: str | Path, overrides: Sequence[str] = ()) -> tuple[dict, Documen
 
 
 def shipped_recipes() -> Path:
-    """The folder of the recipes that came with this installation."""
+    """The folder of the recipes of this installation."""
     return Path(homerl_hook.shipped_recipes())
 
 
 def find_recipe(name: str | Path) -> Path:
-    """The file as typed or, if missing, the shipped recipe of that name, with or without `recipes/` first."""
+    """The file as typed, else the shipped recipe of that name, with or without a leading `recipes/`. Raises `InputError`."""
     return _first_file(Path(name), str(name), Path(name))
 
 
 def _first_file(path: Path, where: str, name: Path) -> Path:
-    """`path`, else the shipped recipe `name`; if neither is there, `where` says who asked for it."""
+    """`path`, else the shipped recipe `name`. Raises `InputError` with `where` if neither exists."""
     shipped = shipped_recipes()
     inner = Path(*name.parts[1:]) if name.parts[:1] == ("recipes",) else name
     for candidate in (path, shipped / inner):
@@ -56,12 +55,12 @@ def _first_file(path: Path, where: str, name: Path) -> Path:
 
 
 def _extended(path: Path, above: tuple[Path, ...]) -> Document:
-    """The file at `path` over the one it extends. `above` are the files that led here."""
+    """The file at `path` merged over its base. `above` are the files that extend it."""
     document = read_yaml(path)
     if not isinstance(document.data, dict):
-        found = "is empty" if document.data is None else f"holds a {type(document.data).__name__}, not keys"
+        content = "is empty" if document.data is None else f"holds a {type(document.data).__name__}, not keys"
         remedy = "write `key: value` lines; `homerl: 1` comes first"
-        raise InputError(f"the recipe {found}", str(path), remedy)
+        raise InputError(f"the recipe {content}", str(path), remedy)
     if "extends" not in document.data:
         return document
     above = (*above, path.resolve())
@@ -87,7 +86,7 @@ def _base_of(document: Document) -> Path:
 
 
 def overlay(base: Document, top: Document) -> Document:
-    """`top` over `base`, with the places of what remains of each."""
+    """`top` merged over `base`, with the places of all remaining keys."""
     kept = {key: line for key, line in base.lines.items() if not _replaced(key, base.data, top.data)}
     origins = {key: base.origins.get(key, base.path) for key in kept} | {
         key: top.origins.get(key, top.path) for key in top.lines
@@ -102,7 +101,7 @@ def _merge(base: Any, top: Any) -> Any:
 
 
 def _replaced(key: KeyPath, base: Any, top: Any) -> bool:
-    """Whether what stands at `key` in `base` is hidden by a value of `top` at it or above it."""
+    """Whether the value at `key` in `base` is replaced by a value in `top`, at that key or above it."""
     for part in key:
         if not _merges(base, top):
             return True
@@ -113,14 +112,14 @@ def _replaced(key: KeyPath, base: Any, top: Any) -> bool:
 
 
 def _merges(base: Any, top: Any) -> bool:
-    """Whether keys of `base` remain beneath `top`: both are mappings, and `top` names no source of its own."""
+    """Whether keys of `base` remain: both are mappings, and `top` names no other source."""
     if not (isinstance(base, Mapping) and isinstance(top, Mapping)):
         return False
     return _source(top) in (None, _source(base))
 
 
 def _source(data: Mapping[Any, Any]) -> tuple[str, Any] | None:
-    """The key that names a mapping's source, with its value."""
+    """The key that names the source of a mapping, with its value; None if there is none."""
     return next(((key, data[key]) for key in SOURCES if key in data), None)
 
 
@@ -128,8 +127,8 @@ def _source(data: Mapping[Any, Any]) -> tuple[str, Any] | None:
 
 
 def parse_overrides(arguments: Sequence[str]) -> list[tuple[tuple[str, ...], Any]]:
-    """`--a.b 3` and `--a.b=3` as paths of keys and values."""
-    found, rest = [], list(arguments)
+    """`--a.b 3` and `--a.b=3` as pairs of key path and value. Raises `InputError` for other arguments."""
+    overrides, rest = [], list(arguments)
     while rest:
         flag = rest.pop(0)
         if not flag.startswith("--") or flag == "--":
@@ -142,12 +141,12 @@ def parse_overrides(arguments: Sequence[str]) -> list[tuple[tuple[str, ...], Any
         key = tuple(name.split("."))
         if not all(key):
             raise InputError(f"{flag} names no key", COMMAND_LINE, "write --some.key value")
-        found.append((key, _value(flag, value)))
-    return found
+        overrides.append((key, _value(flag, value)))
+    return overrides
 
 
 def _sources_first(overrides: list[tuple[tuple[str, ...], Any]]) -> list[tuple[tuple[str, ...], Any]]:
-    """In the order typed, but those first that name a source: none may drop what was typed before it."""
+    """The overrides in the order typed, with those that name a source first: a source drops the keys before it."""
     return sorted(overrides, key=lambda override: override[0][-1] not in SOURCES)
 
 
@@ -160,7 +159,7 @@ def _value(flag: str, text: str) -> Any:
 
 
 def _as_document(base: Document, key: tuple[str, ...], value: Any) -> Document:
-    """One override as a document; mappings of `base` that it does not replace keep their place there."""
+    """One override as a document. Mappings of `base` that it does not replace keep their place."""
     data = value
     for part in reversed(key):
         data = {part: data}

@@ -1,1 +1,1 @@
-"""Runs: recipes of every kind, checked and started."""
+"""Runs: recipes of every kind are checked and started here."""

@@ -1,8 +1,8 @@
-"""`homerl audit-user`: is a recipe's user fit to train with? Blueprints played with the scripted expert as agent.
+"""`homerl audit-user`: checks whether a recipe's user is good enough to train with, with the scripted expert as agent.
 
-Invariants: the expert makes no mistakes, so what ends badly is the user's doing (or its servers'); as it needs no words to
-know what is wanted, that the user speaks of it at all is judged apart; figures and verdict go to one JSON file; the
-thresholds are the recipe's.
+Invariants: the expert makes no mistakes, so failures are due to the user (or its servers); the expert knows the goals
+without being told, so whether the user talks about them is measured separately; the result is one JSON file; the
+thresholds are those of the recipe.
 """
 
 from __future__ import annotations
@@ -42,9 +42,12 @@ BINS = (5, 10, 20, 40, 80)  # words
 
 
 @dataclass(frozen=True)
-class Played:
-    """One episode: how it ended, why (if by the user's fault), what the user said, and whether each wish was opened by
-    words about it."""
+class AuditedEpisode:
+    """One episode of the audit.
+
+    `reason` is that of the user's fault, if there was one. `said` are its utterances. `topics` tells for each intent
+    whether the user opened it with words about it.
+    """
 
     blueprint: str
     outcome: Outcome
@@ -55,8 +58,10 @@ class Played:
 
 @dataclass(frozen=True)
 class Audit:
-    """The figures: shares are of the blueprints played, `length` is in words. `on_topic` is the share of wishes that
-    were opened with a word of what they are about, `distinct` that of utterances which differ; None where there are none.
+    """The metrics. Shares are of the blueprints played; `length` is in words.
+
+    `on_topic` is the share of intents that were opened with a word about them, `distinct` that of utterances that
+    differ. Both are None without utterances.
     """
 
     blueprints: int
@@ -73,7 +78,7 @@ class Audit:
     breaches: tuple[str, ...] = ()
 
     def table(self) -> Table:
-        """As a table to read; breaches last."""
+        """A table of the metrics, with breaches of the thresholds last."""
         table = Table("", "", title=f"user audit: {self.blueprints} blueprints", show_header=False)
         for name, value in self._lines():
             table.add_row(name, value)
@@ -95,8 +100,8 @@ class Audit:
         return lines + ([("endpoint", _pairs(counts))] if counts else [])
 
 
-class Stage(NamedTuple):
-    """What a recipe's user plays."""
+class AuditSetup(NamedTuple):
+    """What a recipe's user is audited with."""
 
     recipe: AnyBlueprintSource
     first_seed: int
@@ -104,27 +109,27 @@ class Stage(NamedTuple):
     limits: EpisodeLimits
 
 
-def stage(recipe: Base, path: str) -> Stage:
-    """What the user of a recipe plays, or `InputError` where it has none."""
+def audit_setup(recipe: Base, path: str) -> AuditSetup:
+    """The setup of a recipe. Raises `InputError` if it has no LLM user."""
     if isinstance(recipe, RLVESections):
-        found = Stage(recipe.blueprints.recipe, recipe.blueprints.first_seed, recipe.user, recipe.limits)
+        setup = AuditSetup(recipe.blueprints.recipe, recipe.blueprints.first_seed, recipe.user, recipe.limits)
     elif isinstance(recipe, SynthRecipe) and recipe.synth.strategy != "m1":
-        found = Stage(recipe.synth.recipe, recipe.synth.first_seed, recipe.synth.user, recipe.synth.limits)
+        setup = AuditSetup(recipe.synth.recipe, recipe.synth.first_seed, recipe.synth.user, recipe.synth.limits)
     else:
         raise InputError("its model plays with no user", path, "name a recipe of synth (m2 or m3), rlve or flywheel")
-    if "llm" not in world_of(found.recipe).users:
+    if "llm" not in world_of(setup.recipe).users:
         raise InputError("its user speaks once, from the blueprint", path, "there is nothing to audit")
-    return found
+    return setup
 
 
 def audit_user(recipe: Base, path: str, count: int, at_once: int, out: Path) -> Audit:
-    """Play, judge, and write the JSON."""
-    scene = stage(recipe, path)
-    with user_factory(scene.user, recipe.out / "user_server.log") as users, progress_bar() as bar:
+    """Play `count` blueprints, evaluate the user, and write the JSON file."""
+    setup = audit_setup(recipe, path)
+    with user_factory(setup.user, recipe.out / "user_server.log") as users, progress_bar() as bar:
         task = bar.add_task("audit user", total=count, note=users(0).name)
-        blueprints = [make_blueprint(scene.recipe, "train", scene.first_seed + i) for i in range(count)]
-        played = asyncio.run(play_all(blueprints, users, scene.limits, at_once, lambda: bar.advance(task)))
-    report = judged(summary(played, users.usage()), scene.user.audit)
+        blueprints = [make_blueprint(setup.recipe, "train", setup.first_seed + i) for i in range(count)]
+        played = asyncio.run(play_all(blueprints, users, setup.limits, at_once, lambda: bar.advance(task)))
+    report = with_breaches(summarise(played, users.usage()), setup.user.audit)
     out.parent.mkdir(parents=True, exist_ok=True)
     rows = [asdict(row) | {"outcome": str(row.outcome)} for row in played]
     write_atomic(out, json.dumps(asdict(report) | {"played": rows}, indent=1, ensure_ascii=False) + "\n")
@@ -133,17 +138,17 @@ def audit_user(recipe: Base, path: str, count: int, at_once: int, out: Path) -> 
 
 async def play_all(
     blueprints: Sequence[Blueprint], users: Users, limits: EpisodeLimits, at_once: int, progress: Callable[[], None]
-) -> list[Played]:
-    """Every blueprint once, `at_once` at a time."""
+) -> list[AuditedEpisode]:
+    """Play every blueprint once, `at_once` concurrently."""
     turnstile = asyncio.Semaphore(at_once)
 
-    async def one(blueprint: Blueprint) -> Played:
+    async def one(blueprint: Blueprint) -> AuditedEpisode:
         async with turnstile:
-            user = Watched(users(blueprint.seed))
+            user = RecordingUser(users(blueprint.seed))
             end = await play(begin(blueprint, limits), expert_of(blueprint), user, blueprint.seed)
             progress()
         reason = end.fault.kind if end.fault and end.fault.boundary is Boundary.USER else None
-        return Played(
+        return AuditedEpisode(
             blueprint.id, end.outcome, reason, tuple(user.said), tuple(t for t in user.topics.values() if t is not None)
         )
 
@@ -151,18 +156,19 @@ async def play_all(
 
 
 def expert_of(blueprint: Blueprint) -> Oracle:
-    """The expert of a blueprint's world, who makes no mistakes."""
+    """The expert of a blueprint's world, set to make no mistakes."""
     return world_of(blueprint).expert(ExpertConfig(mistakes=0.0), blueprint.seed)
 
 
-class Watched:
-    """A user whose words are kept, and whether it opened each wish by words about it."""
+class RecordingUser:
+    """Records a user's utterances, and whether it opened each intent with words about it."""
 
     def __init__(self, user: User) -> None:
         self.user, self.name, self.said = user, user.name, list[str]()
         self.topics = dict[int, bool | None]()
 
     async def speak(self, episode: Episode) -> Utterance:
+        """Let the user speak, and record it."""
         utterance = await self.user.speak(episode)
         if utterance.text:
             self.said.append(utterance.text)
@@ -175,8 +181,8 @@ class Watched:
             self.topics[intent.id] = world_of(episode.blueprint).persona(episode).on_topic(utterance.text, intent)
 
 
-def summary(played: Sequence[Played], usage: dict[str, Any]) -> Audit:
-    """The figures of what was played."""
+def summarise(played: Sequence[AuditedEpisode], usage: dict[str, Any]) -> Audit:
+    """The metrics of played episodes."""
     n = len(played)
     reasons = Counter(row.reason for row in played if row.reason)
     said = [text for row in played for text in row.said]
@@ -189,8 +195,8 @@ def summary(played: Sequence[Played], usage: dict[str, Any]) -> Audit:
         user_errors=reasons.total() / n,
         reasons={reason: reasons[reason] / n for reason in dict.fromkeys((*REASONS, *sorted(reasons)))},
         utterances=len(said),
-        length=spread(lengths),
-        lengths=histogram(lengths),
+        length=length_statistics(lengths),
+        lengths=length_histogram(lengths),
         on_topic=mean(topics) if topics else None,
         distinct=len({tuple(WORD.findall(text.lower())) for text in said}) / len(said) if said else None,
         usage=usage,
@@ -198,44 +204,45 @@ def summary(played: Sequence[Played], usage: dict[str, Any]) -> Audit:
 
 
 def words_in(text: str) -> int:
+    """The number of words; a Chinese character counts as one."""
     return len(WORD.findall(text))
 
 
-def spread(lengths: Sequence[int]) -> dict[str, float]:
-    """Mean, median, ninth decile (the length that nine in ten do not pass) and longest."""
+def length_statistics(lengths: Sequence[int]) -> dict[str, float]:
+    """Mean, median, 90th percentile and maximum; empty if there are no lengths."""
     if not lengths:
         return {}
     ninth = sorted(lengths)[-(-9 * len(lengths) // 10) - 1]
     return {"mean": round(mean(lengths), 1), "median": median(lengths), "p90": ninth, "max": max(lengths)}
 
 
-def histogram(lengths: Sequence[int]) -> dict[str, int]:
-    """How many utterances are how long."""
+def length_histogram(lengths: Sequence[int]) -> dict[str, int]:
+    """The number of utterances in each range of lengths."""
     edges = [0, *BINS]
-    found = {f"{low + 1}-{high}": sum(low < n <= high for n in lengths) for low, high in zip(edges, BINS)}
-    return found | {f"over {BINS[-1]}": sum(n > BINS[-1] for n in lengths)}
+    counts = {f"{low + 1}-{high}": sum(low < n <= high for n in lengths) for low, high in zip(edges, BINS)}
+    return counts | {f"over {BINS[-1]}": sum(n > BINS[-1] for n in lengths)}
 
 
-def judged(audit: Audit, allowed: AuditSettings) -> Audit:
-    """The audit with what the recipe does not allow."""
+def with_breaches(audit: Audit, allowed: AuditSettings) -> Audit:
+    """The audit with its breaches of the recipe's thresholds."""
     shares = {
         "user errors": (audit.user_errors, allowed.user_errors),
         "leaks": (audit.reasons["leak"], allowed.leaks),
         "contradictions": (audit.reasons["contradiction"], allowed.contradictions),
         "infra errors": (audit.outcomes.get(str(Outcome.INFRA_ERROR), 0.0), allowed.infra_errors),
     }
-    found = [f"{name}: {share:.1%}, over {most:.1%}" for name, (share, most) in shares.items() if share > most]
+    breaches = [f"{name}: {share:.1%}, over {most:.1%}" for name, (share, most) in shares.items() if share > most]
     least = {
         "end well": (audit.success, allowed.success),
         "wishes opened on topic": (audit.on_topic, allowed.on_topic),
         "distinct utterances": (audit.distinct, allowed.distinct),
     }
-    found += [
+    breaches += [
         f"{name}: {share:.1%}, under {low:.1%}" for name, (share, low) in least.items() if share is not None and share < low
     ]
     if (p90 := audit.length.get("p90", 0)) > allowed.words:
-        found.append(f"words: nine in ten up to {p90:g}, over {allowed.words}")
-    return replace(audit, breaches=tuple(found))
+        breaches.append(f"words: nine in ten up to {p90:g}, over {allowed.words}")
+    return replace(audit, breaches=tuple(breaches))
 
 
 def _pairs(data: dict[str, Any]) -> str:

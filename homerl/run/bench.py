@@ -7,13 +7,13 @@ from pathlib import Path
 from typing import Any
 
 from homerl.bench.recipe import BenchRecipe, SuiteSettings
-from homerl.bench.runner import WAVE, Heldout, Pace, Players, Tasks, run_suite
+from homerl.bench.runner import WAVE, EpisodeSpecs, Heldout, Pace, ParticipantFactories, run_suite
 from homerl.play.episode import EpisodeLimits
 from homerl.terminal.progress import progress_bar
 
 
 def run_bench(recipe: BenchRecipe) -> dict[str, Any]:
-    """Play every suite of the recipe with its model; results go to `out/bench/<suite>`."""
+    """Play every suite of the recipe with its model; write results to `out/bench/<suite>` and return the scores."""
     import torch
 
     from homerl.agents.policy import PolicyAgent, TransformersEngine
@@ -27,8 +27,8 @@ def run_bench(recipe: BenchRecipe) -> dict[str, Any]:
         with progress_bar() as bar:
             task = bar.add_task(f"bench {suite.name}", total=suite.count, note=Path(recipe.model.name).parent.name)
             scores[suite.name] = run_suite(
-                tasks_of(suite, settings.limits),
-                Players(lambda: PolicyAgent(engine, tokenizer), identity=identity(recipe)),
+                episodes_of(suite, settings.limits),
+                ParticipantFactories(lambda: PolicyAgent(engine, tokenizer), identity=identity(recipe)),
                 recipe.out / "bench" / suite.name,
                 Pace(max(WAVE, settings.batch), begin=lambda first: torch.manual_seed(recipe.seed + first)),
                 lambda done, total, bar=bar, task=task: bar.update(task, completed=done, total=total),
@@ -36,27 +36,29 @@ def run_bench(recipe: BenchRecipe) -> dict[str, Any]:
     return scores
 
 
-def tasks_of(suite: SuiteSettings, limits: EpisodeLimits) -> Tasks:
-    """Blueprints by seed, or a benchmark's own instances, which have their own limits."""
+def episodes_of(suite: SuiteSettings, limits: EpisodeLimits) -> EpisodeSpecs:
+    """The episodes of a suite: held-out blueprints by seed, or the instances of a benchmark with their own limits."""
     if suite.benchmark is None:
         return Heldout(suite, limits)
     from homerl.bench.instances import Instances
     from homerl.bench.suites import named, read_suite, spread_evenly
 
-    found = read_suite(suite.benchmark)
+    instances = read_suite(suite.benchmark)
     return Instances(
-        spread_evenly(named(suite.benchmark).easier_half(found) if suite.easier_half else found, suite.count), "eia", runs=1
+        spread_evenly(named(suite.benchmark).easier_half(instances) if suite.easier_half else instances, suite.count),
+        "eia",
+        runs=1,
     )
 
 
 def identity(recipe: BenchRecipe) -> str:
-    """What the results depend on besides suite and limits: the model, its files as they stand, and how it samples."""
+    """A text of what results depend on besides suite and limits: the model, the state of its files, and its sampling."""
     stamps = file_stamps(recipe.model.name)
     sampling = recipe.bench.model_dump(mode="json", include={"temperature", "max_tokens"})
     return json.dumps([recipe.model.model_dump(mode="json"), stamps, sampling, recipe.seed])
 
 
 def file_stamps(model: str) -> list[tuple[str, int, int]]:
-    """A local model's files as they stand; nothing for one on the hub, whose name will do."""
+    """Name, size and time of a local model's files; empty for a model on the hub."""
     files = sorted(Path(model).glob("*.safetensors"))
     return [(file.name, file.stat().st_size, file.stat().st_mtime_ns) for file in files]

@@ -1,7 +1,7 @@
-"""`homerl bench run`: a suite, a model, a setting.
+"""`homerl bench run`: plays a suite with a model in a setting.
 
-Invariants: a folder belongs to one run (suite, setting, model, user, sampling); one that holds results is gone on with
-only when asked to; what a run depends on is written beside its results.
+Invariants: a folder belongs to one run (suite, setting, model, user, sampling); a run in a folder with results continues
+only if asked to; everything that a run depends on is written beside its results.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any
 from envs.documents import InputError, write_atomic
 from homerl.bench.instances import Instances
 from homerl.bench.judge import JudgeSettings, judge_run
-from homerl.bench.runner import Pace, Players, run_suite
+from homerl.bench.runner import Pace, ParticipantFactories, run_suite
 from homerl.bench.suites import named, read_suite, suite_of
 from homerl.llm.endpoint import Endpoint
 from homerl.play.loop import Policy, User
@@ -27,7 +27,10 @@ from homerl.worlds.registry import world_of
 
 @dataclass(frozen=True)
 class BenchRun:
-    """What to run. `model`: a URL, a folder, a hub id, or a baseline's name. `prices`: per million tokens, in and out."""
+    """The options of a run.
+
+    `model` is a URL, a folder, a hub id, or the name of a baseline. `prices` are for a million tokens, input and output.
+    """
 
     suite: str
     model: str
@@ -49,16 +52,16 @@ class BenchRun:
     judge: JudgeSettings | None = None
 
 
-def run(settings: BenchRun) -> dict[str, Any]:
-    """Play the suite; return the score, which is in `score.json` too."""
+def run_benchmark(settings: BenchRun) -> dict[str, Any]:
+    """Play the suite; return the score, which is also in `score.json`. Raises `InputError` for options that do not fit."""
     if (settings.out / "results.jsonl").exists() and not settings.resume:
         raise InputError("there are results already", str(settings.out), "add --resume to go on, or choose another --out")
     if settings.served is None and settings.model.startswith(("http://", "https://")):
         settings = replace(settings, served=served_model(settings.model))
-    found = found_in(settings)[: settings.limit]
-    instances = Instances(found, settings.setting, settings.runs)
+    suite_instances = instances_of(settings)[: settings.limit]
+    instances = Instances(suite_instances, settings.setting, settings.runs)
     write_atomic(settings.out / "run.json", json.dumps(asdict(settings), default=str, indent=1) + "\n")
-    players, pace = players_of(settings, world_of(found[0].blueprint))
+    players, pace = factories_of(settings, world_of(suite_instances[0].blueprint))
     with progress_bar() as bar:
         task = bar.add_task(f"{settings.suite} {settings.setting}", total=len(instances), note=settings.model)
         scored = run_suite(
@@ -70,31 +73,31 @@ def run(settings: BenchRun) -> dict[str, Any]:
         return judge_run(settings.out, settings.judge, lambda done, total: bar.update(task, completed=done, total=total))
 
 
-def found_in(settings: BenchRun) -> list[Any]:
-    """The instances that a run is about: a suite's, or those of a paper's released files."""
-    found = read_suite(settings.suite) if settings.episodes is None else _released(settings)
-    world, suite = world_of(found[0].blueprint), suite_of(found[0])
+def instances_of(settings: BenchRun) -> list[Any]:
+    """The instances of the run: those of a suite, or of a paper's released files."""
+    instances = read_suite(settings.suite) if settings.episodes is None else _released(settings)
+    world, suite = world_of(instances[0].blueprint), suite_of(instances[0])
     if settings.user and "llm" not in world.users:
         raise InputError(f"in the world '{world.name}' the user speaks by itself", "--user", "leave it out")
     if settings.setting not in suite.settings:
         known = f"one of {', '.join(suite.settings)}"
         raise InputError(f"{settings.suite} has no setting '{settings.setting}'", "--setting", known)
-    return found
+    return instances
 
 
 def _released(settings: BenchRun) -> list[Any]:
-    found = named(settings.suite).read_files(settings.episodes, settings.mended)
-    if found is None:
+    instances = named(settings.suite).read_files(settings.episodes, settings.mended)
+    if instances is None:
         raise InputError(f"{settings.suite} has no episode files", "--episodes", "leave it out, or name another suite")
-    return found
+    return instances
 
 
-def players_of(settings: BenchRun, world: WorldAdapter) -> tuple[Players, Pace]:
-    """Who plays, and how many episodes at once."""
+def factories_of(settings: BenchRun, world: WorldAdapter) -> tuple[ParticipantFactories, Pace]:
+    """The factories of agent and user, and the number of concurrent episodes."""
     user, spoken = user_of(settings)
     sampling = f"{settings.temperature} {settings.max_tokens} {settings.seed} {spoken}"
     if (baseline := world.baselines.get(settings.model)) is not None:
-        return Players(baseline, user, f"{settings.model} {sampling}"), Pace(settings.at_once, waves=False)
+        return ParticipantFactories(baseline, user, f"{settings.model} {sampling}"), Pace(settings.at_once, waves=False)
     own = world.endpoint_agent(settings.setting)
     if settings.model.startswith(("http://", "https://")):
         from homerl.agents.llm import LLMAgent
@@ -103,15 +106,15 @@ def players_of(settings: BenchRun, world: WorldAdapter) -> tuple[Players, Pace]:
         endpoint = Endpoint(settings.model.split(","), name, seed=settings.seed)
         kind = own or LLMAgent
         agent: Callable[[], Policy] = lambda: kind(endpoint, settings.temperature, settings.max_tokens)  # noqa: E731
-        return Players(agent, user, f"{name} {sampling}"), Pace(settings.at_once, waves=False)
+        return ParticipantFactories(agent, user, f"{name} {sampling}"), Pace(settings.at_once, waves=False)
     if own is not None:
         remedy = "serve it (vLLM, --model http://...), or take --setting eia"
         raise InputError("a model that is loaded here speaks in calls, not in text", f"--setting {settings.setting}", remedy)
-    return local_players(settings, user, sampling)
+    return local_factories(settings, user, sampling)
 
 
 def user_of(settings: BenchRun) -> tuple[Callable[[int], User], str]:
-    """The scripted user, or the one behind a URL."""
+    """The factory of users (scripted, or an LLM at a URL), and its name for the run's identity."""
     if settings.user is None:
         return ScriptedUser, "scripted"
     from homerl.llm.settings import UserSettings
@@ -121,8 +124,8 @@ def user_of(settings: BenchRun) -> tuple[Callable[[int], User], str]:
     return llm_users(UserSettings(kind="llm", url=urls, model=name), urls, name), name
 
 
-def local_players(settings: BenchRun, user: Callable[[int], User], sampling: str) -> tuple[Players, Pace]:
-    """A model that this process loads."""
+def local_factories(settings: BenchRun, user: Callable[[int], User], sampling: str) -> tuple[ParticipantFactories, Pace]:
+    """The factories for a model that this process loads."""
     import torch
 
     from homerl.agents.policy import PolicyAgent, TransformersEngine
@@ -137,18 +140,18 @@ def local_players(settings: BenchRun, user: Callable[[int], User], sampling: str
     engine = TransformersEngine(model, tokenizer, settings.max_tokens, settings.temperature, settings.at_once)
     identity = f"{settings.model} {file_stamps(settings.model)} {sampling}"
     pace = Pace(settings.at_once, begin=lambda first: torch.manual_seed(settings.seed + first))
-    return Players(lambda: PolicyAgent(engine, tokenizer), user, identity), pace
+    return ParticipantFactories(lambda: PolicyAgent(engine, tokenizer), user, identity), pace
 
 
 def judge_of(url: str | None, model: str | None, votes: int, sample: int) -> JudgeSettings | None:
-    """The judge behind a URL, or none; an even number of votes is refused, since it may be a tie."""
+    """The judge at a URL, or None. Raises `InputError` for an even number of votes, since these can tie."""
     if votes < 1 or votes % 2 == 0:
         raise InputError(f"{votes} votes may be a tie", "--judge-votes", "take an odd number")
     return JudgeSettings(url, model or served_model(url), votes, sample) if url else None
 
 
 def served_model(url: str) -> str:
-    """The name of the one model that a server has."""
+    """The name of a server's only model. Raises `InputError` if the server has several models or does not answer."""
     from openai import OpenAI, OpenAIError
 
     from homerl.llm.endpoint import secret

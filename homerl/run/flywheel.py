@@ -1,7 +1,7 @@
-"""The flywheel: synthesis, SFT, RLVE, and a benchmark of each model on the way.
+"""The flywheel: synthesis, SFT, RLVE, and a benchmark of each model.
 
-Invariants: each stage is a process of its own, with a recipe of its own that can be run by hand; a stage whose
-product stands is never run again, so the same command resumes; one flywheel at a time works in a folder.
+Invariants: each stage is a process with its own recipe, which can also be run by hand; a stage whose product exists is
+never run again, so the same command resumes; one flywheel at a time works in a folder.
 """
 
 from __future__ import annotations
@@ -22,39 +22,39 @@ from rich.console import Console
 
 from envs.documents import InputError, write_atomic
 from homerl.processes.lifetime import PARENT
-from homerl.run.recipe import FlywheelRecipe, resolved
+from homerl.run.recipe import FlywheelRecipe, recipe_data
 from homerl.terminal.progress import progress_bar
 
-LOCK_SECONDS = 10.0  # a killed run may take a moment to let go
+LOCK_SECONDS = 10.0  # a killed run may take a moment to release the lock
 RLVE_SECTIONS = ("blueprints", "rlve", "rewards", "user", "limits", "sentinel", "deadlines", "evaluation")
 SHARED = ("homerl", "seed", "parallel", "cpu", "wandb", "report_to")
 
 
 def run_flywheel(recipe: FlywheelRecipe) -> None:
-    """Run what is not done yet, then print the table and where the report is."""
+    """Run the stages that are not done, then print the table and the path of the report."""
     from homerl.view.report import write_report
 
     console = Console()
-    with alone(recipe.out):
-        todo = [(stage, product) for stage, product in stages(recipe) if not stands(stage, product)]
+    with folder_lock(recipe.out):
+        todo = [(stage, product) for stage, product in stages(recipe) if not is_done(stage, product)]
         for stage, product in todo:
             if stage["run"] != "bench":
-                start(stage, launcher(recipe, stage["run"]))
-                require(product)
+                run_stage(stage, launcher(recipe, stage["run"]))
+                require_product(product)
         benchmark(recipe, [stage for stage, _ in todo if stage["run"] == "bench"], console)
         for _, product in todo:
-            require(product)
+            require_product(product)
     report = write_report(recipe.out)
     console.print(report.table)
     console.print(f"report: [link=file://{report.page}]{report.page}[/link]")
     console.print(f"next:   homerl export {recipe.out} --to my-home-agent")
 
 
-def stands(stage: dict[str, Any], product: Path) -> bool:
-    """Whether the product is there; one that another recipe made is refused, not silently kept."""
+def is_done(stage: dict[str, Any], product: Path) -> bool:
+    """Whether the product of a stage exists. Raises `InputError` if another recipe made it."""
     if not product.exists():
         return False
-    path = recipe_of(stage)
+    path = stage_recipe_path(stage)
     if path.exists() and comparable(yaml.safe_load(path.read_text())) != comparable(stage):
         raise InputError(
             f"{product} was made by another recipe",
@@ -64,47 +64,47 @@ def stands(stage: dict[str, Any], product: Path) -> bool:
 
 
 def comparable(stage: dict[str, Any]) -> str:
-    """What a stage's product depends on: not where its run lies, nor how many processes made it."""
+    """A text of what a stage's product depends on: not the run's folder, nor the number of processes."""
     text = json.dumps(stage | {"processes": 0}, sort_keys=True)
     return text.replace(str(Path(stage["out"]).parent), "RUN")
 
 
-def recipe_of(stage: dict[str, Any]) -> Path:
-    """Where a stage's own recipe is written (a model's benchmark shares the model's folder)."""
+def stage_recipe_path(stage: dict[str, Any]) -> Path:
+    """The path of a stage's own recipe. A model's benchmark shares the folder of the model."""
     return Path(stage["out"]) / f"{stage['run']}.yaml"
 
 
-def require(product: Path) -> None:
-    """A stage that ends well has made its product."""
+def require_product(product: Path) -> None:
+    """Raise `RuntimeError` if a stage ended without its product."""
     if not product.exists():
         raise RuntimeError(f"a stage ended without making {product}")
 
 
 def benchmark(recipe: FlywheelRecipe, todo: Sequence[dict[str, Any]], console: Console) -> None:
-    """Benchmark the models side by side, as many as there are processes, under one bar."""
+    """Benchmark the models concurrently (one for each process on a CPU) with one progress bar."""
     if not todo:
         return
     total = len(todo) * sum(suite.count for suite in recipe.bench.suites)
     workers = (recipe.processes or 1) if recipe.cpu else 1
     with progress_bar(console) as bar, ThreadPoolExecutor(workers) as pool:
         task = bar.add_task("bench", total=total, note=", ".join(Path(stage["out"]).name for stage in todo))
-        running = [pool.submit(start, stage, [sys.executable], Path(stage["out"]) / "bench.log") for stage in todo]
+        running = [pool.submit(run_stage, stage, [sys.executable], Path(stage["out"]) / "bench.log") for stage in todo]
         while not all(future.done() for future in running):
             wait(running, timeout=1)
-            bar.update(task, completed=min(total, sum(played(Path(stage["out"])) for stage in todo)))
+            bar.update(task, completed=min(total, sum(episodes_done(Path(stage["out"])) for stage in todo)))
         bar.update(task, completed=total)
     for future in running:
         future.result()
 
 
-def played(out: Path) -> int:
-    """How many episodes of a benchmark are on disk."""
+def episodes_done(out: Path) -> int:
+    """The number of played episodes of a benchmark on disk."""
     return sum(file.read_bytes().count(b"\n") for file in out.glob("bench/*/journal/*.jsonl"))
 
 
 def stages(recipe: FlywheelRecipe) -> Iterator[tuple[dict[str, Any], Path]]:
-    """(stage recipe as plain data, the file or folder that proves it done), in order."""
-    data, out = resolved(recipe), recipe.out
+    """Yield (stage recipe as plain data, the file or folder that proves it done), in order."""
+    data, out = recipe_data(recipe), recipe.out
     shared = {key: data[key] for key in SHARED}
     model = data["model"] | {"from_scratch": None}
 
@@ -127,16 +127,18 @@ def stages(recipe: FlywheelRecipe) -> Iterator[tuple[dict[str, Any], Path]]:
 
 
 def launcher(recipe: FlywheelRecipe, run: str) -> list[str]:
-    """The command that starts a stage: plain Python, or torchrun where training takes several processes."""
+    """The command that starts a stage: plain Python, or torchrun if training takes several processes."""
     count = recipe.processes or (1 if recipe.cpu else _gpus())
     if run in ("sft", "rlve") and count > 1:
         return [sys.executable, "-m", "torch.distributed.run", "--standalone", f"--nproc_per_node={count}"]
     return [sys.executable]
 
 
-def start(stage: dict[str, Any], command: list[str], log: Path | None = None) -> None:
-    """Write the stage's recipe and run it to its end, its words to the terminal or to `log`."""
-    path = recipe_of(stage)
+def run_stage(stage: dict[str, Any], command: list[str], log: Path | None = None) -> None:
+    """Write the stage's recipe and run it to its end, with its output in the terminal or in `log`. Raises `InputError` if
+    it fails.
+    """
+    path = stage_recipe_path(stage)
     path.parent.mkdir(parents=True, exist_ok=True)
     write_atomic(path, "homerl: 1\n" + yaml.safe_dump({k: v for k, v in stage.items() if k != "homerl"}, sort_keys=False))
     clean = {k: v for k, v in os.environ.items() if not k.startswith(("ACCELERATE_", "RANK", "WORLD_", "LOCAL_", "MASTER_"))}
@@ -151,8 +153,8 @@ def start(stage: dict[str, Any], command: list[str], log: Path | None = None) ->
 
 
 @contextmanager
-def alone(out: Path) -> Iterator[None]:
-    """Hold the folder's lock; another flywheel in it is refused."""
+def folder_lock(out: Path) -> Iterator[None]:
+    """Hold the lock of the folder. Raises `InputError` if another flywheel holds it."""
     out.mkdir(parents=True, exist_ok=True)
     lock = FileLock(out / ".lock")
     try:

@@ -1,8 +1,8 @@
-"""Starts the run that a recipe describes; every way to start one (hook, `homerl run`) ends here.
+"""Starts the run of a recipe. Both ways to start one (the launch hook and `homerl run`) end here.
 
-Invariants: bad input and runs that this machine cannot do end before any work, with one message and code 2; a
-run that lost its signal ends with code 3, one that waited too long with 4; only the first process speaks, but for
-what one alone can know.
+Invariants: bad input, and runs that this machine cannot do, end before any work with one message and exit code 2; a run
+that lost its training signal ends with code 3, and one that waited too long with code 4; only the first process prints,
+except for what one process alone knows.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ QUIET = {
     "WANDB_SILENT": "true",
     "TOKENIZERS_PARALLELISM": "false",
 }
-STOPS = {"SignalLost": ("sentinel", 3), "Stalled": ("watchdog", 4)}  # by name, since torch is not to be loaded for it
+STOPS = {"SignalLost": ("sentinel", 3), "Stalled": ("watchdog", 4)}  # by name, so that torch is not imported
 
 
 def main(path: str, argv: Sequence[str]) -> int:
@@ -36,7 +36,7 @@ def main(path: str, argv: Sequence[str]) -> int:
     try:
         recipe = load_recipe(path, argv)
         check_machine(recipe, path)
-        run(recipe)
+        run_recipe(recipe)
     except InputError as error:
         complain(str(error))
         return 2
@@ -52,8 +52,8 @@ def main(path: str, argv: Sequence[str]) -> int:
     return 0
 
 
-def run(recipe: Any) -> None:
-    """Write what the run is beside its results, then do it."""
+def run_recipe(recipe: Any) -> None:
+    """Write the record of the run, then run it."""
     from homerl.run.record import write_record
 
     if is_first() and recipe.run != "bench":  # a benchmark writes into the folder of the run that made its model
@@ -62,13 +62,13 @@ def run(recipe: Any) -> None:
 
 
 def quieten() -> None:
-    """Leave the screen to the progress bars; whoever wants the libraries' own chatter sets these themselves."""
+    """Silence the libraries, so that only progress bars are shown. Environment variables that are already set are kept."""
     for name, value in QUIET.items():
         os.environ.setdefault(name, value)
 
 
 def runner(kind: str) -> Callable[[Any], Any]:
-    """The function behind `run:`; imported late, so that a kind costs only what it needs."""
+    """The function for a value of `run:`. Each kind imports only what it needs."""
     if kind == "synth":
         from homerl.run.stages import run_synth
 
@@ -91,11 +91,11 @@ def runner(kind: str) -> Callable[[Any], Any]:
 
 
 def is_first() -> bool:
-    """Whether this is the process that speaks and writes."""
+    """Whether this is the process that prints and writes."""
     return os.environ.get("RANK", "0") == "0"
 
 
 def complain(message: str, first: bool = True) -> None:
-    """One message on stderr, from the first process alone, or from whichever has it."""
+    """Print a message on stderr: from the first process only, or from any process if `first` is false."""
     if is_first() or not first:
         print(f"homerl: {message}", file=sys.stderr, flush=True)

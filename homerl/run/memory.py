@@ -1,8 +1,8 @@
-"""How much memory a recipe takes on each GPU, estimated from sizes alone, before anything is loaded.
+"""Estimates the memory of a recipe on each GPU from sizes alone, before anything is loaded.
 
-Invariants: no torch, no network; every part is said apart, so that who doubts one can see it; what two phases never need
-at once (a sleeping sampler, the trainer's activations) is not added up. It is an estimate: fragmentation and the
-libraries' own buffers are one allowance, `OVERHEAD`, and within a tenth of the GPU it says "tight".
+Invariants: no torch and no network; every part is listed, so that each can be checked; parts that are never needed at
+the same time (a sleeping sampler, the trainer's activations) are not added up. It is an estimate: `OVERHEAD` stands for
+fragmentation and the libraries' buffers. Above nine tenths of the GPU it says "tightly".
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ TIGHT = 0.9
 
 
 @dataclass(frozen=True)
-class Shape:
-    """A dense decoder's sizes; Qwen3's names."""
+class DecoderSizes:
+    """The sizes of a dense decoder. The names are Qwen3's."""
 
     hidden: int
     layers: int
@@ -39,33 +39,35 @@ class Shape:
 
     @property
     def per_layer(self) -> int:
+        """The number of parameters of a layer."""
         attention = self.hidden * self.head_dim * (2 * self.heads + 2 * self.kv_heads)
         return attention + 3 * self.hidden * self.intermediate
 
     @property
     def parameters(self) -> float:
+        """The number of parameters of the model."""
         return self.layers * self.per_layer + self.vocab * self.hidden * (1 if self.tied else 2)
 
     def adapter(self, lora: LoraSettings) -> float:
-        """Parameters of an adapter on all linear layers."""
+        """The number of parameters of an adapter on all linear layers."""
         q, kv = self.heads * self.head_dim, self.kv_heads * self.head_dim
         ends = 2 * (self.hidden + q) + 2 * (self.hidden + kv) + 3 * (self.hidden + self.intermediate)
         return lora.r * self.layers * ends
 
 
 KNOWN = {
-    "Qwen3-0.6B": Shape(1024, 28, 16, 8, 3072, tied=True),
-    "Qwen3-1.7B": Shape(2048, 28, 16, 8, 6144, tied=True),
-    "Qwen3-4B": Shape(2560, 36, 32, 8, 9728, tied=True),
-    "Qwen3-8B": Shape(4096, 36, 32, 8, 12288),
-    "Qwen3-14B": Shape(5120, 40, 40, 8, 17408),
-    "Qwen3-32B": Shape(5120, 64, 64, 8, 25600),
+    "Qwen3-0.6B": DecoderSizes(1024, 28, 16, 8, 3072, tied=True),
+    "Qwen3-1.7B": DecoderSizes(2048, 28, 16, 8, 6144, tied=True),
+    "Qwen3-4B": DecoderSizes(2560, 36, 32, 8, 9728, tied=True),
+    "Qwen3-8B": DecoderSizes(4096, 36, 32, 8, 12288),
+    "Qwen3-14B": DecoderSizes(5120, 40, 40, 8, 17408),
+    "Qwen3-32B": DecoderSizes(5120, 64, 64, 8, 25600),
 }
 
 
 @dataclass(frozen=True)
 class Estimate:
-    """GB by part; `peak` is the larger of what training and what sampling need. `lacks` is what does not fit by itself."""
+    """Memory in GB by part. `peak` is the larger of training and sampling; `lacks` says what does not fit by itself."""
 
     gpus: int
     always: dict[str, float]
@@ -76,15 +78,17 @@ class Estimate:
 
     @property
     def peak(self) -> float:
+        """GB that the recipe needs at the most."""
         return sum(self.always.values()) + max(sum(self.training.values()), sum(self.sampling.values()))
 
     def verdict(self, memory: float) -> str:
+        """Whether it fits in `memory` GB, in words."""
         if self.peak > memory or self.lacks:
             return f"does not fit in {memory:g} GB" + (f": {self.lacks}" if self.lacks else "")
         return f"fits in {memory:g} GB" + (", tightly" if self.peak > TIGHT * memory else "")
 
     def lines(self, memory: float) -> list[str]:
-        """The estimate, in words and numbers."""
+        """The estimate as text."""
         head = f"memory of each of {self.gpus} training {self.unit}, estimated: {self.peak:.1f} GB; {self.verdict(memory)}"
         rows = (("always", self.always), ("while training", self.training), ("while sampling", self.sampling))
         return [
@@ -94,16 +98,16 @@ class Estimate:
 
 
 def estimates(recipe: Base, gpus: int | None = None, memory: float = 80.0) -> dict[str, Estimate]:
-    """An estimate of each stage that trains: of a flywheel, both."""
+    """An estimate of each stage that trains; a flywheel has two."""
     stages = ("sft", "rlve") if recipe.run == "flywheel" else (recipe.run,)
     return {stage: estimate(recipe, gpus, memory, stage) for stage in stages if stage in ("sft", "rlve")}
 
 
 def estimate(recipe: Base, gpus: int | None = None, memory: float = 80.0, stage: str | None = None) -> Estimate:
-    """The estimate for a number of training GPUs; by default what the recipe leaves of a machine with eight."""
+    """The estimate for a number of training GPUs. The default is what the recipe leaves of a machine with eight."""
     stage = stage or recipe.run
     count = gpus or recipe.processes or (1 if recipe.cpu else max(1, 8 - _served(recipe)))
-    shape, lora = shape_of(recipe.model), recipe.model.lora
+    shape, lora = sizes_of(recipe.model), recipe.model.lora
     whole, width = shape.parameters, 4 if recipe.model.dtype == "float32" else 2
     trained = shape.adapter(lora) if lora else whole
     always = _states(recipe.parallel, whole, trained, width, count, lora is not None)
@@ -123,10 +127,10 @@ def estimate(recipe: Base, gpus: int | None = None, memory: float = 80.0, stage:
 
 
 def _states(parallel: str, whole: float, trained: float, width: int, count: int, lora: bool) -> dict[str, float]:
-    """Weights, gradients and Adam's states, as each way of spreading them keeps them."""
-    if parallel in ("none", "ddp"):  # in the model's own type, whole on each
+    """GB of weights, gradients and Adam's states, for each way of distributing them."""
+    if parallel in ("none", "ddp"):  # in the model's own type, complete on each GPU
         parts = {"weights": width * whole, "gradients": width * trained, "optimizer": 2 * width * trained}
-    elif parallel == "zero2":  # half weights whole; gradients and the optimizer's 32-bit states in shards
+    elif parallel == "zero2":  # complete 16-bit weights; sharded gradients and 32-bit states
         parts = {"weights": width * whole, "gradients": width * trained / count, "optimizer": 12 * trained / count}
     elif parallel == "zero3":
         parts = {"weights": width * whole / count, "gradients": width * trained / count, "optimizer": 12 * trained / count}
@@ -137,8 +141,8 @@ def _states(parallel: str, whole: float, trained: float, width: int, count: int,
     return {name: size / GB for name, size in parts.items()}
 
 
-def _activations(shape: Shape, tokens: int, checkpointing: bool, width: int) -> dict[str, float]:
-    """Of one micro-batch. With checkpointing, each layer's input and one layer whole."""
+def _activations(shape: DecoderSizes, tokens: int, checkpointing: bool, width: int) -> dict[str, float]:
+    """GB of one micro-batch. With checkpointing, only each layer's input and one complete layer are kept."""
     inside = (
         tokens * width * (8 * shape.hidden + 2 * shape.head_dim * (shape.heads + shape.kv_heads) + 4 * shape.intermediate)
     )
@@ -151,32 +155,32 @@ def _served(recipe: Any) -> int:
     return len(user.serve.gpus) if user and user.serve else 0
 
 
-def shape_of(model: Any) -> Shape:
-    """From the model's own files, else by its name, else the known one that is nearest in size."""
+def sizes_of(model: Any) -> DecoderSizes:
+    """The sizes of a model: from its files, else by its name, else those of the known model of similar size."""
     if model.from_scratch is not None:
         sizes = model.from_scratch
-        return Shape(
+        return DecoderSizes(
             sizes.hidden_size, sizes.layers, sizes.heads, sizes.kv_heads, sizes.intermediate_size, sizes.head_dim,
             sizes.vocab_size, True,
         )  # fmt: skip
-    if found := _of_files(Path(model.name)):
-        return found
+    if sizes := _of_files(Path(model.name)):
+        return sizes
     if (name := model.name.split("/")[-1]) in KNOWN:
         return KNOWN[name]
     size = (model.parameters or 8.2) * GB
     return min(KNOWN.values(), key=lambda shape: abs(shape.parameters - size))
 
 
-def _of_files(folder: Path) -> Shape | None:
+def _of_files(folder: Path) -> DecoderSizes | None:
     if (folder / "adapter_config.json").is_file():
         base = json.loads((folder / "adapter_config.json").read_text())["base_model_name_or_path"]
         return KNOWN.get(base.split("/")[-1]) or _of_files(Path(base))
     if not (folder / "config.json").is_file():
         return None
-    found = json.loads((folder / "config.json").read_text())
-    heads = found["num_attention_heads"]
-    return Shape(
-        found["hidden_size"], found["num_hidden_layers"], heads, found.get("num_key_value_heads", heads),
-        found["intermediate_size"], found.get("head_dim", found["hidden_size"] // heads), found["vocab_size"],
-        found.get("tie_word_embeddings", False),
+    config = json.loads((folder / "config.json").read_text())
+    heads = config["num_attention_heads"]
+    return DecoderSizes(
+        config["hidden_size"], config["num_hidden_layers"], heads, config.get("num_key_value_heads", heads),
+        config["intermediate_size"], config.get("head_dim", config["hidden_size"] // heads), config["vocab_size"],
+        config.get("tie_word_embeddings", False),
     )  # fmt: skip

@@ -1,6 +1,6 @@
-"""Can this machine do what the recipe asks? Asked before any work.
+"""Checks before any work whether this machine can run a recipe.
 
-Invariants: a run that could only fail later is refused now, with everything that is missing in one message.
+Invariant: a run that would only fail later is refused now, with everything that is missing in one message.
 """
 
 from __future__ import annotations
@@ -10,19 +10,21 @@ import os
 from pathlib import Path
 
 from envs.documents import InputError
-from homerl.llm.serve import answers, find_vllm
+from homerl.llm.serve import find_vllm, is_reachable
 from homerl.llm.settings import EndpointSettings
 from homerl.recipe.base import Base
 from homerl.train.engines.registry import engine_of
 from homerl.train.recipe import ModelSettings
-from homerl.train.refusals import refuse, spread_by
+from homerl.train.refusals import parallel_mode, refuse_untrainable
 
 GPU = "pip install 'homerl[gpu]'"
 
 
 def check_machine(recipe: Base, path: str) -> None:
-    """Raise `InputError` for what cannot be, and for all that is missing: GPUs, packages, weights, data, endpoints."""
-    refuse(recipe)
+    """Raise `InputError` for a recipe that cannot be trained, or with all that is missing: GPUs, packages, weights,
+    endpoints.
+    """
+    refuse_untrainable(recipe)
     looks = (_gpus, _packages, _weights, _data, _endpoints, _engine)
     missing = [what for look in looks for what in look(recipe)]
     if missing:
@@ -43,14 +45,14 @@ def _gpus(recipe: Base) -> list[str]:
 
 def _packages(recipe: Base) -> list[str]:
     serves = any(settings.serve for settings in models_of(recipe).values())
-    deepspeed = recipe.run in ("sft", "rlve", "flywheel") and spread_by(recipe).startswith("zero")
+    deepspeed = recipe.run in ("sft", "rlve", "flywheel") and parallel_mode(recipe).startswith("zero")
     engine = engine_of(recipe.rlve).packages if hasattr(recipe, "rlve") else {}
     reporters = [name for name in recipe.report_to if name != "wandb" and importlib.util.find_spec(name) is None]
     missing = {"deepspeed": GPU} if deepspeed and importlib.util.find_spec("deepspeed") is None else {}
     missing |= {"vllm": GPU} if serves and find_vllm() is None else {}
     missing |= {name: how for name, how in engine.items() if importlib.util.find_spec(name) is None}
-    found = [f"the package {name} is not installed ({how})" for name, how in missing.items()]
-    return found + [
+    absent = [f"the package {name} is not installed ({how})" for name, how in missing.items()]
+    return absent + [
         f"the package {name} is not installed, and report_to names it (pip install {name})" for name in reporters
     ]
 
@@ -72,7 +74,7 @@ def _looks_local(name: str) -> bool:
 
 
 def _on_hub(name: str) -> bool:
-    """Cached, or the hub answers for it."""
+    """Whether the model is cached, or the hub has it."""
     from huggingface_hub import HfApi, try_to_load_from_cache
     from huggingface_hub.errors import HfHubHTTPError, OfflineModeIsEnabled
 
@@ -102,19 +104,19 @@ def _data(recipe: Base) -> list[str]:
 
 
 def _engine(recipe: Base) -> list[str]:
-    """What the engine needs of this machine, or of servers."""
+    """What the engine lacks on this machine, or on its servers."""
     return list(engine_of(recipe.rlve).lacks(recipe.rlve)) if hasattr(recipe, "rlve") else []
 
 
 def _endpoints(recipe: Base) -> list[str]:
-    """Models that are to be asked, and do not answer."""
+    """The models whose endpoints do not answer."""
     named = {part: settings.urls for part, settings in models_of(recipe).items() if settings.urls}
-    silent = {part: urls for part, urls in named.items() if not any(map(answers, urls))}
+    silent = {part: urls for part, urls in named.items() if not any(map(is_reachable, urls))}
     return [f"the {part} at {', '.join(urls)} does not answer" for part, urls in silent.items()]
 
 
 def models_of(recipe: Base) -> dict[str, EndpointSettings]:
-    """The chat models that a recipe names, by their part."""
+    """The chat models that a recipe names, by role."""
     synth, user = getattr(recipe, "synth", None), getattr(recipe, "user", None)
-    found = dict(synth.endpoints) if synth else {}
-    return found | ({"user": user} if user and user.is_llm else {})
+    models = dict(synth.endpoints) if synth else {}
+    return models | ({"user": user} if user and user.is_llm else {})

@@ -1,7 +1,7 @@
-"""Recipes: one YAML file a run, checked whole before any work.
+"""Recipes of every kind: one YAML file for each run, checked completely before any work.
 
-Invariants: unknown keys are refused; a recipe that loads says everything a run needs, seeds included; nothing
-here imports torch. `run:` says which kind it is.
+Invariants: unknown keys are refused; a recipe that loads has everything that a run needs, seeds included; nothing here
+imports torch. `run:` names the kind.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ class FlywheelRecipe(RLVESections):
 
 
 Recipe = SynthRecipe | SFTRecipe | RLVERecipe | BenchRecipe | FlywheelRecipe
-PARTS = ("user", "agent", "author")  # that `serve-user` serves
+SERVED_ROLES = ("user", "agent", "author")  # model roles that `serve-user` can serve
 KINDS: dict[str, type[Base]] = {
     "synth": SynthRecipe, "sft": SFTRecipe, "rlve": RLVERecipe, "bench": BenchRecipe, "flywheel": FlywheelRecipe,
 }  # fmt: skip
 
 
 def load_recipe(path: str | Path, overrides: Sequence[str] = ()) -> Recipe:
-    """Find, extend, override and check a recipe, or raise `InputError` naming file, line and key."""
+    """Find a recipe, extend it, apply overrides and check it. Raises `InputError` with file, line and key."""
     data, document = load.load(path, overrides)
     kind = data.get("run")
     if kind not in KINDS:
@@ -48,18 +48,18 @@ def load_recipe(path: str | Path, overrides: Sequence[str] = ()) -> Recipe:
     return validate(KINDS[kind], document)
 
 
-def resolved(recipe: Recipe) -> dict[str, Any]:
-    """The whole recipe as plain data, defaults included."""
+def recipe_data(recipe: Recipe) -> dict[str, Any]:
+    """The complete recipe as plain data, defaults included."""
     return recipe.model_dump(mode="json")
 
 
-def party(recipe: Base, part: str, path: str) -> tuple[str, EndpointSettings]:
-    """The key and settings of the model that plays a part, or `InputError` where the recipe has none."""
-    if part == "user" and isinstance(recipe, RLVESections):
+def role_settings(recipe: Base, role: str, path: str) -> tuple[str, EndpointSettings]:
+    """The recipe key and the settings of the model in a role. Raises `InputError` if the recipe has none."""
+    if role == "user" and isinstance(recipe, RLVESections):
         return "user", recipe.user
-    settings = getattr(getattr(recipe, "synth", None), part, None)
+    settings = getattr(getattr(recipe, "synth", None), role, None)
     if settings is None:
         raise InputError(
-            f"a recipe of `run: {recipe.run}` without a model as its {part}", path, "name another recipe or part"
+            f"a recipe of `run: {recipe.run}` without a model as its {role}", path, "name another recipe or part"
         )
-    return f"synth.{part}", settings
+    return f"synth.{role}", settings

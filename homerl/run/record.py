@@ -1,4 +1,4 @@
-"""What a run was: resolved recipe, seeds, package versions and git commit, beside its results."""
+"""The record of a run: resolved recipe, seeds, package versions and git commit, beside its results."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import yaml
 from envs.documents import write_atomic
 from homerl import __version__
 from homerl.recipe.base import Base
-from homerl.run.recipe import resolved
+from homerl.run.recipe import recipe_data
 
 PACKAGES = (
     "torch", "transformers", "trl", "accelerate", "peft", "datasets", "tokenizers", "deepspeed", "vllm", "wandb",
@@ -26,12 +26,12 @@ PACKAGES = (
 def write_record(recipe: Base) -> None:
     """Write `recipe.yaml` and `run.json` to the run's folder."""
     recipe.out.mkdir(parents=True, exist_ok=True)
-    write_atomic(recipe.out / "recipe.yaml", yaml.safe_dump(resolved(recipe), sort_keys=False, allow_unicode=True))
+    write_atomic(recipe.out / "recipe.yaml", yaml.safe_dump(recipe_data(recipe), sort_keys=False, allow_unicode=True))
     write_atomic(recipe.out / "run.json", json.dumps(surroundings(recipe), indent=1) + "\n")
 
 
 def surroundings(recipe: Base) -> dict[str, Any]:
-    """Seeds, versions, commit and command."""
+    """Seed, versions, commit and command."""
     return {
         "homerl": __version__,
         "seed": recipe.seed,
@@ -50,7 +50,7 @@ def _version(name: str) -> str | None:
 
 
 def _commit() -> str | None:
-    """The commit of the source tree that homerl runs from, if it is one."""
+    """The commit of the source tree that homerl runs from; None outside of a git repository."""
     here = Path(__file__).parent
     try:
         done = subprocess.run(["git", "rev-parse", "HEAD"], cwd=here, capture_output=True, text=True, timeout=10)

@@ -1,7 +1,7 @@
-"""The reference of recipes: one page with every key, made from the models that check them.
+"""The reference of recipes: one page with every key, made from the models that check recipes.
 
-Invariants: every key of every kind of recipe stands there once for each model that has it, under the shortest path that
-leads to it; the page says nothing that the schema of the models does not say.
+Invariants: every key of every kind of recipe is listed once for each model that has it, under the shortest path to it;
+the page says nothing that the schema of the models does not say.
 """
 
 from __future__ import annotations
@@ -33,26 +33,26 @@ BOUNDS = (("minimum", "≥"), ("exclusiveMinimum", ">"), ("maximum", "≤"), ("e
 
 @dataclass(frozen=True)
 class Section:
-    """A model, and where in recipes it stands: the kinds of recipe by path."""
+    """A model, and its places in recipes: path -> kinds of recipe."""
 
     model: str
     places: dict[str, list[str]] = field(default_factory=dict)
 
     @property
     def path(self) -> str:
-        """The path that its keys are listed by."""
+        """The path under which its keys are listed."""
         return min(self.places, key=lambda path: path.count("."))
 
     @property
     def title(self) -> str:
-        """The path; where several models may stand at it, also which one this is."""
+        """The path and, if several models may stand there, which one this is."""
         world = next((world.name for world in worlds().values() if world.recipe.__name__ == self.model), None)
         source = f", world {world}" if world else ", a file" if self.model == BlueprintFile.__name__ else ""
         return f"`{self.path}`{source}"
 
 
 def reference() -> str:
-    """The page, in Markdown."""
+    """The page in Markdown."""
     sections = find_sections()
     kinds = [_kind(kind, model, sections) for kind, model in KINDS.items()]
     nested = [_section(section, sections) for section in sections.values()]
@@ -61,19 +61,19 @@ def reference() -> str:
 
 
 def find_sections() -> dict[str, Section]:
-    """Every model below the recipes' own, by name, in the order in which recipes lead to them."""
-    found: dict[str, Section] = {}
+    """Every model below the recipes' own by name, in the order of the recipes' keys."""
+    sections: dict[str, Section] = {}
 
     def visit(model: str, above: str, kind: str) -> None:
         for key, schema in definitions()[model]["properties"].items():
             path = f"{above}{key}{'[]' if schema.get('type') == 'array' else ''}"
             for inner in ordered_refs(schema):
-                found.setdefault(inner, Section(inner)).places.setdefault(path, []).append(kind)
+                sections.setdefault(inner, Section(inner)).places.setdefault(path, []).append(kind)
                 visit(inner, f"{path}.", kind)
 
     for kind, model in KINDS.items():
         visit(model.__name__, "", kind)
-    return found
+    return sections
 
 
 def ordered_refs(schema: Schema) -> list[str]:
@@ -105,7 +105,7 @@ def _section(section: Section, sections: Mapping[str, Section]) -> str:
 
 
 def said(schema: Schema) -> str:
-    """What a model or a key is, on one line; of a section that says no more than its model, what the model says."""
+    """The description of a model or key on one line. A section without one has that of its model."""
     models = ordered_refs(schema) if "properties" not in schema else []
     text = schema.get("description") or (definitions()[models[0]].get("description", "") if len(models) == 1 else "")
     return " ".join(text.split())
@@ -115,7 +115,7 @@ def _table(above: str, keys: Mapping[str, Schema], needed: Iterable[str], sectio
     rows = [COLUMNS, ("---",) * len(COLUMNS)]
     for key, schema in keys.items():
         default = "needed" if key in needed else _default(schema)
-        rows.append((f"`{above}{key}`", kind_of(schema, sections), default, said(schema)))
+        rows.append((f"`{above}{key}`", type_in_words(schema, sections), default, said(schema)))
     return "".join(f"| {' | '.join(_cell(cell) for cell in row)} |\n" for row in rows)
 
 
@@ -126,8 +126,8 @@ def _cell(text: str) -> str:
 # Types and defaults in words
 
 
-def kind_of(schema: Schema, sections: Mapping[str, Section]) -> str:
-    """What a value may be."""
+def type_in_words(schema: Schema, sections: Mapping[str, Section]) -> str:
+    """The type of a value in words."""
     if "$ref" in schema:
         title = sections[schema["$ref"].removeprefix(REF)].title
         return f"[{title}](#{anchor(title)})"
@@ -135,7 +135,7 @@ def kind_of(schema: Schema, sections: Mapping[str, Section]) -> str:
         return _either(f"`{_yaml(choice)}`" for choice in schema.get("enum", [schema.get("const")]))
     for union in ("anyOf", "oneOf"):
         if union in schema:
-            return _either(dict.fromkeys(kind_of(option, sections) for option in schema[union]))
+            return _either(dict.fromkeys(type_in_words(option, sections) for option in schema[union]))
     if schema.get("type") == "array":
         return _list(schema, sections)
     if schema.get("type") == "object":
@@ -147,15 +147,15 @@ def kind_of(schema: Schema, sections: Mapping[str, Section]) -> str:
 
 def _list(schema: Schema, sections: Mapping[str, Section]) -> str:
     if "prefixItems" in schema:
-        return f"[{', '.join(kind_of(item, sections) for item in schema['prefixItems'])}]"
+        return f"[{', '.join(type_in_words(item, sections) for item in schema['prefixItems'])}]"
     least = f" ({schema['minItems']} or more)" if schema.get("minItems") else ""
-    return f"list of {kind_of(schema['items'], sections)}{least}"
+    return f"list of {type_in_words(schema['items'], sections)}{least}"
 
 
 def _mapping(schema: Schema, sections: Mapping[str, Section]) -> str:
     inner = schema.get("additionalProperties", True)
-    keys = f" from {kind_of(schema['propertyNames'], sections)}" if "propertyNames" in schema else ""
-    return f"mapping{keys} to {kind_of({} if inner is True else inner, sections)}"
+    keys = f" from {type_in_words(schema['propertyNames'], sections)}" if "propertyNames" in schema else ""
+    return f"mapping{keys} to {type_in_words({} if inner is True else inner, sections)}"
 
 
 def _either(options: Iterable[str]) -> str:
@@ -164,7 +164,7 @@ def _either(options: Iterable[str]) -> str:
 
 
 def _default(schema: Schema) -> str:
-    """The default as one would write it; of a section only what its own keys' defaults do not say."""
+    """The default as YAML. For a section, only the values that differ from its keys' own defaults."""
     models = ordered_refs(schema)
     if "default" not in schema:
         return "`{}`" if models else ""

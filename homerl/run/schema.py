@@ -1,8 +1,8 @@
-"""The JSON Schema of recipes, made from the models that check them, so that editors complete keys and say what they are.
+"""The JSON Schema of recipes, made from the models that check them, so that editors complete and explain keys.
 
-Invariants: it allows every recipe that loads, if its values have the types that the reference names; a recipe that extends
-another may leave out what it needs; what only a whole recipe shows to be wrong is left to `homerl check`. Its version is
-that of the format (`homerl: 1`), within which keys are added.
+Invariants: it accepts every recipe that loads, if its values have the types in the reference; a recipe that extends
+another may leave out required keys; errors that only the complete recipe shows are left to `homerl check`. Its version
+is that of the format (`homerl: 1`), within which keys may be added.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from homerl.run.recipe import KINDS
 
 FILE = "recipe.v1.json"
 REF = "#/$defs/"
-PARTIAL = "Extending"  # what precedes the name of a model of which a recipe that extends another may hold a part
+PARTIAL = "Extending"  # prefix of the name of a model without required keys
 MODELINE = "# yaml-language-server: $schema="
 SHIPPED = f"{MODELINE}../docs/schemas/{FILE}"  # first line of the shipped recipes
 Schema = dict[str, Any]
@@ -36,12 +36,12 @@ RUN: Schema = {"enum": [*KINDS], "description": "Kind of the run."}
 
 @cache
 def definitions() -> Mapping[str, Schema]:
-    """The schema of every model that recipes are made of, by the model's name."""
+    """The schema of every model of recipes, by the model's name."""
     return models_json_schema([(model, "validation") for model in KINDS.values()])[1]["$defs"]
 
 
 def recipe_schema() -> Schema:
-    """The whole schema; which keys there may be depends on `run`, and on whether there is `extends`."""
+    """The complete schema. Which keys are allowed depends on `run`, and on whether there is `extends`."""
     whole = {name: _plain(schema) for name, schema in definitions().items()}
     partial = _incomplete()
     twins = {name: _partial(schema) for name, schema in whole.items() if name in partial}
@@ -71,7 +71,7 @@ def _by_kind(names: Mapping[str, str]) -> list[Schema]:
 
 
 def _plain(schema: Any) -> Any:
-    """Without titles that only say the key again, and without defaults that are those of the keys further down."""
+    """The schema without titles that repeat the key, and without defaults that repeat those of nested keys."""
     if isinstance(schema, list):
         return [_plain(part) for part in schema]
     if not isinstance(schema, dict):
@@ -83,16 +83,18 @@ def _plain(schema: Any) -> Any:
 
 @cache
 def _incomplete() -> frozenset[str]:
-    """Names of models that need a key, or that hold such a model: of these a part may stand in a recipe that extends."""
+    """The names of models with a required key, or with such a model below them. A recipe with `extends` may hold parts of
+    these.
+    """
     schemas = definitions()
-    found = {name for name, schema in schemas.items() if "required" in schema}
-    while more := {name for name in schemas.keys() - found if refs(schemas[name]) & found}:
-        found |= more
-    return frozenset(found)
+    incomplete = {name for name, schema in schemas.items() if "required" in schema}
+    while more := {name for name in schemas.keys() - incomplete if refs(schemas[name]) & incomplete}:
+        incomplete |= more
+    return frozenset(incomplete)
 
 
 def _partial(schema: Any) -> Any:
-    """The same where nothing is needed; a part of a blueprint recipe may be of several worlds."""
+    """The schema without required keys. A part of a blueprint recipe may be of several worlds."""
     if isinstance(schema, list):
         return [_partial(part) for part in schema]
     if not isinstance(schema, dict):
@@ -105,7 +107,7 @@ def _partial(schema: Any) -> Any:
 
 
 def refs(schema: Any) -> set[str]:
-    """Names of the models that a schema refers to."""
+    """The names of the models that a schema refers to."""
     if isinstance(schema, dict):
         named = {schema["$ref"].removeprefix(REF)} if "$ref" in schema else set()
         return named.union(*map(refs, schema.values()))
@@ -113,14 +115,14 @@ def refs(schema: Any) -> set[str]:
 
 
 def write_recipe_schema(folder: Path) -> Path:
-    """Write the schema to a folder."""
+    """Write the schema to a folder; return its path."""
     path = folder / FILE
     write_atomic(path, json.dumps(recipe_schema(), indent=1, ensure_ascii=False) + "\n")
     return path
 
 
 def write_recipes(folder: Path) -> None:
-    """Write the shipped recipes to a folder, and beside them the schema that they name to editors."""
+    """Write the shipped recipes to a folder, with the schema that they refer to."""
     shutil.copytree(shipped_recipes(), folder, dirs_exist_ok=True)
     write_recipe_schema(folder)
     for path in folder.glob("*.yaml"):

@@ -1,4 +1,4 @@
-"""Stages that need no model of ours."""
+"""The stage of a run that needs no model of its own: synthesis."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from homerl.terminal.progress import progress_bar
 
 
 def run_synth(recipe: SynthRecipe) -> Path:
-    """Synthesise with a progress bar; finished shards are kept."""
+    """Synthesise with a progress bar, and return the dataset's path. Finished shards are kept."""
     with progress_bar() as bar:
         task = bar.add_task("synth", total=None, note=recipe.synth.strategy)
 
@@ -23,13 +23,13 @@ def run_synth(recipe: SynthRecipe) -> Path:
             bar.update(task, completed=done, total=total)
 
         path = synthesise(recipe.synth, recipe.out, recipe.processes, progress, recipe.ray, describe)
-    for line in summary(json.loads((recipe.out / "stats.json").read_text()), recipe.out):
+    for line in summary_lines(json.loads((recipe.out / "stats.json").read_text()), recipe.out):
         print(line)
     return path
 
 
-def summary(stats: Mapping[str, Any], out: Path) -> Iterator[str]:
-    """What came of the blueprints, and what to do where servers have left a gap."""
+def summary_lines(stats: Mapping[str, Any], out: Path) -> Iterator[str]:
+    """Yield what became of the blueprints, and what to do if servers failed."""
     outcomes = ", ".join(f"{count:,} {name.replace('_', ' ')}" for name, count in stats["outcomes"].items())
     yield f"{stats['trajectories']:,} trajectories of {sum(stats['outcomes'].values()):,} blueprints ({outcomes}): {out}"
     if lost := stats["outcomes"].get(Outcome.INFRA_ERROR):

@@ -1,7 +1,9 @@
-"""What both trainers share: arguments from recipes, models, tokenizers, fitting with resume.
+"""What SFT and RLVE share: arguments from a recipe, models, tokenizers, and training with resume.
 
-Invariants: checkpoints live under `out/checkpoints`, the final model under `out/model`, which appears whole
-or not at all; a policy is always loaded in the recipe's dtype.
+Invariants:
+- Checkpoints are written under `out/checkpoints`.
+- The final model is written to `out/model`, completely or not at all.
+- A policy is always loaded in the recipe's dtype.
 """
 
 from __future__ import annotations
@@ -17,7 +19,7 @@ import torch
 from envs.documents import InputError
 from homerl.play.messages import IM_END, chat_template
 from homerl.recipe.base import Base
-from homerl.train.parallel import parallel_arguments, patience
+from homerl.train.parallel import collective_timeout, parallel_arguments
 from homerl.train.recipe import ModelSettings, OptimSettings
 from homerl.train.refusals import is_adapter
 
@@ -25,7 +27,10 @@ TEMPLATE_MARK = "homerl's training chat template"  # its first words
 
 
 def common_arguments(recipe: Base, settings: OptimSettings) -> dict[str, Any]:
-    """Training arguments that SFTConfig and GRPOConfig have in common."""
+    """The training arguments that `SFTConfig` and `GRPOConfig` have in common.
+
+    It also sets the environment variables that W&B and TensorBoard read.
+    """
     os.environ["WANDB_MODE"] = recipe.wandb.mode
     os.environ["WANDB_PROJECT"] = recipe.wandb.project
     os.environ["WANDB_DIR"] = str(recipe.out)
@@ -33,9 +38,9 @@ def common_arguments(recipe: Base, settings: OptimSettings) -> dict[str, Any]:
     if recipe.wandb.entity:
         os.environ["WANDB_ENTITY"] = recipe.wandb.entity
     if recipe.model.dtype == "float32" and not recipe.cpu:
-        torch.set_float32_matmul_precision("high")  # TF32, as fast as a model that is small enough for 32 bits needs
+        torch.set_float32_matmul_precision("high")  # TF32 is fast enough for models this small
     floor = {}
-    if settings.min_lr is not None:  # as a share: of DeepSpeed's optimizer the scheduler could not ask what it is a share of
+    if settings.min_lr is not None:  # as a rate: under DeepSpeed, transformers cannot derive it from an absolute `min_lr`
         floor = {"lr_scheduler_kwargs": {"min_lr_rate": settings.min_lr / settings.learning_rate}}
     return (
         {
@@ -57,7 +62,7 @@ def common_arguments(recipe: Base, settings: OptimSettings) -> dict[str, Any]:
             "logging_first_step": True,
             "report_to": reporters(recipe),
             "project": recipe.wandb.project,  # trackio's
-            "trackio_static_space_id": False,  # nothing is published unasked
+            "trackio_static_space_id": False,  # publish nothing without being asked to
             "seed": recipe.seed,
             "data_seed": recipe.seed,
             "use_cpu": recipe.cpu,
@@ -65,7 +70,7 @@ def common_arguments(recipe: Base, settings: OptimSettings) -> dict[str, Any]:
             "fp16": recipe.model.dtype == "float16",
             "dataloader_pin_memory": not recipe.cpu,
             "disable_tqdm": True,
-            "ddp_timeout": int(patience(recipe).total_seconds()),
+            "ddp_timeout": int(collective_timeout(recipe).total_seconds()),
             "ddp_find_unused_parameters": False,
         }
         | floor
@@ -74,12 +79,12 @@ def common_arguments(recipe: Base, settings: OptimSettings) -> dict[str, Any]:
 
 
 def reporters(recipe: Base) -> list[str]:
-    """Where metrics go besides `metrics.jsonl`."""
+    """The names of the services that get metrics besides `metrics.jsonl`."""
     return [name for name in recipe.report_to if name != "wandb" or recipe.wandb.mode != "disabled"]
 
 
 def prepare_scratch(recipe: Any, rows: Any) -> str:
-    """The name or folder to load from; a model from scratch is made first, on the first rank."""
+    """Return the name or folder to load the model from. The first rank makes a `from_scratch` model before that."""
     if recipe.model.from_scratch is None:
         return recipe.model.name
     from accelerate import PartialState
@@ -87,7 +92,7 @@ def prepare_scratch(recipe: Any, rows: Any) -> str:
     from homerl.train.tiny import make_tiny
 
     folder = recipe.out / "scratch"
-    state = PartialState(cpu=recipe.cpu, timeout=patience(recipe))
+    state = PartialState(cpu=recipe.cpu, timeout=collective_timeout(recipe))
     if state.is_main_process and not (folder / "tokenizer_config.json").exists():
         making = folder.with_name("scratch.making")
         make_tiny(rows, json.loads(rows[0]["tools"]), recipe.model.from_scratch, recipe.seed, making)
@@ -98,7 +103,10 @@ def prepare_scratch(recipe: Any, rows: Any) -> str:
 
 
 def load_tokenizer(source: str) -> Any:
-    """The tokenizer with our training template (its own, if it was made with ours), which ends a turn as that does."""
+    """Load a tokenizer with homerl's training chat template, and with `<|im_end|>` as the end of a turn.
+
+    A tokenizer that already has a homerl template keeps it. Raises `InputError` if the tokenizer does not know ChatML.
+    """
     from transformers import AutoTokenizer
 
     tokenizer = AutoTokenizer.from_pretrained(source)
@@ -111,9 +119,10 @@ def load_tokenizer(source: str) -> Any:
 
 
 def load_policy(settings: ModelSettings, source: str) -> Any:
-    """The model in the recipe's dtype (TRL would load a string in float32).
+    """Load the model in the recipe's dtype (TRL would load a model given by name in float32).
 
-    An adapter that comes with the source (or with its base) is merged: training another would replace it silently.
+    If `source` is an adapter, or its base is one, the adapter is merged. Training a second adapter would silently
+    replace it.
     """
     from transformers import AutoModelForCausalLM
     from transformers.utils.logging import disable_progress_bar
@@ -132,7 +141,7 @@ def load_policy(settings: ModelSettings, source: str) -> Any:
 
 
 def peft_config(settings: ModelSettings) -> Any:
-    """The adapter's configuration, or None."""
+    """The configuration of the adapter, or None if all weights are trained."""
     if settings.lora is None:
         return None
     from peft import LoraConfig
@@ -145,7 +154,7 @@ def peft_config(settings: ModelSettings) -> Any:
 
 
 def last_checkpoint(out: Path) -> str | None:
-    """The newest complete checkpoint, if a run was broken off."""
+    """The newest complete checkpoint of an interrupted run, or None. Incomplete checkpoints are deleted."""
     from transformers.trainer_utils import get_last_checkpoint
 
     folder = out / "checkpoints"
@@ -156,7 +165,7 @@ def last_checkpoint(out: Path) -> str | None:
 
 
 def is_complete(checkpoint: Path) -> bool:
-    """Whether a checkpoint's last file, the trainer's state, is there and whole: a save can be cut short."""
+    """Whether `trainer_state.json`, the last file of a checkpoint, exists and can be parsed. A save can be interrupted."""
     try:
         json.loads((checkpoint / "trainer_state.json").read_text(encoding="utf-8"))
     except (FileNotFoundError, ValueError):
@@ -165,27 +174,30 @@ def is_complete(checkpoint: Path) -> bool:
 
 
 def is_finished(args: Any, checkpoint: str) -> bool:
-    """Whether a checkpoint holds all the updates that were asked for: only the final model was not written."""
+    """Whether a checkpoint has all requested updates, so that only the final model is missing."""
     state = json.loads((Path(checkpoint) / "trainer_state.json").read_text(encoding="utf-8"))
     return state["global_step"] >= args.max_steps if args.max_steps > 0 else state["epoch"] >= args.num_train_epochs
 
 
 def fit(trainer: Any, tokenizer: Any, out: Path, seconds: float | None = None) -> Path:
-    """Train, resuming if there is a checkpoint and stopping after so many seconds, and write `out/model` in one piece."""
+    """Train, and write the final model to `out/model` in one step. Returns that folder.
+
+    Training resumes from the last checkpoint, if there is one. It stops after `seconds`, if given.
+    """
     from transformers.trainer_callback import PrinterCallback
 
-    from homerl.train.progress import InTime, ProgressCallback
+    from homerl.train.progress import ProgressCallback, TimeLimit
 
     trainer.remove_callback(PrinterCallback)
     progress = ProgressCallback(out)
     trainer.add_callback(progress)
     if seconds:
-        trainer.add_callback(InTime(seconds))
+        trainer.add_callback(TimeLimit(seconds))
     state = trainer.accelerator
     checkpoint = last_checkpoint(out) if state.is_main_process else None
     state.wait_for_everyone()
     checkpoint = checkpoint or last_checkpoint(out)
-    if checkpoint and is_finished(trainer.args, checkpoint):  # the trainer would add an update to a full count
+    if checkpoint and is_finished(trainer.args, checkpoint):  # else the trainer would make one more update
         trainer.args.max_steps, trainer.args.num_train_epochs = -1, 0
     try:
         trainer.train(resume_from_checkpoint=checkpoint)
@@ -202,6 +214,6 @@ def fit(trainer: Any, tokenizer: Any, out: Path, seconds: float | None = None) -
 
 
 def require(condition: bool, what: str, where: str, remedy: str) -> None:
-    """Refuse to start with one clear message."""
+    """Raise `InputError` with `what`, `where` and `remedy` unless `condition` holds."""
     if not condition:
         raise InputError(what, where=where, remedy=remedy)

@@ -1,7 +1,9 @@
-"""The policy in training on held-out blueprints, and the best model so far.
+"""Evaluates the policy on held-out blueprints during training, and keeps the best model.
 
-Invariants: the same episodes every time, the ranks' shares of them side by side; it changes nothing that training
-depends on; `best/` appears whole or not at all, and its `score.json` says of which update it is.
+Invariants:
+- Every evaluation plays the same episodes. They are split evenly over the ranks.
+- An evaluation changes nothing that training depends on.
+- `best/` is written completely or not at all. Its `score.json` names the update that the model is from.
 """
 
 from __future__ import annotations
@@ -15,44 +17,45 @@ from typing import Any
 from envs.documents import write_atomic
 from homerl.train.recipe import RLVERecipe
 from homerl.train.rollout import Player
-from homerl.train.supply import Place, episode_metrics, hash_seed, summary
+from homerl.train.supply import RankContext, episode_metrics, hash_seed, rollout_summary
 from homerl.worlds.registry import make_blueprint
 
 KEPT = ("success", "episode/turns", "episode/steps", "episode/tool_calls", "episode/sampled_tokens")
 
 
 class Evaluation:
-    """`due` says when; `play` says how good; `keep` saves the best."""
+    """Evaluates the policy in training: `due` tells when, `play` measures, and `keep` saves the best model."""
 
-    def __init__(self, recipe: RLVERecipe, player: Player, place: Place) -> None:
-        self.recipe, self.settings, self.place = recipe, recipe.evaluation, place
+    def __init__(self, recipe: RLVERecipe, player: Player, ranks: RankContext) -> None:
+        self.recipe, self.settings, self.ranks = recipe, recipe.evaluation, ranks
         self.player = replace(player, forks=None)
         self.folder = recipe.out / "best"
         self.best = self._score()
 
     def due(self, update: int) -> bool:
+        """Whether the policy is evaluated at this update."""
         return self.settings.every is not None and update % self.settings.every == 0
 
     def play(self, run: Callable[[Any], Any]) -> dict[str, float]:
-        """Figures over all ranks; `run` runs a coroutine."""
+        """Play the held-out blueprints and return the metrics over all ranks, named `eval/...`. `run` runs a coroutine."""
         blueprint_recipe = self.settings.recipe or self.recipe.blueprints.recipe
         seeds = range(self.settings.first_seed, self.settings.first_seed + self.settings.count)
-        mine = list(seeds)[self.place.rank :: self.place.world]
+        mine = list(seeds)[self.ranks.rank :: self.ranks.world]
         blueprints = [make_blueprint(blueprint_recipe, "heldout", seed) for seed in mine]
         played = run(self.player.play_all(blueprints, [hash_seed(self.recipe.seed, -1, seed) for seed in mine]))
-        rows = self.place.gather([summary(rollout) for rollout in played])
+        rows = self.ranks.gather([rollout_summary(rollout) for rollout in played])
         counted = [row for row in rows if row["played"].counts]
         figures = episode_metrics(counted) if counted else {}
         return {f"eval/{name}": figures[name] for name in KEPT if figures} | {"eval/counted": len(counted) / len(rows)}
 
     def keep(self, update: int, figures: dict[str, float], save: Callable[[str], None]) -> bool:
-        """Save the model if it is the best so far; all ranks come to the same answer."""
+        """Save the model if it has the highest success rate so far, and return whether it does. All ranks agree on this."""
         if figures.get("eval/success", -1.0) <= self.best:
             return False
         self.best = figures["eval/success"]
         making = self.folder.with_name("best.making")
         save(str(making / "model"))
-        if self.place.rank == 0:
+        if self.ranks.rank == 0:
             write_atomic(making / "score.json", json.dumps({"update": update, "success": self.best} | figures, indent=1))
             shutil.rmtree(self.folder, ignore_errors=True)
             making.rename(self.folder)

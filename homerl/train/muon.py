@@ -1,7 +1,8 @@
-"""Muon for hidden matrices, AdamW for the rest: from scratch, matching and copying form several times sooner.
+"""Muon for hidden matrices, AdamW for all other weights. From scratch, matching and copying are learned several times
+sooner.
 
-Invariants: the schedule scales both rates alike; the state round-trips, so a resumed run goes on exactly.
-Both optimizers are torch's; this only joins them (Muon takes matrices alone).
+Invariants: the schedule scales both learning rates alike; the state can be saved and restored, so a resumed run
+continues exactly. Both optimizers are torch's. This module joins them, since torch's Muon accepts matrices only.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import torch
 
 
 class MuonWithAdamW(torch.optim.Optimizer):
-    """Two optimizers behind one interface. `lr` is Muon's, `adam_lr` is for embeddings, norms and heads."""
+    """Two optimizers with one interface. `lr` is Muon's learning rate, `adam_lr` that of embeddings, norms and heads."""
 
     def __init__(self, model: torch.nn.Module, lr: float, adam_lr: float, adam_beta2: float, weight_decay: float) -> None:
         named = [(name, p) for name, p in model.named_parameters() if p.requires_grad]
@@ -27,25 +28,28 @@ class MuonWithAdamW(torch.optim.Optimizer):
         self._link()
 
     def _link(self) -> None:
-        """Share the parts' groups, so that a scheduler reaches them."""
+        """Expose the parameter groups of both optimizers, so that a scheduler changes both."""
         self.param_groups = [group for part in self.parts for group in part.param_groups]
 
     @torch.no_grad()
     def step(self, closure: Callable | None = None) -> Any:
+        """Make one step of both optimizers; return the loss of `closure`, if there is one."""
         loss = closure() if closure else None
         for part in self.parts:
             part.step()
         return loss
 
     def state_dict(self) -> dict[str, Any]:
+        """The states of both optimizers."""
         return {"parts": [part.state_dict() for part in self.parts]}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Restore both optimizers."""
         for part, saved in zip(self.parts, state["parts"], strict=True):
             part.load_state_dict(saved)
         self._link()
 
 
 def is_hidden_matrix(name: str, parameter: torch.nn.Parameter) -> bool:
-    """Whether a parameter is a matrix inside the layers (embeddings and heads are not)."""
+    """Whether a parameter is a matrix inside the layers. Embeddings and heads are not."""
     return parameter.dim() == 2 and "embed" not in name and "lm_head" not in name

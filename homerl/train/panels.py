@@ -1,7 +1,6 @@
-"""A run's figures, arranged so that one look tells its health: in sections of W&B, trackio and TensorBoard, and in the
-terminal.
+"""Arranges the metrics of a run in sections of W&B, trackio and TensorBoard, and in a panel in the terminal.
 
-Invariants: pure functions of what was logged; a figure that a run does not have is left out, never made up.
+Invariants: it computes nothing but the arrangement of what was logged; a metric that a run does not have is left out.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ from transformers import TrainerCallback
 from homerl.train.credit.registry import modes
 from homerl.train.phases import SHARES
 
-SECTIONS = {  # section: names, or prefixes that end in a slash; the first that matches has it
+SECTIONS = {  # section -> names, or prefixes that end in a slash; the first match decides
     "1 success": ("success", "reward", "outcome/", "fault/", "eval/", "curriculum/flat", "curriculum/left_flat"),
     "2 rewards by step": ("reward_by_step/",),
     "3 credit by step": (
@@ -33,17 +32,17 @@ SECTIONS = {  # section: names, or prefixes that end in a slash; the first that 
     "7 user and blueprints": ("user/", "curriculum/", "sentinel/dropped_groups"),
 }  # fmt: skip
 COLOURS = dict(zip(SHARES, ("cyan", "magenta", "yellow", "green", "blue", "red", "bright_black"), strict=True))
-WIDTH = 60  # of the bar of shares
+WIDTH = 60  # characters of the time bar
 
 
 def sections(logs: Mapping[str, Any]) -> dict[str, float]:
-    """What was logged, by section; what belongs to none is left where TRL puts it."""
-    found = {}
+    """The logged numbers as `<section>/<name>`. Metrics of no section are left where TRL logs them."""
+    by_section = {}
     for name, value in logs.items():
         section = next((title for title, names in SECTIONS.items() if _is_one_of(name, names)), None)
         if section and isinstance(value, (int, float)):
-            found[f"{section}/{name}"] = value
-    return found
+            by_section[f"{section}/{name}"] = value
+    return by_section
 
 
 def _is_one_of(name: str, names: tuple[str, ...]) -> bool:
@@ -51,30 +50,31 @@ def _is_one_of(name: str, names: tuple[str, ...]) -> bool:
 
 
 class PanelsCallback(TrainerCallback):
-    """Adds the sections to what the reporters named show of the run that is open, at the trainer's own step."""
+    """Logs the sections to the named reporters, at the trainer's step."""
 
     def __init__(self, reporters: Sequence[str] = ("wandb",), out: Path = Path()) -> None:
         self.reporters, self.out = reporters, out
 
     def on_log(self, args: Any, state: Any, control: Any, logs: dict[str, Any] | None = None, **kwargs: Any) -> None:
+        """Log the sections of an update, from the first process."""
         if not state.is_world_process_zero or not logs or "success" not in logs:
             return
         for name in self.reporters:
             getattr(self, f"_to_{name}")(sections(logs), state.global_step)
 
-    def _to_wandb(self, found: dict[str, float], step: int) -> None:
+    def _to_wandb(self, by_section: dict[str, float], step: int) -> None:
         import wandb
 
         if wandb.run is not None:
-            wandb.log(found | {"train/global_step": step})
+            wandb.log(by_section | {"train/global_step": step})
 
-    def _to_trackio(self, found: dict[str, float], step: int) -> None:
+    def _to_trackio(self, by_section: dict[str, float], step: int) -> None:
         import trackio
 
-        trackio.log(found | {"train/global_step": step})
+        trackio.log(by_section | {"train/global_step": step})
 
-    def _to_tensorboard(self, found: dict[str, float], step: int) -> None:
-        for name, value in found.items():
+    def _to_tensorboard(self, by_section: dict[str, float], step: int) -> None:
+        for name, value in by_section.items():
             self._writer.add_scalar(name, value, step)
         self._writer.flush()
 
@@ -85,8 +85,8 @@ class PanelsCallback(TrainerCallback):
         return SummaryWriter(str(self.out / "tensorboard"), filename_suffix=".panels")
 
 
-def glance(logs: Mapping[str, Any]) -> Group | None:
-    """The same in the terminal: how well, how it learns, where the time goes; None where nothing was played."""
+def terminal_panel(logs: Mapping[str, Any]) -> Group | None:
+    """The metrics for the terminal: success, learning, and where the time went. None if no rollouts were played."""
     if "success" not in logs:
         return None
     table = Table.grid(padding=(0, 2))
@@ -94,7 +94,7 @@ def glance(logs: Mapping[str, Any]) -> Group | None:
         cells = [f"{label} {logs[name]:.3g}" for label, name in names.items() if isinstance(logs.get(name), (int, float))]
         cells += outcomes(logs) if title == "play" else []
         table.add_row(Text(title, style="bold"), "   ".join(cells))
-    if "time/seconds" in logs:  # not in the totals of the end
+    if "time/seconds" in logs:  # the totals at the end of a run have none
         table.add_row(Text("time", style="bold"), shares(logs))
     return Group(table)
 
@@ -109,13 +109,13 @@ ROWS = {
 
 
 def outcomes(logs: Mapping[str, Any]) -> list[str]:
-    """Failures and faults by kind, where there are any."""
+    """The shares of failed episodes by outcome, for outcomes that occurred."""
     names = (name for name in logs if name.startswith("outcome/") and name != "outcome/success")
     return [f"{name.removeprefix('outcome/').replace('_', ' ')} {logs[name]:.0%}" for name in sorted(names) if logs[name]]
 
 
 def shares(logs: Mapping[str, Any]) -> Text:
-    """One bar, each share in its colour, with its name and percentage where it has one percent or more."""
+    """A bar of the shares of time, with a legend of those that are one percent or more."""
     bar, legend = Text(), Text()
     for name in SHARES:
         share = logs.get(f"time/{name}", 0.0)

@@ -1,8 +1,10 @@
-"""How a run is spread over devices: the recipe's `parallel`, applied in process through training arguments.
+"""Distributes training over devices by the recipe's `parallel`, through training arguments in the process itself.
 
-Invariants: an accelerate configuration given on the command line wins; nothing here touches one process, but for ZeRO,
-which keeps 32-bit weights there too; weights that are asked to be in shards are, or the run is refused; what is saved as
-a model is whole, each weight once, and in the model's own type.
+Invariants:
+- An accelerate configuration given on the command line takes precedence.
+- With one process nothing changes, except that ZeRO keeps 32-bit weights there too.
+- If sharding was asked for, the weights are sharded or the run is refused.
+- A saved model is complete, has each weight once, and has the model's own dtype.
 """
 
 from __future__ import annotations
@@ -23,53 +25,59 @@ from transformers.utils import CONFIG_NAME
 
 from envs.documents import InputError, write_atomic
 from homerl.recipe.base import Base
-from homerl.train.refusals import spread_by, world_size
+from homerl.train.refusals import parallel_mode, world_size
 from homerl.workarounds import fsdp_on_cpus, numbered_cpu, whole_at_first, zero_alone, zero_on_cpus
 from homerl.workarounds.complete_checkpoints import CompleteCheckpoints
 
 
 def parallel_arguments(recipe: Base) -> dict[str, Any]:
-    """Training arguments for `parallel`, or none where accelerate was configured from outside."""
-    how, in_zero = spread_by(recipe), spread_by(recipe).startswith("zero")
+    """The training arguments for `parallel`; empty if accelerate was configured from outside."""
+    how, in_zero = parallel_mode(recipe), parallel_mode(recipe).startswith("zero")
     outside = os.environ.get("ACCELERATE_USE_DEEPSPEED") == "true" or os.environ.get("ACCELERATE_USE_FSDP") == "true"
     arguments: dict[str, Any] = {"ddp_backend": "gloo"} if recipe.cpu and world_size() > 1 else {}
     if in_zero and not outside:
-        arguments["deepspeed"] = zero(int(how[-1]))
+        arguments["deepspeed"] = deepspeed_config(int(how[-1]))
     if in_zero:
         zero_alone.apply()
     if in_zero and recipe.cpu:
-        zero_on_cpus.apply(patience(recipe))
+        zero_on_cpus.apply(collective_timeout(recipe))
         arguments["accelerator_config"] = {"use_configured_state": True}
-        arguments["bf16"] = recipe.model.dtype == "bfloat16"  # as on GPUs: half weights, and whole ones in the optimizer
+        arguments["bf16"] = recipe.model.dtype == "bfloat16"  # as on GPUs: 16-bit weights, and 32-bit ones in the optimizer
     if how == "fsdp2" and world_size() > 1 and not outside:
         arguments |= {"fsdp": True, "fsdp_config": FSDP2}
     return arguments
 
 
-def patience(recipe: Base) -> timedelta:
-    """How long a collective waits for a rank: the watchdog speaks first."""
+def collective_timeout(recipe: Base) -> timedelta:
+    """How long a collective operation waits for a rank. It is longer than the deadlines, so that the watchdog reports
+    first.
+    """
     return timedelta(seconds=int(max(recipe.deadlines.collective, recipe.deadlines.step) + 600))
 
 
-class Spread(CompleteCheckpoints):
-    """A trainer's mixin: it shards where it is asked to, and saves whole models and complete checkpoints."""
+class ParallelTrainerMixin(CompleteCheckpoints):
+    """A trainer mixin that shards as configured, and saves complete models and complete checkpoints."""
 
     def create_accelerator_and_postprocess(self) -> None:
-        self.stored_type: torch.dtype = self.model.dtype  # before shards are trained in 32 bits, and saves write that down
+        """Create the accelerator. Raises `InputError` if FSDP2 was asked for and accelerate does not shard."""
+        self.stored_type: torch.dtype = self.model.dtype  # before FSDP2 casts its shards to 32 bits
         asked = self.args.fsdp_plugin_args is not None or os.environ.get("ACCELERATE_USE_FSDP") == "true"
         if asked:
             fsdp_on_cpus.apply()
         super().create_accelerator_and_postprocess()
         numbered_cpu.apply()
-        whole_at_first.forget()  # or TRL, still to make its reference, would load that in shards
+        whole_at_first.forget()  # else TRL would load its reference model in shards
         if asked and world_size() > 1 and not self.accelerator.is_fsdp2:
             raise InputError("FSDP2 was asked for, and accelerate does not shard here", "parallel", "use `parallel: ddp`")
 
     def save_model(self, output_dir: str | None = None, _internal_call: bool = False) -> None:
-        """Whole, and tied weights once, where transformers would save nothing of shards, or tied weights twice."""
+        """Save a complete model with tied weights once.
+
+        transformers alone would save nothing of shards, or would save tied weights twice.
+        """
         state = self.accelerator
         if state.distributed_type != DistributedType.DEEPSPEED and (_internal_call or not state.is_fsdp2):
-            super().save_model(output_dir, _internal_call)  # a checkpoint of FSDP2 has its shards, and nothing else
+            super().save_model(output_dir, _internal_call)  # an FSDP2 checkpoint holds shards only
             return
         saved = {}
         for name, weight in whole_weights(self, frozen=not isinstance(self.model, PeftModel)):
@@ -83,15 +91,17 @@ class Spread(CompleteCheckpoints):
             self._say_type(Path(output_dir or self.args.output_dir) / CONFIG_NAME)
 
     def _say_type(self, config: Path) -> None:
-        """transformers writes the type that is trained in, which is not that of the weights beside it."""
-        if config.exists():  # of a model, not of an adapter
+        """Write the stored dtype to the configuration: transformers writes the dtype of training, which may differ."""
+        if config.exists():  # an adapter has no config.json
             said = json.loads(config.read_text(encoding="utf-8"))
             write_atomic(config, json.dumps(said | {"dtype": str(self.stored_type).removeprefix("torch.")}, indent=2) + "\n")
 
 
 def whole_weights(trainer: Any, frozen: bool = True) -> Iterator[tuple[str, torch.Tensor]]:
-    """The policy's weights by name, one after the other and each once, whole until the next is asked for; all ranks ask
-    together."""
+    """Yield the policy's weights by name, each once. A weight is gathered until the next one is requested.
+
+    All ranks must iterate together. With `frozen=False` only trainable weights are yielded.
+    """
     policy, seen = trainer.accelerator.unwrap_model(trainer.model_wrapped), set()
     for name, weight in policy.state_dict(keep_vars=True).items():
         if id(weight) in seen or not (frozen or weight.requires_grad):
@@ -103,7 +113,7 @@ def whole_weights(trainer: Any, frozen: bool = True) -> Iterator[tuple[str, torc
 
 
 def gathered(weights: Sequence[torch.Tensor]) -> Any:
-    """ZeRO-3's weights are empty but in here."""
+    """A context in which sharded weights are complete. Outside of it ZeRO-3 keeps them empty."""
     if not any(hasattr(weight, "ds_id") for weight in weights):
         return nullcontext()
     import deepspeed
@@ -119,8 +129,8 @@ FSDP2: dict[str, Any] = {
 }
 
 
-def zero(stage: int) -> dict[str, Any]:
-    """A DeepSpeed configuration whose sizes follow the trainer's."""
+def deepspeed_config(stage: int) -> dict[str, Any]:
+    """A DeepSpeed configuration for a ZeRO stage. Its batch sizes are those of the trainer."""
     return {
         "zero_optimization": {"stage": stage, "overlap_comm": True, "contiguous_gradients": True},
         "bf16": {"enabled": "auto"},

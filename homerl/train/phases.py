@@ -1,7 +1,9 @@
-"""What each rank is doing, since when, and where the time of an update went.
+"""Records what each rank is doing and since when, and how the time of an update was spent.
 
-Invariants: every second since the last `take` is in exactly one share, and what no phase names is `train`; each rank
-writes its phase to a file of its own beside the run, whole or not at all, so that any rank can say what the others do.
+Invariants:
+- Every second since the last `take` is in exactly one share. Time outside of all phases is in `train`.
+- Each rank writes its phase to its own file in the run's folder, completely or not at all. So every rank can read what
+  the others do.
 """
 
 from __future__ import annotations
@@ -22,9 +24,12 @@ TRAIN = "train"
 
 
 @dataclass(frozen=True)
-class Doing:
-    """A rank's phase. `since` is a time of day, which machines share: when it began, or went on after one inside it;
-    `waits` says whether it is one of waiting for the other ranks."""
+class RankPhase:
+    """The phase that a rank is in.
+
+    `since` is wall-clock time in seconds, comparable between machines: when the phase began, or when it continued after
+    a nested phase. `waits` tells whether the rank waits for other ranks in it.
+    """
 
     rank: int
     phase: str
@@ -35,7 +40,7 @@ class Doing:
 
 @dataclass
 class Phases:
-    """`detail` may say more about the phase that is on."""
+    """The nested phases of one rank, and the seconds spent in each share. `detail` returns text on the current phase."""
 
     folder: Path
     rank: int = 0
@@ -43,7 +48,7 @@ class Phases:
     update: int = 0
     detail: Callable[[], object] = str
     spent: Counter[str] = field(default_factory=Counter)
-    stack: list[tuple[Doing, str]] = field(default_factory=list)
+    stack: list[tuple[RankPhase, str]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self._since = self.clock()
@@ -51,7 +56,7 @@ class Phases:
 
     @contextmanager
     def phase(self, name: str, share: str | None = None, waits: bool = False) -> Iterator[None]:
-        """Be in a phase; its time, less that of phases inside it, goes to `share` (by default, its name)."""
+        """Be in a phase within the context. Its time, without that of nested phases, counts to `share` (default: `name`)."""
         self._begin(name, share or name, waits)
         try:
             yield
@@ -63,39 +68,39 @@ class Phases:
             self._tell()
 
     def training(self, update: int) -> None:
-        """The trainer's own work on an update begins, which is what is done outside all phases."""
+        """Note that the trainer's own work on an update begins: the work outside of all phases."""
         self._settle()
         self.update = update
-        self.stack[0] = (Doing(self.rank, TRAIN, self.clock(), update), TRAIN)
+        self.stack[0] = (RankPhase(self.rank, TRAIN, self.clock(), update), TRAIN)
         self._tell()
 
     def move(self, source: str, target: str, seconds: float) -> None:
-        """Book seconds of one share on another, where only what happened inside can tell."""
+        """Move seconds from one share to another, for time that only the code inside a phase can divide."""
         moved = min(max(0.0, seconds), self.spent[source])
         self.spent[source] -= moved
         self.spent[target] += moved
 
     def take(self) -> dict[str, float]:
-        """Each share of the time since the last time, and the seconds."""
+        """The shares of the time since the last call, as `time/<share>`, and the seconds; then start again from zero."""
         self._settle()
         total = sum(self.spent.values())
-        found = {f"time/{name}": self.spent[name] / total if total else 0.0 for name in SHARES}
+        shares = {f"time/{name}": self.spent[name] / total if total else 0.0 for name in SHARES}
         self.spent.clear()
-        return found | {"time/seconds": total}
+        return shares | {"time/seconds": total}
 
-    def others(self) -> list[Doing]:
-        """What the other ranks say that they do."""
-        found = []
+    def others(self) -> list[RankPhase]:
+        """The phases of the other ranks, as read from their files."""
+        phases = []
         for path in sorted(self.folder.glob("rank_*.json")):
             try:
-                found.append(Doing(**json.loads(path.read_text(encoding="utf-8"))))
-            except (OSError, ValueError, TypeError):  # being written, or another version's
+                phases.append(RankPhase(**json.loads(path.read_text(encoding="utf-8"))))
+            except (OSError, ValueError, TypeError):  # the file is being written, or is of another version
                 continue
-        return [doing for doing in found if doing.rank != self.rank]
+        return [doing for doing in phases if doing.rank != self.rank]
 
     def _begin(self, name: str, share: str, waits: bool) -> None:
         self._settle()
-        self.stack.append((Doing(self.rank, name, self.clock(), self.update, waits), share))
+        self.stack.append((RankPhase(self.rank, name, self.clock(), self.update, waits), share))
         self._tell()
 
     def _settle(self) -> None:

@@ -1,7 +1,7 @@
-"""A trainer's progress as a rich bar with an estimate and its figures below, and its metrics as JSON Lines beside the run.
+"""Shows training progress as a bar with metrics below it, and writes the metrics as JSON Lines to the run's folder.
 
-Invariants: only the first process draws or writes; `metrics.jsonl` holds one line an update that was logged, and
-a last one with totals; lines past the checkpoint that a run resumes from are dropped, so that none appears twice.
+Invariants: only the first process draws and writes; `metrics.jsonl` has one line for each logged update, and a last one
+with totals; on resume, lines after the checkpoint are dropped, so no update appears twice.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from transformers import TrainerCallback
 
 from envs.documents import write_atomic
 from homerl.terminal.progress import progress_bar
-from homerl.train.panels import glance
+from homerl.train.panels import terminal_panel
 
 
 class ProgressCallback(TrainerCallback):
-    """Draws the bar and keeps `metrics.jsonl`."""
+    """Draws the bar and writes `metrics.jsonl`."""
 
     def __init__(self, out: Path) -> None:
         self.path = out / "metrics.jsonl"
@@ -32,32 +32,35 @@ class ProgressCallback(TrainerCallback):
         self.bar: Progress | None = None
 
     def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        """Drop metrics after the checkpoint, and start the bar."""
         if not state.is_world_process_zero:
             return
         kept = [line for line in self._lines() if _is_update(line, state.global_step)]
         write_atomic(self.path, "".join(kept))
         self.bar = progress_bar()
-        total = max(state.max_steps, state.global_step)  # a finished run has nothing left to do
+        total = max(state.max_steps, state.global_step)  # the step count of a finished run may exceed max_steps
         self.task = self.bar.add_task(self.name, total=total, completed=state.global_step, note="")
         self.live = Live(self.bar, refresh_per_second=4)
         self.live.start()
 
     def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        """Advance the bar."""
         if self.bar:
             self.bar.update(self.task, completed=state.global_step)
 
     def on_log(self, args: Any, state: Any, control: Any, logs: dict[str, Any] | None = None, **kwargs: Any) -> None:
+        """Append a line to `metrics.jsonl` and redraw the figures."""
         if not self.bar or not logs:
             return
         with self.path.open("a", encoding="utf-8") as file:
             file.write(json.dumps({"step": state.global_step} | logs) + "\n")
         note = " ".join(f"{key} {logs[key]:.3f}" for key in ("loss", "reward", "success") if key in logs)
         self.bar.update(self.task, note=note)
-        if (figures := glance(logs)) is not None:
+        if (figures := terminal_panel(logs)) is not None:
             self.live.update(Group(self.bar, figures))
 
     def stop(self) -> None:
-        """Give the terminal back, however training ended."""
+        """Release the terminal. It is called however training ended."""
         if self.bar:
             self.live.stop()
 
@@ -65,17 +68,21 @@ class ProgressCallback(TrainerCallback):
         return self.path.read_text(encoding="utf-8").splitlines(keepends=True) if self.path.exists() else []
 
 
-class InTime(TrainerCallback):
-    """Ends training after the first update that is over so many seconds from its start, and keeps what it came to; the first
-    rank's clock counts, and a run that is started again has as many seconds once more."""
+class TimeLimit(TrainerCallback):
+    """Stops training after the first update that ends more than `seconds` after the start, and saves a checkpoint.
+
+    The clock of the first rank decides. A resumed run gets the full time again.
+    """
 
     def __init__(self, seconds: float) -> None:
         self.seconds = seconds
 
     def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        """Start the clock."""
         self.begun = time.monotonic()
 
     def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        """Stop all ranks together if the time is over."""
         over = torch.tensor(time.monotonic() - self.begun > self.seconds, dtype=torch.int, device=args.device)
         stop = bool(broadcast(over).item())
         control.should_training_stop |= stop
@@ -83,7 +90,7 @@ class InTime(TrainerCallback):
 
 
 def _is_update(line: str, last: int) -> bool:
-    """Whether a line is of an update up to `last`: not of the end (totals, a last evaluation), nor one that a kill cut."""
+    """Whether a line is a logged update with a step up to `last`. Totals, a last evaluation and truncated lines are not."""
     try:
         row = json.loads(line)
     except json.JSONDecodeError:

@@ -1,7 +1,7 @@
 """Recipes of training: SFT and step-wise RLVE.
 
-Invariants: unknown keys are refused; a recipe that loads says everything a run needs, seeds included; nothing here
-imports torch; no credit mode and no engine is named here: their keys come from their files.
+Invariants: unknown keys are refused; a recipe that loads has everything that a run needs, seeds included; nothing here
+imports torch; no credit mode and no engine is named here, since their keys come from their own files.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from homerl.llm.settings import UserSettings
 from homerl.play.episode import EpisodeLimits
 from homerl.recipe.base import Base
 from homerl.train.credit.registry import mode_of, modes
+from homerl.train.discovery import keys_of
 from homerl.train.engines.registry import engine_of, engines
-from homerl.train.found import keys_of
 from homerl.train.tiny import TinyConfig
 from homerl.worlds.registry import world_of
 from homerl.worlds.sources import AnyBlueprintSource, default_recipe
@@ -198,7 +198,7 @@ class RLVESettings(LossSettings, *keys_of(modes().values(), RolloutSettings, Los
 
     @property
     def exact(self) -> bool:
-        """Whether what is sampled is sampled by the trainer's own forward pass, with the weights being trained."""
+        """Whether rollouts are sampled by the trainer's own forward pass with the current weights."""
         return engine_of(self).exact and self.async_rollouts == 0
 
     @model_validator(mode="after")

@@ -1,6 +1,6 @@
-"""What cannot be trained as a recipe asks, said before any work: by `homerl check`, and by whoever trains.
+"""Refuses recipes that cannot be trained, before any work. `homerl check` and training both call it.
 
-Invariants: no torch; a combination that is known to fail, or to go wrong in silence, is refused with what to do instead.
+Invariants: it imports no torch; every refusal names the key and what to do instead.
 """
 
 from __future__ import annotations
@@ -17,12 +17,14 @@ from homerl.train.recipe import ModelSettings, RLVESettings, SFTSettings
 
 
 def world_size() -> int:
-    """How many processes train together, as the launcher says."""
+    """The number of processes that train together, as the launcher says."""
     return int(os.environ.get("WORLD_SIZE", "1"))
 
 
-def spread_by(recipe: Base) -> str:
-    """The recipe's `parallel`, or what an accelerate configuration given on the command line says in its place."""
+def parallel_mode(recipe: Base) -> str:
+    """The recipe's `parallel`, or the mode of an accelerate configuration given on the command line, which takes
+    precedence.
+    """
     if os.environ.get("ACCELERATE_USE_FSDP") == "true":
         return "fsdp2"
     if os.environ.get("ACCELERATE_USE_DEEPSPEED") == "true":
@@ -31,7 +33,7 @@ def spread_by(recipe: Base) -> str:
 
 
 def _stage_outside() -> int:
-    """ZeRO's stage, from DeepSpeed's own configuration where accelerate's names one."""
+    """The ZeRO stage of DeepSpeed's own configuration file, if accelerate names one; else accelerate's."""
     file = os.environ.get("ACCELERATE_DEEPSPEED_CONFIG_FILE", "none")
     if file == "none":
         return int(os.environ.get("ACCELERATE_DEEPSPEED_ZERO_STAGE", "2"))
@@ -39,32 +41,32 @@ def _stage_outside() -> int:
 
 
 def in_shards(recipe: Base) -> bool:
-    """Whether the weights will be: ZeRO-3 keeps those of one process so, too."""
-    how = spread_by(recipe)
+    """Whether the policy's weights will be sharded. ZeRO-3 shards even with one process."""
+    how = parallel_mode(recipe)
     return how == "zero3" or (how == "fsdp2" and world_size() > 1)
 
 
 def is_adapter(source: str) -> bool:
-    """Whether a folder holds a low-rank adapter in place of whole weights."""
+    """Whether a folder holds a low-rank adapter instead of a complete model."""
     return (Path(source) / "adapter_config.json").exists()
 
 
-def refuse(recipe: Base) -> None:
-    """Raise `InputError` for the first that is found."""
+def refuse_untrainable(recipe: Base) -> None:
+    """Raise `InputError` for the first combination in the recipe that cannot be trained."""
     for what, where, remedy in (*_of_precision(recipe), *_of_sft(recipe), *_of_rlve(recipe)):
         raise InputError(what, where=where, remedy=remedy)
 
 
 def _of_precision(recipe: Base) -> Iterator[Refusal]:
     model: ModelSettings | None = getattr(recipe, "model", None)
-    how = spread_by(recipe)
+    how = parallel_mode(recipe)
     if model and model.dtype == "float16" and how.startswith("zero"):
         yield f"{how} trains in bfloat16 or float32, and the model is to be float16", "model.dtype", "use bfloat16"
 
 
 def _of_sft(recipe: Base) -> Iterator[Refusal]:
     settings: SFTSettings | None = getattr(recipe, "sft", None)
-    how = spread_by(recipe)
+    how = parallel_mode(recipe)
     if settings and settings.muon and how not in ("none", "ddp"):
         yield f"Muon needs whole matrices, and {how} shards them", "sft.muon", "leave it out, or use `parallel: ddp`"
 
@@ -76,7 +78,7 @@ def _of_rlve(recipe: Base) -> Iterator[Refusal]:
     model: ModelSettings = recipe.model
     if recipe.run == "rlve" and model.name is None:
         yield "RLVE starts from a trained model", "model.from_scratch", "give `model.name`"
-    how = spread_by(recipe)
+    how = parallel_mode(recipe)
     yield from engine_of(settings).refuse(recipe, how)
     merged = model.name and is_adapter(model.name) and model.lora is None
     if how in ("zero3", "fsdp2") and merged and settings.kl:

@@ -1,11 +1,14 @@
 """Step-wise RLVE: GRPO on live dialogues with a reward at every step (HomeFlow 3.4.2), on TRL's GRPOTrainer.
 
-Invariants: advantages fall on sampled tokens alone, each on the step that earned it; nothing sampled is
-tokenised again; groups are formed over all ranks; sampling is seeded by update and rank, so a resumed run
-samples what an unbroken one would; a checkpoint holds all that the next update depends on.
-Departs from GRPO: credit is by step (`homerl/train/credit`) in place of one return a rollout, and where sampler and
-trainer may differ, truncated importance ratios weigh the advantages. Departs from HomeFlow: the policy is not
-conditioned on Φ, which would leak the answer.
+Invariants:
+- Only sampled tokens have an advantage: that of their own step. Sampled text is never tokenised again.
+- Groups are formed over all ranks.
+- Sampling is seeded by update and rank, so a resumed run samples what an uninterrupted run would. A checkpoint holds all
+  that the next update depends on.
+
+Differences from GRPO: each step has its own credit (`homerl/train/credit`) instead of one return for a rollout. Where
+the sampler and the trainer may differ, truncated importance ratios weight the advantages. Difference from HomeFlow: the
+policy does not see the goals Φ, since these would leak the answer.
 """
 
 from __future__ import annotations
@@ -21,8 +24,7 @@ from transformers.trainer_callback import ExportableState
 from trl import GRPOConfig, GRPOTrainer
 
 from envs.documents import InputError
-from homerl.play.trajectory import of_one_shape, to_row, write_rows
-from homerl.train.ahead import Ahead
+from homerl.play.trajectory import to_row, uniform_rows, write_rows
 from homerl.train.common import (
     common_arguments,
     fit,
@@ -36,14 +38,15 @@ from homerl.train.curriculum import Curriculum, difficulties
 from homerl.train.engines.registry import engine_of
 from homerl.train.evaluation import Evaluation
 from homerl.train.panels import PanelsCallback
-from homerl.train.parallel import Spread
+from homerl.train.parallel import ParallelTrainerMixin
 from homerl.train.phases import Phases
+from homerl.train.prefetch import RolloutPrefetcher
 from homerl.train.recipe import RLVERecipe
-from homerl.train.refusals import in_shards, is_adapter, refuse, spread_by, world_size
+from homerl.train.refusals import in_shards, is_adapter, parallel_mode, refuse_untrainable, world_size
 from homerl.train.rollout import Player, Rollout, blueprint_of
 from homerl.train.sentinel import Sentinel, UpdateSignal
-from homerl.train.supply import Batch, Place, Supply, episode_metrics, hash_seed
-from homerl.train.tensors import ledgers, spread, staleness, trimmed, truncated_ratios
+from homerl.train.supply import Batch, RankContext, Supply, episode_metrics, hash_seed
+from homerl.train.tensors import ledgers, staleness, token_advantages, trimmed, truncated_ratios
 from homerl.train.transcripts import log_transcripts
 from homerl.train.watchdog import Watchdog
 from homerl.users.make import user_factory
@@ -52,10 +55,12 @@ from rewards.composite import PARTS
 
 
 def train_rlve(recipe: RLVERecipe) -> Path:
-    """Train and return the folder of the final model."""
+    """Train as the recipe says; return the folder of the final model. Raises `InputError` for a recipe that cannot be
+    trained.
+    """
     from datasets import Dataset
 
-    refuse(recipe)
+    refuse_untrainable(recipe)
     tokenizer = load_tokenizer(recipe.model.name)
     settings = recipe.rlve
     rows = settings.updates * settings.blueprints_per_update
@@ -72,7 +77,7 @@ def train_rlve(recipe: RLVERecipe) -> Path:
                 player,
                 model=load_policy(recipe.model, recipe.model.name),
                 args=arguments,
-                train_dataset=Dataset.from_dict({"prompt": [""] * rows}),  # the curriculum says what is played
+                train_dataset=Dataset.from_dict({"prompt": [""] * rows}),  # the curriculum chooses the blueprints
                 processing_class=tokenizer,
                 peft_config=peft_config(recipe.model),
             )
@@ -81,7 +86,10 @@ def train_rlve(recipe: RLVERecipe) -> Path:
 
 
 def grpo_arguments(recipe: RLVERecipe) -> GRPOConfig:
-    """TRL's arguments for one optimizer update a rollout batch (times `iterations`)."""
+    """TRL's arguments for one optimizer update for each batch of rollouts, times `iterations`.
+
+    Raises `InputError` if the rollouts do not divide evenly over processes and batches.
+    """
     settings, processes = recipe.rlve, world_size()
     total = settings.blueprints_per_update * settings.group
     where = {"where": "rlve.blueprints_per_update", "remedy": "change rlve.batch, rlve.group or the number of processes"}
@@ -95,7 +103,7 @@ def grpo_arguments(recipe: RLVERecipe) -> GRPOConfig:
     accumulate = total // (processes * settings.batch)
     shared = common_arguments(recipe, settings) | {
         "gradient_accumulation_steps": accumulate,
-        "save_steps": (settings.save_steps or 1) * settings.iterations,  # a resumed run begins with fresh rollouts
+        "save_steps": (settings.save_steps or 1) * settings.iterations,  # a resumed run plays new rollouts
     }
     return GRPOConfig(
         **shared,
@@ -114,15 +122,15 @@ def grpo_arguments(recipe: RLVERecipe) -> GRPOConfig:
         loss_type=settings.loss,
         scale_rewards="group",
         mask_truncated_completions=False,
-        model_init_kwargs={"device_map": None} if spread_by(recipe) == "fsdp2" else None,  # of TRL's reference
+        model_init_kwargs={"device_map": None} if parallel_mode(recipe) == "fsdp2" else None,  # for TRL's reference model
         shuffle_dataset=False,
-        vllm_importance_sampling_correction=False,  # ours, whatever the engine: see `_reweigh`
+        vllm_importance_sampling_correction=False,  # `_reweigh` corrects, for every engine
         **engine_of(settings).arguments(settings),
     )
 
 
 def part_rewards() -> list[Any]:
-    """One reward function a part, so that TRL logs each; they read what the rollout already computed."""
+    """One reward function for each reward part, so that TRL logs each. They return what the rollout has computed already."""
 
     def reader(name: str) -> Any:
         def read(reward_parts: Sequence[Mapping[str, float]], **_: Any) -> list[float]:
@@ -135,22 +143,24 @@ def part_rewards() -> list[Any]:
 
 
 class CurriculumState(TrainerCallback, ExportableState):
-    """Carries the curriculum in `trainer_state.json`, which is written last and read by every rank."""
+    """Stores the curriculum in `trainer_state.json`, which is written last and is read by every rank."""
 
     def __init__(self, curriculum: Curriculum) -> None:
         self.curriculum = curriculum
 
     def state(self) -> dict[str, Any]:
+        """The curriculum's state, for the checkpoint."""
         return {"args": {}, "attributes": self.curriculum.state()}
 
     def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        found = state.stateful_callbacks.get(type(self).__name__)
-        if state.global_step and found:
-            self.curriculum.load(found["attributes"])
+        """Restore the curriculum of a resumed run."""
+        saved = state.stateful_callbacks.get(type(self).__name__)
+        if state.global_step and saved:
+            self.curriculum.load(saved["attributes"])
 
 
-class RLVETrainer(Spread, GRPOTrainer):
-    """GRPOTrainer whose rollouts are episodes and whose advantages are per step."""
+class RLVETrainer(ParallelTrainerMixin, GRPOTrainer):
+    """A GRPOTrainer whose rollouts are episodes, and whose advantages are those of steps."""
 
     def __init__(self, recipe: RLVERecipe, player: Player, **kwargs: Any) -> None:
         self.recipe, self.player = recipe, player
@@ -158,30 +168,30 @@ class RLVETrainer(Spread, GRPOTrainer):
         self.sentinel = Sentinel(recipe.sentinel)
         self.seen: dict[str, float] = {}
         super().__init__(reward_funcs=part_rewards(), rollout_func=RLVETrainer.roll, **kwargs)
-        if self.ref_model is not None and is_adapter(recipe.model.name):  # TRL has loaded what the adapter stands on
+        if self.ref_model is not None and is_adapter(recipe.model.name):  # TRL has loaded the adapter's base
             start = self.accelerator.unwrap_model(self.model).state_dict()
             self.accelerator.unwrap_model(self.ref_model).load_state_dict(start)
         self._supply()
 
     def _supply(self) -> None:
-        """What makes rollouts, and what watches over it."""
+        """Create the sources of rollouts, and the evaluation and callbacks that observe them."""
         recipe, state = self.recipe, self.accelerator
         self.phases = Phases(recipe.out / "ranks", state.process_index, detail=lambda: self.player.waiting)
-        place = Place(state.process_index, state.num_processes, self._gather)
+        ranks = RankContext(state.process_index, state.num_processes, self._gather)
         curriculum = Curriculum(
             recipe.rlve.curriculum, recipe.blueprints, recipe.seed, difficulties(recipe.rlve.curriculum, recipe.blueprints)
         )
         blueprint = blueprint_of(recipe.blueprints.recipe)
-        supply = Supply(recipe.rlve, recipe.seed, self.player, blueprint, curriculum, place)
-        self.ahead = Ahead(supply, recipe.rlve.async_rollouts, self.args.max_steps)
+        supply = Supply(recipe.rlve, recipe.seed, self.player, blueprint, curriculum, ranks)
+        self.prefetcher = RolloutPrefetcher(supply, recipe.rlve.async_rollouts, self.args.max_steps)
         self.player.engine.attach(self, self.phases)
-        self.evaluation = Evaluation(recipe, self.player, place)
+        self.evaluation = Evaluation(recipe, self.player, ranks)
         self.add_callback(CurriculumState(curriculum))
         self.add_callback(PanelsCallback(reporters(recipe), recipe.out))
 
     @property
     def rollouts(self) -> list[Rollout]:
-        """This rank's, of the update that is being trained on."""
+        """This rank's rollouts of the update in training."""
         return [rollout for rollout, _ in self.batch.mine()] if self.batch else []
 
     def _gather(self, rows: list[Any]) -> list[Any]:
@@ -190,7 +200,7 @@ class RLVETrainer(Spread, GRPOTrainer):
 
     @staticmethod
     def roll(prompts: list[str], trainer: RLVETrainer) -> dict[str, list]:
-        """TRL's rollout function: play what the curriculum says and hand over the token ledgers."""
+        """TRL's rollout function: play the blueprints that the curriculum chose, and return their tokens."""
         update, rank, phases = trainer.state.global_step, trainer.accelerator.process_index, trainer.phases
         phases.update = update
 
@@ -200,27 +210,27 @@ class RLVETrainer(Spread, GRPOTrainer):
             trainer.evaluate_policy()
             torch.manual_seed(hash_seed(trainer.recipe.seed, update, rank))
 
-        with phases.phase("rollout", "idle" if trainer.ahead.k else "rollout"), trainer.player.engine.awake():
-            trainer.batch = trainer.ahead.take(update, sync)
+        with phases.phase("rollout", "idle" if trainer.prefetcher.k else "rollout"), trainer.player.engine.awake():
+            trainer.batch = trainer.prefetcher.take(update, sync)
         trainer._settle_time()
         phases.training(update)
         return ledgers(trainer.rollouts) | {"reward_parts": [part_totals(rollout) for rollout in trainer.rollouts]}
 
     def _evaluate_last(self) -> None:
-        """The model that comes out, like those on the way."""
+        """Evaluate the final weights, if an evaluation is due."""
         if self.evaluation.due(self.state.global_step):
             self.player.engine.sync(self.state.global_step)
             with self.player.engine.awake():
                 self.evaluate_policy()
 
     def evaluate_policy(self) -> None:
-        """Play the held-out suite where the recipe wants it, log how it went, and keep the best model."""
+        """Evaluate the policy if it is due: play the held-out blueprints, log the metrics, and keep the best model."""
         update = self.state.global_step
         if not self.evaluation.due(update):
             return
         torch.manual_seed(hash_seed(self.recipe.seed, -1, self.accelerator.process_index))
         with self.phases.phase("rollout"):
-            figures = self.evaluation.play(self.ahead.run)
+            figures = self.evaluation.play(self.prefetcher.run)
         for name, value in figures.items():
             self._metrics["train"][name].append(value)
         with self.phases.phase("train"):
@@ -228,23 +238,24 @@ class RLVETrainer(Spread, GRPOTrainer):
         self.player.waiting.take()
 
     def _settle_time(self) -> None:
-        """Of the time that rollouts took, that in which only users were waited for, and that of our own work."""
-        found = self.player.waiting.take()
-        for share in ("user", "world", "reward") if not self.ahead.k else ():
-            self.phases.move("rollout", share, found[share])
+        """Divide the time of the rollouts: the policy, waiting for users, the world, and rewards."""
+        seconds = self.player.waiting.take()
+        for share in ("user", "world", "reward") if not self.prefetcher.k else ():
+            self.phases.move("rollout", share, seconds[share])
 
     def _generate_and_score_completions(self, inputs: list[dict[str, Any]]) -> dict[str, Any]:
         output = super()._generate_and_score_completions(inputs)
         parts = self.batch.mine()
-        output["advantages"] = spread(parts, output["completion_ids"])
+        output["advantages"] = token_advantages(parts, output["completion_ids"])
         figures = {} if self.recipe.rlve.exact else self._reweigh(output, parts)
         self._report(self.batch, figures)
         return output
 
     def _reweigh(self, output: dict[str, Any], parts: Sequence[Any]) -> dict[str, float]:
-        """Truncated importance ratios, in the advantages: no ratio is negative, so the loss clips as before.
+        """Multiply the advantages by truncated importance ratios; return metrics of the ratios and of staleness.
 
-        A token older than `async_rollouts` allows has no advantage; by construction there is none.
+        No ratio is negative, so the loss clips as before. A token older than `async_rollouts` allows would get advantage
+        0; by construction there is none.
         """
         mask = output["completion_mask"] * output["tool_mask"]
         trained = output.get("old_per_token_logps")
@@ -264,7 +275,7 @@ class RLVETrainer(Spread, GRPOTrainer):
 
     @torch.no_grad()
     def _trained_before(self, output: dict[str, Any]) -> torch.Tensor:
-        """Log-probabilities of the sampled tokens under the weights that this update begins with."""
+        """The log-probabilities of the sampled tokens under the weights with which this update begins."""
         ids = torch.cat([output["prompt_ids"], output["completion_ids"]], dim=1)
         attention = torch.cat([output["prompt_mask"], output["completion_mask"]], dim=1)
         size = self.args.per_device_train_batch_size
@@ -273,7 +284,7 @@ class RLVETrainer(Spread, GRPOTrainer):
         )[0]
 
     def _report(self, batch: Batch, figures: Mapping[str, float]) -> None:
-        """Log what the update saw and let the sentinel judge it; the same on every rank."""
+        """Log the metrics of the update and let the sentinel check them. It is the same on every rank."""
         played = [row["played"] for row in batch.rows]
         returns, counts = [sum(p.rewards) for p in played], [p.counts for p in played]
         lengths = [row["lengths"] for row in batch.rows]
@@ -284,21 +295,21 @@ class RLVETrainer(Spread, GRPOTrainer):
         self.sentinel.watch(metrics | self.seen)
 
     def _get_per_token_logps_and_entropies(self, model: Any, *args: Any, **kwargs: Any) -> tuple:
-        found = super()._get_per_token_logps_and_entropies(model, *args, **kwargs)
+        result = super()._get_per_token_logps_and_entropies(model, *args, **kwargs)
         if torch.is_grad_enabled():
-            self._trained_logps = found[0].detach()
-        return found
+            self._trained_logps = result[0].detach()
+        return result
 
     def _compute_loss(self, model: Any, inputs: dict[str, Any]) -> torch.Tensor:
         inputs = trimmed(inputs)
         loss = super()._compute_loss(model, inputs)
         mask = inputs["completion_mask"] * inputs["tool_mask"]
         against = inputs.get("sampling_per_token_logps")
-        if self.recipe.rlve.async_rollouts:  # older weights sampled: what the trainer knew of them is not comparable
+        if self.recipe.rlve.async_rollouts:  # older weights sampled, so compare with the trainer's own
             against = inputs["old_per_token_logps"]
         gap = ((self._trained_logps - against).abs() * mask).sum() / mask.sum().clamp(min=1)
         both = self.accelerator.reduce(torch.stack([gap, loss.detach()]), reduction="mean")
-        self.sentinel.trust(both[1].item())
+        self.sentinel.check_loss(both[1].item())
         self.seen = {
             "sentinel/logp_gap": both[0].item(),
             "sentinel/entropy": self._metrics["train"]["entropy"][-1],
@@ -307,7 +318,8 @@ class RLVETrainer(Spread, GRPOTrainer):
         return loss
 
     def log(self, logs: dict[str, float], start_time: float | None = None) -> None:
-        if "train_runtime" in logs:  # the end, while reporters still listen
+        """Log metrics with the shares of time; the first process writes the update's rollouts and transcripts."""
+        if "train_runtime" in logs:  # the end of training, while the reporters are still open
             self._evaluate_last()
         if "loss" in logs:
             logs |= self.phases.take()
@@ -316,11 +328,11 @@ class RLVETrainer(Spread, GRPOTrainer):
             folder = self.recipe.out / "rollouts"
             folder.mkdir(parents=True, exist_ok=True)
             trajectories = [rollout.trajectory for rollout in self.rollouts]
-            rows = of_one_shape(lambda: map(to_row, trajectories))
+            rows = uniform_rows(lambda: map(to_row, trajectories))
             write_rows(folder / f"update_{self.state.global_step:06d}.jsonl", rows)
             log_transcripts(self.recipe, trajectories, self.state.global_step)
 
 
 def part_totals(rollout: Rollout) -> dict[str, float]:
-    """Each reward part, summed over the rollout's steps."""
+    """The sum of each reward part over the steps of a rollout."""
     return {name: sum(parts[name] for parts in rollout.trajectory.rewards) for name in PARTS}

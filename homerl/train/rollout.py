@@ -1,8 +1,11 @@
-"""Rollouts: the policy plays blueprints, many at a time, with rewards by step.
+"""Rollouts: the policy plays many blueprints concurrently, with rewards at every step.
 
-Invariants: the same blueprints, weights and seeds give the same rollouts; a fault that is not the agent's is
-retried in a fresh world (a sibling's, in a fresh fork), then marked; a rollout always has a prompt and a completion,
-if a masked one; no episode waits for another one, but for the root that it is forked from.
+Invariants:
+- The same blueprints, weights and seeds give the same rollouts.
+- An episode that ends by a fault that is not the agent's is retried in a fresh world (a forked one from its fork). After
+  the last retry it is marked, and does not count.
+- A rollout always has a prompt and a completion; the completion may be masked.
+- No episode waits for another, except that a forked one waits for its root.
 """
 
 from __future__ import annotations
@@ -21,8 +24,8 @@ from homerl.play.loop import User, play, replies_from
 from homerl.play.situation import Blueprint, Reply
 from homerl.play.trajectory import Trajectory
 from homerl.play.utterance import Utterance
-from homerl.train.credit.contract import Fork, Plan, Played
-from homerl.train.waiting import Episodic, Waiting
+from homerl.train.credit.contract import CreditInput, Fork, ForkPlan
+from homerl.train.waiting import EpisodeTimer, WaitTimes
 from homerl.users.make import Users
 from homerl.worlds.registry import begin, make_blueprint
 from homerl.worlds.sources import AnyBlueprintSource
@@ -30,13 +33,14 @@ from rewards.composite import RewardWeights, step_rewards
 
 RETRIES = 2
 MakeUser = Callable[[int], User]
-Start = tuple[Episode, PolicyAgent]
+ForkPoint = tuple[Episode, PolicyAgent]
 
 
 @dataclass(frozen=True)
 class Rollout:
-    """A played blueprint with its tokens, and where it was forked from, if it was; `trajectory.rewards` holds each
-    step's parts by name."""
+    """A played blueprint with its tokens, and its fork if it was forked. `trajectory.rewards` has each step's parts by
+    name.
+    """
 
     trajectory: Trajectory
     ledger: TokenLedger
@@ -44,24 +48,26 @@ class Rollout:
 
     @property
     def rewards(self) -> list[float]:
-        """r_t for every step."""
+        """The reward r_t of every step."""
         return [sum(parts.values()) for parts in self.trajectory.rewards]
 
     @property
     def lengths(self) -> list[int]:
-        """Sampled tokens by step; none where a prefix is another rollout's."""
+        """The number of tokens sampled in each step; 0 for steps of a prefix shared with another rollout."""
         return [0 if i < self.ledger.shared else end - start for i, (start, end) in enumerate(self.ledger.spans)]
 
     @property
-    def played(self) -> Played:
-        """What credit has to know."""
+    def credit_input(self) -> CreditInput:
+        """What a credit mode needs to know of the rollout."""
         decisions = [step.decision for step in self.trajectory.steps]
-        return Played(self.rewards, self.trajectory.outcome.counts, decisions, self.fork)
+        return CreditInput(self.rewards, self.trajectory.outcome.counts, decisions, self.fork)
 
 
 @dataclass(frozen=True)
 class Player:
-    """All that a rollout needs besides its blueprint. With `forks`, every `group` blueprints are one, and forked."""
+    """Plays blueprints with everything that a rollout needs. With `forks`, each `group` of blueprints is one forked
+    blueprint.
+    """
 
     engine: Engine
     tokenizer: Any
@@ -69,16 +75,16 @@ class Player:
     limits: EpisodeLimits
     weights: RewardWeights
     max_tokens: int
-    forks: Plan | None = None
+    forks: ForkPlan | None = None
     group: int = 1
-    waiting: Waiting = field(default_factory=Waiting)
+    waiting: WaitTimes = field(default_factory=WaitTimes)
 
     def play(self, blueprints: Sequence[Blueprint], seeds: Sequence[int]) -> list[Rollout]:
-        """Play every blueprint once, all at the same time, each at its own pace."""
+        """Play every blueprint once, all concurrently, each at its own pace."""
         return asyncio.run(self.play_all(blueprints, seeds))
 
     async def play_all(self, blueprints: Sequence[Blueprint], seeds: Sequence[int]) -> list[Rollout]:
-        """The same inside an event loop."""
+        """The same as `play`, inside an event loop."""
         if self.forks is None:
             return list(await asyncio.gather(*map(self._one, blueprints, seeds)))
         starts = range(0, len(blueprints), self.group)
@@ -86,110 +92,119 @@ class Player:
         return [rollout for group in groups for rollout in group]
 
     def user_metrics(self) -> dict[str, float]:
-        """What this process's users have asked of their endpoint so far, and how they erred."""
+        """The requests and errors of this process's users so far, named `user/...`; empty for users without an endpoint."""
         return self.make_user.metrics() if isinstance(self.make_user, Users) else {}
 
-    async def _tree(self, blueprint: Blueprint, seeds: Sequence[int], plan: Plan) -> list[Rollout]:
-        """Roots from the start and siblings from their forks; a fork that its root never reached becomes a root."""
+    async def _tree(self, blueprint: Blueprint, seeds: Sequence[int], plan: ForkPlan) -> list[Rollout]:
+        """Play the roots from the start and the siblings from their forks. A sibling whose fork was not reached becomes a
+        root.
+        """
         forks = plan(len(seeds), random.Random(f"forks {seeds[0]}"))
         count = sum(fork is None for fork in forks)
-        witnesses = [Witness({fork.step for fork in forks if fork and fork.parent == i}) for i in range(count)]
-        roots = await asyncio.gather(*(self._one(blueprint, seeds[i], witness=w) for i, w in enumerate(witnesses)))
+        recorders = [ForkRecorder({fork.step for fork in forks if fork and fork.parent == i}) for i in range(count)]
+        roots = await asyncio.gather(*(self._one(blueprint, seeds[i], recorder=w) for i, w in enumerate(recorders)))
 
         async def sibling(fork: Fork, seed: int) -> Rollout:
-            moment = witnesses[fork.parent].moments.get(fork.step)
-            if moment is None:
+            point = recorders[fork.parent].points.get(fork.step)
+            if point is None:
                 return await self._one(blueprint, seed)
-            return replace(await self._one(blueprint, seeds[fork.parent], moment), fork=fork)
+            return replace(await self._one(blueprint, seeds[fork.parent], point), fork=fork)
 
         rest = zip(forks[count:], seeds[count:], strict=True)
         return [*roots, *await asyncio.gather(*(sibling(fork, seed) for fork, seed in rest if fork))]
 
     async def _one(
-        self, blueprint: Blueprint, seed: int, moment: Start | None = None, witness: Witness | None = None
+        self, blueprint: Blueprint, seed: int, point: ForkPoint | None = None, recorder: ForkRecorder | None = None
     ) -> Rollout:
         for attempt in range(RETRIES + 1):
-            turns = Episodic(self.waiting)
-            episode, agent = self._begin(blueprint, moment, turns)
-            if witness:
-                witness.moments.clear()
+            turns = EpisodeTimer(self.waiting)
+            episode, agent = self._begin(blueprint, point, turns)
+            if recorder:
+                recorder.points.clear()
             user = TimedUser(self.make_user(seed + attempt), turns)
-            trajectory = await play(episode, WitnessedAgent(agent, witness) if witness else agent, user, seed)
+            trajectory = await play(episode, RecordedAgent(agent, recorder) if recorder else agent, user, seed)
             turns.worked()
             if trajectory.outcome.counts:
                 break
         agent.ledger.settle(self.tokenizer.eos_token_id)
         begin = time.perf_counter()
-        found = Rollout(rewarded(trajectory, self.weights), agent.ledger)
+        rollout = Rollout(rewarded(trajectory, self.weights), agent.ledger)
         self.waiting.rewarding += time.perf_counter() - begin
-        return found
+        return rollout
 
-    def _begin(self, blueprint: Blueprint, moment: Start | None, turns: Episodic) -> Start:
+    def _begin(self, blueprint: Blueprint, point: ForkPoint | None, turns: EpisodeTimer) -> ForkPoint:
         engine = TimedEngine(self.engine, turns)
-        if moment is not None:
-            episode, agent = moment
+        if point is not None:
+            episode, agent = point
             return episode.fork(), agent.fork(engine)
         return begin(blueprint, self.limits), PolicyAgent(engine, self.tokenizer, self.max_tokens)
 
 
-class Witness:
-    """Keeps a root's state before the steps named: the episode, and the agent that plays it."""
+class ForkRecorder:
+    """Records copies of a root's episode and agent before the given steps."""
 
     def __init__(self, at: Collection[int]) -> None:
-        self.at, self.moments = at, dict[int, Start]()
+        self.at, self.points = at, dict[int, ForkPoint]()
 
-    def see(self, episode: Episode, agent: PolicyAgent) -> None:
+    def record(self, episode: Episode, agent: PolicyAgent) -> None:
+        """Copy the episode and the agent, if the episode is at one of the steps."""
         if len(episode.steps) in self.at:
-            self.moments[len(episode.steps)] = episode.fork(), agent.fork(agent.engine)
+            self.points[len(episode.steps)] = episode.fork(), agent.fork(agent.engine)
 
 
 @dataclass(frozen=True)
-class WitnessedAgent:
-    """A policy agent that is witnessed: the episode is the witness's to fork, the policy has its observation."""
+class RecordedAgent:
+    """A policy agent whose episode is recorded for forks. The recorder gets the episode; the policy gets its observation
+    only.
+    """
 
     agent: PolicyAgent
-    witness: Witness
+    recorder: ForkRecorder
     name: str = PolicyAgent.name
 
     async def consult(self, episode: Episode, n: int = 1) -> Sequence[Reply]:
-        self.witness.see(episode, self.agent)
+        """Record the episode, then ask the policy."""
+        self.recorder.record(episode, self.agent)
         return await replies_from(self.agent, episode, n)
 
 
 @dataclass(frozen=True)
 class TimedEngine:
-    """An engine as one episode waits for it."""
+    """An engine that counts the time for which one episode waits for it."""
 
     engine: Engine
-    turns: Episodic
+    turns: EpisodeTimer
 
     async def sample(self, prompt: Sequence[int]) -> Sample:
+        """Sample, and count the wait."""
         with self.turns.on("policy"):
             return await self.engine.sample(prompt)
 
 
 @dataclass(frozen=True)
 class TimedUser:
-    """A user as one episode waits for it."""
+    """A user that counts the time for which one episode waits for it."""
 
     user: User
-    turns: Episodic
+    turns: EpisodeTimer
 
     @property
     def name(self) -> str:
+        """The name of the user."""
         return self.user.name
 
     async def speak(self, episode: Episode) -> Utterance:
+        """Let the user speak, and count the wait."""
         with self.turns.on("user"):
             return await self.user.speak(episode)
 
 
 def rewarded(trajectory: Trajectory, weights: RewardWeights) -> Trajectory:
-    """The trajectory with the rewards of every step, and the weights that gave them."""
+    """The trajectory with the rewards of every step, and with the weights that they were computed with."""
     rewards = tuple(step_rewards(step.facts, weights) for step in trajectory.steps)
     return replace(trajectory, rewards=rewards, weights=weights.model_dump(mode="json"))
 
 
 def blueprint_of(recipe: AnyBlueprintSource) -> Callable[[int], Blueprint]:
-    """seed -> its training blueprint, remembered, since a group's members share one."""
+    """A cached function from a seed to its training blueprint. The rollouts of a group share one."""
     return lru_cache(maxsize=1024)(lambda seed: make_blueprint(recipe, "train", seed))

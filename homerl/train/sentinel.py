@@ -1,7 +1,7 @@
-"""The sentinel: watches every update for a lost signal and stops the run with the cause named.
+"""The sentinel checks every update for a lost training signal, and stops the run with the cause.
 
-Invariants: its figures are computed from gathered data, so all ranks decide alike; it never looks at one rank;
-a cause has to hold for `patience` updates in a row, but for a loss that is not finite, which would spoil the weights.
+Invariants: it uses metrics gathered over all ranks, so all ranks decide alike; a cause must hold for `patience` updates
+in a row, except for a loss that is not finite, which would destroy the weights.
 """
 
 from __future__ import annotations
@@ -15,18 +15,18 @@ import numpy as np
 
 from homerl.train.recipe import SentinelSettings
 
-NOTHING = 1e-9  # what is left of a zero advantage after rounding
+NOTHING = 1e-9  # advantages below this are rounding errors of zero
 
 
 class SignalLost(RuntimeError):
-    """The run learns nothing any more; the message names the cause and what to do."""
+    """The run has stopped learning. The message names the cause and what to do."""
 
 
 @dataclass(frozen=True)
 class UpdateSignal:
-    """What one update saw, by step index where it says so. Lists run over all ranks' rollouts.
+    """The data of one update, over the rollouts of all ranks; inner lists are indexed by step.
 
-    Groups with a rollout that does not count are left out, and reported as their share.
+    Groups with a rollout that does not count are left out, and their share is reported.
     """
 
     advantages: Sequence[Sequence[float]]
@@ -36,11 +36,13 @@ class UpdateSignal:
     group: int
 
     def kept(self) -> np.ndarray:
-        """Whether each group takes part: not if one of its rollouts does not count."""
+        """A boolean for each group: whether all of its rollouts count."""
         return np.array(self.counts, dtype=bool).reshape(-1, self.group).all(axis=1)
 
     def metrics(self) -> dict[str, float]:
-        """Zero-advantage share, advantage mass and sampled tokens by step index, and group variance."""
+        """The shares of zero advantages, the advantage mass and the sampled tokens by step index, and the spread of
+        returns.
+        """
         tokens, zero, mass = defaultdict(int), defaultdict(int), defaultdict(float)
         kept = self.kept()
         for row, lengths in compress(zip(self.advantages, self.lengths, strict=True), kept.repeat(self.group)):
@@ -49,32 +51,32 @@ class UpdateSignal:
                 zero[index] += length * (abs(advantage) < NOTHING)
                 mass[index] += length * abs(advantage)
         total = max(1, sum(tokens.values()))
-        found = {
+        figures = {
             "sentinel/zero_advantage": sum(zero.values()) / total,
             "sentinel/group_std": self.group_std(),
             "sentinel/dropped_groups": 1.0 - float(kept.mean()),
         }
         for index in sorted(tokens):
-            found[f"credit_by_step/zero/{index}"] = zero[index] / max(1, tokens[index])
-            found[f"credit_by_step/mass/{index}"] = mass[index] / total
-            found[f"credit_by_step/tokens/{index}"] = float(tokens[index])
-        return found
+            figures[f"credit_by_step/zero/{index}"] = zero[index] / max(1, tokens[index])
+            figures[f"credit_by_step/mass/{index}"] = mass[index] / total
+            figures[f"credit_by_step/tokens/{index}"] = float(tokens[index])
+        return figures
 
     def group_std(self) -> float:
-        """Mean standard deviation of returns within a group."""
+        """The mean standard deviation of returns within a group."""
         groups = np.array(self.returns).reshape(-1, self.group)[self.kept()]
         return float(groups.std(axis=1).mean()) if len(groups) else 0.0
 
 
 @dataclass
 class Sentinel:
-    """Counts how long each cause has held."""
+    """Counts for how many updates in a row each cause has held."""
 
     settings: SentinelSettings
     held: dict[str, int] = field(default_factory=dict)
 
     def watch(self, metrics: Mapping[str, float]) -> None:
-        """Raise `SignalLost` if a cause has held for `patience` updates."""
+        """Raise `SignalLost` if a cause has held for `patience` updates in a row."""
         settings = self.settings
         causes = {
             "no advantage: nearly every group has equal returns (tasks too easy or too hard for this policy)": metrics.get(
@@ -97,8 +99,8 @@ class Sentinel:
             if self.held[cause] >= settings.patience:
                 raise SignalLost(f"{cause}; it held for {settings.patience} updates, so the run stops here")
 
-    def trust(self, loss: float) -> None:
-        """Raise `SignalLost` at once for a loss that would spoil the weights: one step of it, and nothing can be sampled."""
+    def check_loss(self, loss: float) -> None:
+        """Raise `SignalLost` at once if the loss is not finite. After one step of it the policy could not be sampled."""
         if not np.isfinite(loss):
             raise SignalLost(
                 f"loss is not finite ({loss}); the weights have not taken the step: look at this update's rollouts"

@@ -1,8 +1,8 @@
-"""Supervised fine-tuning on verified trajectories (HomeFlow 3.4.1), through TRL's SFTTrainer.
+"""Supervised fine-tuning on verified trajectories (HomeFlow 3.4.1), with TRL's SFTTrainer.
 
-Invariants: the loss falls on assistant tokens alone; no dialogue is cut (a longer one is refused by name);
-a killed run resumes from its last checkpoint and ends as an unbroken one does.
-Departs from eq. 5: the policy is not conditioned on Φ, which would leak the answer.
+Invariants: only assistant tokens have a loss; no dialogue is truncated (a longer one is refused by name); a killed run
+resumes from its last checkpoint and ends as an uninterrupted one does. Difference from eq. 5: the policy does not see
+the goals Φ, since these would leak the answer.
 """
 
 from __future__ import annotations
@@ -22,19 +22,19 @@ from homerl.train.common import (
     peft_config,
     prepare_scratch,
 )  # fmt: skip
-from homerl.train.parallel import Spread
+from homerl.train.parallel import ParallelTrainerMixin
 from homerl.train.phases import TRAIN, Phases
 from homerl.train.recipe import SFTRecipe, SFTSettings
-from homerl.train.refusals import refuse, world_size
+from homerl.train.refusals import refuse_untrainable, world_size
 from homerl.train.watchdog import Watchdog
 from homerl.workarounds.whole_at_first import unsharded
 
 
 def train_sft(recipe: SFTRecipe) -> Path:
-    """Train and return the folder of the final model."""
+    """Train as the recipe says; return the folder of the final model. Raises `InputError` for data that is too long."""
     from trl import SFTConfig, SFTTrainer
 
-    refuse(recipe)
+    refuse_untrainable(recipe)
     out = recipe.out
     rows = load_dialogues(recipe.data)
     source = prepare_scratch(recipe, rows)
@@ -55,7 +55,7 @@ def train_sft(recipe: SFTRecipe) -> Path:
         dataset_num_proc=None,
     )
 
-    class Trainer(Watched, SFTTrainer):
+    class Trainer(PhaseReportingMixin, SFTTrainer):
         pass
 
     with unsharded():
@@ -73,34 +73,40 @@ def train_sft(recipe: SFTRecipe) -> Path:
         return fit(trainer, tokenizer, out, settings.seconds)
 
 
-class Watched(Spread):
-    """A trainer's mixin: each rank says whether it fetches data (`train`) or is in a `step`, where ranks wait for one
-    another, so that one that waits too long knows for whom."""
+class PhaseReportingMixin(ParallelTrainerMixin):
+    """A trainer mixin that reports each rank's phase: `train` while it fetches data, `step` while ranks wait for each
+    other.
+
+    So the watchdog can name the rank that the others wait for.
+    """
 
     phases: Phases
 
     def get_batch_samples(self, *args: Any, **kwargs: Any) -> Any:
+        """Fetch data in the phase `train`."""
         self.phases.training(self.state.global_step)
         return super().get_batch_samples(*args, **kwargs)
 
     def _get_num_items_in_batch(self, *args: Any, **kwargs: Any) -> Any:
-        with self.phases.phase("step", TRAIN, waits=True):  # counted over all ranks
+        with self.phases.phase("step", TRAIN, waits=True):  # it gathers a count over all ranks
             return super()._get_num_items_in_batch(*args, **kwargs)
 
     def training_step(self, *args: Any, **kwargs: Any) -> Any:
+        """Make a step in the phase `step`."""
         with self.phases.phase("step", TRAIN, waits=True):
             return super().training_step(*args, **kwargs)
 
     def log(self, logs: dict[str, float], start_time: float | None = None) -> None:
+        """Add the seconds since the last log."""
         if "loss" in logs:
             logs["time/seconds"] = self.phases.take()["time/seconds"]
         super().log(logs, start_time)
 
 
 def bucketed(lengths: Sequence[int], batch: int, seed: int, window: int = 512) -> list[int]:
-    """Row indices in dataset order, but with rows of like length sharing a batch within each window of rows.
+    """Row indices in dataset order, except that within each window of rows those of similar length share a batch.
 
-    Keeps a curriculum (windows stay in order) and spares the padding; batches of a window are shuffled.
+    Windows stay in order, so a curriculum is kept, and there is little padding. The batches of a window are shuffled.
     """
     rng, order = random.Random(seed), []
     for start in range(0, len(lengths), window):
@@ -112,7 +118,9 @@ def bucketed(lengths: Sequence[int], batch: int, seed: int, window: int = 512) -
 
 
 def refuse_long(rows: Any, tokenizer: Any, limit: int, data: str) -> list[int]:
-    """Lengths in tokens. TRL would cut a dialogue over the limit, at its end; the first such one is named instead."""
+    """The lengths of all dialogues in tokens. Raises `InputError` for the first one over `limit`, since TRL would truncate
+    it.
+    """
     lengths: list[int] = []
     for start in range(0, len(rows), 1000):
         part = rows[start : start + 1000]
@@ -131,7 +139,7 @@ def refuse_long(rows: Any, tokenizer: Any, limit: int, data: str) -> list[int]:
 
 
 def optimizer(model: Any, settings: SFTSettings) -> Any:
-    """Muon with AdamW where the recipe asks for it, else None: the trainer's own AdamW."""
+    """Muon with AdamW if the recipe asks for it; None for the trainer's own AdamW."""
     if settings.muon is None:
         return None
     from homerl.train.muon import MuonWithAdamW
@@ -140,12 +148,14 @@ def optimizer(model: Any, settings: SFTSettings) -> Any:
 
 
 def data_file(data: str) -> Path:
-    """The file that a folder of trajectories holds them in; anything else is itself."""
+    """`trajectories.jsonl` in a folder of trajectories; any other name is returned as it is."""
     return Path(data) / "trajectories.jsonl" if Path(data).is_dir() else Path(data)
 
 
 def load_dialogues(data: str) -> Any:
-    """Rows with `messages` and `tools`, from a folder with trajectories.jsonl, a JSONL file or a hub dataset."""
+    """Rows with `messages` and `tools`, from a folder with `trajectories.jsonl`, a JSON Lines file, or a dataset on the
+    hub.
+    """
     from datasets import disable_progress_bars, load_dataset
 
     disable_progress_bars()

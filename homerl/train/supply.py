@@ -1,9 +1,11 @@
-"""A supply of rollouts: for every update a batch of groups, played by all ranks together.
+"""Supplies the trainer with rollouts: for every update a batch of groups, played by all ranks together.
 
-Invariants: what is played, where and with which seeds is the same whatever the number of ranks; groups are formed over
-all ranks; every rank comes to the same credit and takes the same decisions, from gathered data; a group without signal
-(no variance, or a rollout that does not count) is replaced by one of another blueprint, `refill` times at most, and
-what is still without signal then has no advantage, so it is not trained on.
+Invariants:
+- What is played, in which slot and with which seed, does not depend on the number of ranks. Groups are formed over all
+  ranks.
+- Every rank computes the same credit and takes the same decisions, from gathered data.
+- A group without signal (returns do not vary, or a rollout does not count) is replaced by a group of another blueprint,
+  at most `refill` times. A group that is still without signal has advantage 0, so it is not trained on.
 """
 
 from __future__ import annotations
@@ -23,22 +25,25 @@ from homerl.train.sentinel import NOTHING
 
 
 @dataclass(frozen=True)
-class Place:
-    """Which rank this is, and how ranks exchange what they have: lists in, one list out, in the order of ranks."""
+class RankContext:
+    """The number of this rank, the number of ranks, and how they exchange data.
+
+    `gather` takes this rank's list and returns the lists of all ranks as one list, in the order of ranks.
+    """
 
     rank: int = 0
     world: int = 1
     gather: Callable[[list[Any]], list[Any]] = list
 
     def mine(self, slots: int) -> range:
-        """This rank's slots of all."""
+        """The slots of this rank, out of `slots` in all."""
         size = slots // self.world
         return range(self.rank * size, (self.rank + 1) * size)
 
 
 @dataclass
 class Batch:
-    """`rollouts` are this rank's; `rows` (what others have to know of one) and `credit` are of all slots."""
+    """The rollouts of an update: `rollouts` are this rank's, by slot; `rows` (summaries) and `credit` are of all slots."""
 
     rollouts: dict[int, Rollout]
     rows: list[dict[str, Any]]
@@ -51,23 +56,23 @@ class Batch:
 
 
 class Supply:
-    """Makes batches."""
+    """Plays the batches of a run and assigns their credit."""
 
     def __init__(
         self, settings: RLVESettings, seed: int, player: Player, blueprint: Callable[[int], Blueprint],
-        curriculum: Curriculum, place: Place,
+        curriculum: Curriculum, ranks: RankContext,
     ) -> None:  # fmt: skip
         self.settings, self.seed, self.player, self.blueprint = settings, seed, player, blueprint
-        self.curriculum, self.place = curriculum, place
+        self.curriculum, self.ranks = curriculum, ranks
         self.slots = settings.blueprints_per_update * settings.group
 
     def draw(self) -> list[int]:
-        """Which blueprint each group of the next batch plays."""
+        """The blueprint seed of each group of the next batch."""
         return self.curriculum.draw(self.settings.blueprints_per_update)
 
     async def play(self, update: int, drawn: Sequence[int]) -> dict[int, Rollout]:
-        """This rank's part of a batch."""
-        return await self._play(update, drawn, self.place.mine(self.slots), 0)
+        """Play this rank's part of a batch; return rollouts by slot."""
+        return await self._play(update, drawn, self.ranks.mine(self.slots), 0)
 
     async def _play(self, update: int, drawn: Sequence[int], slots: Sequence[int], lap: int) -> dict[int, Rollout]:
         blueprints = [self.blueprint(drawn[slot // self.settings.group]) for slot in slots]
@@ -75,7 +80,7 @@ class Supply:
         return dict(zip(slots, await self.player.play_all(blueprints, seeds), strict=True))
 
     def finish(self, update: int, drawn: list[int], rollouts: dict[int, Rollout], run: Callable[[Any], Any]) -> Batch:
-        """Gather a batch that was played, refill what has no signal, and give credit. `run` runs a coroutine."""
+        """Gather a played batch, refill groups without signal, and assign credit. `run` runs a coroutine."""
         drawn = drawn.copy()
         batch = self._gathered(rollouts)
         first = flat = self._flat(batch)
@@ -85,7 +90,7 @@ class Supply:
                 break
             for group, seed in zip(flat, self.curriculum.more(len(flat)), strict=True):
                 drawn[group] = seed
-            again = [slot for slot in self.place.mine(self.slots) if slot // self.settings.group in flat]
+            again = [slot for slot in self.ranks.mine(self.slots) if slot // self.settings.group in flat]
             batch = self._gathered(rollouts | run(self._play(update, drawn, again, lap)))
             rollouts, flat = batch.rollouts, self._flat(batch)
         self.curriculum.learn((row["seed"], row["success"]) for row in batch.rows if row["played"].counts)
@@ -97,33 +102,33 @@ class Supply:
         return batch
 
     def _gathered(self, rollouts: dict[int, Rollout]) -> Batch:
-        rows = self.place.gather([summary(rollout) for _, rollout in sorted(rollouts.items())])
+        rows = self.ranks.gather([rollout_summary(rollout) for _, rollout in sorted(rollouts.items())])
         credit = assign([row["played"] for row in rows], self.settings.group, rule_of(self.settings))
         return Batch(rollouts, rows, last_step_only(credit) if self.settings.last_step_only else credit)
 
     def _flat(self, batch: Batch) -> list[int]:
-        """Groups that no step of has any credit."""
+        """The groups in which every step has advantage 0."""
         size = self.settings.group
         starts = range(0, self.slots, size)
         return [i // size for i in starts if not any(abs(a) > NOTHING for row in batch.credit[i : i + size] for a in row)]
 
     def _of_mode(self, batch: Batch) -> Mapping[str, float]:
-        """The figures of the recipe's credit mode."""
+        """The metrics of the recipe's credit mode."""
         played, size = [row["played"] for row in batch.rows], self.settings.group
         groups = [played[i : i + size] for i in range(0, self.slots, size)]
         return mode_of(self.settings).metrics(groups, self.settings)
 
 
 def hash_seed(*parts: int) -> int:
-    """A 63-bit seed from integers, the same in every process."""
+    """A 63-bit seed from integers. It is the same in every process."""
     return int.from_bytes(hashlib.blake2b(repr(parts).encode(), digest_size=8).digest(), "big") >> 1
 
 
-def summary(rollout: Rollout) -> dict[str, Any]:
-    """What the other ranks need to know of a rollout."""
+def rollout_summary(rollout: Rollout) -> dict[str, Any]:
+    """What other ranks need to know of a rollout, as plain data."""
     trajectory = rollout.trajectory
     return {
-        "played": rollout.played,
+        "played": rollout.credit_input,
         "seed": trajectory.blueprint["seed"],
         "success": trajectory.success,
         "parts": [dict(parts) for parts in trajectory.rewards],
@@ -136,7 +141,7 @@ def summary(rollout: Rollout) -> dict[str, Any]:
 
 
 def episode_metrics(rows: Sequence[Mapping[str, Any]]) -> dict[str, float]:
-    """Success, outcomes, faults by boundary, lengths, and each reward part by step index."""
+    """Success, outcomes, faults by boundary, lengths, and each reward part by step index, from rollout summaries."""
     n = len(rows)
     outcomes: dict[str, int] = defaultdict(int)
     faults = Counter(row["fault"] for row in rows if row["fault"])

@@ -1,4 +1,4 @@
-"""From rollouts to the tensors of the loss, and back to micro-batches."""
+"""Converts rollouts to the tensors of the loss, and prepares micro-batches."""
 
 from __future__ import annotations
 
@@ -13,21 +13,23 @@ Part = tuple[Rollout, Sequence[float]]  # a rollout and the credit of its steps
 
 
 def ledgers(rollouts: Sequence[Rollout]) -> dict[str, list]:
-    """What TRL asks of a rollout function: prompts and completions as ids, and what was sampled of them."""
-    found = [rollout.ledger for rollout in rollouts]
+    """The result of a TRL rollout function: prompts and completions as token ids, log-probabilities, and the mask of
+    sampled ids.
+    """
+    records = [rollout.ledger for rollout in rollouts]
     return {
-        "prompt_ids": [ledger.ids[: ledger.prompt_length] for ledger in found],
-        "completion_ids": [ledger.ids[ledger.prompt_length :] for ledger in found],
-        "logprobs": [ledger.logprobs[ledger.prompt_length :] for ledger in found],
-        "env_mask": [ledger.mask[ledger.prompt_length :] for ledger in found],
+        "prompt_ids": [ledger.ids[: ledger.prompt_length] for ledger in records],
+        "completion_ids": [ledger.ids[ledger.prompt_length :] for ledger in records],
+        "logprobs": [ledger.logprobs[ledger.prompt_length :] for ledger in records],
+        "env_mask": [ledger.mask[ledger.prompt_length :] for ledger in records],
     }
 
 
-def spread(parts: Sequence[Part], completion_ids: torch.Tensor) -> torch.Tensor:
-    """(batch, tokens) advantages: each step's credit on its sampled tokens, 0 elsewhere.
+def token_advantages(parts: Sequence[Part], completion_ids: torch.Tensor) -> torch.Tensor:
+    """Advantages of shape (batch, tokens): the credit of a step on each of its sampled tokens, 0 elsewhere.
 
-    A sample that a failing world never answered is the last span and has no step, so no credit; the steps of a shared
-    prefix lie in the prompt.
+    If the world failed after a sample, that last span has no step and so no credit. The steps of a shared prefix are
+    part of the prompt.
     """
     advantages = torch.zeros(completion_ids.shape, dtype=torch.float32, device=completion_ids.device)
     for row, (rollout, values) in enumerate(parts):
@@ -39,26 +41,28 @@ def spread(parts: Sequence[Part], completion_ids: torch.Tensor) -> torch.Tensor:
 
 
 def staleness(parts: Sequence[Part], completion_ids: torch.Tensor, update: int) -> torch.Tensor:
-    """(batch, tokens) updates between the weights that sampled a token and those being trained; 0 where none was."""
-    found = torch.zeros(completion_ids.shape, dtype=torch.long, device=completion_ids.device)
+    """Ages of shape (batch, tokens): updates between the sampling weights of a token and `update`; 0 for other tokens."""
+    ages = torch.zeros(completion_ids.shape, dtype=torch.long, device=completion_ids.device)
     for row, (rollout, _) in enumerate(parts):
-        versions = torch.tensor(rollout.ledger.versions[rollout.ledger.prompt_length :], device=found.device)
-        found[row, : len(versions)] = torch.where(versions >= 0, update - versions, 0)
-    return found
+        versions = torch.tensor(rollout.ledger.versions[rollout.ledger.prompt_length :], device=ages.device)
+        ages[row, : len(versions)] = torch.where(versions >= 0, update - versions, 0)
+    return ages
 
 
 def truncated_ratios(trained: torch.Tensor, sampled: torch.Tensor, mask: torch.Tensor, cap: float) -> torch.Tensor:
-    """min(π_trainer / π_sampler, cap) by token, 1 where nothing was sampled (truncated importance sampling).
+    """min(π_trainer / π_sampler, cap) for each token, 1 where nothing was sampled (truncated importance sampling).
 
-    E_sampler[ratio · f] = E_trainer[f]; the cap bounds the variance, at the price of a bias on the tokens it cuts. A
-    log-probability that the sampler could not tell (NaN) is taken for the trainer's.
+    E_sampler[ratio · f] = E_trainer[f]. The cap bounds the variance; it biases the tokens that it truncates. If the
+    sampler could not tell a log-probability (NaN), the ratio is 1.
     """
     gap = torch.nan_to_num((trained - sampled) * mask, nan=0.0)
     return torch.exp(gap).clamp(max=cap)
 
 
 def trimmed(inputs: dict[str, Any]) -> dict[str, Any]:
-    """A micro-batch without the columns that are padding in all of its rows (TRL pads to the whole batch's longest)."""
+    """A micro-batch without the columns that are padding in all of its rows. TRL pads to the longest row of the whole
+    batch.
+    """
     columns = inputs["completion_ids"].shape[1]
     prompt_start = int(inputs["prompt_mask"].any(0).int().argmax())
     longest = max(1, int(inputs["completion_mask"].sum(1).max()))

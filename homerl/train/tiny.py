@@ -1,7 +1,8 @@
-"""A tiny Qwen3 and its tokenizer, made from the training data: for laptops, tests and smoke runs.
+"""Makes a tiny Qwen3 and its tokenizer from the training data, for laptops, tests and smoke runs.
 
-Invariants: the same data, configuration and seed give the same bytes; every word, number and id of the data is
-one token, and any other text still round-trips (byte-level BPE); how a tool call begins and ends is one token.
+Invariants: the same data, configuration and seed give the same bytes; every word, number and id in the data is one
+token, and any other text can still be encoded and decoded (byte-level BPE); the start and the end of a tool call are one
+token.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ class TinyConfig(Model):
 
 
 def make_tokenizer(texts: Iterable[str], tools: Sequence[dict[str, Any]], config: TinyConfig = TinyConfig()):
-    """A `PreTrainedTokenizerFast` with our chat template (tool schemas left out of the prompt)."""
+    """A `PreTrainedTokenizerFast` with homerl's chat template, which leaves tool schemas out of the prompt."""
     from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, pre_tokenizers, trainers
     from transformers import PreTrainedTokenizerFast
 
@@ -65,7 +66,7 @@ def make_tokenizer(texts: Iterable[str], tools: Sequence[dict[str, Any]], config
 
 
 def call_frames(tools: Sequence[dict[str, Any]]) -> list[str]:
-    """The constant text around messages, calls of each tool and observations: one token each."""
+    """The constant text around messages, tool calls and observations. Each becomes one token."""
     frames = ['"}}\n</tool_call>', "\n<tool_response>\n", "<tool_response>\n", "\n</tool_response>"]
     frames += [f"{IM_START}{role}\n" for role in ("system", "user", "assistant")]
     for tool in tools:
@@ -76,7 +77,7 @@ def call_frames(tools: Sequence[dict[str, Any]]) -> list[str]:
 
 
 def make_model(config: TinyConfig, vocab_size: int, seed: int):
-    """A `Qwen3ForCausalLM` with seeded weights in float32."""
+    """A `Qwen3ForCausalLM` in float32, with weights initialised from `seed`."""
     from transformers import Qwen3Config, Qwen3ForCausalLM, set_seed
 
     set_seed(seed)
@@ -102,7 +103,7 @@ def make_model(config: TinyConfig, vocab_size: int, seed: int):
 def make_tiny(
     rows: Iterable[dict[str, Any]], tools: Sequence[dict[str, Any]], config: TinyConfig, seed: int, out: Path
 ) -> Path:
-    """Write an untrained model with its tokenizer to `out`, made from dialogue rows."""
+    """Make an untrained model and its tokenizer from dialogue rows, and write both to `out`."""
     from transformers import GenerationConfig
 
     texts = (message["content"] or call["function"]["arguments"] for message, call in _spoken(rows))
@@ -117,7 +118,7 @@ def make_tiny(
 
 
 def _spoken(rows: Iterable[dict[str, Any]]):
-    """(message, call) for every message, with an empty call where there is none."""
+    """Pairs (message, call) of all messages. A message without calls has one empty call."""
     for row in rows:
         for message in row["messages"]:
             for call in message["tool_calls"] or [{"function": {"arguments": ""}}]:

@@ -1,4 +1,4 @@
-"""Dialogues as a Weights & Biases table, with the reward of each step beside it."""
+"""Logs dialogues as a Weights & Biases table, with the reward of each step."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ COLUMNS = ("update", "blueprint", "outcome", "return", "rewards by step", "dialo
 
 
 def log_transcripts(recipe: RLVERecipe, trajectories: Sequence[Trajectory], update: int) -> None:
-    """Log the first few trajectories of an update, if the recipe allows it and a run is open."""
+    """Log the first few trajectories of an update, if the recipe allows it and a W&B run is open."""
     if "wandb" not in reporters(recipe) or not recipe.wandb.transcripts:
         return
     import wandb
@@ -31,7 +31,7 @@ def log_transcripts(recipe: RLVERecipe, trajectories: Sequence[Trajectory], upda
 
 
 def transcript(trajectory: Trajectory) -> str:
-    """The dialogue after the system message, one message a paragraph."""
+    """The dialogue after the system message, as one line for each message."""
     lines = []
     for message in trajectory.messages[1:]:
         calls = [call["function"]["arguments"] for call in message.get("tool_calls") or ()]

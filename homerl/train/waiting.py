@@ -1,8 +1,10 @@
-"""Who waits for whom while episodes are played, and for how long.
+"""Measures what concurrent episodes wait for, and for how long.
 
-Invariants: of every moment exactly one thing is waited for: the policy, if any episode waits for it; else the user, if
-any does. What an episode does between two waits never yields, so its seconds are this process's own work: worlds,
-rewards, rendering, bookkeeping. Nothing here starts or stops anything.
+Invariants:
+- Each moment of waiting counts to one thing: to the policy if any episode waits for it, else to the user.
+- An episode does not yield between two waits. So that time is this process's own work: world, rewards, rendering and
+  bookkeeping.
+- Nothing here starts or stops anything.
 """
 
 from __future__ import annotations
@@ -15,8 +17,11 @@ from dataclasses import dataclass, field
 
 
 @dataclass
-class Waiting:
-    """`open` counts who is waited for now; `spent` the seconds, `own` those of our own work, `rewarding` of rewards."""
+class WaitTimes:
+    """The wait times of all episodes: `open` counts current waits by cause, `spent` has their seconds.
+
+    `own` has the seconds of this process's own work, and `rewarding` those of computing rewards.
+    """
 
     clock: Callable[[], float] = time.perf_counter
     open: Counter[str] = field(default_factory=Counter)
@@ -27,7 +32,7 @@ class Waiting:
 
     @contextmanager
     def on(self, whom: str) -> Iterator[None]:
-        """One episode waits."""
+        """One episode waits for `whom` within the context."""
         self._settle()
         self.open[whom] += 1
         try:
@@ -37,12 +42,12 @@ class Waiting:
             self.open[whom] -= 1
 
     def take(self) -> dict[str, float]:
-        """Seconds by whom, since the last time."""
+        """The seconds by cause since the last call; then start again from zero."""
         self._settle()
-        found = {"policy": self.spent["policy"], "user": self.spent["user"], "world": self.own, "reward": self.rewarding}
+        seconds = {"policy": self.spent["policy"], "user": self.spent["user"], "world": self.own, "reward": self.rewarding}
         self.spent.clear()
         self.own = self.rewarding = 0.0
-        return found
+        return seconds
 
     def __str__(self) -> str:
         waits = [f"{count} of its episodes wait for the {whom}" for whom, count in sorted(self.open.items()) if count]
@@ -56,15 +61,15 @@ class Waiting:
         self._since = now
 
 
-class Episodic:
-    """One episode's turns of waiting and working."""
+class EpisodeTimer:
+    """Measures the waits of one episode, and its work between them."""
 
-    def __init__(self, waiting: Waiting) -> None:
+    def __init__(self, waiting: WaitTimes) -> None:
         self.waiting, self.since = waiting, waiting.clock()
 
     @contextmanager
     def on(self, whom: str) -> Iterator[None]:
-        """The episode waits."""
+        """The episode waits for `whom` within the context."""
         self.worked()
         try:
             with self.waiting.on(whom):
@@ -73,5 +78,5 @@ class Episodic:
             self.since = self.waiting.clock()
 
     def worked(self) -> None:
-        """Book what was done since the last wait."""
+        """Count the time since the last wait as own work."""
         self.waiting.own += self.waiting.clock() - self.since

@@ -1,7 +1,7 @@
-"""The watchdog: no phase outlasts its deadline; the run then says who waits for whom, and stops with code 4.
+"""The watchdog stops a run in which a phase exceeds its deadline (exit code 4), and reports which ranks it waited for.
 
-Invariants: it runs beside the work, in a thread, so that a rank that hangs in a collective can still speak; it only
-reads what ranks wrote of themselves, and asks no rank anything.
+Invariants: it runs in a thread beside the work, so that a rank that hangs in a collective operation can still report; it
+only reads the phase files that ranks have written, and asks no rank anything.
 """
 
 from __future__ import annotations
@@ -11,18 +11,18 @@ import sys
 import threading
 from collections.abc import Callable, Mapping
 
-from homerl.train.phases import Doing, Phases
+from homerl.train.phases import Phases, RankPhase
 
 STALLED = 4  # the exit code
 POLL = 0.5
 
 
 class Stalled(RuntimeError):
-    """Something outside was waited for too long; the message says who waited for what."""
+    """The run waited too long for something outside of it. The message says what."""
 
 
 class Watchdog:
-    """Watches one rank. `deadlines` are seconds by phase; phases without one may take as long as they like."""
+    """Watches one rank. `deadlines` are seconds by phase; a phase without one may take any time."""
 
     def __init__(
         self, phases: Phases, deadlines: Mapping[str, float], stop: Callable[[str], None] | None = None, poll: float = POLL
@@ -39,7 +39,7 @@ class Watchdog:
         self._over.set()
 
     def complaint(self) -> str | None:
-        """What is wrong, if a phase has outlasted its deadline."""
+        """The report, if the current phase has exceeded its deadline; else None."""
         now = self.phases.clock()
         doing, _ = self.phases.stack[-1]
         deadline = self.deadlines.get(doing.phase)
@@ -53,7 +53,7 @@ class Watchdog:
                 return
 
 
-def _in_words(doing: Doing, deadline: float, now: float, phases: Phases) -> str:
+def _in_words(doing: RankPhase, deadline: float, now: float, phases: Phases) -> str:
     others = phases.others()
     late = [other for other in others if (other.update, other.phase) != (doing.update, doing.phase)]
     text = f"{_of_rank(doing, now).replace(', which', '')} (allowed: {deadline:g} s)"
@@ -63,7 +63,7 @@ def _in_words(doing: Doing, deadline: float, now: float, phases: Phases) -> str:
     return text + (f"; {inside}" if inside else "") + "".join(f"; {_of_rank(other, now)}" for other in late)
 
 
-def _of_rank(doing: Doing, now: float) -> str:
+def _of_rank(doing: RankPhase, now: float) -> str:
     return f"rank {doing.rank}, which has been in `{doing.phase}` of update {doing.update} for {now - doing.since:.0f} s"
 
 

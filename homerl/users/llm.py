@@ -23,13 +23,13 @@ from homerl.play.loop import claimed_done
 from homerl.play.situation import Intent
 from homerl.play.utterance import Utterance
 from homerl.users.manner import manner
-from homerl.users.prompt import Malformed, Said, prompt, read, schema
+from homerl.users.prompt import Malformed, UserAnswer, parse_answer, prompt, schema
 from homerl.worlds.contract import Persona
 from homerl.worlds.registry import world_of
 
 
 @dataclass(frozen=True)
-class Answer:
+class Completion:
     """A model's text, whether it was cut off at the token limit, and the tokens of the answer and of the prompt."""
 
     text: str
@@ -38,7 +38,7 @@ class Answer:
     prompt_tokens: int
 
 
-class Line:
+class SharedEndpoint:
     """The endpoint that all users of a run share, with counts of their utterances and of their errors by reason."""
 
     def __init__(self, settings: UserSettings, urls: Sequence[str], model: str, seed: int = 0) -> None:
@@ -47,7 +47,7 @@ class Line:
         self.endpoint = Endpoint(urls, model, patience, settings.key, seed)
         self.utterances, self.errors = 0, Counter[str]()
 
-    async def complete(self, messages: Sequence[Message], shape: dict[str, Any], seed: int) -> Answer:
+    async def complete(self, messages: Sequence[Message], shape: dict[str, Any], seed: int) -> Completion:
         """The model's answer to `messages`; after a server has refused the schema `shape`, requests go without it."""
         if self.structured:
             try:
@@ -58,21 +58,21 @@ class Line:
                 return answer
         return await self._ask(messages, seed)
 
-    async def _ask(self, messages: Sequence[Message], seed: int, **shape: Any) -> Answer:
+    async def _ask(self, messages: Sequence[Message], seed: int, **shape: Any) -> Completion:
         said = self.settings
         answer = await self.endpoint.chat(
             messages, temperature=said.temperature, max_tokens=said.max_tokens, seed=seed, extra_body=said.extra, **shape
         )
         said, usage = answer.choices[0], answer.usage
         tokens = (usage.completion_tokens or 0, usage.prompt_tokens or 0) if usage else (0, 0)
-        return Answer(said.message.content or "", said.finish_reason == "length", *tokens)
+        return Completion(said.message.content or "", said.finish_reason == "length", *tokens)
 
 
 class LLMUser:
     """One person in one episode."""
 
-    def __init__(self, line: Line, seed: int) -> None:
-        self.name, self.line, self.seed = f"llm:{line.endpoint.model}", line, seed
+    def __init__(self, shared: SharedEndpoint, seed: int) -> None:
+        self.name, self.shared, self.seed = f"llm:{shared.endpoint.model}", shared, seed
 
     async def speak(self, episode: Episode) -> Utterance:
         """The next utterance; an empty one if nothing is open, or if the agent's claims have used up the patience.
@@ -80,7 +80,7 @@ class LLMUser:
         Raises `UserError` if the model leaves its role, and `InfraError` if its server fails.
         """
         intents = episode.open_intents()
-        if not intents or (claimed_done(episode) and idle_turns(episode) >= self.line.settings.patience):
+        if not intents or (claimed_done(episode) and idle_turns(episode) >= self.shared.settings.patience):
             return Utterance("", requests=0)
         persona = world_of(episode.blueprint).persona(episode)
         said, spent = await self._say(episode, persona, intents)
@@ -88,20 +88,20 @@ class LLMUser:
             return self._stop(episode, spent)
         if fault := persona.fault(said.say, intents):
             raise self._fault(*fault, spent)
-        self.line.utterances += 1
+        self.shared.utterances += 1
         return replace(spent, text=" ".join(said.say.split()), intent_id=self._intent(said, persona, episode, intents))
 
-    async def _say(self, episode: Episode, persona: Persona, intents: Sequence[Intent]) -> tuple[Said, Utterance]:
+    async def _say(self, episode: Episode, persona: Persona, intents: Sequence[Intent]) -> tuple[UserAnswer, Utterance]:
         """The first answer of at most two that can be parsed, and what the requests cost."""
         spent = Utterance("", requests=0)
-        messages = prompt(episode, persona, intents, self.line.settings, self.seed)
+        messages = prompt(episode, persona, intents, self.shared.settings, self.seed)
         again = manner(episode.blueprint.language).again
         for attempt in range(2):
-            answer = await self.line.complete(messages, schema(intents), self._seed(episode, attempt))
+            answer = await self.shared.complete(messages, schema(intents), self._seed(episode, attempt))
             tokens, prompt_tokens = spent.tokens + answer.tokens, spent.prompt_tokens + answer.prompt_tokens
             spent = Utterance("", None, tokens, prompt_tokens, attempt + 1)
             try:
-                return read(answer.text, answer.cut, intents), spent
+                return parse_answer(answer.text, answer.cut, intents), spent
             except Malformed as error:
                 fault = str(error)
                 tried = [
@@ -117,7 +117,7 @@ class LLMUser:
             return spent
         raise self._fault("gave_up", "the user gave up while something was still to be done", spent)
 
-    def _intent(self, said: Said, persona: Persona, episode: Episode, intents: Sequence[Intent]) -> int:
+    def _intent(self, said: UserAnswer, persona: Persona, episode: Episode, intents: Sequence[Intent]) -> int:
         """The intent that the answer names; else the one that its words are about; else the current or first one."""
         if said.about is not None:
             return said.about
@@ -126,7 +126,7 @@ class LLMUser:
         return (named or current).id
 
     def _fault(self, reason: str, message: str, spent: Utterance) -> UserError:
-        self.line.errors[reason] += 1
+        self.shared.errors[reason] += 1
         return UserError(message, reason, spent)
 
     def _seed(self, episode: Episode, attempt: int) -> int:

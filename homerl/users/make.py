@@ -20,27 +20,30 @@ from homerl.play.loop import User
 from homerl.users.scripted import ScriptedUser
 
 if TYPE_CHECKING:
-    from homerl.users.llm import Line
+    from homerl.users.llm import SharedEndpoint
 
 
 class Users:
-    """A factory of users: `users(seed)` makes one. Without a `line` they are scripted."""
+    """A factory of users: `users(seed)` makes one. Without a `shared` endpoint they are scripted."""
 
-    def __init__(self, line: Line | None = None) -> None:
-        self.line = line
+    def __init__(self, shared: SharedEndpoint | None = None) -> None:
+        self.shared = shared
 
     def __call__(self, seed: int) -> User:
-        if self.line is None:
+        if self.shared is None:
             return ScriptedUser(seed)
         from homerl.users.llm import LLMUser
 
-        return LLMUser(self.line, seed)
+        return LLMUser(self.shared, seed)
 
     def usage(self) -> dict[str, Any]:
         """Requests, tokens, retries and faults of the endpoint, utterances, and user errors by reason; empty if scripted."""
-        if self.line is None:
+        if self.shared is None:
             return {}
-        return asdict(self.line.endpoint.usage) | {"utterances": self.line.utterances, "errors": dict(self.line.errors)}
+        return asdict(self.shared.endpoint.usage) | {
+            "utterances": self.shared.utterances,
+            "errors": dict(self.shared.errors),
+        }
 
     def metrics(self) -> dict[str, float]:
         """The usage as flat numbers named `user/...`, for a run's monitor."""
@@ -50,9 +53,9 @@ class Users:
 def llm_users(settings: UserSettings, urls: Sequence[str], model: str) -> Users:
     """Users behind endpoints that answer; raises `InputError` if the key's variable is not set."""
     check_key(settings)
-    from homerl.users.llm import Line
+    from homerl.users.llm import SharedEndpoint
 
-    return Users(Line(settings, urls, model))
+    return Users(SharedEndpoint(settings, urls, model))
 
 
 def check_key(settings: EndpointSettings) -> None:

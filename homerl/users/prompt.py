@@ -33,7 +33,7 @@ class Malformed(Exception):
     """An answer that is neither the requested JSON nor a plain utterance."""
 
 
-class Said(BaseModel):
+class UserAnswer(BaseModel):
     """A parsed answer. `about` is the id of an intent, or None if a plain text does not tell."""
 
     say: StrictStr = ""
@@ -47,7 +47,7 @@ def prompt(
     """Two messages: the person as the system message, the present situation as the user message."""
     words = manner(episode.blueprint.language)
     wishes = "\n".join(f"{intent.id}. {intent.clarification}" for intent in intents)
-    said = dialogue(episode, persona, words)
+    said = dialogue_text(episode, persona, words)
     situation = words.situation.format(wishes=wishes, around=persona.notices(words), said=said)
     return [
         {"role": "system", "content": person(persona.role(words), words, settings, noisy(settings, seed, episode.turn))},
@@ -66,7 +66,7 @@ def noisy(settings: UserSettings, seed: int, turn: int) -> bool:
     return random.Random(f"noise {seed} {turn}").random() < settings.noise
 
 
-def dialogue(episode: Episode, persona: Persona, words: Manner) -> str:
+def dialogue_text(episode: Episode, persona: Persona, words: Manner) -> str:
     """What was said so far, one line for each message, with the speaker's name."""
     spoken = [(m["role"], episode.words_of(m).text if m["role"] == "assistant" else m["content"]) for m in episode.messages]
     who = {"user": words.you, "assistant": words.assistant}
@@ -82,7 +82,7 @@ def schema(intents: Sequence[Intent]) -> dict[str, Any]:
     return {"type": "json_schema", "json_schema": {"name": "utterance", "strict": True, "schema": shape}}
 
 
-def read(text: str, cut: bool, intents: Sequence[Intent]) -> Said:
+def parse_answer(text: str, cut: bool, intents: Sequence[Intent]) -> UserAnswer:
     """Parse a model's text: the JSON in it, else the text as the utterance. `cut` says that the tokens ran out.
 
     Raises `Malformed`, with a reason that can be told to the model.
@@ -98,22 +98,22 @@ def read(text: str, cut: bool, intents: Sequence[Intent]) -> Said:
     return said
 
 
-def _from_json(text: str) -> Said:
+def _from_json(text: str) -> UserAnswer:
     """The single JSON object in a text; text around it is ignored."""
     text = text[max(0, text.find("{")) :]
     try:
         found, end = json.JSONDecoder().raw_decode(text)
         if "{" in text[end:]:
             raise Malformed("it is more than one answer")
-        said = Said.model_validate(found)
+        said = UserAnswer.model_validate(found)
     except (ValidationError, ValueError, RecursionError):
         raise Malformed('it is not the JSON {"say", "about", "stop"}') from None
     return said.model_copy(update={"say": plain_text(said.say)})
 
 
-def _plain(text: str) -> Said:
+def _plain(text: str) -> UserAnswer:
     if STOP in text:
-        return Said(stop=True)
+        return UserAnswer(stop=True)
     if len(text.splitlines()) > LINES:
         raise Malformed("it is more than an utterance")
-    return Said(say=text.strip('"“” \n'))
+    return UserAnswer(say=text.strip('"“” \n'))

@@ -38,7 +38,7 @@ class Dialogue:
     outcome: str
     success: bool
     progress: float
-    strayed: bool
+    side_effects: bool
     goals: tuple[str, ...]
     past: tuple[tuple[str, str], ...]
     prompt: str
@@ -57,7 +57,7 @@ def dialogue(trajectory: Trajectory) -> Dialogue:
         outcome=str(trajectory.outcome),
         success=trajectory.success,
         progress=trajectory.progress,
-        strayed=not trajectory.clean,
+        side_effects=not trajectory.clean,
         goals=tuple(world_of(blueprint).goals_in_words(blueprint)),
         past=tuple((said["role"], said["content"]) for said in blueprint.get("history", ())),
         prompt=trajectory.messages[0]["content"] if trajectory.messages[0]["role"] == "system" else "",

@@ -1,11 +1,11 @@
-"""TRL merges an adapter into its base in place to send it to vLLM, and takes it out again.
+"""TRL merges an adapter into its base in place to send it to vLLM, and unmerges it afterwards.
 
-Half precision does not undo that: the base, and with it the KL reference and what a checkpoint's adapter is added to,
-wanders with every update.
+In half precision this is not exact. So the base drifts with every update, and with it the KL reference and the model
+that a checkpoint's adapter belongs to.
 
-Versions: trl 1.10 to 1.16, which is why `homerl.train.engines.synced` merges into copies.
-Upstream: https://github.com/huggingface/trl/issues/6688; https://github.com/huggingface/trl/pull/6007 would send the
-adapter alone.
+Versions: trl 1.10 to 1.16, which is why `homerl.train.engines.synced` merges into copies. Upstream:
+https://github.com/huggingface/trl/issues/6688; https://github.com/huggingface/trl/pull/6007 would send the adapter
+alone.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any
 
 
 def apply(generation: Any, weights: Callable[[Any], Iterator[tuple[str, Any]]]) -> None:
-    """Let a `VLLMGeneration` send `weights(model)`, where its model is an adapted one."""
+    """Make a `VLLMGeneration` send `weights(model)`, if its model has an adapter."""
     from peft import PeftModel
 
     if isinstance(generation.model, PeftModel):

@@ -12,7 +12,9 @@ from __future__ import annotations
 
 
 class CompleteCheckpoints:
-    """A trainer's mixin: a checkpoint's last file, by which it is known to be complete, waits for every rank's."""
+    """A trainer mixin: the last file of a checkpoint, which marks it complete, is written after every rank has written its
+    own.
+    """
 
     def _save_rng_state(self, output_dir: str) -> None:
         super()._save_rng_state(output_dir)

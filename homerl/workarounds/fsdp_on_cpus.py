@@ -12,7 +12,7 @@ from __future__ import annotations
 
 
 def apply() -> None:
-    """Let several processes on a CPU pass for GPUs, on their own device. Call it before the `Accelerator` is made."""
+    """Present several CPU processes as GPUs to accelerate. Call it before the `Accelerator` is created."""
     from accelerate import DistributedType, PartialState
 
     shared = PartialState._shared_state

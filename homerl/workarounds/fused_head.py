@@ -14,6 +14,6 @@ from typing import Any
 
 
 def apply(copied: Any) -> None:
-    """Give a copied model the `forward` of its class again."""
+    """Restore the `forward` method of its class on a copied model."""
     for module in copied.modules():
         vars(module).pop("forward", None)

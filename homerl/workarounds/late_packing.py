@@ -15,6 +15,6 @@ from typing import Any
 
 
 def apply(generation: Any) -> None:
-    """Let a `VLLMGeneration` send copies, each made while the weight is named."""
+    """Make a `VLLMGeneration` send copies, each made while its weight is complete."""
     named = generation._iter_named_params
     generation._iter_named_params = lambda: ((name, weight.clone()) for name, weight in named())

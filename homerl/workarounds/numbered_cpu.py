@@ -16,14 +16,14 @@ from typing import Any
 
 @cache
 def apply() -> None:
-    """Teach torch that a CPU with a number is the CPU; once in a process."""
+    """Teach torch that a numbered CPU is the CPU. It takes effect once in a process."""
     import torch
 
     torch.serialization.register_package(0, _no_tag, _numbered_cpu)
 
 
 def _no_tag(storage: Any) -> None:
-    """Storages are saved under the names that torch gives them."""
+    """None: storages are saved under torch's own names."""
 
 
 def _numbered_cpu(storage: Any, location: str) -> Any:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 
 def apply() -> None:
-    """Let DeepSpeed do without them. Call it before its processes meet."""
+    """Make DeepSpeed use no collectives of its own. Call it before its processes connect."""
     import deepspeed.ops
 
     deepspeed.ops.__compatible_ops__["deepspeed_shm_comm"] = False

@@ -15,7 +15,7 @@ from typing import Any
 
 @contextmanager
 def awake(generation: Any) -> Iterator[None]:
-    """Memory for its cache, and weights if they were given back since the last sync; all of it is given back after."""
+    """Wake vLLM's cache, and its weights if they were freed since the last sync; free all of it afterwards."""
     if generation._llm_weights_sleeping:
         generation.sync_weights()
     generation.llm.wake_up(tags=["kv_cache"])

@@ -16,7 +16,7 @@ from contextlib import contextmanager
 
 @contextmanager
 def unsharded() -> Iterator[None]:
-    """Models that are made in here are whole at first, though ZeRO-3 is asked for: it shards them when training begins."""
+    """Load models unsharded within the context, though ZeRO-3 is configured. It shards them when training begins."""
     from transformers.integrations import deepspeed as integration
 
     held, integration._hf_deepspeed_config_weak_ref = integration._hf_deepspeed_config_weak_ref, None
@@ -27,7 +27,7 @@ def unsharded() -> Iterator[None]:
 
 
 def forget() -> None:
-    """The same for what is made from now on, such as TRL's reference."""
+    """Load models unsharded from now on, such as TRL's reference model."""
     from transformers.integrations import deepspeed as integration
 
     integration.unset_hf_deepspeed_config()

@@ -11,7 +11,7 @@ import socket
 
 
 def apply() -> None:
-    """Say what a launcher would have said, where there was none."""
+    """Set the environment variables of a launcher, if there was none."""
     if "LOCAL_RANK" in os.environ:
         return
     with socket.socket() as free:

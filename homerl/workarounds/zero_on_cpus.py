@@ -17,7 +17,7 @@ from homerl.workarounds import shm_build
 
 
 def apply(timeout: timedelta) -> None:
-    """Let DeepSpeed's processes find each other on a CPU. Call it before the training arguments are made."""
+    """Connect DeepSpeed's processes on a CPU. Call it before the training arguments are created."""
     from accelerate import PartialState
     from accelerate.state import AcceleratorState
 

@@ -273,7 +273,7 @@ class WorldAdapter(ABC):
     def llm_author(self) -> Callable[..., Any] | None:
         """A function that writes a blueprint with an LLM, or None.
 
-        It is called as `await author(recipe, split, seed, asker, attempts, dropped)` and raises `NoBlueprint` if all drafts
+        It is called as `await author(recipe, split, seed, client, attempts, dropped)` and raises `NoBlueprint` if all drafts
         fail.
         """
         return None
@@ -282,7 +282,7 @@ class WorldAdapter(ABC):
     def role_play(self) -> Callable[..., Any] | None:
         """The synthesis strategy m1, a role-play in text alone, or None.
 
-        It is called as `await role_play(blueprint, agent, asker, limits)` and returns (trajectories, statistics). The
+        It is called as `await role_play(blueprint, agent, client, limits)` and returns (trajectories, statistics). The
         recipes of a world that has it must have the fields `toolset` and `one_answer`, because an agent of one answer
         cannot do a role-play.
         """

@@ -19,7 +19,7 @@ from rich.table import Table
 from homerl.bench.seeds import read_results
 from homerl.flow.grid import CELLS, grid, write
 from homerl.measure.intervals import mean_interval
-from homerl.run.flywheel import stages, stands, start
+from homerl.run.flywheel import is_done, run_stage, stages
 from homerl.run.recipe import FlywheelRecipe, load_recipe
 from homerl.terminal.progress import progress_bar
 
@@ -51,8 +51,8 @@ def train_and_play(recipe: FlywheelRecipe, data: Path) -> None:
             continue
         if stage["run"] == "sft":
             stage["data"] = str(data)
-        if not stands(stage, product):
-            start(stage, [sys.executable])
+        if not is_done(stage, product):
+            run_stage(stage, [sys.executable])
 
 
 def successes(out: Path, seeds: Sequence[int], cell: str) -> Iterator[np.ndarray]:

@@ -17,7 +17,7 @@ import yaml
 from rich.console import Console
 from rich.table import Table
 
-from homerl.run.flywheel import stands, start
+from homerl.run.flywheel import is_done, run_stage
 
 ST = {"last_step_only": True, "credit": "trajectory", "kl": 0.0, "entropy": 1.0e-4}
 KINDS = {"full": {}, "st": ST}
@@ -76,8 +76,8 @@ def main() -> None:
     for seed in asked.seeds:
         for kind in KINDS:
             made = stage(asked.run, asked.out, kind, seed, asked.updates)
-            if not stands(made, Path(made["out"]) / "model"):
-                start(made, [sys.executable])
+            if not is_done(made, Path(made["out"]) / "model"):
+                run_stage(made, [sys.executable])
     Console().print(summary(asked.out, asked.seeds, asked.updates))
 
 

@@ -14,7 +14,17 @@ from envs.documents import InputError
 from homerl.flow.recipe import SynthRecipe
 from homerl.llm.settings import AuditSettings
 from homerl.play.trajectory import Outcome
-from homerl.run.audit_user import Audit, Played, audit_user, histogram, judged, spread, stage, summary, words_in
+from homerl.run.audit_user import (
+    Audit,
+    AuditedEpisode,
+    audit_setup,
+    audit_user,
+    length_histogram,
+    length_statistics,
+    summarise,
+    with_breaches,
+    words_in,
+)
 from homerl.run.recipe import load_recipe
 from homerl.train.recipe import RLVERecipe
 from homerl.worlds.homeenv.blueprints.author import make_blueprint
@@ -23,38 +33,38 @@ GOOD = AuditSettings()
 NUMBERS = itertools.count()
 
 
-def row(outcome=Outcome.SUCCESS, reason=None, *said: str, topics=(True,)) -> Played:
-    return Played("b", outcome, reason, said or (f"turn on lamp {next(NUMBERS)}",), topics)
+def row(outcome=Outcome.SUCCESS, reason=None, *said: str, topics=(True,)) -> AuditedEpisode:
+    return AuditedEpisode("b", outcome, reason, said or (f"turn on lamp {next(NUMBERS)}",), topics)
 
 
 def test_shares_are_of_blueprints_and_by_reason():
     ends = [(Outcome.SUCCESS, None)] * 6 + [(Outcome.USER_ERROR, "leak")] * 2
     rows = [row(*end) for end in (*ends, (Outcome.USER_ERROR, "gave_up"), (Outcome.TURN_LIMIT, None))]
-    found = summary(rows, {"requests": 3})
+    found = summarise(rows, {"requests": 3})
     assert found.success == 0.6 and found.user_errors == pytest.approx(0.3)
     assert found.reasons["leak"] == 0.2 and found.reasons["gave_up"] == 0.1 and found.reasons["repetition"] == 0
-    assert len(judged(found, GOOD).breaches) == 3  # errors, leaks, success
+    assert len(with_breaches(found, GOOD).breaches) == 3  # errors, leaks, success
 
 
 def test_a_good_user_breaches_nothing_and_a_talkative_one_does():
-    assert not judged(summary([row() for _ in range(5)], {}), GOOD).breaches
-    talks = summary([row(Outcome.SUCCESS, None, "word " * 69 + str(n)) for n in range(5)], {})
-    assert judged(talks, GOOD).breaches == ("words: nine in ten up to 70, over 60",)
+    assert not with_breaches(summarise([row() for _ in range(5)], {}), GOOD).breaches
+    talks = summarise([row(Outcome.SUCCESS, None, "word " * 69 + str(n)) for n in range(5)], {})
+    assert with_breaches(talks, GOOD).breaches == ("words: nine in ten up to 70, over 60",)
 
 
 def test_lengths_count_words_and_chinese_characters():
     assert words_in("turn it on, please") == 4 and words_in("把灯调到50") == 5
-    assert spread(list(range(1, 11))) == {"mean": 5.5, "median": 5.5, "p90": 9, "max": 10}
-    assert spread([]) == {} and histogram([3, 7, 100])["over 80"] == 1
+    assert length_statistics(list(range(1, 11))) == {"mean": 5.5, "median": 5.5, "p90": 9, "max": 10}
+    assert length_statistics([]) == {} and length_histogram([3, 7, 100])["over 80"] == 1
 
 
 def test_wishes_opened_by_other_words_and_words_that_are_always_the_same_are_breaches():
-    off = summary([row(topics=(n == 0, False)) for n in range(5)] + [row(topics=())], {})
-    assert off.on_topic == 0.1 and judged(off, GOOD).breaches == ("wishes opened on topic: 10.0%, under 50.0%",)
-    alike = summary([row(Outcome.SUCCESS, None, "Turn it on!")] * 3 + [row(Outcome.SUCCESS, None, "turn it on")], {})
-    assert alike.distinct == 0.25 and judged(alike, GOOD).breaches == ("distinct utterances: 25.0%, under 50.0%",)
-    silent = summary([Played("b", Outcome.SUCCESS, None, ())], {})
-    assert silent.on_topic is silent.distinct is None and not judged(silent, GOOD).breaches and silent.table()
+    off = summarise([row(topics=(n == 0, False)) for n in range(5)] + [row(topics=())], {})
+    assert off.on_topic == 0.1 and with_breaches(off, GOOD).breaches == ("wishes opened on topic: 10.0%, under 50.0%",)
+    alike = summarise([row(Outcome.SUCCESS, None, "Turn it on!")] * 3 + [row(Outcome.SUCCESS, None, "turn it on")], {})
+    assert alike.distinct == 0.25 and with_breaches(alike, GOOD).breaches == ("distinct utterances: 25.0%, under 50.0%",)
+    silent = summarise([AuditedEpisode("b", Outcome.SUCCESS, None, ())], {})
+    assert silent.on_topic is silent.distinct is None and not with_breaches(silent, GOOD).breaches and silent.table()
 
 
 def indifferent(request):
@@ -111,7 +121,7 @@ def test_the_user_of_a_synthesis_can_be_audited(tmp_path, task):
 def test_a_recipe_without_a_user_is_refused(task):
     config = {"strategy": "m1", "agent": {"url": "http://127.0.0.1:9/v1", "model": "m"}}
     with pytest.raises(InputError, match="plays with no user"):
-        stage(SynthRecipe.model_validate({"homerl": 1, "run": "synth", "synth": config}), "r.yaml")
+        audit_setup(SynthRecipe.model_validate({"homerl": 1, "run": "synth", "synth": config}), "r.yaml")
 
 
 def test_blueprints_of_a_file_are_of_the_world_that_they_say(tmp_path, task):
@@ -121,9 +131,9 @@ def test_blueprints_of_a_file_are_of_the_world_that_they_say(tmp_path, task):
     user = {"kind": "llm", "url": ["http://127.0.0.1:9/v1"], "model": "m"}
     recipe = rlve(task) | {"homerl": 1, "blueprints": blueprints, "user": user}
     file.write_text(make_blueprint(task, "train", 1).model_dump_json() + "\n")
-    assert stage(RLVERecipe.model_validate(recipe), "r.yaml").recipe.file == file
+    assert audit_setup(RLVERecipe.model_validate(recipe), "r.yaml").recipe.file == file
     file.write_text('{"world": "simuhome", "split": "train"}\n')
     with pytest.raises(ValueError, match="in the world 'simuhome' no such user can speak"):
         RLVERecipe.model_validate(recipe)
     with pytest.raises(InputError, match="speaks once, from the blueprint"):
-        stage(RLVERecipe.model_validate(recipe | {"user": {"kind": "scripted"}}), "r.yaml")
+        audit_setup(RLVERecipe.model_validate(recipe | {"user": {"kind": "scripted"}}), "r.yaml")

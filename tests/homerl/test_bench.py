@@ -23,8 +23,8 @@ from homerl.bench.suites import read_suite, write_suite
 from homerl.play.episode import EpisodeLimits
 from homerl.play.loop import play
 from homerl.play.trajectory import Outcome, read_rows
-from homerl.run.bench import tasks_of
-from homerl.run.bench_command import BenchRun, Instances, run
+from homerl.run.bench import episodes_of
+from homerl.run.bench_command import BenchRun, Instances, run_benchmark
 from homerl.users.scripted import ScriptedUser
 from homerl.view.bench_log import figures, log_to_wandb
 from homerl.view.bench_report import faults_table, write_report
@@ -110,14 +110,14 @@ def test_the_shipped_suite_is_what_the_default_seed_gives(suite):
 
 @pytest.mark.parametrize(("model", "setting"), [("expert", "eia"), ("expert", "dr"), ("nothing", "eia"), ("nothing", "dr")])
 def test_the_expert_solves_all_and_nobody_nothing(suite_file, tmp_path, model, setting):
-    score = run(BenchRun(str(suite_file), model, tmp_path / "out", setting))
+    score = run_benchmark(BenchRun(str(suite_file), model, tmp_path / "out", setting))
     assert score["n"] == len(sample("smh-bench")) and score["success"] == (1.0 if model == "expert" else 0.0)
     assert "the same results" in rescore(tmp_path / "out")
 
 
 def test_keywords_and_chance_do_not_game_the_suites(suite_file, tmp_path):
-    assert run(BenchRun(str(suite_file), "random", tmp_path / "random"))["success"] < 0.1
-    assert run(BenchRun(str(suite_file), "keywords", tmp_path / "keywords"))["success"] < 0.5
+    assert run_benchmark(BenchRun(str(suite_file), "random", tmp_path / "random"))["success"] < 0.1
+    assert run_benchmark(BenchRun(str(suite_file), "keywords", tmp_path / "keywords"))["success"] < 0.5
 
 
 def script(instances: Instances) -> dict:
@@ -143,11 +143,11 @@ def script(instances: Instances) -> dict:
 def test_an_endpoint_is_scored_as_what_it_says(suite_file, tmp_path, setting):
     instances = Instances(sample("smh-bench"), setting, 1)
     with ScriptedServer(answers=script(instances)) as server:
-        score = run(BenchRun(str(suite_file), server.url, tmp_path / "llm", setting))
+        score = run_benchmark(BenchRun(str(suite_file), server.url, tmp_path / "llm", setting))
     assert score["success"] == 1.0 and score["tokens"] >= 10 and score["prompt_tokens"] >= 100
     sent = server.requests[0]
     assert ("tools" in sent) == (setting == "eia") and sent["temperature"] == 0.0
-    local = run(BenchRun(str(suite_file), "expert", tmp_path / "expert", setting))
+    local = run_benchmark(BenchRun(str(suite_file), "expert", tmp_path / "expert", setting))
     assert local["tool_calls"] == score["tool_calls"]
 
 
@@ -158,19 +158,19 @@ def test_a_server_in_trouble_costs_no_score_and_resume_finishes(suite_file, tmp_
     out = tmp_path / "out"
     server = ScriptedServer(answers=script(instances), faults=Faults(errors=0.5, garbage=0.25, halves=0.25))
     with server:  # nothing but faults: every instance is left out
-        score = run(BenchRun(str(suite_file), server.url, out, limit=8))
+        score = run_benchmark(BenchRun(str(suite_file), server.url, out, limit=8))
         faults = score.pop("faults")
         assert score == {"n": 0, "outcomes": {"infra_error": len(instances)}}
         assert sum(faults.values()) == len(instances) and all("server: scripted did not" in name for name in faults)
         report = write_report(out)
         assert all(reason.partition(": ")[2] in text for text in (printed(report), page(out)) for reason in faults)
         with pytest.raises(InputError, match="--resume"):
-            run(BenchRun(str(suite_file), server.url, out, limit=8))
+            run_benchmark(BenchRun(str(suite_file), server.url, out, limit=8))
         server.faults = Faults(errors=0.2, garbage=0.1, halves=0.1)
-        score = run(BenchRun(str(suite_file), server.url, out, limit=8, resume=True))
+        score = run_benchmark(BenchRun(str(suite_file), server.url, out, limit=8, resume=True))
         assert score["n"] == len(instances) and score["success"] == 1.0
         asked = len(server.requests)
-        assert run(BenchRun(str(suite_file), server.url, out, limit=8, resume=True)) == score
+        assert run_benchmark(BenchRun(str(suite_file), server.url, out, limit=8, resume=True)) == score
         assert len(server.requests) == asked, "what was played is not played again"
     assert {Outcome(row["outcome"]) for row in read_rows(out / "results.jsonl")} == {Outcome.SUCCESS}
     assert "the same results" in rescore(out)
@@ -200,7 +200,7 @@ def test_the_most_frequent_reasons_are_named_first():
 
 
 def test_an_edited_result_is_found_out(suite_file, tmp_path):
-    run(BenchRun(str(suite_file), "nothing", tmp_path, limit=3))
+    run_benchmark(BenchRun(str(suite_file), "nothing", tmp_path, limit=3))
     path = tmp_path / "results.jsonl"
     path.write_text(path.read_text().replace('"success":false', '"success":true', 1))
     with pytest.raises(InputError, match="success is True, rescored False"):
@@ -208,7 +208,7 @@ def test_an_edited_result_is_found_out(suite_file, tmp_path):
 
 
 def test_runs_of_an_instance_are_counted_as_pass_hat_k(suite_file, tmp_path):
-    score = run(BenchRun(str(suite_file), "expert", tmp_path, runs=3, limit=4))
+    score = run_benchmark(BenchRun(str(suite_file), "expert", tmp_path, runs=3, limit=4))
     assert score["n"] == 12 and score["pass_hat"] == {"1": 1.0, "2": 1.0, "3": 1.0}
     rows = [{"id": id, "success": i < wins} for id, wins in (("a", 4), ("b", 2)) for i in range(4)]
     assert pass_hat(rows) == pytest.approx({"1": 0.75, "2": (1 + 1 / 6) / 2, "3": 0.5, "4": 0.5})
@@ -224,7 +224,7 @@ def test_a_build_says_how_far_it_is(monkeypatch):
 
 def test_a_run_is_logged_to_wandb(suite_file, tmp_path, monkeypatch):
     monkeypatch.setenv("WANDB_MODE", "offline")
-    run(BenchRun(str(suite_file), "expert", tmp_path, limit=4))
+    run_benchmark(BenchRun(str(suite_file), "expert", tmp_path, limit=4))
     write_report(tmp_path)
     assert "offline-run" in log_to_wandb(tmp_path, "homes")
     (stored,) = tmp_path.glob("wandb/offline-run-*/run-*.wandb")
@@ -245,7 +245,7 @@ def test_the_easier_half_is_the_simple_half_of_each_subcategory():
 
 def test_a_recipes_suite_may_be_spread_over_a_benchmark():
     suite = SuiteSettings(name="easier", benchmark="smarthome-bench", easier_half=True, count=40)
-    tasks = tasks_of(suite, EpisodeLimits())
+    tasks = episodes_of(suite, EpisodeLimits())
     labels = [tasks[index].labels for index in range(len(tasks))]
     assert len(labels) == 40 and {label["size"] for label in labels} == {"simple"}
     assert {label["category"] for label in labels} == {"QT1", "QT2", "QT3", "QT4", "QT5"}

@@ -12,7 +12,7 @@ from homerl.play.faults import InfraError
 from homerl.play.trajectory import Outcome
 from homerl.train.credit.branch import BranchSettings, planned
 from homerl.train.rollout import Player
-from homerl.train.tensors import ledgers, spread
+from homerl.train.tensors import ledgers, token_advantages
 from homerl.users.scripted import ScriptedUser
 from homerl.worlds.homeenv.blueprints.author import make_blueprint
 from homerl.worlds.registry import restored
@@ -69,7 +69,7 @@ def test_credit_of_a_shared_prefix_falls_on_nothing(player, task):
     sibling = next(rollout for rollout in rollouts if rollout.fork)
     completion = torch.tensor([ledgers([sibling])["completion_ids"][0]])
     steps = len(sibling.trajectory.steps)
-    found = spread([(sibling, [float(i + 1) for i in range(steps)])], completion)[0]
+    found = token_advantages([(sibling, [float(i + 1) for i in range(steps)])], completion)[0]
     shared, begin = sibling.ledger.shared, sibling.ledger.prompt_length
     expected = torch.zeros_like(found)
     for i, (start, end) in enumerate(sibling.ledger.spans[shared:], shared):

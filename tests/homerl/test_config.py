@@ -139,7 +139,7 @@ def test_there_is_an_accelerate_configuration_for_every_way_to_be_parallel() -> 
 
 @pytest.mark.parametrize("path", sorted((ROOT / "recipes").glob("*.yaml")), ids=lambda path: path.stem)
 def test_what_is_written_beside_a_run_is_its_recipe_again(path):
-    from homerl.run.recipe import KINDS, load_recipe, resolved
+    from homerl.run.recipe import KINDS, load_recipe, recipe_data
 
     recipe = load_recipe(path)
-    assert KINDS[recipe.run].model_validate(resolved(recipe)) == recipe
+    assert KINDS[recipe.run].model_validate(recipe_data(recipe)) == recipe

@@ -10,7 +10,7 @@ from trl.trainer.utils import nanstd
 from homerl.train.credit.anchor import anchor_credit, recurrence
 from homerl.train.credit.branch import branch_credit, plan
 from homerl.train.credit.common import EPSILON, returns_to_go
-from homerl.train.credit.contract import Fork, Played
+from homerl.train.credit.contract import CreditInput, Fork
 from homerl.train.credit.registry import assign, last_step_only, rule_of
 from homerl.train.credit.step import step_credit
 from homerl.train.credit.trajectory import trajectory_credit
@@ -133,8 +133,8 @@ def test_last_step_only():
     assert last_step_only([[1.0, 2.0, 3.0], [4.0], []]) == [[0.0, 0.0, 3.0], [4.0], []]
 
 
-def played(rewards, counts=None) -> list[Played]:
-    return [Played(row, good) for row, good in zip(rewards, counts or [True] * len(rewards), strict=True)]
+def played(rewards, counts=None) -> list[CreditInput]:
+    return [CreditInput(row, good) for row, good in zip(rewards, counts or [True] * len(rewards), strict=True)]
 
 
 def rule(credit: str):

@@ -7,10 +7,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from envs.documents import InputError
-from homerl.train.credit.contract import Played
+from homerl.train.credit.contract import CreditInput
 from homerl.train.curriculum import Curriculum, difficulties
 from homerl.train.recipe import BlueprintSource, CurriculumSettings, RLVESettings
-from homerl.train.supply import Batch, Place, Supply
+from homerl.train.supply import Batch, RankContext, Supply
 
 SOURCE = BlueprintSource(count=10, first_seed=100)
 
@@ -97,12 +97,12 @@ def test_a_run_that_is_broken_off_anywhere_draws_what_an_unbroken_one_draws(by, 
 class Scripted(Supply):
     """Whose groups earn what a table says of their blueprint."""
 
-    def __init__(self, rewards, refill: int, place: Place = Place(), blueprints: int = 3, source=SOURCE) -> None:
+    def __init__(self, rewards, refill: int, ranks: RankContext = RankContext(), blueprints: int = 3, source=SOURCE) -> None:
         settings = RLVESettings(
             group=2, blueprints_per_update=blueprints, credit="trajectory", curriculum=CurriculumSettings(refill=refill)
         )
         known = Curriculum(settings.curriculum, source, 1)
-        super().__init__(settings, 0, None, lambda seed: seed, known, place)
+        super().__init__(settings, 0, None, lambda seed: seed, known, ranks)
         self.rewards, self.asked = rewards, []
 
     async def _play(self, update, drawn, slots, lap):
@@ -113,9 +113,9 @@ class Scripted(Supply):
         from homerl.train.credit.registry import assign, rule_of
 
         mine = [{"slot": slot, "seed": seed, "member": member} for slot, (seed, member) in sorted(rollouts.items())]
-        rows = self.place.gather(mine)
+        rows = self.ranks.gather(mine)
         for row in rows:
-            row |= {"played": Played([self.rewards(row["seed"], row["member"])]), "success": True}
+            row |= {"played": CreditInput([self.rewards(row["seed"], row["member"])]), "success": True}
         return Batch(rollouts, rows, assign([row["played"] for row in rows], 2, rule_of(self.settings)))
 
 
@@ -166,7 +166,7 @@ def test_ranks_agree_on_what_is_refilled_even_where_groups_straddle_them():
         return exchange
 
     supplies = [
-        Scripted(lambda seed, member: 1.0 if seed == order[1] else float(member), 2, Place(rank, 2, gather(rank)))
+        Scripted(lambda seed, member: 1.0 if seed == order[1] else float(member), 2, RankContext(rank, 2, gather(rank)))
         for rank in (0, 1)
     ]
     found: dict[int, Batch] = {}

@@ -58,8 +58,8 @@ def test_rows_are_valid_under_their_shipped_schema_json_columns_too(made):
 
 
 def test_where_models_answered_is_in_no_file_of_it(tmp_path):
-    party = {"url": "http://gpu7.internal:8000/v1", "model": "org/strong", "key": "MY_SECRET_KEY"}
-    config = SynthesisConfig.model_validate({"agent": party, "user": {"kind": "llm", **party}, "blueprints": 3})
+    model = {"url": "http://gpu7.internal:8000/v1", "model": "org/strong", "key": "MY_SECRET_KEY"}
+    config = SynthesisConfig.model_validate({"agent": model, "user": {"kind": "llm", **model}, "blueprints": 3})
     make_shard(SynthesisConfig(blueprints=3), range(3), tmp_path / "shards")
     assemble(config, tmp_path / "shards", [range(3)], tmp_path, describe)
     for name in FILES:

@@ -9,7 +9,7 @@ import pytest
 from scripted_server import Faults, ScriptedServer
 
 from homerl.llm.endpoint import REST, TRIPS, Endpoint, Patience
-from homerl.play.faults import InfraError, RequestRefused, Unwelcome
+from homerl.play.faults import EndpointRejected, InfraError, RequestRefused
 from homerl.play.messages import parse_json
 
 ASK = [{"role": "user", "content": "hello"}]
@@ -107,7 +107,7 @@ def test_half_a_character_is_replaced_before_it_gets_anywhere():
 def test_a_wrong_key_or_model_is_no_refusal_of_a_request(status):
     with ScriptedServer(faults=Faults(refusals=1.0), refusal=status) as server:
         (error,), _ = ask(server)
-    assert isinstance(error, Unwelcome) and not isinstance(error, RequestRefused)
+    assert isinstance(error, EndpointRejected) and not isinstance(error, RequestRefused)
     assert f"status {status}" in str(error) and "OPENAI_API_KEY" in str(error) and server.served["refusals"] == 1
 
 

@@ -25,7 +25,7 @@ from homerl.train.engines.continuous import Continuous
 from homerl.train.engines.generate import Snapshot
 from homerl.train.engines.registry import engine_of
 from homerl.train.engines.server import Server
-from homerl.train.engines.synced import Gate, merged_weights
+from homerl.train.engines.synced import WeightLock, merged_weights
 from homerl.train.phases import Phases
 from homerl.train.recipe import EngineSettings, RLVESettings
 from homerl.train.rollout import Player
@@ -327,13 +327,13 @@ def test_a_server_that_was_started_otherwise_is_refused_before_any_work(info, la
 
 
 def test_a_gate_that_is_closed_keeps_samples_out():
-    gate, passed = Gate(), []
+    lock, passed = WeightLock(), []
 
     async def enter():
-        await gate.enter()
+        await lock.enter()
         passed.append(True)
 
-    with gate.closed(), pytest.raises(TimeoutError):
+    with lock.exclusive(), pytest.raises(TimeoutError):
         asyncio.run(asyncio.wait_for(enter(), 0.05))
     assert not passed
     asyncio.run(enter())

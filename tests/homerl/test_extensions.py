@@ -16,8 +16,8 @@ from envs.documents import InputError
 from envs.model import Model
 from homerl.train.credit.contract import CreditMode
 from homerl.train.credit.registry import modes
+from homerl.train.discovery import keys_of
 from homerl.train.engines.registry import engines
-from homerl.train.found import keys_of
 from homerl.train.recipe import LossSettings, RolloutSettings
 
 ROOT = Path(__file__).parents[2]
@@ -25,11 +25,11 @@ DOCS = (ROOT / "docs/training.md").read_text(encoding="utf-8")
 RANK, UNPADDED = re.findall(r"```python\n(.*?)```", DOCS, re.S)
 RULE = """
 import json
-from homerl.train.credit.contract import Played
+from homerl.train.credit.contract import CreditInput
 from homerl.train.credit.registry import assign, rule_of
 from homerl.train.recipe import RLVESettings
 rule = rule_of(RLVESettings(credit="rank", rank_scale=2))
-group = [Played([1.0, 1.0]), Played([0.0]), Played([2.0]), Played([4.0])]
+group = [CreditInput([1.0, 1.0]), CreditInput([0.0]), CreditInput([2.0]), CreditInput([4.0])]
 print(json.dumps(assign(group, 4, rule)))
 """
 
@@ -106,7 +106,7 @@ def test_without_the_folder_there_is_no_such_mode(recipe):
 def test_a_file_that_says_no_mode_is_named(extended, recipe, tmp_path):
     (tmp_path / "credit/empty.py").write_text("", encoding="utf-8")
     done = homerl(extended, "check", recipe)
-    assert done.returncode == 2 and "empty.py: the file says no `MODE`" in done.stderr
+    assert done.returncode == 2 and "empty.py: the file defines no `MODE`" in done.stderr
 
 
 def test_a_name_that_is_taken_is_refused(extended, recipe, tmp_path):

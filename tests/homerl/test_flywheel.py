@@ -8,7 +8,7 @@ import pytest
 import yaml
 
 from envs.documents import InputError
-from homerl.run.flywheel import alone, recipe_of, stages, stands
+from homerl.run.flywheel import folder_lock, is_done, stage_recipe_path, stages
 from homerl.run.recipe import FlywheelRecipe, load_recipe
 
 
@@ -31,18 +31,18 @@ def test_every_stage_recipe_is_one_that_can_be_run_by_hand(tmp_path: Path) -> No
 
 def test_a_product_is_kept_for_the_same_recipe_and_refused_for_another(tmp_path: Path) -> None:
     stage, product = next(stages(recipe(tmp_path)))
-    assert not stands(stage, product)
+    assert not is_done(stage, product)
     product.parent.mkdir(parents=True)
     product.write_text("{}")
-    recipe_of(stage).write_text(yaml.safe_dump(stage))
-    assert stands(stage, product)
-    assert stands(stage | {"processes": 7}, product)  # how many processes made it says nothing of what was made
+    stage_recipe_path(stage).write_text(yaml.safe_dump(stage))
+    assert is_done(stage, product)
+    assert is_done(stage | {"processes": 7}, product)  # how many processes made it says nothing of what was made
     other, _ = next(stages(recipe(tmp_path, "--synth.blueprints", "61")))
     with pytest.raises(InputError, match="made by another recipe"):
-        stands(other, product)
+        is_done(other, product)
 
 
 def test_one_flywheel_at_a_time_works_in_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("homerl.run.flywheel.LOCK_SECONDS", 0.2)
-    with alone(tmp_path), pytest.raises(InputError, match="another run"), alone(tmp_path):
+    with folder_lock(tmp_path), pytest.raises(InputError, match="another run"), folder_lock(tmp_path):
         pass

@@ -5,7 +5,7 @@ import random
 
 import pytest
 
-from homerl.flow.grid import CELLS, dealt, grid, table, write
+from homerl.flow.grid import CELLS, balanced_rows, grid, grid_table, write
 from homerl.flow.mcts import Budget
 from homerl.flow.recipe import SynthesisConfig
 from homerl.play.trajectory import from_row, read_rows
@@ -50,12 +50,12 @@ def test_every_cell_s_dataset_has_as_many_dialogues_as_the_smallest(trees, tmp_p
     assert sizes.keys() == {"1-1", "3-1", "1-3", "3-3"}
     assert {len(rows) for rows in sizes.values()} == {min(cell.trajectories for cell in trees)}
     assert all(from_row(row).success for rows in sizes.values() for row in rows)
-    assert table(trees, "x").row_count == len(CELLS)
+    assert grid_table(trees, "x").row_count == len(CELLS)
 
 
 def test_dialogues_are_dealt_round_by_round_and_no_part_of_the_curriculum_is_cut_off():
     rows = [[{"of": index, "number": number} for number in range(index % 3)] for index in range(300)]
-    few, many = list(dealt(rows, 100, random.Random(0))), list(dealt(rows, 250, random.Random(0)))
+    few, many = list(balanced_rows(rows, 100, random.Random(0))), list(balanced_rows(rows, 250, random.Random(0)))
     assert len(few) == 100 and {row["number"] for row in few} == {0} and max(row["of"] for row in few) > 270
     assert len(many) == 250 and sum(row["number"] == 0 for row in many) == 200
     assert [row["of"] for row in many] == sorted(row["of"] for row in many)

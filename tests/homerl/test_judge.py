@@ -15,7 +15,7 @@ from homerl.language.answers import Answer, decide
 from homerl.measure.intervals import kappa
 from homerl.play.messages import words_of
 from homerl.play.trajectory import read_rows
-from homerl.run.bench_command import BenchRun, Instances, judge_of, run
+from homerl.run.bench_command import BenchRun, Instances, judge_of, run_benchmark
 from homerl.view.bench_results import BenchReport, says_judge
 from homerl.worlds.homeenv.bench.cases import RUBRICS
 from homerl.worlds.homeenv.bench.instance import Instance
@@ -70,13 +70,13 @@ def settings(suite: Path, agent: ScriptedServer, judge: ScriptedServer, out: Pat
 
 def test_a_judge_decides_what_rules_cannot(suite_file, tmp_path):
     with ScriptedServer(answer=says) as agent, ScriptedServer(answer=verdict) as judge:
-        bare = run(BenchRun(str(suite_file), agent.url, tmp_path / "bare"))
+        bare = run_benchmark(BenchRun(str(suite_file), agent.url, tmp_path / "bare"))
         assert bare["undecided"] == 5 and bare["success"] == 0.0
         assert says_judge(bare).startswith("5 failed by an answer that no rule decides")
-        score = run(settings(suite_file, agent, judge, tmp_path / "out"))
+        score = run_benchmark(settings(suite_file, agent, judge, tmp_path / "out"))
         rows = list(read_rows(tmp_path / "out" / "judgements.jsonl"))
         asked = len(judge.requests)
-        assert run(settings(suite_file, agent, judge, tmp_path / "out", resume=True)) == score
+        assert run_benchmark(settings(suite_file, agent, judge, tmp_path / "out", resume=True)) == score
         assert len(judge.requests) == asked == len(rows), "each case is asked for once"
     undecided = [row for row in rows if row["rule"] == "undecided"]
     right = sum(len(row["wanted"]) > 1 for row in undecided)
@@ -91,7 +91,7 @@ def test_a_judge_decides_what_rules_cannot(suite_file, tmp_path):
 
 def test_an_edited_verdict_is_found_out(suite_file, tmp_path):
     with ScriptedServer(answer=says) as agent, ScriptedServer(answer=verdict) as judge:
-        run(settings(suite_file, agent, judge, tmp_path))
+        run_benchmark(settings(suite_file, agent, judge, tmp_path))
     path = tmp_path / "judgements.jsonl"
     path.write_text(path.read_text().replace('"verdict":"right"', '"verdict":"wrong"'))
     with pytest.raises(InputError, match="outcome is success, rescored turn_limit"):
@@ -106,14 +106,14 @@ def test_a_judge_that_fails_costs_no_score(suite_file, tmp_path, trouble, kind):
     with ScriptedServer(answer=says) as agent, ScriptedServer(answer=verdict, **{"faults": Faults()}) as judge:
         well = judge.answer, judge.faults
         judge.answer, judge.faults = trouble.get("answer", verdict), trouble.get("faults", Faults())
-        score = run(settings(suite_file, agent, judge, tmp_path))
+        score = run_benchmark(settings(suite_file, agent, judge, tmp_path))
         assert score["outcomes"]["infra_error"] == 5 and score["n"] == 2
         left_out = [row["fault"] for row in read_rows(tmp_path / "results.jsonl") if row["outcome"] == "infra_error"]
         assert {fault["boundary"] for fault in left_out} == {"judge"} and sum(score["faults"].values()) == 5
         assert all(fault["reason"].startswith(kind) for fault in left_out) and f"judge: {kind}" in score["faults"]
         assert "the same results" in rescore(tmp_path)
         judge.answer, judge.faults = well
-        again = run(settings(suite_file, agent, judge, tmp_path, resume=True))
+        again = run_benchmark(settings(suite_file, agent, judge, tmp_path, resume=True))
         assert again["n"] == len(questions()) and again["judge"]["decided"] == 5 and "faults" not in again
         assert "the same results" in rescore(tmp_path)
 
@@ -128,7 +128,7 @@ def test_the_majority_of_votes_counts(suite_file, tmp_path):
 
     with ScriptedServer(answer=says) as agent, ScriptedServer(answer=wavering) as judge:
         chosen = BenchRun(str(suite_file), agent.url, tmp_path, judge=judge_of(judge.url, None, 3, 0))
-        assert run(chosen)["judge"] == {"by": "scripted, 3 votes", "decided": 5, "right": 5}
+        assert run_benchmark(chosen)["judge"] == {"by": "scripted, 3 votes", "decided": 5, "right": 5}
         assert {request["temperature"] for request in judge.requests} == {1.0}
 
 
@@ -164,5 +164,5 @@ def test_an_answer_counts_though_more_is_offered(suite_file, tmp_path):
         intent = instances[index].blueprint.intents[-1]
         replies |= {query: {"content": f"{intent.reply} Would you like anything else?"} for query in intent.queries}
     with ScriptedServer(answer=lambda request: replies[request["messages"][-1]["content"]]) as agent:
-        score = run(BenchRun(str(suite_file), agent.url, tmp_path, limit=5))
+        score = run_benchmark(BenchRun(str(suite_file), agent.url, tmp_path, limit=5))
     assert score["success"] == 1.0

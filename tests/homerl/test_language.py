@@ -18,7 +18,7 @@ from envs.homemaker.lexicon import shipped_lexicon
 from envs.homemaker.make import HomeRecipe, make_home
 from homerl.language.grammar import FEWEST, PIECES, Frame, Grammar, tight
 from homerl.language.splits import Voice
-from homerl.measure.spread import self_bleu
+from homerl.measure.text_diversity import self_bleu
 from homerl.play.episode import EpisodeLimits
 from homerl.play.loop import play
 from homerl.play.trajectory import Outcome

@@ -15,7 +15,7 @@ from homerl.flow.work import work
 from homerl.language.splits import split_of
 from homerl.llm.endpoint import endpoint_of
 from homerl.llm.settings import AuthorSettings
-from homerl.llm.structured import Asker
+from homerl.llm.structured import StructuredClient
 from homerl.worlds.homeenv.blueprints.author import BlueprintRecipe, make_blueprint
 from homerl.worlds.homeenv.blueprints.filters import first_failure
 from homerl.worlds.homeenv.blueprints.llm_author import Authored, NoBlueprint, author_blueprint
@@ -86,7 +86,7 @@ def written(answer, seed: int = 0, attempts: int = 1, **faults) -> tuple[Authore
         async def run():
             endpoint = endpoint_of(settings)
             try:
-                return await author_blueprint(RECIPE, "train", seed, Asker(endpoint, settings), attempts, dropped)
+                return await author_blueprint(RECIPE, "train", seed, StructuredClient(endpoint, settings), attempts, dropped)
             finally:
                 await endpoint.close()
 
@@ -217,8 +217,8 @@ def test_what_cannot_be_read_is_asked_for_once_more_with_the_error_then_dropped(
 def test_a_synthesis_by_an_llm_author_reports_drop_rates_and_stores_verdicts():
     spoilt = author(verdict=lambda number: {"consistent": number == 1, "fault": "scene"})
     with ScriptedServer(answer=spoilt) as server:
-        party = {"url": server.url, "model": MODEL, "attempts": 8}
-        config = SynthesisConfig.model_validate({"blueprints": 6, "recipe": RECIPE, "author": party})
+        model = {"url": server.url, "model": MODEL, "attempts": 8}
+        config = SynthesisConfig.model_validate({"blueprints": 6, "recipe": RECIPE, "author": model})
         (shard,) = work(config, [range(6)], 4)
     lines = shard.stats["blueprints"]
     assert sum(line["outcome"] == "success" for line in lines) >= 4

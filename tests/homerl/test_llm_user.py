@@ -11,7 +11,7 @@ from scripted_server import Faults, ScriptedServer
 from envs.documents import Document, InputError, validate
 from envs.messages import tool_call
 from homerl.agents.policy import TransformersEngine
-from homerl.bench.runner import Pace, Players, Task, run_suite
+from homerl.bench.runner import EpisodeSpec, Pace, ParticipantFactories, run_suite
 from homerl.llm.settings import UserSettings
 from homerl.play.episode import EpisodeLimits
 from homerl.play.faults import UserError
@@ -23,7 +23,7 @@ from homerl.run.bench_command import BenchRun, user_of
 from homerl.train.rollout import Player
 from homerl.users.llm import LLMUser
 from homerl.users.make import llm_users, user_factory
-from homerl.users.prompt import prompt, read
+from homerl.users.prompt import parse_answer, prompt
 from homerl.worlds.homeenv.agents.expert import Expert
 from homerl.worlds.homeenv.blueprints.author import make_blueprint
 from homerl.worlds.homeenv.faults import overheard
@@ -348,8 +348,8 @@ class Few:
     def __len__(self) -> int:
         return len(self.blueprints)
 
-    def __getitem__(self, index: int) -> Task:
-        return Task(self.blueprints[index], EpisodeLimits())
+    def __getitem__(self, index: int) -> EpisodeSpec:
+        return EpisodeSpec(self.blueprints[index], EpisodeLimits())
 
 
 def test_in_a_benchmark_one_that_strays_is_asked_again_with_another_seed(task, tmp_path):
@@ -364,7 +364,7 @@ def test_in_a_benchmark_one_that_strays_is_asked_again_with_another_seed(task, t
     blueprints = [b for b in (make_blueprint(task, "train", seed) for seed in range(20)) if len(b.intents) == 1][:5]
     with ScriptedServer(answer=person) as server:
         make_user, name = user_of(BenchRun("few", "expert", tmp_path, user=server.url))
-        score = run_suite(Few(blueprints), Players(Expert, make_user, name), tmp_path, Pace(4, waves=False))
+        score = run_suite(Few(blueprints), ParticipantFactories(Expert, make_user, name), tmp_path, Pace(4, waves=False))
     assert name == "scripted" and score["n"] == 5 and score["success"] == 1.0
     assert len({request["seed"] for request in server.requests}) == len(server.requests) == 10
 
@@ -382,5 +382,5 @@ def test_a_rollout_in_training_is_played_with_it(model, tokenizer, task):
 
 
 def test_half_a_character_is_replaced():
-    said = read('{"say": "hello \\ud83d", "about": null, "stop": false}', False, ())
+    said = parse_answer('{"say": "hello \\ud83d", "about": null, "stop": false}', False, ())
     assert said.say == "hello \ufffd"

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from homerl.run.memory import KNOWN, Shape, estimate, estimates, shape_of
+from homerl.run.memory import KNOWN, DecoderSizes, estimate, estimates, sizes_of
 from homerl.run.recipe import load_recipe
 from homerl.train.recipe import LoraSettings, ModelSettings
 
@@ -27,7 +27,7 @@ def test_known_sizes_are_the_models_own(name):
 def test_a_real_models_parameters_and_adapter_are_counted_right(model, tiny):
     from peft import LoraConfig, get_peft_model
 
-    shape = shape_of(ModelSettings(name=str(tiny)))
+    shape = sizes_of(ModelSettings(name=str(tiny)))
     norms = sum(p.numel() for n, p in model.named_parameters() if "norm" in n)
     assert shape.parameters == model.num_parameters() - norms
     import copy
@@ -40,15 +40,15 @@ def test_a_real_models_parameters_and_adapter_are_counted_right(model, tiny):
 
 def test_shapes_are_found_by_files_then_name_then_size(tmp_path, tiny):
     (tmp_path / "adapter_config.json").write_text(json.dumps({"base_model_name_or_path": "Qwen/Qwen3-4B"}))
-    assert shape_of(ModelSettings(name=str(tmp_path))) == KNOWN["Qwen3-4B"]
+    assert sizes_of(ModelSettings(name=str(tmp_path))) == KNOWN["Qwen3-4B"]
     (tmp_path / "adapter_config.json").write_text(json.dumps({"base_model_name_or_path": str(tiny)}))
-    assert shape_of(ModelSettings(name=str(tmp_path))).hidden == 64
-    assert shape_of(ModelSettings(name="someone/Qwen3-14B")) == KNOWN["Qwen3-14B"]
-    assert shape_of(ModelSettings(name="runs/mine", parameters=1.5)) == KNOWN["Qwen3-1.7B"]
+    assert sizes_of(ModelSettings(name=str(tmp_path))).hidden == 64
+    assert sizes_of(ModelSettings(name="someone/Qwen3-14B")) == KNOWN["Qwen3-14B"]
+    assert sizes_of(ModelSettings(name="runs/mine", parameters=1.5)) == KNOWN["Qwen3-1.7B"]
 
 
 def test_states_by_hand():
-    shape: Shape = KNOWN["Qwen3-8B"]
+    shape: DecoderSizes = KNOWN["Qwen3-8B"]
     whole = shape.parameters / 1e9
     full = estimate(recipe("sft_8b", "--parallel", "ddp"), gpus=1).always
     assert full["weights"] == pytest.approx(2 * whole) and full["optimizer"] == pytest.approx(4 * whole)
@@ -82,7 +82,7 @@ def test_adapters_fit_one_gpu():
 def test_a_flywheel_has_an_estimate_of_each_stage_that_trains():
     found = estimates(recipe("scratch_100m"), gpus=1)
     assert list(found) == ["sft", "rlve"] and all(one.unit == "GPUs" for one in found.values())
-    assert 80e6 < shape_of(recipe("scratch_100m").model).parameters < 120e6, "about 100M, as its name says"
+    assert 80e6 < sizes_of(recipe("scratch_100m").model).parameters < 120e6, "about 100M, as its name says"
     assert found["rlve"].sampling["cache"] > 0 and not found["sft"].sampling
     small = estimates(recipe("quickstart"))
     assert {(one.unit, one.gpus) for one in small.values()} == {("processes", 2)} and max(e.peak for e in small.values()) < 2
@@ -91,7 +91,7 @@ def test_a_flywheel_has_an_estimate_of_each_stage_that_trains():
 
 def test_a_whole_copy_to_sample_from_is_counted():
     sharded = ("--parallel", "fsdp2", "--rlve.engine", "{kind: transformers}")
-    whole = shape_of(recipe("rlve_full").model).parameters * 2 / 1e9
+    whole = sizes_of(recipe("rlve_full").model).parameters * 2 / 1e9
     assert estimate(recipe("rlve_full", *sharded), gpus=4).always["the sampler's copy"] == pytest.approx(whole)
     assert "the sampler's copy" not in estimate(recipe("rlve_full")).always
 

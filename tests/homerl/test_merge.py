@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from envs.documents import Document, InputError, read_yaml
 from homerl.flow.recipe import SynthesisConfig
 from homerl.recipe.load import load, overlay
-from homerl.run.recipe import KINDS, load_recipe, resolved
+from homerl.run.recipe import KINDS, load_recipe, recipe_data
 from homerl.worlds.registry import world_of
 from homerl.worlds.sources import BlueprintFile
 
@@ -172,6 +172,6 @@ def test_the_default_world_may_be_named_and_is_never_written_down() -> None:
     named = SynthesisConfig.model_validate({"recipe": {"world": "homeenv"}})
     assert named == SynthesisConfig() and named.digest == SynthesisConfig().digest == "ac407edfec2916f5"
     recipe = load_recipe("recipes/quickstart.yaml")
-    data = resolved(recipe)
+    data = recipe_data(recipe)
     assert "world" not in data["synth"]["recipe"] and KINDS["flywheel"].model_validate(data) == recipe
     assert world_of(recipe.synth.recipe) is world_of(data["synth"]["recipe"]) is world_of({"world": "homeenv"})

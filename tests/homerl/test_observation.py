@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from homerl.agents.policy import PolicyAgent, Sample
-from homerl.bench.runner import Players, Task, run_suite
+from homerl.bench.runner import EpisodeSpec, ParticipantFactories, run_suite
 from homerl.flow.mcts import SearchConfig, search
 from homerl.llm.structured import Tally
 from homerl.play.episode import Episode, EpisodeLimits
@@ -114,7 +114,7 @@ def test_the_bench_runner_hands_a_policy_its_observation(blueprint, tmp_path):
         identity = "spied on"
 
     agent = Spy()
-    run_suite(Tasks([Task(blueprint, LIMITS)] * 2), Players(lambda: agent), tmp_path)
+    run_suite(Tasks([EpisodeSpec(blueprint, LIMITS)] * 2), ParticipantFactories(lambda: agent), tmp_path)
     innocent(agent, least=2)
 
 

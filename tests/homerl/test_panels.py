@@ -6,7 +6,7 @@ import pytest
 from rich.console import Console
 
 from homerl.train.common import reporters
-from homerl.train.panels import SECTIONS, PanelsCallback, glance, sections, shares
+from homerl.train.panels import SECTIONS, PanelsCallback, sections, shares, terminal_panel
 from homerl.train.recipe import RLVERecipe, SFTRecipe
 
 LOGS = {
@@ -91,12 +91,12 @@ def of_trackio(project: str, run: str) -> set[str]:
 
 def test_one_look_at_the_terminal():
     console = Console(width=160, record=True, file=open("/dev/null", "w"))  # noqa: SIM115, PTH123
-    console.print(glance(LOGS))
+    console.print(terminal_panel(LOGS))
     text = console.export_text()
     for words in ("success 0.5", "held out 0.6", "turn limit 25%", "entropy 0.7", "rollout 50%", "user 25%", "of 40 s"):
         assert words in text
     assert "user error" not in text and "sync" not in text
-    assert glance({"loss": 1.0}) is None, "SFT has its bar alone"
+    assert terminal_panel({"loss": 1.0}) is None, "SFT has its bar alone"
 
 
 def test_shares_fill_the_bar():

@@ -15,7 +15,7 @@ from homerl.flow.recipe import SynthesisConfig
 from homerl.language.splits import split_of
 from homerl.llm.endpoint import Endpoint, Patience
 from homerl.llm.settings import ParaphraseSettings
-from homerl.llm.structured import Asker
+from homerl.llm.structured import StructuredClient
 from homerl.play.faults import InfraError
 from homerl.play.trajectory import read_rows
 from homerl.worlds.homeenv.blueprints.author import BlueprintRecipe, make_blueprint
@@ -58,7 +58,7 @@ def plan_of(made: Blueprint) -> list[dict]:
 def reword(made: Blueprint, running: ScriptedServer) -> tuple[Blueprint, HomeParaphraser]:
     async def talk():
         endpoint = Endpoint([running.url], MODEL, QUICK)
-        paraphraser = HomeParaphraser(Asker(endpoint, ParaphraseSettings(model=MODEL, url=running.url)))
+        paraphraser = HomeParaphraser(StructuredClient(endpoint, ParaphraseSettings(model=MODEL, url=running.url)))
         try:
             return await paraphraser.reword(made), paraphraser
         finally:

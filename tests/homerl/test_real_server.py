@@ -58,8 +58,8 @@ def test_a_real_server_is_asked_and_answers(url, tiny, task):
 
 def test_a_synthesis_runs_on_it(url, tiny, task):
     """An untrained model solves nothing, and this server gives one candidate however many are wanted."""
-    party = {"url": url, "model": str(tiny), "max_tokens": 12, "timeout": 60, "deadline": 120}
-    data = {"blueprints": 2, "recipe": task, "agent": party, "search": {"rollouts": 1}, "limits": {"turns": 1, "steps": 2}}
+    model = {"url": url, "model": str(tiny), "max_tokens": 12, "timeout": 60, "deadline": 120}
+    data = {"blueprints": 2, "recipe": task, "agent": model, "search": {"rollouts": 1}, "limits": {"turns": 1, "steps": 2}}
     (shard,) = work(SynthesisConfig.model_validate(data), [range(2)], 2)
     assert {line["outcome"] for line in shard.stats["blueprints"]} <= {"agent_failure", "success"}
     assert shard.stats["transport"]["agent/requests"] >= 2 and not any("faults" in key for key in shard.stats["transport"])

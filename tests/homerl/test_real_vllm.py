@@ -156,9 +156,9 @@ def test_sixteen_in_flight(url):
 
 def test_a_synthesis_runs_on_it(url, task):
     """An untrained model solves nothing; every blueprint still ends in a typed outcome, and no server is blamed."""
-    party = {"url": url, "model": "tiny", "max_tokens": 24}
+    model = {"url": url, "model": "tiny", "max_tokens": 24}
     config = SynthesisConfig.model_validate(
-        {"blueprints": 8, "shard": 4, "recipe": task, "agent": party, "search": {"rollouts": 2}, "in_flight": 8}
+        {"blueprints": 8, "shard": 4, "recipe": task, "agent": model, "search": {"rollouts": 2}, "in_flight": 8}
     )
     made = list(work(config, [range(4), range(4, 8)], 8))
     lines = [line for shard in made for line in shard.stats["blueprints"]]

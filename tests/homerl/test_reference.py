@@ -12,7 +12,7 @@ from jsonschema import Draft202012Validator
 
 from envs.documents import InputError, read_yaml
 from homerl.recipe.load import load
-from homerl.run.recipe import KINDS, load_recipe, resolved
+from homerl.run.recipe import KINDS, load_recipe, recipe_data
 from homerl.run.reference import anchor, find_sections, reference, said
 from homerl.run.schema import PARTIAL, definitions, recipe_schema, refs, write_recipe_schema
 from homerl.worlds.homeenv.blueprints.author import BlueprintRecipe
@@ -93,7 +93,7 @@ def test_it_is_a_schema_that_needs_no_other_file() -> None:
 def test_shipped_recipes_are_valid_as_they_stand_and_whole(path: Path) -> None:
     VALID.validate(plain(read_yaml(path).data))
     VALID.validate(plain(load(path)[0]))
-    VALID.validate(plain(resolved(load_recipe(path))))
+    VALID.validate(plain(recipe_data(load_recipe(path))))
 
 
 @pytest.mark.parametrize("path", RECIPES, ids=lambda path: path.stem)

@@ -19,7 +19,7 @@ import yaml
 from rich.console import Console
 
 from homerl.bench.recipe import SuiteSettings
-from homerl.bench.runner import Heldout, Players, run_suite
+from homerl.bench.runner import Heldout, ParticipantFactories, run_suite
 from homerl.bench.score import paired_difference
 from homerl.flow.mcts import TreeStats
 from homerl.flow.report import Report as SynthesisReport
@@ -74,7 +74,7 @@ def make_run(out: Path, tasks: int) -> Path:
     for model, agent in agents.items():
         for i, suite in enumerate(SUITES):
             settings = SuiteSettings(name=suite, recipe=BlueprintRecipe(), count=tasks, first_seed=1000 * i)
-            run_suite(Heldout(settings, LIMITS), Players(agent), out / model / "bench" / suite)
+            run_suite(Heldout(settings, LIMITS), ParticipantFactories(agent), out / model / "bench" / suite)
     _rollouts(out)
     return out
 

@@ -28,7 +28,7 @@ from launches import (
 
 from envs.documents import InputError
 from homerl.bench.recipe import SuiteSettings
-from homerl.bench.runner import Heldout, Pace, Players, run_suite
+from homerl.bench.runner import Heldout, Pace, ParticipantFactories, run_suite
 from homerl.bench.score import paired_difference
 from homerl.play.episode import EpisodeLimits
 from homerl.worlds.homeenv.agents.expert import Expert
@@ -225,7 +225,7 @@ def test_twenty_kills_at_random_moments(rlve, tmp_path, ranks):
 
 def play_suite(out: Path, count: int, begun: list[int], steps: int = 12, identity: str = "a") -> dict[str, Any]:
     suite = SuiteSettings(count=count, recipe=BlueprintRecipe(intents=(1, 1)))
-    players = Players(lambda: Expert(mistakes=0.6), identity=identity)
+    players = ParticipantFactories(lambda: Expert(mistakes=0.6), identity=identity)
     return run_suite(Heldout(suite, EpisodeLimits(steps=steps)), players, out, Pace(at_once=3, begin=begun.append))
 
 

@@ -31,7 +31,7 @@ from homerl.train.rlve import RLVETrainer, train_rlve
 from homerl.train.rollout import Rollout
 from homerl.train.sentinel import SignalLost
 from homerl.train.supply import hash_seed
-from homerl.train.tensors import spread, staleness, truncated_ratios
+from homerl.train.tensors import staleness, token_advantages, truncated_ratios
 from homerl.users.scripted import ScriptedUser
 from homerl.worlds.registry import restored
 
@@ -292,7 +292,7 @@ def test_a_sample_that_a_failing_world_never_answered_gets_no_credit():
     for _ in range(2):
         ledger.wrote(Sample((5, 9), (-1.0, -1.0)), 9)
     rollout = Rollout(SimpleNamespace(), ledger)
-    assert spread([(rollout, [0.5])], torch.zeros(1, 5, dtype=torch.long)).tolist() == [[0.5, 0.5, 0.0, 0.0, 0.0]]
+    assert token_advantages([(rollout, [0.5])], torch.zeros(1, 5, dtype=torch.long)).tolist() == [[0.5, 0.5, 0.0, 0.0, 0.0]]
 
 
 def test_the_reference_of_a_merged_adapter_is_the_merged_model(recipe, wild, tmp_path):
@@ -338,7 +338,7 @@ def test_rollouts_ahead_are_of_older_weights_and_weighed_by_truncated_ratios(rec
         else:
             assert (ratios - 1).abs().max() > 1e-3, "the weights moved: the ratios show it"
         credit = [row for i in (0, 4) for row in step_credit([r.rewards for r in rollouts[i : i + 4]])]
-        plain = spread(list(zip(rollouts, credit, strict=True)), output["completion_ids"])
+        plain = token_advantages(list(zip(rollouts, credit, strict=True)), output["completion_ids"])
         torch.testing.assert_close(output["advantages"], plain * ratios)
     lines = metrics(settings.out)
     assert [line["policy/staleness"] for line in lines] == pytest.approx(ages) and ages == [0, 1, 1, 1]

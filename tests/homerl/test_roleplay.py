@@ -51,9 +51,9 @@ class Stage:
 
 def played(stage: Stage):
     with ScriptedServer(answer=stage) as server:
-        party = {"url": server.url, "model": "scripted"}
+        model = {"url": server.url, "model": "scripted"}
         config = SynthesisConfig.model_validate(
-            {"blueprints": COUNT, "recipe": RECIPE, "strategy": "m1", "agent": party, "limits": {"turns": 2}}
+            {"blueprints": COUNT, "recipe": RECIPE, "strategy": "m1", "agent": model, "limits": {"turns": 2}}
         )
         (shard,) = work(config, [range(COUNT)], 4)
     return [json.loads(line) for line in shard.lines.splitlines()], shard.stats["blueprints"]

@@ -87,6 +87,6 @@ def test_the_first_update_knows_no_loss_yet():
 @pytest.mark.parametrize("loss", [math.nan, math.inf, -math.inf])
 def test_a_loss_that_is_not_finite_stops_the_run_at_once(loss):
     sentinel = Sentinel(SentinelSettings(patience=20))
-    sentinel.trust(0.3)
+    sentinel.check_loss(0.3)
     with pytest.raises(SignalLost, match="loss is not finite"):
-        sentinel.trust(loss)
+        sentinel.check_loss(loss)

@@ -19,10 +19,10 @@ from scripted_server import ScriptedServer
 
 from envs.documents import InputError
 from homerl.flow.recipe import SynthRecipe
-from homerl.llm.serve import ServerFailed, answers, models, served, vllm_command, wait_until_ready
+from homerl.llm.serve import ServerFailed, is_reachable, models, served, vllm_command, wait_until_ready
 from homerl.llm.settings import ServeSettings, UserSettings
 from homerl.run.preflight import check_machine
-from homerl.run.recipe import PARTS, party
+from homerl.run.recipe import SERVED_ROLES, role_settings
 from homerl.train.recipe import RLVERecipe
 
 HELPERS = Path(__file__).parents[1] / "helpers"
@@ -245,7 +245,7 @@ def test_a_server_that_wants_a_key_is_waited_for_with_it_and_with_no_other(keyed
     monkeypatch.setenv("MY_KEY", "wrong")
     with pytest.raises(InputError, match=r"wants another key than \$MY_KEY"):
         wait_until_ready(keyed, None, tmp_path / "log", 60, "MY_KEY")
-    assert models(keyed) is None and answers(keyed)
+    assert models(keyed) is None and is_reachable(keyed)
 
 
 def test_a_list_that_comes_byte_by_byte_is_not_waited_for(keyed, monkeypatch):
@@ -254,17 +254,17 @@ def test_a_list_that_comes_byte_by_byte_is_not_waited_for(keyed, monkeypatch):
     assert models(f"{keyed}/trickle") is None and time.monotonic() - begin < 10
 
 
-@pytest.mark.parametrize("part", PARTS)
+@pytest.mark.parametrize("part", SERVED_ROLES)
 def test_each_part_of_a_synthesis_can_be_served(part):
     serve = {"model": "some/model", "gpus": [0]}
-    parts = {name: {"model": f"the {name}", "serve": serve} for name in PARTS}
+    parts = {name: {"model": f"the {name}", "serve": serve} for name in SERVED_ROLES}
     parts["user"]["kind"] = "llm"
-    key, found = party(SynthRecipe.model_validate({"homerl": 1, "run": "synth", "synth": parts}), part, "r.yaml")
+    key, found = role_settings(SynthRecipe.model_validate({"homerl": 1, "run": "synth", "synth": parts}), part, "r.yaml")
     assert key == f"synth.{part}" and found.model == f"the {part}"
 
 
 def test_a_part_that_has_no_model_is_named():
     with pytest.raises(InputError, match="without a model as its author"):
-        party(SynthRecipe.model_validate({"homerl": 1, "run": "synth"}), "author", "r.yaml")
+        role_settings(SynthRecipe.model_validate({"homerl": 1, "run": "synth"}), "author", "r.yaml")
     with pytest.raises(InputError, match="without a model as its agent"):
-        party(RLVERecipe.model_validate(RECIPE), "agent", "r.yaml")
+        role_settings(RLVERecipe.model_validate(RECIPE), "agent", "r.yaml")

@@ -18,11 +18,11 @@ from homerl.bench.suites import write_suite
 from homerl.language.splits import split_of
 from homerl.llm.endpoint import Endpoint, Patience
 from homerl.llm.settings import ParaphraseSettings
-from homerl.llm.structured import Asker
+from homerl.llm.structured import StructuredClient
 from homerl.play.episode import EpisodeLimits
 from homerl.play.loop import play
 from homerl.play.trajectory import Outcome, read_rows
-from homerl.run.bench_command import BenchRun, run
+from homerl.run.bench_command import BenchRun, run_benchmark
 from homerl.users.scripted import ScriptedUser
 from homerl.view.bench_report import write_report
 from homerl.worlds.registry import begin
@@ -159,8 +159,8 @@ def test_three_votes_decide_what_no_rule_does(tmp_path):
     path, instances = suite(tmp_path)
     with ScriptedServer(answer=answers(instances)) as server:
         base = {"suite": str(path), "model": server.url, "setting": "react", "at_once": 2}
-        alone = run(BenchRun(**base, out=tmp_path / "alone"))
-        judged = run(BenchRun(**base, out=tmp_path / "judged", judge=JudgeSettings(server.url, MODEL, votes=3)))
+        alone = run_benchmark(BenchRun(**base, out=tmp_path / "alone"))
+        judged = run_benchmark(BenchRun(**base, out=tmp_path / "judged", judge=JudgeSettings(server.url, MODEL, votes=3)))
     rows = {row["id"]: row for row in read_rows(tmp_path / "judged" / "results.jsonl")}
     assert alone["success"] == 0.5 and alone["undecided"] == 2 and alone["released"] == {"n": 4, "success": 0.5}
     assert [rows[f"simuhome-{n}"]["success"] for n in range(4)] == [True, True, True, False]
@@ -178,8 +178,8 @@ def test_three_votes_decide_what_no_rule_does(tmp_path):
 # Paraphrases
 
 
-def asker(server):
-    return Asker(Endpoint([server.url], MODEL, QUICK), ParaphraseSettings(model=MODEL, url=server.url))
+def client(server):
+    return StructuredClient(Endpoint([server.url], MODEL, QUICK), ParaphraseSettings(model=MODEL, url=server.url))
 
 
 def test_a_paraphrase_must_say_the_same():
@@ -189,7 +189,7 @@ def test_a_paraphrase_must_say_the_same():
     wrong = [query.replace("1", "2"), good.replace("turn on", "turn on the TV and"), query, "{}"]
     for said, kept in [(good, 1), *((text, 0) for text in wrong)]:
         with ScriptedServer(answer=lambda request, said=said: {"content": json.dumps({"paraphrase": said})}) as server:
-            paraphraser = SimuHomeParaphraser(asker(server))
+            paraphraser = SimuHomeParaphraser(client(server))
             found = asyncio.run(paraphraser.reword(blueprint))
         assert paraphraser.kept == kept and found.intents[0].queries == ((said,) if kept else (query,))
 
@@ -207,6 +207,6 @@ def test_a_complaint_must_be_understood_alone(direction):
         return {"content": json.dumps(found)}
 
     with ScriptedServer(answer=answer) as server:
-        paraphraser = SimuHomeParaphraser(asker(server))
+        paraphraser = SimuHomeParaphraser(client(server))
         asyncio.run(paraphraser.reword(blueprint))
     assert paraphraser.kept == all(goal["direction"] == direction for goal in goals)

@@ -18,7 +18,7 @@ from envs.documents import InputError
 from homerl.publish.export import export
 from homerl.run import preflight
 from homerl.train.recipe import RLVERecipe, SFTRecipe
-from homerl.train.refusals import in_shards, refuse, spread_by
+from homerl.train.refusals import in_shards, parallel_mode, refuse_untrainable
 
 SIZES = {"hidden_size": 64, "layers": 2, "heads": 2, "kv_heads": 2, "head_dim": 32, "intermediate_size": 128}
 OPTIM = {"learning_rate": 1e-3, "warmup": 0.1, "batch": 2, "gradient_checkpointing": False, "log_steps": 1}
@@ -161,19 +161,19 @@ def made(data: dict[str, Any]) -> SFTRecipe | RLVERecipe:
 @pytest.mark.parametrize(("data", "said"), REFUSED)
 def test_what_cannot_be_spread_is_refused(data, said):
     with pytest.raises(InputError, match=said) as caught:
-        refuse(made(data))
+        refuse_untrainable(made(data))
     assert caught.value.remedy
 
 
 @pytest.mark.parametrize("data", LET)
 def test_what_can_be_is_not(data):
-    refuse(made(data))
+    refuse_untrainable(made(data))
 
 
 def test_an_accelerate_configuration_given_outside_wins(monkeypatch):
     monkeypatch.setenv("ACCELERATE_USE_FSDP", "true")
     with pytest.raises(InputError, match="fsdp2 shards them"):
-        refuse(made(MUON | {"parallel": "ddp"}))
+        refuse_untrainable(made(MUON | {"parallel": "ddp"}))
 
 
 @pytest.mark.parametrize(("stage", "how"), [(3, "zero3"), (2, "zero2"), (1, "zero1")])
@@ -185,19 +185,19 @@ def test_the_stage_is_read_from_deepspeeds_own_configuration(stage, how, monkeyp
     for name, value in outside.items():
         monkeypatch.setenv(f"ACCELERATE_{name}", value)
     recipe = made(SHARDED | {"rlve": {"engine": {"kind": "continuous"}}})
-    assert spread_by(recipe) == how and in_shards(recipe) == (stage == 3)
+    assert parallel_mode(recipe) == how and in_shards(recipe) == (stage == 3)
     missing = importlib.util.find_spec("deepspeed") is None
     assert any("deepspeed" in what for what in preflight._packages(recipe)) == missing
     own.unlink()
     with pytest.raises(InputError, match="deepspeed.json"):
-        spread_by(recipe)
+        parallel_mode(recipe)
 
 
 def test_a_merged_adapter_is_no_reference_of_shards(tmp_path):
     (tmp_path / "adapter_config.json").write_text(json.dumps({}))
     with pytest.raises(InputError, match="merged adapter"):
-        refuse(made(SHARDED | {"model": {"name": str(tmp_path)}}))
-    refuse(made(SHARDED | {"model": {"name": str(tmp_path)}, "rlve": {"kl": 0.0}}))
+        refuse_untrainable(made(SHARDED | {"model": {"name": str(tmp_path)}}))
+    refuse_untrainable(made(SHARDED | {"model": {"name": str(tmp_path)}, "rlve": {"kl": 0.0}}))
 
 
 def test_check_says_so_where_there_is_no_gpu_yet(tmp_path, base):

@@ -14,7 +14,7 @@ import pytest
 
 from homerl.flow.collect import make_shard, synthesise
 from homerl.flow.recipe import SynthesisConfig
-from homerl.flow.work import dealt
+from homerl.flow.work import assign_shards
 from homerl.play.trajectory import Outcome, from_row, read_rows
 from homerl.worlds.contract import ExpertConfig
 
@@ -109,10 +109,10 @@ def test_bytes_are_the_same_over_ray(unbroken, tmp_path):
 
 def test_every_worker_has_an_equal_part_of_shards_and_of_blueprints_in_play():
     shards = [range(i, i + 4) for i in range(0, 36, 4)]
-    parts = dealt(CONFIG.model_copy(update={"in_flight": 5}), shards, 3)
+    parts = assign_shards(CONFIG.model_copy(update={"in_flight": 5}), shards, 3)
     assert sorted((s for part, _ in parts for s in part), key=min) == shards
     assert [at_once for _, at_once in parts] == [1, 2, 2] and [len(part) for part, _ in parts] == [3, 3, 3]
-    assert len(dealt(CONFIG.model_copy(update={"in_flight": 1}), shards, 3)) == 1
+    assert len(assign_shards(CONFIG.model_copy(update={"in_flight": 1}), shards, 3)) == 1
 
 
 @pytest.mark.skipif(not Path("/proc").exists(), reason="finds the workers in /proc")

@@ -34,8 +34,8 @@ def blueprints(count: int = COUNT):
 
 
 def config(server: ScriptedServer, timeout: float = 20, deadline: float = 60, retries: int = 5, **more) -> SynthesisConfig:
-    party = {"url": server.url, "model": "scripted", "timeout": timeout, "deadline": deadline, "retries": retries}
-    data = {"blueprints": COUNT, "shard": 6, "recipe": RECIPE, "agent": party, "user": {"kind": "llm", **party}}
+    model = {"url": server.url, "model": "scripted", "timeout": timeout, "deadline": deadline, "retries": retries}
+    data = {"blueprints": COUNT, "shard": 6, "recipe": RECIPE, "agent": model, "user": {"kind": "llm", **model}}
     return SynthesisConfig.model_validate(data | {"search": {"rollouts": 3}} | more)
 
 
@@ -279,13 +279,13 @@ def test_candidates_that_do_the_same_are_merged():
 
 def test_a_user_who_leaves_its_role_is_replaced_and_charged_to_nobody():
     from homerl.llm.settings import UserSettings
-    from homerl.users.llm import Line, LLMUser
+    from homerl.users.llm import LLMUser, SharedEndpoint
 
     oracle = Oracle(blueprints(1))
 
     def users(server):
         settings = UserSettings(kind="llm", url=server.url, model="scripted")
-        line = Line(settings, settings.urls, "scripted")
+        line = SharedEndpoint(settings, settings.urls, "scripted")
         return [LLMUser(line, 0), ScriptedUser(0), ScriptedUser(1)]
 
     def quits(request):

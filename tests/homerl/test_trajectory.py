@@ -14,7 +14,7 @@ from homerl.play.episode import EpisodeLimits
 from homerl.play.faults import Boundary, Fault
 from homerl.play.loop import play
 from homerl.play.situation import Reply
-from homerl.play.trajectory import Outcome, Trajectory, from_row, of_one_shape, read_rows, to_row, write_rows
+from homerl.play.trajectory import Outcome, Trajectory, from_row, read_rows, to_row, uniform_rows, write_rows
 from homerl.users.scripted import ScriptedUser
 from homerl.worlds.homeenv.agents.expert import Expert
 from homerl.worlds.homeenv.blueprints.author import BlueprintRecipe, make_blueprint
@@ -135,7 +135,7 @@ def test_a_fault_is_in_its_row_and_in_no_other():
 
 def test_rows_are_as_they_are_where_none_has_a_fault():
     rows = [to_row(trajectory) for trajectory in trajectories()]
-    assert [json.dumps(row) for row in of_one_shape(lambda: rows)] == [json.dumps(row) for row in rows]
+    assert [json.dumps(row) for row in uniform_rows(lambda: rows)] == [json.dumps(row) for row in rows]
 
 
 @pytest.mark.parametrize("faulty", [{0, 1}, {5}, {10, 11}], ids=["first", "amidst", "last"])
@@ -145,7 +145,7 @@ def test_datasets_reads_a_file_in_which_some_have_a_fault(tmp_path, faulty):
 
     sample = [replace(t, fault=FAULT if i in faulty else None) for i, t in enumerate(trajectories()[:12])]
     rows = [to_row(trajectory) for trajectory in sample]
-    for name, some in (("mixed", rows), ("shaped", of_one_shape(lambda: rows))):
+    for name, some in (("mixed", rows), ("shaped", uniform_rows(lambda: rows))):
         write_rows(tmp_path / f"{name}.jsonl", some)
     block = 2 * len(json.dumps(rows[0]))  # a reader that takes a few rows at a time
     for name, options in (("mixed", {}), ("shaped", {}), ("shaped", {"chunksize": block})):

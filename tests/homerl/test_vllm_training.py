@@ -23,7 +23,7 @@ from person import obedient
 from scripted_server import ScriptedServer
 from transformers import AutoModelForCausalLM
 
-from homerl.llm.serve import answers
+from homerl.llm.serve import is_reachable
 from homerl.publish.export import export
 
 HELPERS = ROOT / "tests/helpers"
@@ -128,7 +128,7 @@ def serving(model: str, port: int, log: Path, dtype: str = "float32"):
     with log.open("a") as out:
         process = subprocess.Popen([*SERVER, *arguments], env=environment, stdout=out, stderr=out, start_new_session=True)
     try:
-        wait_for(lambda: answers(f"http://127.0.0.1:{port}/v1"), process, 600)
+        wait_for(lambda: is_reachable(f"http://127.0.0.1:{port}/v1"), process, 600)
         yield process
     finally:
         os.killpg(process.pid, signal.SIGKILL)
@@ -250,7 +250,7 @@ def test_a_shipped_recipe_of_rlve_runs_whole(name, shrunk, half, tmp_path, monke
     assert len(found) == 2 and max(gaps(tmp_path / "run")) < HALF
     if name != "rlve_8b_lora":
         assert all(row["user/requests"] > 0 for row in found)
-        assert not answers(f"http://127.0.0.1:{user['serve']['port']}/v1"), "it went with the run"
+        assert not is_reachable(f"http://127.0.0.1:{user['serve']['port']}/v1"), "it went with the run"
     exports(tmp_path / "run")
 
 

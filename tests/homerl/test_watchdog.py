@@ -11,7 +11,7 @@ import pytest
 from launches import LAUNCHERS, written
 
 from homerl.train.phases import SHARES, Phases
-from homerl.train.waiting import Episodic, Waiting
+from homerl.train.waiting import EpisodeTimer, WaitTimes
 from homerl.train.watchdog import Watchdog
 
 ROOT = Path(__file__).parents[2]
@@ -59,7 +59,7 @@ def test_a_phase_that_fails_is_over(tmp_path, clock):
 
 
 def test_waiting_counts_the_policy_before_users(clock):
-    waiting = Waiting(clock)
+    waiting = WaitTimes(clock)
     with waiting.on("user"):
         clock.now += 1
         with waiting.on("policy"), waiting.on("policy"):
@@ -73,8 +73,8 @@ def test_waiting_counts_the_policy_before_users(clock):
 
 
 def test_what_an_episode_does_between_waits_is_our_own_work(clock):
-    waiting = Waiting(clock)
-    first, second = Episodic(waiting), Episodic(waiting)
+    waiting = WaitTimes(clock)
+    first, second = EpisodeTimer(waiting), EpisodeTimer(waiting)
     with first.on("user"):
         clock.now += 3
     clock.now += 1
@@ -200,16 +200,16 @@ def test_an_sft_step_that_hangs_is_noticed(sft, monkeypatch):
     """In this process: its end is caught."""
     from homerl.train import watchdog
     from homerl.train.recipe import SFTRecipe
-    from homerl.train.sft import Watched, train_sft
+    from homerl.train.sft import PhaseReportingMixin, train_sft
 
     said: list[str] = []
     monkeypatch.setattr(watchdog, "_stop", said.append)
 
     def slow(self, *args, **kwargs):
         time.sleep(1)
-        return super(Watched, self).compute_loss(*args, **kwargs)
+        return super(PhaseReportingMixin, self).compute_loss(*args, **kwargs)
 
-    monkeypatch.setattr(Watched, "compute_loss", slow, raising=False)
+    monkeypatch.setattr(PhaseReportingMixin, "compute_loss", slow, raising=False)
     train_sft(
         SFTRecipe.model_validate(
             {"homerl": 1, "parallel": "none"} | sft | {"sft": sft["sft"] | {"max_steps": 1}, "deadlines": {"step": 0.3}}
@@ -239,7 +239,7 @@ def test_a_policy_that_nobody_serves_ends_a_run_with_code_4(monkeypatch, capsys,
     def stalls(recipe):
         raise Stalled("the policy server at http://x gave no answer")
 
-    monkeypatch.setattr(launch, "run", stalls)
+    monkeypatch.setattr(launch, "run_recipe", stalls)
     monkeypatch.setattr("homerl.run.preflight.check_machine", lambda *_: None)
     monkeypatch.setattr(launch, "die_with_parent", lambda: None)
     assert launch.main(str(ROOT / "recipes/smoke.yaml"), []) == 4

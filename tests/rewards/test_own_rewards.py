@@ -21,7 +21,7 @@ from homerl.users.scripted import ScriptedUser
 from homerl.worlds.contract import ExpertConfig
 from homerl.worlds.homeenv.blueprints.author import BlueprintRecipe
 from homerl.worlds.registry import begin, default_world, make_blueprint, restored
-from rewards.composite import PARTS, REWARDS, SETTINGS, RewardWeights, found_settings, step_rewards
+from rewards.composite import PARTS, REWARDS, SETTINGS, RewardWeights, collect_settings, step_rewards
 from rewards.reward import Reward
 
 ROOT = Path(__file__).parents[2]
@@ -36,7 +36,7 @@ from envs.world import StepFacts, ToolCall
 from homerl.play.reverify import reverify_file
 from homerl.play.trajectory import from_row, read_rows, to_row, write_rows
 from homerl.publish.model_card import gather, model_card
-from homerl.run.recipe import load_recipe, resolved
+from homerl.run.recipe import load_recipe, recipe_data
 from homerl.train.rollout import rewarded
 from homerl.worlds.registry import restored
 from rewards.composite import RewardWeights, step_rewards
@@ -55,7 +55,7 @@ USE = """
 recipe = load_recipe(folder / "recipe.yaml")
 weights = recipe.rewards
 (folder / "stage").mkdir()
-(folder / "stage" / "recipe.yaml").write_text(json.dumps(resolved(recipe)))
+(folder / "stage" / "recipe.yaml").write_text(json.dumps(recipe_data(recipe)))
 calls = tuple(ToolCall("query_status", {"did": str(n)}) for n in range(3))
 without = reverify_file(folder / "without.jsonl", restored)
 rows = [to_row(rewarded(from_row(row), weights)) for row in read_rows(folder / "without.jsonl")]
@@ -170,7 +170,7 @@ def test_a_reward_may_check_its_settings_and_be_switched_by_another():
         return -float(preserve and len(facts.calls) > most)
 
     reward = Reward(eager, weight=0.1, card="", switches={"preserve": "collateral"}, check=check)
-    assert found_settings(dict(REWARDS) | {"eager": reward}).keys() == SETTINGS.keys() | {"most"}
+    assert collect_settings(dict(REWARDS) | {"eager": reward}).keys() == SETTINGS.keys() | {"most"}
     with pytest.raises(ValueError, match="more than 5"):
         reward.check({"most": 6})
 

@@ -1,8 +1,7 @@
-"""Credit: step rewards of a group become one advantage a step. One mode a file: its rule, its keys, what it refuses.
+"""Credit modes: each turns the step rewards of a group into one advantage for each step.
 
-A file here that has a `MODE` (`contract.py`) is a credit mode, which `rlve.credit` chooses by name (`registry.py`). Modes
-of your own may lie elsewhere: each folder that the environment variable HOMERL_CREDIT names (several are separated as in
-PATH) is searched too.
+Each file defines one mode as `MODE` (`contract.py`): its rule, its keys, and what it refuses. `rlve.credit` chooses a
+mode by name (`registry.py`). Folders in the environment variable HOMERL_CREDIT (separated as in PATH) are searched too.
 """
 
 from __future__ import annotations

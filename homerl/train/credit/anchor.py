@@ -1,15 +1,15 @@
-"""`anchor`: GiGPO (Feng et al. 2025) with exact states in place of equal texts.
+"""`anchor`: GiGPO (Feng et al. 2025) with exact states instead of equal texts.
 
-The advantage of an action is Q(s, a) - V(s). Where several steps of a group were taken from one decision state s (the
-home's state key, the open tasks and what the agent last saw), their returns-to-go are samples of Q(s, a) for the
-actions taken, and their mean is an estimate of V(s): so (G - mean G) / (std G + ε) over that set is an advantage at
-this very decision, with the same past and the same home for all. A state that one step alone was taken from (a
-singleton) says nothing, and gets 0. The trajectory's own advantage is added, so that such steps learn too:
+The advantage of an action is Q(s, a) - V(s). Several steps of a group may be taken from one decision state s: the same
+home state key, open intents and last observed message. Their returns-to-go are samples of Q(s, a) for the actions taken,
+and the mean of these estimates V(s). So (G - mean G) / (std G + ε) over these steps is an advantage at this decision. A
+state from which only one step was taken (a singleton) gives 0. The advantage of the trajectory is added, so that such
+steps learn too:
 
     A[i][t] = A_trajectory[i] + ω A_state[i][t]
 
-Exact states cannot be mistaken for each other, as equal observations of unequal homes can. `coverage` and
-`singletons` say how much the states of a group recur: where nothing recurs, this is `trajectory`.
+Unlike equal observations, equal states never mix different homes. The metrics `coverage` and `singletons` tell how often
+states recur in a group. If none recurs, this mode equals `trajectory`.
 """
 
 from __future__ import annotations
@@ -30,13 +30,15 @@ Decisions = Sequence[Sequence[str]]
 
 
 class AnchorKeys(Model):
+    """The recipe keys of `credit: anchor`."""
+
     anchor_weight: float = Field(
         1.0, ge=0, description="Of `credit: anchor`: weight ω of the state's advantage beside the trajectory's."
     )
 
 
 def anchor_credit(group: Steps, decisions: Decisions, gamma: float = 1.0, weight: float = 1.0) -> list[list[float]]:
-    """`decisions[i][t]` names the state that step t of rollout i was taken from; `weight` is ω."""
+    """Advantages by rollout and step. `decisions[i][t]` names the state of step t of rollout i; `weight` is ω."""
     credit = trajectory_credit(group)
     returns = [returns_to_go(rewards, gamma) for rewards in group]
     places: dict[str, list[tuple[int, int]]] = defaultdict(list)
@@ -51,7 +53,7 @@ def anchor_credit(group: Steps, decisions: Decisions, gamma: float = 1.0, weight
 
 
 def recurrence(groups: Sequence[Decisions]) -> dict[str, float]:
-    """`coverage`: the share of steps that share their state with another; `singletons`: of states seen once."""
+    """`coverage`: the share of steps whose state recurs. `singletons`: the share of states that occur once."""
     counts = [Counter(state for row in group for state in row) for group in groups]
     steps = sum(count.total() for count in counts)
     states = sum(map(len, counts))
@@ -62,18 +64,22 @@ def recurrence(groups: Sequence[Decisions]) -> dict[str, float]:
     }
 
 
-class Anchor(CreditMode):
+class AnchorCredit(CreditMode):
+    """The credit mode `anchor`."""
+
     name, order, keys = "anchor", 2, AnchorKeys
     sentence = (
         "Every step gets its rollout's normalised return, plus its return-to-go against steps of the same state (GiGPO)."
     )
 
     def rule(self, group: Group, settings: Any) -> list[list[float]]:
+        """Advantages of the trajectory plus those of the state."""
         rewards, decisions = [played.rewards for played in group], [played.decisions for played in group]
         return anchor_credit(rewards, decisions, settings.gamma, settings.anchor_weight)
 
     def metrics(self, groups: Sequence[Group], settings: Any) -> Mapping[str, float]:
+        """How often states recur."""
         return recurrence([[played.decisions for played in group] for group in groups])
 
 
-MODE = Anchor()
+MODE = AnchorCredit()

@@ -1,24 +1,25 @@
-"""`branch`: forks of the world, siblings from one state, a leave-one-out baseline.
+"""`branch`: forks of the world, sibling rollouts from one state, and a leave-one-out baseline.
 
-Some rollouts of a group are roots, played from the start. A fork takes a root's exact state before step t (home,
-dialogue, tasks) and samples siblings of its step t, each played to its end. They share the root's prefix, which is
-trained on once, with the root: a sibling's own steps begin at t.
+Some rollouts of a group are roots, which are played from the start. A fork copies a root's exact state before step t
+(home, dialogue, intents). Siblings sample their own step t from there, and each is played to its end. They share the
+root's prefix, which is trained on once, with the root. A sibling's own steps begin at t.
 
-A segment of a rollout goes from the start, or a fork, to the next fork or the end. Let Y be what it earned from its
-first step on, later forks counting as the mean of their members (their state's value, estimated by several samples
-in place of one). Members of one fork, the root among them, are independent given the state, so for member i
+A segment of a rollout goes from the start, or from a fork, to the next fork or to the end. Let Y be the return from the
+first step of a segment on, where a later fork counts as the mean of its members (an estimate of the state's value from
+several samples). The members of a fork, the root included, are independent given the state. So for member i
 
     A_i = (Y_i - mean_{j≠i} Y_j) / (s_1 ... s_k)
 
-for all steps of its segment, with b = mean_{j≠i} Y_j independent of what i did: E[b ∇log π(a_i)] = 0. Adding what i
-had earned in the segment before a step u to both G_u and b changes nothing in that, which is why u's advantage is
-the segment's (γ discounts from the segment's start). A fork of s members tries its state s times, and the state's
-share of the gradient must stay 1: hence the division by the sizes of all forks on the way. Roots are members of a
-fork of their own, at the start, which has weight 1.
+for all steps of its segment. The baseline b = mean_{j≠i} Y_j is independent of the actions of i: E[b ∇log π(a_i)] = 0.
+For a later step u of the segment, adding the rewards before u to both G_u and b does not change this. So u has the
+advantage of its segment (γ discounts from the segment's start). A fork with s members samples its state s times, while
+the state's share of the gradient must stay 1. Hence the division by the sizes s_1 ... s_k of all forks on the way. Roots
+are members of a fork at the start, with weight 1.
 
-So Σ A ∇log π has the expectation (number of roots) · ∇J, if nothing that lies in a root's future decides where it is
-forked (`plan` draws the steps before anybody plays; a root that ends sooner is replaced by one more root) and the loss
-weighs all tokens alike (`dapo`, `dr_grpo`). Nothing is divided by a deviation: that would tie b to a_i again.
+So Σ A ∇log π has the expectation (number of roots) · ∇J, under two conditions. Nothing in a root's future decides where
+it is forked: `plan` draws the steps before any play, and one more root replaces a fork that a short root never reached.
+And the loss weights all tokens alike (`dapo`, `dr_grpo`). There is no division by a standard deviation, since that would
+make b depend on a_i.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ from pydantic import Field
 
 from envs.model import Model
 from homerl.train.credit.common import Steps, returns_to_go
-from homerl.train.credit.contract import CreditMode, Fork, Group, Plan
+from homerl.train.credit.contract import CreditMode, Fork, ForkPlan, Group
 
 
 class BranchSettings(Model):
@@ -47,12 +48,17 @@ class BranchSettings(Model):
 
 
 class BranchKeys(Model):
+    """The recipe keys of `credit: branch`."""
+
     branch: BranchSettings = Field(BranchSettings(), description="Of `credit: branch`: how a group is forked.")
 
 
 def plan(roots: int, siblings: int, horizon: int, group: int, rng: random.Random) -> list[Fork | None]:
-    """Where each of a group's rollouts begins: `roots` at the start, the others at a root's step up to `horizon`, where
-    they and the root make up `siblings`. Two forks that are drawn at one step are one larger fork."""
+    """Where each of `group` rollouts begins: None for a root, else its fork.
+
+    The first `roots` rollouts are roots. The others fork from the roots in turn, at a random step from 1 to `horizon`,
+    and `siblings` counts the members of a fork with the root. Two forks at one step of a root form one larger fork.
+    """
     forks: list[Fork | None] = [None] * roots
     while len(forks) < group:
         fork = Fork(len(forks) % roots, rng.randint(1, horizon))
@@ -61,7 +67,7 @@ def plan(roots: int, siblings: int, horizon: int, group: int, rng: random.Random
 
 
 def branch_credit(group: Steps, forks: Sequence[Fork | None], gamma: float = 1.0) -> list[list[float]]:
-    """The advantage of every step; 0 for the steps of a prefix that is another rollout's."""
+    """Advantages by rollout and step; 0 for the steps of a prefix that belongs to another rollout."""
     credit = [[0.0] * len(rewards) for rewards in group]
     below: dict[int, dict[int, list[int]]] = defaultdict(lambda: defaultdict(list))
     for i, fork in enumerate(forks):
@@ -79,7 +85,7 @@ def branch_credit(group: Steps, forks: Sequence[Fork | None], gamma: float = 1.0
 def _grow(
     root: int, rewards: Sequence[float], returns: Steps, below: Mapping[int, Sequence[int]], gamma: float, credit: list
 ) -> float:
-    """Credit the segments after a root's forks, from its end backwards; return Y of its first segment."""
+    """Set the credit of the segments after a root's forks, from the end backwards; return Y of its first segment."""
     value, end, shares = 0.0, len(rewards), 1.0
     for step in below:
         shares *= 1 + len(below[step])
@@ -95,36 +101,41 @@ def _grow(
 
 
 def _earned(rewards: Sequence[float], after: float, gamma: float) -> float:
-    """What a segment earned, with the value of what comes after it."""
+    """The return of a segment, where `after` is the value of what follows it."""
     for reward in reversed(rewards):
         after = reward + gamma * after
     return after
 
 
 def _against_others(values: Mapping[int, float], i: int) -> float:
-    """Y_i less the mean of the others'; nothing where there are no others."""
+    """Y_i minus the mean of the other members' values; 0 if there are no others."""
     others = [value for j, value in values.items() if j != i]
     return values[i] - sum(others) / len(others) if others else 0.0
 
 
-class Branch(CreditMode):
+class BranchCredit(CreditMode):
+    """The credit mode `branch`."""
+
     name, order, keys = "branch", 3, BranchKeys
     sentence = "Every segment between forks of the world gets what it earned less the mean of its siblings', undivided."
 
     def rule(self, group: Group, settings: Any) -> list[list[float]]:
+        """Advantages of segments against their siblings."""
         return branch_credit([played.rewards for played in group], [played.fork for played in group], settings.gamma)
 
     def refuse(self, settings: Any) -> Iterable[str]:
+        """Refuse a group that has no rollouts left for forks."""
         if settings.group <= settings.branch.roots:
             yield f"a group of {settings.group} with {settings.branch.roots} roots leaves nothing to branch"
 
-    def forks(self, settings: Any) -> Plan | None:
+    def forks(self, settings: Any) -> ForkPlan | None:
+        """The plan that draws the forks of a group."""
         return planned(settings.branch)
 
 
-def planned(branch: BranchSettings) -> Plan:
-    """`plan` of a recipe, for a group of any size."""
+def planned(branch: BranchSettings) -> ForkPlan:
+    """The fork plan of a recipe, for a group of any size."""
     return lambda group, rng: plan(branch.roots, branch.siblings, branch.horizon, group, rng)
 
 
-MODE = Branch()
+MODE = BranchCredit()

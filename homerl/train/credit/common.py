@@ -1,4 +1,4 @@
-"""What the credit rules share. Notation: r[i][t] is the reward of step t of rollout i, G[i][t] its return-to-go."""
+"""What the credit rules share. Notation: r[i][t] is the reward of step t of rollout i, and G[i][t] its return-to-go."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from collections.abc import Sequence
 import numpy as np
 
 Steps = Sequence[Sequence[float]]
-EPSILON = 1e-4  # TRL's: keeps a nearly constant group from blowing up
+EPSILON = 1e-4  # as in TRL: bounds the advantages of a nearly constant group
 
 
 def returns_to_go(rewards: Sequence[float], gamma: float = 1.0) -> list[float]:
-    """G_t = Σ_{u>=t} γ^{u-t} r_u for every step, same length as `rewards`."""
+    """G_t = Σ_{u>=t} γ^{u-t} r_u for every step; the result is as long as `rewards`."""
     total, returns = 0.0, []
     for reward in reversed(rewards):
         total = reward + gamma * total
@@ -20,7 +20,7 @@ def returns_to_go(rewards: Sequence[float], gamma: float = 1.0) -> list[float]:
 
 
 def normalised(values: np.ndarray, pool: np.ndarray) -> np.ndarray:
-    """(value - mean of the pool) / (the pool's sample deviation + ε); zeros where the pool does not vary."""
+    """(value - mean of the pool) / (the pool's sample deviation + ε); zeros if the pool does not vary."""
     if len(pool) < 2 or np.allclose(pool, pool[0]):
         return np.zeros_like(values, dtype=float)
     return (values - pool.mean()) / (pool.std(ddof=1) + EPSILON)

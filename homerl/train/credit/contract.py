@@ -1,7 +1,7 @@
-"""What a credit mode says, whole in its own file.
+"""The contract of a credit mode, which is defined completely in one file.
 
-Invariants: a rule is a pure function of its group and the recipe; it gives one advantage a step, and zeros to a group
-whose returns do not vary; it knows nothing of tokens; importing a mode is cheap, and never brings torch.
+Invariants: a rule is a pure function of a group and the recipe; it gives one advantage for each step, and zeros for a
+group whose returns do not vary; it knows nothing of tokens; importing a mode is cheap, and never imports torch.
 """
 
 from __future__ import annotations
@@ -17,15 +17,19 @@ from envs.model import Model
 
 @dataclass(frozen=True, order=True)
 class Fork:
-    """A rollout that shares the first `step` steps of the group's rollout `parent`."""
+    """The start of a rollout that shares the first `step` steps of the group's rollout number `parent`."""
 
     parent: int
     step: int
 
 
 @dataclass(frozen=True)
-class Played:
-    """What credit has to know of a rollout."""
+class CreditInput:
+    """What a credit mode needs to know of a rollout.
+
+    `rewards` and `decisions` (hashes of the states that the agent decided from) have one entry for each step. `counts`
+    is false if a fault that is not the agent's ended the rollout. `fork` is None for a rollout from the start.
+    """
 
     rewards: Sequence[float]
     counts: bool = True
@@ -33,32 +37,37 @@ class Played:
     fork: Fork | None = None
 
 
-Group = Sequence[Played]
+Group = Sequence[CreditInput]
 Rule = Callable[[Group], list[list[float]]]
-Plan = Callable[[int, random.Random], Sequence[Fork | None]]  # group size -> where each rollout begins, roots (None) first
+ForkPlan = Callable[
+    [int, random.Random], Sequence[Fork | None]
+]  # group size -> where each rollout begins, roots (None) first
 
 
 class CreditMode(ABC):
-    """One value of `rlve.credit`. `settings` is the recipe's `rlve`, in which the mode's own `keys` lie flat beside the
-    others: its model is built from these files, so they cannot name its type."""
+    """One value of `rlve.credit`.
+
+    `settings` is the recipe's `rlve`, which has the `keys` of all modes as flat fields. It is typed `Any`, since its
+    model is built from these files.
+    """
 
     name: str
-    sentence: str  # what it is, for model cards and docs
-    order: int = 100  # of listings: the lower, the earlier
-    keys: type[Model] = Model  # a pydantic model of its own keys, each with a default
+    sentence: str  # a description for model cards and docs
+    order: int = 100  # listings are sorted by it, ascending
+    keys: type[Model] = Model  # a pydantic model of the mode's own keys, each with a default
 
     @abstractmethod
     def rule(self, group: Group, settings: Any) -> list[list[float]]:
-        """The advantage of every step of a group's rollouts, all of which count."""
+        """The advantage of every step, by rollout, for a group in which all rollouts count."""
 
     def refuse(self, settings: Any) -> Iterable[str]:
-        """What a recipe that chooses this mode says and cannot be."""
+        """Yield the reasons why this mode cannot be used with the settings."""
         return ()
 
-    def forks(self, settings: Any) -> Plan | None:
-        """Where a group's rollouts begin, if not all at the start. Forked groups are played whole on one rank."""
+    def forks(self, settings: Any) -> ForkPlan | None:
+        """The plan of where a group's rollouts begin; None if all begin at the start. One rank plays a forked group."""
         return None
 
     def metrics(self, groups: Sequence[Group], settings: Any) -> Mapping[str, float]:
-        """Figures of an update to log, each named `<mode>/...`."""
+        """Metrics of an update to log, each named `<mode>/...`."""
         return {}

@@ -1,7 +1,7 @@
-"""The credit modes that are there, and the one that a recipe chooses.
+"""The available credit modes, and the one that a recipe chooses.
 
-Invariants: a mode is found by its file being there (see `homerl.train.credit`); a rollout that does not count (a user's
-or a server's fault) takes its whole group out.
+Invariants: a mode is discovered by its file (see `homerl.train.credit`); a rollout that does not count (a fault of the
+user or a server) excludes its whole group.
 """
 
 from __future__ import annotations
@@ -12,16 +12,16 @@ from typing import Any
 
 import homerl.train.credit
 from homerl.train.credit.common import Steps
-from homerl.train.credit.contract import CreditMode, Played, Rule
-from homerl.train.found import found
+from homerl.train.credit.contract import CreditInput, CreditMode, Rule
+from homerl.train.discovery import discover
 
-PARTS = ("common", "contract", "registry")
+NOT_MODES = ("common", "contract", "registry")
 
 
 @cache
 def modes() -> Mapping[str, CreditMode]:
     """Every credit mode by name."""
-    return found(homerl.train.credit, "MODE", PARTS)
+    return discover(homerl.train.credit, "MODE", NOT_MODES)
 
 
 def mode_of(settings: Any) -> CreditMode:
@@ -30,13 +30,16 @@ def mode_of(settings: Any) -> CreditMode:
 
 
 def rule_of(settings: Any) -> Rule:
-    """The rule that a recipe asks for."""
+    """The rule of the recipe's mode, with the recipe's settings."""
     mode = mode_of(settings)
     return lambda group: mode.rule(group, settings)
 
 
-def assign(rollouts: Sequence[Played], group_size: int, rule: Rule) -> list[list[float]]:
-    """Apply `rule` group by group; a group with a rollout that does not count is dropped (all zeros)."""
+def assign(rollouts: Sequence[CreditInput], group_size: int, rule: Rule) -> list[list[float]]:
+    """Apply `rule` to each group of rollouts. A group with a rollout that does not count gets zeros.
+
+    Raises `ValueError` if the rollouts do not divide into groups.
+    """
     if len(rollouts) % group_size:
         raise ValueError(f"{len(rollouts)} rollouts do not make groups of {group_size}")
     credit: list[list[float]] = []
@@ -48,5 +51,5 @@ def assign(rollouts: Sequence[Played], group_size: int, rule: Rule) -> list[list
 
 
 def last_step_only(credit: Steps) -> list[list[float]]:
-    """The paper's ST ablation: only the final step of each rollout is updated."""
+    """The ablation ST of the HomeFlow paper: keep the advantage of the last step of each rollout only."""
     return [[0.0] * (len(row) - 1) + list(row[-1:]) for row in credit]

@@ -1,9 +1,9 @@
 """`step`: step-wise credit (HomeFlow 3.4.2 gives a reward at every step).
 
-What step t did can only change what is earned from t on, so its signal is G[i][t], and what was earned before is
-noise that `trajectory` keeps. The baseline is `pooled`, over all steps of the group, so that a step which only one
-member reached still gets a signal; or by `index`, over the members that reached step t, which compares like with
-like where episodes have a rhythm, and gives 0 to a step that one member alone reached.
+Step t can only influence rewards from t on. So its signal is G[i][t]; earlier rewards are noise, which `trajectory`
+keeps. There are two baselines. `pooled` is the mean over all steps of the group, so a step that only one member reached
+still has a signal. `index` is the mean over the members that reached step t. It compares steps at the same position, and
+gives 0 to a step that only one member reached.
 """
 
 from __future__ import annotations
@@ -19,6 +19,8 @@ from homerl.train.credit.contract import CreditMode, Group
 
 
 class StepKeys(Model):
+    """The recipe keys of `credit: step`."""
+
     baseline: Literal["pooled", "index"] = Field(
         "pooled",
         description="Of `credit: step`: what a return-to-go is compared with, all steps of the group (`pooled`) or those at "
@@ -27,7 +29,7 @@ class StepKeys(Model):
 
 
 def step_credit(group: Steps, gamma: float = 1.0, baseline: str = "pooled") -> list[list[float]]:
-    """A[i][t] = (G[i][t] - b_t) / (std + ε); the deviation is always the pool's."""
+    """A[i][t] = (G[i][t] - b_t) / (std + ε), where the deviation is that of all steps of the group."""
     returns = [returns_to_go(rewards, gamma) for rewards in group]
     pool = np.array([value for row in returns for value in row])
     if baseline == "pooled":
@@ -39,12 +41,15 @@ def step_credit(group: Steps, gamma: float = 1.0, baseline: str = "pooled") -> l
     return [normalised(row, pool).tolist() for row in centred]
 
 
-class Step(CreditMode):
+class StepCredit(CreditMode):
+    """The credit mode `step`."""
+
     name, order, keys = "step", 1, StepKeys
     sentence = "Every step gets its return-to-go, normalised over the steps of its group."
 
     def rule(self, group: Group, settings: Any) -> list[list[float]]:
+        """Normalised returns-to-go."""
         return step_credit([played.rewards for played in group], settings.gamma, settings.baseline)
 
 
-MODE = Step()
+MODE = StepCredit()

@@ -1,7 +1,7 @@
 """`trajectory`: GRPO.
 
-The return R_i = Σ_t r[i][t] is one number a rollout, so every step of it gets the same advantage. Subtracting the
-group's mean takes out how hard the blueprint is; dividing by its deviation makes groups weigh alike.
+A rollout has one return R_i = Σ_t r[i][t], and every step of it gets the same advantage. Subtracting the group's mean
+removes the difficulty of the blueprint. Dividing by the group's deviation gives all groups equal weight.
 """
 
 from __future__ import annotations
@@ -15,17 +15,20 @@ from homerl.train.credit.contract import CreditMode, Group
 
 
 def trajectory_credit(group: Steps) -> list[list[float]]:
-    """Every step of rollout i gets (R_i - mean R) / (std R + ε); the deviation is the sample's (n - 1), as TRL's is."""
+    """(R_i - mean R) / (std R + ε) for every step of rollout i. The deviation is the sample's (n - 1), as in TRL."""
     totals = np.array([sum(rewards) for rewards in group])
     return [[float(a)] * len(rewards) for a, rewards in zip(normalised(totals, totals), group, strict=True)]
 
 
-class Trajectory(CreditMode):
+class TrajectoryCredit(CreditMode):
+    """The credit mode `trajectory`."""
+
     name, order = "trajectory", 0
     sentence = "Every step of a rollout gets the rollout's return, normalised over its group (GRPO)."
 
     def rule(self, group: Group, settings: Any) -> list[list[float]]:
+        """Normalised returns."""
         return trajectory_credit([played.rewards for played in group])
 
 
-MODE = Trajectory()
+MODE = TrajectoryCredit()

@@ -1,12 +1,12 @@
-"""What samples the policy, chosen by recipe. All take token ids and give token ids.
+"""Engines: the samplers of the policy. They take token ids and return token ids.
 
-A file here that has an `ENGINE` (`contract.py`) is an engine, which `rlve.engine.kind` chooses by name (`registry.py`).
-Engines of your own may lie elsewhere: each folder that the environment variable HOMERL_ENGINES names (several are
-separated as in PATH) is searched too.
+Each file defines one engine as `ENGINE` (`contract.py`). `rlve.engine.kind` chooses one by name (`registry.py`). Folders
+in the environment variable HOMERL_ENGINES (separated as in PATH) are searched too.
 
-Invariants: an engine samples with the weights of the last `sync`, says so in every sample's version, and a sample is of
-one version whole; sampling is plain (the recipe's temperature, no cut-offs), so that its log-probabilities are the
-loss's.
+Invariants:
+- An engine samples with the weights of the last `sync`, and every sample names their version. All tokens of a sample are
+  of one version.
+- Sampling has the recipe's temperature and no cut-offs such as top-p. So its log-probabilities are those of the loss.
 """
 
 from __future__ import annotations

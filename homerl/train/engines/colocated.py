@@ -1,8 +1,8 @@
-"""vLLM in the trainer's own process, on the trainer's GPU: TRL makes it and brings it the weights, we feed it.
+"""vLLM in the trainer's process, on the trainer's GPU. TRL creates it and sends it the weights; this module feeds it.
 
-Its engine is stepped from the event loop, a token of every running request at a time, and between two steps the
-episodes go on: a request joins as soon as its episode is ready, and none waits for another. With `sleep` it gives its
-memory back after each update's episodes, weights included, which the next sync brings anew.
+The event loop steps its engine: each step samples one token of every running request. Episodes continue between two
+steps. So a request starts as soon as its episode is ready, and none waits for another. With `sleep`, vLLM frees its
+memory, weights included, after the episodes of each update; the next sync sends new weights.
 """
 
 from __future__ import annotations
@@ -19,15 +19,17 @@ from homerl.train.engines.contract import GpuShare, Sizes, Takes
 from homerl.train.engines.synced import Synced, SyncedKind
 from homerl.workarounds import vllm_sleep
 
-FULL = 0.9  # of vLLM's share: beyond it weights leave no room for a cache
+FULL = 0.9  # share of vLLM's memory above which weights leave no room for its cache
 
 
 class VLLMKeys(GpuShare):
+    """The recipe keys of engine `vllm`."""
+
     sleep: bool = Field(True, description="Of `vllm`: whether it gives its memory back while the trainer works.")
 
 
 class Colocated(Synced):
-    """Drives `LLM.llm_engine` by its own two verbs, `add_request` and `step`."""
+    """Drives `LLM.llm_engine` by its methods `add_request` and `step`."""
 
     def __init__(self, tokenizer: Any, max_tokens: int, temperature: float, sleep: bool) -> None:
         super().__init__(tokenizer, max_tokens, temperature)
@@ -37,7 +39,7 @@ class Colocated(Synced):
         self._driver: asyncio.Task | None = None
 
     def awake(self) -> Any:
-        """Memory for its cache, and weights if they were given back since the last sync."""
+        """Memory for the cache, and weights again if they were freed since the last sync."""
         return vllm_sleep.awake(self.generation) if self.sleep else super().awake()
 
     async def _sample(self, prompt: Sequence[int]) -> Sample:
@@ -49,7 +51,7 @@ class Colocated(Synced):
         return await done
 
     async def _drive(self) -> None:
-        """Step while anybody waits; whatever breaks is handed to those who do."""
+        """Step the engine while requests wait. An error is passed to all of them."""
         try:
             while self._waiting:
                 for output in self.generation.llm.llm_engine.step():
@@ -75,19 +77,23 @@ class Colocated(Synced):
 
 
 class VLLM(SyncedKind):
+    """The engine `vllm`."""
+
     name, order, keys = "vllm", 2, VLLMKeys
     sentence = "vLLM in the trainer's process, on its GPU"
 
     def make(self, settings: Any, tokenizer: Any, seed: int, in_shards: bool) -> Colocated:
+        """An engine that samples with TRL's vLLM."""
         return Colocated(tokenizer, settings.max_tokens, settings.temperature, settings.engine.sleep)
 
     def arguments(self, settings: Any) -> Mapping[str, Any]:
+        """TRL's arguments for colocated vLLM."""
         engine = settings.engine
         own = {"vllm_gpu_memory_utilization": engine.gpu_memory, "vllm_enable_sleep_mode": engine.sleep}
         return {**super().arguments(settings), **own, "vllm_mode": "colocate"}
 
     def takes(self, settings: Any, sizes: Sizes) -> Takes:
-        """Each GPU's vLLM holds the model whole, since nothing spreads it there."""
+        """Each GPU's vLLM holds the complete model, since it is not sharded there."""
         engine = settings.engine
         share, lacks = engine.gpu_memory * sizes.gpu, ""
         if sizes.weights >= FULL * share:

@@ -1,7 +1,7 @@
-"""transformers' continuous batching: requests join and leave the running batch one by one; one GPU, no vLLM.
+"""transformers' continuous batching: requests join and leave the running batch one by one. One GPU, no vLLM.
 
-It runs in a thread of its own on the very weights in training, so only while the trainer does not (`awake`); its caches
-are thrown away after that, since the weights change.
+It runs in its own thread on the weights in training, so it samples only while the trainer does not work (`awake`). Its
+caches are dropped afterwards, since the weights change.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from homerl.agents.policy import Sample
 from homerl.train.engines.contract import EngineKind, GpuShare, Refusal, Sizes, Takes
 from homerl.train.phases import Phases
 
-SMALL = {"block_size": 32, "num_blocks": 256, "max_batch_tokens": 512}  # on a CPU, of which it would take all the memory
+SMALL = {"block_size": 32, "num_blocks": 256, "max_batch_tokens": 512}  # on a CPU, where it would otherwise take all memory
 
 
 class Continuous:
-    """Starts with the first sample of an update and stops with `awake`."""
+    """Starts with the first sample of an update, and stops when `awake` ends."""
 
     def __init__(self, tokenizer: Any, max_tokens: int, temperature: float, gpu_memory: float, seed: int) -> None:
         from transformers import GenerationConfig
@@ -36,29 +36,33 @@ class Continuous:
         self._names = map(str, itertools.count())
 
     def attach(self, trainer: Any, phases: Phases) -> None:
+        """Keep the trainer."""
         self.trainer = trainer
 
     def sync(self, version: int) -> None:
+        """Sample from the trainer's current weights."""
         self._stop()
         self.model, self.version = self.trainer.accelerator.unwrap_model(self.trainer.model_wrapped), version
 
     @contextmanager
     def awake(self) -> Iterator[None]:
+        """Stop at the end of the context."""
         try:
             yield
         finally:
             self._stop()
 
     async def sample(self, prompt: Sequence[int]) -> Sample:
+        """Sample one continuation. Raises `RuntimeError` if the batching failed."""
         self._start()
         done: asyncio.Future = asyncio.get_running_loop().create_future()
         name = next(self._names)
-        self._manager.register_result_handler(name, lambda found: done.done() or done.set_result(found))
+        self._manager.register_result_handler(name, lambda output: done.done() or done.set_result(output))
         self._manager.add_request(list(prompt), name, self.max_tokens, eos_token_id=self.end)
-        found = await done
-        if found.error:
-            raise RuntimeError(f"continuous batching failed: {found.error}")
-        return Sample(tuple(found.generated_tokens), tuple(found.logprobs), self.version)
+        output = await done
+        if output.error:
+            raise RuntimeError(f"continuous batching failed: {output.error}")
+        return Sample(tuple(output.generated_tokens), tuple(output.logprobs), self.version)
 
     def _start(self) -> None:
         from transformers import ContinuousBatchingConfig
@@ -79,18 +83,23 @@ class Continuous:
 
 
 class ContinuousBatching(EngineKind):
+    """The engine `continuous`."""
+
     name, order, keys = "continuous", 1, GpuShare
     sentence = "transformers' continuous batching, on one GPU"
 
     def make(self, settings: Any, tokenizer: Any, seed: int, in_shards: bool) -> Continuous:
+        """An engine on the trainer's weights."""
         return Continuous(tokenizer, settings.max_tokens, settings.temperature, settings.engine.gpu_memory, seed)
 
-    def refuse(self, recipe: Any, spread: str) -> Iterable[Refusal]:
-        if spread in ("zero3", "fsdp2"):
+    def refuse(self, recipe: Any, parallel: str) -> Iterable[Refusal]:
+        """Refuse sharded weights."""
+        if parallel in ("zero3", "fsdp2"):
             instead = "use engine `vllm`, `server` or `transformers`"
-            yield f"engine continuous needs whole weights, and {spread} shards them", "rlve.engine", instead
+            yield f"engine continuous needs whole weights, and {parallel} shards them", "rlve.engine", instead
 
     def takes(self, settings: Any, sizes: Sizes) -> Takes:
+        """The cache of a batch of episodes."""
         return Takes(sampling={"cache": sizes.cache * settings.engine.batch})
 
 

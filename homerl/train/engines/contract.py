@@ -1,7 +1,7 @@
-"""What an engine says, whole in its own file.
+"""The contract of an engine, which is defined completely in one file.
 
-Invariant: importing an engine's file brings no torch, since recipes are read with it: what is heavy is imported where it
-is used.
+Invariant: importing an engine's file does not import torch, since recipes are checked with it. Heavy imports stand where
+they are used.
 """
 
 from __future__ import annotations
@@ -18,22 +18,22 @@ from envs.model import Model
 from homerl.agents.policy import Engine
 from homerl.train.phases import Phases
 
-Refusal = tuple[str, str, str]  # what, where, what to do instead
+Refusal = tuple[str, str, str]  # what is refused, its key, and the remedy
 
 
 class TrainedEngine(Engine, Protocol):
-    """An engine whose weights are those in training. `version` is that of the weights it samples with."""
+    """An engine that samples with the weights in training. `version` is the update whose weights it has."""
 
     version: int
 
     def attach(self, trainer: Any, phases: Phases) -> None:
-        """Meet the trainer, before training begins."""
+        """Receive the trainer, before training begins."""
 
     def sync(self, version: int) -> None:
-        """Take the weights that the trainer has now, which are of this update. All ranks call it together."""
+        """Take the trainer's current weights, which are those of update `version`. All ranks call it together."""
 
     def awake(self) -> AbstractContextManager[None]:
-        """Around all sampling of an update: the trainer does not work meanwhile, but with `async_rollouts`."""
+        """The context of all sampling of an update. The trainer does not work in it, except with `async_rollouts`."""
 
 
 class GpuShare(Model):
@@ -46,8 +46,10 @@ class GpuShare(Model):
 
 @dataclass(frozen=True)
 class Sizes:
-    """Of a recipe on one GPU, in GB: the policy's weights, one episode's cache, the GPU itself; and whether each has only a
-    shard of the weights."""
+    """The sizes of a recipe on one GPU in GB: the policy's weights, the cache of one episode, and the GPU's memory.
+
+    `sharded` tells whether each GPU has only a shard of the weights.
+    """
 
     weights: float
     cache: float
@@ -57,7 +59,10 @@ class Sizes:
 
 @dataclass(frozen=True)
 class Takes:
-    """GB by part that an engine takes of the trainer's GPU, always and while it samples; in words, what does not fit."""
+    """The memory that an engine takes on the trainer's GPU, in GB by part: always, and only while it samples.
+
+    `lacks` describes what does not fit; it is empty if all fits.
+    """
 
     always: Mapping[str, float] = field(default_factory=dict)
     sampling: Mapping[str, float] = field(default_factory=dict)
@@ -65,37 +70,40 @@ class Takes:
 
 
 class EngineKind(ABC):
-    """One value of `rlve.engine.kind`. `settings` is the recipe's `rlve`; in `settings.engine` the engine's own `keys` lie
-    flat beside the others'. Their model is built from these files, so they cannot name its type."""
+    """One value of `rlve.engine.kind`.
+
+    `settings` is the recipe's `rlve`; `settings.engine` has the `keys` of all engines as flat fields. It is typed `Any`,
+    since its model is built from these files.
+    """
 
     name: str
-    sentence: str  # what it is, for docs
-    order: int = 100  # of listings: the lower, the earlier
-    keys: type[Model] = Model  # a pydantic model of its own keys, each with a default
-    exact: bool = False  # whether it samples with the trainer's own forward pass, so that no ratio is to be corrected
-    shares_gpu: bool = True  # so that it cannot sample while the trainer works (`async_rollouts`)
-    packages: Mapping[str, str] = {}  # that have to be there, and how each is installed
+    sentence: str  # a description for docs
+    order: int = 100  # listings are sorted by it, ascending
+    keys: type[Model] = Model  # a pydantic model of the engine's own keys, each with a default
+    exact: bool = False  # samples with the trainer's own forward pass, so no importance ratio is needed
+    shares_gpu: bool = True  # cannot sample while the trainer works (`async_rollouts`)
+    packages: Mapping[str, str] = {}  # required packages, and how to install each
 
     @abstractmethod
     def make(self, settings: Any, tokenizer: Any, seed: int, in_shards: bool) -> TrainedEngine:
-        """The engine; `attach` gives it the trainer, whose weights may be in shards."""
+        """Create the engine. `attach` gives it the trainer later, whose weights may be in shards."""
 
     def arguments(self, settings: Any) -> Mapping[str, Any]:
-        """TRL's arguments, where TRL brings it the weights."""
+        """TRL's arguments, if TRL sends the engine its weights."""
         return {}
 
     def check(self, engine: Any) -> Iterable[str]:
-        """What is wrong with `rlve.engine`. Asked of every engine, whichever `engine.kind` is chosen."""
+        """Yield what is wrong with `rlve.engine`. Every engine is asked, whichever `engine.kind` is chosen."""
         return ()
 
-    def refuse(self, recipe: Any, spread: str) -> Iterable[Refusal]:
-        """What a recipe that chooses it cannot be trained as; `spread` is how its weights are spread over GPUs."""
+    def refuse(self, recipe: Any, parallel: str) -> Iterable[Refusal]:
+        """Yield why a recipe that chooses this engine cannot be trained; `parallel` is how its weights are distributed."""
         return ()
 
     def lacks(self, settings: Any) -> Iterable[str]:
-        """What it needs of this machine, or of servers, and does not find, its packages apart."""
+        """Yield what this machine or its servers lack for the engine, apart from its packages."""
         return ()
 
     def takes(self, settings: Any, sizes: Sizes) -> Takes:
-        """An estimate of its memory."""
+        """An estimate of the engine's memory."""
         return Takes()

@@ -1,4 +1,4 @@
-"""transformers' `generate`, with the trainer's own weights or with a whole copy of them."""
+"""transformers' `generate`, on the trainer's own weights or on a complete copy of them."""
 
 from __future__ import annotations
 
@@ -17,40 +17,49 @@ from homerl.workarounds import fused_head
 
 
 class TransformersKeys(Model):
+    """The recipe keys of engine `transformers`."""
+
     batch: int = Field(64, ge=1, description="Of `transformers`: number of prompts that are sampled at a time.")
 
 
 class InPlace(TransformersEngine):
-    """Samples from the very model in training: on-policy exactly."""
+    """Samples from the model in training, exactly on-policy."""
 
     def __init__(self, tokenizer: Any, max_tokens: int, temperature: float, batch: int) -> None:
         super().__init__(None, tokenizer, max_tokens, temperature, batch)
 
     def attach(self, trainer: Any, phases: Phases) -> None:
+        """Keep the trainer."""
         self.trainer = trainer
 
     def sync(self, version: int) -> None:
+        """Sample from the trainer's current weights."""
         self.model, self.version = self.trainer.accelerator.unwrap_model(self.trainer.model_wrapped), version
 
     def awake(self) -> Any:
+        """Nothing to prepare."""
         return nullcontext()
 
 
 class Snapshot(InPlace):
-    """Samples from a copy, which a `sync` renews between two samples: while the trainer works on its own weights, or
-    where those are in shards."""
+    """Samples from a copy, which `sync` renews between two samples.
+
+    It is used if the trainer works on its own weights meanwhile, or if those are sharded.
+    """
 
     def __init__(self, *args: Any) -> None:
         super().__init__(*args)
         self._lock = threading.Lock()
 
     def attach(self, trainer: Any, phases: Phases) -> None:
+        """Copy the policy."""
         super().attach(trainer, phases)
-        policy = trainer.accelerator.unwrap_model(trainer.model)  # whole still: shards are made when training begins
+        policy = trainer.accelerator.unwrap_model(trainer.model)  # not yet sharded: that happens when training begins
         self.model = copy.deepcopy(policy).eval().requires_grad_(False).to(trainer.accelerator.device)
         fused_head.apply(self.model)
 
     def sync(self, version: int) -> None:
+        """Copy the trainable weights."""
         import torch
 
         from homerl.train.parallel import whole_weights
@@ -67,15 +76,19 @@ class Snapshot(InPlace):
 
 
 class Transformers(EngineKind):
+    """The engine `transformers`."""
+
     name, order, keys = "transformers", 0, TransformersKeys
     sentence = "transformers' `generate`, on the weights in training or on a whole copy of them"
     exact, shares_gpu = True, False  # a copy samples while the trainer works
 
     def make(self, settings: Any, tokenizer: Any, seed: int, in_shards: bool) -> InPlace:
+        """An engine on a copy if it is needed, else on the trainer's weights."""
         kind = Snapshot if settings.async_rollouts or in_shards else InPlace
         return kind(tokenizer, settings.max_tokens, settings.temperature, settings.engine.batch)
 
     def takes(self, settings: Any, sizes: Sizes) -> Takes:
+        """The copy, if there is one, and the cache of a batch."""
         copied = settings.async_rollouts or sizes.sharded
         always = {"the sampler's copy": sizes.weights} if copied else {}
         return Takes(always, {"cache": sizes.cache * settings.engine.batch})

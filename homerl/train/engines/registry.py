@@ -1,6 +1,6 @@
-"""The engines that are there, and the one that a recipe chooses.
+"""The available engines, and the one that a recipe chooses.
 
-Invariant: an engine is found by its file being there (see `homerl.train.engines`).
+Invariant: an engine is discovered by its file (see `homerl.train.engines`).
 """
 
 from __future__ import annotations
@@ -10,16 +10,16 @@ from functools import cache
 from typing import Any
 
 import homerl.train.engines
+from homerl.train.discovery import discover
 from homerl.train.engines.contract import EngineKind
-from homerl.train.found import found
 
-PARTS = ("contract", "registry", "synced")
+NOT_ENGINES = ("contract", "registry", "synced")
 
 
 @cache
 def engines() -> Mapping[str, EngineKind]:
     """Every engine by kind."""
-    return found(homerl.train.engines, "ENGINE", PARTS)
+    return discover(homerl.train.engines, "ENGINE", NOT_ENGINES)
 
 
 def engine_of(settings: Any) -> EngineKind:

@@ -1,8 +1,8 @@
-"""A vLLM server: ids go to `/v1/completions` and ids come back, many requests at a time; TRL sends it the weights.
+"""A vLLM server: token ids are sent to `/v1/completions` and ids are returned, many requests concurrently.
 
-Start it where the trainer's environment says (docs/training.md). Requests have the endpoint's deadlines, retries and
-breaker; a policy that nobody serves any more, or that refuses what it is asked, ends the run with its reason, since
-no episode could go on.
+TRL sends it the weights. Start it with the environment variables in docs/training.md. Requests have the deadlines,
+retries and circuit breaker of endpoints. If the server is lost, or refuses requests, the run ends with the reason, since
+no episode could continue.
 """
 
 from __future__ import annotations
@@ -24,11 +24,13 @@ from homerl.train.phases import Phases
 from homerl.train.watchdog import Stalled
 from homerl.workarounds import late_packing
 
-TOKEN = "token_id:"  # how vLLM writes a token in place of its text
-LOOKS = 60.0  # seconds in which vLLM tells how it was started: it looks its machine over first
+TOKEN = "token_id:"  # prefix of a token that vLLM writes as an id
+LOOKS = 60.0  # seconds to wait for vLLM's report of its settings: it inspects its machine first
 
 
 class ServerKeys(Model):
+    """The recipe keys of engine `server`."""
+
     url: str | None = Field(None, pattern=r"^https?://.*[^/]$", description="Of `server`: its address, as http://host:8000.")
     group_port: int = Field(51216, description="Of `server`: port by which it receives weights.")
     timeout: float = Field(300.0, gt=0, description="Of `server`: seconds that one request may take.")
@@ -39,7 +41,7 @@ class ServerKeys(Model):
 
 
 class Server(Synced):
-    """`model` is asked of the server where it is not given."""
+    """Samples by HTTP. If `model` is not given, the server is asked for its name."""
 
     def __init__(
         self, tokenizer: Any, max_tokens: int, temperature: float, settings: ServerKeys, model: str | None = None
@@ -49,7 +51,7 @@ class Server(Synced):
         super().__init__(tokenizer, max_tokens, temperature)
         self.settings = settings
         patience = Patience(settings.timeout, settings.deadline, settings.retries + 1)
-        self.endpoint = Endpoint([f"{settings.url}/v1"], model or served_model(settings.url), patience)
+        self.endpoint = Endpoint([f"{settings.url}/v1"], model or policy_model_name(settings.url), patience)
         self.options = {
             "max_tokens": max_tokens, "temperature": temperature, "top_p": 1.0, "logprobs": 0,
             "extra_body": {
@@ -59,12 +61,15 @@ class Server(Synced):
         }  # fmt: skip
 
     def attach(self, trainer: Any, phases: Phases) -> None:
-        """Each weight goes as it was when it was named: vLLM packs many at a time, and ZeRO-3 has let go of them by then."""
+        """Receive the trainer, and make TRL send copies of the weights.
+
+        vLLM packs several weights into one buffer later. By then ZeRO-3 has freed the originals.
+        """
         super().attach(trainer, phases)
         late_packing.apply(self.generation)
 
     def _send(self, send: Callable[[], None]) -> None:
-        """One rank sends, and all of them ask: the weights go when none has a sample under way, and none begins before."""
+        """Send the weights while no rank has a running sample. One rank sends; all ranks wait."""
         import torch
 
         self._wait_for_everyone()
@@ -94,7 +99,10 @@ class Server(Synced):
 
 
 def read_choice(choice: Any, prompt: Sequence[int]) -> tuple[tuple[int, ...], tuple[float, ...]]:
-    """(ids, log-probabilities) of a completion; a server that does not speak in ids, or read others, is refused."""
+    """The ids and log-probabilities of a completion.
+
+    Raises `RuntimeError` if the server answers in text, omits log-probabilities, or read other prompt ids.
+    """
     said = choice.model_extra or {}
     read = said.get("prompt_token_ids")
     if read is not None and list(read) != list(prompt):
@@ -116,40 +124,46 @@ def _id(token: str) -> int:
     return int(token.removeprefix(TOKEN))
 
 
-def served_model(url: str) -> str:
-    """The name of the model that a server has."""
+def policy_model_name(url: str) -> str:
+    """The name of the model on a policy server. Raises `Stalled` if the server does not answer."""
     from homerl.llm.serve import models
 
-    found = models(f"{url}/v1")
-    if not found:
+    names = models(f"{url}/v1")
+    if not names:
         raise Stalled(f"the policy server at {url} does not answer")
-    return found[0]
+    return names[0]
 
 
 class PolicyServer(SyncedKind):
+    """The engine `server`."""
+
     name, order, keys = "server", 3, ServerKeys
     sentence = "a vLLM server on other GPUs, over HTTP in token ids"
     shares_gpu = False
 
     def make(self, settings: Any, tokenizer: Any, seed: int, in_shards: bool) -> Server:
+        """An engine on the recipe's server."""
         return Server(tokenizer, settings.max_tokens, settings.temperature, settings.engine)
 
     def arguments(self, settings: Any) -> Mapping[str, Any]:
+        """TRL's arguments for a vLLM server."""
         engine = settings.engine
         own = {"vllm_server_base_url": engine.url, "vllm_group_port": engine.group_port, "vllm_mode": "server"}
         return {**super().arguments(settings), **own, "vllm_server_timeout": engine.deadline}
 
     def check(self, engine: Any) -> Iterable[str]:
+        """`url` must be given exactly for this engine."""
         if (engine.kind == self.name) != (engine.url is not None):
             yield "`url` goes with `kind: server`, and the other way round"
 
     def lacks(self, settings: Any) -> Iterable[str]:
-        from homerl.llm.serve import SILENT, answers, fetched
+        """Whether the server answers, and was started as training needs it."""
+        from homerl.llm.serve import SILENT, fetched, is_reachable
 
         url = settings.engine.url
-        if os.environ.get("RANK", "0") != "0":  # one look for all
+        if os.environ.get("RANK", "0") != "0":  # the first rank asks for all
             return
-        if not answers(f"{url}/v1"):
+        if not is_reachable(f"{url}/v1"):
             yield f"the policy server at {url} does not answer"
             return
         try:
@@ -166,11 +180,11 @@ class PolicyServer(SyncedKind):
 
 
 def _lacking(said: dict[str, Any], settings: Any) -> Iterator[str]:
-    """What a vLLM was started without, by its own account, that a trainer's sampler needs."""
+    """Yield the options that a trainer's sampler needs and vLLM was started without, by its own report."""
     model, tokens = said["model_config"], settings.max_episode_tokens + settings.max_tokens
     if said["weight_transfer_config"] is None:
         yield """--weight-transfer-config '{"backend": "nccl"}'"""
-    if model["logprobs_mode"] != "processed_logprobs":  # others are of temperature 1, whatever was sampled at
+    if model["logprobs_mode"] != "processed_logprobs":  # other modes ignore the sampling temperature
         yield "--logprobs-mode processed_logprobs"
     if model["max_model_len"] < tokens:
         yield f"--max-model-len {tokens}"

@@ -1,4 +1,4 @@
-"""Engines whose weights TRL sends: their sync is TRL's, made visible and kept from samples that are under way."""
+"""Base of engines whose weights TRL sends. It reports TRL's sync as a phase, and keeps it apart from running samples."""
 
 from __future__ import annotations
 
@@ -17,27 +17,30 @@ if TYPE_CHECKING:
     import torch
     from peft import PeftModel
 
-ADAPTED = ".base_layer.weight"  # how peft names a weight that an adapter is on
+ADAPTED = ".base_layer.weight"  # how peft names a weight with an adapter
 
 
-class Gate:
-    """Samples come and go while it is open; `closed` waits for those under way and keeps others out."""
+class WeightLock:
+    """A lock of the sampler's weights: samples share it, and a sync of the weights holds it alone."""
 
     def __init__(self) -> None:
         self._state = threading.Condition()
         self._under_way, self._closed = 0, False
 
     async def enter(self) -> None:
+        """Begin a sample; wait while a sync holds the lock."""
         while not self._try():
             await asyncio.sleep(0.01)
 
     def leave(self) -> None:
+        """End a sample."""
         with self._state:
             self._under_way -= 1
             self._state.notify_all()
 
     @contextmanager
-    def closed(self) -> Iterator[None]:
+    def exclusive(self) -> Iterator[None]:
+        """Wait for running samples, and keep new ones out within the context."""
         with self._state:
             self._closed = True
             self._state.wait_for(lambda: not self._under_way)
@@ -54,9 +57,9 @@ class Gate:
 
 
 def merged_weights(policy: PeftModel) -> Iterator[tuple[str, torch.Tensor]]:
-    """The weights that an adapted model has, by the base model's names; all ranks ask together.
+    """Yield the weights of a model with its adapter merged, by the base model's names. All ranks must iterate together.
 
-    The base stays as it is, to the bit (`workarounds/adapter_merge.py`).
+    The base stays unchanged to the bit (`workarounds/adapter_merge.py`).
     """
     import torch
 
@@ -75,26 +78,31 @@ def merged_weights(policy: PeftModel) -> Iterator[tuple[str, torch.Tensor]]:
 
 
 class Synced:
-    """`attach` puts itself between TRL and its `sync_weights`, which TRL calls before an update's episodes; `sync` sends
-    what TRL has not, the weights after the last update. Before the first, a server may have any: version -1."""
+    """Wraps TRL's `sync_weights`, which TRL calls before the episodes of an update.
+
+    `sync` calls it if TRL has not done so for that version, as after the last update. `version` is -1 before the first
+    sync, since a server may have any weights then.
+    """
 
     def __init__(self, tokenizer: Any, max_tokens: int, temperature: float) -> None:
         self.tokenizer, self.max_tokens, self.temperature = tokenizer, max_tokens, temperature
-        self.version, self.gate = -1, Gate()
+        self.version, self.lock = -1, WeightLock()
 
     def attach(self, trainer: Any, phases: Phases) -> None:
+        """Receive the trainer, and wrap its `sync_weights`."""
         self.trainer, self.phases, self.generation = trainer, phases, trainer.vllm_generation
         adapter_merge.apply(self.generation, merged_weights)
         send = self.generation.sync_weights
 
         def sync_weights() -> None:
-            with phases.phase("sync"), self.gate.closed():
+            with phases.phase("sync"), self.lock.exclusive():
                 self._send(send)
                 self.version = trainer.state.global_step
 
         self.generation.sync_weights = sync_weights
 
     def sync(self, version: int) -> None:
+        """Send the weights, unless the sampler has this version."""
         if self.version != version:
             self.generation.sync_weights()
 
@@ -102,33 +110,36 @@ class Synced:
         send()
 
     def awake(self) -> Any:
-        """Around all sampling."""
+        """The context of all sampling."""
         return nullcontext()
 
     async def sample(self, prompt: Any) -> Sample:
-        await self.gate.enter()
+        """Sample one continuation while no sync runs."""
+        await self.lock.enter()
         try:
             return await self._sample(prompt)
         finally:
-            self.gate.leave()
+            self.lock.leave()
 
     async def _sample(self, prompt: Any) -> Sample:
         raise NotImplementedError
 
 
 class SyncedKind(EngineKind):
-    """What the engines on vLLM have in common."""
+    """The base of the vLLM engines' contracts."""
 
     packages = {"vllm": "pip install 'homerl[gpu]'"}
 
     def arguments(self, settings: Any) -> Mapping[str, Any]:
+        """TRL's arguments for vLLM."""
         return {"use_vllm": True, "vllm_max_model_length": settings.max_episode_tokens + settings.max_tokens}
 
-    def refuse(self, recipe: Any, spread: str) -> Iterable[Refusal]:
+    def refuse(self, recipe: Any, parallel: str) -> Iterable[Refusal]:
+        """Refuse a CPU, and adapters that FSDP2 shards."""
         if recipe.cpu:
             what = f"engine {self.name} takes weights from a GPU, and the recipe says `cpu: true`"
             yield what, "rlve.engine", "use `transformers`"
-        if spread == "fsdp2" and recipe.model.lora:
+        if parallel == "fsdp2" and recipe.model.lora:
             yield (
                 f"an adapter that fsdp2 shards cannot be merged for engine {self.name}", "model.lora",
                 "adapters fit without shards: use `parallel: ddp`, or `zero2`",

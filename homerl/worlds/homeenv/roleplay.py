@@ -24,7 +24,7 @@ from envs.messages import Message
 from envs.model import Model
 from homerl.flow.mcts import TreeStats
 from homerl.flow.tree import valid
-from homerl.llm.structured import Asker, Unreadable
+from homerl.llm.structured import StructuredClient, Unreadable
 from homerl.play.episode import Episode, EpisodeLimits
 from homerl.play.loop import Policy
 from homerl.play.observation import Observation
@@ -94,7 +94,7 @@ class Imagined:
 
 
 async def role_play(
-    household: Blueprint, agent: Policy, asker: Asker, limits: EpisodeLimits
+    household: Blueprint, agent: Policy, client: StructuredClient, limits: EpisodeLimits
 ) -> tuple[list[Trajectory], TreeStats]:
     """Play one dialogue in a household; return the trajectory if the judge keeps it, and the statistics.
 
@@ -105,13 +105,13 @@ async def role_play(
     imagined = Imagined(household, start.messages[:1], tuple(start.world.tools))
     stats = TreeStats(rollouts=1)
     try:
-        await _talk(imagined, start.situation.home, agent, asker, limits)
-        judgement = await asker.ask(role_play_prompts().judge, imagined.text, Judgement, household.seed, temperature=0.0)
+        await _talk(imagined, start.situation.home, agent, client, limits)
+        judgement = await client.ask(role_play_prompts().judge, imagined.text, Judgement, household.seed, temperature=0.0)
         stats.successes = int(judgement.keep and bool(imagined.replies))
     except Unreadable:
         stats.user_errors["unreadable"] = 1  # the model could not play its role
-    stats.calls = stats.sampled = asker.tally.requests + len(imagined.replies)
-    stats.tokens = asker.tally.tokens + sum(reply.prompt_tokens + reply.tokens for reply in imagined.replies)
+    stats.calls = stats.sampled = client.tally.requests + len(imagined.replies)
+    stats.tokens = client.tally.tokens + sum(reply.prompt_tokens + reply.tokens for reply in imagined.replies)
     stats.calls_linear, stats.tokens_linear = stats.calls, stats.tokens
     stats.steps_run = stats.steps_linear = stats.nodes = len(imagined.replies)
     if not stats.successes:
@@ -120,7 +120,7 @@ async def role_play(
     return [trajectory], stats
 
 
-async def _talk(imagined: Imagined, home: Home, agent: Policy, asker: Asker, limits: EpisodeLimits) -> None:
+async def _talk(imagined: Imagined, home: Home, agent: Policy, client: StructuredClient, limits: EpisodeLimits) -> None:
     """Let the person, the policy and the tools speak in turn, until the person stops or a limit is reached."""
     made, told = imagined.blueprint, role_play_prompts()
     listed = ", ".join(label(device) for device in home.plan.devices)
@@ -130,7 +130,7 @@ async def _talk(imagined: Imagined, home: Home, agent: Policy, asker: Asker, lim
         devices=", ".join(f"{device.room.name} {device.name}" for device in home.plan.devices),
     )  # fmt: skip
     for turn in range(limits.turns):
-        line = await asker.ask(user, imagined.text, Line, made.seed + turn)
+        line = await client.ask(user, imagined.text, Line, made.seed + turn)
         if line.stop or not line.say.strip():
             return
         imagined.messages.append({"role": "user", "content": " ".join(line.say.split())})
@@ -141,15 +141,15 @@ async def _talk(imagined: Imagined, home: Home, agent: Policy, asker: Asker, lim
             if not (calls := reply.message.get("tool_calls")) and not reply.malformed:
                 break
             for call in calls or ():
-                printed = await _printed(imagined, call, listed, asker)
+                printed = await _printed(imagined, call, listed, client)
                 imagined.messages.append({"role": "tool", "content": printed, "tool_call_id": call.get("id", "")})
 
 
-async def _printed(imagined: Imagined, call: Mapping[str, Any], listed: str, asker: Asker) -> str:
+async def _printed(imagined: Imagined, call: Mapping[str, Any], listed: str, client: StructuredClient) -> str:
     function = call["function"]
     text = f"{imagined.text}\n\nThe call: {function['name']} {function['arguments']}"
     seed = imagined.blueprint.seed + len(imagined.messages)
-    return (await asker.ask(role_play_prompts().home.format(devices=listed), text, Printed, seed)).output
+    return (await client.ask(role_play_prompts().home.format(devices=listed), text, Printed, seed)).output
 
 
 def _transcript_line(message: Message) -> str:

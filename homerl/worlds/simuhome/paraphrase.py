@@ -51,7 +51,7 @@ class SimuHomeParaphraser(Paraphraser):
         check_words(query, paraphrase, blueprint.split)
         if intent.family == "qt2":
             told = f"Rooms: {', '.join(sorted(blueprint.home['rooms']))}\n\nThe person says: {paraphrase}"
-            recovered = await self.asker.ask(RECOVER, told, Wishes, blueprint.seed, temperature=0.0)
+            recovered = await self.client.ask(RECOVER, told, Wishes, blueprint.seed, temperature=0.0)
             if not same_changes(recovered.wants, blueprint.task["eval"]["goals"]):
                 raise Rejected("another meaning")
         return paraphrase

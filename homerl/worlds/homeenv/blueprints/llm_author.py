@@ -32,7 +32,7 @@ from envs.homeenv.rooms import OUTDOORS
 from envs.homemaker.make import make_home
 from envs.model import Model
 from homerl.language.splits import Split, split_of
-from homerl.llm.structured import Asker, Unreadable
+from homerl.llm.structured import StructuredClient, Unreadable
 from homerl.users.manner import manner
 from homerl.worlds.contract import NoBlueprint
 from homerl.worlds.homeenv.blueprints.author import BlueprintRecipe
@@ -141,7 +141,7 @@ def authoring_prompts() -> AuthoringPrompts:
 
 
 async def author_blueprint(
-    recipe: BlueprintRecipe, split: Split, seed: int, client: Asker, attempts: int, dropped: Counter[str]
+    recipe: BlueprintRecipe, split: Split, seed: int, client: StructuredClient, attempts: int, dropped: Counter[str]
 ) -> Authored:
     """The first candidate of a seed that still has enough tasks after all filters.
 
@@ -170,7 +170,7 @@ class Candidate:
     split: Split
     seed: int
     home: Home
-    client: Asker
+    client: StructuredClient
     dropped: Counter[str]
 
     async def blueprint(self, rng: random.Random) -> Authored | None:

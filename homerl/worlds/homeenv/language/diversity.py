@@ -16,7 +16,7 @@ from rich.table import Table
 
 from envs.documents import InputError
 from envs.homemaker.make import HomeRecipe, make_home
-from homerl.measure.spread import SAMPLE, Spread
+from homerl.measure.text_diversity import SAMPLE, TextDiversity
 from homerl.worlds.homeenv.blueprints.author import BlueprintRecipe
 from homerl.worlds.homeenv.blueprints.intents import Ask, families
 from homerl.worlds.homeenv.language.sentences import sentence
@@ -91,7 +91,7 @@ def measure_diversity(
     `progress` is called with (homes done, homes). `sample` is the number of sentences for self-BLEU.
     """
     rng = random.Random(f"survey {seed}")
-    texts = Spread(rng, sample)
+    texts = TextDiversity(rng, sample)
     seen: dict[str, set[int]] = {}
     said: Counter[str] = Counter()
     for number in range(homes):

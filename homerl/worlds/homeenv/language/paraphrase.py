@@ -56,7 +56,7 @@ class HomeParaphraser(Paraphraser):
         paraphrase = await self.asked(query, blueprint)
         check_words(query, paraphrase, intent, blueprint, home)
         told = f"{inventory(home)}\n\nThe person says: {paraphrase}"
-        understood = await self.asker.ask(RECOVER, told, Understood, blueprint.seed, temperature=0.0)
+        understood = await self.client.ask(RECOVER, told, Understood, blueprint.seed, temperature=0.0)
         if not same_calls(understood.calls, intent.plan):
             raise Rejected("another meaning")
         return paraphrase

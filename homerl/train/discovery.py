@@ -1,8 +1,9 @@
-"""Files of a folder that each say one thing whole (a credit mode, an engine): found by being there, and their keys flat in
-one model.
+"""Discovers plug-ins by their files: each file of a package defines one (a credit mode, an engine).
 
-Invariants: a file is found without being listed anywhere, also in the folders by which the package's `__path__` was
-extended; two files never share a name, nor a key that means two things; nothing here imports torch.
+Invariants:
+- A plug-in is not listed anywhere. Folders that were added to the package's `__path__` are searched too.
+- No two plug-ins have the same name, and no two define the same recipe key differently.
+- Nothing here imports torch.
 """
 
 from __future__ import annotations
@@ -19,11 +20,14 @@ from pydantic import BaseModel
 from envs.documents import InputError
 
 
-def found(package: ModuleType, says: str, parts: Collection[str]) -> Mapping[str, Any]:
-    """What each file of a package says under the name `says`, by its `name` and in its `order`. `parts` are the package's
-    own other files."""
+def discover(package: ModuleType, attribute: str, parts: Collection[str]) -> Mapping[str, Any]:
+    """The plug-ins of a package by name, sorted by their `order` and name.
+
+    `attribute` is the name that each file defines (`MODE`, `ENGINE`). `parts` are files of the package that are no
+    plug-ins. Raises `InputError` if a file lacks the attribute, or if two plug-ins have one name.
+    """
     modules = sorted(module.name for module in pkgutil.iter_modules(package.__path__) if module.name not in parts)
-    ours = [_said(importlib.import_module(f"{package.__name__}.{module}"), says) for module in modules]
+    ours = [_said(importlib.import_module(f"{package.__name__}.{module}"), attribute) for module in modules]
     known: dict[str, Any] = {}
     for one in sorted(ours, key=lambda one: (one.order, one.name)):
         if one.name in known:
@@ -32,15 +36,19 @@ def found(package: ModuleType, says: str, parts: Collection[str]) -> Mapping[str
     return known
 
 
-def _said(module: ModuleType, says: str) -> Any:
-    if not hasattr(module, says):
-        raise InputError(f"the file says no `{says}`", str(module.__file__), f"write `{says} = ...`, or move the file away")
-    return getattr(module, says)
+def _said(module: ModuleType, attribute: str) -> Any:
+    if not hasattr(module, attribute):
+        raise InputError(
+            f"the file defines no `{attribute}`", str(module.__file__), f"write `{attribute} = ...`, or move the file away"
+        )
+    return getattr(module, attribute)
 
 
 def keys_of(ours: Iterable[Any], *reserved: type[BaseModel]) -> tuple[type[BaseModel], ...]:
-    """The `keys` of what was found as bases of one model, which then has their fields in the order of `ours`. The keys of
-    `reserved` models are taken."""
+    """The `keys` models of plug-ins, as base classes of one model that has all their fields in the order of `ours`.
+
+    Raises `InputError` if two plug-ins define the same key, or if a key is a field of a model in `reserved`.
+    """
     owners: dict[str, type] = {name: model for model in reserved for name in model.model_fields}
     kinds = list(dict.fromkeys(one.keys for one in ours))
     for kind in kinds:
@@ -53,7 +61,7 @@ def keys_of(ours: Iterable[Any], *reserved: type[BaseModel]) -> tuple[type[BaseM
 
 
 def _owner(kind: type[BaseModel], name: str) -> type:
-    """The class in which a model's field was written."""
+    """The class that declares a field of a model."""
     return next(base for base in kind.__mro__ if name in inspect.get_annotations(base))
 
 

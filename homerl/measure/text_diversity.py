@@ -13,7 +13,7 @@ SAMPLE = 200  # number of texts that self-BLEU compares
 TOKENS = re.compile(r"[\u4e00-\u9fff]|[^\W_\u4e00-\u9fff]+(?:'[a-z]+)?")
 
 
-class Spread:
+class TextDiversity:
     """Measures the diversity of a stream of texts; keeps hashes, and a uniform sample of texts for self-BLEU."""
 
     def __init__(self, rng: random.Random, sample: int = SAMPLE) -> None:

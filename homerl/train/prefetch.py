@@ -1,9 +1,11 @@
-"""Rollouts ahead of the trainer: batch u+k is begun when the trainer takes batch u.
+"""Prefetches rollouts: while the trainer takes batch u, the batches up to u + k are already being played.
 
-Invariants: with k = 0 a batch is played when it is asked for, in the thread that asks, so it is on-policy exactly; with
-k > 0 episodes run in one thread beside the trainer, and no batch begins before the weights of the update k before its
-own are in the sampler, so no token is older than k updates; episodes that are under way when vLLM is sent new weights
-go on with those; collectives stay in the trainer's thread.
+Invariants:
+- With k = 0 a batch is played when it is asked for, in the calling thread. It is exactly on-policy.
+- With k > 0 the episodes run in one thread beside the trainer. Batch u starts only after the sampler has the weights of
+  update u - k, so no token is sampled by weights older than k updates.
+- Episodes that are running when the sampler receives new weights continue with the new weights.
+- Collective operations stay in the trainer's thread.
 """
 
 from __future__ import annotations
@@ -21,8 +23,11 @@ from homerl.train.supply import Batch, Supply
 Run = Callable[[Coroutine], Any]
 
 
-class Ahead:
-    """`take(update)` is the batch of an update; the last update's number says when to begin no more."""
+class RolloutPrefetcher:
+    """Starts batches up to `k` updates ahead and hands them out in order.
+
+    `updates` is the number of updates in the run: no batch is started beyond the last one.
+    """
 
     def __init__(self, supply: Supply, k: int, updates: int) -> None:
         self.supply, self.k, self.updates = supply, k, updates
@@ -30,8 +35,11 @@ class Ahead:
         self.run, self.begin = _beside() if k else _here()
 
     def take(self, update: int, sync: Callable[[], None]) -> Batch:
-        """The batch of an update. `sync` brings this update's weights to the sampler: after this batch, if it was begun
-        earlier, and before any that begins now."""
+        """Return the batch of an update, played and credited.
+
+        `sync` sends this update's weights to the sampler. It is called after this batch, if the batch was started
+        earlier, and before any batch that starts now.
+        """
         early = self.begun.pop(update, None)
         rollouts = early[1]() if early else None
         sync()
@@ -44,13 +52,13 @@ class Ahead:
 
 
 def _here() -> tuple[Run, Callable[[Coroutine], Callable[[], Any]]]:
-    """One event loop, which runs when a result is asked for; connections live on in it."""
+    """An event loop that runs only while a result is awaited. It is kept, so that connections survive from call to call."""
     runner = asyncio.Runner()
     return runner.run, lambda coroutine: lambda: runner.run(coroutine)
 
 
 def _beside() -> tuple[Run, Callable[[Coroutine], Callable[[], Any]]]:
-    """One event loop in a thread."""
+    """An event loop in a daemon thread of its own."""
     loop = asyncio.new_event_loop()
     threading.Thread(target=loop.run_forever, name="rollouts", daemon=True).start()
 
