@@ -128,7 +128,7 @@ def test_a_home_file_that_was_cut(tmp_path, share):
         (lambda home: home.update(entrance="9"), "the entrance is device '9', which does not exist", False),
         (lambda home: home.update(format=9), "home format 9 is not known", False),
         (lambda home: home["air"].update(attic=home["air"]["bedroom"]), "air is given for room 'attic'", False),
-        (lambda home: home["air"]["bedroom"].update(since=0), "cannot be used: air that moves", True),
+        (lambda home: home["air"]["bedroom"].update(since=0), "cannot be used: `since`, `start` and `goal`", True),
         (lambda home: home["rooms"].append(home["rooms"][0]), "'living_room' names two things", False),
         (lambda home: home["rooms"][2].update(parent="attic"), "has the parent 'attic'", False),
         (lambda home: home["rooms"][0].update(size=3), "rooms.0.size is not a known key", True),
