@@ -128,6 +128,11 @@ def test_plug_ins_import_all_but_each_other_and_nobody_imports_them(tmp_path: Pa
     assert fault.startswith("rewards/y.py:1 imports homerl.worlds.one.x: nobody outside homerl/worlds/one/")
 
 
+def test_a_room_that_is_listed_twice_is_found(tmp_path: Path) -> None:
+    (fault,) = build(tmp_path, {"envs/a": "", "rewards/b": ""}, ("envs/", "rewards/", "envs/")).misplaced()
+    assert fault.startswith(f"{PAGE} lists the room envs/ 2 times")
+
+
 def test_a_room_without_modules_is_found(tmp_path: Path) -> None:
     assert list(build(tmp_path, {"envs/a": ""}, ("envs/", "rewards/")).misplaced()) == [
         f"{PAGE} lists the room rewards/, which holds no module. Delete its row"
@@ -222,6 +227,18 @@ def test_the_example_of_a_query_type_is_played(tmp_path: Path, monkeypatch: pyte
     finally:
         intents.families.cache_clear()
         sys.modules.pop(f"{intents.__name__}.goodnight", None)
+
+
+def test_the_example_of_a_reward_is_found_and_earns(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = example("reward", tmp_path)
+    monkeypatch.setenv("HOMERL_REWARDS", str(path.parent))
+    code = (
+        "from envs.world import StepFacts, ToolCall; from rewards.composite import RewardWeights, step_rewards; "
+        "facts = StepFacts(turn=1, progress_before=0.0, progress_after=0.0, calls=(ToolCall('look', {}),) * 6); "
+        "print(step_rewards(facts, RewardWeights(brevity=0.5))['brevity'])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.stdout.strip() == "-0.5", done.stderr
 
 
 def test_the_example_of_a_world_is_found_by_its_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -34,6 +34,7 @@ RULES: dict[str, str] = {
     "code_limit": "the code is longer than it may be",
 }
 
+
 class Refused(Exception):
     """A call that the firewall blocked: `rule` is a key of `RULES`, `message` is for the agent."""
 

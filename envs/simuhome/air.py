@@ -1,7 +1,8 @@
 """The air of a room: temperature, PM10, illuminance and humidity, and how devices change them.
 
 The paper calls these rules aggregators. In each pass a variable S becomes (S + Σe)(1 − k) + kB, clamped to its bounds:
-e are the effects of devices, B is the baseline, and k is the share by which S returns to B.
+e are the effects of devices, B is the baseline, and k is the share by which S returns to B. Illuminance is an
+exception: it is always the baseline plus the light of all devices.
 
 Invariants:
 - An effect e is piecewise linear in S (`LinearPiece`). Between two edges of the pieces a pass is therefore one affine
@@ -50,9 +51,9 @@ class Influence(NamedTuple):
     signature: dict[str, State]
     effects: dict[str, tuple[LinearPiece, ...]]
 
-    def lines(self) -> list[LinearPiece]:
+    def pieces(self) -> list[LinearPiece]:
         """The pieces of all devices."""
-        return [line for lines in self.effects.values() for line in lines]
+        return [piece for pieces in self.effects.values() for piece in pieces]
 
 
 class Law(NamedTuple):
@@ -187,17 +188,17 @@ EFFECTS: dict[str, Callable[[State, float, float], tuple[LinearPiece, ...]]] = {
 # Passes of one variable
 
 
-def piece_at(lines: Iterable[LinearPiece], value: float) -> tuple[float, float, float, float]:
+def total_effect(pieces: Iterable[LinearPiece], value: float) -> tuple[float, float, float, float]:
     """(low, high, base, slope) of the sum of all effects at a value: within low..high it is base + slope·S."""
     low, high, base, slope = -INF, INF, 0.0, 0.0
-    for line in lines:
-        if value < line.low:
-            high = min(high, line.low)
-        elif value >= line.high:
-            low = max(low, line.high)
+    for piece in pieces:
+        if value < piece.low:
+            high = min(high, piece.low)
+        elif value >= piece.high:
+            low = max(low, piece.high)
         else:
-            low, high = max(low, line.low), min(high, line.high)
-            base, slope = base + line.base, slope + line.slope
+            low, high = max(low, piece.low), min(high, piece.high)
+            base, slope = base + piece.base, slope + piece.slope
     return low, high, base, slope
 
 
@@ -211,10 +212,10 @@ def one_pass(value: float, baseline: float, pull: float, base: float, slope: flo
     return max(law.low, min(value, law.high))
 
 
-def value_after(value: float, baseline: float, law: Law, dt: float, lines: list[LinearPiece], n: int) -> float:
+def value_after(value: float, baseline: float, law: Law, dt: float, pieces: list[LinearPiece], n: int) -> float:
     """The value after `n` passes of `dt` seconds each."""
     pull = law.pull * dt
-    low, high, base, slope = piece_at(lines, value)
+    low, high, base, slope = total_effect(pieces, value)
     while n > 0:
         rest = pull - slope + pull * slope
         if law.low <= value <= law.high and 0 < rest < 1:
@@ -228,7 +229,7 @@ def value_after(value: float, baseline: float, law: Law, dt: float, lines: list[
             value = one_pass(value, baseline, pull, base, slope, law)
             n -= 1
             if not low <= value < high:
-                low, high, base, slope = piece_at(lines, value)
+                low, high, base, slope = total_effect(pieces, value)
     return value
 
 
@@ -260,9 +261,9 @@ def advance_air(home: Home, room: Room, n: int) -> None:
         influence, renewed = _influence(home, watched, slot, room.baseline[index], name)
         value = home.values[slot]
         if name != "illuminance":
-            home.set(slot, value_after(value, room.baseline[index], LAWS[name], home.interval, influence.lines(), n))
+            home.set(slot, value_after(value, room.baseline[index], LAWS[name], home.interval, influence.pieces(), n))
         elif renewed or not home.plan.strict:
-            home.set(slot, room.baseline[index] + sum(line.base for line in influence.lines()))
+            home.set(slot, room.baseline[index] + sum(piece.base for piece in influence.pieces()))
         _update_sensors(home, watched, name, home.values[slot])
 
 
@@ -277,17 +278,17 @@ def _influence(home: Home, devices: list[Device], slot: int, baseline: float, na
         return kept, False
     effects = dict(kept.effects) if kept is not None else {}
     for device in devices:
-        lines = EFFECTS[device.type.name](signature[device.id], baseline, home.interval)
+        pieces = EFFECTS[device.type.name](signature[device.id], baseline, home.interval)
         frozen = home.plan.strict and name in ("temperature", "pm10")
-        effects[device.id] = _constant_effect(lines, values[slot]) if frozen else lines
+        effects[device.id] = _constant_effect(pieces, values[slot]) if frozen else pieces
     influence = Influence(signature, effects)
     home.set(slot + len(VARIABLES), influence)
     return influence, bool(devices)
 
 
-def _constant_effect(lines: tuple[LinearPiece, ...], value: float) -> tuple[LinearPiece, ...]:
+def _constant_effect(pieces: tuple[LinearPiece, ...], value: float) -> tuple[LinearPiece, ...]:
     """The effects as they are at a value, as one piece that no longer depends on the value."""
-    _, _, base, slope = piece_at(lines, value)
+    _, _, base, slope = total_effect(pieces, value)
     effect = base + slope * value
     return (LinearPiece(-INF, INF, effect, 0.0),) if effect else ()
 
@@ -311,11 +312,11 @@ def _update_sensors(home: Home, devices: list[Device], name: str, value: float) 
                 home.set(slot, shown)
 
 
-def _value_before_last_pass(value: float, baseline: float, law: Law | None, dt: float, lines: list[LinearPiece]) -> float:
+def _value_before_last_pass(value: float, baseline: float, law: Law | None, dt: float, pieces: list[LinearPiece]) -> float:
     """The value at the start of the last pass, with which that pass computed its effects."""
     if law is None:
         return value
-    _, _, base, slope = piece_at(lines, value)
+    _, _, base, slope = total_effect(pieces, value)
     pull = law.pull * dt
     return ((value - pull * baseline) / (1 - pull) - base) / (1 + slope)
 
@@ -329,10 +330,10 @@ def forget_device(home: Home, device: Device) -> None:
         if kept is None or device.id not in kept.effects:
             continue
         effects = dict(kept.effects)
-        lines = effects.pop(device.id)
+        pieces = effects.pop(device.id)
         if home.plan.strict:
             before = _value_before_last_pass(
-                home.values[slot], room.baseline[index], LAWS.get(VARIABLES_AT[index]), home.interval, kept.lines()
+                home.values[slot], room.baseline[index], LAWS.get(VARIABLES_AT[index]), home.interval, kept.pieces()
             )
-            effects[device.id] = _constant_effect(lines, before)
+            effects[device.id] = _constant_effect(pieces, before)
         home.set(slot + len(VARIABLES), Influence(kept.signature, effects))

@@ -85,8 +85,8 @@ def _initial_light(kind: str, attributes: Mapping[str, Any]) -> float:
     if kind not in air.WATCHED["illuminance"]:
         return 0.0
     state = {**device_types()[kind].initial, **attributes}
-    lines = air.EFFECTS[kind](tuple(state[key] for key in air.SIGNATURE[kind]), 0.0, 0.1)
-    return sum(line.base for line in lines)
+    pieces = air.EFFECTS[kind](tuple(state[key] for key in air.SIGNATURE[kind]), 0.0, 0.1)
+    return sum(piece.base for piece in pieces)
 
 
 def _device(

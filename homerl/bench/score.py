@@ -30,21 +30,25 @@ def result_row(trajectory: Trajectory, tokens: int, prompt_tokens: int = 0) -> d
     world = world_of(trajectory.blueprint)
     failure = world.failure_of(trajectory)
     fault = {"fault": asdict(trajectory.fault)} if trajectory.fault else {}
-    return {
-        "id": trajectory.blueprint["id"],
-        "subcategories": [intent["subcategory"] for intent in trajectory.blueprint["intents"]],
-        "families": [intent["family"] for intent in trajectory.blueprint["intents"]],
-        "devices": world.count_devices(trajectory.blueprint),
-        "outcome": str(trajectory.outcome),
-        "success": trajectory.success,
-        "phi": trajectory.progress == 1.0,
-        "progress": trajectory.progress,
-        "tool_calls": trajectory.tool_calls,
-        "tokens": tokens,
-        "prompt_tokens": prompt_tokens,
-        "error": [failure.dimension, failure.type] if failure else None,
-        "undecided": failure is not None and any(case.rule == "undecided" for case in world.cases(trajectory)),
-    } | world.extra_results(trajectory) | fault
+    return (
+        {
+            "id": trajectory.blueprint["id"],
+            "subcategories": [intent["subcategory"] for intent in trajectory.blueprint["intents"]],
+            "families": [intent["family"] for intent in trajectory.blueprint["intents"]],
+            "devices": world.count_devices(trajectory.blueprint),
+            "outcome": str(trajectory.outcome),
+            "success": trajectory.success,
+            "phi": trajectory.progress == 1.0,
+            "progress": trajectory.progress,
+            "tool_calls": trajectory.tool_calls,
+            "tokens": tokens,
+            "prompt_tokens": prompt_tokens,
+            "error": [failure.dimension, failure.type] if failure else None,
+            "undecided": failure is not None and any(case.rule == "undecided" for case in world.cases(trajectory)),
+        }
+        | world.extra_results(trajectory)
+        | fault
+    )
 
 
 def score(rows: Sequence[Mapping[str, Any]], seed: int = 0) -> dict[str, Any]:

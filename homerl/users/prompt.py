@@ -68,9 +68,7 @@ def noisy(settings: UserSettings, seed: int, turn: int) -> bool:
 
 def dialogue(episode: Episode, persona: Persona, words: Manner) -> str:
     """What was said so far, one line for each message, with the speaker's name."""
-    spoken = [
-        (m["role"], episode.words_of(m).text if m["role"] == "assistant" else m["content"]) for m in episode.messages
-    ]
+    spoken = [(m["role"], episode.words_of(m).text if m["role"] == "assistant" else m["content"]) for m in episode.messages]
     who = {"user": words.you, "assistant": words.assistant}
     lines = [f"{who[role]}: {persona.overhears(text)}" for role, text in spoken if role in who and text.strip()]
     return "\n".join(lines) or words.silence

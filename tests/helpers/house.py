@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ast
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Set
 from dataclasses import dataclass
 from functools import cached_property
@@ -137,11 +138,14 @@ class House:
             yield f"a cycle: {'; '.join(steps)}. Move what they share into a module that imports none of them"
 
     def misplaced(self) -> Iterator[str]:
-        """Files without a room, and rooms without a file."""
+        """Files without a room, rooms without a file, and rooms that are listed twice."""
         files = [module.file for module in self.modules.values()]
         for file in files:
             if self.room_of(file) is None:
                 yield f"{file}:1 lies in no room. Add its folder to the table of rooms in {PAGE}, or move it"
+        for path, times in Counter(room.path for room in self.rooms).items():
+            if times > 1:
+                yield f"{PAGE} lists the room {path} {times} times. Keep the row whose place is right"
         for room in self.rooms:
             if not any(room.holds(file) for file in files):
                 yield f"{PAGE} lists the room {room.path}, which holds no module. Delete its row"

@@ -30,7 +30,7 @@ from homerl.worlds.homeenv.agents.expert import Expert as HomeExpert
 from homerl.worlds.homeenv.bench.suites import SEED
 from homerl.worlds.homeenv.blueprints.author import BlueprintRecipe
 from homerl.worlds.registry import begin, make_blueprint, read_blueprint, restored, suites, world_of
-from homerl.worlds.simuhome.agents import BASELINES, FixedAnswerAgent, SimuHomeExpert, call_message, expert_plan
+from homerl.worlds.simuhome.agents import BASELINES, FixedAnswerAgent, SimuHomeExpert, acting_message, expert_plan
 from homerl.worlds.simuhome.answers import clock_minutes, expert_reply, goals_answered, names_only_reason
 from homerl.worlds.simuhome.author import make_group_blueprint
 from homerl.worlds.simuhome.bench.cases import failure_of, released_verdict
@@ -319,11 +319,11 @@ def test_in_an_infeasible_episode_nothing_may_be_touched(group):
     )
     episode = begin(blueprint, LIMITS)
     episode.hear(blueprint.intents[0].queries[0], 1)
-    episode.act(Reply(call_message(touch | {"device_id": device})))
+    episode.act(Reply(acting_message(touch | {"device_id": device})))
     assert episode.side_effects() == 1
     for part in expert_plan(episode.situation.file, episode.situation.start, blueprint.intents[0].reply):
         for act in part:
-            episode.act(Reply(call_message(act)))
+            episode.act(Reply(acting_message(act)))
     assert episode.outcome is Outcome.AGENT_FAILURE
 
 
@@ -335,7 +335,7 @@ def test_words_alone_are_the_answer_and_three_slips_end_it():
     episode = begin(blueprint, LIMITS)
     episode.hear("?", 1)
     for act in expert_plan(episode.situation.file, episode.situation.start, "")[0]:
-        episode.act(Reply(call_message(act)))
+        episode.act(Reply(acting_message(act)))
     twin = episode.fork()
     twin.act(Reply({"role": "assistant", "content": blueprint.intents[0].reply}))
     assert twin.outcome is Outcome.SUCCESS and episode.outcome is None
@@ -350,13 +350,13 @@ def test_a_good_call_resets_the_slips_and_polls_take_time():
     episode.hear("?", 1)
     unknown, time = {"name": "no_such_tool"}, {"name": "get_current_time"}
     for act in (unknown, unknown, time, unknown, unknown):
-        episode.act(Reply(call_message(act)))
+        episode.act(Reply(acting_message(act)))
     assert episode.outcome is None and episode.situation.home.tick == 0
-    episode.act(Reply(call_message(time)))
+    episode.act(Reply(acting_message(time)))
     for waited in (0, 10, 30, 70, 150, 230, 310, 390):
-        episode.act(Reply(call_message({"name": "get_workflow_status", "workflow_id": "w"})))
+        episode.act(Reply(acting_message({"name": "get_workflow_status", "workflow_id": "w"})))
         assert episode.situation.home.tick == waited and episode.outcome is None
-    episode.act(Reply(call_message({"name": "get_workflow_status", "workflow_id": "w"})))
+    episode.act(Reply(acting_message({"name": "get_workflow_status", "workflow_id": "w"})))
     assert episode.outcome is Outcome.AGENT_FAILURE and episode.situation.broken_rule == "polls"
 
 
@@ -383,7 +383,7 @@ class Looker(FixedAnswerAgent):
         super().__init__("looker", "")
 
     async def consult(self, episode, n=1):
-        return [Reply(call_message({"name": "get_rooms"}))]
+        return [Reply(acting_message({"name": "get_rooms"}))]
 
 
 # Search, synthesis, replay
@@ -428,7 +428,7 @@ def acts_once(*acts):
             first, second, *_ = expert_plan(episode.situation.file, episode.situation.start, "", minimal=True)
             rest = [act for act in (*first, *second, *acts) if act not in self.done]
             self.done += rest[:1]
-            return [Reply(call_message(rest[0] if rest else {"name": "finish", "answer": "Done."}))]
+            return [Reply(acting_message(rest[0] if rest else {"name": "finish", "answer": "Done."}))]
 
     agent = Acts("acts", "")
     agent.done = []

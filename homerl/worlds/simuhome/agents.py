@@ -1,6 +1,7 @@
 """The scripted agents of SimuHome, all of them oracles: the expert, and three simple agents that no suite may reward.
 
-The expert is an oracle: it knows the goals and the present state of the home.
+All of them are oracles: they see the episode itself, not only what a policy observes. The expert also knows the goals
+and the state of the home.
 
 Invariants:
 - Candidate messages are a pure function of seed and dialogue.
@@ -17,7 +18,7 @@ from collections.abc import Callable, Mapping, Sequence
 from itertools import groupby
 from typing import Any
 
-from envs.messages import Message, tool_call
+from envs.messages import Message, call_message, tool_call
 from envs.simuhome import evaluate, tools
 from envs.simuhome.air import WATCHED
 from envs.simuhome.episodes import EpisodeFile, GoalSpec
@@ -86,13 +87,13 @@ def _attribute_read(device_id: str, endpoint: str, cluster: str, attribute: str)
     return {"name": "get_attribute", **place, "attribute_id": attribute}
 
 
-def call_message(*acts: Action) -> Message:
-    """An agent's message that makes these calls."""
-    made = [
+def acting_message(*acts: Action) -> Message:
+    """An agent's message that makes these calls, which are given as actions of the world."""
+    calls = [
         tool_call(act["name"], {key: value for key, value in act.items() if key != "name"}, f"call_{i}")
         for i, act in enumerate(acts)
     ]
-    return {"role": "assistant", "content": "", "tool_calls": made}
+    return call_message(*calls)
 
 
 def calls_in(messages: Sequence[Message]) -> list[Action]:
@@ -133,7 +134,7 @@ class SimuHomeExpert:
         if rng.random() < self.mistakes:
             return rng.choice(MISTAKES)(rest, situation.home, rng)
         style = rng.choices(list(self.styles), list(self.styles.values()))[0]
-        return call_message(*(rest if style == "snippet" or rest[0]["name"] in READ_TOOLS else rest[:1]))
+        return acting_message(*(rest if style == "snippet" or rest[0]["name"] in READ_TOOLS else rest[:1]))
 
     def _plan(self, situation: Any) -> list[list[Action]]:
         if not self._known or self._known[0] is not situation.file:
@@ -153,23 +154,23 @@ def _malformed_reason(message: Message) -> str | None:
 def _other_device(rest: list[Action], home: Home, rng: random.Random) -> Message:
     act = rest[0]
     others = [name for name in home.plan.devices if name != act.get("device_id")]
-    return call_message({**act, "device_id": rng.choice(others)}) if "device_id" in act else _too_soon(rest, home, rng)
+    return acting_message({**act, "device_id": rng.choice(others)}) if "device_id" in act else _too_soon(rest, home, rng)
 
 
 def _other_value(rest: list[Action], home: Home, rng: random.Random) -> Message:
     act = rest[0]
     if isinstance(act.get("value"), int):
-        return call_message({**act, "value": act["value"] + rng.choice((-10, 10, 500))})
+        return acting_message({**act, "value": act["value"] + rng.choice((-10, 10, 500))})
     numbers = {key: value + rng.choice((-5, 5, 500)) for key, value in act.get("args", {}).items() if type(value) is int}
-    return call_message({**act, "args": {**act["args"], **numbers}}) if numbers else _other_device(rest, home, rng)
+    return acting_message({**act, "args": {**act["args"], **numbers}}) if numbers else _other_device(rest, home, rng)
 
 
 def _left_out(rest: list[Action], home: Home, rng: random.Random) -> Message:
-    return call_message(rest[1] if len(rest) > 1 else rest[0])
+    return acting_message(rest[1] if len(rest) > 1 else rest[0])
 
 
 def _too_soon(rest: list[Action], home: Home, rng: random.Random) -> Message:
-    return call_message({"name": "finish", "answer": "Done."})
+    return acting_message({"name": "finish", "answer": "Done."})
 
 
 def _unparsable(rest: list[Action], home: Home, rng: random.Random) -> Message:
@@ -197,7 +198,7 @@ class FixedAnswerAgent:
             [{"name": a.tool, **a.params} for a in episode.situation.file.eval.required_actions] if self.looks_first else []
         )
         rest: list[Any] = [act for act in wanted if act not in done]
-        return [Reply(call_message(rest[0] if rest else {"name": "finish", "answer": self.words}))]
+        return [Reply(acting_message(rest[0] if rest else {"name": "finish", "answer": self.words}))]
 
 
 class RefusesRightly(FixedAnswerAgent):

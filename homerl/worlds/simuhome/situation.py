@@ -138,7 +138,7 @@ class SimuHomeSituation(Situation):
 
     @property
     def protocol(self) -> Mapping[str, bool]:
-        """Whether the text form is read to the letter."""
+        """`strict`: whether a ReAct text is parsed as the released program parses it."""
         return {"strict": self.blueprint.strict}
 
     @property

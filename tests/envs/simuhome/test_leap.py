@@ -319,12 +319,12 @@ def test_air_leaps_as_it_ticks(climate, passes):
     for device in home.plan.devices.values():
         state = tuple(home.values[device.base + device.offsets[key]] for key in air.SIGNATURE[device.type.name])
         own = air.EFFECTS[device.type.name](state, baseline, 0.1)
-        *_, base, slope = air.piece_at(own, value)
+        *_, base, slope = air.total_effect(own, value)
         assert base + slope * value == pytest.approx(ticking._effect(device, name, value, baseline), abs=1e-12)
         lines += own
     law, slow = air.LAWS[name], value
     for _ in range(passes):
-        *_, base, slope = air.piece_at(lines, slow)
+        *_, base, slope = air.total_effect(lines, slow)
         slow = air.one_pass(slow, baseline, law.pull * 0.1, base, slope, law)
     assert air.value_after(value, baseline, law, 0.1, lines, passes) == pytest.approx(slow, abs=TOLERANCE, rel=0)
 
@@ -335,7 +335,7 @@ def test_humidity_that_chatters_at_an_edge(baseline):
     law, lines = air.LAWS["humidity"], air.EFFECTS["humidifier"]((True, 100), baseline, 0.1)
     value, passes = 8990.0, 20000
     for _ in range(passes):
-        *_, base, slope = air.piece_at(lines, value)
+        *_, base, slope = air.total_effect(lines, value)
         value = air.one_pass(value, baseline, 0.001, base, slope, law)
     assert air.value_after(8990.0, baseline, law, 0.1, list(lines), passes) == pytest.approx(value, abs=TOLERANCE)
     assert abs(value - 9000) < 0.06 or baseline in (8940.0, 9020.0)
