@@ -107,9 +107,8 @@ class Endpoint:
     async def chat(self, messages: Sequence[Message], **options: Any) -> ChatCompletion:
         """A chat completion with at least one choice; `options` are further fields of the request.
 
-        Raises `RequestRefused` if the server refuses this request, `EndpointRejected` if it refuses every request (key, path or
-        model
-        name), and another `InfraError` if no try succeeded in time.
+        Raises `RequestRefused` if the server refuses this request, `EndpointRejected` if it refuses every request (key,
+        path or model name), and another `InfraError` if no try succeeded in time.
         """
         return await self._until("/chat/completions", {"messages": list(messages)} | options, ChatCompletion)
 

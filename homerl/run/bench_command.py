@@ -61,11 +61,11 @@ def run_benchmark(settings: BenchRun) -> dict[str, Any]:
     suite_instances = instances_of(settings)[: settings.limit]
     instances = Instances(suite_instances, settings.setting, settings.runs)
     write_atomic(settings.out / "run.json", json.dumps(asdict(settings), default=str, indent=1) + "\n")
-    players, pace = factories_of(settings, world_of(suite_instances[0].blueprint))
+    factories, pace = factories_of(settings, world_of(suite_instances[0].blueprint))
     with progress_bar() as bar:
         task = bar.add_task(f"{settings.suite} {settings.setting}", total=len(instances), note=settings.model)
         scored = run_suite(
-            instances, players, settings.out, pace, lambda done, total: bar.update(task, completed=done, total=total)
+            instances, factories, settings.out, pace, lambda done, total: bar.update(task, completed=done, total=total)
         )
         if settings.judge is None:
             return scored

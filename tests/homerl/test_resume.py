@@ -225,8 +225,8 @@ def test_twenty_kills_at_random_moments(rlve, tmp_path, ranks):
 
 def play_suite(out: Path, count: int, begun: list[int], steps: int = 12, identity: str = "a") -> dict[str, Any]:
     suite = SuiteSettings(count=count, recipe=BlueprintRecipe(intents=(1, 1)))
-    players = ParticipantFactories(lambda: Expert(mistakes=0.6), identity=identity)
-    return run_suite(Heldout(suite, EpisodeLimits(steps=steps)), players, out, Pace(at_once=3, begin=begun.append))
+    factories = ParticipantFactories(lambda: Expert(mistakes=0.6), identity=identity)
+    return run_suite(Heldout(suite, EpisodeLimits(steps=steps)), factories, out, Pace(at_once=3, begin=begun.append))
 
 
 def test_a_benchmark_goes_on_where_it_was_killed(tmp_path):
