@@ -3,9 +3,9 @@
 In half precision this is not exact. So the base drifts with every update, and with it the KL reference and the model
 that a checkpoint's adapter belongs to.
 
-Versions: trl 1.10 to 1.16, which is why `homerl.train.engines.synced` merges into copies. Upstream:
-https://github.com/huggingface/trl/issues/6688; https://github.com/huggingface/trl/pull/6007 would send the adapter
-alone.
+Versions: trl 1.10 to 1.16, which is why `homerl.train.engines.synced` merges into copies.
+Upstream: https://github.com/huggingface/trl/issues/6688; https://github.com/huggingface/trl/pull/6007 would send the
+adapter alone.
 """
 
 from __future__ import annotations

@@ -176,7 +176,7 @@ def test_one_that_leaves_its_role_tells_what_it_took(blueprint, first, requests)
     with ScriptedServer(answer=lambda request: {"content": first}) as server:
         chosen = settings(server)
         with pytest.raises(UserError) as found:
-            asyncio.run(LLMUser(llm_users(chosen, chosen.urls, "m").line, 0).speak(begin(blueprint)))
+            asyncio.run(LLMUser(llm_users(chosen, chosen.urls, "m").shared, 0).speak(begin(blueprint)))
     spent = found.value.spent
     assert (spent.requests, spent.tokens, spent.prompt_tokens) == (requests, 10 * requests, 100 * requests)
 
@@ -184,7 +184,7 @@ def test_one_that_leaves_its_role_tells_what_it_took(blueprint, first, requests)
 def test_going_after_a_false_claim_costs_a_request_unless_patience_had_ended(blueprint):
     async def goes(patience: int):
         chosen = settings(server, patience=patience)
-        user, episode = LLMUser(llm_users(chosen, chosen.urls, "m").line, 0), begin(blueprint)
+        user, episode = LLMUser(llm_users(chosen, chosen.urls, "m").shared, 0), begin(blueprint)
         episode.hear("hello", 1)
         episode.act(Reply({"role": "assistant", "content": "Done."}))
         return await user.speak(episode)
@@ -287,7 +287,7 @@ def test_the_key_is_that_of_the_environment_variable_named(blueprint, monkeypatc
         llm_users(chosen, chosen.urls, "m")
     monkeypatch.setenv("MY_KEY", "very-secret")
     users = llm_users(chosen, chosen.urls, "m")
-    assert users.line.endpoint.replicas[0].client.api_key == "very-secret" and "secret" not in repr(users.usage())
+    assert users.shared.endpoint.replicas[0].client.api_key == "very-secret" and "secret" not in repr(users.usage())
     with pytest.raises(ValueError):
         UserSettings(key="sk-very-secret")
 
@@ -321,7 +321,7 @@ def test_an_agents_deeds_between_two_equal_utterances_make_them_no_repetition(bl
         async def talk():
             episode = begin(blueprint)
             chosen = settings(server)
-            user = LLMUser(llm_users(chosen, chosen.urls, "m").line, 0)
+            user = LLMUser(llm_users(chosen, chosen.urls, "m").shared, 0)
             await listen(episode, user)
             devices = episode.situation.home.plan.devices
             spared = next(d for d in devices if d.did not in blueprint.devices and d.spec.service_index)
