@@ -14,10 +14,11 @@ from envs.homeenv.tools import Tool
 from envs.messages import tool_call
 from envs.world import ToolCall
 from homerl.play.episode import Episode, EpisodeLimits
+from homerl.play.faults import Boundary, Fault
 from homerl.play.messages import MOST_LEVELS, calls_of, parse_reply
 from homerl.play.reverify import first_difference
 from homerl.play.situation import Reply
-from homerl.play.trajectory import Outcome, Step, Trajectory, absent_facts, from_row, to_row
+from homerl.play.trajectory import Step, Trajectory, absent_facts, from_row, to_row
 from homerl.worlds.homeenv.blueprints.author import BlueprintRecipe
 from homerl.worlds.registry import begin, make_blueprint, restored
 from homerl.worlds.simuhome.blueprint import SimuHomeRecipe
@@ -55,7 +56,7 @@ def calling(*calls: tuple[str, str]) -> dict:
 
 def finished(episode: Episode) -> Trajectory:
     if episode.outcome is None:
-        episode.end(Outcome.USER_ERROR)
+        episode.end(Fault(Boundary.USER, "left_role: stopped by the test"))
     return episode.trajectory("policy", "nobody")
 
 

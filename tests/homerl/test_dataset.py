@@ -51,7 +51,7 @@ def test_rows_are_valid_under_their_shipped_schema_json_columns_too(made):
     for row in read_rows(made / "trajectories.jsonl"):
         whole.validate(row)
         for name, column in schema["properties"].items():
-            if "contentSchema" in column:
+            if "contentSchema" in column and name in row:  # a fault is there where there is one
                 Draft202012Validator(column["contentSchema"], registry=registry).validate(json.loads(row[name]))
         assert not whole.is_valid({**row, "messages": [{"role": "user"}]}) and not whole.is_valid({**row, "seed": "one"})
     assert schemas()[file_name("row")] == schema

@@ -206,7 +206,7 @@ def test_card_shows_what_agents_of_the_recipe_are_told(
     write(run / "recipe.yaml", yaml.safe_dump(RLVE | {"blueprints": blueprints.model_dump(mode="json")}))
     folder = export(run, str(run / "out"))
     card = ModelCard.load(folder / "README.md")
-    seen = [begin(make_blueprint(blueprints.recipe, "train", seed)).dialogue for seed in range(3)]
+    seen = [begin(make_blueprint(blueprints.recipe, "train", seed)).observation for seed in range(3)]
     shown = run_example(card, folder, monkeypatch)
     system, user = shown["messages"]
     assert all(shown["tools"] == list(dialogue.tools) for dialogue in seen)

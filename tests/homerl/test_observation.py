@@ -17,6 +17,8 @@ from homerl.play.loop import Agent, Oracle, Policy, play, replies_from
 from homerl.play.observation import Observation
 from homerl.play.situation import Reply
 from homerl.train.credit.branch import BranchSettings
+from homerl.train.credit.registry import mode_of
+from homerl.train.recipe import RLVESettings
 from homerl.train.rollout import Player
 from homerl.users.scripted import ScriptedUser
 from homerl.worlds.contract import ExpertConfig
@@ -142,8 +144,11 @@ class Engine:
         return Sample(self.ids, tuple(-0.5 for _ in self.ids))
 
 
-@pytest.mark.parametrize("branch", [None, BranchSettings(roots=2, siblings=3, horizon=2)], ids=["alone", "forked"])
-def test_a_rollout_hands_the_policy_its_observation(task, tokenizer, monkeypatch, branch):
+FORKED = RLVESettings(credit="branch", branch=BranchSettings(roots=2, siblings=3, horizon=2))
+
+
+@pytest.mark.parametrize("settings", [RLVESettings(), FORKED], ids=["alone", "forked"])
+def test_a_rollout_hands_the_policy_its_observation(task, tokenizer, monkeypatch, settings):
     spy, propose = Spy(), PolicyAgent.propose
 
     async def spied(self, *handed):
@@ -152,10 +157,11 @@ def test_a_rollout_hands_the_policy_its_observation(task, tokenizer, monkeypatch
         return await propose(self, *handed)
 
     monkeypatch.setattr(PolicyAgent, "propose", spied)
-    player = Player(Engine(tokenizer), tokenizer, ScriptedUser, LIMITS, RewardWeights(), 4096, branch, group=8)
+    forks = mode_of(settings).forks(settings)
+    player = Player(Engine(tokenizer), tokenizer, ScriptedUser, LIMITS, RewardWeights(), 4096, forks, group=8)
     rollouts = player.play([make_blueprint(task, "train", 3)] * 8, list(range(8)))
     assert all(rollout.trajectory.fault is None for rollout in rollouts)
-    assert bool(branch) == any(rollout.fork for rollout in rollouts)
+    assert bool(forks) == any(rollout.fork for rollout in rollouts)
     innocent(spy, least=4)
 
 
