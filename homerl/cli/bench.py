@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from envs.documents import InputError
-from homerl.terminal.console import console, one_of
+from homerl.terminal.console import console
 
 app = typer.Typer(no_args_is_help=True)
 
@@ -78,7 +78,6 @@ def run_command(
     from homerl.view.bench_report import write_report
     from homerl.worlds.registry import suites
 
-    one_of("--setting", setting, ("eia", "dr", "react"))
     votes = judge_votes or (named(suite).judge_votes if suite in suites() else 1)
     settings = BenchRun(
         suite, model, out, setting, episodes, mended, served, user, at_once, runs, limit, temperature, max_tokens,

@@ -28,12 +28,12 @@ STOPS = {"SignalLost": ("sentinel", 3), "Stalled": ("watchdog", 4)}  # by name, 
 
 def main(path: str, argv: Sequence[str]) -> int:
     """Check the recipe at `path` with the overrides `argv`, run it, and return the exit code."""
-    from homerl.run.preflight import check_machine
-    from homerl.run.recipe import load_recipe
-
     die_with_parent()
     quieten()
     try:
+        from homerl.run.preflight import check_machine  # a plug-in file that cannot be used is bad input too
+        from homerl.run.recipe import load_recipe
+
         recipe = load_recipe(path, argv)
         check_machine(recipe, path)
         run_recipe(recipe)

@@ -24,8 +24,18 @@ from homerl.worlds.contract import Split, Suite, WorldAdapter
 def worlds() -> Mapping[str, WorldAdapter]:
     """Every world by name, the default world first."""
     packages = sorted(module.name for module in pkgutil.iter_modules(homerl.worlds.__path__) if module.ispkg)
-    loaded = [importlib.import_module(f"homerl.worlds.{name}").WORLD for name in packages]
-    return {world.name: world for world in sorted(loaded, key=lambda world: not world.is_default)}
+    return {world.name: world for world in sorted(map(_load, packages), key=lambda world: not world.is_default)}
+
+
+def _load(name: str) -> WorldAdapter:
+    """The world of a folder, or `InputError` where the folder holds none."""
+    module = importlib.import_module(f"homerl.worlds.{name}")
+    world = getattr(module, "WORLD", None)
+    if not isinstance(world, WorldAdapter):
+        raise InputError("the folder defines no WORLD", str(module.__file__), "see docs/worlds.md, or move it elsewhere")
+    if world.name != name:
+        raise InputError(f"the world is named '{world.name}'", str(module.__file__), f"name it as its folder: {name}")
+    return world
 
 
 def default_world() -> WorldAdapter:

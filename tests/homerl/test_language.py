@@ -200,7 +200,7 @@ def test_the_options_of_a_choice_share_no_word(language):
 def test_a_file_with_a_bad_frame_is_refused(tmp_path: Path):
     path = tmp_path / "x.yaml"
     for text, message in (
-        ('frames: {a: ["turn (on {x}"]}', "no template"),
+        ('frames: {a: ["turn (on {x}"]}', "cannot be parsed as a template"),
         ('frames: {a: ["<b> {x}"]}', "there is no rule <b>"),
         ("frames: {a: 7}", "frames.a"),
     ):

@@ -119,7 +119,7 @@ class AutomationTask:
     def still(self) -> Home:
         """A copy of the home at the start in which only counters change by themselves."""
         plan = replace(self.start.plan, forecast=())
-        for moving in (plan.wiring.rooms, plan.wiring.views, plan.wiring.view_of):
+        for moving in (plan.wiring.rooms, plan.wiring.readings, plan.wiring.reading_of):
             moving.clear()
         return Home(plan, self.start.values, self.start.clock)
 

@@ -73,7 +73,7 @@ def _groups(home: Home, conditions: Sequence[Condition]) -> list[list[int]]:
     groups: dict[Any, list[int]] = {}
     read = _slots(conditions)
     for slot in dict.fromkeys((*read, *(s for counter in counters_of(home, conditions) for s in _counted(home, counter)))):
-        view = home.plan.wiring.view_of.get(slot)
+        view = home.plan.wiring.reading_of.get(slot)
         groups.setdefault((view.room, view.quantity) if view else slot, []).append(slot)
     return list(groups.values())
 
@@ -104,7 +104,9 @@ def _values(home: Home, group: list[int], conditions: Sequence[Condition], count
         return [{group[0]: value} for value in _options(home, group[0], conditions)]
     by_shown: dict[tuple, Values] = {}
     for number in _numbers(home, group, conditions, COUNTER_STEP if counter else 0):
-        shown = {s: wiring.view_of[s].shows(number) if s in wiring.view_of else _fit(slots[s].type, number) for s in group}
+        shown = {
+            s: wiring.reading_of[s].shows(number) if s in wiring.reading_of else _fit(slots[s].type, number) for s in group
+        }
         by_shown.setdefault(tuple(shown.values()), shown)
     return list(by_shown.values())
 
