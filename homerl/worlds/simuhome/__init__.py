@@ -12,7 +12,7 @@ from typing import Any
 from homerl.play.loop import Agent, Oracle, Policy
 from homerl.play.situation import Situation
 from homerl.play.trajectory import Trajectory
-from homerl.worlds.contract import Card, Case, ExpertConfig, Failure, FileFormat, Split, Suite, WorldAdapter
+from homerl.worlds.contract import Card, Case, ExpertConfig, Failure, Split, Suite, WorldAdapter
 
 
 class SimuHomeWorld(WorldAdapter):
@@ -131,10 +131,6 @@ class SimuHomeWorld(WorldAdapter):
         from homerl.worlds.simuhome.card import card
 
         return card(recipe)
-
-    def formats(self) -> Mapping[str, FileFormat]:
-        """The blueprint files of this world."""
-        return {"simuhome-blueprint": FileFormat(1, self.blueprint)}
 
     def commands(self, app: Any, view: Any) -> None:
         """Add `homerl view simuhome`."""
