@@ -6,10 +6,7 @@ trajectories list the weights first, then the settings, each in the order of the
 
 from __future__ import annotations
 
-import importlib
-import pkgutil
-from collections.abc import Iterator, Mapping
-from pathlib import Path
+from collections.abc import Mapping
 from typing import Any
 
 from pydantic import Field, create_model, model_validator
@@ -17,6 +14,7 @@ from pydantic import Field, create_model, model_validator
 import rewards
 from envs.documents import InputError
 from envs.model import Model
+from envs.plugins import discover
 from envs.world import StepFacts
 from rewards.reward import Reward, Setting
 
@@ -36,26 +34,9 @@ class Weights(Model):
 
 
 def discover_rewards() -> dict[str, Reward]:
-    """Every reward by name, in order. Raises `InputError` for a file without a `REWARD`, or a name that occurs twice."""
-    rewards_by_name: dict[str, Reward] = {}
-    for name, path in _files():
-        reward = getattr(importlib.import_module(f"rewards.{name}"), "REWARD", None)
-        if name in rewards_by_name:
-            raise InputError(f"there is a reward '{name}' already", str(path), "give the file another name")
-        if not isinstance(reward, Reward):
-            raise InputError("the file defines no REWARD", str(path), "see docs/recipes.md, Rewards")
-        rewards_by_name[name] = reward
-    return dict(sorted(rewards_by_name.items(), key=lambda item: (item[1].order, item[0])))
-
-
-def _files() -> Iterator[tuple[str, Path]]:
-    """Name and path of each file that must define a reward. A name that begins with an underscore is that of a helper."""
-    for folder in dict.fromkeys(Path(folder).resolve() for folder in rewards.__path__):
-        if not folder.is_dir():
-            raise InputError("there is no such folder", str(folder), "correct the environment variable HOMERL_REWARDS")
-        for module in pkgutil.iter_modules([str(folder)]):
-            if module.name not in NO_REWARDS and not module.name.startswith("_"):
-                yield module.name, folder / f"{module.name}.py"
+    """Every reward by name, sorted by `order`, then by name. Raises `InputError` for a file that cannot be used."""
+    plugins = discover(rewards, "REWARD", Reward, NO_REWARDS)
+    return dict(sorted(plugins.items(), key=lambda item: (item[1].order, item[0])))
 
 
 def collect_settings(rewards_by_name: Mapping[str, Reward]) -> dict[str, Setting]:

@@ -1,12 +1,11 @@
-"""The `homerl` command.
+"""The commands of `homerl`.
 
-Invariants: bad input ends with one message and exit code 2; the logic is in the modules that it calls.
+Invariant: the logic is in the modules that the commands call.
 """
 
 from __future__ import annotations
 
 import json
-import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -220,16 +219,3 @@ def audit_user_command(
     report = audit_user(loaded, recipe, blueprints, at_once, out or loaded.out / "audit_user.json")
     console.print(report.table())
     raise typer.Exit(1 if report.breaches else 0)
-
-
-def main() -> None:
-    """Entry point. An `InputError` becomes one message and exit code 2."""
-    try:
-        app()
-    except InputError as error:
-        print(f"homerl: {error}", file=sys.stderr)
-        sys.exit(2)
-
-
-if __name__ == "__main__":
-    main()

@@ -114,10 +114,9 @@ class Grammar:
             for group in groups:
                 held_back = () if PIECES.match(key) else group
                 halves |= {text: halves_of(text, held_back) for text in group if text not in halves}
+            frames = {text: Frame(text, _parse(text, document, ("frames", key)), halves[text]) for text in halves}
             for style, own in (("clear", styles.clear), ("colloquial", styles.colloquial)):
-                self._frames[key, style] = tuple(
-                    Frame(text, _parse(text, document, ("frames", key)), halves[text]) for text in (*own, *styles.any)
-                )
+                self._frames[key, style] = tuple(frames[text] for text in (*own, *styles.any))
 
     def _refuse_unknown_rules(self) -> None:
         parsed = [frame.parts for frames in self._frames.values() for frame in frames]
