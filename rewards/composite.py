@@ -6,6 +6,7 @@ trajectories list the weights first, then the settings, each in the order of the
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping
 from typing import Any
 
@@ -42,23 +43,27 @@ def discover_rewards() -> dict[str, Reward]:
 def collect_settings(rewards_by_name: Mapping[str, Reward]) -> dict[str, Setting]:
     """The settings of all rewards. Raises `InputError` for a name that is invalid or taken."""
     settings: dict[str, Setting] = {}
+    owners = {name: name for name in rewards_by_name}  # a reward's name is the key of its weight
     for name, reward in rewards_by_name.items():
         try:
             own = reward.settings
         except ValueError as error:
-            raise InputError(str(error), f"reward '{name}'", "see docs/recipes.md, Rewards") from None
-        for key in (name, *own):
-            if (
-                not key.isidentifier()
-                or hasattr(Weights, key)
-                or key in settings
-                or (key != name and key in rewards_by_name)
-            ):
-                raise InputError(f"'{key}' cannot be used or is taken", f"reward '{name}'", "choose another name")
+            raise InputError(str(error), _file_of(reward), "see docs/recipes.md, Rewards") from None
         if unknown := set(reward.switches.values()) - rewards_by_name.keys():
-            raise InputError(f"there is no reward '{min(unknown)}'", f"reward '{name}'", "correct its `switches`")
+            raise InputError(f"there is no reward '{min(unknown)}'", _file_of(reward), "correct its `switches`")
+        for key in (name, *own):
+            if hasattr(Weights, key):
+                raise InputError(f"a key of `rewards` cannot be named '{key}'", _file_of(reward), "choose another name")
+            if (owner := owners.setdefault(key, name)) != name:
+                taken = f"the rewards '{owner}' and '{name}' both define the key '{key}'"
+                where = f"{_file_of(rewards_by_name[owner])} and {_file_of(reward)}"
+                raise InputError(taken, where, "rename it in one of them")
         settings |= own
     return settings
+
+
+def _file_of(reward: Reward) -> str:
+    return str(sys.modules[reward.earn.__module__].__file__)
 
 
 REWARDS: Mapping[str, Reward] = discover_rewards()

@@ -45,16 +45,18 @@ def check(
     ] = None,
     gpu_memory: Annotated[float, typer.Option(help="memory of each GPU, in GB")] = 80.0,
 ) -> None:
-    """Resolve a recipe and print it, estimate its memory, and check this machine. Nothing is run."""
+    """Resolve a recipe and print it, estimate its memory, check this machine, and play one episode of its blueprints."""
     from homerl.run.memory import estimates
     from homerl.run.preflight import check_machine
     from homerl.run.recipe import load_recipe, recipe_data
+    from homerl.run.rehearsal import rehearse
 
     loaded = load_recipe(recipe, context.args)
     print(yaml.safe_dump(recipe_data(loaded), sort_keys=False, allow_unicode=True), end="")
     for stage, estimate in estimates(loaded, gpus, gpu_memory).items():
         print("".join(f"# {stage}: {line}\n" for line in estimate.lines(gpu_memory)), end="", flush=True)
     check_machine(loaded, recipe)
+    print("".join(f"# rehearsal: {line}\n" for line in rehearse(loaded)), end="")
 
 
 @app.command()

@@ -13,7 +13,6 @@ from envs.documents import InputError
 from homerl.llm.serve import find_vllm, is_reachable
 from homerl.llm.settings import EndpointSettings
 from homerl.recipe.base import Base
-from homerl.run.rehearsal import rehearse
 from homerl.train.engines.registry import engine_of
 from homerl.train.recipe import ModelSettings
 from homerl.train.refusals import parallel_mode, refuse_untrainable
@@ -23,7 +22,7 @@ GPU = "pip install 'homerl[gpu]'"
 
 def check_machine(recipe: Base, path: str) -> None:
     """Raise `InputError` for a recipe that cannot be trained, or with all that is missing: GPUs, packages, weights,
-    endpoints. Then play one episode of each source of blueprints (`rehearsal.py`).
+    endpoints.
     """
     refuse_untrainable(recipe)
     looks = (_gpus, _packages, _weights, _data, _endpoints, _engine)
@@ -34,7 +33,6 @@ def check_machine(recipe: Base, path: str) -> None:
             where=path,
             remedy="run it where these are, or begin with recipes/quickstart.yaml, which needs none of them",
         )
-    rehearse(recipe)
 
 
 def _gpus(recipe: Base) -> list[str]:

@@ -21,18 +21,22 @@ from rewards.composite import RewardWeights, step_rewards
 SEEDS = 5  # seeds of which one must give a blueprint
 
 
-def rehearse(recipe: Base) -> None:
+def rehearse(recipe: Base) -> list[str]:
     """Play the first blueprint of each source with the scripted expert and user, and compute the rewards of its steps.
 
-    Raises `InputError` if no seed gives a blueprint, and the error of any part that has a bug.
+    Returns a line for each source that says how its episode ended. Raises `InputError` if no seed gives a blueprint, and
+    the error of any part that has a bug.
     """
+    lines = []
     weights = getattr(recipe, "rewards", RewardWeights())
     for key, source, split, first in _sources(recipe):
         blueprint = _first_blueprint(key, source, split, first)
         expert = world_of(blueprint).expert(ExpertConfig(mistakes=0.0), 0)
         trajectory = asyncio.run(play(begin(blueprint, EpisodeLimits()), expert, ScriptedUser(0)))
-        for step in trajectory.steps:
-            step_rewards(step.facts, weights)
+        total = sum(sum(step_rewards(step.facts, weights).values()) for step in trajectory.steps)
+        ended = f"{len(trajectory.steps)} steps, {trajectory.outcome}, reward {total:.2f}"
+        lines.append(f"{key}: the scripted expert played {blueprint.id}: {ended}")
+    return lines
 
 
 def _sources(recipe: Base) -> Iterator[tuple[str, Any, Split, int]]:

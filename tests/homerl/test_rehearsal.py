@@ -51,4 +51,5 @@ def test_a_recipe_that_gives_no_blueprint_is_refused(tmp_path):
 
 
 def test_a_recipe_that_can_be_played_passes(tmp_path):
-    rehearse(load_recipe(recipe(tmp_path)))
+    (line,) = rehearse(load_recipe(recipe(tmp_path)))
+    assert line.startswith("synth.recipe: the scripted expert played ") and "success, reward " in line
