@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from homerl.worlds.lamp.blueprint import LampBlueprint, BlueprintRecipe, make_blueprint
+from homerl.worlds.lamp.blueprint import BlueprintRecipe, LampBlueprint, make_blueprint
 
 from envs.model import Model
 from homerl.play.episode import EpisodeLimits
