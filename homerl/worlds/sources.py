@@ -29,8 +29,7 @@ class BlueprintFile(Model):
     @property
     def world(self) -> str | None:
         """The world of the file's first blueprint; None if the file does not exist yet, or for the default world."""
-        first = next(iter(read_rows(self.file)), {}) if self.file.is_file() else {}
-        return first.get("world")
+        return first_row(self.file).get("world")
 
     def take(self, split: Split, seed: int) -> Any:
         """The blueprint of a seed: the seed modulo the number of blueprints of the split selects it.
@@ -46,6 +45,11 @@ class BlueprintFile(Model):
 
 
 FILE = BlueprintFile.__name__  # its tag; the tag of a world's recipe is the world's name
+
+
+def first_row(file: Path) -> dict[str, Any]:
+    """The first row of a file; empty if there is no file, or no row."""
+    return next(read_rows(file), {}) if file.is_file() else {}
 
 
 @lru_cache(maxsize=8)
