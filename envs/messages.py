@@ -27,3 +27,10 @@ def call_message(*calls: Mapping[str, Any]) -> Message:
 def text_message(text: str) -> Message:
     """An assistant message of words alone."""
     return {"role": "assistant", "content": text}
+
+
+def copy_of(data: Any) -> Any:
+    """A copy of plain data that shares nothing that can be changed. It is faster than `copy.deepcopy`."""
+    if isinstance(data, dict):
+        return {key: value if isinstance(value, str) else copy_of(value) for key, value in data.items()}
+    return [copy_of(value) for value in data] if isinstance(data, list) else data

@@ -11,12 +11,10 @@ Invariants of a world:
 from __future__ import annotations
 
 import copy
-from abc import abstractmethod
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Self
-
-import gymnasium as gym
 
 Action = Mapping[str, Any]
 
@@ -62,10 +60,11 @@ class StepFacts:
     calls: tuple[ToolCall, ...] = ()
 
 
-class World(gym.Env):
-    """A `gymnasium.Env` whose actions are tool calls, such as `{"name": "pyexec", "code": "..."}`."""
+class World(ABC):
+    """A simulator whose actions are tool calls, such as `{"name": "pyexec", "code": "..."}`.
 
-    metadata: dict[str, Any] = {"render_modes": []}
+    Its `step` is that of `gymnasium.Env`. A world that is registered with Gymnasium derives from both.
+    """
 
     @property
     @abstractmethod

@@ -3,6 +3,7 @@ homerl: synthesis, SFT, RLVE, benchmark, report, export, reverify and schemas.""
 
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -97,6 +98,23 @@ def test_its_files_have_schemas(run, tmp_path):
     Draft202012Validator(schemas["lamp-blueprint.v1.json"], registry=registry).validate(json.loads(row["blueprint"]))
     blueprint = schemas["trajectory.v3.json"]["properties"]["blueprint"]
     assert {"$ref": "lamp-blueprint.v1.json"} in blueprint["anyOf"]
+
+
+def test_a_key_that_its_recipe_has_not_is_refused_by_its_place(tmp_path):
+    path = tmp_path / "r.yaml"
+    for recipe, known in (({"levles": [1]}, "homeenv"), ({"world": "lamp", "levles": [1]}, "lamp")):
+        path.write_text(yaml.safe_dump({"homerl": 1, "run": "synth", "synth": {"recipe": recipe}}))
+        said = homerl("check", path, code=2)
+        assert "synth.recipe.levles is not a known key" in said
+        assert ("known: world, levels)" in said, "known: world, home, intents" in said) == (known == "lamp", known != "lamp")
+
+
+def test_the_reference_lists_its_recipe_beside_the_others(tmp_path):
+    homerl("reference", "--out", tmp_path / "reference.md")
+    page = (tmp_path / "reference.md").read_text()
+    worlds = re.findall(r"^### `synth.recipe`, world (\w+)$", page, re.M)
+    assert sorted(worlds) == ["homeenv", "lamp", "simuhome"]
+    assert "| `synth.recipe.levels` | list of integer | `[0, 20, 40, 60, 80, 100]` |" in page
 
 
 def test_what_a_world_has_not_is_refused_by_name(tmp_path):

@@ -14,6 +14,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Self
 
+import gymnasium as gym
+
 from envs.homeenv.audit import Refused
 from envs.homeenv.clock import settle
 from envs.homeenv.conditions import Condition, compile_condition
@@ -23,7 +25,7 @@ from envs.homeenv.tools import Tool
 from envs.homeenv.toolsets import TOOLSETS
 from envs.homeenv.types import shown
 from envs.spaces import AnyText, ToolCalls
-from envs.world import World
+from envs.world import Action, World
 
 
 @dataclass(frozen=True)
@@ -74,7 +76,7 @@ class EpisodeState:
         self.task = TaskBoard(home, tasks)
 
 
-class HomeEnv(World):
+class HomeEnv(World, gym.Env[str, Action]):
     """A world in which an agent acts on a home by tool calls.
 
     `home` is forked, so the caller's home does not change. `conditions` are the texts of the first tasks. `toolset` is a

@@ -14,13 +14,15 @@ import json
 from collections.abc import Mapping
 from typing import Any, Self
 
+import gymnasium as gym
+
 from envs.simuhome import evaluate, load, passage, tools
 from envs.simuhome.config import HomeConfig
 from envs.simuhome.episodes import EpisodeFile
 from envs.simuhome.evaluate import AgentCall
 from envs.simuhome.home import Home, text_hash
 from envs.spaces import AnyText, ToolCalls
-from envs.world import World
+from envs.world import Action, World
 
 
 class EpisodeState:
@@ -37,7 +39,7 @@ class EpisodeState:
         return EpisodeState(self.home.fork(), self.met, self.answer)
 
 
-class SimuHome(World):
+class SimuHome(World, gym.Env[str, Action]):
     """A world that is made from an episode file, or from the configuration of a home alone.
 
     `toolset` is `released` (20 tools) or `paper` (13 tools). Every accepted call takes `ticks_per_step` ticks of 0.1 s.

@@ -23,7 +23,6 @@ from envs.model import Model
 from homerl.language import signs
 from homerl.language.numbers import Number, blank, numbers, spelt_out
 
-Verdict = Literal["right", "wrong", "undecided"]
 Reading = Literal["right", "wrong", "undecided", "silent"]  # silent: the text makes no claim that could be the answer
 
 
@@ -44,19 +43,8 @@ class Answer(Model):
     unit: str | None = Field(None, description="of a number; `count` for how many")
 
 
-def is_right_answer(expected: Answer, text: str) -> bool:
-    """Whether the text gives the expected answer and no other."""
-    return decide(expected, text) == "right"
-
-
-def decide(expected: Answer, text: str) -> Verdict:
-    """The verdict of the rules on a text. A text without any claim is wrong."""
-    reading = read_answer(expected, text)
-    return "wrong" if reading == "silent" else reading
-
-
 def read_answer(expected: Answer, text: str) -> Reading:
-    """Like `decide`, but a text that claims nothing is "silent" instead of "wrong"."""
+    """The verdict of the rules on a text."""
     text = " ".join(text.replace("’", "'").replace("*", "").split(" ")).strip().lower()
     return READERS[expected.type](expected, spelt_out(text)) if text else "silent"
 

@@ -18,7 +18,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
-from envs.messages import Message
+from envs.messages import Message, copy_of
 from envs.world import Action, StepFacts, ToolCall, World
 from homerl.play.faults import Fault
 from homerl.play.messages import Words, as_call, calls_of, parse_json, words_of
@@ -114,6 +114,7 @@ class Episode:
 
     def act(self, reply: Reply) -> Step:
         """Apply the agent's message, and return its step. The episode ends if the world ends it or a limit is reached."""
+        reply = replace(reply, message=copy_of(reply.message))  # the agent may go on to change its own
         decision, situation = self._decision(), self.situation
         before, side_effects, mark = self.progress, self.side_effects(), situation.mark()
         opens = self.messages[-1]["role"] == "user"

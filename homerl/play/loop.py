@@ -11,7 +11,7 @@ from typing import Protocol, runtime_checkable
 
 from homerl.play.episode import Episode
 from homerl.play.faults import EPISODE_ERRORS, Boundary, Fault, fault_of
-from homerl.play.messages import direct_answer
+from homerl.play.messages import json_answer
 from homerl.play.observation import Observation
 from homerl.play.situation import Reply
 from homerl.play.trajectory import Trajectory
@@ -108,5 +108,5 @@ def waits_for_user(episode: Episode) -> bool:
 def claimed_done(episode: Episode) -> bool:
     """Whether the agent's last message asks nothing: it claims that all is done."""
     last = episode.messages[-1]
-    unreadable = episode.blueprint.one_answer and direct_answer(last["content"] or "")[0] is None
+    unreadable = episode.blueprint.one_answer and json_answer(last["content"] or "")[0] is None
     return last["role"] == "assistant" and not unreadable and not episode.words_of(last).question

@@ -38,7 +38,7 @@ def parse_json(text: str) -> Any:
     return json.loads(plain_text(json.dumps(value, ensure_ascii=False))) if HALF.search(text) else value
 
 
-def direct_answer(text: str) -> tuple[dict[str, Any] | None, str | None]:
+def json_answer(text: str) -> tuple[dict[str, Any] | None, str | None]:
     """(the single JSON answer of an agent or None, what is malformed or None). A code fence around the JSON is allowed."""
     try:
         answer = parse_json(FENCE.sub(r"\1", text.strip()))
@@ -47,11 +47,11 @@ def direct_answer(text: str) -> tuple[dict[str, Any] | None, str | None]:
     return (answer, None) if isinstance(answer, dict) else (None, "the answer is not a JSON object")
 
 
-def calls_of(message: Message, toolset: str = "") -> tuple[ToolCall, ...]:
-    """The calls of a message, in order. With the toolset `direct` its single JSON answer is one call named `answer`."""
-    if toolset == "direct":
-        answer, _ = direct_answer(message.get("content") or "")
-        return () if answer is None else (as_call({**answer, "name": "answer"}),)
+def calls_of(message: Message, answer_tool: str | None = None) -> tuple[ToolCall, ...]:
+    """The calls of a message, in order. With an `answer_tool`, its single JSON answer is one call of that tool."""
+    if answer_tool is not None:
+        answer, _ = json_answer(message.get("content") or "")
+        return () if answer is None else (as_call({**answer, "name": answer_tool}),)
     called = [call["function"] for call in message.get("tool_calls") or ()]
     return tuple(_called(call["name"], _arguments(call["arguments"])) for call in called)
 
@@ -98,7 +98,7 @@ def words_of(message: Message, *, one_answer: bool = False) -> Words:
     content = message.get("content") or ""
     if not one_answer:
         return _words(content)
-    answer, _ = direct_answer(content)
+    answer, _ = json_answer(content)
     text = (answer or {}).get("response")
     said = _words(text if isinstance(text, str) else "")
     return replace(said, question=(answer or {}).get("mode") == "clarify")

@@ -1,6 +1,7 @@
 """What a policy observes of an episode.
 
-Invariant: it is plain data that gives no access to the episode, the goals Φ, the plan, the blueprint or the world.
+Invariants: it is plain data that gives no access to the episode, the goals Φ, the plan, the blueprint or the world; it is
+a copy, so that a policy may change it.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from envs.messages import Message
+from envs.messages import Message, copy_of
 
 
 @dataclass(frozen=True)
@@ -25,3 +26,8 @@ class Observation:
     tools: tuple[Mapping[str, Any], ...]
     one_answer: bool = False
     protocol: Mapping[str, bool | int | str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        """Copy the messages and tools."""
+        object.__setattr__(self, "messages", tuple(map(copy_of, self.messages)))
+        object.__setattr__(self, "tools", tuple(map(copy_of, self.tools)))

@@ -105,9 +105,26 @@ class Trajectory:
         """The number of tool calls."""
         return sum(len(step.message.get("tool_calls") or ()) for step in self.steps)
 
+    @property
+    def opening(self) -> tuple[Message, ...]:
+        """The messages before the user first spoke: what the agent was told, and any earlier dialogue."""
+        said = [at for at, message in enumerate(self.messages) if message["role"] == "assistant"]
+        first = next(iter(said[max(0, len(said) - len(self.steps)) :]), len(self.messages))  # the message of the first step
+        heard = first > 0 and self.messages[first - 1]["role"] == "user"
+        return self.messages[: first - heard]
+
+    @property
+    def answer_tool(self) -> str | None:
+        """The tool that ran each message's one JSON answer; None if the agent made tool calls.
+
+        Only where messages are answers is every message run, though the agent is told no result.
+        """
+        run = all(step.observations for step in self.steps) and all(message["role"] != "tool" for message in self.messages)
+        return self.tools[0]["function"]["name"] if run and len(self.tools) == 1 else None
+
     def turns(self) -> list[Turn]:
         """The steps, grouped by the utterance that they answer."""
-        played = self.messages[1 + len(self.blueprint.get("history", ())) :]
+        played = self.messages[len(self.opening) :]
         spoken = [message["content"] for message in played if message["role"] == "user"]
         return [
             Turn(text, tuple(step for step in self.steps if step.facts.turn == number))
@@ -121,7 +138,7 @@ JSON_COLUMNS = ("blueprint", "tools", "steps", "rewards", "weights", "limits")
 
 def to_row(trajectory: Trajectory) -> dict[str, Any]:
     """A flat row: `messages` in OpenAI format, nested records as JSON strings, and `fault` only if there is one."""
-    blueprint = trajectory.blueprint
+    blueprint, answer_tool = trajectory.blueprint, trajectory.answer_tool
     return {
         "id": blueprint["id"],
         "messages": [_message_row(message) for message in trajectory.messages],
@@ -132,7 +149,7 @@ def to_row(trajectory: Trajectory) -> dict[str, Any]:
         "agent": trajectory.agent,
         "user": trajectory.user,
         "seed": trajectory.seed,
-        "steps": _dump([_step_row(step, toolset_of(blueprint)) for step in trajectory.steps]),
+        "steps": _dump([_step_row(step, answer_tool) for step in trajectory.steps]),
         "rewards": _dump(trajectory.rewards),
         "weights": _dump(trajectory.weights),
         "limits": _dump(trajectory.limits),
@@ -153,11 +170,11 @@ def uniform_rows(rows: Callable[[], Iterable[Mapping[str, Any]]]) -> Iterator[Ma
 def from_row(row: Mapping[str, Any]) -> Trajectory:
     """The trajectory of a row that `to_row` made."""
     nested = {name: json.loads(row[name]) for name in JSON_COLUMNS}
-    return Trajectory(
+    read = Trajectory(
         blueprint=nested["blueprint"],
         messages=tuple(_message_from_row(message) for message in row["messages"]),
         tools=tuple(nested["tools"]),
-        steps=tuple(_step(step, toolset_of(nested["blueprint"])) for step in nested["steps"]),
+        steps=tuple(map(_step, nested["steps"])),
         outcome=Outcome(row["outcome"]),
         progress=row["progress"],
         clean=row["clean"],
@@ -169,6 +186,8 @@ def from_row(row: Mapping[str, Any]) -> Trajectory:
         seed=row["seed"],
         fault=_fault(json.loads(row.get("fault") or "null")),
     )
+    answer_tool, told = read.answer_tool, (step["facts"].get("calls") for step in nested["steps"])
+    return replace(read, steps=tuple(_with_calls(step, calls, answer_tool) for step, calls in zip(read.steps, told)))
 
 
 def _fault(data: Mapping[str, Any] | None) -> Fault | None:
@@ -219,27 +238,29 @@ def _message_from_row(row: Mapping[str, Any]) -> Message:
     return message | {key: row[key] for key in ("tool_calls", "tool_call_id") if row.get(key)}
 
 
-def toolset_of(blueprint: Mapping[str, Any]) -> str:
-    """The toolset of a blueprint as plain data; empty if it names none."""
-    return blueprint.get("toolset") or ""
-
-
-def _step_row(step: Step, toolset: str) -> dict[str, Any]:
+def _step_row(step: Step, answer_tool: str | None) -> dict[str, Any]:
     """A step as plain data. Its calls are left out if they are those of its message."""
     row = asdict(replace(step, facts=replace(step.facts, calls=())))
     del row["facts"]["calls"]
-    if step.facts.calls != calls_of(step.message, toolset):
+    if step.facts.calls != calls_of(step.message, answer_tool):
         row["facts"]["calls"] = [{"name": call.name, "arguments": call.arguments} for call in step.facts.calls]
     return row
 
 
-def _step(data: Mapping[str, Any], toolset: str) -> Step:
+def _step(data: Mapping[str, Any]) -> Step:
+    """A step, still without its calls."""
     facts: dict[str, Any] = {key: tuple(value) if isinstance(value, list) else value for key, value in data["facts"].items()}
     if unknown := facts.keys() - FACTS:
         raise ValueError(f"no fact of a step is called '{min(unknown)}'")
-    told = data["facts"].get("calls")
-    facts["calls"] = calls_of(data["message"], toolset) if told is None else tuple(ToolCall(**call) for call in told)
-    return Step(data["message"], tuple(data["observations"]), StepFacts(**facts), data["state_key"], data["decision"])
+    return Step(
+        data["message"], tuple(data["observations"]), StepFacts(**facts | {"calls": ()}), data["state_key"], data["decision"]
+    )
+
+
+def _with_calls(step: Step, told: Iterable[Mapping[str, Any]] | None, answer_tool: str | None) -> Step:
+    """The step with its calls: those that were stored, or those of its message."""
+    calls = calls_of(step.message, answer_tool) if told is None else tuple(ToolCall(**call) for call in told)
+    return replace(step, facts=replace(step.facts, calls=calls))
 
 
 def absent_facts(row: Mapping[str, Any]) -> tuple[frozenset[str], ...]:

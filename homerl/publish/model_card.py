@@ -20,6 +20,7 @@ from homerl.flow.recipe import STRATEGIES
 from homerl.train.credit.registry import modes
 from homerl.worlds.contract import Card
 from homerl.worlds.registry import world_of
+from homerl.worlds.sources import first_row
 from rewards.composite import REWARDS, SETTINGS
 
 STAGES = ("rlve", "sft")  # folders of a flywheel, the last trained first
@@ -32,7 +33,11 @@ METRICS = ("step", "num_tokens", "loss", "reward", "kl")
 
 @dataclass(frozen=True)
 class Facts:
-    """Everything that a card states; `recipes` are those of the stages that led to the model, oldest first."""
+    """Everything that a card states.
+
+    `recipes` are those of the stages that led to the model, oldest first. `played` is the recipe of the blueprints that it
+    was last trained on, or one of them.
+    """
 
     name: str
     license: str
@@ -42,6 +47,7 @@ class Facts:
     metrics: dict[str, Any]
     provenance: dict[str, Any]
     scores: dict[str, dict[str, Any]]
+    played: dict[str, Any]
 
     def newest(self, key: str) -> Any:
         """The value of `key` in the last stage's recipe that has one, or an empty mapping."""
@@ -66,6 +72,7 @@ def gather(stage: Path, name: str, base: str | None, license: str) -> Facts:
         metrics=_metrics(stage / "metrics.jsonl"),
         provenance=_provenance(stage),
         scores={path.parent.name: _mapping(read_json(path)) for path in scores},
+        played=next(filter(None, map(_played, reversed(stages), reversed(recipes))), {}),
     )
 
 
@@ -125,6 +132,20 @@ def _synthesis(stages: list[Path], recipes: list[dict[str, Any]]) -> dict[str, A
     return {}
 
 
+def _played(stage: Path, recipe: Mapping[str, Any]) -> dict[str, Any]:
+    """The recipe of the blueprints that a stage was trained on, or the first that is found of these blueprints."""
+    told = next((found for key in ("blueprints", "synth") if (found := (recipe.get(key) or {}).get("recipe"))), {})
+    if told and "file" not in told:
+        return told
+    if told and (first := first_row(Path(told["file"]))):
+        return first
+    source = recipe.get("data")
+    data = local_folder(stage, source) or (Path(source) if source else None)
+    stored = [data / "trajectories.jsonl" if data.is_dir() else data] if data else []
+    rows = map(first_row, (*sorted((stage / "rollouts").glob("*.jsonl")), *stored))
+    return next((json.loads(row["blueprint"]) for row in rows if row.get("blueprint")), {})
+
+
 def _metrics(path: Path) -> dict[str, Any]:
     """The newest value of each metric in `METRICS`."""
     newest: dict[str, Any] = {}
@@ -166,7 +187,7 @@ CARD = """---
 
 A smart-home agent ({{ kind }}), trained with homerl
 {%- if base %} from [{{ base }}](https://huggingface.co/{{ base }}){% endif %}.
-It runs a home by calling tools; what it earned in training and its scores come from the exact state of
+It runs a home {{ acts }}; what it earned in training and its scores come from the exact state of
 simulated homes.
 {% for title, text in sections %}
 ## {{ title }}
@@ -201,8 +222,11 @@ vllm serve {model} \\
     --enable-auto-tool-choice --tool-call-parser hermes
 ```
 
-The endpoint speaks OpenAI's protocol at `http://localhost:8000/v1`. The model writes calls in Hermes style,
+The endpoint speaks OpenAI's protocol at `http://localhost:8000/v1`. {answers}"""
+CALLS = """The model writes calls in Hermes style,
 which that parser turns into `tool_calls`; send the tools above."""
+ONE_ANSWER = """The model makes no tool calls: its
+answer is the message's content. Send the tools above all the same, since its prompts in training had them."""
 
 
 def model_card(facts: Facts, kind: str, adapter: bool) -> str:
@@ -222,7 +246,8 @@ def model_card(facts: Facts, kind: str, adapter: bool) -> str:
         eval_results=results or None,
     )
     sections = [(title, text) for title, text in _sections(facts, adapter) if text]
-    filled = {"name": facts.name, "base": facts.base, "kind": kind, "sections": sections}
+    acts = "in one JSON answer to each request" if _card(facts).one_answer else "by calling tools"
+    filled = {"name": facts.name, "base": facts.base, "kind": kind, "acts": acts, "sections": sections}
     return str(ModelCard.from_template(data, template_str=CARD, **filled)).rstrip() + "\n"
 
 
@@ -300,22 +325,16 @@ def _use(facts: Facts, adapter: bool) -> str:
     )
 
 
-def _blueprint_recipe(facts: Facts) -> dict[str, Any]:
-    """The recipe of the blueprints that the model was last trained on."""
-    return next((found for key in ("blueprints", "synth") if (found := (facts.newest(key) or {}).get("recipe"))), {})
-
-
 def _card(facts: Facts) -> Card:
     """What the card shows of the world that the model was last trained on."""
-    recipe = _blueprint_recipe(facts)
-    return world_of(recipe).card(recipe)
+    return world_of(facts.played).card(facts.played)
 
 
 def _serve(facts: Facts, adapter: bool) -> str:
     on_base = (
         f"{facts.base or 'BASE'} --enable-lora --lora-modules agent={facts.name} \\\n    --chat-template chat_template.jinja"
     )
-    return SERVE.format(model=on_base if adapter else facts.name)
+    return SERVE.format(model=on_base if adapter else facts.name, answers=ONE_ANSWER if _card(facts).one_answer else CALLS)
 
 
 def _data(facts: Facts) -> str:

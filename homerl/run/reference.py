@@ -14,7 +14,7 @@ from typing import Any
 
 from homerl.recipe.base import Base
 from homerl.run.recipe import KINDS
-from homerl.run.schema import EXTENDS, REF, RUN, Schema, definitions, refs
+from homerl.run.schema import EXTENDS, REF, RUN, Schema, definitions, name_of, refs
 from homerl.worlds.registry import worlds
 from homerl.worlds.sources import BlueprintFile
 
@@ -46,8 +46,8 @@ class Section:
     @property
     def title(self) -> str:
         """The path and, if several models may stand there, which one this is."""
-        world = next((world.name for world in worlds().values() if world.recipe.__name__ == self.model), None)
-        source = f", world {world}" if world else ", a file" if self.model == BlueprintFile.__name__ else ""
+        world = next((world.name for world in worlds().values() if name_of(world.recipe) == self.model), None)
+        source = f", world {world}" if world else ", a file" if self.model == name_of(BlueprintFile) else ""
         return f"`{self.path}`{source}"
 
 
@@ -72,7 +72,7 @@ def find_sections() -> dict[str, Section]:
                 visit(inner, f"{path}.", kind)
 
     for kind, model in KINDS.items():
-        visit(model.__name__, "", kind)
+        visit(name_of(model), "", kind)
     return sections
 
 
@@ -86,13 +86,13 @@ def ordered_refs(schema: Schema) -> list[str]:
 
 
 def _every(sections: Mapping[str, Section]) -> str:
-    first = definitions()[next(iter(KINDS.values())).__name__]
+    first = definitions()[name_of(next(iter(KINDS.values())))]
     shared = {key: schema for key, schema in first["properties"].items() if key in Base.model_fields}
     return _table("", {"extends": EXTENDS, "run": RUN} | shared, ("homerl", "run"), sections)
 
 
 def _kind(kind: str, model: type[Base], sections: Mapping[str, Section]) -> str:
-    schema = definitions()[model.__name__]
+    schema = definitions()[name_of(model)]
     own = {key: part for key, part in schema["properties"].items() if key not in Base.model_fields and key != "run"}
     return f"### run: {kind}\n\n{said(schema)}\n\n{_table('', own, schema.get('required', ()), sections)}"
 

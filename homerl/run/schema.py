@@ -14,12 +14,15 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from pydantic import BaseModel
 from pydantic.json_schema import models_json_schema
 
 from envs.documents import write_atomic
 from homerl.publish.schemas import DRAFT
 from homerl.recipe.load import shipped_recipes
 from homerl.run.recipe import KINDS
+from homerl.worlds.registry import worlds
+from homerl.worlds.sources import BlueprintFile
 
 FILE = "recipe.v1.json"
 REF = "#/$defs/"
@@ -34,10 +37,21 @@ EXTENDS: Schema = {
 RUN: Schema = {"enum": [*KINDS], "description": "Kind of the run."}
 
 
-@cache
 def definitions() -> Mapping[str, Schema]:
-    """The schema of every model of recipes, by the model's name."""
-    return models_json_schema([(model, "validation") for model in KINDS.values()])[1]["$defs"]
+    """The schema of every model of recipes, by the model's name here: that of its class, longer if two classes share it."""
+    return _generated()[1]
+
+
+def name_of(model: type[BaseModel]) -> str:
+    """The name in `definitions` of a kind of run or of a source of blueprints."""
+    return _generated()[0][model]
+
+
+@cache
+def _generated() -> tuple[Mapping[type[BaseModel], str], Mapping[str, Schema]]:
+    models = [*KINDS.values(), *(world.recipe for world in worlds().values()), BlueprintFile]
+    named, schema = models_json_schema([(model, "validation") for model in models])
+    return {model: found["$ref"].removeprefix(REF) for (model, _), found in named.items()}, schema["$defs"]
 
 
 def recipe_schema() -> Schema:
@@ -45,7 +59,7 @@ def recipe_schema() -> Schema:
     whole = {name: _plain(schema) for name, schema in definitions().items()}
     partial = _incomplete()
     twins = {name: _partial(schema) for name, schema in whole.items() if name in partial}
-    kinds = {kind: model.__name__ for kind, model in KINDS.items()}
+    kinds = {kind: name_of(model) for kind, model in KINDS.items()}
     for name in kinds.values():
         twins[name]["properties"] |= {"extends": EXTENDS}
     parts = {kind: PARTIAL + name for kind, name in kinds.items()}

@@ -59,7 +59,7 @@ def dialogue(trajectory: Trajectory) -> Dialogue:
         progress=trajectory.progress,
         side_effects=not trajectory.clean,
         goals=tuple(world_of(blueprint).goals_in_words(blueprint)),
-        past=tuple((said["role"], said["content"]) for said in blueprint.get("history", ())),
+        past=tuple((said["role"], said["content"]) for said in trajectory.opening if said["role"] != "system"),
         prompt=trajectory.messages[0]["content"] if trajectory.messages[0]["role"] == "system" else "",
         turns=turns,
     )

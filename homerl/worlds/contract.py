@@ -16,6 +16,7 @@ from typing import Any, Literal, Protocol
 
 from pydantic import Field
 
+from envs.documents import InputError
 from envs.model import Model
 from homerl.play.episode import Episode, EpisodeLimits
 from homerl.play.loop import Agent, Oracle, Policy
@@ -71,7 +72,8 @@ class Card:
     """What the card of a model shows of a world: an example that can be run.
 
     `system` is the system prompt and `tools` are the tools' JSON Schemas. `told` completes the sentence "The system prompt
-    ...", and `answers` completes "The model answers ...". `language` is the language of the system prompt.
+    ...", and `answers` completes "The model answers ...". `language` is the language of the system prompt. `one_answer` says
+    that the model makes no tool calls.
     """
 
     tools: Sequence[Mapping[str, Any]]
@@ -80,6 +82,7 @@ class Card:
     utterance: str = "Turn on the kitchen ceiling light."
     language: str = "en"
     answers: str = "in words or in tool calls;\nrun the calls and append what they return as `tool` messages"
+    one_answer: bool = False
 
 
 @dataclass(frozen=True)
@@ -97,6 +100,17 @@ class FileFormat:
 
 class NoBlueprint(Exception):
     """Raised by an LLM author if it dropped all of its drafts for a seed."""
+
+
+def unmade(what: str, dropped: Counter[str], remedies: Mapping[str, str]) -> InputError:
+    """The error of an author that dropped every candidate: its counted reasons, and the remedy for the most frequent.
+
+    `remedies` holds a remedy by the beginning of the reasons that it is for.
+    """
+    reasons = ", ".join(f"{reason} ({count:,})" for reason, count in dropped.most_common())
+    (most, _), *_ = dropped.most_common(1)
+    remedy = next(remedy for reason, remedy in remedies.items() if most.startswith(reason))
+    return InputError(f"{what}: {reasons}", remedy=remedy)
 
 
 class Instance(Protocol):
@@ -330,7 +344,8 @@ class WorldAdapter(ABC):
     def card(self, recipe: Mapping[str, Any]) -> Card:
         """What the card of a model shows if it was trained on blueprints of this recipe.
 
-        The recipe is plain data, and may be empty.
+        The recipe is plain data, and may be empty. If only blueprints are known, it is one of them: what they have in
+        common with recipes must have the same keys.
         """
 
     def formats(self) -> Mapping[str, FileFormat]:

@@ -29,8 +29,7 @@ class BlueprintFile(Model):
     @property
     def world(self) -> str | None:
         """The world of the file's first blueprint; None if the file does not exist yet, or for the default world."""
-        first = next(iter(read_rows(self.file)), {}) if self.file.is_file() else {}
-        return first.get("world")
+        return first_row(self.file).get("world")
 
     def take(self, split: Split, seed: int) -> Any:
         """The blueprint of a seed: the seed modulo the number of blueprints of the split selects it.
@@ -45,19 +44,30 @@ class BlueprintFile(Model):
         return read_blueprint(rows[seed % len(rows)]).model_copy(update={"seed": seed})
 
 
+FILE = BlueprintFile.__name__  # its tag; the tag of a world's recipe is the world's name
+
+
+def first_row(file: Path) -> dict[str, Any]:
+    """The first row of a file; empty if there is no file, or no row."""
+    return next(read_rows(file), {}) if file.is_file() else {}
+
+
 @lru_cache(maxsize=8)
 def _lines(file: Path, split: Split) -> list[dict[str, Any]]:
     return [row for row in read_rows(file) if row.get("split") == split]
 
 
-def _kind(data: Any) -> str:
-    """The tag of the model that validates a source, for pydantic's discriminated union."""
+def _kind(data: Any) -> str | None:
+    """The tag of the model that validates a source, for pydantic's discriminated union: the name of its world, or `FILE`.
+
+    None stands for data that is neither a mapping nor a model.
+    """
     if "file" in data if isinstance(data, Mapping) else isinstance(data, BlueprintFile):
-        return BlueprintFile.__name__
-    if not isinstance(data, Mapping):
-        return type(data).__name__
-    name = data.get("world") or default_world().name
-    return worlds()[name].recipe.__name__ if name in worlds() else str(name)
+        return FILE
+    if not isinstance(data, Mapping | Model):
+        return None
+    name = data.get("world") if isinstance(data, Mapping) else getattr(data, "world", None)
+    return default_world().name if name is None else str(name)
 
 
 def default_recipe() -> Any:
@@ -69,8 +79,8 @@ if TYPE_CHECKING:
     AnyBlueprintRecipe = Any
     AnyBlueprintSource = Any
 else:
-    _recipes = tuple(Annotated[world.recipe, Tag(world.recipe.__name__)] for world in worlds().values())
-    _file = Annotated[BlueprintFile, Tag(BlueprintFile.__name__)]
+    _recipes = tuple(Annotated[world.recipe, Tag(name)] for name, world in worlds().items())
+    _file = Annotated[BlueprintFile, Tag(FILE)]
     _remedy = f"write a mapping with `world:` set to one of {', '.join(worlds())}"
     _by_kind = Discriminator(_kind, custom_error_type="no_such_world", custom_error_message=_remedy)
     AnyBlueprintRecipe = Annotated[Union[_recipes], _by_kind]  # noqa: UP007

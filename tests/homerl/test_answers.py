@@ -7,7 +7,7 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from homerl.language.answers import Answer, decide, is_right_answer
+from homerl.language.answers import Answer, read_answer
 
 CORPUS = yaml.safe_load((Path(__file__).parent / "answers.yaml").read_text(encoding="utf-8"))
 VERDICTS = ("right", "wrong", "undecided")
@@ -26,8 +26,8 @@ def test_the_corpus_is_large_and_in_both_languages():
 
 @pytest.mark.parametrize(("expected", "text", "verdict"), TRIPLES, ids=lambda part: str(part)[:40])
 def test_a_text_of_the_corpus(expected, text, verdict):
-    assert decide(expected, text) == verdict
-    assert is_right_answer(expected, text) == (verdict == "right")
+    reading = read_answer(expected, text)
+    assert ("wrong" if reading == "silent" else reading) == verdict
 
 
 COUNT = Answer(type="number", value=3, unit="count")
@@ -37,18 +37,18 @@ COUNT = Answer(type="number", value=3, unit="count")
     st.lists(st.integers(0, 12), min_size=2, max_size=6, unique=True), st.sampled_from([", ", " or ", " ", ". ", "; ", "\n"])
 )
 def test_no_list_of_guesses_is_right(guesses, link):
-    assert not is_right_answer(COUNT, link.join(map(str, guesses)))
-    assert not is_right_answer(COUNT, link.join(f"There are {n} lights on" for n in guesses))
-    assert not is_right_answer(COUNT, link.join(f"有{n}盏灯亮着" for n in guesses))
+    assert read_answer(COUNT, link.join(map(str, guesses))) != "right"
+    assert read_answer(COUNT, link.join(f"There are {n} lights on" for n in guesses)) != "right"
+    assert read_answer(COUNT, link.join(f"有{n}盏灯亮着" for n in guesses)) != "right"
 
 
 @given(st.integers(0, 500), st.sampled_from(["{}", "There are {} of them.", "It is {}.", "一共{}个。", "The answer: {}"]))
 def test_a_number_is_read_in_every_frame_and_no_other_for_it(value, frame):
     expected = Answer(type="number", value=value, unit="count")
-    assert is_right_answer(expected, frame.format(value)) and not is_right_answer(expected, frame.format(value + 1))
+    assert read_answer(expected, frame.format(value)) == "right" != read_answer(expected, frame.format(value + 1))
 
 
 @given(st.text(max_size=60))
 def test_any_text_is_judged(text):
     for expected, _, _ in TRIPLES[::20]:
-        assert decide(expected, text) in VERDICTS
+        assert read_answer(expected, text) in (*VERDICTS, "silent")

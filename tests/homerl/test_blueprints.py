@@ -5,18 +5,21 @@ import random
 import subprocess
 import sys
 from collections import Counter
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
 import pytest
 from pydantic import ValidationError
 
+from envs.documents import InputError
 from envs.homeenv.home_file import home_from_json
 from envs.homemaker.make import HomeRecipe
-from homerl.language.splits import split_of
+from homerl.language.splits import NoSentence, split_of
 from homerl.worlds.homeenv.blueprints.author import BlueprintRecipe, make_blueprint
 from homerl.worlds.homeenv.blueprints.blueprint import Blueprint, Call
 from homerl.worlds.homeenv.blueprints.filters import FILTERS, first_failure
+from homerl.worlds.homeenv.blueprints.intents import families
 from homerl.worlds.homeenv.blueprints.profile import people, sample_profile
 
 ROOT = Path(__file__).parents[2]
@@ -204,12 +207,38 @@ def test_what_is_dropped_is_counted():
     assert all(key.split(": ")[0] in ("author", *FILTERS) for key in dropped)
 
 
-def test_a_recipe_that_cannot_be_met_says_so():
-    sensors = BlueprintRecipe(home=HomeRecipe(devices=(2, 2), categories=("motion_sensor",)))
-    pairs = BlueprintRecipe(home=HomeRecipe(devices=(2, 2)), families={"compositional/explicit": 1})
-    for recipe in (sensors, pairs):
-        with pytest.raises(ValueError, match="home offers too little.*ask less of smaller homes"):
-            make_blueprint(recipe, "train", 0)
+SENSORS = {"home": HomeRecipe(devices=(2, 2), categories=("motion_sensor",))}
+PAIRS = {"home": HomeRecipe(devices=(2, 2)), "families": {"compositional/explicit": 1}}
+
+
+@pytest.mark.parametrize("recipe", [SENSORS, PAIRS])
+def test_a_recipe_that_asks_too_much_of_its_homes_says_so(recipe):
+    earlier = Counter({"executable: plan fails": 99})
+    with pytest.raises(InputError, match=r"for seed 0: author: home offers too little \(20\)\n") as refused:
+        make_blueprint(BlueprintRecipe(**recipe), "train", 0, earlier)
+    assert "larger homes" in refused.value.remedy and earlier.total() == 119
+
+
+def test_drafts_that_a_check_refuses_are_counted_and_laid_to_their_query_type(monkeypatch):
+    def broken(home, rng, ask):
+        draft = families()["atomic"]["clear"](home, rng, ask)
+        return draft and replace(draft, conditions=('device("0").state == 1',))
+
+    monkeypatch.setitem(families(), "mine", {"broken": broken})
+    why = r"no blueprint of mine in 20 .*: executable: condition does not compile \(20\)\n"
+    with pytest.raises(InputError, match=why) as refused:
+        make_blueprint(BlueprintRecipe(families={"mine": 1}), "train", 0)
+    assert "query types" in refused.value.remedy and "larger homes" not in refused.value.remedy
+
+
+def test_what_cannot_be_said_is_laid_to_the_grammar(monkeypatch):
+    def unsaid(*_):
+        raise NoSentence
+
+    monkeypatch.setattr("homerl.worlds.homeenv.blueprints.author.utter", unsaid)
+    with pytest.raises(InputError, match=r"no sentence of this split \(\d+\)") as refused:
+        make_blueprint(BlueprintRecipe(), "train", 0)
+    assert "temperature" in refused.value.remedy
 
 
 @pytest.mark.parametrize("language", ["en", "zh"])

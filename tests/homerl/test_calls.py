@@ -92,6 +92,26 @@ def test_every_call_is_kept(toolset, message, calls):
     assert first_difference(from_row(row), restored, absent_facts(row)) is None
 
 
+def test_answers_are_calls_of_the_one_tool_whatever_it_and_its_toolset_are_called():
+    trajectory = finished(act("direct", Reply({"role": "assistant", "content": '{"mode": "clarify"}'})))
+    tools = json.loads(json.dumps(trajectory.tools).replace('"answer"', '"reply"'))
+    steps = (
+        replace(
+            trajectory.steps[0], facts=replace(trajectory.steps[0].facts, calls=(ToolCall("reply", {"mode": "clarify"}),))
+        ),
+    )
+    named = replace(trajectory, tools=tuple(tools), steps=steps, blueprint={**trajectory.blueprint, "toolset": "mine"})
+    assert named.answer_tool == "reply" and "calls" not in stored_facts(named)[0]
+    assert from_row(to_row(named)) == named
+
+
+def test_json_in_words_is_no_call_where_the_agent_has_one_tool():
+    trajectory = finished(act("homeflow", Reply({"role": "assistant", "content": '{"code": "1"}'})))
+    alone = replace(trajectory, tools=trajectory.tools[:1])
+    assert alone.answer_tool is None and alone.steps[0].facts.calls == ()
+    assert from_row(to_row(alone)) == alone and "calls" not in stored_facts(alone)[0]
+
+
 def test_what_could_not_be_read_calls_nothing():
     message, malformed = parse_reply('<tool_call>{"name": "pyexec"')
     assert malformed and act("homeflow", Reply(message, malformed)).steps[0].facts.calls == ()
@@ -129,7 +149,7 @@ def test_whatever_is_said_is_stored_read_back_and_replayed(toolset, replies):
     assert to_row(again)["steps"] == row["steps"]
     assert first_difference(again, restored, absent_facts(row)) is None
     for step, facts in zip(trajectory.steps, stored_facts(trajectory), strict=True):
-        assert ("calls" in facts) == (step.facts.calls != calls_of(step.message, toolset))
+        assert ("calls" in facts) == (step.facts.calls != calls_of(step.message, trajectory.answer_tool))
         assert toolset in ("released", "paper") or "calls" not in facts
 
 
@@ -142,11 +162,12 @@ def test_calls_are_stored_where_the_message_does_not_tell_them(toolset, text, to
     message = {"role": "assistant", "content": text, "tool_calls": [tool_call(c.name, dict(c.arguments)) for c in told]}
     trajectory = finished(act(toolset, Reply({"role": "assistant", "content": "so"})))
     first: Step = trajectory.steps[0]
-    for calls in (made, calls_of(message, toolset)):
+    assert trajectory.answer_tool == ("answer" if toolset == "direct" else None)
+    for calls in (made, calls_of(message, trajectory.answer_tool)):
         changed = replace(trajectory, steps=(replace(first, message=message, facts=replace(first.facts, calls=calls)),))
         (back,) = from_row(json.loads(json.dumps(to_row(changed)))).steps
         assert repr(back.facts) == repr(changed.steps[0].facts)
-        assert ("calls" in stored_facts(changed)[0]) == (calls != calls_of(message, toolset))
+        assert ("calls" in stored_facts(changed)[0]) == (calls != calls_of(message, trajectory.answer_tool))
 
 
 @pytest.mark.parametrize("toolset", TOOLSETS)

@@ -84,3 +84,15 @@ def test_compare_gives_the_paired_gain(tmp_path: Path) -> None:
         (tmp_path / name).write_text("".join(json.dumps(row) + "\n" for row in rows))
     found = json.loads(homerl("compare", str(tmp_path / "a"), str(tmp_path / "b")).stdout)
     assert found["n"] == 4 and found["gain"] == 0.25
+
+
+HEAVY = (
+    "accelerate", "datasets", "gymnasium", "httpx", "huggingface_hub", "jsonschema", "numpy", "openai", "pandas", "pvlib",
+    "pydantic_monty", "scipy", "torch", "transformers",
+)  # fmt: skip
+
+
+def test_the_command_begins_without_the_libraries_that_only_some_commands_need() -> None:
+    code = f"import sys, homerl.cli; print([name for name in {HEAVY} if name in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"

@@ -111,3 +111,12 @@ def test_it_is_loaded_as_training_loads_it(made):
     rows = load_dataset("json", data_files=str(made / "trajectories.jsonl"), split="train", cache_dir=str(made / "cache"))
     assert len(rows) == json.loads((made / "dataset.json").read_text())["rows"]
     assert {"messages", "tools", "difficulty"} <= set(rows.column_names)
+
+
+def test_its_folder_is_loaded_as_the_hub_loads_it(made):
+    """By its card, which names the rows alone; they are verified dialogues, so none has the column of faults."""
+    from datasets import load_dataset
+
+    rows = load_dataset(str(made), split="train", cache_dir=str(made / "cache"))
+    assert len(rows) == json.loads((made / "dataset.json").read_text())["rows"]
+    assert "fault" not in rows.column_names

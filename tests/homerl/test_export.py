@@ -215,7 +215,31 @@ def test_card_shows_what_agents_of_the_recipe_are_told(
     assert user == {"role": "user", "content": SAYS[language]} and card.data.language == language
     printed = capsys.readouterr().out
     assert begins in printed and SAYS[language] in printed
-    assert ("with one JSON object" in card.text) == (recipe.get("toolset") == "direct")
+    one_answer = recipe.get("toolset") == "direct"
+    assert ("with one JSON object" in card.text, "makes no tool calls" in card.text) == (one_answer, one_answer)
+    assert ("Hermes style" in card.text) == ("by calling tools" in card.text) == (not one_answer)
+
+
+@pytest.mark.parametrize("kept", ["file", "rollouts", "data"])
+@pytest.mark.parametrize(
+    "recipe", [{"world": "simuhome", "language": "zh"}, {"toolset": "direct", "home": {"language": "zh"}}]
+)
+def test_card_shows_the_world_of_a_file_of_blueprints(run: Path, kept: str, recipe: dict):
+    """The file's own; if it is gone, that of the stored rollouts; for a dataset, that of its dialogues."""
+    source = BlueprintSource.model_validate({"recipe": recipe}).recipe
+    made = make_blueprint(source, "train", 1).model_dump(mode="json")
+    told = {"run": "rlve", "blueprints": {"recipe": {"file": str(run / "blueprints.jsonl")}}}
+    if kept == "file":
+        write(run / "blueprints.jsonl", json.dumps(made) + "\n")
+    elif kept == "rollouts":
+        write(run / "rollouts/000001.jsonl", json.dumps({"blueprint": json.dumps(made)}) + "\n")
+    else:
+        told = {"run": "sft", "data": str(run.parent / "data")}
+        write(run.parent / "data/trajectories.jsonl", json.dumps({"blueprint": json.dumps(made)}) + "\n")
+    write(run / "recipe.yaml", yaml.safe_dump({"homerl": 1, **told}))
+    card = ModelCard.load(export(run, str(run / "out")) / "README.md")
+    assert card.data.language == "zh" and SAYS["zh"] in card.text
+    assert ("Matter" in card.text, "makes no tool calls" in card.text) == ("world" in recipe, "toolset" in recipe)
 
 
 def run_example(card: ModelCard, folder: Path, monkeypatch) -> dict:

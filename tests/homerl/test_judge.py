@@ -11,7 +11,7 @@ from scripted_server import Faults, ScriptedServer
 from envs.documents import InputError
 from homerl.bench.rescore import rescore
 from homerl.bench.suites import read_suite, write_suite
-from homerl.language.answers import Answer, decide
+from homerl.language.answers import Answer, read_answer
 from homerl.measure.intervals import kappa
 from homerl.play.messages import words_of
 from homerl.play.trajectory import read_rows
@@ -27,7 +27,7 @@ def unclear(answer: Answer) -> str:
     tries = [f"{'; '.join(first)} on; {other} off.", "All of them are on.", "Every single one is."]
     if answer.type == "number":
         tries.append(f"It is {answer.value:g}, though it was set to {answer.value + 3:g} before.")
-    return next((text for text in tries if decide(answer, text) == "undecided"), "")
+    return next((text for text in tries if read_answer(answer, text) == "undecided"), "")
 
 
 @cache

@@ -4,10 +4,12 @@ import asyncio
 import gc
 import types
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from envs.messages import tool_call
 from homerl.agents.policy import PolicyAgent, Sample
 from homerl.bench.runner import EpisodeSpec, ParticipantFactories, run_suite
 from homerl.flow.mcts import SearchConfig, search
@@ -15,6 +17,7 @@ from homerl.llm.structured import Tally
 from homerl.play.episode import Episode, EpisodeLimits
 from homerl.play.loop import Agent, Oracle, Policy, play, replies_from
 from homerl.play.observation import Observation
+from homerl.play.reverify import first_difference
 from homerl.play.situation import Reply
 from homerl.train.credit.branch import BranchSettings
 from homerl.train.credit.registry import mode_of
@@ -24,7 +27,7 @@ from homerl.users.scripted import ScriptedUser
 from homerl.worlds.contract import ExpertConfig
 from homerl.worlds.homeenv.agents.baselines import Nothing, RandomAction
 from homerl.worlds.homeenv.roleplay import role_play
-from homerl.worlds.registry import begin, make_blueprint, world_of
+from homerl.worlds.registry import begin, make_blueprint, restored, world_of
 from homerl.worlds.simuhome.blueprint import SimuHomeRecipe
 from rewards.composite import RewardWeights
 
@@ -163,6 +166,37 @@ def test_a_rollout_hands_the_policy_its_observation(task, tokenizer, monkeypatch
     assert all(rollout.trajectory.fault is None for rollout in rollouts)
     assert bool(forks) == any(rollout.fork for rollout in rollouts)
     innocent(spy, least=4)
+
+
+class Vandal(Spy):
+    """A policy that destroys all that it is handed, and later its own messages."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.said: list[dict[str, Any]] = []
+
+    async def propose(self, observation: Observation, n: int = 1) -> Sequence[Reply]:
+        for data in (*observation.messages, *observation.tools, *self.said):
+            destroy(data)
+        self.said.append({"role": "assistant", "content": "", "tool_calls": [tool_call("query_spec", {"did": "1"})]})
+        return [Reply(self.said[-1])]
+
+
+def destroy(data: Any) -> None:
+    for inner in (*data.values(),) if isinstance(data, dict) else (*data,) if isinstance(data, list) else ():
+        destroy(inner)
+    if isinstance(data, (dict, list)):
+        data.clear()
+
+
+def test_a_policy_that_changes_what_it_is_handed_changes_no_episode(blueprint):
+    class Calls(Spy):
+        async def propose(self, *handed: Any) -> Sequence[Reply]:
+            return [Reply({"role": "assistant", "content": "", "tool_calls": [tool_call("query_spec", {"did": "1"})]})]
+
+    kept, spoilt = (asyncio.run(play(begin(blueprint, LIMITS), agent, ScriptedUser())) for agent in (Calls(), Vandal()))
+    assert replace(spoilt, agent="spy") == kept and len(kept.steps) > 1 and kept.tools
+    assert first_difference(spoilt, restored) is None
 
 
 def test_an_oracle_is_handed_the_episode(blueprint):

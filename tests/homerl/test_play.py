@@ -3,6 +3,7 @@
 import asyncio
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import cache
 
 import pytest
@@ -390,6 +391,19 @@ def test_memory_and_history_are_told_and_are_no_turns_of_the_episode():
     turns = trajectory.turns()
     assert turns[0].utterance != "Dim the lamp." and sum(len(turn.steps) for turn in turns) == len(trajectory.steps)
     assert first_difference(trajectory, restored) is None
+
+
+@pytest.mark.parametrize("history", [0, 2, 4])
+@pytest.mark.parametrize("toolset", ["homeflow", "direct"])
+def test_the_opening_is_what_stood_before_the_user_spoke_whatever_keys_a_blueprint_has(toolset, history):
+    past = [Past(role=role, content="Dim the lamp.") for role in ("user", "assistant")] * (history // 2)
+    blueprint = several().model_copy(update={"history": tuple(past), "toolset": toolset})
+    agents = (Says(InfraError("down")), Says(say("Done.")), Says(say("Done."), InfraError("down")), Expert(1))
+    silent = played(Says(say("Done.")), Speaks(UserError("left_role", "")), blueprint)
+    for trajectory in (silent, *(played(agent, None, blueprint) for agent in agents)):
+        unnamed = replace(trajectory, blueprint={"id": "of a world without these keys"})
+        assert unnamed.opening == tuple(begin(blueprint).messages) and len(unnamed.opening) == 1 + history
+        assert len(unnamed.turns()) == sum(message["role"] == "user" for message in trajectory.messages[1 + history :])
 
 
 @pytest.mark.parametrize("toolset", ["homeflow", "smh", "direct"])

@@ -10,7 +10,7 @@ from envs.homeenv.home import Home
 from envs.homeenv.rooms import OUTDOORS, Room
 from envs.homeenv.spec import Catalogue
 from envs.homemaker.make import HomeRecipe, make_home
-from homerl.language.answers import Answer, decide
+from homerl.language.answers import Answer, read_answer
 from homerl.play.loop import play
 from homerl.play.situation import Reply
 from homerl.play.trajectory import Outcome
@@ -47,7 +47,7 @@ def test_the_expert_succeeds_and_idling_fails(subcategory, toolset):
 def test_what_the_expert_says_is_right_and_nothing_is_to_change():
     for blueprint in everything():
         (intent,) = blueprint.intents
-        assert decide(intent.answer, intent.reply) == "right", (intent.answer, intent.reply)
+        assert read_answer(intent.answer, intent.reply) == "right", (intent.answer, intent.reply)
         assert not (intent.devices or intent.plan or intent.conditions) and len(intent.reads) <= 25
 
 
@@ -57,7 +57,7 @@ def test_what_is_near_is_wrong():
         answer = blueprint.intents[0].answer
         seen.add(answer.type)
         for near in near_misses(answer, blueprint):
-            assert decide(answer, near) != "right", (answer, near)
+            assert read_answer(answer, near) != "right", (answer, near)
     assert seen == {"number", "boolean", "text", "names"}
 
 

@@ -14,7 +14,7 @@ from envs.documents import InputError, read_yaml
 from homerl.recipe.load import load
 from homerl.run.recipe import KINDS, load_recipe, recipe_data
 from homerl.run.reference import anchor, find_sections, reference, said
-from homerl.run.schema import PARTIAL, definitions, recipe_schema, refs, write_recipe_schema
+from homerl.run.schema import PARTIAL, definitions, name_of, recipe_schema, refs, write_recipe_schema
 from homerl.worlds.homeenv.blueprints.author import BlueprintRecipe
 from homerl.worlds.homeenv.blueprints.intents import families
 from homerl.worlds.registry import worlds
@@ -60,7 +60,7 @@ def test_every_section_is_described_by_a_sentence(model: str) -> None:
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_key_stands_on_the_page_by_its_path(kind: str) -> None:
     page, sections = reference(), find_sections()
-    for model in (KINDS[kind].__name__, *sections):
+    for model in (name_of(KINDS[kind]), *sections):
         above = f"{sections[model].path}." if model in sections else ""
         for key in definitions()[model]["properties"]:
             assert f"\n| `{above}{key}` | " in page, (model, key)

@@ -11,6 +11,7 @@ from datetime import timedelta
 
 import pytest
 
+from envs.documents import InputError
 from envs.simuhome import evaluate, load
 from envs.simuhome.episodes import EpisodeFile, read_episode
 from envs.simuhome.generate import generate_episode
@@ -56,6 +57,13 @@ def played(blueprint, agent, limits=LIMITS):
 
 
 # Blueprints
+
+
+def test_a_group_that_cannot_be_made_says_why_and_what_to_change():
+    why = r"no blueprint of qt4-1/feasible in 60 .*: author: another number of goals \(60\)\n"
+    with pytest.raises(InputError, match=why) as refused:
+        made("qt4-1/feasible", goals=(9, 9))
+    assert "`goals`" in refused.value.remedy
 
 
 @each_group

@@ -23,8 +23,8 @@ ONE_ANSWER = "with one JSON object: what to say,\nand the calls to make, in orde
 
 
 def card(recipe: Mapping[str, Any]) -> Card:
-    """What an agent trained on this recipe is told, in an example home with one light."""
-    language = recipe.get("home", {}).get("language", "en")
+    """What an agent trained on this recipe, or on blueprints like this one, is told in an example home with one light."""
+    language = recipe.get("language") or recipe.get("home", {}).get("language", "en")  # of a blueprint, or of a recipe
     name = recipe.get("toolset") or "homeflow"
     toolset = TOOLSETS[name]
     shown = Card(
@@ -34,7 +34,7 @@ def card(recipe: Mapping[str, Any]) -> Card:
         utterance=agent_prompts(language).example.says,
         language=language,
     )
-    return replace(shown, answers=ONE_ANSWER) if toolset.one_answer else shown
+    return replace(shown, answers=ONE_ANSWER, one_answer=True) if toolset.one_answer else shown
 
 
 def example(language: str) -> Home:

@@ -16,7 +16,7 @@ from envs.homeenv.home_file import home_from_json
 from envs.homeenv.toolsets import TOOLSETS
 from envs.messages import Message
 from envs.world import Action
-from homerl.play.messages import direct_answer, words_of
+from homerl.play.messages import json_answer, words_of
 from homerl.play.situation import Reply, Situation
 from homerl.worlds.homeenv.blueprints.blueprint import Blueprint, Intent
 from homerl.worlds.homeenv.blueprints.goals import Goal, Heard, goals, keeps
@@ -111,7 +111,7 @@ class HomeSituation(Situation):
         """
         if not self.blueprint.one_answer:
             return None
-        answer, malformed = direct_answer(reply.message.get("content") or "")
+        answer, malformed = json_answer(reply.message.get("content") or "")
         (tool,) = TOOLSETS[self.blueprint.toolset].tools
         return malformed if malformed else {**answer, "name": tool.name}
 

@@ -12,11 +12,17 @@ from typing import Literal
 from envs.simuhome import load
 from envs.simuhome.generate import generate_episode
 from homerl.language.splits import NoSentence, Voice
+from homerl.worlds.contract import unmade
 from homerl.worlds.simuhome.answers import expert_reply
 from homerl.worlds.simuhome.blueprint import SimuHomeBlueprint, SimuHomeRecipe, blueprint_from_episode
 from homerl.worlds.simuhome.speech import plain_speaker, request_text, request_wordings
 
 MAX_EPISODES = 60
+GOALS, UNSAID = "author: another number of goals", "author: no sentence of this split"
+REMEDIES = {  # for the reasons by which episodes are not used
+    GOALS: "allow other numbers of `goals`, or ask for larger homes (`devices`, `kinds`)",
+    UNSAID: "raise `temperature`: each split needs sentences of its own",
+}
 
 
 def make_blueprint(
@@ -24,7 +30,7 @@ def make_blueprint(
 ) -> SimuHomeBlueprint:
     """The first episode of this seed whose request can be worded in sentences of the split.
 
-    `dropped` counts, by reason, the episodes that were not used. Raises `RuntimeError` after too many of them.
+    `dropped` counts, by reason, the episodes that were not used. Raises `InputError` after too many of them.
     """
     rng = random.Random(f"simuhome {split} {seed}")
     groups = recipe.groups()
@@ -39,17 +45,17 @@ def make_group_blueprint(
     dropped: Counter,
 ) -> SimuHomeBlueprint:  # fmt: skip
     """A blueprint of one group: a query type, and `feasible` or `infeasible`."""
-    voice = Voice(recipe.language, recipe.temperature, recipe.frames)
+    voice, before = Voice(recipe.language, recipe.temperature, recipe.frames), dropped.copy()
     for _ in range(MAX_EPISODES):
         number = 2 * rng.getrandbits(40) + (split == "heldout")
         episode = generate_episode(query_type, case, number, recipe.scale)
         if not recipe.goals[0] <= len(episode.eval.goals) <= recipe.goals[1]:
-            dropped["author: another number of goals"] += 1
+            dropped[GOALS] += 1
             continue
         try:
             said = request_wordings(episode, voice, split, recipe.phrasings, rng)
         except NoSentence:
-            dropped["author: no sentence of this split"] += 1
+            dropped[UNSAID] += 1
             continue
         home = load.start_home(episode.initial_home_config, recipe.strict)
         shared = recipe.model_dump(include={"language", "preserve", "strict", "toolset", "prompt"})
@@ -63,4 +69,5 @@ def make_group_blueprint(
             seed=rng.getrandbits(31),
             **shared,
         )
-    raise RuntimeError(f"no {query_type} {case} blueprint in {MAX_EPISODES} attempts: {dict(dropped)}")
+    what = f"no blueprint of {query_type}/{case} in {MAX_EPISODES} attempts for {id}"
+    raise unmade(what, dropped - before, REMEDIES)

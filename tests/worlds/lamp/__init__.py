@@ -26,9 +26,9 @@ class LampWorld(WorldAdapter):
 
     @property
     def recipe(self) -> type:
-        from homerl.worlds.lamp.blueprint import LampRecipe
+        from homerl.worlds.lamp.blueprint import BlueprintRecipe
 
-        return LampRecipe
+        return BlueprintRecipe
 
     def make_blueprint(self, recipe: Any, split: Split, seed: int, dropped: Counter[str] | None = None) -> Any:
         from homerl.worlds.lamp.blueprint import make_blueprint

@@ -47,14 +47,14 @@ class LampBlueprint(Model):
     one_answer: ClassVar[bool] = False
 
 
-class LampRecipe(Model):
-    """What blueprints to make."""
+class BlueprintRecipe(Model):
+    """What blueprints to make. The class has the name of another world's, since names of classes select nothing."""
 
     world: Literal["lamp"]
     levels: tuple[int, ...] = LEVELS
 
 
-def make_blueprint(recipe: LampRecipe, split: Split, seed: int) -> LampBlueprint:
+def make_blueprint(recipe: BlueprintRecipe, split: Split, seed: int) -> LampBlueprint:
     """The blueprint of a seed."""
     rng = random.Random(f"lamp {split} {seed}")
     start, wanted = rng.sample(recipe.levels, 2)

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from homerl.worlds.lamp.blueprint import LampBlueprint, LampRecipe, make_blueprint
+from homerl.worlds.lamp.blueprint import BlueprintRecipe, LampBlueprint, make_blueprint
 
 from envs.model import Model
 from homerl.play.episode import EpisodeLimits
@@ -44,6 +44,6 @@ class LampSuite(contract.Suite):
     def build(
         self, seed: int, language: str, dropped: Counter[str], progress: contract.Progress
     ) -> tuple[int, Iterator[LampInstance]]:
-        made = (make_blueprint(LampRecipe(world="lamp"), "heldout", seed + number) for number in range(COUNT))
+        made = (make_blueprint(BlueprintRecipe(world="lamp"), "heldout", seed + number) for number in range(COUNT))
         named = enumerate(made)
         return COUNT, (LampInstance(id=f"{self.name}-{n}", category=b.intents[0].subcategory, blueprint=b) for n, b in named)

@@ -41,16 +41,11 @@ def cases(trajectory: Trajectory) -> list[Case]:
 def _with_user(trajectory: Trajectory) -> Iterator[tuple[Step, str]]:
     """(step, the user's latest utterance before it) for every step."""
     steps, heard = iter(trajectory.steps), ""
-    for message in trajectory.messages[-_played(trajectory) :]:
+    for message in trajectory.messages[len(trajectory.opening) :]:
         if message["role"] == "user":
             heard = message["content"]
         elif message["role"] == "assistant" and (step := next(steps, None)) is not None:
             yield step, heard
-
-
-def _played(trajectory: Trajectory) -> int:
-    """The number of messages after the system prompt and the history."""
-    return len(trajectory.messages) - 1 - len(trajectory.blueprint.get("history", ()))
 
 
 RUBRICS = {

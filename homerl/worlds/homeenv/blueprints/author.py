@@ -23,6 +23,7 @@ from envs.homemaker.make import HomeRecipe, make_home
 from envs.model import Model
 from homerl.language.grammar import Half
 from homerl.language.splits import NoSentence, Split, Voice
+from homerl.worlds.contract import unmade
 from homerl.worlds.homeenv.blueprints.blueprint import Blueprint, Intent, Past, Profile
 from homerl.worlds.homeenv.blueprints.filters import first_failure
 from homerl.worlds.homeenv.blueprints.intents import Ask, Draft, Propose, families
@@ -33,6 +34,13 @@ from homerl.worlds.homeenv.language.shipped import languages, missing
 from homerl.worlds.homeenv.language.speaker import Speaker, Wording
 
 ATTEMPTS = 20
+TOO_LITTLE, UNSAID = "author: home offers too little", "author: no sentence of this split"
+REMEDIES = {  # for the reasons by which candidates are dropped
+    TOO_LITTLE: "ask for fewer `intents`, for larger homes (`home.devices`) or for other `families`; a family of your own "
+    "must propose a draft for such homes",
+    UNSAID: "raise `temperature`, or add frames to the grammar: each split needs sentences of its own",
+    "": "the query types under `families` propose what this check refuses; correct those of your own, or name others",
+}
 
 
 class BlueprintRecipe(Model):
@@ -119,16 +127,18 @@ class BlueprintRecipe(Model):
 def make_blueprint(recipe: BlueprintRecipe, split: Split, seed: int, dropped: Counter | None = None) -> Blueprint:
     """The blueprint of a seed.
 
-    Candidates that fail a filter are counted in `dropped`, and another is drawn. Raises `ValueError` after `ATTEMPTS`
+    Candidates that fail a filter are counted in `dropped`, and another is drawn. Raises `InputError` after `ATTEMPTS`
     candidates.
     """
     rng = random.Random(f"blueprint {split} {seed}")
     dropped = Counter() if dropped is None else dropped
+    before = dropped.copy()
     for _ in range(ATTEMPTS):
         home = make_home(2 * rng.getrandbits(40) + (split == "heldout"), recipe.home)
         if blueprint := author(recipe, split, seed, home, rng, dropped):
             return blueprint
-    raise ValueError(f"no blueprint in {ATTEMPTS} attempts for seed {seed}: {dict(dropped)}; ask less of smaller homes")
+    what = f"no blueprint of {', '.join(recipe.families)} in {ATTEMPTS} attempts for seed {seed}"
+    raise unmade(what, dropped - before, REMEDIES)
 
 
 def author(
@@ -138,10 +148,10 @@ def author(
     try:
         candidate = _draw(recipe, split, seed, home, rng)
     except NoSentence:
-        dropped["author: no sentence of this split"] += 1
+        dropped[UNSAID] += 1
         return None
     if candidate is None:
-        dropped["author: home offers too little"] += 1
+        dropped[TOO_LITTLE] += 1
     elif failure := first_failure(candidate):
         dropped["{}: {}".format(*failure)] += 1
     else:
