@@ -34,11 +34,12 @@ from homerl.play.faults import Boundary, Fault, InfraError, fault_of
 from homerl.play.messages import plain_text
 from homerl.play.trajectory import Outcome, Trajectory, from_row, read_rows, write_rows
 from homerl.worlds.contract import Case
-from homerl.worlds.registry import world_of, worlds
+from homerl.worlds.registry import world_of
 
 AT_ONCE = 16
 FILE = "judgements.jsonl"
 FORM = 'Answer with one JSON object: {"why": "a few words", "verdict": "right" or "wrong"}.'
+STORED = ("kind", "asked", "wanted", "said", "rule")  # what a judgement keeps of its case
 
 
 class Vote(Model):
@@ -80,11 +81,6 @@ def judged_rows(rows: Iterable[Mapping[str, Any]], folder: Path, by: str) -> Ite
         yield apply_judgements(row, from_row(stored), judgements, by) if row["undecided"] else dict(row)
 
 
-def rubric(case: Case) -> str:
-    """The judge's instructions for a kind of case; every kind belongs to one world."""
-    return next(world.rubrics[case.kind] for world in worlds().values() if case.kind in world.rubrics)
-
-
 def cases_of(trajectory: Trajectory) -> list[Case]:
     """The answers and questions of an episode that may be judged, in order."""
     return world_of(trajectory.blueprint).cases(trajectory)
@@ -119,13 +115,13 @@ async def hear(
 
     async def one(key: str, case: Case) -> None:
         nonlocal heard
-        told = {"question" if case.kind == "answer" else "user": case.asked, "truth": case.wanted, "assistant": case.said}
+        told = {case.asked_as: case.asked, "truth": case.wanted, "assistant": case.said}
         async with gate:
             try:
-                found: Vote | Fault = await judge.verdict(rubric(case), told)
+                found: Vote | Fault = await judge.verdict(case.rubric, told)
             except (InfraError, Unreadable) as error:
                 found = no_verdict(error)
-        about = {name: value for name, value in asdict(case).items() if name not in ("step", "intent")}
+        about = {name: value for name, value in asdict(case).items() if name in STORED}
         given = found.model_dump() if isinstance(found, Vote) else {"fault": asdict(found)}
         journal.add([{"index": key, "counts": isinstance(found, Vote), "by": judge.name} | about | given])
         heard += isinstance(found, Vote)
@@ -143,7 +139,7 @@ def no_verdict(error: InfraError | Unreadable) -> Fault:
 
 def key_of(case: Case, by: str) -> str:
     """A key that is equal for cases that the judge named `by` cannot tell apart."""
-    told = [by, rubric(case), case.kind, case.asked, case.wanted, case.said]
+    told = [by, case.rubric, case.kind, case.asked, case.wanted, case.said]
     return hashlib.blake2b(json.dumps(told).encode(), digest_size=12).hexdigest()
 
 

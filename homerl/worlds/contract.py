@@ -52,9 +52,9 @@ class Failure:
 class Case:
     """A statement of an agent that a judge may rate, and the verdict of the rules on it.
 
-    `step` is the index of the agent's step and `intent` the id of the user's intent. `kind` selects the rubric. `asked` is
-    what the user said, `wanted` the right answer in words, and `said` the agent's words. A case that the rules leave
-    "undecided" needs a judge.
+    `step` is the index of the agent's step and `intent` the id of the user's intent. `asked` is what the user said,
+    `wanted` the right answer in words, and `said` the agent's words. A case that the rules leave "undecided" needs a judge.
+    `rubric` are the judge's instructions, and `kind` is a name for them. The judge finds `asked` under the key `asked_as`.
     """
 
     step: int
@@ -64,6 +64,8 @@ class Case:
     wanted: str
     said: str
     rule: str  # "right", "wrong", "silent" or "undecided"
+    rubric: str
+    asked_as: str = "user"
 
 
 @dataclass(frozen=True)
@@ -308,17 +310,13 @@ class WorldAdapter(ABC):
         """The agent's statements that a judge may rate, in order."""
         return []
 
-    @property
-    def rubrics(self) -> Mapping[str, str]:
-        """The judge's instructions by kind of case."""
-        return {}
-
     def holds_with(self, trajectory: Trajectory, right: Mapping[int, int]) -> bool:
         """Whether the episode counts as a success after a judge accepted some answers.
 
-        `right` maps the id of an intent to the index of the step at which its accepted answer was given.
+        `right` maps the id of an intent to the index of the step at which its accepted answer was given. The default knows
+        no goals but answers: every intent must have an accepted one. A world with other goals beside them decides itself.
         """
-        return bool(right)
+        return all(intent["id"] in right for intent in trajectory.blueprint["intents"])
 
     def extra_results(self, trajectory: Trajectory) -> dict[str, Any]:
         """Additional columns of a result."""

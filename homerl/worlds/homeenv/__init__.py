@@ -127,13 +127,6 @@ class HomeEnvWorld(WorldAdapter):
 
         return cases(trajectory)
 
-    @property
-    def rubrics(self) -> Mapping[str, str]:
-        """The judge's instructions for answers and for clarifying questions."""
-        from homerl.worlds.homeenv.bench.cases import RUBRICS
-
-        return RUBRICS
-
     def holds_with(self, trajectory: Trajectory, right: Mapping[int, int]) -> bool:
         """Whether the episode is a success with the accepted answers, see `bench.cases`."""
         from homerl.worlds.homeenv.bench.cases import holds_with

@@ -113,13 +113,6 @@ class SimuHomeWorld(WorldAdapter):
 
         return cases(trajectory)
 
-    @property
-    def rubrics(self) -> Mapping[str, str]:
-        """The rubric for each kind of episode that a judge may decide."""
-        from homerl.worlds.simuhome.bench.cases import RUBRICS
-
-        return RUBRICS
-
     def extra_results(self, trajectory: Trajectory) -> dict[str, Any]:
         """`released`: the result as the paper's released program counts it, which leaves some failures out."""
         from homerl.worlds.simuhome.bench.cases import released_verdict
