@@ -26,6 +26,7 @@ from envs.documents import write_atomic
 from envs.model import Model
 from homerl.bench.journal import Journal
 from homerl.bench.score import score
+from homerl.bench.suites import labels_in
 from homerl.llm.endpoint import Endpoint
 from homerl.llm.settings import EndpointSettings
 from homerl.llm.structured import StructuredClient, Unreadable
@@ -38,8 +39,8 @@ from homerl.worlds.registry import world_of
 
 AT_ONCE = 16
 FILE = "judgements.jsonl"
-FORM = 'Answer with one JSON object: {"why": "a few words", "verdict": "right" or "wrong"}.'
 STORED = ("kind", "asked", "wanted", "said", "rule")  # what a judgement keeps of its case
+FORM = 'Answer with one JSON object: {"why": "a few words", "verdict": "right" or "wrong"}.'
 
 
 class Vote(Model):
@@ -69,7 +70,7 @@ def judge_run(folder: Path, settings: JudgeSettings, progress: Callable[[int, in
     asyncio.run(hear(judge, to_hear(found, settings.sample), journal, progress))
     rows = list(judged_rows(read_rows(folder / "results.jsonl"), folder, judge.name))
     write_rows(folder / "results.jsonl", rows)
-    scored = score(rows) | {"judge": agreement(journal.rows(), judge.name)}
+    scored = score(rows, labels_in(folder / "trajectories.jsonl")) | {"judge": agreement(journal.rows(), judge.name)}
     write_atomic(folder / "score.json", json.dumps(scored, indent=1) + "\n")
     return scored
 

@@ -102,7 +102,10 @@ class NoBlueprint(Exception):
 
 
 class Instance(Protocol):
-    """One task of a suite: a blueprint, and the settings under which an agent plays it."""
+    """One task of a suite: a blueprint, and the settings under which an agent plays it.
+
+    `id` starts with the name of the suite. A suite that declares `labels` has instances with attributes of these names.
+    """
 
     id: str
     blueprint: Any
@@ -115,10 +118,6 @@ class Instance(Protocol):
         """The limits of an episode of this instance in a setting."""
         ...
 
-    def labels(self) -> dict[str, Any]:
-        """The columns that each result of this instance has, such as category and size."""
-        ...
-
     def model_dump(self, *, mode: str) -> dict[str, Any]:
         """The instance as plain data; pydantic models have this method."""
         ...
@@ -127,15 +126,17 @@ class Instance(Protocol):
 class Suite(ABC):
     """A benchmark: a list of instances that is made from a seed.
 
-    `shipped` is the file with the instances of the default seed; its checksum is shipped too. `settings` are the names of
-    the settings in which the suite can be played, `instance` is the type of its instances, and `judge_votes` is the default
-    number of votes for each verdict of a judge.
+    `settings` are the names of the settings in which the suite can be played, the default first. `instance` is the type of
+    its instances, and `labels` are those of its attributes by which results are grouped; each has a text, and none has the
+    name of another column of results. `shipped` is the file with the instances of the default seed, whose checksum is
+    shipped too, or None. `judge_votes` is the default number of votes for each verdict of a judge.
     """
 
     name: str
     settings: tuple[str, ...]
     instance: type[Any]
-    shipped: Path
+    labels: tuple[str, ...] = ()
+    shipped: Path | None = None
     judge_votes: int = 1
 
     @abstractmethod
@@ -198,6 +199,7 @@ class WorldAdapter(ABC):
     users: tuple[str, ...] = ("scripted",)  # the supported kinds of user: `scripted`, `llm`
     taxonomy: str = "homerl"  # the name of the error taxonomy
     dimensions: Mapping[str, str] = {"outcome": "how the episode ended"}  # of the taxonomy: key to description
+    labels: tuple[str, ...] = ()  # attributes of blueprints, texts, by which the results of held-out suites are grouped
 
     # Tasks
 
@@ -227,13 +229,9 @@ class WorldAdapter(ABC):
         language: str = recipe.get("language", "en")
         return language
 
-    def count_devices(self, blueprint: Mapping[str, Any]) -> int:
-        """The number of devices in the home of a blueprint, which is given as plain data."""
-        return len(blueprint["home"]["devices"])
-
-    def labels(self, blueprint: Any) -> dict[str, str]:
-        """Columns by which results are grouped, in addition to the intent family."""
-        return {}
+    def count_devices(self, blueprint: Mapping[str, Any]) -> int | None:
+        """The number of devices in a blueprint, which is given as plain data; None leaves the column out of results."""
+        return None
 
     def goals_in_words(self, blueprint: Mapping[str, Any]) -> Iterable[str]:
         """The goals Φ of a blueprint (given as plain data) in words, one string for each goal."""

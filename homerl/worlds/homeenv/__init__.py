@@ -55,6 +55,10 @@ class HomeEnvWorld(WorldAdapter):
         """The language of the recipe's homes."""
         return recipe.get("home", {}).get("language", "en")
 
+    def count_devices(self, blueprint: Mapping[str, Any]) -> int:
+        """The number of devices in the blueprint's home."""
+        return len(blueprint["home"]["devices"])
+
     def goals_in_words(self, blueprint: Mapping[str, Any]) -> Iterable[str]:
         """Each goal of the blueprint in words."""
         from homerl.worlds.homeenv.blueprints.goals import describe_goals
