@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from house import PAGE, ROOT, House
 
-from homerl.worlds.registry import worlds
+from homerl.worlds.registry import suites, worlds
 
 HEAD = "## The house\n\n| room | why |\n|---|---|\n"
 
@@ -50,6 +50,15 @@ def test_nobody_imports_a_plug_in_world(house: House) -> None:
 def test_nobody_names_a_world(house: House) -> None:
     assert len(worlds()) > 1
     none_of(house.named_worlds(worlds()))
+
+
+def test_nobody_names_a_suite(house: House) -> None:
+    """A citation may: it names the paper, in capitals."""
+    names = suites().keys() - worlds().keys()
+    folders = tuple(f"homerl/worlds/{world}/" for world in worlds())
+    outside = [module for module in house.modules.values() if not module.file.startswith(folders)]
+    assert names
+    none_of(f"{module.file} names the suite '{name}'" for module in outside for name in names if name in module.text)
 
 
 def test_model_libraries_stay_where_models_are(house: House) -> None:

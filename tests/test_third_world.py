@@ -4,6 +4,7 @@ homerl: synthesis, SFT, RLVE, benchmark, report, export, reverify and schemas.""
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -14,6 +15,7 @@ from jsonschema import Draft202012Validator
 from referencing import Registry, Resource
 
 WORLDS = Path(__file__).parent / "worlds"
+HOURS = {"hour 0", "hour 1", "hour 2"}
 RECIPE = {
     "homerl": 1, "run": "flywheel", "cpu": True, "parallel": "none", "wandb": {"mode": "disabled"}, "processes": 1,
     "model": {"dtype": "float32", "from_scratch": {
@@ -28,9 +30,9 @@ RECIPE = {
 }  # fmt: skip
 
 
-def homerl(*arguments: object, code: int = 0) -> str:
+def homerl(*arguments: object, code: int = 0, worlds: Path = WORLDS) -> str:
     """What the command line says, with the lamp among its worlds."""
-    environment = {**os.environ, "HOMERL_WORLDS": str(WORLDS), "OMP_NUM_THREADS": "1"}
+    environment = {**os.environ, "HOMERL_WORLDS": str(worlds), "OMP_NUM_THREADS": "1"}
     command = [sys.executable, "-m", "homerl.cli", *map(str, arguments)]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=280)
     assert done.returncode == code, done.stdout + done.stderr
@@ -53,6 +55,8 @@ def test_data_models_and_scores_are_made(run):
     for model in ("untrained", "sft", "rlve"):
         score = json.loads((run / model / "bench/lamps/score.json").read_text())
         assert score["n"] == 6 and set(score["by_family"]) == {"dim"}
+        assert sum(part["n"] for part in score["by_aim"].values()) == 6
+        assert "the same results" in homerl("bench", "rescore", run / model / "bench/lamps")
     assert (run / "rlve/model/model.safetensors").is_file()
 
 
@@ -76,18 +80,76 @@ def test_its_card_shows_its_own_tools_and_prompt(run, tmp_path):
     assert "pyexec" not in card and "kitchen" not in card
 
 
-def test_its_benchmark_is_built_played_and_scored_again(tmp_path):
-    homerl("bench", "build", "lamp-bench", "--out", tmp_path)
-    suite = tmp_path / "lamp-bench.jsonl"
-    said = homerl("bench", "run", suite, "--model", "expert", "--out", tmp_path / "expert")
-    score = json.loads((tmp_path / "expert/score.json").read_text())
-    assert score["n"] == 12 and score["success"] == 1.0 and "lamp-bench" in said
-    assert "the same results" in homerl("bench", "rescore", tmp_path / "expert")
-    assert "no setting 'dr'" in homerl(
-        "bench", "run", suite, "--model", "expert", "--setting", "dr", "--out", tmp_path / "dr", code=2
-    )
-    page = (tmp_path / "expert/report.html").read_text()
+@pytest.mark.parametrize(
+    ("suite", "labels"), [("lamp-bench", {"glow": {"lit", "dark"}}), ("lamp-bench-night", {"hour": HOURS, "glow": {"dark"}})]
+)
+def test_its_benchmarks_are_built_played_grouped_and_scored_again(tmp_path, suite, labels):
+    homerl("bench", "build", suite, "--out", tmp_path)
+    file, out = tmp_path / f"{suite}.jsonl", tmp_path / "expert"
+    said = homerl("bench", "run", file, "--model", "expert", "--out", out)
+    score = json.loads((out / "score.json").read_text())
+    assert score["n"] == 12 and score["success"] == 1.0 and f"{suite}, wall: expert" in said
+    assert {key: set(score[f"by_{key}"]) for key in labels} == labels and not {"by_category", "by_size"} & set(score)
+    assert json.loads((out / "run.json").read_text())["setting"] == "wall", "the suite's first"
+    assert "the same results" in homerl("bench", "rescore", out)
+    rows = [line.split(",") for line in (out / "report.csv").read_text().splitlines()[1:]]
+    assert {(suite, group, value) for group in labels for value in labels[group]} < {(r[0], r[3], r[4]) for r in rows}
+    page = (out / "report.html").read_text()
     assert "set_level(level=" in page and "the lamp is at" in page
+    assert all(f'<select name="{label}">' in page and f' data-{label}="' in page for label in labels)
+
+
+def test_its_benchmark_has_settings_of_its_own(tmp_path):
+    homerl("bench", "build", "lamp-bench", "--out", tmp_path)
+    play = ("bench", "run", tmp_path / "lamp-bench.jsonl", "--model", "expert", "--out", tmp_path / "out", "--setting")
+    assert "no setting 'eia'\none of wall, phone" in homerl(*play, "eia", code=2)
+    assert "lamp-bench, phone: expert" in homerl(*play, "phone")
+
+
+def test_what_it_has_no_devices_for_is_no_column_of_results(run):
+    (first, *_) = (run / "sft/bench/lamps/results.jsonl").read_text().splitlines()
+    assert "families" in json.loads(first) and "devices" not in json.loads(first)
+
+
+def test_a_task_of_no_suite_is_refused(tmp_path):
+    homerl("bench", "build", "lamp-bench", "--out", tmp_path)
+    other = tmp_path / "other.jsonl"
+    other.write_text((tmp_path / "lamp-bench.jsonl").read_text().replace('"id":"lamp-bench-1"', '"id":"torch-1"'))
+    said = homerl("bench", "run", other, "--model", "expert", "--out", tmp_path / "out", code=2)
+    assert "other.jsonl:2: the world 'lamp' has no suite with a task 'torch-1'" in said and "lamp-bench-night" in said
+
+
+def test_a_benchmark_that_is_not_shipped_is_refused(tmp_path):
+    for suite in ("lamp-bench", "lamp-bench-night"):  # the file of one is missing, the other never has one
+        said = homerl("bench", "run", suite, "--model", "expert", "--out", tmp_path / "out", code=2)
+        assert f"'{suite}' is not shipped" in said and f"homerl bench build {suite} --out DIR" in said
+    said = homerl("check", of_benchmark(tmp_path), code=2)
+    assert "bench.suites.0.benchmark" in said and "'lamp-bench' is not shipped" in said
+
+
+def test_a_recipe_plays_a_shipped_benchmark_in_one_of_its_settings(tmp_path):
+    worlds = Path(shutil.copytree(WORLDS, tmp_path / "worlds"))
+    homerl("bench", "build", "lamp-bench", "--out", worlds / "lamp", worlds=worlds)
+    assert "setting: phone" in homerl("check", of_benchmark(tmp_path, setting="phone"), worlds=worlds)
+    said = homerl("check", of_benchmark(tmp_path, setting="eia"), code=2, worlds=worlds)
+    assert "bench.suites.0.setting" in said and "no setting 'eia'" in said and "one of wall, phone" in said
+    code = (
+        "from homerl.bench.recipe import SuiteSettings; from homerl.play.episode import EpisodeLimits;"
+        "from homerl.run.bench import episodes_of;"
+        "suites = [SuiteSettings(benchmark='lamp-bench', **more) for more in ({}, {'setting': 'phone'})];"
+        "print(*(episodes_of(suite, EpisodeLimits()).setting for suite in suites))"
+    )
+    environment = {**os.environ, "HOMERL_WORLDS": str(worlds)}
+    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["wall", "phone"], "the first is the default"
+
+
+def of_benchmark(folder: Path, **more: str) -> Path:
+    """A recipe that plays the lamps' own benchmark."""
+    suites = [{"name": "lamps", "benchmark": "lamp-bench", **more}]
+    path = folder / "benchmark.yaml"
+    path.write_text(yaml.safe_dump({**RECIPE, "bench": {"suites": suites}, "out": str(folder / "run")}))
+    return path
 
 
 def test_its_files_have_schemas(run, tmp_path):

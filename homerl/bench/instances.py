@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
-from typing import Any
 
 from homerl.bench.runner import EpisodeSpec
-from homerl.bench.suites import to_line
+from homerl.bench.suites import suite_of, to_line
 from homerl.worlds.contract import Instance
+from homerl.worlds.registry import world_of
 
 
 class Instances:
     """The instances of a suite in one setting, each played `runs` times."""
 
-    def __init__(self, found: Sequence[Instance], setting: Any, runs: int) -> None:
+    def __init__(self, found: Sequence[Instance], setting: str, runs: int) -> None:
         self.found, self.setting, self.runs = found, setting, runs
         digest = hashlib.sha256("".join(map(to_line, found)).encode()).hexdigest()
         self.identity = f"{digest} {setting}"
@@ -25,7 +25,10 @@ class Instances:
     def __getitem__(self, index: int) -> EpisodeSpec:
         run, at = divmod(index, len(self.found))
         instance = self.found[at]
-        labels, blueprint = instance.labels() | {"run": run}, instance.blueprint_for(self.setting)
+        blueprint = instance.blueprint_for(self.setting)
+        suite = suite_of(instance.id, world_of(blueprint))
         return EpisodeSpec(
-            blueprint.model_copy(update={"seed": blueprint.seed + run}), instance.limits_for(self.setting), labels
+            blueprint.model_copy(update={"id": instance.id, "seed": blueprint.seed + run}),
+            instance.limits_for(self.setting),
+            {name: getattr(instance, name) for name in suite.labels} | {"run": run},
         )

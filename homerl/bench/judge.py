@@ -26,6 +26,7 @@ from envs.documents import write_atomic
 from envs.model import Model
 from homerl.bench.journal import Journal
 from homerl.bench.score import score
+from homerl.bench.suites import labels_in
 from homerl.llm.endpoint import Endpoint
 from homerl.llm.settings import EndpointSettings
 from homerl.llm.structured import StructuredClient, Unreadable
@@ -34,10 +35,11 @@ from homerl.play.faults import Boundary, Fault, InfraError, fault_of
 from homerl.play.messages import plain_text
 from homerl.play.trajectory import Outcome, Trajectory, from_row, read_rows, write_rows
 from homerl.worlds.contract import Case
-from homerl.worlds.registry import world_of, worlds
+from homerl.worlds.registry import world_of
 
 AT_ONCE = 16
 FILE = "judgements.jsonl"
+STORED = ("kind", "asked", "wanted", "said", "rule")  # what a judgement keeps of its case
 FORM = 'Answer with one JSON object: {"why": "a few words", "verdict": "right" or "wrong"}.'
 
 
@@ -68,7 +70,7 @@ def judge_run(folder: Path, settings: JudgeSettings, progress: Callable[[int, in
     asyncio.run(hear(judge, to_hear(found, settings.sample), journal, progress))
     rows = list(judged_rows(read_rows(folder / "results.jsonl"), folder, judge.name))
     write_rows(folder / "results.jsonl", rows)
-    scored = score(rows) | {"judge": agreement(journal.rows(), judge.name)}
+    scored = score(rows, labels_in(folder / "trajectories.jsonl")) | {"judge": agreement(journal.rows(), judge.name)}
     write_atomic(folder / "score.json", json.dumps(scored, indent=1) + "\n")
     return scored
 
@@ -78,11 +80,6 @@ def judged_rows(rows: Iterable[Mapping[str, Any]], folder: Path, by: str) -> Ite
     judgements = {row["index"]: row for row in read_rows(folder / FILE)}  # a verdict comes after the judge's faults
     for row, stored in zip(rows, read_rows(folder / "trajectories.jsonl"), strict=True):
         yield apply_judgements(row, from_row(stored), judgements, by) if row["undecided"] else dict(row)
-
-
-def rubric(case: Case) -> str:
-    """The judge's instructions for a kind of case; every kind belongs to one world."""
-    return next(world.rubrics[case.kind] for world in worlds().values() if case.kind in world.rubrics)
 
 
 def cases_of(trajectory: Trajectory) -> list[Case]:
@@ -119,13 +116,13 @@ async def hear(
 
     async def one(key: str, case: Case) -> None:
         nonlocal heard
-        told = {"question" if case.kind == "answer" else "user": case.asked, "truth": case.wanted, "assistant": case.said}
+        told = {case.asked_as: case.asked, "truth": case.wanted, "assistant": case.said}
         async with gate:
             try:
-                found: Vote | Fault = await judge.verdict(rubric(case), told)
+                found: Vote | Fault = await judge.verdict(case.rubric, told)
             except (InfraError, Unreadable) as error:
                 found = no_verdict(error)
-        about = {name: value for name, value in asdict(case).items() if name not in ("step", "intent")}
+        about = {name: value for name, value in asdict(case).items() if name in STORED}
         given = found.model_dump() if isinstance(found, Vote) else {"fault": asdict(found)}
         journal.add([{"index": key, "counts": isinstance(found, Vote), "by": judge.name} | about | given])
         heard += isinstance(found, Vote)
@@ -143,7 +140,7 @@ def no_verdict(error: InfraError | Unreadable) -> Fault:
 
 def key_of(case: Case, by: str) -> str:
     """A key that is equal for cases that the judge named `by` cannot tell apart."""
-    told = [by, rubric(case), case.kind, case.asked, case.wanted, case.said]
+    told = [by, case.rubric, case.kind, case.asked, case.wanted, case.said]
     return hashlib.blake2b(json.dumps(told).encode(), digest_size=12).hexdigest()
 
 

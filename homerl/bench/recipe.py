@@ -7,9 +7,10 @@ from __future__ import annotations
 
 from typing import Literal
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import Field, ValidationInfo, field_validator, model_validator
 
 from envs.model import Model
+from homerl.bench.suites import named, refuse_text, setting_of, shipped_file
 from homerl.play.episode import EpisodeLimits
 from homerl.recipe.base import Base
 from homerl.train.recipe import ModelSettings
@@ -21,8 +22,7 @@ class SuiteSettings(Model):
     """A held-out suite: its seeds, users and sentences differ from those of training by construction.
 
     With `benchmark` it is `count` instances of a shipped benchmark, spread evenly over it (or over its easier half), with
-    the
-    benchmark's own limits.
+    the benchmark's own limits.
     """
 
     name: str = Field("heldout", description="Name of the suite, and of its folder below `bench/` of the run.")
@@ -30,16 +30,36 @@ class SuiteSettings(Model):
     count: int = Field(500, ge=1, description="Number of blueprints (with `benchmark`: of instances) that are played.")
     first_seed: int = Field(0, description="Seed of the first blueprint; the others follow it.")
     benchmark: str | None = Field(
-        None, description="Name of a shipped benchmark, such as `smarthome-bench`, to play in place of `recipe`."
+        None, description="Name of a shipped benchmark, whose instances are played in place of blueprints of `recipe`."
+    )
+    setting: str | None = Field(
+        None,
+        validate_default=True,
+        description="Setting in which `benchmark` is played, one of tool calls; null is the benchmark's first.",
     )
     easier_half: bool = Field(False, description="Whether only the instances of `benchmark` in simple homes are played.")
 
     @field_validator("benchmark")
     @classmethod
     def _known(cls, name: str | None) -> str | None:
-        if name is not None and name not in suites():
+        if name is None:
+            return None
+        if name not in suites():
             raise ValueError(f"there is no benchmark '{name}' (there is {', '.join(suites())})")
+        shipped_file(named(name))
         return name
+
+    @field_validator("setting")
+    @classmethod
+    def _of_the_benchmark(cls, setting: str | None, info: ValidationInfo) -> str | None:
+        if "benchmark" not in info.data:  # the benchmark was refused
+            return setting
+        if info.data["benchmark"] is not None:
+            world, suite = suites()[info.data["benchmark"]]
+            refuse_text(world, suite, setting_of(suite, setting))
+        elif setting is not None:
+            raise ValueError("`setting` is of a `benchmark`")
+        return setting
 
     @model_validator(mode="after")
     def _of_one_kind(self) -> SuiteSettings:

@@ -7,18 +7,19 @@ compute. Equal inputs give equal digits.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from envs.documents import InputError
 from homerl.bench.judge import FILE, agreement, judged_rows
 from homerl.bench.score import result_row, score
+from homerl.bench.suites import labels_in, labels_of
 from homerl.play.reverify import first_difference
-from homerl.play.trajectory import absent_facts, from_row, read_rows
+from homerl.play.trajectory import Trajectory, absent_facts, from_row, read_rows
 from homerl.worlds.registry import restored
 
-UNSEEN = ("tokens", "prompt_tokens", "category", "subcategory", "size", "run")
+UNSEEN = ("tokens", "prompt_tokens", "run")
 
 
 def rescore(run: Path) -> str:
@@ -27,7 +28,8 @@ def rescore(run: Path) -> str:
     stored_score = json.loads((folder / "score.json").read_text())
     by = stored_score.get("judge", {}).get("by")
     results = list(read_rows(folder / "results.jsonl"))
-    again = list(rescored(run if run.is_file() else folder / "trajectories.jsonl", results))
+    trajectories = run if run.is_file() else folder / "trajectories.jsonl"
+    again = list(rescored(trajectories, results))
     if by:
         again = list(judged_rows(again, folder, by))
     for number, (row, stored) in enumerate(zip(again, results, strict=True), 1):
@@ -35,7 +37,7 @@ def rescore(run: Path) -> str:
             key = next(key for key in row | stored if row.get(key) != stored.get(key))
             where = f"{folder / 'results.jsonl'}:{number}"
             raise InputError(f"{row['id']}: {key} is {stored.get(key)}, rescored {row.get(key)}", where, "it was edited")
-    scored = score(again) | ({"judge": agreement(read_rows(folder / FILE), by)} if by else {})
+    scored = score(again, labels_in(trajectories)) | ({"judge": agreement(read_rows(folder / FILE), by)} if by else {})
     if json.loads(json.dumps(scored)) != stored_score:
         raise InputError(
             "the score is not that of the results", str(folder / "score.json"), "score again with bench run --resume"
@@ -49,4 +51,9 @@ def rescored(trajectories: Path, results: list[dict[str, Any]]) -> Iterator[dict
         trajectory = from_row(row)
         if difference := first_difference(trajectory, restored, absent_facts(row)):
             raise InputError(f"{row['id']}: {difference}", f"{trajectories}:{number}", "the file was edited")
-        yield result_row(trajectory, 0) | {key: stored[key] for key in UNSEEN if key in stored}
+        yield result_row(trajectory, 0) | unseen(stored, trajectory)
+
+
+def unseen(stored: Mapping[str, Any], trajectory: Trajectory) -> dict[str, Any]:
+    """What a stored result says that no replay of its trajectory can compute: token counts, labels and number of the run."""
+    return {key: stored[key] for key in (*UNSEEN, *labels_of(trajectory.blueprint)) if key in stored}

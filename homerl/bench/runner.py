@@ -2,8 +2,7 @@
 
 Invariants: a played episode is never played again, and never mistaken for one of another suite, setting or agent
 (`identity`); an episode that a server, user or world spoiled is retried in a fresh world, then marked, left out of the
-score,
-and played again by the next run; memory does not grow with the number of instances.
+score, and played again by the next run; memory does not grow with the number of instances.
 """
 
 from __future__ import annotations
@@ -20,6 +19,7 @@ from envs.documents import write_atomic
 from homerl.bench.journal import Journal
 from homerl.bench.recipe import SuiteSettings
 from homerl.bench.score import counts, result_row, score
+from homerl.bench.suites import labels_in
 from homerl.play.episode import Episode, EpisodeLimits
 from homerl.play.loop import Agent, User, play, replies_from
 from homerl.play.situation import Blueprint, Reply
@@ -55,7 +55,7 @@ class Heldout:
     def __init__(self, suite: SuiteSettings, limits: EpisodeLimits) -> None:
         self.suite, self.limits = suite, limits
         self.identity = json.dumps(
-            [suite.model_dump(mode="json", exclude={"count", "benchmark", "easier_half"}), asdict(limits)]
+            [suite.model_dump(mode="json", exclude={"count", "benchmark", "easier_half", "setting"}), asdict(limits)]
         )
 
     def __len__(self) -> int:
@@ -63,7 +63,7 @@ class Heldout:
 
     def __getitem__(self, index: int) -> EpisodeSpec:
         blueprint = make_blueprint(self.suite.recipe, "heldout", self.suite.first_seed + index)
-        return EpisodeSpec(blueprint, self.limits, world_of(blueprint).labels(blueprint))
+        return EpisodeSpec(blueprint, self.limits, {name: getattr(blueprint, name) for name in world_of(blueprint).labels})
 
 
 @dataclass(frozen=True)
@@ -109,7 +109,7 @@ def write_results(journal: Journal, count: int, out: Path) -> dict[str, Any]:
     """Write `results.jsonl`, `trajectories.jsonl` and `score.json` in the suite's order; return the score."""
     write_rows(out / "results.jsonl", (row["result"] for row in _first(journal, count)))
     write_rows(out / "trajectories.jsonl", uniform_rows(lambda: (row["trajectory"] for row in _first(journal, count))))
-    scored = score([row["result"] for row in _first(journal, count)])
+    scored = score([row["result"] for row in _first(journal, count)], labels_in(out / "trajectories.jsonl"))
     write_atomic(out / "score.json", json.dumps(scored, indent=1) + "\n")
     return scored
 

@@ -1,7 +1,6 @@
 """Scores with intervals.
 
-Invariants: only outcomes that say something about the agent count; intervals are seeded percentile bootstraps, so the
-same
+Invariants: only outcomes that say something about the agent count; intervals are seeded percentile bootstraps, so the same
 results give the same figures.
 """
 
@@ -21,21 +20,19 @@ from homerl.play.faults import Boundary, Fault
 from homerl.play.trajectory import Outcome, Trajectory
 from homerl.worlds.registry import world_of
 
-LABELS = ("category", "subcategory", "size")
-
 
 def result_row(trajectory: Trajectory, tokens: int, prompt_tokens: int = 0) -> dict[str, Any]:
     """What a suite stores of one episode, beside its trajectory; the tokens are those of the agent. `fault` is there only
     where an episode has one."""
     world = world_of(trajectory.blueprint)
-    failure = world.failure_of(trajectory)
+    failure, devices = world.failure_of(trajectory), world.count_devices(trajectory.blueprint)
     fault = {"fault": asdict(trajectory.fault)} if trajectory.fault else {}
     return (
         {
             "id": trajectory.blueprint["id"],
             "subcategories": [intent["subcategory"] for intent in trajectory.blueprint["intents"]],
             "families": [intent["family"] for intent in trajectory.blueprint["intents"]],
-            "devices": world.count_devices(trajectory.blueprint),
+            **({} if devices is None else {"devices": devices}),
             "outcome": str(trajectory.outcome),
             "success": trajectory.success,
             "phi": trajectory.progress == 1.0,
@@ -51,8 +48,10 @@ def result_row(trajectory: Trajectory, tokens: int, prompt_tokens: int = 0) -> d
     )
 
 
-def score(rows: Sequence[Mapping[str, Any]], seed: int = 0) -> dict[str, Any]:
+def score(rows: Sequence[Mapping[str, Any]], labels: Sequence[str] = (), seed: int = 0) -> dict[str, Any]:
     """The score of a suite as plain data; shares are in [0, 1], `interval` is the 95 % interval of `success`.
+
+    The rows are grouped by each of the `labels` that all of them have.
 
     `success` is Φ, and nothing else changed where the blueprint says `preserve`; `phi` is Φ alone. `n` counts the
     episodes that say something about the agent; all means are over these. `faults` counts why episodes were left out.
@@ -76,7 +75,7 @@ def score(rows: Sequence[Mapping[str, Any]], seed: int = 0) -> dict[str, Any]:
         "by_family": {
             family: float(np.mean([row["success"] for row in counted if family in row["families"]])) for family in families
         },
-        **{f"by_{label}": _by(label, counted) for label in LABELS if all(label in row for row in counted)},
+        **{f"by_{label}": _by(label, counted) for label in labels if all(label in row for row in counted)},
         **({"pass_hat": pass_hat(counted)} if any(row.get("run") for row in counted) else {}),
         **_released(rows),
         **_faults(rows),

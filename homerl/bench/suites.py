@@ -1,7 +1,7 @@
 """Suites as files: written with their checksum, and read by name or from a file.
 
 Invariants: a suite is a pure function of its seed and language, byte for byte; a file that differs from its checksum is
-refused; each world knows the content of its suites.
+refused; each world knows the content of its suites; the id of an instance names its suite.
 """
 
 from __future__ import annotations
@@ -9,13 +9,13 @@ from __future__ import annotations
 import hashlib
 import json
 import lzma
-from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from envs.documents import InputError, write_atomic
-from homerl.worlds.contract import Instance, Progress, Suite
+from homerl.play.trajectory import read_rows
+from homerl.worlds.contract import Instance, Suite, WorldAdapter
 from homerl.worlds.registry import suites, world_of
 
 SEED = 2026  # seed of the shipped suites
@@ -28,17 +28,45 @@ def named(name: str) -> Suite:
     return suites()[name][1]
 
 
-def suite_of(instance: Instance) -> Suite:
-    """The suite whose name an instance's id starts with, else the first suite of its world."""
-    known = world_of(instance.blueprint).suites
-    return next((suite for name, suite in known.items() if instance.id.startswith(name)), next(iter(known.values())))
+def name_in(id: str, known: Iterable[str]) -> str | None:
+    """The longest of the known names that an id starts with, or None."""
+    return max(filter(id.startswith, known), key=len, default=None)
 
 
-def build_named(
-    name: str, seed: int, language: str, dropped: Counter[str], progress: Progress
-) -> tuple[int, Iterator[Instance]]:
-    """(number of instances, the instances in order) of a suite by name."""
-    return named(name).build(seed, language, dropped, progress)
+def suite_of(id: str, world: WorldAdapter, where: str = "") -> Suite:
+    """The suite of a world that the id of an instance names, or `InputError` with the known names."""
+    if (name := name_in(id, world.suites)) is None:
+        remedy = f"an id starts with the name of a suite: {', '.join(world.suites)}" if world.suites else "it has no suites"
+        raise InputError(f"the world '{world.name}' has no suite with a task '{id}'", where, remedy)
+    return world.suites[name]
+
+
+def setting_of(suite: Suite, asked: str | None, where: str = "") -> str:
+    """The setting that was asked for, by default the suite's first; `InputError` with the known ones if it has no such."""
+    if asked is not None and asked not in suite.settings:
+        raise InputError(f"{suite.name} has no setting '{asked}'", where, f"one of {', '.join(suite.settings)}")
+    return asked or suite.settings[0]
+
+
+def refuse_text(world: WorldAdapter, suite: Suite, setting: str, where: str = "") -> None:
+    """Raise `InputError` for a setting in which agents write a text form, which only served models do."""
+    if world.endpoint_agent(setting) is not None:
+        calls = [name for name in suite.settings if world.endpoint_agent(name) is None]
+        remedy = "serve it (homerl bench run --model http://...)" + (f", or take {' or '.join(calls)}" if calls else "")
+        raise InputError("a model that is loaded here speaks in calls, not in text", where, remedy)
+
+
+def labels_of(blueprint: Mapping[str, Any]) -> tuple[str, ...]:
+    """The labels that the result of a blueprint (plain data) may have: those of its suite, if any, and of its world."""
+    world = world_of(blueprint)
+    name = name_in(blueprint["id"], world.suites)
+    return tuple(dict.fromkeys((*(world.suites[name].labels if name else ()), *world.labels)))
+
+
+def labels_in(trajectories: Path) -> tuple[str, ...]:
+    """The labels of the results of a file of trajectories, which are all of one suite."""
+    first = next(read_rows(trajectories), None)
+    return labels_of(json.loads(first["blueprint"])) if first else ()
 
 
 def write_suite(instances: Iterator[Instance], path: Path) -> str:
@@ -62,25 +90,34 @@ def to_line(instance: Instance) -> str:
 
 
 def read_suite(source: str) -> list[Any]:
-    """The instances of a shipped suite (by name) or of a file; `InputError` if the checksum differs."""
+    """The instances of a shipped suite (by name) or of a file.
+
+    Raises `InputError` if the suite is not shipped, if the checksum differs, or if a line is of no suite.
+    """
     path = Path(source)
     if not path.is_file():
-        path = named(source).shipped
+        path = shipped_file(named(source))
     data = path.read_bytes()
     data = lzma.decompress(data) if path.suffix == ".xz" else data
     name = path.name.removesuffix(".xz")
     stated = path.with_name(f"{name}.sha256")
     if stated.exists() and stated.read_text().split()[0] != hashlib.sha256(data).hexdigest():
         raise InputError("the suite is not the one that was built", str(path), "build it again: homerl bench build")
-    return [instance_from(line) for line in data.decode().splitlines()]
+    return [instance_from(line, f"{path}:{number}") for number, line in enumerate(data.decode().splitlines(), 1)]
 
 
-def instance_from(line: str) -> Any:
+def shipped_file(suite: Suite) -> Path:
+    """The file with the suite's instances, or `InputError` if it is not shipped."""
+    if suite.shipped is None or not suite.shipped.is_file():
+        remedy = f"build it (homerl bench build {suite.name} --out DIR) and run DIR/{suite.name}.jsonl"
+        raise InputError(f"the suite '{suite.name}' is not shipped", remedy=remedy)
+    return suite.shipped
+
+
+def instance_from(line: str, where: str = "") -> Any:
     """The instance in one line of a suite's file."""
     data = json.loads(line)
-    known = world_of(data["blueprint"]).suites.values()
-    model = next(iter(known)).instance
-    return model.model_validate(data)
+    return suite_of(data["id"], world_of(data["blueprint"]), where).instance.model_validate(data)
 
 
 def spread_evenly(found: Sequence[Any], count: int) -> list[Any]:

@@ -23,14 +23,14 @@ def build_command(
     """Make a suite as JSON Lines, with its checksum. Every instance passes the validity checks."""
     from collections import Counter
 
-    from homerl.bench.suites import SEED, build_named, write_suite
+    from homerl.bench.suites import SEED, named, write_suite
     from homerl.terminal.progress import progress_bar
 
     dropped, path = Counter(), out / f"{suite}.jsonl"
     with progress_bar() as bar:
         task = bar.add_task(f"build {suite}", total=None, note=str(path))
-        count, instances = build_named(
-            suite, SEED if seed is None else seed, language, dropped, lambda n, of: bar.update(task, completed=n, total=of)
+        count, instances = named(suite).build(
+            SEED if seed is None else seed, language, dropped, lambda n, of: bar.update(task, completed=n, total=of)
         )
         digest = write_suite(instances, path)
     console.print(f"{path}: {count} instances, sha256 {digest}")
@@ -44,8 +44,9 @@ def run_command(
     model: Annotated[str, typer.Option(help="http://host/v1 (several with commas), a folder, a hub id, or a baseline")],
     out: Annotated[Path, typer.Option(help="a folder for the results")],
     setting: Annotated[
-        str, typer.Option(help="eia (tools); if the suite has it: dr (one answer from the whole home), react (a text form)")
-    ] = "eia",
+        str | None,
+        typer.Option(help="a setting of the suite, such as eia (tools), dr (one answer), react (text); default: its first"),
+    ] = None,
     episodes: Annotated[
         Path | None, typer.Option(help="a folder of the paper's released episode files, if the suite reads them")
     ] = None,

@@ -41,14 +41,11 @@ def episodes_of(suite: SuiteSettings, limits: EpisodeLimits) -> EpisodeSpecs:
     if suite.benchmark is None:
         return Heldout(suite, limits)
     from homerl.bench.instances import Instances
-    from homerl.bench.suites import named, read_suite, spread_evenly
+    from homerl.bench.suites import named, read_suite, setting_of, spread_evenly
 
-    instances = read_suite(suite.benchmark)
-    return Instances(
-        spread_evenly(named(suite.benchmark).easier_half(instances) if suite.easier_half else instances, suite.count),
-        "eia",
-        runs=1,
-    )
+    instances, benchmark = read_suite(suite.benchmark), named(suite.benchmark)
+    played = benchmark.easier_half(instances) if suite.easier_half else instances
+    return Instances(spread_evenly(played, suite.count), setting_of(benchmark, suite.setting), runs=1)
 
 
 def identity(recipe: BenchRecipe) -> str:

@@ -16,12 +16,12 @@ from envs.documents import InputError, write_atomic
 from homerl.bench.instances import Instances
 from homerl.bench.judge import JudgeSettings, judge_run
 from homerl.bench.runner import Pace, ParticipantFactories, run_suite
-from homerl.bench.suites import named, read_suite, suite_of
+from homerl.bench.suites import named, read_suite, refuse_text, setting_of, suite_of
 from homerl.llm.endpoint import Endpoint
 from homerl.play.loop import Policy, User
 from homerl.terminal.progress import progress_bar
 from homerl.users.scripted import ScriptedUser
-from homerl.worlds.contract import WorldAdapter
+from homerl.worlds.contract import Suite, WorldAdapter
 from homerl.worlds.registry import world_of
 
 
@@ -29,13 +29,14 @@ from homerl.worlds.registry import world_of
 class BenchRun:
     """The options of a run.
 
-    `model` is a URL, a folder, a hub id, or the name of a baseline. `prices` are for a million tokens, input and output.
+    `model` is a URL, a folder, a hub id, or the name of a baseline. `setting` is one of the suite's, None its first.
+    `prices` are for a million tokens, input and output.
     """
 
     suite: str
     model: str
     out: Path
-    setting: str = "eia"
+    setting: str | None = None
     episodes: Path | None = None
     mended: bool = False
     served: str | None = None
@@ -59,11 +60,15 @@ def run_benchmark(settings: BenchRun) -> dict[str, Any]:
     if settings.served is None and settings.model.startswith(("http://", "https://")):
         settings = replace(settings, served=served_model(settings.model))
     suite_instances = instances_of(settings)[: settings.limit]
-    instances = Instances(suite_instances, settings.setting, settings.runs)
-    write_atomic(settings.out / "run.json", json.dumps(asdict(settings), default=str, indent=1) + "\n")
-    factories, pace = factories_of(settings, world_of(suite_instances[0].blueprint))
+    world = world_of(suite_instances[0].blueprint)
+    suite = suite_of(suite_instances[0].id, world)
+    setting = setting_of(suite, settings.setting, "--setting")
+    instances = Instances(suite_instances, setting, settings.runs)
+    said = asdict(replace(settings, setting=setting))
+    write_atomic(settings.out / "run.json", json.dumps(said, default=str, indent=1) + "\n")
+    factories, pace = factories_of(settings, world, suite, setting)
     with progress_bar() as bar:
-        task = bar.add_task(f"{settings.suite} {settings.setting}", total=len(instances), note=settings.model)
+        task = bar.add_task(f"{settings.suite} {setting}", total=len(instances), note=settings.model)
         scored = run_suite(
             instances, factories, settings.out, pace, lambda done, total: bar.update(task, completed=done, total=total)
         )
@@ -76,12 +81,9 @@ def run_benchmark(settings: BenchRun) -> dict[str, Any]:
 def instances_of(settings: BenchRun) -> list[Any]:
     """The instances of the run: those of a suite, or of a paper's released files."""
     instances = read_suite(settings.suite) if settings.episodes is None else _released(settings)
-    world, suite = world_of(instances[0].blueprint), suite_of(instances[0])
+    world = world_of(instances[0].blueprint)
     if settings.user and "llm" not in world.users:
         raise InputError(f"in the world '{world.name}' the user speaks by itself", "--user", "leave it out")
-    if settings.setting not in suite.settings:
-        known = f"one of {', '.join(suite.settings)}"
-        raise InputError(f"{settings.suite} has no setting '{settings.setting}'", "--setting", known)
     return instances
 
 
@@ -92,13 +94,13 @@ def _released(settings: BenchRun) -> list[Any]:
     return instances
 
 
-def factories_of(settings: BenchRun, world: WorldAdapter) -> tuple[ParticipantFactories, Pace]:
+def factories_of(settings: BenchRun, world: WorldAdapter, suite: Suite, setting: str) -> tuple[ParticipantFactories, Pace]:
     """The factories of agent and user, and the number of concurrent episodes."""
     user, spoken = user_of(settings)
     sampling = f"{settings.temperature} {settings.max_tokens} {settings.seed} {spoken}"
     if (baseline := world.baselines.get(settings.model)) is not None:
         return ParticipantFactories(baseline, user, f"{settings.model} {sampling}"), Pace(settings.at_once, waves=False)
-    own = world.endpoint_agent(settings.setting)
+    own = world.endpoint_agent(setting)
     if settings.model.startswith(("http://", "https://")):
         from homerl.agents.llm import LLMAgent
 
@@ -107,9 +109,7 @@ def factories_of(settings: BenchRun, world: WorldAdapter) -> tuple[ParticipantFa
         kind = own or LLMAgent
         agent: Callable[[], Policy] = lambda: kind(endpoint, settings.temperature, settings.max_tokens)  # noqa: E731
         return ParticipantFactories(agent, user, f"{name} {sampling}"), Pace(settings.at_once, waves=False)
-    if own is not None:
-        remedy = "serve it (vLLM, --model http://...), or take --setting eia"
-        raise InputError("a model that is loaded here speaks in calls, not in text", f"--setting {settings.setting}", remedy)
+    refuse_text(world, suite, setting, f"--setting {setting}")
     return local_factories(settings, user, sampling)
 
 

@@ -3,7 +3,7 @@ const form = document.querySelector("#filters"), entries = [...document.querySel
 
 function choose() {
   const wanted = [...new FormData(form)].filter(([, value]) => value);
-  for (const entry of entries) entry.hidden = !wanted.every(([key, value]) => entry.dataset[key] === value);
+  for (const entry of entries) entry.hidden = !wanted.every(([key, value]) => entry.getAttribute(`data-${key}`) === value);
   const shown = entries.filter(entry => !entry.hidden).length;
   document.querySelector("#shown").value = `${shown} of ${entries.length} shown`;
 }

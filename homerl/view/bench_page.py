@@ -1,9 +1,8 @@
 """The report of a benchmark as one HTML file: success by group, errors, the paper's figures, and some trajectories.
 
 Invariants: the page needs no other file; every text of a run is escaped, by the template or by the charts; dialogues and
-changes of the home are shown as stored. For large runs the page shows the first dialogues of each subcategory and
-outcome, and
-says how many are missing.
+changes of the home are shown as stored. For large runs the page shows the first dialogues of each subcategory and outcome,
+and says how many are missing.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from homerl.play.trajectory import from_row, read_rows
 from homerl.view import charts
-from homerl.view.bench_results import BenchReport, says_judge
+from homerl.view.bench_results import BenchReport, parts, says_judge
 from homerl.view.dialogue import Dialogue, dialogue
 from homerl.view.page import percent
 from homerl.worlds.registry import worlds
@@ -45,6 +44,7 @@ def render(report: BenchReport) -> str:
     return environment.get_template("bench.html.jinja").render(
         report=report,
         score=report.score,
+        parts=parts(report.score),
         bar=charts.interval_bar,
         errors=list(errors(report)),
         taxonomy=taxonomy(report),

@@ -33,7 +33,7 @@ def write_report(folder: Path) -> Group:
 
 
 def as_csv(report: BenchReport) -> str:
-    """One row for each group: overall, each category, subcategory and size."""
+    """One row for the whole, and for each value of each label."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(["suite", "model", "setting", "group", "value", "n", "success", "low", "high"])

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from envs.documents import InputError
+from homerl.bench.suites import name_in
 from homerl.play.trajectory import read_rows
 from homerl.worlds.registry import suites
 
@@ -40,8 +41,7 @@ class BenchReport:
     def suite(self) -> str:
         """The suite that the instances' ids name, else the name of the suite's file."""
         first = self.results[0]["id"] if self.results else ""
-        named = next((name for name in suites() if first.startswith(name)), None)
-        return named or Path(self.run["suite"]).name.removesuffix(".xz").removesuffix(".jsonl")
+        return name_in(first, suites()) or Path(self.run["suite"]).name.removesuffix(".xz").removesuffix(".jsonl")
 
     @property
     def model(self) -> str:
@@ -80,12 +80,15 @@ class BenchReport:
         return known["categories"], [row for row in known["rows"] if row.get("setting", self.setting) == self.setting]
 
 
+def parts(score: Row) -> dict[str, Mapping[str, Row]]:
+    """The figures of each value of each label by which the score groups the results, in the suite's order of labels."""
+    return {key.removeprefix("by_"): part for key, part in score.items() if key.startswith("by_") and key != "by_family"}
+
+
 def groups(score: Row) -> list[tuple[str, str, Row]]:
-    """(group, value, figures) of the whole and of each category, subcategory and size."""
+    """(group, value, figures) of the whole and of each value of each label."""
     found = [("overall", "", score)] if "success" in score else []
-    for label in ("category", "subcategory", "size"):
-        found += [(label, value, row) for value, row in score.get(f"by_{label}", {}).items()]
-    return found
+    return found + [(label, value, row) for label, part in parts(score).items() for value, row in part.items()]
 
 
 def says_judge(score: Row) -> str:

@@ -53,9 +53,9 @@ class Failure:
 class Case:
     """A statement of an agent that a judge may rate, and the verdict of the rules on it.
 
-    `step` is the index of the agent's step and `intent` the id of the user's intent. `kind` selects the rubric. `asked` is
-    what the user said, `wanted` the right answer in words, and `said` the agent's words. A case that the rules leave
-    "undecided" needs a judge.
+    `step` is the index of the agent's step and `intent` the id of the user's intent. `asked` is what the user said,
+    `wanted` the right answer in words, and `said` the agent's words. A case that the rules leave "undecided" needs a judge.
+    `rubric` are the judge's instructions, and `kind` is a name for them. The judge finds `asked` under the key `asked_as`.
     """
 
     step: int
@@ -65,6 +65,8 @@ class Case:
     wanted: str
     said: str
     rule: str  # "right", "wrong", "silent" or "undecided"
+    rubric: str
+    asked_as: str = "user"
 
 
 @dataclass(frozen=True)
@@ -114,7 +116,10 @@ def unmade(what: str, dropped: Counter[str], remedies: Mapping[str, str]) -> Inp
 
 
 class Instance(Protocol):
-    """One task of a suite: a blueprint, and the settings under which an agent plays it."""
+    """One task of a suite: a blueprint, and the settings under which an agent plays it.
+
+    `id` starts with the name of the suite. A suite that declares `labels` has instances with attributes of these names.
+    """
 
     id: str
     blueprint: Any
@@ -127,10 +132,6 @@ class Instance(Protocol):
         """The limits of an episode of this instance in a setting."""
         ...
 
-    def labels(self) -> dict[str, Any]:
-        """The columns that each result of this instance has, such as category and size."""
-        ...
-
     def model_dump(self, *, mode: str) -> dict[str, Any]:
         """The instance as plain data; pydantic models have this method."""
         ...
@@ -139,15 +140,17 @@ class Instance(Protocol):
 class Suite(ABC):
     """A benchmark: a list of instances that is made from a seed.
 
-    `shipped` is the file with the instances of the default seed; its checksum is shipped too. `settings` are the names of
-    the settings in which the suite can be played, `instance` is the type of its instances, and `judge_votes` is the default
-    number of votes for each verdict of a judge.
+    `settings` are the names of the settings in which the suite can be played, the default first. `instance` is the type of
+    its instances, and `labels` are those of its attributes by which results are grouped; each has a text, and none has the
+    name of another column of results. `shipped` is the file with the instances of the default seed, whose checksum is
+    shipped too, or None. `judge_votes` is the default number of votes for each verdict of a judge.
     """
 
     name: str
     settings: tuple[str, ...]
     instance: type[Any]
-    shipped: Path
+    labels: tuple[str, ...] = ()
+    shipped: Path | None = None
     judge_votes: int = 1
 
     @abstractmethod
@@ -210,6 +213,7 @@ class WorldAdapter(ABC):
     users: tuple[str, ...] = ("scripted",)  # the supported kinds of user: `scripted`, `llm`
     taxonomy: str = "homerl"  # the name of the error taxonomy
     dimensions: Mapping[str, str] = {"outcome": "how the episode ended"}  # of the taxonomy: key to description
+    labels: tuple[str, ...] = ()  # attributes of blueprints, texts, by which the results of held-out suites are grouped
 
     # Tasks
 
@@ -239,13 +243,9 @@ class WorldAdapter(ABC):
         language: str = recipe.get("language", "en")
         return language
 
-    def count_devices(self, blueprint: Mapping[str, Any]) -> int:
-        """The number of devices in the home of a blueprint, which is given as plain data."""
-        return len(blueprint["home"]["devices"])
-
-    def labels(self, blueprint: Any) -> dict[str, str]:
-        """Columns by which results are grouped, in addition to the intent family."""
-        return {}
+    def count_devices(self, blueprint: Mapping[str, Any]) -> int | None:
+        """The number of devices in a blueprint, which is given as plain data; None leaves the column out of results."""
+        return None
 
     def goals_in_words(self, blueprint: Mapping[str, Any]) -> Iterable[str]:
         """The goals Φ of a blueprint (given as plain data) in words, one string for each goal."""
@@ -322,17 +322,13 @@ class WorldAdapter(ABC):
         """The agent's statements that a judge may rate, in order."""
         return []
 
-    @property
-    def rubrics(self) -> Mapping[str, str]:
-        """The judge's instructions by kind of case."""
-        return {}
-
     def holds_with(self, trajectory: Trajectory, right: Mapping[int, int]) -> bool:
         """Whether the episode counts as a success after a judge accepted some answers.
 
-        `right` maps the id of an intent to the index of the step at which its accepted answer was given.
+        `right` maps the id of an intent to the index of the step at which its accepted answer was given. The default knows
+        no goals but answers: every intent must have an accepted one. A world with other goals beside them decides itself.
         """
-        return bool(right)
+        return all(intent["id"] in right for intent in trajectory.blueprint["intents"])
 
     def extra_results(self, trajectory: Trajectory) -> dict[str, Any]:
         """Additional columns of a result."""

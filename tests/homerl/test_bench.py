@@ -33,7 +33,7 @@ from homerl.worlds.homeenv.agents.expert import Expert
 from homerl.worlds.homeenv.bench.instance import Instance
 from homerl.worlds.homeenv.bench.suites import SEED, SUITES, apportion, build_instances, make_instance, suite_slots
 from homerl.worlds.homeenv.bench.validity import flaws
-from homerl.worlds.registry import begin
+from homerl.worlds.registry import begin, suites
 
 EVERY = 41  # a sample of the slots, over all subcategories and sizes
 
@@ -252,5 +252,15 @@ def test_a_recipes_suite_may_be_spread_over_a_benchmark():
     assert SuiteSettings.model_validate(suite.model_dump(mode="json")) == suite, "a stage's recipe says all of it"
     with pytest.raises(ValueError, match="has its own tasks"):
         SuiteSettings(benchmark="smh-bench", first_seed=3)
-    with pytest.raises(ValueError, match="is of a `benchmark`"):
-        SuiteSettings(easier_half=True)
+    for key in ({"easier_half": True}, {"setting": "eia"}):
+        with pytest.raises(ValueError, match="is of a `benchmark`"):
+            SuiteSettings(**key)
+
+
+def test_a_recipes_benchmark_is_played_in_a_setting_of_calls():
+    assert [suite.settings[0] for _, suite in suites().values()] == ["eia"] * 3, "the shipped suites' default"
+    dr = SuiteSettings(benchmark="smh-bench", setting="dr", count=2)
+    assert episodes_of(dr, EpisodeLimits())[0].blueprint.toolset == "direct"
+    for benchmark, setting, fault in (("smh-bench", "react", "one of eia, dr"), ("simuhome", "react", "not in text")):
+        with pytest.raises(ValueError, match=fault):
+            SuiteSettings(benchmark=benchmark, setting=setting)

@@ -1,22 +1,30 @@
 """An LLM judge decides what no rule can, and nothing else; its agreement with the rules is counted."""
 
+import asyncio
 import json
 from collections import Counter
 from functools import cache
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from scripted_server import Faults, ScriptedServer
 
 from envs.documents import InputError
+from homerl.bench.journal import Journal
+from homerl.bench.judge import Judge, hear
 from homerl.bench.rescore import rescore
 from homerl.bench.suites import read_suite, write_suite
 from homerl.language.answers import Answer, read_answer
+from homerl.llm.endpoint import Endpoint
+from homerl.llm.settings import EndpointSettings
+from homerl.llm.structured import StructuredClient
 from homerl.measure.intervals import kappa
 from homerl.play.messages import words_of
 from homerl.play.trajectory import read_rows
 from homerl.run.bench_command import BenchRun, Instances, judge_of, run_benchmark
 from homerl.view.bench_results import BenchReport, says_judge
+from homerl.worlds.contract import Case, WorldAdapter
 from homerl.worlds.homeenv.bench.cases import RUBRICS
 from homerl.worlds.homeenv.bench.instance import Instance
 
@@ -87,6 +95,30 @@ def test_a_judge_decides_what_rules_cannot(suite_file, tmp_path):
     assert {row["outcome"] for row in results if row["undecided"] and row["success"]} == {"success"}
     assert "the same results" in rescore(tmp_path / "out")
     assert "agrees with the rules in 100.0 %" in says_judge(BenchReport.read(tmp_path / "out").score)
+
+
+def test_cases_of_two_worlds_with_one_name_of_rubric_are_heard_by_their_own(tmp_path):
+    cases = [
+        Case(0, 1, "answer", "Is it on?", "yes", "It is.", "undecided", rubric, asked_as)
+        for rubric, asked_as in (("You check lamps.", "question"), ("You check bells.", "caller"))
+    ]
+    with ScriptedServer(answer=lambda request: {"content": '{"why": "", "verdict": "right"}'}) as server:
+        settings = EndpointSettings(url=(server.url,), model="scripted")
+        judge, journal = Judge(StructuredClient(Endpoint([server.url], "scripted"), settings)), Journal(tmp_path / "j.jsonl")
+        asyncio.run(hear(judge, cases, journal))
+        heard = [[message["content"] for message in request["messages"]] for request in server.requests]
+    told = {system.partition(".")[0]: set(json.loads(user)) for system, user in heard}
+    assert told == {
+        "You check lamps": {"question", "truth", "assistant"},
+        "You check bells": {"caller", "truth", "assistant"},
+    }
+    assert {"kind", "asked", "wanted", "said", "rule"} < set(next(journal.rows())) and len(journal) == 2
+
+
+def test_an_episode_holds_by_default_once_every_intent_has_an_accepted_answer():
+    played = SimpleNamespace(blueprint={"intents": [{"id": 1}, {"id": 2}]})
+    held = [WorldAdapter.holds_with(None, played, right) for right in ({}, {1: 0}, {2: 4}, {1: 0, 2: 4})]
+    assert held == [False, False, False, True]
 
 
 def test_an_edited_verdict_is_found_out(suite_file, tmp_path):

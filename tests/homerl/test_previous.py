@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from homerl.bench.rescore import UNSEEN
+from homerl.bench.rescore import unseen
 from homerl.bench.score import result_row
 from homerl.play.reverify import reverify_file
 from homerl.play.trajectory import from_row, to_row
@@ -54,4 +54,5 @@ def test_it_is_written_as_it_was(name):
 @pytest.mark.parametrize("name", SCORED)
 def test_it_scores_as_it_did(name):
     for row, result in zip(rows_of(name), rows_of(f"{name}.results"), strict=True):
-        assert result_row(from_row(row), 0) | {key: result[key] for key in UNSEEN if key in result} == result
+        trajectory = from_row(row)
+        assert result_row(trajectory, 0) | unseen(result, trajectory) == result

@@ -55,6 +55,10 @@ class HomeEnvWorld(WorldAdapter):
         """The language of the recipe's homes."""
         return recipe.get("home", {}).get("language", "en")
 
+    def count_devices(self, blueprint: Mapping[str, Any]) -> int:
+        """The number of devices in the blueprint's home."""
+        return len(blueprint["home"]["devices"])
+
     def goals_in_words(self, blueprint: Mapping[str, Any]) -> Iterable[str]:
         """Each goal of the blueprint in words."""
         from homerl.worlds.homeenv.blueprints.goals import describe_goals
@@ -126,13 +130,6 @@ class HomeEnvWorld(WorldAdapter):
         from homerl.worlds.homeenv.bench.cases import cases
 
         return cases(trajectory)
-
-    @property
-    def rubrics(self) -> Mapping[str, str]:
-        """The judge's instructions for answers and for clarifying questions."""
-        from homerl.worlds.homeenv.bench.cases import RUBRICS
-
-        return RUBRICS
 
     def holds_with(self, trajectory: Trajectory, right: Mapping[int, int]) -> bool:
         """Whether the episode is a success with the accepted answers, see `bench.cases`."""

@@ -20,6 +20,7 @@ class SimuHomeWorld(WorldAdapter):
 
     name = "simuhome"
     taxonomy = "SimuHome"
+    labels = ("category",)  # the column of the paper's Table 1, such as `QT3 IF`
 
     @property
     def blueprint(self) -> type:
@@ -50,10 +51,6 @@ class SimuHomeWorld(WorldAdapter):
     def count_devices(self, blueprint: Mapping[str, Any]) -> int:
         """The number of devices in all rooms of the blueprint's home."""
         return sum(len(room["devices"]) for room in blueprint["home"]["rooms"].values())
-
-    def labels(self, blueprint: Any) -> dict[str, str]:
-        """The column of the paper's Table 1, such as `QT3 IF`."""
-        return {"category": blueprint.category}
 
     def goals_in_words(self, blueprint: Mapping[str, Any]) -> Iterable[str]:
         """The goals, the required actions and the final answer, as text."""
@@ -112,13 +109,6 @@ class SimuHomeWorld(WorldAdapter):
         from homerl.worlds.simuhome.bench.cases import cases
 
         return cases(trajectory)
-
-    @property
-    def rubrics(self) -> Mapping[str, str]:
-        """The rubric for each kind of episode that a judge may decide."""
-        from homerl.worlds.simuhome.bench.cases import RUBRICS
-
-        return RUBRICS
 
     def extra_results(self, trajectory: Trajectory) -> dict[str, Any]:
         """`released`: the result as the paper's released program counts it, which leaves some failures out."""

@@ -17,6 +17,7 @@ class LampWorld(WorldAdapter):
     """Lamps that are switched and dimmed."""
 
     name = "lamp"
+    labels = ("aim",)
 
     @property
     def blueprint(self) -> type:
@@ -50,9 +51,9 @@ class LampWorld(WorldAdapter):
 
     @property
     def suites(self) -> Mapping[str, Suite]:
-        from homerl.worlds.lamp.suite import LampSuite
+        from homerl.worlds.lamp.suite import LampSuite, NightSuite
 
-        return {LampSuite.name: LampSuite()}
+        return {suite.name: suite for suite in (LampSuite(), NightSuite())}
 
     def card(self, recipe: Mapping[str, Any]) -> Card:
         from homerl.worlds.lamp.situation import TELL, TOOLS

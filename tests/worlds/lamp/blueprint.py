@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
 from envs.model import Model
 from homerl.language.splits import Split, of_split
@@ -31,7 +31,7 @@ class LampIntent(Model):
 
 
 class LampBlueprint(Model):
-    """A script for one episode; `wanted` are the levels at which the lamp must end, of which there is one."""
+    """A script for one episode: the level at the start, and the levels `wanted` at the end, of which there is one."""
 
     format: Literal[1] = 1
     world: Literal["lamp"] = "lamp"
@@ -39,12 +39,17 @@ class LampBlueprint(Model):
     seed: int = 0
     split: Literal["train", "heldout"] = "heldout"
     language: str = "en"
-    home: dict[str, Any]
+    start: int
     wanted: tuple[int, ...]
     intents: tuple[LampIntent, ...]
     preserve: bool = False
 
     one_answer: ClassVar[bool] = False
+
+    @property
+    def aim(self) -> str:
+        """What the user wants, by which results are grouped."""
+        return self.intents[0].subcategory
 
 
 class BlueprintRecipe(Model):
@@ -62,5 +67,4 @@ def make_blueprint(recipe: BlueprintRecipe, split: Split, seed: int) -> LampBlue
     intent = LampIntent(
         subcategory="off" if wanted == 0 else "level", queries=queries, clarification=f"I mean {wanted} percent."
     )
-    home = {"devices": [{"did": "lamp", "level": start}]}
-    return LampBlueprint(id=f"{split}-{seed}", seed=seed, split=split, home=home, wanted=(wanted,), intents=(intent,))
+    return LampBlueprint(id=f"{split}-{seed}", seed=seed, split=split, start=start, wanted=(wanted,), intents=(intent,))

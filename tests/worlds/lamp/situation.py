@@ -74,7 +74,7 @@ class LampSituation(Situation):
 
     @classmethod
     def begin(cls, blueprint: LampBlueprint) -> LampSituation:
-        return cls(blueprint, LampEnv(blueprint.home["devices"][0]["level"], blueprint.wanted[0]))
+        return cls(blueprint, LampEnv(blueprint.start, blueprint.wanted[0]))
 
     def opening(self) -> list[Message]:
         return [{"role": "system", "content": TELL}]

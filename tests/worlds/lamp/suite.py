@@ -1,11 +1,10 @@
-"""A benchmark of lamps."""
+"""Benchmarks of lamps: by day, and by night with tasks of another type."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 from homerl.worlds.lamp.blueprint import BlueprintRecipe, LampBlueprint, make_blueprint
 
@@ -17,33 +16,59 @@ COUNT = 12
 
 
 class LampInstance(Model):
-    """One lamp."""
+    """One lamp; `glow` says how it was found."""
 
     id: str
-    category: str
+    glow: str
     blueprint: LampBlueprint
 
     def blueprint_for(self, setting: str) -> LampBlueprint:
-        return self.blueprint.model_copy(update={"id": self.id})
+        return self.blueprint
 
     def limits_for(self, setting: str) -> EpisodeLimits:
         return EpisodeLimits(2, 6, 4)
-
-    def labels(self) -> dict[str, Any]:
-        return {"category": self.category}
 
 
 class LampSuite(contract.Suite):
     """A dozen lamps."""
 
     name = "lamp-bench"
-    settings = ("eia",)
+    settings = ("wall", "phone")
     instance = LampInstance
-    shipped = Path(__file__).parent / "lamp-bench.jsonl.xz"
+    labels = ("glow",)
+    shipped = Path(__file__).parent / "lamp-bench.jsonl"  # it is there once somebody has built it
 
     def build(
         self, seed: int, language: str, dropped: Counter[str], progress: contract.Progress
     ) -> tuple[int, Iterator[LampInstance]]:
-        made = (make_blueprint(BlueprintRecipe(world="lamp"), "heldout", seed + number) for number in range(COUNT))
-        named = enumerate(made)
-        return COUNT, (LampInstance(id=f"{self.name}-{n}", category=b.intents[0].subcategory, blueprint=b) for n, b in named)
+        return COUNT, (
+            LampInstance(id=f"{self.name}-{n}", glow="lit" if blueprint.start else "dark", blueprint=blueprint)
+            for n, blueprint in enumerate(_lamps(seed))
+        )
+
+
+class NightInstance(LampInstance):
+    """One lamp at an hour of the night."""
+
+    hour: str
+
+
+class NightSuite(LampSuite):
+    """A dozen lamps by night, whose name begins with that of the other suite."""
+
+    name = "lamp-bench-night"
+    instance = NightInstance
+    labels = ("hour", "glow")
+    shipped = None
+
+    def build(
+        self, seed: int, language: str, dropped: Counter[str], progress: contract.Progress
+    ) -> tuple[int, Iterator[NightInstance]]:
+        return COUNT, (
+            NightInstance(id=f"{self.name}-{n}", hour=f"hour {n % 3}", glow="dark", blueprint=blueprint)
+            for n, blueprint in enumerate(_lamps(seed))
+        )
+
+
+def _lamps(seed: int) -> list[LampBlueprint]:
+    return [make_blueprint(BlueprintRecipe(world="lamp"), "heldout", seed + number) for number in range(COUNT)]

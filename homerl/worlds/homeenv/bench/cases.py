@@ -30,11 +30,13 @@ def cases(trajectory: Trajectory) -> list[Case]:
         of_it = [case for case in judged if case.intent == intent.id]
         if intent.clarify and not any(case.kind == "clarification" for case in of_it):
             rule = "right" if said.question else "wrong"
-            judged.append(Case(at, intent.id, "clarification", user, intent.clarification, said.text, rule))
+            wanted, rubric = intent.clarification, RUBRICS["clarification"]
+            judged.append(Case(at, intent.id, "clarification", user, wanted, said.text, rule, rubric))
         elif intent.answer and said.claims and not any(case.kind == "answer" and case.rule != "right" for case in of_it):
             rule = read_answer(intent.answer, said.claims)
             if rule != "silent":
-                judged.append(Case(at, intent.id, "answer", user, answer_in_words(intent.answer), said.text, rule))
+                wanted, rubric = answer_in_words(intent.answer), RUBRICS["answer"]
+                judged.append(Case(at, intent.id, "answer", user, wanted, said.text, rule, rubric, "question"))
     return judged
 
 

@@ -5,7 +5,7 @@ Invariants: an instance does not depend on the agent or the setting; its limits 
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Literal
 
 from envs.homeenv.toolsets import ToolsetName
 from envs.model import Model
@@ -34,10 +34,6 @@ class Instance(Model):
         """The blueprint with the toolset of the setting and the full prompt."""
         toolset = "direct" if setting == "dr" else self.toolset
         return self.blueprint.model_copy(update={"toolset": toolset, "prompt": "full", "id": self.id})
-
-    def labels(self) -> dict[str, Any]:
-        """Category, subcategory and size."""
-        return {"category": self.category, "subcategory": self.subcategory, "size": self.size}
 
     def limits_for(self, setting: Setting) -> EpisodeLimits:
         """The limits of an episode.

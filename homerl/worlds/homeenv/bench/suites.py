@@ -57,6 +57,7 @@ class Suite(contract.Suite):
 
     settings = ("eia", "dr")
     instance = Instance
+    labels = ("category", "subcategory", "size")
 
     @property
     def count(self) -> int:

@@ -90,10 +90,11 @@ def cases(trajectory: Trajectory) -> list[Case]:
     file, answer = blueprint.task, final_answer(trajectory)
     if (file["meta"]["case"] == "feasible" and file["meta"]["query_type"] != "qt1") or answer is None:
         return []
+    kind, intent = rubric_of(file), blueprint.intents[0]
     return [
         Case(
-            len(trajectory.steps) - 1, 1, rubric_of(file), blueprint.intents[0].queries[0], truth_text(file, blueprint),
-            f"{transcript_text(trajectory)}\nFinal answer: {answer}", _rule_verdict(trajectory, file, answer),
+            len(trajectory.steps) - 1, intent.id, kind, intent.queries[0], truth_text(file, blueprint),
+            f"{transcript_text(trajectory)}\nFinal answer: {answer}", _rule_verdict(trajectory, file, answer), RUBRICS[kind],
         )
     ]  # fmt: skip
 

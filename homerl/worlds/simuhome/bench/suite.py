@@ -56,10 +56,6 @@ class SimuHomeInstance(Model):
         """The limits of the released program: one request, and 20 messages of the agent."""
         return EpisodeLimits(1, MAX_TURNS, MAX_TURNS)
 
-    def labels(self) -> dict[str, Any]:
-        """What results are grouped by."""
-        return {"category": self.category, "subcategory": self.subcategory}
-
 
 class SimuHomeSuite(contract.Suite):
     """600 episodes, 50 for each group."""
@@ -67,6 +63,7 @@ class SimuHomeSuite(contract.Suite):
     name = NAME
     settings = ("eia", "react")
     instance = SimuHomeInstance
+    labels = ("category", "subcategory")
     shipped = HERE / "data" / f"{NAME}.jsonl.xz"
     judge_votes = 3
 
