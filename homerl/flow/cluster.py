@@ -1,8 +1,7 @@
 """A synthesis over a Ray cluster: the same workers as on one machine, one for each CPU.
 
-Invariants: a worker returns its shards in the order in which it got them, so Ray can restart it on another machine; only
-the
-run that waits for the shards writes them, so the machines need no shared disk.
+Invariants: a worker returns its shards in the order in which it got them, so Ray can restart it on another machine;
+only the run that waits for the shards writes them, so the machines need no shared disk.
 """
 
 from __future__ import annotations
