@@ -9,6 +9,6 @@ from it; among the rewards in this folder, every term except `progress` and `suc
 
 from __future__ import annotations
 
-import os
+from envs.plugins import added_folders
 
-__path__ += [folder for folder in os.environ.get("HOMERL_REWARDS", "").split(os.pathsep) if folder]
+__path__ += added_folders("rewards")

@@ -6,10 +6,8 @@ trajectories list the weights first, then the settings, each in the order of the
 
 from __future__ import annotations
 
-import importlib
-import pkgutil
-from collections.abc import Iterator, Mapping
-from pathlib import Path
+import sys
+from collections.abc import Mapping
 from typing import Any
 
 from pydantic import Field, create_model, model_validator
@@ -17,6 +15,7 @@ from pydantic import Field, create_model, model_validator
 import rewards
 from envs.documents import InputError
 from envs.model import Model
+from envs.plugins import discover
 from envs.world import StepFacts
 from rewards.reward import Reward, Setting
 
@@ -36,48 +35,35 @@ class Weights(Model):
 
 
 def discover_rewards() -> dict[str, Reward]:
-    """Every reward by name, in order. Raises `InputError` for a file without a `REWARD`, or a name that occurs twice."""
-    rewards_by_name: dict[str, Reward] = {}
-    for name, path in _files():
-        reward = getattr(importlib.import_module(f"rewards.{name}"), "REWARD", None)
-        if name in rewards_by_name:
-            raise InputError(f"there is a reward '{name}' already", str(path), "give the file another name")
-        if not isinstance(reward, Reward):
-            raise InputError("the file defines no REWARD", str(path), "see docs/recipes.md, Rewards")
-        rewards_by_name[name] = reward
-    return dict(sorted(rewards_by_name.items(), key=lambda item: (item[1].order, item[0])))
-
-
-def _files() -> Iterator[tuple[str, Path]]:
-    """Name and path of each file that must define a reward. A name that begins with an underscore is that of a helper."""
-    for folder in dict.fromkeys(Path(folder).resolve() for folder in rewards.__path__):
-        if not folder.is_dir():
-            raise InputError("there is no such folder", str(folder), "correct the environment variable HOMERL_REWARDS")
-        for module in pkgutil.iter_modules([str(folder)]):
-            if module.name not in NO_REWARDS and not module.name.startswith("_"):
-                yield module.name, folder / f"{module.name}.py"
+    """Every reward by name, sorted by `order`, then by name. Raises `InputError` for a file that cannot be used."""
+    plugins = discover(rewards, "REWARD", Reward, NO_REWARDS)
+    return dict(sorted(plugins.items(), key=lambda item: (item[1].order, item[0])))
 
 
 def collect_settings(rewards_by_name: Mapping[str, Reward]) -> dict[str, Setting]:
     """The settings of all rewards. Raises `InputError` for a name that is invalid or taken."""
     settings: dict[str, Setting] = {}
+    owners = {name: name for name in rewards_by_name}  # a reward's name is the key of its weight
     for name, reward in rewards_by_name.items():
         try:
             own = reward.settings
         except ValueError as error:
-            raise InputError(str(error), f"reward '{name}'", "see docs/recipes.md, Rewards") from None
-        for key in (name, *own):
-            if (
-                not key.isidentifier()
-                or hasattr(Weights, key)
-                or key in settings
-                or (key != name and key in rewards_by_name)
-            ):
-                raise InputError(f"'{key}' cannot be used or is taken", f"reward '{name}'", "choose another name")
+            raise InputError(str(error), _file_of(reward), "see docs/recipes.md, Rewards") from None
         if unknown := set(reward.switches.values()) - rewards_by_name.keys():
-            raise InputError(f"there is no reward '{min(unknown)}'", f"reward '{name}'", "correct its `switches`")
+            raise InputError(f"there is no reward '{min(unknown)}'", _file_of(reward), "correct its `switches`")
+        for key in (name, *own):
+            if hasattr(Weights, key):
+                raise InputError(f"a key of `rewards` cannot be named '{key}'", _file_of(reward), "choose another name")
+            if (owner := owners.setdefault(key, name)) != name:
+                taken = f"the rewards '{owner}' and '{name}' both define the key '{key}'"
+                where = f"{_file_of(rewards_by_name[owner])} and {_file_of(reward)}"
+                raise InputError(taken, where, "rename it in one of them")
         settings |= own
     return settings
+
+
+def _file_of(reward: Reward) -> str:
+    return str(sys.modules[reward.earn.__module__].__file__)
 
 
 REWARDS: Mapping[str, Reward] = discover_rewards()

@@ -29,7 +29,7 @@ from pydantic import BaseModel
 
 from envs.homeenv.spec import DeviceSpec
 from envs.simuhome.generate import generate_episode
-from homerl.cli import app
+from homerl.cli.app import app
 from homerl.run.recipe import KINDS
 from homerl.worlds.registry import worlds
 

@@ -1,5 +1,21 @@
-"""The `homerl` command."""
+"""The `homerl` command.
 
-from homerl.cli.app import app, main
+Invariant: bad input ends with one message and exit code 2, a plug-in file that cannot be used among it.
+"""
 
-__all__ = ["app", "main"]
+from __future__ import annotations
+
+import sys
+
+from envs.documents import InputError
+
+
+def main() -> None:
+    """Entry point. An `InputError` becomes one message and exit code 2."""
+    try:
+        from homerl.cli.app import app  # reads the worlds' folders, which may be the bad input
+
+        app()
+    except InputError as error:
+        print(f"homerl: {error}", file=sys.stderr)
+        sys.exit(2)

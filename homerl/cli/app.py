@@ -1,12 +1,11 @@
-"""The `homerl` command.
+"""The commands of `homerl`.
 
-Invariants: bad input ends with one message and exit code 2; the logic is in the modules that it calls.
+Invariant: the logic is in the modules that the commands call.
 """
 
 from __future__ import annotations
 
 import json
-import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -46,16 +45,18 @@ def check(
     ] = None,
     gpu_memory: Annotated[float, typer.Option(help="memory of each GPU, in GB")] = 80.0,
 ) -> None:
-    """Resolve a recipe and print it, estimate its memory, and check this machine. Nothing is run."""
+    """Resolve a recipe and print it, estimate its memory, check this machine, and play one episode of its blueprints."""
     from homerl.run.memory import estimates
     from homerl.run.preflight import check_machine
     from homerl.run.recipe import load_recipe, recipe_data
+    from homerl.run.rehearsal import rehearse
 
     loaded = load_recipe(recipe, context.args)
     print(yaml.safe_dump(recipe_data(loaded), sort_keys=False, allow_unicode=True), end="")
     for stage, estimate in estimates(loaded, gpus, gpu_memory).items():
         print("".join(f"# {stage}: {line}\n" for line in estimate.lines(gpu_memory)), end="", flush=True)
     check_machine(loaded, recipe)
+    print("".join(f"# rehearsal: {line}\n" for line in rehearse(loaded)), end="")
 
 
 @app.command()
@@ -220,16 +221,3 @@ def audit_user_command(
     report = audit_user(loaded, recipe, blueprints, at_once, out or loaded.out / "audit_user.json")
     console.print(report.table())
     raise typer.Exit(1 if report.breaches else 0)
-
-
-def main() -> None:
-    """Entry point. An `InputError` becomes one message and exit code 2."""
-    try:
-        app()
-    except InputError as error:
-        print(f"homerl: {error}", file=sys.stderr)
-        sys.exit(2)
-
-
-if __name__ == "__main__":
-    main()

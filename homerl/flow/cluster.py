@@ -1,7 +1,9 @@
 """A synthesis over a Ray cluster: the same workers as on one machine, one for each CPU.
 
-Invariants: a worker returns its shards in the order in which it got them, so Ray can restart it on another machine;
-only the run that waits for the shards writes them, so the machines need no shared disk.
+Invariants:
+- A worker returns its shards in the order in which it got them, so Ray can restart it on another machine.
+- Only the run that waits for the shards writes them, so the machines need no shared disk.
+- Folders of plug-ins must have the same path on every machine.
 """
 
 from __future__ import annotations
@@ -14,6 +16,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from envs.documents import InputError
+from envs.plugins import folder_variables
 from homerl.flow.recipe import SynthesisConfig
 from homerl.flow.work import Shard, assign_shards, work
 
@@ -79,7 +82,8 @@ def _connected(address: str, workers: int | None, keys: Iterable[str]) -> Any:
     path = os.pathsep.join(filter(None, (str(ROOT), os.environ.get("PYTHONPATH"))))
     here = {"num_cpus": workers, "include_dashboard": False} if address == "local" else {}
     keys = {name: os.environ[name] for name in keys if name in os.environ}  # in the cluster's memory, written to no file
-    settings = {"runtime_env": {"env_vars": {"PYTHONPATH": path, "OMP_NUM_THREADS": "1"} | keys}, "log_to_driver": False}
+    variables = {"PYTHONPATH": path, "OMP_NUM_THREADS": "1"} | folder_variables() | keys
+    settings = {"runtime_env": {"env_vars": variables}, "log_to_driver": False}
     try:
         ray.init(address=address, **settings, **here)
     except (ConnectionError, ValueError, RuntimeError) as error:

@@ -115,10 +115,9 @@ class Grammar:
             for group in groups:
                 held_back = () if PIECES.match(key) else group
                 pools |= {text: pools_of(text, held_back) for text in group if text not in pools}
+            frames = {text: Frame(text, _parse(text, document, ("frames", key)), pools[text]) for text in pools}
             for style, own in (("clear", styles.clear), ("colloquial", styles.colloquial)):
-                self._frames[key, style] = tuple(
-                    Frame(text, _parse(text, document, ("frames", key)), pools[text]) for text in (*own, *styles.any)
-                )
+                self._frames[key, style] = tuple(frames[text] for text in (*own, *styles.any))
 
     def _refuse_unknown_rules(self) -> None:
         parsed = [frame.parts for frames in self._frames.values() for frame in frames]

@@ -33,9 +33,11 @@ def main(path: str, argv: Sequence[str]) -> int:
     try:
         from homerl.run.preflight import check_machine  # a plug-in file that cannot be used is bad input too
         from homerl.run.recipe import load_recipe
+        from homerl.run.rehearsal import rehearse
 
         recipe = load_recipe(path, argv)
         check_machine(recipe, path)
+        rehearse(recipe)
         run_recipe(recipe)
     except InputError as error:
         complain(str(error))

@@ -15,8 +15,8 @@ from homerl.llm.settings import UserSettings
 from homerl.play.episode import EpisodeLimits
 from homerl.recipe.base import Base
 from homerl.train.credit.registry import mode_of, modes
-from homerl.train.discovery import keys_of
 from homerl.train.engines.registry import engine_of, engines
+from homerl.train.plugin_keys import keys_of
 from homerl.train.tiny import TinyConfig
 from homerl.worlds.registry import world_of
 from homerl.worlds.sources import AnyBlueprintSource, default_recipe

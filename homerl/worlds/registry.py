@@ -6,8 +6,6 @@ unknown name raises an `InputError` that lists the known worlds.
 
 from __future__ import annotations
 
-import importlib
-import pkgutil
 from collections import Counter
 from collections.abc import Mapping
 from functools import cache
@@ -15,27 +13,19 @@ from typing import Any
 
 import homerl.worlds
 from envs.documents import InputError
+from envs.plugins import discover
 from homerl.play.episode import Episode, EpisodeLimits
 from homerl.play.situation import Situation
 from homerl.worlds.contract import Split, Suite, WorldAdapter
+
+NOT_WORLDS = ("contract", "registry", "sources")
 
 
 @cache
 def worlds() -> Mapping[str, WorldAdapter]:
     """Every world by name, the default world first."""
-    packages = sorted(module.name for module in pkgutil.iter_modules(homerl.worlds.__path__) if module.ispkg)
-    return {world.name: world for world in sorted(map(_load, packages), key=lambda world: not world.is_default)}
-
-
-def _load(name: str) -> WorldAdapter:
-    """The world of a folder, or `InputError` where the folder holds none."""
-    module = importlib.import_module(f"homerl.worlds.{name}")
-    world = getattr(module, "WORLD", None)
-    if not isinstance(world, WorldAdapter):
-        raise InputError("the folder defines no WORLD", str(module.__file__), "see docs/worlds.md, or move it elsewhere")
-    if world.name != name:
-        raise InputError(f"the world is named '{world.name}'", str(module.__file__), f"name it as its folder: {name}")
-    return world
+    known = discover(homerl.worlds, "WORLD", WorldAdapter, NOT_WORLDS)
+    return dict(sorted(known.items(), key=lambda item: not item[1].is_default))
 
 
 def default_world() -> WorldAdapter:

@@ -10,7 +10,7 @@ from referencing import Registry, Resource
 from typer.testing import CliRunner
 
 from envs.documents import InputError
-from homerl.cli import app
+from homerl.cli.app import app
 from homerl.flow.collect import _assemble as assemble
 from homerl.flow.collect import make_shard
 from homerl.flow.recipe import SynthesisConfig

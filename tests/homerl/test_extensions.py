@@ -17,8 +17,8 @@ from envs.documents import InputError
 from envs.model import Model
 from homerl.train.credit.contract import CreditMode
 from homerl.train.credit.registry import modes
-from homerl.train.discovery import keys_of
 from homerl.train.engines.registry import engines
+from homerl.train.plugin_keys import keys_of
 from homerl.train.recipe import LossSettings, RolloutSettings
 
 ROOT = Path(__file__).parents[2]
@@ -129,7 +129,7 @@ def test_without_the_folder_there_is_no_such_mode(recipe):
 def test_a_file_that_says_no_mode_is_named(extended, recipe, tmp_path):
     (tmp_path / "credit/empty.py").write_text("", encoding="utf-8")
     done = homerl(extended, "check", recipe)
-    assert done.returncode == 2 and "empty.py: the file defines no `MODE`" in done.stderr
+    assert done.returncode == 2 and "empty.py: the file defines no MODE" in done.stderr
 
 
 def test_a_name_that_is_taken_is_refused(extended, recipe, tmp_path):

@@ -9,7 +9,7 @@ import pytest
 from typer.testing import CliRunner
 
 from homerl.bench.suites import read_suite
-from homerl.cli import app
+from homerl.cli.app import app
 from homerl.play.trajectory import to_row, write_rows
 from homerl.worlds.simuhome.agents import BASELINES, FixedAnswerAgent
 from homerl.worlds.simuhome.bench.suite import play_instance

@@ -10,26 +10,17 @@ by name.
 
 from __future__ import annotations
 
-import os
-import pkgutil
+import sys
 from collections.abc import Mapping
-from importlib import import_module
 from typing import TYPE_CHECKING, Literal
 
 from envs.homeenv.toolset import Toolset
+from envs.plugins import added_folders, discover
 
 FIRST = ("homeflow", "smh", "direct")
-__path__ += [folder for folder in os.environ.get("HOMERL_TOOLSETS", "").split(os.pathsep) if folder]
-
-
-def _found() -> dict[str, Toolset]:
-    """All toolsets by name, those in `FIRST` first."""
-    names = sorted(module.name for module in pkgutil.iter_modules(__path__) if module.name not in FIRST)
-    modules = {name: import_module(f"{__name__}.{name}") for name in (*FIRST, *names)}
-    return {name: module.TOOLSET for name, module in modules.items() if hasattr(module, "TOOLSET")}
-
-
-TOOLSETS: Mapping[str, Toolset] = _found()
+__path__ += added_folders("toolsets")
+_known = discover(sys.modules[__name__], "TOOLSET", Toolset)
+TOOLSETS: Mapping[str, Toolset] = {name: _known[name] for name in dict.fromkeys([*FIRST, *_known])}
 if TYPE_CHECKING:
     ToolsetName = str
 else:

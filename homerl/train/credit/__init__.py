@@ -6,6 +6,6 @@ mode by name (`registry.py`). Folders in the environment variable HOMERL_CREDIT 
 
 from __future__ import annotations
 
-import os
+from envs.plugins import added_folders
 
-__path__ += [folder for folder in os.environ.get("HOMERL_CREDIT", "").split(os.pathsep) if folder]
+__path__ += added_folders("credit")

@@ -11,9 +11,10 @@ from functools import cache
 from typing import Any
 
 import homerl.train.credit
+from envs.plugins import discover
 from homerl.train.credit.common import Steps
 from homerl.train.credit.contract import CreditInput, CreditMode, Rule
-from homerl.train.discovery import discover
+from homerl.train.plugin_keys import in_order
 
 NOT_MODES = ("common", "contract", "registry")
 
@@ -21,7 +22,7 @@ NOT_MODES = ("common", "contract", "registry")
 @cache
 def modes() -> Mapping[str, CreditMode]:
     """Every credit mode by name."""
-    return discover(homerl.train.credit, "MODE", NOT_MODES)
+    return in_order(discover(homerl.train.credit, "MODE", CreditMode, NOT_MODES))
 
 
 def mode_of(settings: Any) -> CreditMode:

@@ -11,6 +11,6 @@ Invariants:
 
 from __future__ import annotations
 
-import os
+from envs.plugins import added_folders
 
-__path__ += [folder for folder in os.environ.get("HOMERL_ENGINES", "").split(os.pathsep) if folder]
+__path__ += added_folders("engines")

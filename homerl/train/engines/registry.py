@@ -10,8 +10,9 @@ from functools import cache
 from typing import Any
 
 import homerl.train.engines
-from homerl.train.discovery import discover
+from envs.plugins import discover
 from homerl.train.engines.contract import EngineKind
+from homerl.train.plugin_keys import in_order
 
 NOT_ENGINES = ("contract", "registry", "synced")
 
@@ -19,7 +20,7 @@ NOT_ENGINES = ("contract", "registry", "synced")
 @cache
 def engines() -> Mapping[str, EngineKind]:
     """Every engine by kind."""
-    return discover(homerl.train.engines, "ENGINE", NOT_ENGINES)
+    return in_order(discover(homerl.train.engines, "ENGINE", EngineKind, NOT_ENGINES))
 
 
 def engine_of(settings: Any) -> EngineKind:

@@ -1,0 +1,112 @@
+"""Plug-ins: the files of a package that are used because they are there, such as rewards, credit modes and toolsets.
+
+Invariants:
+- Each file or folder of the package defines one plug-in under one name, such as `REWARD`. No list names the plug-ins.
+- The environment variable HOMERL_<KIND> adds folders to the package. They are separated as in PATH.
+- A file whose name begins with an underscore is a helper, and no plug-in.
+- A file that cannot be used is refused by its path when the package is read, so before any work is done.
+"""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import os
+import pkgutil
+import traceback
+from collections.abc import Collection, Iterator
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from envs.documents import InputError
+
+VARIABLES = {kind: f"HOMERL_{kind.upper()}" for kind in ("worlds", "toolsets", "intents", "rewards", "credit", "engines")}
+
+
+def added_folders(kind: str) -> list[str]:
+    """The folders that the environment adds to the plug-ins of a kind."""
+    return [str(Path(folder).resolve()) for folder in os.environ.get(VARIABLES[kind], "").split(os.pathsep) if folder]
+
+
+def folder_variables() -> dict[str, str]:
+    """The environment variables that add folders, with absolute paths, for a process in another folder."""
+    return {VARIABLES[kind]: os.pathsep.join(folders) for kind in VARIABLES if (folders := added_folders(kind))}
+
+
+def discover(package: ModuleType, attribute: str, kind: type, parts: Collection[str] = ()) -> dict[str, Any]:
+    """The plug-ins of a package by name: the package's own, then those of each added folder.
+
+    Each file defines `attribute`, an instance of `kind`. A plug-in is named by its `name` or, if it has none, by its file.
+    `parts` are files in the package's own folder that are no plug-ins. Raises `InputError` for a folder that does not
+    exist, for a file that cannot be used, and for a name that occurs twice.
+    """
+    plugins: dict[str, Any] = {}
+    for file, path in _files(package, parts).items():
+        plugin = _defined(_import(f"{package.__name__}.{file}", path), attribute, kind, path)
+        name = getattr(plugin, "name", file)
+        if name in plugins:
+            raise InputError(f"two files of {package.__name__} are named '{name}'", str(path), "rename one of them")
+        plugins[name] = plugin
+    return plugins
+
+
+def _files(package: ModuleType, parts: Collection[str]) -> dict[str, Path]:
+    """The path of each file that must define a plug-in, by its name."""
+    own, *added = dict.fromkeys(Path(folder).resolve() for folder in package.__path__)
+    names = dict(_modules(own))
+    for folder in added:
+        if not folder.is_dir():
+            raise InputError("there is no such folder", str(folder), f"correct {_variable_of(package)}")
+        for name, path in _modules(folder):
+            if name in names:
+                raise InputError(f"there is a '{name}' already: {names[name]}", str(path), "give the file another name")
+            if not name.isidentifier():
+                raise InputError(f"'{name}' is no name for a plug-in", str(path), "use letters, digits and underscores")
+            names[name] = path
+    return {name: path for name, path in names.items() if name not in parts}
+
+
+def _modules(folder: Path) -> Iterator[tuple[str, Path]]:
+    for module in pkgutil.iter_modules([str(folder)]):
+        if not module.name.startswith("_"):
+            yield module.name, folder / (f"{module.name}/__init__.py" if module.ispkg else f"{module.name}.py")
+
+
+def _variable_of(package: ModuleType) -> str:
+    return VARIABLES[package.__name__.rpartition(".")[2]]
+
+
+def _import(module: str, path: Path) -> ModuleType:
+    try:
+        return importlib.import_module(module)
+    except InputError:
+        raise
+    except Exception as error:
+        message = f"the file cannot be imported: {type(error).__name__}: {error}"
+        raise InputError(message, _place(error, path), "correct the file, or move it away") from error
+
+
+def _place(error: Exception, path: Path) -> str:
+    """The file and the line of an error: the innermost that is in the plug-in's folder."""
+    if isinstance(error, SyntaxError) and error.filename:
+        return f"{error.filename}:{error.lineno}"
+    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if Path(frame.filename).parent == path.parent]
+    return f"{frames[-1].filename}:{frames[-1].lineno}" if frames else str(path)
+
+
+def _defined(module: ModuleType, attribute: str, kind: type, path: Path) -> Any:
+    """The plug-in of a module, which must be complete."""
+    if not hasattr(module, attribute):
+        remedy = f"write `{attribute} = ...`, or begin the file's name with an underscore"
+        raise InputError(f"the file defines no {attribute}", str(path), remedy)
+    plugin = getattr(module, attribute)
+    if isinstance(plugin, type) and issubclass(plugin, kind):
+        raise InputError(f"{attribute} is a class", str(path), f"write `{attribute} = {plugin.__name__}()`")
+    if not isinstance(plugin, kind):
+        raise InputError(f"{attribute} is a {type(plugin).__name__}", str(path), f"it must be a {kind.__name__}")
+    for base in kind.__mro__:
+        for name in inspect.get_annotations(base):
+            if not hasattr(plugin, name):
+                raise InputError(f"{attribute} lacks `{name}`", str(path), f"see {kind.__module__}.{kind.__name__}")
+    return plugin

@@ -1,0 +1,60 @@
+"""Plays one episode of each source of blueprints that a recipe names, before the run begins its work.
+
+Invariant: a plug-in with a bug (a query type, a toolset, a reward, a world) fails here, and not after a model was loaded.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from typing import Any
+
+from envs.documents import InputError
+from homerl.play.episode import EpisodeLimits
+from homerl.play.loop import play
+from homerl.recipe.base import Base
+from homerl.users.scripted import ScriptedUser
+from homerl.worlds.contract import ExpertConfig, Split
+from homerl.worlds.registry import begin, make_blueprint, world_of
+from rewards.composite import RewardWeights, step_rewards
+
+SEEDS = 5  # seeds of which one must give a blueprint
+
+
+def rehearse(recipe: Base) -> list[str]:
+    """Play the first blueprint of each source with the scripted expert and user, and compute the rewards of its steps.
+
+    Returns a line for each source that says how its episode ended. Raises `InputError` if no seed gives a blueprint, and
+    the error of any part that has a bug.
+    """
+    lines = []
+    weights = getattr(recipe, "rewards", RewardWeights())
+    for key, source, split, first in _sources(recipe):
+        blueprint = _first_blueprint(key, source, split, first)
+        expert = world_of(blueprint).expert(ExpertConfig(mistakes=0.0), 0)
+        trajectory = asyncio.run(play(begin(blueprint, EpisodeLimits()), expert, ScriptedUser(0)))
+        total = sum(sum(step_rewards(step.facts, weights).values()) for step in trajectory.steps)
+        ended = f"{len(trajectory.steps)} steps, {trajectory.outcome}, reward {total:.2f}"
+        lines.append(f"{key}: the scripted expert played {blueprint.id}: {ended}")
+    return lines
+
+
+def _sources(recipe: Base) -> Iterator[tuple[str, Any, Split, int]]:
+    """(key, source, split, first seed) of each source of blueprints, without those that are left out."""
+    synth, training, evaluation = (getattr(recipe, part, None) for part in ("synth", "blueprints", "evaluation"))
+    if synth:
+        yield "synth.recipe", synth.recipe, synth.split, 0
+    if training:
+        yield "blueprints.recipe", training.recipe, "train", training.first_seed
+    if evaluation and evaluation.every and evaluation.recipe:
+        yield "evaluation.recipe", evaluation.recipe, "heldout", evaluation.first_seed
+
+
+def _first_blueprint(key: str, source: Any, split: Split, first: int) -> Any:
+    failures = []
+    for seed in range(first, first + SEEDS):
+        try:
+            return make_blueprint(source, split, seed)
+        except ValueError as error:  # the world drew too many candidates that it had to drop
+            failures.append(str(error))
+    raise InputError(f"none of {SEEDS} seeds gives a blueprint: {failures[0]}", key, "change the recipe of the blueprints")
