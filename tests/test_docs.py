@@ -41,6 +41,7 @@ PROGRAMS = ("homerl", "accelerate", "torchrun", "python", "vllm", "./scripts/qui
 
 GPU, HUB, ENDPOINT = "it needs a GPU", "it needs the hub", "it needs an LLM behind an endpoint"
 EXTENSION = "tests/homerl/test_extensions.py runs it with the files of the page"
+TRIED = "tests/homerl/test_extensions.py runs it with the recipes of the page"
 MINUTES, TRAINED = "it takes minutes", "it needs a trained model, which takes minutes"
 NOT_RUN = {
     "README.md": {
@@ -50,9 +51,10 @@ NOT_RUN = {
         "accelerate launch recipes/synth.yaml": MINUTES,
         "accelerate launch --num_processes": GPU,
     },
-    "CONTRIBUTING.md": {"./scripts/": "it installs an environment"},
+    "CONTRIBUTING.md": {"./scripts/": "it installs an environment", "homerl run": TRIED, "HOMERL_": TRIED},
     "docs/recipes.md": {"accelerate launch": f"{MINUTES}, or a GPU", "torchrun": GPU},
     "docs/training.md": {"accelerate launch": GPU, "VLLM_SERVER_DEV_MODE=1 vllm serve": GPU, "HOMERL_CREDIT": EXTENSION},
+    "docs/worlds.md": {"HOMERL_WORLDS": "tests/test_third_world.py builds and plays the suite"},
     "docs/synthesis.md": {"homerl synth recipes/synth_m3.yaml": ENDPOINT, "homerl push-data": HUB},
     "docs/endpoints.md": {"homerl serve-user": GPU, "homerl audit-user": ENDPOINT, "homerl bench run": ENDPOINT},
     "docs/models.md": {"accelerate launch": f"{MINUTES}, or a GPU", "homerl export": TRAINED},
@@ -266,7 +268,7 @@ def test_options_named_alone_exist(page):
 
 def foreign(text: str) -> bool:
     """Whether the command is of a program whose options cannot be looked up here."""
-    return bool(re.match(r"(\w+=\S+ )*(vllm|pip|pytest|torchrun)\b|HOMERL_CREDIT=", text))
+    return bool(re.match(r"(\w+=\S+ )*(vllm|pip|pytest|torchrun)\b|HOMERL_[A-Z]+=", text))
 
 
 @cache

@@ -218,26 +218,6 @@ def example(name: str, folder: Path) -> Path:
     return path
 
 
-def test_the_example_of_a_query_type_is_played(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from homerl.play.trajectory import Outcome
-    from homerl.worlds.homeenv.blueprints import intents
-    from homerl.worlds.homeenv.blueprints.author import BlueprintRecipe, make_blueprint
-    from tests.homerl.intents import expert_plays, idle_plays
-
-    path = example("intent", tmp_path)
-    monkeypatch.setattr(intents, "__path__", [*intents.__path__, str(path.parent)])
-    intents.families.cache_clear()
-    try:
-        recipe = BlueprintRecipe(families={"goodnight/lamp": 1}, intents=(1, 1), home={"categories": ("light", "plug")})
-        for seed in range(3):
-            blueprint = make_blueprint(recipe, "train", seed)
-            assert blueprint.intents[0].family == "goodnight"
-            assert expert_plays(blueprint) is Outcome.SUCCESS and idle_plays(blueprint) is not Outcome.SUCCESS
-    finally:
-        intents.families.cache_clear()
-        sys.modules.pop(f"{intents.__name__}.goodnight", None)
-
-
 def test_the_example_of_a_reward_is_found_and_earns(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = example("reward", tmp_path)
     monkeypatch.setenv("HOMERL_REWARDS", str(path.parent))

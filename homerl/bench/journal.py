@@ -1,8 +1,7 @@
 """The played episodes of a benchmark, in one append-only file.
 
 Invariants: a row is in the file completely or not at all (opening the file cuts off an incomplete last line); a killed
-process
-loses no row; of two rows with one index the later counts; memory holds only the positions of rows.
+process loses no row; of two rows with one index the later counts; memory holds only the positions of rows.
 """
 
 from __future__ import annotations

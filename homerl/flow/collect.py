@@ -2,8 +2,7 @@
 
 Invariants: only this process writes shards, atomically, in a folder of the recipe's digest; a complete shard is never
 rewritten, except if servers failed in it; the dataset is the shards in order, so its bytes depend neither on the number
-of
-workers nor on where a run was killed; workers end with the run; memory holds tens of shards.
+of workers nor on where a run was killed; workers end with the run; memory holds tens of shards.
 """
 
 from __future__ import annotations
@@ -38,9 +37,8 @@ def synthesise(
     """Fill `out` with `trajectories.jsonl`, `blueprints.jsonl`, `endpoints.json` and `stats.json`; return the first path.
 
     `processes` is the number of workers, by default one for each core of this machine, or of the Ray cluster at the
-    address
-    `ray`; 0 works in this process. Complete shards of an earlier run are kept. `describe` may write further files.
-    Raises `InputError` if a server does not answer for a whole shard.
+    address `ray`; 0 works in this process. Complete shards of an earlier run are kept. `describe` may write further
+    files. Raises `InputError` if a server does not answer for a whole shard.
     """
     shards = [range(i, min(i + config.shard, config.blueprints)) for i in range(0, config.blueprints, config.shard)]
     folder = out / "shards" / config.digest

@@ -1,11 +1,9 @@
 """Compares the branching factors of HomeFlow's Table 2 on the same blueprints; (1, 1) is linear sampling.
 
 There are two ways to count. As the paper counts, each blueprint gets one tree, which ends after a number of rollouts or
-when
-it is exhausted; the first rollout is the base, and the later ones show the yield of expansion. At an equal budget, a cell
-starts new trees with other players until it has made a number of calls, or sampled a number of messages, for each
-blueprint
-(three candidates are one call and three messages).
+when it is exhausted; the first rollout is the base, and the later ones show the yield of expansion. At an equal budget,
+a cell starts new trees with other players until it has made a number of calls, or sampled a number of messages, for
+each blueprint (three candidates are one call and three messages).
 
 Invariants: all cells play the same blueprints with the same players; equal trajectories count once.
 """

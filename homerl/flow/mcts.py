@@ -44,10 +44,8 @@ class TreeStats:
     """What a search cost and what it verified.
 
     A `call` is one request; several candidates may be `sampled` by it. `*_linear` is what the same rollouts would have
-    cost one
-    by one. `merged` counts candidates that had the same effect as another. `grounded` counts successes that a home
-    confirms.
-    `first` counts successes of the first rollout of a search (0 or 1).
+    cost one by one. `merged` counts candidates that had the same effect as another. `grounded` counts successes that a
+    home confirms. `first` counts successes of the first rollout of a search (0 or 1).
     """
 
     rollouts: int = 0
@@ -111,8 +109,7 @@ async def forest(
     """Search one tree after the other, each with its own players, and return trajectories and statistics.
 
     The search ends after `config.rollouts` rollouts, or when the budget is spent. With branching factors of 1 a tree is
-    one
-    dialogue, so this is linear sampling. Equal trajectories of two trees are kept once.
+    one dialogue, so this is linear sampling. Equal trajectories of two trees are kept once.
     """
     stats, found = TreeStats(), dict[tuple, Trajectory]()
 

@@ -1,9 +1,8 @@
 """The dialogue tree of MCTS-Flow (HomeFlow 3.3.2).
 
-Invariants: a node is a reusable prefix and never changes once it was entered; a candidate takes effect only at its first
-visit; siblings differ in effect, because a child with the effect of another is merged into it; a visited leaf is
-impassable,
-and so is a node whose children all are.
+Invariants: a node is a reusable prefix and never changes once it was entered; a candidate takes effect only at its
+first visit; siblings differ in effect, because a child with the effect of another is merged into it; a visited leaf is
+impassable, and so is a node whose children all are.
 """
 
 from __future__ import annotations
@@ -91,11 +90,9 @@ class Node:
     def select(self, c_ucb: float, unvisited: Unvisited = "first") -> Node:
         """The passable child with the highest upper confidence bound (eq. 3); there must be one.
 
-        The paper does not define the bound of an unvisited child. `first` puts it above all others, which widens the tree
-        at its
-        root first. `mean` gives it the parent's mean reward without a bonus. The search then continues where it was, so
-        the last
-        steps of a prefix are the first to be tried anew.
+        The paper does not define the bound of an unvisited child. `first` puts it above all others, which widens the
+        tree at its root first. `mean` gives it the parent's mean reward without a bonus. The search then continues
+        where it was, so the last steps of a prefix are the first to be tried anew.
         """
         passable = [child for child in self.children if child.passable]
         worth = math.inf if unvisited == "first" else self.value / max(1, self.visits)

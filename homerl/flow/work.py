@@ -1,9 +1,9 @@
 """A worker's part of a synthesis: it plays the blueprints of its shards concurrently, in one event loop.
 
-Invariants: a shard's bytes are a pure function of the recipe and its range of blueprints (if models give the same answer
-to
-the same request); while blueprints are left, the allowed number of them is played, however long some take; the number of
-open shards is bounded, so memory does not grow with the number of shards; if asked for, shards are returned in order.
+Invariants: a shard's bytes are a pure function of the recipe and its range of blueprints (if models give the same
+answer to the same request); while blueprints are left, the allowed number of them is played, however long some take;
+the number of open shards is bounded, so memory does not grow with the number of shards; if asked for, shards are
+returned in order.
 """
 
 from __future__ import annotations
@@ -56,8 +56,7 @@ class BlueprintLimiter:
     """Lets `at_once` blueprints play at a time.
 
     `waiting` counts blueprints that are announced but have not started. `room` is set while `waiting` is less than
-    `at_once`;
-    the next shard is opened then.
+    `at_once`; the next shard is opened then.
     """
 
     def __init__(self, at_once: int) -> None:

@@ -6,8 +6,9 @@ a key are ordered by how usual they are: at temperature 1 the k-th frame has wei
 first is drawn.
 
 Invariants: a draw is a pure function of its random generator; a language is one folder of YAML files, and no key occurs
-twice in it; a hash of its text puts each frame into the training half or the held-out half, unless its group is too small
-to hold a frame out, in which case it is in both; sentences have no space beside a Chinese character.
+twice in it; of the frames of each key and style a quarter is in the pool `heldout` and the others are in the pool `train`,
+as a hash of their texts decides; a group of fewer than three frames is in both pools; sentences have no space beside a
+Chinese character.
 """
 
 from __future__ import annotations
@@ -30,15 +31,15 @@ from envs.documents import Document, InputError, validate
 from envs.model import Model
 
 Style = Literal["clear", "colloquial"]
-Half = Literal["train", "heldout", "any"]  # which frames may be used
-HELD_OUT = 4  # one frame in so many is held out
+Pool = Literal["train", "heldout", "any"]  # the frames that may be used
+HELD_OUT = 4  # one frame in so many is held out, rounded down but at least one
 FEWEST = 3  # the smallest group of frames from which one can be held out
 PIECES = re.compile(
     r"(?:room|device|device\.\w+|part|it|them|and|join|number\..*|unit\..*|name\..*|option\..*|value\..*|kind\..*"
     r"|noun\.(?:all|all_but|bare|home|floor|without|rooms|holds|that|top)\b.*|query\.(?:place|trait)\b.*"
     r"|when\.(?:after|bare|clock|date|duration|every|once|reading|unit)\b.*)$"
-)  # keys of parts of sentences, such as noun phrases and times; their frames are in both halves
-HALVES: tuple[Half, ...] = ("train", "heldout", "any")
+)  # keys of parts of sentences, such as noun phrases and times; their frames are in both pools
+POOLS: tuple[Pool, ...] = ("train", "heldout", "any")
 LOOSE = re.compile(r"(?<=[\u3000-\u303f\u4e00-\u9fff\uff00-\uffef]) +| +(?=[\u3000-\u303f\u4e00-\u9fff\uff00-\uffef])")
 SAID = 0.5  # probability of an optional part at temperature 1
 
@@ -72,11 +73,11 @@ class GrammarFile(Model):
 
 @dataclass(frozen=True)
 class Frame:
-    """A parsed template, and the halves that contain it."""
+    """A parsed template, and the pools that contain it."""
 
     text: str
     parts: Parts
-    halves: tuple[str, ...]
+    pools: tuple[str, ...]
 
 
 class Grammar:
@@ -93,10 +94,10 @@ class Grammar:
         for document in documents:
             self._add(validate(GrammarFile, document), document)
         self._refuse_unknown_rules()
-        self._by_half = {
-            (*at, half): tuple(frame for frame in frames if half == "any" or half in frame.halves)
+        self._by_pool = {
+            (*at, pool): tuple(frame for frame in frames if pool == "any" or pool in frame.pools)
             for at, frames in self._frames.items()
-            for half in HALVES
+            for pool in POOLS
         }
 
     def _add(self, file: GrammarFile, document: Document) -> None:
@@ -110,11 +111,11 @@ class Grammar:
                 raise InputError(f"'{key}' is given twice", document.where(("frames", key)), "put its frames in one place")
             styles = given if isinstance(given, Styles) else Styles(any=given)
             groups = [styles.clear, styles.colloquial, styles.any]  # frames are held out from each group separately
-            halves: dict[str, tuple[str, ...]] = {}
+            pools: dict[str, tuple[str, ...]] = {}
             for group in groups:
                 held_back = () if PIECES.match(key) else group
-                halves |= {text: halves_of(text, held_back) for text in group if text not in halves}
-            frames = {text: Frame(text, _parse(text, document, ("frames", key)), halves[text]) for text in halves}
+                pools |= {text: pools_of(text, held_back) for text in group if text not in pools}
+            frames = {text: Frame(text, _parse(text, document, ("frames", key)), pools[text]) for text in pools}
             for style, own in (("clear", styles.clear), ("colloquial", styles.colloquial)):
                 self._frames[key, style] = tuple(frames[text] for text in (*own, *styles.any))
 
@@ -133,14 +134,14 @@ class Grammar:
         """Every key that begins with `prefix`, sorted."""
         return sorted({key for key, _ in self._frames if key.startswith(prefix)})
 
-    def frames(self, key: str, style: Style, half: Half = "any") -> tuple[Frame, ...]:
+    def frames(self, key: str, style: Style, pool: Pool = "any") -> tuple[Frame, ...]:
         """The frames of a key, the most usual first.
 
         If the key has no frames in this style, those of the other style are returned. Raises `KeyError` if it has none at
         all.
         """
         for known in (style, "colloquial", "clear"):
-            if frames := self._by_half.get((key, known, half)):
+            if frames := self._by_pool.get((key, known, pool)):
                 return frames
         raise KeyError(f"the grammar of '{self.language}' has no frame for '{key}'")
 
@@ -153,10 +154,10 @@ class Grammar:
         return [frame.text for frame in self.frames(key, "clear")]
 
     def draw(
-        self, key: str, slots: Mapping[str, str], rng: random.Random, style: Style, half: Half, temperature: float
+        self, key: str, slots: Mapping[str, str], rng: random.Random, style: Style, pool: Pool, temperature: float
     ) -> str:
         """Draw a frame of the key, make its choices and fill its slots. Raises `KeyError` if a slot is not given."""
-        frames = self.frames(key, style, half)
+        frames = self.frames(key, style, pool)
         parts = frames[pick(len(frames), rng, temperature)].parts
         try:
             return tight("".join(self._words(parts, slots, rng, temperature)))
@@ -199,8 +200,8 @@ def _zipf(count: int, temperature: float) -> tuple[float, ...]:
     return tuple(accumulate((1 / rank) ** (1 / temperature) for rank in range(1, count + 1)))
 
 
-def halves_of(text: str, texts: Sequence[str]) -> tuple[str, ...]:
-    """The halves that contain a frame; `texts` are the frames of its group, of which a quarter is held out."""
+def pools_of(text: str, texts: Sequence[str]) -> tuple[str, ...]:
+    """The pools that contain a frame; `texts` are the frames of its group, of which a quarter is held out."""
     if len(texts) < FEWEST:
         return ("train", "heldout")
     held_out = sorted(texts, key=_hash)[: max(1, len(texts) // HELD_OUT)]

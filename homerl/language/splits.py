@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
-from homerl.language.grammar import Half
+from homerl.language.grammar import Pool
 
 Split = Literal["train", "heldout"]
 HELDOUT_SHARE = 5  # one sentence in so many is held out
@@ -25,13 +25,13 @@ class NoSentence(Exception):
 class Voice:
     """How the people of a blueprint recipe talk.
 
-    `temperature` sets how often less usual frames are drawn; at 0 only the most usual frame is used. `frames` limits the
-    frames to the training half or the held-out half.
+    `temperature` sets how often less usual frames are drawn; at 0 only the most usual frame is used. `frames` is the
+    pool of frames that are drawn.
     """
 
     language: str = "en"
     temperature: float = 1.0
-    frames: Half = "any"
+    frames: Pool = "any"
 
 
 def split_of(sentence: str) -> Split:

@@ -1,8 +1,7 @@
 """Checks a server's answers before other code reads them, and classifies the errors of servers.
 
-Invariants: an answer that passes `checked` has the shape of its type in all choices; no text that passes contains half of
-a
-surrogate pair, which no file could hold.
+Invariants: an answer that passes `checked` has the shape of its type in all choices; no text that passes contains half
+of a surrogate pair, which no file could hold.
 """
 
 from __future__ import annotations

@@ -2,8 +2,7 @@
 
 Invariants: an answer that cannot be parsed twice is `Unreadable`, a fault of the model; errors of servers are an
 `InfraError`; a schema that a server refuses is left out of later requests; the requests for one seed and text are the
-same in
-every process.
+same in every process.
 """
 
 from __future__ import annotations

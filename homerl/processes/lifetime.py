@@ -1,8 +1,8 @@
 """Ends a process when the process that started it ends.
 
 Invariants: a stage or worker ends within a second after its parent was killed; otherwise the next start of the same run
-would find it still writing. A parent that nobody has
-reaped counts as dead, and so does one whose number another process has taken.
+would find it still writing. A parent that nobody has reaped counts as dead, and so does one whose number another
+process has taken.
 """
 
 from __future__ import annotations

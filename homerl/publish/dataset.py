@@ -1,8 +1,7 @@
 """A synthesis as a dataset: its description (`dataset.json`), the schemas of its rows, and its card.
 
-Invariants: everything is made from the files of a finished run, and the same files give the same bytes; no host, address
-or
-path of the machine is included; a version names its content, whose checksum is stored beside it.
+Invariants: everything is made from the files of a finished run, and the same files give the same bytes; no host,
+address or path of the machine is included; a version names its content, whose checksum is stored beside it.
 """
 
 from __future__ import annotations
@@ -56,8 +55,7 @@ def push(run: Path, repo: str, private: bool = True, license: str = "apache-2.0"
     """Upload a finished synthesis (or a flywheel's) as a dataset, tagged by its version; return its address.
 
     Raises `InputError` without a finished dataset or a token, if the rows differ from their checksum, or if servers
-    failed for
-    some blueprints.
+    failed for some blueprints.
     """
     out = next((folder for folder in (run, run / "synth") if (folder / FACTS).is_file()), None)
     if out is None:

@@ -1,8 +1,7 @@
 """Exports a trained run as a Hugging Face model: safetensors, tokenizer, chat template, generation config, card.
 
 Invariants: an exported model was loaded, is complete and finite, and its tokenizer can render a dialogue; the folder
-appears
-under its name as a whole or not at all; only content of that folder is uploaded.
+appears under its name as a whole or not at all; only content of that folder is uploaded.
 """
 
 from __future__ import annotations
@@ -38,13 +37,11 @@ def export(
     """Write the model of `run` as a Hugging Face folder, and return that folder.
 
     `run` is a stage's folder, or a flywheel's (then its last trained stage is used). `to` is a folder, or a hub id
-    `org/name`;
-    then the folder is RUN/export/name, and `push` uploads it. A missing repository is created, private or public. With
-    `private`, an existing public repository is refused. An earlier export in the folder is replaced; other content is
-    refused.
-    A LoRA adapter is merged into its base, unless `adapter`. `base` is the hub id or folder of the model that training
-    started
-    from, if the run's own record leads nowhere. Raises `InputError` for everything that cannot be exported.
+    `org/name`; then the folder is RUN/export/name, and `push` uploads it. A missing repository is created, private or
+    public. With `private`, an existing public repository is refused. An earlier export in the folder is replaced; other
+    content is refused. A LoRA adapter is merged into its base, unless `adapter`. `base` is the hub id or folder of the
+    model that training started from, if the run's own record leads nowhere. Raises `InputError` for everything that
+    cannot be exported.
     """
     run = Path(run)
     stage = find_stage(run)

@@ -1,8 +1,7 @@
 """Uploads models and datasets to the Hugging Face hub (or to HF_ENDPOINT).
 
 Invariants: a missing repository is created, private by default; an existing public one is refused if a private one was
-asked
-for; a tagged version is never moved; local files stay, whatever the hub does.
+asked for; a tagged version is never moved; local files stay, whatever the hub does.
 """
 
 from __future__ import annotations
@@ -38,8 +37,7 @@ def upload(
     """Upload a folder, or only `files` of it, and tag the revision with `tag`.
 
     Files on the hub that match `delete` and are not in the folder are deleted. Raises `InputError` if the repository is
-    public
-    although `private`, if the tag exists, or if the hub fails.
+    public although `private`, if the tag exists, or if the hub fails.
     """
     from httpx import HTTPError
     from huggingface_hub import HfApi

@@ -1,8 +1,7 @@
 """Makes the users that a recipe asks for.
 
 Invariants: only the recipe decides who speaks; all users of a run share one `Line`, so that the least busy replica is
-chosen
-among all requests, and usage is counted in one place.
+chosen among all requests, and usage is counted in one place.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """The LLM user's prompt (who it is, its unmet requests, what it notices, the dialogue) and its answer.
 
 Invariants: the prompt holds no ids, conditions or plans; an id in an agent's words is replaced by the device's everyday
-name,
-because otherwise an agent could make its user leave its role.
+name, because otherwise an agent could make its user leave its role.
 """
 
 from __future__ import annotations

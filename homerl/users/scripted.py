@@ -1,8 +1,7 @@
 """The scripted user: it speaks for unmet intents, rewords, answers questions, and stops when no intent is unmet.
 
 Invariants: an utterance is a pure function of blueprint, seed and dialogue; it contains no id, condition or plan; the
-user is
-asked to speak only while an intent is unmet, so it always has something to say.
+user is asked to speak only while an intent is unmet, so it always has something to say.
 """
 
 from __future__ import annotations

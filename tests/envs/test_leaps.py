@@ -91,7 +91,7 @@ def test_whatever_moves_and_whoever_reads_it_the_leap_is_what_ticking_gives(seed
     assert fired == expected and not leap.diff(ticking) and ticking.state_key() == leap.state_key()
 
 
-def stay(seed: int, between: Callable[[Home], Home] = lambda home: home, cut: int = 0) -> tuple[list[Fired], str]:
+def visit(seed: int, between: Callable[[Home], Home] = lambda home: home, cut: int = 0) -> tuple[list[Fired], str]:
     """Minutes of calls and leaps; what rules did, and the last state. `between` is done after every call and leap."""
     home, rng, fired = between(restless(seed)), random.Random(seed), []
     for _ in range(6):
@@ -119,12 +119,12 @@ def looked_at(home: Home) -> Home:
 @settings(max_examples=25, deadline=None)
 @example(seed=14, cut=7)  # the air of a room is saturated at the end
 @given(seed=st.integers(0, 10**6), cut=st.integers(1, 199))
-def test_a_stay_is_the_same_in_parts_looked_at_saved_and_forked(seed, cut):
-    plain = stay(seed)
-    assert stay(seed, looked_at) == plain
-    assert stay(seed, Home.fork) == plain
-    assert stay(seed, lambda home: home_from_json(home_to_json(home))) == plain
-    assert stay(seed, cut=cut) == plain
+def test_a_visit_is_the_same_in_parts_looked_at_saved_and_forked(seed, cut):
+    plain = visit(seed)
+    assert visit(seed, looked_at) == plain
+    assert visit(seed, Home.fork) == plain
+    assert visit(seed, lambda home: home_from_json(home_to_json(home))) == plain
+    assert visit(seed, cut=cut) == plain
 
 
 def test_looking_at_a_home_does_not_change_it_and_a_fork_breathes_its_own_air():

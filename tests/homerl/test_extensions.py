@@ -1,9 +1,10 @@
 """A credit mode and an engine of one's own: one file each, in a folder that the environment names. The files are those of
-docs/training.md."""
+docs/training.md. At the end, each kind of extension is tried as CONTRIBUTING.md says."""
 
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -21,8 +22,30 @@ from homerl.train.plugin_keys import keys_of
 from homerl.train.recipe import LossSettings, RolloutSettings
 
 ROOT = Path(__file__).parents[2]
+
+
+def python_of(page: str, mark: str) -> str:
+    """The Python block of a page that contains the mark."""
+    found = re.findall(r"```python\n(.*?)```", (ROOT / page).read_text(encoding="utf-8"), re.S)
+    return next(text for text in found if mark in text)
+
+
+def added_in(page: str, file: str) -> str:
+    """The file that a diff of a page adds."""
+    found = re.search(rf"\+\+\+ b/\S*{file}\n(.*?)```", (ROOT / page).read_text(encoding="utf-8"), re.S)
+    assert found
+    return "".join(line.removeprefix("+") + "\n" for line in found[1].splitlines())
+
+
 DOCS = (ROOT / "docs/training.md").read_text(encoding="utf-8")
 RANK, UNPADDED = re.findall(r"```python\n(.*?)```", DOCS, re.S)
+EXAMPLES = {  # file: the example of a page
+    "intents/leaving.py": python_of("docs/language.md", "SUBCATEGORIES"),
+    "toolsets/switch.py": python_of("docs/homes.md", "TOOLSET ="),
+    "rewards/brevity.py": added_in("CONTRIBUTING.md", "brevity.py"),
+    "credit/rank.py": RANK,
+    "engines/unpadded.py": UNPADDED,
+}
 RULE = """
 import json
 from homerl.train.credit.contract import CreditInput
@@ -113,6 +136,35 @@ def test_a_name_that_is_taken_is_refused(extended, recipe, tmp_path):
     (tmp_path / "credit/again.py").write_text(RANK, encoding="utf-8")
     done = homerl(extended, "check", recipe)
     assert done.returncode == 2 and "are named 'rank'" in done.stderr
+
+
+@pytest.mark.long
+@pytest.mark.timeout(600)
+def test_each_kind_of_extension_is_tried_as_the_page_says(tmp_path):
+    """The recipes and commands of CONTRIBUTING.md, with the examples of the pages."""
+    page = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8").split("## How to try it")[1].split("\n## ")[0]
+    fenced = re.findall(r"^```(\w*)\n(.*?)^```$", page, re.S | re.M)
+    for text in (text for language, text in fenced if language == "yaml"):
+        (tmp_path / text.split(":")[0].removeprefix("# ")).write_text(text, encoding="utf-8")
+    for file, text in EXAMPLES.items():
+        (tmp_path / file).parent.mkdir()
+        (tmp_path / file).write_text(text, encoding="utf-8")
+    shutil.copytree(ROOT / "tests/worlds/lamp", tmp_path / "worlds/lamp")
+    own = f'homerl() {{ "{sys.executable}" -m homerl.cli "$@"; }}\n'
+    for commands in (text for language, text in fenced if not language):
+        plain = {name: value for name, value in os.environ.items() if not name.startswith("HOMERL_")}
+        here = plain | {"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
+        done = subprocess.run(["bash", "-ec", own + commands], env=here, cwd=tmp_path, capture_output=True, text=True)
+        assert done.returncode == 0, commands + done.stdout + done.stderr
+    runs = tmp_path / "runs"
+    for name, said in (("intent", '"family": "leaving"'), ("toolset", '"name": "switch"'), ("world", '"name": "set_level"')):
+        rows = [json.loads(line) for line in (runs / name / "trajectories.jsonl").read_text("utf-8").splitlines()]
+        assert rows and all(said in json.dumps([row["messages"], json.loads(row["blueprint"])]) for row in rows)
+    assert "rewards/brevity/mean" in (runs / "reward/metrics.jsonl").read_text("utf-8")
+    recipes = {
+        name: yaml.safe_load((runs / name / "recipe.yaml").read_text("utf-8"))["rlve"] for name in ("credit", "engine")
+    }
+    assert recipes["credit"]["credit"] == "rank" and recipes["engine"]["engine"]["kind"] == "unpadded"
 
 
 @pytest.mark.long

@@ -1,8 +1,9 @@
 """What is added to HomeEnv without an edit elsewhere: a toolset and a family, each one file in a folder of one's own; a
-language, which is one folder, one file of names and one file of manners."""
+language, which is one folder, one file of names and one file of manners. The family is that of docs/language.md."""
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -10,6 +11,10 @@ from pathlib import Path
 
 import pytest
 import yaml
+
+from homerl.play.trajectory import Outcome
+from homerl.worlds.homeenv.blueprints.blueprint import Blueprint
+from tests.homerl.intents import idle_plays
 
 ROOT = Path(__file__).parents[2]
 SWITCH = '''
@@ -34,34 +39,7 @@ class SwitchWriter(StructuredWriter):
 TOOLS = (Tool("switch", "Switch a device.", {"did": "a device id", "on": {"type": "boolean"}}, ("did", "on"), switch),)
 TOOLSET = Toolset(TOOLS, {"en": "You switch devices with `switch`."}, SwitchWriter)
 '''
-LEAVING = '''
-"""Who goes out wants one device switched off."""
-
-from dataclasses import dataclass
-
-from homerl.worlds.homeenv.blueprints.actions import actions
-from homerl.worlds.homeenv.blueprints.blueprint import Factors
-from homerl.worlds.homeenv.blueprints.intents.draft import control
-from homerl.worlds.homeenv.language.meaning import Act
-
-
-@dataclass(frozen=True)
-class Leaving:
-    act: Act
-
-    def words(self, speaker):
-        return f"i am going out, {speaker.act(self.act)}"
-
-
-def for_long(home, rng, ask):
-    for action in actions(home, rng):
-        if action.service == "turn_off" and action.device.did not in ask.taken:
-            return control("for_long", (action,), Factors(), Leaving(action.act()))
-    return None
-
-
-SUBCATEGORIES = {"for_long": for_long}
-'''
+LEAVING = re.findall(r"```python\n(.*?)```", (ROOT / "docs/language.md").read_text(encoding="utf-8"), re.S)[0]
 LIGHTS = {"devices": [4, 6], "products": ["100005"]}  # they can be switched on and off, and nothing else
 
 
@@ -145,16 +123,19 @@ def test_the_papers_toolsets_come_first(tmp_path, switch):
 # A family
 
 
-def test_a_family_is_one_file(tmp_path):
+@pytest.mark.parametrize(("language", "opening"), [("en", "i am going out"), ("zh", "我要出门了")])
+def test_a_family_is_one_file(tmp_path, language, opening):
     (tmp_path / "intents").mkdir()
     (tmp_path / "intents/leaving.py").write_text(LEAVING)
-    recipe = {"home": {"devices": [4, 9]}, "families": {"leaving/for_long": 1}, "wordings": {"clear": 1}}
+    home = {"devices": [4, 9], "language": language}
+    recipe = {"home": home, "families": {"leaving/for_long": 1}, "wordings": {"clear": 1}}
     rows = synthesised(tmp_path, recipe, HOMERL_INTENTS=str(tmp_path / "intents"))
-    blueprints = [json.loads(row["blueprint"]) for row in rows]
-    intents = [intent for blueprint in blueprints for intent in blueprint["intents"]]
-    assert len({blueprint["id"] for blueprint in blueprints}) == 6
-    assert {(intent["family"], intent["subcategory"]) for intent in intents} == {("leaving", "for_long")}
-    assert all("going out" in query for intent in intents for query in intent["queries"])
+    blueprints = [Blueprint.model_validate_json(row["blueprint"]) for row in rows]
+    intents = [intent for blueprint in blueprints for intent in blueprint.intents]
+    assert len({blueprint.id for blueprint in blueprints}) == 6
+    assert {(intent.family, intent.subcategory) for intent in intents} == {("leaving", "for_long")}
+    assert all(opening in query for intent in intents for query in intent.queries)
+    assert all(idle_plays(blueprint) is not Outcome.SUCCESS for blueprint in blueprints)
 
 
 # A language

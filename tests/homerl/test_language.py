@@ -150,20 +150,20 @@ def test_every_key_has_frames_enough_and_none_twice(language):
 
 
 @pytest.mark.parametrize("language", LANGUAGES)
-def test_a_quarter_is_held_out_and_both_halves_can_speak(language):
+def test_a_quarter_is_held_out_and_both_pools_can_speak(language):
     known, counts = grammar(language), Counter()
     for key, style in product(known.keys(), STYLES):
-        for half in ("train", "heldout"):
-            assert known.frames(key, style, half)
+        for pool in ("train", "heldout"):
+            assert known.frames(key, style, pool)
         frames = known.frames(key, style)
         if len(frames) >= FEWEST and not (key.startswith(WORDS) or PIECES.match(key)):
-            counts.update(frame.halves for frame in frames)
+            counts.update(frame.pools for frame in frames)
     share = counts["heldout",] / counts.total()
     assert 0.2 <= share <= 0.34
     for key in keys_of("acts", language):
         by_text = {}
         for frame in frames_of(key, language):
-            assert by_text.setdefault(frame.text, frame.halves) == frame.halves, key
+            assert by_text.setdefault(frame.text, frame.pools) == frame.pools, key
 
 
 @pytest.mark.parametrize("language", LANGUAGES)

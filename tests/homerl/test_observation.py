@@ -126,14 +126,14 @@ def test_the_bench_runner_hands_a_policy_its_observation(blueprint, tmp_path):
 def test_a_role_play_hands_a_policy_its_observation(task):
     household, agent = make_blueprint(task, "train", 3), Spy()
 
-    class Asker:
+    class Model:
         tally = Tally()
 
         async def ask(self, system, text, shape, seed, temperature=None):
             said = {"say": "Turn it on.", "stop": "Which" in text, "keep": False, "fault": "none"}
             return shape(**{name: said[name] for name in shape.model_fields})
 
-    asyncio.run(role_play(household, agent, Asker(), LIMITS))
+    asyncio.run(role_play(household, agent, Model(), LIMITS))
     innocent(agent)
 
 

@@ -1,4 +1,4 @@
-"""Play: every outcome, who is blamed for what, what each party says and sees."""
+"""Play: every outcome, who is blamed for what, what each participant says and sees."""
 
 import asyncio
 import json

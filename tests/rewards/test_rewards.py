@@ -108,8 +108,8 @@ def test_an_episode_from_nothing_earns_two_at_most_and_that_only_by_a_clean_succ
     steps = episode([(0.0, 0), *states])
     total = sum(sum(step_rewards(step, PRESERVE).values()) for step in steps)
     assert total <= 2 + 1e-9
-    m, strayed = states[-1]
-    if strayed:
+    m, side_effects = states[-1]
+    if side_effects:
         assert total < 0
     elif m < 1:
         assert total <= m + 1e-9

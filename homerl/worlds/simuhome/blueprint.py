@@ -15,7 +15,7 @@ from pydantic import Field, field_validator, model_validator
 from envs.model import Model
 from envs.simuhome.episodes import EpisodeFile
 from envs.simuhome.generate import ALL_KINDS, Scale
-from homerl.language.grammar import Half
+from homerl.language.grammar import Pool
 from homerl.worlds.simuhome.packing import pack_home, unpack_home
 
 Feasibility = Literal["feasible", "infeasible"]
@@ -106,7 +106,9 @@ class SimuHomeRecipe(Model):
     temperature: float = Field(
         1.0, ge=0, description="How far people stray from the most usual way to say a thing; at 0 they never do."
     )
-    frames: Half = Field("any", description="Which half of the grammar's frames people use.")
+    frames: Pool = Field(
+        "any", description="Which frames of the grammar people use: `heldout` is a quarter of them, `train` the others."
+    )
     preserve: bool = Field(
         False, description="Whether success also needs that no other device has changed; the paper does not ask for it."
     )

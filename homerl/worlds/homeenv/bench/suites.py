@@ -1,8 +1,8 @@
 """SmartHome-Bench and SMH-Bench, as instances made from a seed.
 
-Invariants: a suite is a pure function of its seed, byte for byte; every instance belongs to the held-out split and uses the
-held-out halves of names and frames, so it shares no home seed, name, frame or sentence with training; every instance has
-passed the validity checks; the suite of the default seed is shipped with its checksum.
+Invariants: a suite is a pure function of its seed, byte for byte; every instance belongs to the held-out split and uses
+held-out names, so it shares no home seed, name or sentence with training; its frames are held out from recipes of
+`frames: train`; every instance has passed the validity checks; the suite of the default seed is shipped with its checksum.
 """
 
 from __future__ import annotations

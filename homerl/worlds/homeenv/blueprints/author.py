@@ -21,7 +21,7 @@ from envs.homeenv.rooms import OUTDOORS
 from envs.homeenv.toolsets import TOOLSETS, ToolsetName
 from envs.homemaker.make import HomeRecipe, make_home
 from envs.model import Model
-from homerl.language.grammar import Half
+from homerl.language.grammar import Pool
 from homerl.language.splits import NoSentence, Split, Voice
 from homerl.worlds.contract import unmade
 from homerl.worlds.homeenv.blueprints.blueprint import Blueprint, Intent, Past, Profile
@@ -67,7 +67,9 @@ class BlueprintRecipe(Model):
     temperature: float = Field(
         1.0, ge=0, description="How far people stray from the most usual way to say a thing; at 0 they never do."
     )
-    frames: Half = Field("any", description="Which half of the grammar's frames people use.")
+    frames: Pool = Field(
+        "any", description="Which frames of the grammar people use: `heldout` is a quarter of them, `train` the others."
+    )
     preserve: bool = Field(True, description="Whether success also needs that no device outside the task has changed.")
     toolset: ToolsetName = Field(
         "homeflow",

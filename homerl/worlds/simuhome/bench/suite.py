@@ -2,7 +2,7 @@
 
 Invariants:
 - Generated episodes are a pure function of seed and language.
-- They are held out from training: homes, frames and sentences.
+- Their homes and sentences are held out from training, and their frames from recipes of `frames: train`.
 - Each of them was played: the expert succeeds, and both the agent that does nothing and the one that refuses everything
   fail.
 """
