@@ -52,18 +52,21 @@ class Vote(Model):
 
 @dataclass(frozen=True)
 class JudgeSettings:
-    """The judge's endpoint (URLs separated by commas) and model, its votes on a case, and the size of the sample."""
+    """The judge's endpoint (URLs separated by commas) and model, its votes on a case, and the size of the sample.
+
+    `votes` is None for the suite's own number.
+    """
 
     url: str
     model: str
-    votes: int = 1
+    votes: int | None = None
     sample: int = 200
 
 
 def judge_run(folder: Path, settings: JudgeSettings, progress: Callable[[int, int], None]) -> dict[str, Any]:
     """Judge the cases of a run in `folder`; write `judgements.jsonl`, results and score; return the score."""
     asked = EndpointSettings(url=tuple(settings.url.split(",")), model=settings.model, max_tokens=400)
-    judge = Judge(StructuredClient(Endpoint(asked.urls, settings.model), asked), settings.votes)
+    judge = Judge(StructuredClient(Endpoint(asked.urls, settings.model), asked), settings.votes or 1)
     found = [case for row in read_rows(folder / "trajectories.jsonl") for case in cases_of(from_row(row))]
     (folder / FILE).touch()
     journal = Journal(folder / FILE)

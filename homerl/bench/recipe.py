@@ -75,7 +75,9 @@ class SuiteSettings(Model):
 class BenchSettings(Model):
     """How a model is evaluated."""
 
-    suites: tuple[SuiteSettings, ...] = Field((SuiteSettings(),), description="The suites that are played, in this order.")
+    suites: tuple[SuiteSettings, ...] = Field(
+        (SuiteSettings(),), min_length=1, description="The suites that are played, in this order."
+    )
     temperature: float = Field(0.0, ge=0, description="Sampling temperature of the model; 0 is greedy.")
     max_tokens: int = Field(1024, description="Most tokens that the model samples in one step.")
     batch: int = Field(64, ge=1, description="Number of prompts that are sampled at a time.")

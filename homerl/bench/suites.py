@@ -13,12 +13,15 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from pydantic import ValidationError
+
 from envs.documents import InputError, write_atomic
 from homerl.play.trajectory import read_rows
 from homerl.worlds.contract import Instance, Suite, WorldAdapter
 from homerl.worlds.registry import suites, world_of
 
 SEED = 2026  # seed of the shipped suites
+REBUILD = "build the suite again: homerl bench build"
 
 
 def named(name: str) -> Suite:
@@ -102,7 +105,7 @@ def read_suite(source: str) -> list[Any]:
     name = path.name.removesuffix(".xz")
     stated = path.with_name(f"{name}.sha256")
     if stated.exists() and stated.read_text().split()[0] != hashlib.sha256(data).hexdigest():
-        raise InputError("the suite is not the one that was built", str(path), "build it again: homerl bench build")
+        raise InputError("the suite is not the one that was built", str(path), REBUILD)
     return [instance_from(line, f"{path}:{number}") for number, line in enumerate(data.decode().splitlines(), 1)]
 
 
@@ -115,9 +118,19 @@ def shipped_file(suite: Suite) -> Path:
 
 
 def instance_from(line: str, where: str = "") -> Any:
-    """The instance in one line of a suite's file."""
-    data = json.loads(line)
-    return suite_of(data["id"], world_of(data["blueprint"]), where).instance.model_validate(data)
+    """The instance in one line of a suite's file, or `InputError` if it is none."""
+    try:
+        data = json.loads(line)
+        name, blueprint = data["id"], data["blueprint"]
+    except (ValueError, KeyError, TypeError) as error:
+        raise InputError(f"the line is no task of a suite ({type(error).__name__}: {error})", where, REBUILD) from None
+    instance = suite_of(name, world_of(blueprint), where).instance
+    try:
+        return instance.model_validate(data)
+    except ValidationError as error:
+        first = error.errors()[0]
+        key = ".".join(map(str, first["loc"]))
+        raise InputError(f"{name}: {key}: {first['msg']}", where, REBUILD) from None
 
 
 def spread_evenly(found: Sequence[Any], count: int) -> list[Any]:

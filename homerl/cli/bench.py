@@ -73,17 +73,14 @@ def run_command(
     wandb: Annotated[str | None, typer.Option(help="log to this Weights & Biases project")] = None,
 ) -> None:
     """Play a suite and write results, trajectories and a report."""
-    from homerl.bench.suites import named
     from homerl.run.bench_command import BenchRun, judge_of
     from homerl.run.bench_command import run_benchmark as play
     from homerl.view.bench_report import write_report
-    from homerl.worlds.registry import suites
 
-    votes = judge_votes or (named(suite).judge_votes if suite in suites() else 1)
     settings = BenchRun(
         suite, model, out, setting, episodes, mended, served, user, at_once, runs, limit, temperature, max_tokens,
         prices=_prices(price), resume=resume, seed=seed, cpu=cpu,
-        judge=judge_of(judge, judge_model, votes, judge_sample),
+        judge=judge_of(judge, judge_model, judge_votes, judge_sample),
     )  # fmt: skip
     play(settings)
     console.print(write_report(out))

@@ -21,6 +21,7 @@ from typing import Any, cast
 from pydantic import ValidationError
 
 from envs.documents import InputError
+from envs.plugins import VARIABLES
 from envs.world import StepFacts
 from homerl.play.episode import Episode, EpisodeLimits
 from homerl.play.messages import parse_reply
@@ -51,7 +52,7 @@ def reverify_file(path: Path, begin: Begin) -> str:
             difference = first_difference(trajectory, begin, absent_facts(row))
         except (LookupError, TypeError, ValueError, AttributeError, RecursionError, OverflowError) as error:
             text = f"{error.where}: {error.what}" if isinstance(error, InputError) else f"{type(error).__name__}: {error}"
-            raise InputError(f"not a trajectory that can be replayed ({text})", where, REMEDY) from None
+            raise InputError(f"not a trajectory that can be replayed ({text})", where, PLUGIN_REMEDY) from None
         if row.get("id") != trajectory.blueprint["id"]:
             difference = f"the row is named {row.get('id')}"
         if difference:
@@ -61,6 +62,7 @@ def reverify_file(path: Path, begin: Begin) -> str:
 
 
 REMEDY = "the file was edited, or made by another version of homerl"
+PLUGIN_REMEDY = f"{REMEDY}, or with a plug-in whose folder {VARIABLES['worlds']} or {VARIABLES['toolsets']} must name"
 
 
 Absent = Sequence[Set[str]]  # by step, the facts that a file does not hold (`trajectory.absent_facts`)

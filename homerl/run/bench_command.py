@@ -64,6 +64,8 @@ def run_benchmark(settings: BenchRun) -> dict[str, Any]:
     suite = suite_of(suite_instances[0].id, world)
     setting = setting_of(suite, settings.setting, "--setting")
     instances = Instances(suite_instances, setting, settings.runs)
+    if settings.judge:
+        settings = replace(settings, judge=replace(settings.judge, votes=settings.judge.votes or suite.judge_votes))
     said = asdict(replace(settings, setting=setting))
     write_atomic(settings.out / "run.json", json.dumps(said, default=str, indent=1) + "\n")
     factories, pace = factories_of(settings, world, suite, setting)
@@ -143,9 +145,9 @@ def local_factories(settings: BenchRun, user: Callable[[int], User], sampling: s
     return ParticipantFactories(lambda: PolicyAgent(engine, tokenizer), user, identity), pace
 
 
-def judge_of(url: str | None, model: str | None, votes: int, sample: int) -> JudgeSettings | None:
+def judge_of(url: str | None, model: str | None, votes: int | None, sample: int) -> JudgeSettings | None:
     """The judge at a URL, or None. Raises `InputError` for an even number of votes, since these can tie."""
-    if votes < 1 or votes % 2 == 0:
+    if votes is not None and (votes < 1 or votes % 2 == 0):
         raise InputError(f"{votes} votes may be a tie", "--judge-votes", "take an odd number")
     return JudgeSettings(url, model or served_model(url), votes, sample) if url else None
 

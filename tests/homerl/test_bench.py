@@ -93,6 +93,22 @@ def test_a_file_is_its_suite_and_an_edited_one_is_refused(suite_file, tmp_path):
         read_suite(str(copy))
 
 
+@pytest.mark.parametrize(
+    ("line", "refusal"),
+    [
+        ("no JSON", "the line is no task of a suite \\(JSONDecodeError"),
+        ("[1]", "the line is no task of a suite \\(TypeError"),
+        ('{"blueprint": {}}', "the line is no task of a suite \\(KeyError: 'id'\\)"),
+        ('{"id": "smh-bench-1", "blueprint": {}}', "smh-bench-1: .*: Field required"),
+    ],
+)
+def test_a_line_that_is_no_instance_is_refused_with_its_place(tmp_path, suite_file, line, refusal):
+    file = tmp_path / "mine.jsonl"
+    file.write_text(f"{suite_file.read_text().splitlines()[0]}\n{line}\n")
+    with pytest.raises(InputError, match=f"mine.jsonl:2: {refusal}"):
+        read_suite(str(file))
+
+
 @pytest.mark.parametrize("suite", SUITES)
 def test_the_shipped_suite_is_what_the_default_seed_gives(suite):
     """Build it again (`homerl bench build`) when homes, intents or language change, and raise the version."""

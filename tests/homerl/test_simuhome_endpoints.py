@@ -160,7 +160,7 @@ def test_three_votes_decide_what_no_rule_does(tmp_path):
     with ScriptedServer(answer=answers(instances)) as server:
         base = {"suite": str(path), "model": server.url, "setting": "react", "at_once": 2}
         alone = run_benchmark(BenchRun(**base, out=tmp_path / "alone"))
-        judged = run_benchmark(BenchRun(**base, out=tmp_path / "judged", judge=JudgeSettings(server.url, MODEL, votes=3)))
+        judged = run_benchmark(BenchRun(**base, out=tmp_path / "judged", judge=JudgeSettings(server.url, MODEL)))
     rows = {row["id"]: row for row in read_rows(tmp_path / "judged" / "results.jsonl")}
     assert alone["success"] == 0.5 and alone["undecided"] == 2 and alone["released"] == {"n": 4, "success": 0.5}
     assert [rows[f"simuhome-{n}"]["success"] for n in range(4)] == [True, True, True, False]
@@ -169,6 +169,7 @@ def test_three_votes_decide_what_no_rule_does(tmp_path):
         and judged["judge"]["right"] == 1
         and judged["by_category"]["QT4-1 IF"]["success"] == 1.0
     )
+    assert json.loads((tmp_path / "judged" / "run.json").read_text())["judge"]["votes"] == 3  # the suite's own number
     assert "the same results" in rescore(tmp_path / "judged")
     write_report(tmp_path / "judged")
     page = (tmp_path / "judged" / "report.html").read_text()
