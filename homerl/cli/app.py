@@ -15,7 +15,7 @@ import yaml
 
 from envs.documents import InputError, write_atomic
 from homerl.cli.bench import app as bench
-from homerl.terminal.console import console, one_of
+from homerl.terminal.console import console, one_of, print_error
 from homerl.worlds.registry import restored, worlds
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
@@ -227,7 +227,7 @@ def main() -> None:
     try:
         app()
     except InputError as error:
-        print(f"homerl: {error}", file=sys.stderr)
+        print_error(error)
         sys.exit(2)
 
 
