@@ -63,7 +63,7 @@ def run_benchmark(settings: BenchRun) -> dict[str, Any]:
     write_atomic(settings.out / "run.json", json.dumps(asdict(settings), default=str, indent=1) + "\n")
     factories, pace = factories_of(settings, world_of(suite_instances[0].blueprint))
     with progress_bar() as bar:
-        task = bar.add_task(f"{settings.suite} {settings.setting}", total=len(instances), note=settings.model)
+        task = bar.add_task(f"{Path(settings.suite).name} {settings.setting}", total=len(instances), note=settings.model)
         scored = run_suite(
             instances, factories, settings.out, pace, lambda done, total: bar.update(task, completed=done, total=total)
         )
