@@ -8,6 +8,7 @@ from __future__ import annotations
 import sys
 
 from envs.documents import InputError
+from homerl.terminal.console import print_error
 
 
 def main() -> None:
@@ -17,5 +18,5 @@ def main() -> None:
 
         app()
     except InputError as error:
-        print(f"homerl: {error}", file=sys.stderr)
+        print_error(error)
         sys.exit(2)

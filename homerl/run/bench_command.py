@@ -70,7 +70,7 @@ def run_benchmark(settings: BenchRun) -> dict[str, Any]:
     write_atomic(settings.out / "run.json", json.dumps(said, default=str, indent=1) + "\n")
     factories, pace = factories_of(settings, world, suite, setting)
     with progress_bar() as bar:
-        task = bar.add_task(f"{settings.suite} {setting}", total=len(instances), note=settings.model)
+        task = bar.add_task(f"{Path(settings.suite).name} {setting}", total=len(instances), note=settings.model)
         scored = run_suite(
             instances, factories, settings.out, pace, lambda done, total: bar.update(task, completed=done, total=total)
         )

@@ -8,12 +8,12 @@ except for what one process alone knows.
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from envs.documents import InputError
 from homerl.processes.lifetime import die_with_parent
+from homerl.terminal.console import print_error
 
 QUIET = {
     "TRANSFORMERS_VERBOSITY": "error",
@@ -100,4 +100,4 @@ def is_first() -> bool:
 def complain(message: str, first: bool = True) -> None:
     """Print a message on stderr: from the first process only, or from any process if `first` is false."""
     if is_first() or not first:
-        print(f"homerl: {message}", file=sys.stderr, flush=True)
+        print_error(message)

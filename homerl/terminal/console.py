@@ -12,6 +12,12 @@ from envs.explain import did_you_mean
 console = Console(markup=False)  # paths may hold brackets
 
 
+def print_error(message: object) -> None:
+    """Print a message on stderr. A terminal gets lines that break between words; a file gets the lines as they are."""
+    stderr = Console(stderr=True, markup=False, emoji=False, highlight=False)
+    stderr.print(f"homerl: {message}", soft_wrap=not stderr.is_terminal)
+
+
 def one_of(option: str, value: str, known: Iterable[str]) -> None:
     """Raise `InputError` if an option's value is not one of the known ones; the message suggests the nearest."""
     if value not in known:

@@ -63,6 +63,8 @@ class ProgressCallback(TrainerCallback):
         """Release the terminal. It is called however training ended."""
         if self.bar:
             self.live.stop()
+            if not self.live.console.is_terminal:  # where rich ends no line
+                self.live.console.line()
 
     def _lines(self) -> list[str]:
         return self.path.read_text(encoding="utf-8").splitlines(keepends=True) if self.path.exists() else []

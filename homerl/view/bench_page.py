@@ -1,14 +1,14 @@
 """The report of a benchmark as one HTML file: success by group, errors, the paper's figures, and some trajectories.
 
 Invariants: the page needs no other file; every text of a run is escaped, by the template or by the charts; dialogues and
-changes of the home are shown as stored. For large runs the page shows the first dialogues of each subcategory and outcome,
-and says how many are missing.
+changes of the home are shown as stored. For large runs the page shows the first dialogues of each subcategory and
+outcome, and says how many are missing.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -50,10 +50,17 @@ def render(report: BenchReport) -> str:
         taxonomy=taxonomy(report),
         judge=says_judge(report.score),
         categories=categories,
+        overall=overall(report, categories),
         printed=sorted(rows, key=lambda row: -row["overall"]),
         entries=shown,
         hidden=len(report.results) - len(shown),
     )
+
+
+def overall(report: BenchReport, categories: Sequence[str]) -> float | None:
+    """Success over all of the paper's categories; None if some were not played, for then it is no figure of the paper's."""
+    played = report.score.get("by_category", {})
+    return report.score.get("success") if all(name in played for name in categories) else None
 
 
 def errors(report: BenchReport) -> Iterator[tuple[str, str, int, float]]:

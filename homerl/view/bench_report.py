@@ -8,16 +8,16 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 from rich.console import Group
-from rich.markup import escape
-from rich.table import Table
+from rich.table import Column, Table
+from rich.text import Text
 
 from envs.documents import write_atomic
-from homerl.view.bench_page import render
+from homerl.view.bench_page import errors, overall, render
 from homerl.view.bench_results import BenchReport, Row, groups, says_judge
 
 FREQUENT = 5  # reasons of left-out episodes that are named
@@ -55,12 +55,12 @@ def tables(report: BenchReport) -> Group:
     categories, rows = report.printed()
     if rows:
         found.append(_printed(report, categories, rows))
-    return Group(*found, f"{report.folder / 'report.html'}")
+    return Group(*found, f"report: {report.folder / 'report.html'}")
 
 
 def _success(report: BenchReport) -> Table:
     score = report.score
-    table = Table("", "n", "success %", "95 %", title=f"{report.suite}, {report.setting}: {report.model}")
+    table = Table("", *_right("n", "success %", "95 %"), title=f"{report.suite}, {report.setting}: {report.model}")
     group = None
     for label, value, row in groups(score):
         if group not in (None, label):
@@ -78,19 +78,22 @@ def _success(report: BenchReport) -> Table:
 
 
 def _errors(report: BenchReport) -> Table:
-    failed = sum(report.score["errors"].values())
-    table = Table("error", "", "n", "%", title="why instances failed")
-    for name, count in report.score["errors"].items():
-        dimension, _, kind = name.partition(": ")
-        table.add_row(dimension, kind, str(count), f"{100 * count / failed:.1f}")
+    table = Table("dimension", "error", *_right("n", "%"), title="why instances failed")
+    for dimension, kind, count, share in errors(report):
+        table.add_row(dimension, kind, str(count), f"{100 * share:.1f}")
     return table
+
+
+def _right(*names: str) -> Iterator[Column]:
+    """Columns of figures."""
+    return (Column(name, justify="right") for name in names)
 
 
 def faults_table(report: BenchReport) -> Table:
     """The most frequent reasons of episodes that were left out."""
-    table = Table("who", "", "n", title="why episodes were left out")
+    table = Table("who failed", "why", *_right("n"), title="why episodes were left out")
     for who, reason, count in report.faults[:FREQUENT]:
-        table.add_row(who, escape(reason), str(count))
+        table.add_row(who, Text(reason), str(count))
     if rest := sum(count for _, _, count in report.faults[FREQUENT:]):
         table.add_row("", "other reasons", str(rest))
     return table
@@ -98,19 +101,19 @@ def faults_table(report: BenchReport) -> Table:
 
 def _printed(report: BenchReport, categories: Sequence[str], rows: Sequence[Row]) -> Table:
     many = len(categories) > MANY  # a terminal has 80 columns
-    heads = [name.removeprefix("QT").replace("-", ".").replace(" ", "") if many else name for name in categories]
-    shape: dict[str, Any] = {"box": None, "padding": (0, 1, 0, 0)} if many else {}
+    heads = [name.removeprefix("QT").replace("-", ".").replace(" ", "\n") if many else name for name in categories]
+    shape: dict[str, Any] = {"box": None, "padding": (0, 1, 0, 0), "pad_edge": False} if many else {}
     title = "beside the paper's figures, as printed"
-    table = Table("" if many else "success %", *heads, "all" if many else "overall", title=title, **shape)
+    table = Table("success %", *_right(*heads, "all" if many else "overall"), title=title, **shape)
     by, digits = report.score.get("by_category", {}), 0 if many else 1
 
     def figures(values: Iterable[float | None]) -> list[str]:
         return ["" if value is None else f"{value:.{digits}f}" for value in values]
 
     ours = [100 * by[name]["success"] if name in by else None for name in categories]
-    table.add_row(f"[bold]{report.model}[/]", *figures([*ours, 100 * report.score.get("success", 0)]))
+    whole = overall(report, categories)
+    table.add_row(Text(report.model, "bold"), *figures([*ours, None if whole is None else 100 * whole]))
     table.add_section()
     for row in sorted(rows, key=lambda row: -row["overall"]):
-        name = row["model"] if many else f"{row['model']} (printed)"
-        table.add_row(name, *figures([*row["categories"], row["overall"]]))
+        table.add_row(row["model"], *figures([*row["categories"], row["overall"]]))
     return table

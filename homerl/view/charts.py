@@ -1,8 +1,7 @@
 """Charts as inline SVG.
 
 Invariants: charts are pure functions of their figures, so equal data give equal bytes; all text is escaped; colours are
-CSS
-classes, so that a page's light and dark mode apply; a chart without data is empty. matplotlib's SVG would hold text as
+CSS classes, so that a page's light and dark mode apply; a chart without data is empty. matplotlib's SVG would hold text as
 outlines and fixed colours, in 50 times the bytes.
 """
 
@@ -68,7 +67,9 @@ def stacked_area(label: str, steps: Sequence[float], shares: Mapping[str, Sequen
 
 
 def heat_map(label: str, curves: Mapping[int, Sequence[Point]]) -> Markup:
-    """One row for each step index (the first on top), updates to the right; opacity is size, the hue is the sign."""
+    """One row for each step index (the first on top), updates to the right; opacity is size, which a note gives,
+    the hue is the sign.
+    """
     curves = {index: points for index, points in list(curves.items())[:ROWS] if points}
     times = sorted({step for points in curves.values() for step, _ in points})
     if len(times) < 2:
@@ -88,7 +89,8 @@ def heat_map(label: str, curves: Mapping[int, Sequence[Point]]) -> Markup:
             drawn.append(tag("rect", hover, **place, opacity=f"{abs(value) / most:.2f}", class_=hue))
     bottom = TOP + high * len(rows)
     steps = _steps(times[0], times[-1], _scale(times[0], times[-1], LEFT, RIGHT), bottom)
-    return _picture(label, *drawn, *steps, height=bottom + HEIGHT - BOTTOM)
+    scale = _text(RIGHT, bottom + 34, f"full colour: {most:.3g}", "end")
+    return _picture(label, *drawn, *steps, scale, height=bottom + 40)
 
 
 def histogram(label: str, values: Sequence[float], bins: int = 10) -> Markup:
@@ -105,7 +107,7 @@ def histogram(label: str, values: Sequence[float], bins: int = 10) -> Markup:
         hover = tag("title", f"{i / bins:.1f} to {(i + 1) / bins:.1f}: {n}")
         place = {"x": x(i / bins) + 1, "y": y(n), "width": x(1 / bins) - x(0) - 2, "height": BOTTOM - y(n)}
         bars.append(tag("rect", hover, **place, class_="bar"))
-    edges = [_text(x(share), BOTTOM + 16, f"{share:g}") for share in (0, 0.25, 0.5, 0.75, 1)]
+    edges = [_text(x(share), BOTTOM + 16, f"{100 * share:.0f} %") for share in (0, 0.25, 0.5, 0.75, 1)]
     return _picture(label, *_axes(ticks, y, percent=False), *bars, *edges)
 
 
@@ -123,6 +125,11 @@ def interval_bar(label: str, low: float, value: float, high: float, kind: str) -
         *(tag("line", x1=at(end), x2=at(end), y1=2, y2=12, class_="whisker") for end in (low, high)),
         class_="interval", height=14, role="img", aria_label=label,
     )  # fmt: skip
+
+
+def signed(number: str) -> str:
+    """A printed number whose sign is a minus, which is as wide as a plus."""
+    return number.replace("-", "\N{MINUS SIGN}", 1) if number.startswith("-") else number
 
 
 def nice_ticks(low: float, high: float, about: int = 4) -> list[float]:
@@ -197,7 +204,7 @@ def _path(points: Iterable[Point]) -> str:
 
 
 def _compact(value: float) -> str:
-    return f"{value / 1000:g}k" if abs(value) >= 10_000 else f"{round(value, 10):g}"
+    return signed(f"{value / 1000:g}k" if abs(value) >= 10_000 else f"{round(value, 10):g}")
 
 
 def _short(value: object) -> object:

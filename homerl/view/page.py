@@ -1,7 +1,6 @@
 """The report of a flywheel run as one HTML file.
 
-Invariants: the page needs no network and no scripts; every text of the run is escaped, by the template or by the charts;
-a
+Invariants: the page needs no network and no scripts; every text of the run is escaped, by the template or by the charts; a
 part for which the run has no data is left out.
 """
 
@@ -130,9 +129,9 @@ def synthesis(stats: Row) -> Iterator[tuple[str, str]]:
 TOTALS: tuple[tuple[str, str, Callable[[float], str]], ...] = (
     ("Blueprints", "blueprints", "{:,}".format),
     ("Rollouts", "rollouts", "{:,}".format),
-    ("Verified trajectories", "successes", "{:,}".format),
     ("Blueprints solved at least once", "generation_success", percent),
     ("Rollouts that succeed", "rollout_success", percent),
+    ("Trajectories kept", "trajectories", "{:,}".format),
     ("Steps saved by shared prefixes", "steps_saved", percent),
 )
 
@@ -167,12 +166,12 @@ def commands(run: Run) -> Iterator[tuple[str, str]]:
 
 def points(share: float) -> str:
     """A difference of shares in percentage points, with its sign."""
-    return f"{100 * share:+.1f}".replace("-", "\N{MINUS SIGN}")
+    return charts.signed(f"{100 * share:+.1f}")
 
 
 def figure(value: float) -> str:
     """A number with three significant digits."""
-    return f"{value:.3g}" if abs(value) < 1000 else f"{value:,.0f}"
+    return charts.signed(f"{value:.3g}" if abs(value) < 1000 else f"{value:,.0f}")
 
 
 def duration(seconds: float) -> str:
@@ -203,4 +202,4 @@ def _heat(title: str, curves: Mapping[int, Sequence[charts.Point]]) -> Figure:
 
 
 def _listing(values: Mapping[str, Any]) -> str:
-    return ", ".join(f"{key} {value}" for key, value in values.items() if value is not None)
+    return ", ".join(f"{key} {value}" for key, value in values.items() if value not in (None, []))

@@ -1,8 +1,7 @@
 """The result of a flywheel run: a table for the terminal and a page for the browser.
 
 Invariants: both show the figures of `score.json`, rounded once; parts for which a run has no data are left out; writing
-is
-atomic, so a reader never sees half a page.
+is atomic, so a reader never sees half a page.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """Reads the folder of a flywheel run.
 
 Invariants: data that a partial run lacks are empty or None, never an error; figures are those of the files (only the
-paired
-gain is computed, by the benchmark's own function); nothing is written.
+paired gain is computed, by the benchmark's own function); nothing is written.
 """
 
 from __future__ import annotations

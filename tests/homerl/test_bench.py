@@ -6,6 +6,7 @@ import io
 import json
 import time
 from collections import Counter
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
@@ -27,7 +28,7 @@ from homerl.run.bench import episodes_of
 from homerl.run.bench_command import BenchRun, Instances, run_benchmark
 from homerl.users.scripted import ScriptedUser
 from homerl.view.bench_log import figures, log_to_wandb
-from homerl.view.bench_report import faults_table, write_report
+from homerl.view.bench_report import faults_table, tables, write_report
 from homerl.view.bench_results import BenchReport
 from homerl.worlds.homeenv.agents.expert import Expert
 from homerl.worlds.homeenv.bench.instance import Instance
@@ -197,6 +198,25 @@ def printed(report) -> str:
     console = Console(width=160, file=io.StringIO(), color_system=None)
     console.print(report)
     return console.file.getvalue()
+
+
+@pytest.mark.parametrize("limit", [3, None])
+def test_tables_fit_a_terminal_and_only_a_whole_suite_has_a_figure_beside_the_papers_overall(suite_file, tmp_path, limit):
+    score = run_benchmark(BenchRun(str(suite_file), "nothing", tmp_path, limit=limit))
+    write_report(tmp_path)
+    report = BenchReport.read(tmp_path)
+    console = Console(width=80, file=io.StringIO(), markup=False)  # as that of the commands
+    console.print(tables(replace(report, run=report.run | {"model": "a[b]"})))
+    lines = console.file.getvalue().splitlines()
+    assert any("SO: structured output" in line for line in lines)
+    _, rows = report.printed()
+    for row in rows:
+        (line,) = (line for line in lines if f" {row['model']} " in line)
+        assert line.count(".") >= len(row["categories"]) + 1, "all its figures on one line"
+    (ours,) = (line for line in lines if line.startswith("│ a[b] "))
+    told = page(tmp_path).partition('class="ours"')[2].partition("</tr>")[0]
+    whole = "" if limit else f"{100 * score['success']:.1f}"
+    assert ours.split("│")[-2].strip() == whole and told.endswith(f'<td class="n">{whole}</td>')
 
 
 def page(out: Path) -> str:

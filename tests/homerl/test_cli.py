@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -12,8 +13,9 @@ import pytest
 ROOT = Path(__file__).parents[2]
 
 
-def homerl(*arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([sys.executable, "-m", "homerl.cli", *arguments], capture_output=True, text=True, timeout=120)
+def homerl(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "homerl.cli", *arguments]
+    return subprocess.run(command, env=os.environ | environment, capture_output=True, text=True, timeout=120)
 
 
 def test_a_home_is_made_and_checked(tmp_path: Path) -> None:
@@ -39,6 +41,13 @@ def test_bad_input_is_one_message_and_code_2(arguments: list[str], says: str) ->
     done = homerl(*arguments)
     assert done.returncode == 2
     assert says in done.stderr.replace("\n", " ") and "Traceback" not in done.stderr
+
+
+def test_a_terminal_breaks_a_message_between_words() -> None:
+    plain = homerl("check", "missing.yaml").stderr
+    lines = homerl("check", "missing.yaml", FORCE_COLOR="1", COLUMNS="50").stderr.splitlines()
+    assert len(lines) > plain.count("\n") and max(map(len, lines)) <= 50
+    assert " ".join(lines).split() == plain.split()
 
 
 def test_devices_are_checked_with_every_line(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ from rich.console import Console
 
 from homerl.train.common import reporters
 from homerl.train.panels import SECTIONS, PanelsCallback, sections, shares, terminal_panel
+from homerl.train.progress import ProgressCallback
 from homerl.train.recipe import RLVERecipe, SFTRecipe
 
 LOGS = {
@@ -124,3 +125,11 @@ def test_a_reporter_that_is_not_installed_is_said_at_once(monkeypatch):
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == "trackio" else find(name))
     recipe = RLVERecipe.model_validate({"homerl": 1, "run": "rlve", "model": {"name": "m"}, "report_to": ["trackio"]})
     assert _packages(recipe) == ["the package trackio is not installed, and report_to names it (pip install trackio)"]
+
+
+def test_a_log_file_gets_the_bar_on_a_line_of_its_own(tmp_path, capsys):
+    shown = ProgressCallback(tmp_path)
+    shown.on_train_begin(None, SimpleNamespace(is_world_process_zero=True, max_steps=2, global_step=0), None)
+    shown.stop()
+    said = capsys.readouterr().out
+    assert tmp_path.name[:16] in said and said.endswith("\n")

@@ -55,7 +55,7 @@ def make_run(out: Path, tasks: int) -> Path:
     (out / "recipe.yaml").write_text(
         yaml.safe_dump({
             "homerl": 1, "seed": 7, "run": "flywheel", "out": str(out),
-            "model": {"name": None, "from_scratch": {"hidden_size": 128, "layers": 4}},
+            "model": {"name": None, "from_scratch": {"hidden_size": 128, "layers": 4, "words": []}},
             "rlve": {"credit": "step"},
             "bench": {"suites": [{"name": name} for name in SUITES]},
         }, sort_keys=False)
@@ -90,6 +90,7 @@ def _synthesis(folder: Path, rng: random.Random) -> None:
     _lines(folder / "blueprints.jsonl", rows)
     report = SynthesisReport()
     report.add({"blueprints": rows, "dropped": dropped})
+    report.kept = 877
     (folder / "stats.json").write_text(json.dumps(report.summary()))
 
 
@@ -260,10 +261,11 @@ def test_page_says_the_figures_and_what_the_run_was(run):
             assert f"{100 * score['success']:.1f} % {100 * low:.1f} to {100 * high:.1f}" in page.text
     stats = json.loads((run / "synth/stats.json").read_text())
     for said in (
-        f"Rollouts{stats['rollouts']:,}", f"{100 * stats['generation_success']:.1f} %",
+        f"Rollouts{stats['rollouts']:,}", "Trajectories kept877", f"{100 * stats['generation_success']:.1f} %",
         "home offers too little", "93ac818",
         "torch 2.13.0", "accelerate-launch recipes/quickstart.yaml --note 'a b'", f"homerl export {run} --to",
         "120 updates", "step limit", "Credit mass", "KL to the SFT model", "the task: ",
+        "from scratch (hidden_size 128, layers 4)",
     ):  # fmt: skip
         assert said in page.text, said
     assert page.tags["svg"] == len(MODELS) * len(SUITES) + 2 + 8 + 1
@@ -401,6 +403,15 @@ def test_histogram_counts_every_value_once():
     assert [int(n) for n in re.findall(r": (\d+)</title>", chart)] == [2, 0, 0, 1, 0, 0, 2, 0, 0, 1]
 
 
+def test_shares_are_in_percent_and_a_heat_map_says_what_its_colours_mean():
+    assert "75 %</text>" in charts.histogram("h", [0.5])
+    chart = charts.heat_map("h", {0: [(1, 0.25), (2, -0.5)]})
+    assert "full colour: 0.5</text>" in chart
+    height = float(re.search(r'viewBox="0 0 360 ([\d.]+)"', chart)[1])
+    assert max(float(y) for y in re.findall(r'<text[^>]* y="([\d.]+)"', chart)) < height
+    assert "\N{MINUS SIGN}0.5</text>" in charts.line_chart("l", [(1, 0.0), (2, -1.0)])
+
+
 def test_charts_of_too_little_are_empty_and_labels_are_escaped():
     assert not charts.line_chart("x", [(1, 2.0)]) and not charts.heat_map("x", {}) and not charts.histogram("x", [])
     assert not charts.stacked_area("x", [1], {"a": [1.0]})
@@ -427,6 +438,8 @@ def test_page_in_a_real_browser(made, browser, width, scheme):
     assert [url for url in asked if not url.startswith(("file:", "data:"))] == []
     assert page.evaluate("document.documentElement.scrollWidth") <= width
     assert page.evaluate(STICKING_OUT) == []
+    if width == 390:
+        assert page.evaluate("[...document.querySelectorAll('pre')].filter(e => e.scrollWidth > e.clientWidth).length") == 0
     assert page.evaluate("getComputedStyle(document.body).backgroundColor") == (
         "rgb(255, 255, 255)" if scheme == "light" else "rgb(15, 19, 24)"
     )

@@ -300,7 +300,7 @@ def gallery(tmp_path_factory) -> Path:
 
 @pytest.mark.long
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("width", [420, 900, 1400])
+@pytest.mark.parametrize("width", [420, 900, 1150, 1400])
 def test_page_in_a_real_browser(gallery, browser, width, scheme):
     """No error, no request, nothing clipped or sticking out, and the texts have contrast enough."""
     context = browser.new_context(viewport={"width": width, "height": 900}, color_scheme=scheme)
@@ -314,6 +314,7 @@ def test_page_in_a_real_browser(gallery, browser, width, scheme):
     assert page.evaluate("document.documentElement.scrollWidth") <= width
     assert page.evaluate(CLIPPED) == []
     assert page.evaluate(OVERLAPS) == []
+    assert page.evaluate(BROKEN_WORDS) == []
     assert page.evaluate(CONTRAST) == []
     context.close()
 
@@ -364,6 +365,14 @@ OVERLAPS = """
   return boxes.flatMap((a, i) => boxes.slice(i + 1).filter(b =>
     a.left < b.right - 1 && b.left < a.right - 1 && a.top < b.bottom - 1 && b.top < a.bottom - 1));
 }).map(box => JSON.stringify(box)).slice(0, 5)
+"""
+BROKEN_WORDS = """
+[...document.querySelectorAll('.who b')].filter(e => [...e.textContent.matchAll(/[^\\s-]+/g)].some(word => {
+  const range = document.createRange();
+  range.setStart(e.firstChild, word.index);
+  range.setEnd(e.firstChild, word.index + word[0].length);
+  return new Set([...range.getClientRects()].map(box => box.top)).size > 1;
+})).map(e => e.textContent)
 """
 # WCAG contrast of texts with what is painted behind them (flat colours; skies are checked at both ends of the gradient).
 CONTRAST = """

@@ -56,6 +56,22 @@ def test_who_does_nothing_leaves_curves_as_they_were():
     assert any(plot.wanted and plot.curve != plot.untouched for room in moved.rooms for plot in room.plots)
 
 
+def test_the_key_names_the_colours_that_are_drawn():
+    held, missed = (render_page(played(420, agent())) for agent in (BASELINES["expert"], BASELINES["nothing"]))
+    assert "must hold, and did</span>" in held and "must hold, and did not" not in held and "paused" not in held
+    assert "must hold, and did not</span>" in missed and "must hold, and did</span>" not in missed
+
+
+def test_beside_a_device_that_changes_stands_how_it_ends():
+    drawn = make_page(played(420))
+    ends = [spans[-1].text for room in drawn.rooms if room.concerned for _, spans in room.moving]
+    assert ends and all(f"<small>→ {text}</small>" in render_page(played(420)) for text in ends)
+
+
+def test_a_goal_names_a_place_once():
+    assert all(text.count("living_room") <= 1 for text, _ in make_page(played(2)).goals)
+
+
 class Parser(HTMLParser):
     """Every element closed, no scripts, nothing from elsewhere."""
 

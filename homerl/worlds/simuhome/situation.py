@@ -48,7 +48,7 @@ def _in_words(goal: Mapping[str, Any], case: str) -> str:
         f"{target.get('device_id')}: " + " and ".join(f"{one['attribute']} == {one['value']}" for one in target["asserts"])
         for target in goal.get("targets") or ([goal] if goal.get("asserts") else [])
     )
-    what = what or " ".join(filter(None, (goal.get("room_id"), goal.get("device_id"), goal.get("attribute"))))
+    what = what or " ".join(filter(None, (goal.get("device_id") or goal.get("room_id"), goal.get("attribute"))))
     what += "".join(f" {goal[key]}" for key in ("room_state", "direction") if goal.get(key))
     when = goal.get("when")
     when = f" ({when['at_tick'] / 600:.1f} minutes in, ± {when['tolerance_ticks'] // 10} s)" if when else ""

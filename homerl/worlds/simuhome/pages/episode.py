@@ -38,12 +38,16 @@ from homerl.worlds.simuhome.situation import goals_in_words
 MINUTE = 600  # ticks of 0.1 s
 POINTS = 360
 MIN_SPAN, MAX_SPAN, MARGIN = 20 * MINUTE, 480 * MINUTE, 3 * MINUTE
+KEY = {  # what the colours say
+    "met": "when a goal must hold, and did", "missed": "when a goal must hold, and did not",
+    "runs": "at work", "lit": "lit", "waits": "paused",
+}  # fmt: skip
 AXIS_STEPS = (1, 2, 5, 10, 15, 20, 30, 60, 120)  # minutes between marks of the axis
 MAX_MARKS = 8
 VARIABLE_SCALES = {  # (name, unit, divisor from the stored unit, least range of the axis)
     "temperature": ("Temperature", "°C", 100, 1.0),
     "humidity": ("Humidity", "%", 100, 4.0),
-    "illuminance": ("Illuminance", "lux", 1, 60.0),
+    "illuminance": ("Illuminance", "lx", 1, 60.0),
     "pm10": ("PM10", "µg/m³", 1, 4.0),
 }
 
@@ -199,6 +203,12 @@ class Page:
     minutes: int
 
     @property
+    def tones(self) -> set[str]:
+        """The tones of all that is drawn, calls aside."""
+        moving = (span for room in self.rooms for _, spans in room.moving for span in spans)
+        return {span.tone for span in (*moving, *self.windows)}
+
+    @property
     def query(self) -> str:
         """The user's request."""
         return self.replay.trajectory.turns()[0].utterance
@@ -344,7 +354,7 @@ def render_page(trajectory: Trajectory) -> str:
         trim_blocks=True, lstrip_blocks=True,
     )  # fmt: skip
     environment.filters |= {"words": lambda text: str(text).replace("_", " ")}
-    return environment.get_template("episode.html.jinja").render(page=make_page(trajectory), trajectory=trajectory)
+    return environment.get_template("episode.html.jinja").render(page=make_page(trajectory), trajectory=trajectory, KEY=KEY)
 
 
 def write_page(source: Path, out: Path, number: int = 1, agent: str = "expert") -> Trajectory:
