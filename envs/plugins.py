@@ -23,6 +23,8 @@ from envs.documents import InputError
 
 VARIABLES = {kind: f"HOMERL_{kind.upper()}" for kind in ("worlds", "toolsets", "intents", "rewards", "credit", "engines")}
 
+ABSENT = object()
+
 
 def added_folders(kind: str) -> list[str]:
     """The folders that the environment adds to the plug-ins of a kind."""
@@ -107,6 +109,6 @@ def _defined(module: ModuleType, attribute: str, kind: type, path: Path) -> Any:
         raise InputError(f"{attribute} is a {type(plugin).__name__}", str(path), f"it must be a {kind.__name__}")
     for base in kind.__mro__:
         for name in inspect.get_annotations(base):
-            if not hasattr(plugin, name):
+            if inspect.getattr_static(plugin, name, ABSENT) is ABSENT:  # computes no property
                 raise InputError(f"{attribute} lacks `{name}`", str(path), f"see {kind.__module__}.{kind.__name__}")
     return plugin

@@ -102,6 +102,6 @@ HEAVY = (
 
 
 def test_the_command_begins_without_the_libraries_that_only_some_commands_need() -> None:
-    code = f"import sys, homerl.cli; print([name for name in {HEAVY} if name in sys.modules])"
+    code = f"import sys, homerl.cli.app; print([name for name in {HEAVY} if name in sys.modules])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
