@@ -20,7 +20,7 @@ MODELS = ("untrained", "sft", "rlve")
 
 def seeds_table(runs: Sequence[Path], suite: str) -> Table:
     """A table with one row for each run: success of each model in percent, and RLVE's gain over SFT in points."""
-    table = Table("run", *MODELS, "RLVE - SFT", "95 %", title=f"success on {suite}")
+    table = Table("run", "untrained", "SFT", "RLVE", "RLVE − SFT", "95 %", title=f"success on {suite} in %, gains in points")
     columns: list[list[float]] = [[] for _ in (*MODELS, "gain")]
     for run in runs:
         results = [read_results(run, model, suite) for model in MODELS]
@@ -31,7 +31,8 @@ def seeds_table(runs: Sequence[Path], suite: str) -> Table:
         low, high = (100 * bound for bound in gain["interval"])
         table.add_row(str(run), *(f"{v:.1f}" for v in values[:-1]), f"{values[-1]:+.1f}", f"{low:+.1f} to {high:+.1f}")
     table.add_section()
-    table.add_row("mean", *(f"{fmean(column):.1f}" for column in columns), "")
+    means = [fmean(column) for column in columns]
+    table.add_row("mean", *(f"{mean:.1f}" for mean in means[:-1]), f"{means[-1]:+.1f}", "")
     if len(runs) > 1:
         table.add_row("spread (s.d.)", *(f"{stdev(column):.1f}" for column in columns), "")
     return table

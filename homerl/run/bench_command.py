@@ -67,8 +67,8 @@ def run_benchmark(settings: BenchRun) -> dict[str, Any]:
     if settings.judge:
         settings = replace(settings, judge=replace(settings.judge, votes=settings.judge.votes or suite.judge_votes))
     said = asdict(replace(settings, setting=setting))
-    write_atomic(settings.out / "run.json", json.dumps(said, default=str, indent=1) + "\n")
     factories, pace = factories_of(settings, world, suite, setting)
+    write_atomic(settings.out / "run.json", json.dumps(said, default=str, indent=1) + "\n")
     with progress_bar() as bar:
         task = bar.add_task(f"{Path(settings.suite).name} {setting}", total=len(instances), note=settings.model)
         scored = run_suite(
@@ -112,6 +112,9 @@ def factories_of(settings: BenchRun, world: WorldAdapter, suite: Suite, setting:
         agent: Callable[[], Policy] = lambda: kind(endpoint, settings.temperature, settings.max_tokens)  # noqa: E731
         return ParticipantFactories(agent, user, f"{name} {sampling}"), Pace(settings.at_once, waves=False)
     refuse_text(world, suite, setting, f"--setting {setting}")
+    if "/" not in settings.model and not Path(settings.model).exists():
+        remedy = f"name a URL, a folder, a hub id such as org/name, or one of {', '.join(world.baselines)}"
+        raise InputError(f"there is no model '{settings.model}'", "--model", remedy)
     return local_factories(settings, user, sampling)
 
 
