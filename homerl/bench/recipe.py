@@ -35,7 +35,7 @@ class SuiteSettings(Model):
     setting: str | None = Field(
         None,
         validate_default=True,
-        description="Setting in which `benchmark` is played, one of tool calls; null is the benchmark's first.",
+        description="Setting in which `benchmark` is played, none in which agents write text; null is its first.",
     )
     easier_half: bool = Field(False, description="Whether only the instances of `benchmark` in simple homes are played.")
 

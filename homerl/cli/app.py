@@ -45,7 +45,7 @@ def check(
     ] = None,
     gpu_memory: Annotated[float, typer.Option(help="memory of each GPU, in GB")] = 80.0,
 ) -> None:
-    """Resolve a recipe and print it, estimate its memory, check this machine, and play one episode of its blueprints."""
+    """Resolve a recipe and print it, estimate its memory, check this machine, and play an episode of each source."""
     from homerl.run.memory import estimates
     from homerl.run.preflight import check_machine
     from homerl.run.recipe import load_recipe, recipe_data

@@ -143,7 +143,7 @@ def _played(stage: Path, recipe: Mapping[str, Any]) -> dict[str, Any]:
     data = local_folder(stage, source) or (Path(source) if source else None)
     stored = [data / "trajectories.jsonl" if data.is_dir() else data] if data else []
     rows = map(first_row, (*sorted((stage / "rollouts").glob("*.jsonl")), *stored))
-    return next((json.loads(row["blueprint"]) for row in rows if row.get("blueprint")), {})
+    return next((json.loads(row["blueprint"]) for row in rows if isinstance(row.get("blueprint"), str)), {})
 
 
 def _metrics(path: Path) -> dict[str, Any]:

@@ -19,6 +19,7 @@ from homerl.bench.runner import Pace, ParticipantFactories, run_suite
 from homerl.bench.suites import named, read_suite, refuse_text, setting_of, suite_of
 from homerl.llm.endpoint import Endpoint
 from homerl.play.loop import Policy, User
+from homerl.run.preflight import on_hub
 from homerl.terminal.progress import progress_bar
 from homerl.users.scripted import ScriptedUser
 from homerl.worlds.contract import Suite, WorldAdapter
@@ -112,9 +113,9 @@ def factories_of(settings: BenchRun, world: WorldAdapter, suite: Suite, setting:
         agent: Callable[[], Policy] = lambda: kind(endpoint, settings.temperature, settings.max_tokens)  # noqa: E731
         return ParticipantFactories(agent, user, f"{name} {sampling}"), Pace(settings.at_once, waves=False)
     refuse_text(world, suite, setting, f"--setting {setting}")
-    if "/" not in settings.model and not Path(settings.model).exists():
+    if not Path(settings.model).exists() and not on_hub(settings.model):
         remedy = f"name a URL, a folder, a hub id such as org/name, or one of {', '.join(world.baselines)}"
-        raise InputError(f"there is no model '{settings.model}'", "--model", remedy)
+        raise InputError(f"there is no model '{settings.model}', neither here nor on the hub", "--model", remedy)
     return local_factories(settings, user, sampling)
 
 

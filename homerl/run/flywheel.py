@@ -12,17 +12,18 @@ import subprocess
 import sys
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import Any
 
 import yaml
 from filelock import FileLock, Timeout
+from pydantic import ValidationError
 from rich.console import Console
 
 from envs.documents import InputError, write_atomic
 from homerl.processes.lifetime import PARENT
-from homerl.run.recipe import FlywheelRecipe, recipe_data
+from homerl.run.recipe import KINDS, FlywheelRecipe, recipe_data
 from homerl.terminal.progress import progress_bar
 
 LOCK_SECONDS = 10.0  # a killed run may take a moment to release the lock
@@ -56,15 +57,19 @@ def is_done(stage: dict[str, Any], product: Path) -> bool:
         return False
     path = stage_recipe_path(stage)
     if path.exists() and comparable(yaml.safe_load(path.read_text())) != comparable(stage):
-        raise InputError(
-            f"{product} was made by another recipe",
-            where=str(path), remedy="choose another --out, or delete that folder to make it again",
-        )  # fmt: skip
+        folder = product.parents[1] if stage["run"] == "bench" else Path(stage["out"])
+        remedy = f"choose another --out, or delete {folder} to make it again"
+        raise InputError(f"{product} was made by another recipe", where=str(path), remedy=remedy)
     return True
 
 
 def comparable(stage: dict[str, Any]) -> str:
-    """A text of what a stage's product depends on: not the run's folder, nor the number of processes."""
+    """A text of what a stage's product depends on: not the run's folder, nor the number of processes.
+
+    Keys that the stage lacks have their defaults, since an earlier version of homerl may have written it.
+    """
+    with suppress(ValidationError):  # a key that this version does not know is a difference
+        stage = recipe_data(KINDS[stage["run"]].model_validate(stage))
     text = json.dumps(stage | {"processes": 0}, sort_keys=True)
     return text.replace(str(Path(stage["out"]).parent), "RUN")
 

@@ -66,14 +66,14 @@ def _weights(recipe: Base) -> list[str]:
         return [] if known else [f"{model.name} holds neither a model nor an adapter"]
     if _looks_local(model.name):
         return [f"there is no model folder {model.name} (train it first, or name a hub model)"]
-    return [] if _on_hub(model.name) else [f"the weights of {model.name} are neither cached nor reachable on the hub"]
+    return [] if on_hub(model.name) else [f"the weights of {model.name} are neither cached nor reachable on the hub"]
 
 
 def _looks_local(name: str) -> bool:
     return name.startswith((".", "/", "~")) or name.count("/") != 1 or name.split("/")[0] == "runs"
 
 
-def _on_hub(name: str) -> bool:
+def on_hub(name: str) -> bool:
     """Whether the model is cached, or the hub has it."""
     from huggingface_hub import HfApi, try_to_load_from_cache
     from huggingface_hub.errors import HfHubHTTPError, OfflineModeIsEnabled

@@ -1,5 +1,7 @@
 """Plays one episode of each source of blueprints that a recipe names, before the run begins its work.
 
+A source is a blueprint recipe or a file of blueprints: of the synthesis, the training, the evaluation and each suite.
+
 Invariant: a plug-in with a bug (a query type, a toolset, a reward, a world) fails here, and not after a model was loaded.
 """
 
@@ -27,12 +29,17 @@ def rehearse(recipe: Base) -> list[str]:
     Returns a line for each source that says how its episode ended. Raises `InputError` if no seed gives a blueprint, and
     the error of any part that has a bug.
     """
-    lines = []
     weights = getattr(recipe, "rewards", RewardWeights())
+    lines = []
     for key, source, split, first in _sources(recipe):
         blueprint = _first_blueprint(key, source, split, first)
-        expert = world_of(blueprint).expert(ExpertConfig(mistakes=0.0), 0)
-        trajectory = asyncio.run(play(begin(blueprint, EpisodeLimits()), expert, ScriptedUser(0)))
+        episode = begin(blueprint, EpisodeLimits())
+        world = world_of(blueprint)
+        if ScriptedUser.name not in world.users:
+            lines.append(f"{key}: {blueprint.id} begins, and only an LLM user can play it")
+            continue
+        expert = world.expert(ExpertConfig(mistakes=0.0), 0)
+        trajectory = asyncio.run(play(episode, expert, ScriptedUser(0)))
         total = sum(sum(step_rewards(step.facts, weights).values()) for step in trajectory.steps)
         ended = f"{len(trajectory.steps)} steps, {trajectory.outcome}, reward {total:.2f}"
         lines.append(f"{key}: the scripted expert played {blueprint.id}: {ended}")
@@ -40,14 +47,21 @@ def rehearse(recipe: Base) -> list[str]:
 
 
 def _sources(recipe: Base) -> Iterator[tuple[str, Any, Split, int]]:
-    """(key, source, split, first seed) of each source of blueprints, without those that are left out."""
-    synth, training, evaluation = (getattr(recipe, part, None) for part in ("synth", "blueprints", "evaluation"))
-    if synth:
-        yield "synth.recipe", synth.recipe, synth.split, 0
+    """(key, source, split, first seed) of each source of blueprints. An LLM author's blueprints cannot be made here."""
+    synth, training, evaluation, bench = (
+        getattr(recipe, part, None) for part in ("synth", "blueprints", "evaluation", "bench")
+    )
+    if synth and not synth.author:
+        for number, stage in enumerate(synth.curriculum):
+            yield f"synth.curriculum.{number}", stage, synth.split, synth.first_seed
+        yield "synth.recipe", synth.recipe, synth.split, synth.first_seed
     if training:
         yield "blueprints.recipe", training.recipe, "train", training.first_seed
-    if evaluation and evaluation.every and evaluation.recipe:
-        yield "evaluation.recipe", evaluation.recipe, "heldout", evaluation.first_seed
+    if evaluation and evaluation.every:
+        yield "evaluation.recipe", evaluation.recipe or training.recipe, "heldout", evaluation.first_seed
+    for number, suite in enumerate(bench.suites if bench else ()):
+        if suite.benchmark is None:
+            yield f"bench.suites.{number}.recipe", suite.recipe, "heldout", suite.first_seed
 
 
 def _first_blueprint(key: str, source: Any, split: Split, first: int) -> Any:
@@ -55,6 +69,6 @@ def _first_blueprint(key: str, source: Any, split: Split, first: int) -> Any:
     for seed in range(first, first + SEEDS):
         try:
             return make_blueprint(source, split, seed)
-        except ValueError as error:  # the world drew too many candidates that it had to drop
-            failures.append(str(error))
-    raise InputError(f"none of {SEEDS} seeds gives a blueprint: {failures[0]}", key, "change the recipe of the blueprints")
+        except InputError as error:  # the world drew too many candidates that it had to drop
+            failures.append(error)
+    raise InputError(f"none of {SEEDS} seeds gives a blueprint: {failures[0].what}", key, failures[0].remedy)

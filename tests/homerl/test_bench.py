@@ -95,7 +95,7 @@ def test_a_file_is_its_suite_and_an_edited_one_is_refused(suite_file, tmp_path):
 
 
 def test_a_model_that_is_nowhere_is_refused_with_the_baselines(suite_file, tmp_path):
-    with pytest.raises(InputError, match="there is no model 'keyword'\n.*one of .*keywords"):
+    with pytest.raises(InputError, match="there is no model 'keyword', neither here nor on the hub\n.*one of .*keywords"):
         run_benchmark(BenchRun(str(suite_file), "keyword", tmp_path / "out"))
     assert not (tmp_path / "out").exists()
 

@@ -42,6 +42,18 @@ def test_a_product_is_kept_for_the_same_recipe_and_refused_for_another(tmp_path:
         is_done(other, product)
 
 
+def test_a_product_of_a_version_that_lacked_a_key_is_kept(tmp_path: Path) -> None:
+    *_, (stage, product) = stages(recipe(tmp_path))
+    product.parent.mkdir(parents=True)
+    product.write_text("{}")
+    (suite,) = stage["bench"]["suites"]
+    earlier = stage | {"bench": stage["bench"] | {"suites": [{key: suite[key] for key in suite if key != "setting"}]}}
+    stage_recipe_path(stage).write_text(yaml.safe_dump(earlier))
+    assert is_done(stage, product)
+    with pytest.raises(InputError, match=f"delete {product.parents[1]} to"):  # and never the folder of the model
+        is_done(stage | {"seed": 7}, product)
+
+
 def test_one_flywheel_at_a_time_works_in_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("homerl.run.flywheel.LOCK_SECONDS", 0.2)
     with folder_lock(tmp_path), pytest.raises(InputError, match="another run"), folder_lock(tmp_path):

@@ -9,8 +9,10 @@ import pytest
 import yaml
 
 from envs.documents import InputError
+from homerl.recipe.base import Base
 from homerl.run.recipe import load_recipe
 from homerl.run.rehearsal import rehearse
+from homerl.worlds.registry import default_world
 
 ROOT = Path(__file__).parents[2]
 FAMILY = "def propose(home, rng, ask):\n    return home.no_such_attribute\nSUBCATEGORIES = {'one': propose}\n"
@@ -44,12 +46,46 @@ def test_a_bug_in_a_plug_in_ends_the_check_and_names_its_file(tmp_path, variable
     assert done.returncode and f"{tmp_path}/broken.py" in done.stderr and error in done.stderr, done.stderr
 
 
-def test_a_recipe_that_gives_no_blueprint_is_refused(tmp_path):
-    loaded = load_recipe(recipe(tmp_path, families={"compositional": 1}, home={"devices": [1, 1]}))
-    with pytest.raises(InputError, match="synth.recipe: none of 5 seeds gives a blueprint"):
-        rehearse(loaded)
+HOPELESS = {"families": {"compositional": 1}, "home": {"devices": [1, 1]}}
 
 
-def test_a_recipe_that_can_be_played_passes(tmp_path):
-    (line,) = rehearse(load_recipe(recipe(tmp_path)))
-    assert line.startswith("synth.recipe: the scripted expert played ") and "success, reward " in line
+def synth(folder: Path, **keys: object) -> Base:
+    file = folder / "synth.yaml"
+    file.write_text(yaml.safe_dump({"homerl": 1, "run": "synth", "synth": keys}))
+    return load_recipe(file)
+
+
+@pytest.mark.parametrize(
+    ("keys", "where"), [({"recipe": HOPELESS}, "synth.recipe"), ({"curriculum": [HOPELESS]}, "synth.curriculum.0")]
+)
+def test_a_source_that_gives_no_blueprint_is_refused_by_its_key(tmp_path, keys, where):
+    with pytest.raises(InputError, match=f"{where}: none of 5 seeds gives a blueprint"):
+        rehearse(synth(tmp_path, **keys))
+
+
+def test_an_llm_author_is_not_rehearsed(tmp_path):
+    author = {"model": "m", "url": "http://127.0.0.1:9"}
+    assert rehearse(synth(tmp_path, recipe={"home": HOPELESS["home"]}, author=author)) == []
+
+
+def test_a_plug_in_that_raises_a_value_error_is_not_taken_for_a_dropped_draft(tmp_path, monkeypatch):
+    def draw(*_: object) -> None:
+        raise ValueError("sample larger than population")
+
+    monkeypatch.setattr("homerl.run.rehearsal.make_blueprint", draw)
+    with pytest.raises(ValueError, match="^sample larger than population$"):
+        rehearse(synth(tmp_path))
+
+
+def test_a_world_that_only_llm_users_speak_in_begins_an_episode(tmp_path, monkeypatch):
+    monkeypatch.setattr(type(default_world()), "users", ("llm",))
+    (line,) = rehearse(synth(tmp_path))
+    assert line.endswith("begins, and only an LLM user can play it")
+
+
+def test_every_source_of_a_flywheel_is_played():
+    lines = rehearse(load_recipe("recipes/quickstart.yaml", ["--evaluation.every", "2", "--synth.first_seed", "5"]))
+    played = [line.split(": ")[0] + " " + line.split("played ")[1].split(":")[0] for line in lines]
+    assert "synth.recipe train-5" in played and "evaluation.recipe heldout-900000" in played
+    assert {line.split()[0] for line in played} >= {"blueprints.recipe", "bench.suites.0.recipe", "bench.suites.1.recipe"}
+    assert all("success, reward " in line for line in lines)
