@@ -161,7 +161,8 @@ def test_a_name_of_a_world_is_found(tmp_path: Path) -> None:
     ("name", "text", "allowed"),
     [
         ("homerl/train/x", "import torch", True),
-        ("homerl/agents/policy", "import torch.nn", True),
+        ("homerl/agents/policy", "import torch.nn", False),
+        ("homerl/agents/policy", "def late():\n    import torch", True),
         ("homerl/agents/llm", "from transformers import Trainer", False),
         ("homerl/run/x", "import torch", False),
         ("homerl/run/x", "def late():\n    import torch", True),

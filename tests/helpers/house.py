@@ -30,8 +30,8 @@ MEDIAN_LINES, MOST_LINES, MOST_FUNCTION_LINES = 120, 400, 60
 MODELS = frozenset("torch transformers trl peft accelerate deepspeed vllm".split())  # each of them loads torch
 SERVICES = frozenset({"openai", "wandb"})
 # Rooms in which torch may be imported at module level.
-TORCH_ROOMS = ("homerl/train/", "homerl/workarounds/", "homerl/agents/policy.py", "homerl/publish/export.py")
-LATE_TORCH_ROOMS = (*TORCH_ROOMS, "homerl/run/")  # within a function
+TORCH_ROOMS = ("homerl/train/", "homerl/workarounds/")
+LATE_TORCH_ROOMS = (*TORCH_ROOMS, "homerl/agents/policy.py", "homerl/publish/export.py", "homerl/run/")  # within a function
 
 
 @dataclass(frozen=True)
