@@ -14,7 +14,7 @@ import inspect
 import os
 import pkgutil
 import traceback
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -51,6 +51,11 @@ def discover(package: ModuleType, attribute: str, kind: type, parts: Collection[
             raise InputError(f"two files of {package.__name__} are named '{name}'", str(path), "rename one of them")
         plugins[name] = plugin
     return plugins
+
+
+def in_order(plugins: Mapping[str, Any]) -> dict[str, Any]:
+    """Plug-ins by name, sorted by their `order`, then by name."""
+    return dict(sorted(plugins.items(), key=lambda item: (item[1].order, item[0])))
 
 
 def _files(package: ModuleType, parts: Collection[str]) -> dict[str, Path]:

@@ -15,7 +15,7 @@ from pydantic import Field, create_model, model_validator
 import rewards
 from envs.documents import InputError
 from envs.model import Model
-from envs.plugins import discover
+from envs.plugins import discover, in_order
 from envs.world import StepFacts
 from rewards.reward import Reward, Setting
 
@@ -36,8 +36,7 @@ class Weights(Model):
 
 def discover_rewards() -> dict[str, Reward]:
     """Every reward by name, sorted by `order`, then by name. Raises `InputError` for a file that cannot be used."""
-    plugins = discover(rewards, "REWARD", Reward, NO_REWARDS)
-    return dict(sorted(plugins.items(), key=lambda item: (item[1].order, item[0])))
+    return in_order(discover(rewards, "REWARD", Reward, NO_REWARDS))
 
 
 def collect_settings(rewards_by_name: Mapping[str, Reward]) -> dict[str, Setting]:

@@ -8,17 +8,12 @@ from __future__ import annotations
 
 import inspect
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import Any
 
 from pydantic import BaseModel
 
 from envs.documents import InputError
-
-
-def in_order(plugins: Mapping[str, Any]) -> dict[str, Any]:
-    """Plug-ins by name, sorted by their `order`, then by name."""
-    return dict(sorted(plugins.items(), key=lambda item: (item[1].order, item[0])))
 
 
 def keys_of(plugins: Iterable[Any], *reserved: type[BaseModel]) -> tuple[type[BaseModel], ...]:

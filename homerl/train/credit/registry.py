@@ -11,10 +11,9 @@ from functools import cache
 from typing import Any
 
 import homerl.train.credit
-from envs.plugins import discover
+from envs.plugins import discover, in_order
 from homerl.train.credit.common import Steps
 from homerl.train.credit.contract import CreditInput, CreditMode, Rule
-from homerl.train.plugin_keys import in_order
 
 NOT_MODES = ("common", "contract", "registry")
 

@@ -10,9 +10,8 @@ from functools import cache
 from typing import Any
 
 import homerl.train.engines
-from envs.plugins import discover
+from envs.plugins import discover, in_order
 from homerl.train.engines.contract import EngineKind
-from homerl.train.plugin_keys import in_order
 
 NOT_ENGINES = ("contract", "registry", "synced")
 
