@@ -39,6 +39,10 @@ def test_rooms_import_one_way(house: House) -> None:
     none_of(house.upward())
 
 
+def test_no_folders_import_each_other_in_a_circle(house: House) -> None:
+    none_of(house.circles_of_folders())
+
+
 def test_the_drawing_is_of_these_rooms(house: House) -> None:
     assert house.drawn() == house.drawing(), f"{PAGE} shows other arrows. Run: python tests/helpers/house.py"
 
@@ -82,6 +86,7 @@ def build(root: Path, files: Mapping[str, str], rooms: Iterable[str] = ()) -> Ho
         path = root / f"{name}.py"
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text)
+    root.mkdir(parents=True, exist_ok=True)
     (root / PAGE).write_text(
         HEAD + "".join(f"| `{room}` | because |\n" for room in rooms) + "\n## Next\n\n| `x/` | no room |\n"
     )
@@ -114,21 +119,33 @@ def test_two_cycles_are_two_faults(tmp_path: Path) -> None:
     assert len(list(build(tmp_path, files).cycles())) == 2
 
 
-ROOMS = ("homerl/worlds/", "homerl/cli/", "homerl/worlds/*/")
+ROOMS = ("homerl/play/", "homerl/worlds/", "homerl/worlds/*/", "homerl/cli/")
 
 
 def test_an_arrow_up_is_found(tmp_path: Path) -> None:
     files = {"homerl/worlds/contract": "def late():\n    import homerl.cli.app\n", "homerl/cli/app": ""}
-    (fault,) = build(tmp_path, files, ROOMS[:2]).upward()
+    (fault,) = build(tmp_path, files, ROOMS[1::2]).upward()
     assert fault.startswith("homerl/worlds/contract.py:2 imports homerl.cli.app: homerl/worlds/ may import only rooms that")
-    assert not list(build(tmp_path, files, ROOMS[1::-1]).upward())
+    assert not list(build(tmp_path, files, ROOMS[3:0:-2]).upward())
 
 
-def test_plug_ins_import_all_but_each_other_and_nobody_imports_them(tmp_path: Path) -> None:
-    files = {"homerl/worlds/contract": "", "homerl/worlds/one/x": "import homerl.cli.app", "homerl/cli/app": ""}
-    files["homerl/worlds/two/x"] = "import homerl.worlds.contract"
+def test_a_circle_of_folders_is_found_though_no_module_is_in_one(tmp_path: Path) -> None:
+    files = {"homerl/worlds/contract": "", "homerl/users/make": "import homerl.worlds.contract"}
+    plugin = {"homerl/worlds/one/x": "def late():\n    from homerl.users.words import said", "homerl/users/words": ""}
+    assert not list(build(tmp_path / "without", files).circles_of_folders())
+    house = build(tmp_path / "with", files | plugin)
+    (fault,) = house.circles_of_folders()
+    assert "homerl/worlds/one/x.py:2 imports homerl.users.words.said" in fault and "homerl/users/make.py:1" in fault
+    assert not list(house.cycles())
+
+
+def test_plug_ins_import_what_is_lower_but_not_each_other_and_nobody_imports_them(tmp_path: Path) -> None:
+    files = {"homerl/worlds/contract": "import homerl.play.x", "homerl/play/x": "", "homerl/cli/app": ""}
+    files |= {"homerl/worlds/one/x": "import homerl.play.x", "homerl/worlds/two/x": "import homerl.worlds.contract"}
     house = build(tmp_path, files, ROOMS)
     assert not [*house.upward(), *house.known_worlds(), *house.misplaced()]
+    (fault,) = build(tmp_path, files | {"homerl/worlds/one/x": "import homerl.cli.app"}, ROOMS).upward()
+    assert fault.startswith("homerl/worlds/one/x.py:1 imports homerl.cli.app")
     house = build(tmp_path, files | {"homerl/worlds/two/x": "import homerl.worlds.one.x"}, ROOMS)
     assert len(list(house.upward())) == len(list(house.known_worlds())) == 1
     house = build(tmp_path, files | {"homerl/worlds/two/x": "", "rewards/y": "from homerl.worlds.one import x"}, ROOMS)

@@ -9,7 +9,7 @@ from typing import Any, TypeVar, overload
 
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
-from envs import explain
+from envs.documents import explain
 from envs.documents.document import Document, InputError
 
 T = TypeVar("T")

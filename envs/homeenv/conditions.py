@@ -18,7 +18,7 @@ from math import inf, nextafter
 from typing import Any, Protocol
 
 from envs.documents import InputError
-from envs.explain import did_you_mean
+from envs.documents.explain import did_you_mean
 from envs.homeenv.audit import Refused
 from envs.homeenv.expressions import Closure, ExpressionError, compile_expression, parse_expression, path_of
 from envs.homeenv.plan import Plan

@@ -9,11 +9,11 @@ Invariants:
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 
+from envs.hashing import text_hash
 from envs.homeenv.audit import Refused
 from envs.homeenv.devices import Device
 from envs.homeenv.physics import Moment, Outdoors
@@ -128,11 +128,6 @@ class Plan:
         if path not in ROOM_STATE:
             raise Refused("unknown_attribute", f"{owner} has no '{path}' (it has {', '.join(ROOM_STATE)})")
         return self.base[owner] + list(ROOM_STATE).index(path)
-
-
-def text_hash(text: str) -> int:
-    """A 128-bit hash of a text. It is the same in every process."""
-    return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=16).digest(), "big")
 
 
 def _refuse_incoherent(rooms: Sequence[Room], devices: Sequence[Device]) -> None:

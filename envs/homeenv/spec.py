@@ -21,7 +21,7 @@ from typing import Any, Protocol, TextIO
 from pydantic import Field, ValidationError, model_validator
 
 from envs.documents import Document, InputError, read_yaml, validate
-from envs.explain import Problems
+from envs.documents.explain import Problems
 from envs.homeenv.audit import Refused
 from envs.homeenv.expressions import ExpressionError
 from envs.homeenv.interface import Attribute, Service

@@ -18,10 +18,11 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Self
 
+from envs.hashing import text_hash
 from envs.homeenv.audit import Refused
 from envs.homeenv.devices import Device
 from envs.homeenv.physics import Air, Moment
-from envs.homeenv.plan import LATEST, Plan, text_hash
+from envs.homeenv.plan import LATEST, Plan
 from envs.homeenv.rooms import ROOM_STATE, Room
 from envs.homeenv.rules import Rule
 from envs.homeenv.types import shown

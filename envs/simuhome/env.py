@@ -16,11 +16,12 @@ from typing import Any, Self
 
 import gymnasium as gym
 
+from envs.hashing import text_hash
 from envs.simuhome import evaluate, load, passage, tools
 from envs.simuhome.config import HomeConfig
 from envs.simuhome.episodes import EpisodeFile
 from envs.simuhome.evaluate import AgentCall
-from envs.simuhome.home import Home, text_hash
+from envs.simuhome.home import Home
 from envs.spaces import AnyText, ToolCalls
 from envs.world import Action, World
 

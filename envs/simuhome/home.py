@@ -14,13 +14,13 @@ Invariants:
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from functools import cached_property, lru_cache
 from typing import Any
 
+from envs.hashing import text_hash
 from envs.simuhome.config import TIME_FORMAT, VARIABLES
 from envs.simuhome.spec import Cluster, DeviceType, enum_member
 
@@ -298,11 +298,6 @@ class Home:
         plan = [] if before.plan.digest == self.plan.digest else ["devices"]
         flows = [f"workflow.{flow.id}" for flow in self.workflows if flow not in before.workflows]
         return (*slots, *plan, *flows, *clock)
-
-
-def text_hash(text: str) -> int:
-    """A 128-bit hash of a text. It is the same in every process."""
-    return int.from_bytes(hashlib.blake2b(text.encode(errors="surrogatepass"), digest_size=16).digest(), "big")
 
 
 def _slot_hash(slot: int, value: Any) -> int:

@@ -16,9 +16,10 @@ from datetime import datetime
 from functools import partial
 from typing import Any
 
+from envs.hashing import text_hash
 from envs.simuhome import service
 from envs.simuhome.config import TIME_FORMAT
-from envs.simuhome.home import Home, Workflow, text_hash
+from envs.simuhome.home import Home, Workflow
 from envs.simuhome.results import OperationError, refuse_unless
 
 STATUSES = ("pending", "running", "completed", "failed", "cancelled")

@@ -22,9 +22,9 @@ from homerl.bench.score import counts, result_row, score
 from homerl.bench.suites import labels_in
 from homerl.play.episode import Episode, EpisodeLimits
 from homerl.play.loop import Agent, User, play, replies_from
+from homerl.play.scripted_user import ScriptedUser
 from homerl.play.situation import Blueprint, Reply
 from homerl.play.trajectory import Outcome, to_row, uniform_rows, write_rows
-from homerl.users.scripted import ScriptedUser
 from homerl.worlds.registry import begin, make_blueprint, world_of
 
 RETRIES = 2

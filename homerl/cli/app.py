@@ -6,8 +6,9 @@ Invariant: the logic is in the modules that the commands call.
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 import yaml
@@ -15,6 +16,7 @@ import yaml
 from envs.documents import InputError, write_atomic
 from homerl.cli.bench import app as bench
 from homerl.terminal.console import console, one_of
+from homerl.worlds.contract import CommandLine
 from homerl.worlds.registry import restored, worlds
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
@@ -22,8 +24,17 @@ view_app = typer.Typer(no_args_is_help=True)
 app.add_typer(view_app, name="view", help="Write HTML pages.")
 app.add_typer(bench, name="bench", help="Benchmarks: build a suite, run it, score it again.")
 OVERRIDES = {"allow_extra_args": True, "ignore_unknown_options": True}
+
+
+def _load_recipe(recipe: str, overrides: Sequence[str]) -> Any:
+    """Load a recipe, for the commands of worlds."""
+    from homerl.run.recipe import load_recipe as load
+
+    return load(recipe, overrides)
+
+
 for world in worlds().values():
-    world.commands(app, view_app)
+    world.commands(CommandLine(app, view_app, _load_recipe))
 
 
 @app.command(context_settings=OVERRIDES)

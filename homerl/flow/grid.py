@@ -24,9 +24,10 @@ from rich.table import Table
 
 from envs.documents import write_atomic
 from homerl.flow.make import Maker
-from homerl.flow.mcts import Budget, SearchConfig, TreeStats, forest
+from homerl.flow.mcts import Budget, SearchConfig, forest
 from homerl.flow.recipe import SynthesisConfig
 from homerl.measure.intervals import mean_interval
+from homerl.measure.search_stats import TreeStats
 from homerl.play.situation import Blueprint
 from homerl.play.trajectory import Trajectory, to_row, write_rows
 

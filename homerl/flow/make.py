@@ -15,11 +15,11 @@ from typing import Any
 
 from envs.world import WorldError
 from homerl.agents.llm import LLMAgent
-from homerl.flow.mcts import Participants, TreeStats, forest
-from homerl.flow.paraphrase import reworded
+from homerl.flow.mcts import Participants, forest
 from homerl.flow.recipe import SynthesisConfig
 from homerl.llm.endpoint import Endpoint, endpoint_of
 from homerl.llm.structured import StructuredClient
+from homerl.measure.search_stats import TreeStats
 from homerl.play.faults import EndpointRejected, InfraError, RequestRefused
 from homerl.play.loop import Agent
 from homerl.play.situation import Blueprint
@@ -151,6 +151,17 @@ class Maker:
         """Close the connections of all endpoints."""
         for endpoint in self.endpoints.values():
             await endpoint.close()
+
+
+async def reworded(blueprint: Any, client: StructuredClient, dropped: Counter[str]) -> Any:
+    """The blueprint with paraphrases; dropped ones are counted in `dropped` as `paraphrase: reason`."""
+    kind = world_of(blueprint).paraphraser
+    if kind is None:
+        return blueprint
+    paraphraser = kind(client)
+    found = await paraphraser.reword(blueprint)
+    dropped.update({f"paraphrase: {reason}": count for reason, count in paraphraser.dropped.items()})
+    return found
 
 
 def outcome_of(stats: TreeStats) -> Outcome:

@@ -8,14 +8,15 @@ against nobody: another user speaks in its place, and if none is left, the prefi
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass
 from itertools import takewhile
 from typing import Literal, NamedTuple
 
 from pydantic import Field
 
 from envs.model import Model
-from homerl.flow.tree import Node, Role, Unvisited, backpropagate, close, tokens_of, valid, walk
+from homerl.flow.tree import Node, Role, Unvisited, backpropagate, close, tokens_of, walk
+from homerl.measure.search_stats import TreeStats
 from homerl.play.episode import Episode, EpisodeLimits
 from homerl.play.faults import Boundary, Fault, RequestRefused, UserError, fault_of
 from homerl.play.loop import Agent, User, replies_from
@@ -37,40 +38,6 @@ class SearchConfig(Model):
         description="When a child is chosen that has no visit yet: `first` before all others, `mean` as if it were worth "
         "the mean reward at its parent.",
     )
-
-
-@dataclass
-class TreeStats:
-    """What a search cost and what it verified.
-
-    A `call` is one request; several candidates may be `sampled` by it. `*_linear` is what the same rollouts would have
-    cost one by one. `merged` counts candidates that had the same effect as another. `grounded` counts successes that a
-    home confirms. `first` counts successes of the first rollout of a search (0 or 1).
-    """
-
-    rollouts: int = 0
-    successes: int = 0
-    first: int = 0
-    nodes: int = 0
-    steps_run: int = 0
-    steps_linear: int = 0
-    calls: int = 0
-    calls_linear: int = 0
-    sampled: int = 0
-    tokens: int = 0
-    tokens_linear: int = 0
-    merged: int = 0
-    grounded: int = 0
-    user_errors: dict[str, int] = field(default_factory=dict)
-
-    @property
-    def difficulty(self) -> float:
-        """1 minus the verified success rate, in [0, 1]."""
-        return 1.0 - self.successes / max(1, self.rollouts)
-
-    def row(self) -> dict[str, float]:
-        """All figures as plain data."""
-        return asdict(self) | {"difficulty": self.difficulty}
 
 
 class Budget(NamedTuple):
@@ -141,7 +108,7 @@ async def _rollout(root: Node, players: Participants, config: SearchConfig, stat
         close(path)  # no continuation from here, and not the agent's fault
         return []
     leaf = path[-1].episode
-    success = leaf.outcome is Outcome.SUCCESS and valid(leaf)
+    success = leaf.outcome is Outcome.SUCCESS and leaf.valid
     backpropagate(path, float(success))
     stats.rollouts += 1
     stats.successes += success

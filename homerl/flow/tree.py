@@ -68,7 +68,7 @@ class Node:
     @property
     def terminal(self) -> bool:
         """Whether the episode has ended, or contains a violation; R is then 0 whatever follows (eq. 4)."""
-        return self.episode.outcome is not None or not valid(self.episode)
+        return self.episode.outcome is not None or not self.episode.valid
 
     def grow(self, candidates: Sequence[Reply | Utterance]) -> None:
         """Add one child for each candidate."""
@@ -111,11 +111,6 @@ def tokens_of(candidate: Reply | Utterance) -> int:
 def requests_of(candidate: Reply | Utterance) -> int:
     """The number of requests for a candidate: a user may need two or none."""
     return candidate.requests if isinstance(candidate, Utterance) else 1
-
-
-def valid(episode: Episode) -> bool:
-    """valid(h_v) of eq. 4: no execution error and no violation so far."""
-    return not any(step.facts.blocked or step.facts.error for step in episode.steps)
 
 
 def backpropagate(path: Sequence[Node], reward: float) -> None:

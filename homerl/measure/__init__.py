@@ -1,1 +1,1 @@
-"""Statistics of samples: confidence intervals, agreement, diversity of texts."""
+"""Statistics of samples: confidence intervals, agreement, diversity of texts, costs of a search."""

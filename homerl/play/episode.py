@@ -94,6 +94,11 @@ class Episode:
         met = self.situation.met()
         return sum(met) / len(met)
 
+    @property
+    def valid(self) -> bool:
+        """valid(h_v) of HomeFlow eq. 4: no execution error and no violation so far."""
+        return not any(step.facts.blocked or step.facts.error for step in self.steps)
+
     def words_of(self, message: Message) -> Words:
         """The words of an agent's message, in the form in which this episode's agents answer."""
         return words_of(message, one_answer=self.blueprint.one_answer)

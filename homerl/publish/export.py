@@ -48,7 +48,7 @@ def export(
     folder, repo = destination(run, to)
     _check_destination(folder, repo, push)
     facts = gather(stage, repo or folder.name, base, license)
-    tokenizer = load_tokenizer(stage / "model")
+    tokenizer = exported_tokenizer(stage / "model")
     model = load_adapter(stage / "model", base, push) if adapter else load_model(stage / "model", base)
     check_model(model, tokenizer, stage / "model")
     stop_at_end_of_turn(model.generation_config, tokenizer)
@@ -103,7 +103,7 @@ def _check_destination(folder: Path, repo: str | None, push: bool) -> None:
 # The model
 
 
-def load_tokenizer(folder: Path) -> Any:
+def exported_tokenizer(folder: Path) -> Any:
     """The tokenizer; `InputError` if it cannot encode and decode, or has no chat template."""
     from transformers import AutoTokenizer
 

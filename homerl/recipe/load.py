@@ -15,7 +15,7 @@ from typing import Any
 
 import homerl_hook
 from envs.documents import Document, InputError, KeyPath, read_yaml
-from envs.explain import did_you_mean
+from envs.documents.explain import did_you_mean
 
 COMMAND_LINE = "command line"
 SOURCES = ("file", "world")  # keys that decide what the other keys of their mapping mean

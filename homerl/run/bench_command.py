@@ -19,9 +19,9 @@ from homerl.bench.runner import Pace, ParticipantFactories, run_suite
 from homerl.bench.suites import named, read_suite, refuse_text, setting_of, suite_of
 from homerl.llm.endpoint import Endpoint
 from homerl.play.loop import Policy, User
+from homerl.play.scripted_user import ScriptedUser
 from homerl.run.preflight import on_hub
 from homerl.terminal.progress import progress_bar
-from homerl.users.scripted import ScriptedUser
 from homerl.worlds.contract import Suite, WorldAdapter
 from homerl.worlds.registry import world_of
 

@@ -14,8 +14,8 @@ from typing import Any
 from envs.documents import InputError
 from homerl.play.episode import EpisodeLimits
 from homerl.play.loop import play
+from homerl.play.scripted_user import ScriptedUser
 from homerl.recipe.base import Base
-from homerl.users.scripted import ScriptedUser
 from homerl.worlds.contract import ExpertConfig, Split
 from homerl.worlds.registry import begin, make_blueprint, world_of
 from rewards.composite import RewardWeights, step_rewards

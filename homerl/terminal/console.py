@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from rich.console import Console
 
 from envs.documents import InputError
-from envs.explain import did_you_mean
+from envs.documents.explain import did_you_mean
 
 console = Console(markup=False)  # paths may hold brackets
 

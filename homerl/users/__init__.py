@@ -1,1 +1,1 @@
-"""Users: they speak for a blueprint's unmet intents; scripted or an LLM."""
+"""LLM users, which speak for a blueprint's unmet intents, and the choice between them and the scripted user."""

@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from envs.messages import Message
+from homerl.language.manner import manner
 from homerl.llm.endpoint import Endpoint, Patience, derived_seed
 from homerl.llm.settings import UserSettings
 from homerl.play.episode import Episode
@@ -20,7 +21,6 @@ from homerl.play.faults import RequestRefused, UserError
 from homerl.play.loop import claimed_done
 from homerl.play.situation import Intent
 from homerl.play.utterance import Utterance
-from homerl.users.manner import manner
 from homerl.users.prompt import Malformed, UserAnswer, parse_answer, prompt, schema
 from homerl.worlds.contract import Persona
 from homerl.worlds.registry import world_of

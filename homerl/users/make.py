@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from envs.documents import InputError
 from homerl.llm.settings import NO_KEY, EndpointSettings, UserSettings
 from homerl.play.loop import User
-from homerl.users.scripted import ScriptedUser
+from homerl.play.scripted_user import ScriptedUser
 
 if TYPE_CHECKING:
     from homerl.users.llm import SharedEndpoint

@@ -15,11 +15,11 @@ from typing import Any
 from pydantic import BaseModel, StrictBool, StrictInt, StrictStr, ValidationError
 
 from envs.messages import Message
+from homerl.language.manner import Manner, manner
 from homerl.llm.settings import UserSettings
 from homerl.play.episode import Episode
 from homerl.play.messages import plain_text
 from homerl.play.situation import Intent
-from homerl.users.manner import Manner, manner
 from homerl.worlds.contract import Persona
 
 JSON = re.compile(r"""^[{\[]|\{\s*["']|```""")  # a text that is meant to be JSON

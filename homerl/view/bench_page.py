@@ -14,11 +14,11 @@ from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
+from homerl.play.dialogue import Dialogue
 from homerl.play.trajectory import from_row, read_rows
 from homerl.view import charts
 from homerl.view.bench_results import BenchReport, parts, says_judge
-from homerl.view.dialogue import Dialogue, dialogue
-from homerl.view.page import percent
+from homerl.view.page import percent, readable
 from homerl.worlds.registry import worlds
 
 EACH = 4  # dialogues shown of one subcategory and outcome (success or not)
@@ -85,4 +85,4 @@ def entries(report: BenchReport) -> Iterator[Entry]:
         kind = result.get("subcategory", ""), result["success"]
         seen[kind] += 1
         if seen[kind] <= EACH:
-            yield Entry(dict(result), dialogue(from_row(row)))
+            yield Entry(dict(result), readable(from_row(row)))

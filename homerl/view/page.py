@@ -15,9 +15,11 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
+from homerl.play.dialogue import Dialogue, dialogue
+from homerl.play.trajectory import Trajectory
 from homerl.view import charts
-from homerl.view.dialogue import dialogue
 from homerl.view.run import MODELS, Row, Run, by_index, curve, kinds, last, outcome_shares, reward_by_step
+from homerl.worlds.registry import world_of
 
 
 @dataclass(frozen=True)
@@ -47,10 +49,15 @@ def render(run: Run) -> str:
         difficulty=drawn(difficulty_figures(run.difficulties)),
         synthesis=list(synthesis(run.synthesis)),
         drops=drops(run.synthesis),
-        examples=[dialogue(trajectory) for trajectory in run.examples],
-        rollouts=[dialogue(trajectory) for trajectory in run.rollouts],
+        examples=[readable(trajectory) for trajectory in run.examples],
+        rollouts=[readable(trajectory) for trajectory in run.rollouts],
         commands=list(commands(run)),
     )
+
+
+def readable(trajectory: Trajectory) -> Dialogue:
+    """A trajectory for reading, with its goals in words."""
+    return dialogue(trajectory, world_of(trajectory.blueprint).goals_in_words(trajectory.blueprint))
 
 
 def percent(share: float) -> str:

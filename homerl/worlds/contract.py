@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from pydantic import Field
 
@@ -22,6 +22,9 @@ from homerl.play.episode import Episode, EpisodeLimits
 from homerl.play.loop import Agent, Oracle, Policy
 from homerl.play.situation import Situation
 from homerl.play.trajectory import Trajectory
+
+if TYPE_CHECKING:
+    from homerl.worlds.paraphrase import Paraphraser  # it loads openai
 
 Split = Literal["train", "heldout"]
 Progress = Callable[[int, int], None]
@@ -98,6 +101,19 @@ class FileFormat:
     version: int
     model: Any
     refs: Mapping[tuple[str, ...], str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class CommandLine:
+    """Where a world adds its commands. `app` is the typer app of `homerl`, and `view` that of `homerl view`.
+
+    `load_recipe` is called with a recipe's name and the overrides of its keys. It returns the checked recipe, a pydantic
+    model, and raises `InputError` if there is something wrong with it.
+    """
+
+    app: Any
+    view: Any
+    load_recipe: Callable[[str, Sequence[str]], Any]
 
 
 class NoBlueprint(Exception):
@@ -183,7 +199,7 @@ class Suite(ABC):
 class Persona(Protocol):
     """What an LLM user must know to play the person of an episode.
 
-    `words` are the phrases of the person's language (`users/manner.py`).
+    `words` are the phrases of the person's language (`language/manner.py`).
     """
 
     def role(self, words: Any) -> str:
@@ -279,8 +295,8 @@ class WorldAdapter(ABC):
     # Synthesis with chat models
 
     @property
-    def paraphraser(self) -> type[Any] | None:
-        """A subclass of `flow.paraphrase.Paraphraser`, or None if an LLM cannot reword this world's queries."""
+    def paraphraser(self) -> type[Paraphraser] | None:
+        """The class that rewords this world's queries with an LLM, or None if it has none."""
         return None
 
     @property
@@ -348,5 +364,5 @@ class WorldAdapter(ABC):
         """The world's kinds of files that have a JSON Schema, by name; its blueprints come first."""
         return {f"{self.name}-blueprint": FileFormat(1, self.blueprint)}
 
-    def commands(self, app: Any, view: Any) -> None:  # noqa: B027, optional
-        """Add the world's commands to two typer apps: `app` is `homerl`, and `view` is `homerl view`."""
+    def commands(self, cli: CommandLine) -> None:  # noqa: B027, optional
+        """Add the world's commands to the command line."""

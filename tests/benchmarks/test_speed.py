@@ -18,7 +18,7 @@ from envs.homeenv.home import Home
 from envs.homeenv.physics import Moment, Outdoors
 from envs.homemaker.make import HomeRecipe, make_home
 from homerl.flow.mcts import search
-from homerl.users.scripted import ScriptedUser
+from homerl.play.scripted_user import ScriptedUser
 from homerl.worlds.homeenv.agents.expert import Expert
 from homerl.worlds.homeenv.blueprints.author import BlueprintRecipe, make_blueprint
 

@@ -164,6 +164,21 @@ class House:
                     rule = f"{here} may import only rooms that {PAGE} lists before it, not {there}"
                     yield f"{imported} imports {imported.target}: {rule}. {hint}"
 
+    def circles_of_folders(self) -> Iterator[str]:
+        """Folders that import each other in a circle. A plug-in counts as a part of the folder that holds it.
+
+        A folder is `envs`, `rewards`, `homerl` or a folder right below one of them.
+        """
+        graph: dict[str, dict[str, Import]] = {}
+        for name, targets in self.graph.items():
+            here = _folder(self.modules[name].file)
+            for target, imported in targets.items():
+                if (there := _folder(self.modules[target].file)) != here:
+                    graph.setdefault(here, {}).setdefault(there, imported)
+        for circle in _circles(graph):
+            steps = [f"{graph[a][b]} imports {graph[a][b].target}" for a, b in zip(circle, circle[1:])]
+            yield f"a circle of folders: {'; '.join(steps)}. Move what they share into a lower room"
+
     def known_worlds(self) -> Iterator[str]:
         """Imports of a plug-in from outside of it."""
         for here, targets in self.arrows.items():
@@ -239,6 +254,10 @@ class House:
         """Write the diagram to the page."""
         page = DRAWING.sub(lambda match: match[1] + self.drawing() + match[3], self.page)
         (self.root / PAGE).write_text(page, "utf-8")
+
+
+def _folder(file: str) -> str:
+    return "/".join(file.split("/")[:-1][:2])
 
 
 def _modules(root: Path) -> Iterator[Module]:

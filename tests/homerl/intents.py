@@ -11,9 +11,9 @@ from envs.homemaker.make import HomeRecipe, make_home
 from homerl.play.episode import EpisodeLimits
 from homerl.play.loop import play
 from homerl.play.observation import Observation
+from homerl.play.scripted_user import ScriptedUser
 from homerl.play.situation import Reply
 from homerl.play.trajectory import Outcome
-from homerl.users.scripted import ScriptedUser
 from homerl.worlds.homeenv.agents.expert import Expert
 from homerl.worlds.homeenv.agents.writers import answer_message
 from homerl.worlds.homeenv.blueprints.author import BlueprintRecipe, make_blueprint

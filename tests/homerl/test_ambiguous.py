@@ -16,9 +16,9 @@ from homerl.language.splits import Voice
 from homerl.play.episode import EpisodeLimits
 from homerl.play.loop import play
 from homerl.play.messages import words_of
+from homerl.play.scripted_user import ScriptedUser
 from homerl.play.situation import Reply
 from homerl.play.trajectory import Outcome
-from homerl.users.scripted import ScriptedUser
 from homerl.worlds.homeenv.agents.expert import Expert
 from homerl.worlds.homeenv.blueprints.author import BlueprintRecipe, make_blueprint
 from homerl.worlds.homeenv.blueprints.blueprint import Blueprint, Call

@@ -21,9 +21,9 @@ from envs.messages import tool_call
 from homerl.language.splits import Voice
 from homerl.play.episode import Episode, EpisodeLimits
 from homerl.play.loop import play
+from homerl.play.scripted_user import ScriptedUser
 from homerl.play.situation import Reply
 from homerl.play.trajectory import Outcome
-from homerl.users.scripted import ScriptedUser
 from homerl.worlds.homeenv.agents.expert import Expert
 from homerl.worlds.homeenv.blueprints.author import BlueprintRecipe, make_blueprint
 from homerl.worlds.homeenv.blueprints.blueprint import Automation, Blueprint

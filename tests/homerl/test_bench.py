@@ -23,10 +23,10 @@ from homerl.bench.score import score as score_of
 from homerl.bench.suites import read_suite, write_suite
 from homerl.play.episode import EpisodeLimits
 from homerl.play.loop import play
+from homerl.play.scripted_user import ScriptedUser
 from homerl.play.trajectory import Outcome, read_rows
 from homerl.run.bench import episodes_of
 from homerl.run.bench_command import BenchRun, Instances, run_benchmark
-from homerl.users.scripted import ScriptedUser
 from homerl.view.bench_log import figures, log_to_wandb
 from homerl.view.bench_report import faults_table, tables, write_report
 from homerl.view.bench_results import BenchReport

@@ -9,11 +9,11 @@ import torch
 from homerl.agents.policy import TransformersEngine
 from homerl.play.episode import EpisodeLimits
 from homerl.play.faults import InfraError
+from homerl.play.scripted_user import ScriptedUser
 from homerl.play.trajectory import Outcome
 from homerl.train.credit.branch import BranchSettings, planned
 from homerl.train.rollout import Player
 from homerl.train.tensors import ledgers, token_advantages
-from homerl.users.scripted import ScriptedUser
 from homerl.worlds.homeenv.blueprints.author import make_blueprint
 from homerl.worlds.registry import restored
 from rewards.composite import RewardWeights

@@ -12,9 +12,9 @@ import pytest
 
 from envs.documents import InputError
 from homerl.play.loop import play
+from homerl.play.scripted_user import ScriptedUser
 from homerl.play.trajectory import Outcome, write_rows
 from homerl.train.recipe import BlueprintSource
-from homerl.users.scripted import ScriptedUser
 from homerl.worlds.homeenv.blueprints.filters import first_failure
 from homerl.worlds.registry import begin, make_blueprint
 

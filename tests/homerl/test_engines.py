@@ -19,6 +19,7 @@ from scripted_server import Faults, ScriptedServer
 
 from homerl.agents.policy import TransformersEngine
 from homerl.play.episode import EpisodeLimits
+from homerl.play.scripted_user import ScriptedUser
 from homerl.run.preflight import _engine
 from homerl.train.engines.colocated import Colocated
 from homerl.train.engines.continuous import Continuous
@@ -30,7 +31,6 @@ from homerl.train.phases import Phases
 from homerl.train.recipe import EngineSettings, RLVESettings
 from homerl.train.rollout import Player
 from homerl.train.watchdog import Stalled
-from homerl.users.scripted import ScriptedUser
 from homerl.worlds.homeenv.blueprints.author import make_blueprint
 from rewards.composite import RewardWeights
 

@@ -141,14 +141,14 @@ def test_a_family_is_one_file(tmp_path, language, opening):
 # A language
 
 HOMEENV = "homerl/worlds/homeenv"
-OF_A_LANGUAGE = (f"{HOMEENV}/languages/{{}}", "envs/homemaker/names/{}.yaml", "homerl/users/manners/{}.yaml")
+OF_A_LANGUAGE = (f"{HOMEENV}/languages/{{}}", "envs/homemaker/names/{}.yaml", "homerl/language/manners/{}.yaml")
 PLAYED = """
 import asyncio
 from homerl.play.loop import play
-from homerl.users.scripted import ScriptedUser
+from homerl.play.scripted_user import ScriptedUser
 from homerl.worlds.homeenv.agents.expert import Expert
 from homerl.worlds.homeenv.blueprints.author import BlueprintRecipe, make_blueprint
-from homerl.worlds.homeenv.language.diversity import all_families
+from homerl.worlds.homeenv.diversity import all_families
 from homerl.worlds.registry import begin, world_of
 
 for toolset in ("homeflow", "smh", "direct"):
@@ -214,7 +214,7 @@ def test_frames_that_a_language_lacks_are_refused_by_name(tree):
 def test_every_language_has_every_part():
     from envs.homeenv.toolsets import TOOLSETS
     from envs.homemaker.lexicon import shipped_lexicon
-    from homerl.users.manner import manner
+    from homerl.language.manner import manner
     from homerl.worlds.homeenv.blueprints.profile import people
     from homerl.worlds.homeenv.language.shipped import grammar, languages, missing
     from homerl.worlds.homeenv.messages import agent_prompts, instruction

@@ -21,13 +21,14 @@ from homerl.language.splits import Voice
 from homerl.measure.text_diversity import self_bleu
 from homerl.play.episode import EpisodeLimits
 from homerl.play.loop import play
+from homerl.play.scripted_user import ScriptedUser
 from homerl.play.trajectory import Outcome
-from homerl.users.scripted import ScriptedUser
+from homerl.run.recipe import load_recipe
 from homerl.worlds.homeenv.agents.expert import Expert
 from homerl.worlds.homeenv.blueprints.actions import actions, propose
 from homerl.worlds.homeenv.blueprints.author import BlueprintRecipe, make_blueprint
+from homerl.worlds.homeenv.diversity import all_families, blueprint_recipe, measure_diversity, mixed_recipe
 from homerl.worlds.homeenv.language import noise
-from homerl.worlds.homeenv.language.diversity import all_families, load_blueprint_recipe, measure_diversity
 from homerl.worlds.homeenv.language.meaning import Act, Command
 from homerl.worlds.homeenv.language.sentences import sentence
 from homerl.worlds.homeenv.language.shipped import LANGUAGES as FOLDER
@@ -390,18 +391,19 @@ def test_slugs_of_chinese_homes_are_unique():
 
 
 def test_a_survey_counts_what_is_said():
-    recipe = load_blueprint_recipe(None, (), "en", 1.0)
+    recipe = mixed_recipe("en", 1.0)
     assert set(recipe.families) == set(all_families())
     found = measure_diversity(recipe, 3, 60, sample=10)
     assert found == measure_diversity(recipe, 3, 60, sample=10) and found.utterances == 180 == sum(
         f["utterances"] for f in found.by_family.values()
     )
     assert 100 < found.distinct <= 180 and 0 < found.distinct_1 < found.distinct_2 < found.distinct_3 < 1
-    plain = measure_diversity(load_blueprint_recipe(None, (), "en", 0.0), 3, 60, sample=10)
+    plain = measure_diversity(mixed_recipe("en", 0.0), 3, 60, sample=10)
     assert plain.distinct < found.distinct and plain.words < found.words
-    assert measure_diversity(load_blueprint_recipe("quickstart.yaml", (), "en", 1.0), 2, 10, sample=2).utterances == 20
+    shipped = blueprint_recipe(load_recipe("quickstart.yaml"), "quickstart.yaml")
+    assert measure_diversity(shipped, 2, 10, sample=2).utterances == 20
     with pytest.raises(InputError, match="no blueprints"):
-        load_blueprint_recipe("sft_8b.yaml", (), "en", 1.0)
+        blueprint_recipe(load_recipe("sft_8b.yaml"), "sft_8b.yaml")
 
 
 def test_self_bleu_knows_sameness():

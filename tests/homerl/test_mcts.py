@@ -10,14 +10,14 @@ import pytest
 
 from homerl.flow import mcts
 from homerl.flow.mcts import SearchConfig, search
-from homerl.flow.tree import Node, Role, backpropagate, valid, walk
+from homerl.flow.tree import Node, Role, backpropagate, walk
 from homerl.play.episode import Episode, EpisodeLimits
 from homerl.play.faults import UserError
 from homerl.play.observation import Observation
+from homerl.play.scripted_user import ScriptedUser
 from homerl.play.situation import Reply
 from homerl.play.trajectory import Outcome, to_row
 from homerl.play.utterance import Utterance
-from homerl.users.scripted import ScriptedUser
 from homerl.worlds.homeenv.agents.expert import Expert
 from homerl.worlds.homeenv.blueprints.author import BlueprintRecipe, make_blueprint
 from homerl.worlds.homeenv.blueprints.blueprint import Blueprint
@@ -119,7 +119,7 @@ def test_a_candidate_takes_effect_on_a_fork_and_only_when_entered():
         {"type": "function", "function": {"name": "nonsense", "arguments": "{}"}}]})])  # fmt: skip
     (violation,) = first.children
     violation.enter()
-    assert violation.terminal and not valid(violation.episode) and violation.episode.outcome is None
+    assert violation.terminal and not violation.episode.valid and violation.episode.outcome is None
 
 
 @pytest.mark.parametrize(("k_agent", "k_user"), [(3, 1), (2, 2), (1, 1)])

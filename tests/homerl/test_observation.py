@@ -18,12 +18,12 @@ from homerl.play.episode import Episode, EpisodeLimits
 from homerl.play.loop import Agent, Oracle, Policy, play, replies_from
 from homerl.play.observation import Observation
 from homerl.play.reverify import first_difference
+from homerl.play.scripted_user import ScriptedUser
 from homerl.play.situation import Reply
 from homerl.train.credit.branch import BranchSettings
 from homerl.train.credit.registry import mode_of
 from homerl.train.recipe import RLVESettings
 from homerl.train.rollout import Player
-from homerl.users.scripted import ScriptedUser
 from homerl.worlds.contract import ExpertConfig
 from homerl.worlds.homeenv.agents.baselines import Nothing, RandomAction
 from homerl.worlds.homeenv.roleplay import role_play

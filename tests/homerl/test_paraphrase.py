@@ -10,7 +10,6 @@ from scripted_server import MODEL, Faults, ScriptedServer
 
 from envs.homeenv.home_file import home_from_json
 from homerl.flow.collect import make_shard
-from homerl.flow.paraphrase import Rejected
 from homerl.flow.recipe import SynthesisConfig
 from homerl.language.splits import split_of
 from homerl.llm.endpoint import Endpoint, Patience
@@ -20,7 +19,8 @@ from homerl.play.faults import InfraError
 from homerl.play.trajectory import read_rows
 from homerl.worlds.homeenv.blueprints.author import BlueprintRecipe, make_blueprint
 from homerl.worlds.homeenv.blueprints.blueprint import Blueprint, Call
-from homerl.worlds.homeenv.language.paraphrase import HomeParaphraser, check_words, names_in, same_calls
+from homerl.worlds.homeenv.paraphrase import HomeParaphraser, check_words, names_in, same_calls
+from homerl.worlds.paraphrase import Rejected
 
 QUICK = Patience(timeout=2.0, deadline=4.0, tries=2)
 RECIPE = {"home": {"devices": (3, 6)}, "families": {"atomic/clear": 1}, "intents": (1, 1)}

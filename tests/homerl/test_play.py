@@ -18,10 +18,10 @@ from homerl.play.faults import AgentFault, Boundary, Fault, InfraError, RequestR
 from homerl.play.loop import GAVE_UP, claimed_done, play, waits_for_user
 from homerl.play.observation import Observation
 from homerl.play.reverify import first_difference
+from homerl.play.scripted_user import ScriptedUser
 from homerl.play.situation import Reply
 from homerl.play.trajectory import Outcome, Trajectory
 from homerl.play.utterance import Utterance
-from homerl.users.scripted import ScriptedUser
 from homerl.worlds.homeenv.agents.expert import Expert
 from homerl.worlds.homeenv.blueprints.author import BlueprintRecipe, make_blueprint
 from homerl.worlds.homeenv.blueprints.blueprint import Blueprint, Past

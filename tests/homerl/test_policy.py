@@ -21,12 +21,12 @@ from homerl.play.episode import Episode, EpisodeLimits
 from homerl.play.faults import InfraError
 from homerl.play.loop import play
 from homerl.play.messages import chat_template, parse_reply
+from homerl.play.scripted_user import ScriptedUser
 from homerl.play.trajectory import Outcome, Trajectory, from_row, read_rows, to_row, write_rows
 from homerl.play.utterance import Utterance
 from homerl.train.common import load_tokenizer
 from homerl.train.rollout import Player
 from homerl.train.tiny import PAD
-from homerl.users.scripted import ScriptedUser
 from homerl.worlds.homeenv.blueprints.author import make_blueprint
 from homerl.worlds.homeenv.blueprints.blueprint import Blueprint
 from homerl.worlds.registry import begin

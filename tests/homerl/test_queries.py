@@ -12,9 +12,9 @@ from envs.homeenv.spec import Catalogue
 from envs.homemaker.make import HomeRecipe, make_home
 from homerl.language.answers import Answer, read_answer
 from homerl.play.loop import play
+from homerl.play.scripted_user import ScriptedUser
 from homerl.play.situation import Reply
 from homerl.play.trajectory import Outcome
-from homerl.users.scripted import ScriptedUser
 from homerl.worlds.homeenv.agents.writers import writer_of
 from homerl.worlds.homeenv.blueprints.actions import actions
 from homerl.worlds.homeenv.blueprints.goals import Heard

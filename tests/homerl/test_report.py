@@ -21,8 +21,8 @@ from rich.console import Console
 from homerl.bench.recipe import SuiteSettings
 from homerl.bench.runner import Heldout, ParticipantFactories, run_suite
 from homerl.bench.score import paired_difference
-from homerl.flow.mcts import TreeStats
 from homerl.flow.report import Report as SynthesisReport
+from homerl.measure.search_stats import TreeStats
 from homerl.play.episode import EpisodeLimits
 from homerl.play.situation import Reply
 from homerl.play.trajectory import from_row, read_rows, to_row, write_rows

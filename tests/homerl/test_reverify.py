@@ -18,11 +18,11 @@ from homerl.play.loop import play
 from homerl.play.messages import parse_reply
 from homerl.play.observation import Observation
 from homerl.play.reverify import reverify_file
+from homerl.play.scripted_user import ScriptedUser
 from homerl.play.situation import Reply
 from homerl.play.trajectory import Outcome, Trajectory, to_row, write_rows
 from homerl.play.utterance import Utterance
 from homerl.train.rollout import rewarded
-from homerl.users.scripted import ScriptedUser
 from homerl.worlds.homeenv.agents.expert import Expert
 from homerl.worlds.homeenv.blueprints.author import make_blueprint
 from homerl.worlds.homeenv.blueprints.blueprint import Blueprint

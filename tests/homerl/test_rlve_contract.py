@@ -17,6 +17,7 @@ from safetensors.torch import load_file
 from homerl.agents.policy import Sample, TokenLedger
 from homerl.play.faults import InfraError
 from homerl.play.reverify import reverify_file
+from homerl.play.scripted_user import ScriptedUser
 from homerl.play.trajectory import Outcome
 from homerl.train import rlve
 from homerl.train.credit.anchor import anchor_credit
@@ -32,7 +33,6 @@ from homerl.train.rollout import Rollout
 from homerl.train.sentinel import SignalLost
 from homerl.train.supply import hash_seed
 from homerl.train.tensors import staleness, token_advantages, truncated_ratios
-from homerl.users.scripted import ScriptedUser
 from homerl.worlds.registry import restored
 
 SETTINGS = {
@@ -489,7 +489,7 @@ from pathlib import Path
 
 from homerl.train.recipe import RLVERecipe
 from homerl.train import rlve
-from homerl.users.scripted import ScriptedUser
+from homerl.play.scripted_user import ScriptedUser
 
 async def speak(self, episode):
     await asyncio.sleep(3600)

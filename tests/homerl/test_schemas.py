@@ -15,10 +15,10 @@ from envs.homeenv.spec import SHIPPED
 from envs.homemaker.make import HomeSampler
 from homerl.play.faults import InfraError
 from homerl.play.loop import User, play
+from homerl.play.scripted_user import ScriptedUser
 from homerl.play.trajectory import JSON_COLUMNS, to_row
 from homerl.publish.schemas import file_name, schemas, write_schemas
 from homerl.run.schema import write_recipe_schema
-from homerl.users.scripted import ScriptedUser
 from homerl.worlds.contract import ExpertConfig
 from homerl.worlds.homeenv.blueprints.author import BlueprintRecipe
 from homerl.worlds.registry import begin, make_blueprint, world_of

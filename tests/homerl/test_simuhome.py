@@ -23,9 +23,9 @@ from homerl.language.splits import Voice, split_of
 from homerl.play.episode import EpisodeLimits
 from homerl.play.loop import play
 from homerl.play.reverify import first_difference, reverify_file
+from homerl.play.scripted_user import ScriptedUser
 from homerl.play.situation import Reply
 from homerl.play.trajectory import Outcome, from_row, to_row
-from homerl.users.scripted import ScriptedUser
 from homerl.worlds.contract import ExpertConfig
 from homerl.worlds.homeenv.agents.expert import Expert as HomeExpert
 from homerl.worlds.homeenv.bench.suites import SEED

@@ -21,9 +21,9 @@ from homerl.llm.settings import ParaphraseSettings
 from homerl.llm.structured import StructuredClient
 from homerl.play.episode import EpisodeLimits
 from homerl.play.loop import play
+from homerl.play.scripted_user import ScriptedUser
 from homerl.play.trajectory import Outcome, read_rows
 from homerl.run.bench_command import BenchRun, run_benchmark
-from homerl.users.scripted import ScriptedUser
 from homerl.view.bench_report import write_report
 from homerl.worlds.registry import begin
 from homerl.worlds.simuhome.agents import calls_in, expert_plan

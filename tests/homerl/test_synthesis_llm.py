@@ -21,8 +21,8 @@ from homerl.flow.work import work
 from homerl.llm.endpoint import Endpoint
 from homerl.llm.settings import AgentSettings
 from homerl.play.faults import InfraError
+from homerl.play.scripted_user import ScriptedUser
 from homerl.play.trajectory import from_row
-from homerl.users.scripted import ScriptedUser
 from homerl.worlds.homeenv.blueprints.author import BlueprintRecipe, make_blueprint
 
 RECIPE = BlueprintRecipe.model_validate({"home": {"devices": (3, 5)}, "intents": (1, 2)})

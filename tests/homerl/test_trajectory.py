@@ -13,9 +13,9 @@ from envs.messages import tool_call
 from homerl.play.episode import EpisodeLimits
 from homerl.play.faults import Boundary, Fault
 from homerl.play.loop import play
+from homerl.play.scripted_user import ScriptedUser
 from homerl.play.situation import Reply
 from homerl.play.trajectory import Outcome, Trajectory, from_row, read_rows, to_row, uniform_rows, write_rows
-from homerl.users.scripted import ScriptedUser
 from homerl.worlds.homeenv.agents.expert import Expert
 from homerl.worlds.homeenv.blueprints.author import BlueprintRecipe, make_blueprint
 from homerl.worlds.homeenv.blueprints.blueprint import Blueprint

@@ -4,8 +4,8 @@ import re
 
 import pytest
 
+from homerl.language.manner import manner
 from homerl.play.situation import Reply
-from homerl.users.manner import manner
 from homerl.worlds.homeenv.blueprints.author import BlueprintRecipe, families, make_blueprint
 from homerl.worlds.homeenv.faults import contradiction, leak, number_values, on_topic, own_words, utterance_fault
 from homerl.worlds.registry import begin

@@ -16,9 +16,9 @@ from envs.homemaker.make import HomeRecipe
 from homerl.language.numbers import numbers, spelt_out
 from homerl.worlds.homeenv.blueprints.author import BlueprintRecipe, make_blueprint
 from homerl.worlds.homeenv.blueprints.blueprint import Blueprint, Intent
-from homerl.worlds.homeenv.language.diversity import all_families
-from homerl.worlds.homeenv.language.paraphrase import ways
+from homerl.worlds.homeenv.diversity import all_families
 from homerl.worlds.homeenv.language.shipped import grammar
+from homerl.worlds.homeenv.paraphrase import ways
 
 CODE = re.compile(r"[_{}<>=]|\b(?:device\(|self\.|True\b|False\b|turn_o)|\d{4}-\d\d-\d\d")
 PLAIN = ("atomic", "compositional")  # whose plan is what the sentence says, no more and no less

@@ -12,8 +12,8 @@ from envs.homeenv.toolsets.homeflow import pyexec_message
 from envs.messages import Message
 from homerl.play.episode import Episode
 from homerl.play.loop import play
+from homerl.play.scripted_user import ScriptedUser
 from homerl.play.situation import Reply
-from homerl.users.scripted import ScriptedUser
 from homerl.worlds.homeenv.agents.expert import Expert
 from homerl.worlds.homeenv.blueprints.author import BlueprintRecipe, make_blueprint
 from homerl.worlds.homeenv.blueprints.blueprint import Blueprint

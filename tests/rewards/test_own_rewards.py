@@ -15,9 +15,9 @@ from envs.world import StepFacts, ToolCall
 from homerl.play.episode import EpisodeLimits
 from homerl.play.loop import play
 from homerl.play.reverify import reverify_file
+from homerl.play.scripted_user import ScriptedUser
 from homerl.play.trajectory import to_row, write_rows
 from homerl.train.rollout import rewarded
-from homerl.users.scripted import ScriptedUser
 from homerl.worlds.contract import ExpertConfig
 from homerl.worlds.homeenv.blueprints.author import BlueprintRecipe
 from homerl.worlds.registry import begin, default_world, make_blueprint, restored

@@ -14,7 +14,18 @@ from homerl.play.episode import Episode
 from homerl.play.loop import Agent, Oracle
 from homerl.play.situation import Situation
 from homerl.play.trajectory import Trajectory
-from homerl.worlds.contract import Card, Case, ExpertConfig, Failure, FileFormat, Persona, Split, Suite, WorldAdapter
+from homerl.worlds.contract import (
+    Card,
+    Case,
+    CommandLine,
+    ExpertConfig,
+    Failure,
+    FileFormat,
+    Persona,
+    Split,
+    Suite,
+    WorldAdapter,
+)
 
 
 class HomeEnvWorld(WorldAdapter):
@@ -86,8 +97,8 @@ class HomeEnvWorld(WorldAdapter):
 
     @property
     def paraphraser(self) -> type:
-        """Rewords queries and checks that their meaning is kept, see `language.paraphrase`."""
-        from homerl.worlds.homeenv.language.paraphrase import HomeParaphraser
+        """Rewords queries and checks that their meaning is kept, see `paraphrase`."""
+        from homerl.worlds.homeenv.paraphrase import HomeParaphraser
 
         return HomeParaphraser
 
@@ -149,11 +160,11 @@ class HomeEnvWorld(WorldAdapter):
 
         return FORMATS
 
-    def commands(self, app: Any, view: Any) -> None:
+    def commands(self, cli: CommandLine) -> None:
         """Add the commands of `commands`."""
         from homerl.worlds.homeenv.commands import add
 
-        add(app, view)
+        add(cli)
 
 
 WORLD = HomeEnvWorld()

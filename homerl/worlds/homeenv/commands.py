@@ -7,25 +7,27 @@ The docstrings of the commands are their help texts.
 from __future__ import annotations
 
 import json
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from envs.documents import InputError
 from homerl.terminal.console import console, one_of
+from homerl.worlds.contract import CommandLine
 
 OVERRIDES = {"allow_extra_args": True, "ignore_unknown_options": True}
 
 
-def add(app: typer.Typer, view: typer.Typer) -> None:
+def add(cli: CommandLine) -> None:
     """Add the commands to `homerl` and `homerl view`."""
-    app.command("check-home")(check_home)
-    app.command("check-devices")(check_devices)
-    app.command("make-home")(make_home_command)
-    app.command(context_settings=OVERRIDES)(diversity)
-    app.command("serve-env")(serve_env)
-    view.command("home")(view_home)
+    cli.app.command("check-home")(check_home)
+    cli.app.command("check-devices")(check_devices)
+    cli.app.command("make-home")(make_home_command)
+    cli.app.command("diversity", context_settings=OVERRIDES)(diversity_command(cli.load_recipe))
+    cli.app.command("serve-env")(serve_env)
+    cli.view.command("home")(view_home)
 
 
 def check_home(file: Path) -> None:
@@ -68,27 +70,37 @@ def make_home_command(
     console.print(f"{out}: {len(home.plan.rooms)} rooms, {len(home.plan.devices)} devices")
 
 
-def diversity(
-    context: typer.Context,
-    recipe: Annotated[str | None, typer.Argument(help="a recipe whose families, homes and wordings are used")] = None,
-    homes: Annotated[int, typer.Option(help="number of homes")] = 1000,
-    each: Annotated[int, typer.Option(help="utterances in each home")] = 400,
-    language: Annotated[str, typer.Option(help="of the people; only without a recipe")] = "en",
-    temperature: Annotated[float, typer.Option(help="variety of the wording; only without a recipe")] = 1.0,
-    seed: int = 0,
-    out: Annotated[Path | None, typer.Option(help="a JSON file for the figures")] = None,
-) -> None:
-    """Measure the diversity of utterances: distinct utterances and n-grams, self-BLEU, over homes and families."""
-    from homerl.terminal.progress import progress_bar
-    from homerl.worlds.homeenv.language.diversity import diversity_table, load_blueprint_recipe, measure_diversity
+def diversity_command(load_recipe: Callable[[str, Sequence[str]], Any]) -> Callable[..., None]:
+    """The command `homerl diversity`, which loads recipes by the given function."""
 
-    made = load_blueprint_recipe(recipe, context.args, language, temperature)
-    with progress_bar() as bar:
-        task = bar.add_task("diversity", total=homes, note=made.home.language)
-        report = measure_diversity(made, homes, each, seed, lambda done, _: bar.update(task, completed=done))
-    console.print(diversity_table(report))
-    if out:
-        out.write_text(json.dumps(report.json(), indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    def diversity(
+        context: typer.Context,
+        recipe: Annotated[str | None, typer.Argument(help="a recipe whose families, homes and wordings are used")] = None,
+        homes: Annotated[int, typer.Option(help="number of homes")] = 1000,
+        each: Annotated[int, typer.Option(help="utterances in each home")] = 400,
+        language: Annotated[str, typer.Option(help="of the people; only without a recipe")] = "en",
+        temperature: Annotated[float, typer.Option(help="variety of the wording; only without a recipe")] = 1.0,
+        seed: int = 0,
+        out: Annotated[Path | None, typer.Option(help="a JSON file for the figures")] = None,
+    ) -> None:
+        """Measure the diversity of utterances: distinct utterances and n-grams, self-BLEU, over homes and families."""
+        from homerl.terminal.progress import progress_bar
+        from homerl.worlds.homeenv.diversity import (
+            blueprint_recipe,
+            diversity_table,
+            measure_diversity,
+            mixed_recipe,
+        )
+
+        made = blueprint_recipe(load_recipe(recipe, context.args), recipe) if recipe else mixed_recipe(language, temperature)
+        with progress_bar() as bar:
+            task = bar.add_task("diversity", total=homes, note=made.home.language)
+            report = measure_diversity(made, homes, each, seed, lambda done, _: bar.update(task, completed=done))
+        console.print(diversity_table(report))
+        if out:
+            out.write_text(json.dumps(report.json(), indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+
+    return diversity
 
 
 def serve_env(

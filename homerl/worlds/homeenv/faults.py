@@ -12,8 +12,8 @@ from functools import lru_cache
 
 from envs.homeenv.devices import Device
 from envs.homeenv.home import Home
+from homerl.language.manner import Manner, manner
 from homerl.play.episode import Episode
-from homerl.users.manner import Manner, manner
 from homerl.worlds.homeenv.blueprints.blueprint import Blueprint, Intent
 
 CODE = re.compile(

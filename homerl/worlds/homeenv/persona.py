@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from envs.homeenv.devices import Device
 from envs.homeenv.home import Home
 from envs.homeenv.rooms import Room
+from homerl.language.manner import Manner, Scale
 from homerl.play.episode import Episode
-from homerl.users.manner import Manner, Scale
 from homerl.worlds.homeenv import faults
 from homerl.worlds.homeenv.blueprints.blueprint import Blueprint, Intent
 

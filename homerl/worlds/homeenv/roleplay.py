@@ -22,15 +22,14 @@ from envs.documents import read_yaml, validate
 from envs.homeenv.home import Home
 from envs.messages import Message
 from envs.model import Model
-from homerl.flow.mcts import TreeStats
-from homerl.flow.tree import valid
+from homerl.language.manner import manner
 from homerl.llm.structured import StructuredClient, Unreadable
+from homerl.measure.search_stats import TreeStats
 from homerl.play.episode import Episode, EpisodeLimits
 from homerl.play.loop import Policy
 from homerl.play.observation import Observation
 from homerl.play.situation import Reply
 from homerl.play.trajectory import Outcome, Trajectory
-from homerl.users.manner import manner
 from homerl.worlds.homeenv.blueprints.blueprint import Blueprint, Factors, Intent
 from homerl.worlds.homeenv.messages import label
 from homerl.worlds.registry import begin
@@ -166,7 +165,7 @@ def ground(imagined: Imagined, limits: EpisodeLimits, name: str) -> tuple[Trajec
     episode = replayed(blueprint, imagined, limits)
     seen = [observation for step in episode.steps for observation in step.observations]
     told = [message["content"] for message in imagined.messages if message["role"] == "tool"]
-    agrees = valid(episode) and [text.strip() for text in seen] == [text.strip() for text in told]
+    agrees = episode.valid and [text.strip() for text in seen] == [text.strip() for text in told]
     episode.outcome = Outcome.SUCCESS  # the judge kept it
     trajectory = episode.trajectory(f"role-play:{name}", f"role-play:{name}", blueprint.seed)
     return replace(trajectory, messages=tuple(imagined.messages)), int(agrees)

@@ -12,7 +12,7 @@ from typing import Any
 from homerl.play.loop import Agent, Oracle, Policy
 from homerl.play.situation import Situation
 from homerl.play.trajectory import Trajectory
-from homerl.worlds.contract import Card, Case, ExpertConfig, Failure, Split, Suite, WorldAdapter
+from homerl.worlds.contract import Card, Case, CommandLine, ExpertConfig, Failure, Split, Suite, WorldAdapter
 
 
 class SimuHomeWorld(WorldAdapter):
@@ -122,11 +122,11 @@ class SimuHomeWorld(WorldAdapter):
 
         return card(recipe)
 
-    def commands(self, app: Any, view: Any) -> None:
+    def commands(self, cli: CommandLine) -> None:
         """Add `homerl view simuhome`."""
         from homerl.worlds.simuhome.commands import add
 
-        add(app, view)
+        add(cli)
 
 
 WORLD = SimuHomeWorld()

@@ -24,7 +24,7 @@ from envs.simuhome.air import WATCHED
 from envs.simuhome.episodes import EpisodeFile, GoalSpec
 from envs.simuhome.home import Home
 from envs.simuhome.reference import Action, moving_calls, reference_calls
-from homerl.agents.candidates import candidates
+from homerl.play.candidates import candidates
 from homerl.play.episode import Episode
 from homerl.play.situation import Reply
 

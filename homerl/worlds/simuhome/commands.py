@@ -8,11 +8,12 @@ from typing import Annotated
 import typer
 
 from homerl.terminal.console import console, one_of
+from homerl.worlds.contract import CommandLine
 
 
-def add(app: typer.Typer, view: typer.Typer) -> None:
+def add(cli: CommandLine) -> None:
     """Add the command to `homerl view`."""
-    view.command("simuhome")(view_simuhome)
+    cli.view.command("simuhome")(view_simuhome)
 
 
 def view_simuhome(

@@ -15,7 +15,7 @@ from typing import Any, Literal
 from envs.model import Model
 from envs.simuhome.generate.furnish import FIXED_ROOMS, OTHER_ROOMS
 from envs.simuhome.spec import device_types
-from homerl.flow.paraphrase import Paraphraser, Rejected, check_form
+from homerl.worlds.paraphrase import Paraphraser, Rejected, check_form
 from homerl.worlds.simuhome.answers import wordings
 from homerl.worlds.simuhome.blueprint import SimuHomeBlueprint, SimuHomeIntent
 

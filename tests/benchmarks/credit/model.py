@@ -23,10 +23,10 @@ from rich.console import Console
 from credit.tasks import TASKS, Demonstrator, Task, make
 from envs.documents import InputError, write_atomic
 from homerl.play.loop import play
+from homerl.play.scripted_user import ScriptedUser
 from homerl.play.trajectory import Trajectory, read_rows, to_row, write_rows
 from homerl.terminal.progress import progress_bar
 from homerl.train.recipe import RLVERecipe, SFTRecipe
-from homerl.users.scripted import ScriptedUser
 from homerl.worlds.registry import begin
 
 MODEL = {"hidden_size": 64, "layers": 2, "heads": 2, "kv_heads": 1, "head_dim": 32, "intermediate_size": 128}

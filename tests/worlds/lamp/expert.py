@@ -6,7 +6,7 @@ import random
 from collections.abc import Sequence
 
 from envs.messages import Message, tool_call
-from homerl.agents.candidates import candidates
+from homerl.play.candidates import candidates
 from homerl.play.episode import Episode
 from homerl.play.situation import Reply
 

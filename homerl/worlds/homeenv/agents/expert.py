@@ -14,7 +14,7 @@ from itertools import takewhile
 
 from envs.homeenv.audit import Refused
 from envs.messages import Message
-from homerl.agents.candidates import candidates
+from homerl.play.candidates import candidates
 from homerl.play.episode import Episode
 from homerl.play.situation import Reply
 from homerl.worlds.homeenv.agents.writers import writer_of

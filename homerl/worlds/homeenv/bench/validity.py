@@ -15,9 +15,9 @@ from envs.messages import Message
 from homerl.language.answers import Answer
 from homerl.play.episode import Episode
 from homerl.play.loop import Oracle, play
+from homerl.play.scripted_user import ScriptedUser
 from homerl.play.situation import Reply
 from homerl.play.trajectory import Trajectory
-from homerl.users.scripted import ScriptedUser
 from homerl.worlds.homeenv.agents.expert import Expert
 from homerl.worlds.homeenv.agents.writers import writer_of
 from homerl.worlds.homeenv.bench.instance import Instance, Setting

@@ -31,9 +31,9 @@ from envs.homeenv.home_file import home_to_json
 from envs.homeenv.rooms import OUTDOORS
 from envs.homemaker.make import make_home
 from envs.model import Model
+from homerl.language.manner import manner
 from homerl.language.splits import Split, split_of
 from homerl.llm.structured import StructuredClient, Unreadable
-from homerl.users.manner import manner
 from homerl.worlds.contract import NoBlueprint
 from homerl.worlds.homeenv.blueprints.author import BlueprintRecipe
 from homerl.worlds.homeenv.blueprints.blueprint import Blueprint, Call, Factors, Intent, Profile

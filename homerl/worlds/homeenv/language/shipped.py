@@ -2,7 +2,7 @@
 
 A folder holds `grammar/*.yaml` (what people say), `prompts.yaml` (the texts for agents, and the example of model cards) and
 `people.yaml` (the residents of homes). Two more files are shared with other worlds: the names of rooms and devices in
-`envs/homemaker/names/`, and the prompts of the LLM user in `homerl/users/manners/`.
+`envs/homemaker/names/`, and the prompts of the LLM user in `homerl/language/manners/`.
 
 Invariants: a missing part of a language raises an error that names it; every grammar has the keys of the English one.
 """
@@ -13,10 +13,10 @@ from functools import lru_cache
 from pathlib import Path
 
 from envs.documents import Document, InputError, read_yaml
-from envs.explain import did_you_mean
+from envs.documents.explain import did_you_mean
 from envs.homemaker.lexicon import NAMES
 from homerl.language.grammar import Grammar
-from homerl.users.manner import SHIPPED as MANNERS
+from homerl.language.manner import SHIPPED as MANNERS
 
 LANGUAGES = Path(__file__).parent.parent / "languages"
 ROOT = Path(__file__).parents[4]

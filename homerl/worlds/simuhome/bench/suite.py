@@ -23,8 +23,8 @@ from envs.simuhome.episodes import EpisodeFile, read_episode
 from envs.simuhome.react import MAX_TURNS
 from homerl.play.episode import EpisodeLimits
 from homerl.play.loop import Agent, play
+from homerl.play.scripted_user import ScriptedUser
 from homerl.play.trajectory import Trajectory
-from homerl.users.scripted import ScriptedUser
 from homerl.worlds import contract
 from homerl.worlds.registry import begin
 from homerl.worlds.simuhome.agents import BASELINES

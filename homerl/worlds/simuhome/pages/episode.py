@@ -23,13 +23,13 @@ from envs.documents import InputError, write_atomic
 from envs.simuhome import load, passage
 from envs.simuhome.config import VARIABLES
 from envs.simuhome.home import Home
+from homerl.play.dialogue import Dialogue, dialogue
 from homerl.play.episode import Episode, EpisodeLimits
 from homerl.play.loop import play
 from homerl.play.reverify import malformed
+from homerl.play.scripted_user import ScriptedUser
 from homerl.play.situation import Reply
 from homerl.play.trajectory import Trajectory, from_row, read_rows
-from homerl.users.scripted import ScriptedUser
-from homerl.view.dialogue import Dialogue, dialogue
 from homerl.worlds.registry import begin, read_blueprint
 from homerl.worlds.simuhome.agents import BASELINES, calls_in
 from homerl.worlds.simuhome.pages.activity import device_activity
@@ -228,7 +228,7 @@ def make_page(trajectory: Trajectory) -> Page:
     untouched = [_sample(fresh, tick) for tick in ticks]
     last, end = replay.homes[-1], replay.end()
     rooms = tuple(_room_panel(room, last, samples, untouched, ticks, file) for room in last.plan.rooms)
-    goals = tuple(zip(goals_in_words(trajectory.blueprint["task"]), replay.met))
+    goals = goals_in_words(trajectory.blueprint["task"])
     return Page(
         replay=replay,
         rooms=tuple(sorted(rooms, key=lambda room: not room.concerned)),
@@ -236,8 +236,8 @@ def make_page(trajectory: Trajectory) -> Page:
         calls=tuple(_calls(replay, end)),
         flows=tuple(_flows(replay, end)),
         windows=tuple(_windows(file, replay.met, end)),
-        goals=goals,
-        dialogue=dialogue(trajectory),
+        goals=tuple(zip(goals, replay.met)),
+        dialogue=dialogue(trajectory, goals),
         minutes=end // MINUTE,
     )
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -55,27 +55,25 @@ def all_families() -> dict[str, float]:
     return {f"{family}/{name}": 1.0 for family, names in families().items() for name in names}
 
 
-def load_blueprint_recipe(
-    recipe: str | None, overrides: Sequence[str], language: str, temperature: float
-) -> BlueprintRecipe:
-    """The blueprint recipe of a recipe file, or, without a file, all families in homes of up to 30 devices.
+def mixed_recipe(language: str, temperature: float) -> BlueprintRecipe:
+    """A recipe with all families, in homes of up to 30 devices."""
+    home = HomeRecipe(devices=(5, 30), language=language)
+    return BlueprintRecipe(home=home, families=all_families(), temperature=temperature, toolset="smh")
 
-    Raises `InputError` if the recipe makes no blueprints, or those of another world.
+
+def blueprint_recipe(recipe: Any, path: str) -> BlueprintRecipe:
+    """The blueprints' part of a loaded recipe.
+
+    Raises `InputError` with `path` if the recipe makes no blueprints, or those of another world.
     """
-    if recipe is None:
-        home = HomeRecipe(devices=(5, 30), language=language)
-        return BlueprintRecipe(home=home, families=all_families(), temperature=temperature, toolset="smh")
-    from homerl.run.recipe import load_recipe
-
-    loaded = load_recipe(recipe, overrides)
     for part in ("synth", "blueprints"):
-        if blueprints := getattr(getattr(loaded, part, None), "recipe", None):
+        if blueprints := getattr(getattr(recipe, part, None), "recipe", None):
             if not isinstance(blueprints, BlueprintRecipe):
                 raise InputError(
-                    "the recipe's blueprints are not of HomeEnv", recipe, "name a recipe with blueprints of HomeEnv"
+                    "the recipe's blueprints are not of HomeEnv", path, "name a recipe with blueprints of HomeEnv"
                 )
             return blueprints
-    raise InputError("the recipe makes no blueprints", recipe, "name one that runs synth, rlve or flywheel")
+    raise InputError("the recipe makes no blueprints", path, "name one that runs synth, rlve or flywheel")
 
 
 def measure_diversity(

@@ -33,5 +33,5 @@ class ScriptedUser:
         return Utterance(intent.queries[self._wording(intent, episode)], intent.id)
 
     def _wording(self, intent: Intent, episode: Episode) -> int:
-        times = sum(m["role"] == "user" and m["content"] in intent.queries for m in episode.messages)
+        times: int = sum(m["role"] == "user" and m["content"] in intent.queries for m in episode.messages)
         return (self.seed + times) % len(intent.queries)

@@ -1,4 +1,4 @@
-"""Prepares trajectories for reading.
+"""Prepares trajectories for reading, as text and numbers that a page can lay out.
 
 Invariants: nothing is added or shortened; rewards are shown as stored, never recomputed.
 """
@@ -6,12 +6,11 @@ Invariants: nothing is added or shortened; rewards are shown as stored, never re
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from envs.messages import Message
 from homerl.play.trajectory import Step, Trajectory
-from homerl.worlds.registry import world_of
 
 
 @dataclass(frozen=True)
@@ -45,8 +44,8 @@ class Dialogue:
     turns: tuple[tuple[str, tuple[ShownStep, ...]], ...]
 
 
-def dialogue(trajectory: Trajectory) -> Dialogue:
-    """Prepare a trajectory for reading."""
+def dialogue(trajectory: Trajectory, goals: Iterable[str]) -> Dialogue:
+    """Prepare a trajectory for reading. `goals` are its goals Φ in words, as its world says them."""
     blueprint, rewards = trajectory.blueprint, iter(trajectory.rewards)
     turns = tuple(
         (turn.utterance, tuple(_shown(step, next(rewards, {})) for step in turn.steps)) for turn in trajectory.turns()
@@ -58,7 +57,7 @@ def dialogue(trajectory: Trajectory) -> Dialogue:
         success=trajectory.success,
         progress=trajectory.progress,
         side_effects=not trajectory.clean,
-        goals=tuple(world_of(blueprint).goals_in_words(blueprint)),
+        goals=tuple(goals),
         past=tuple((said["role"], said["content"]) for said in trajectory.opening if said["role"] != "system"),
         prompt=trajectory.messages[0]["content"] if trajectory.messages[0]["role"] == "system" else "",
         turns=turns,

@@ -15,10 +15,9 @@ from collections import Counter
 from typing import Any
 
 from envs.model import Model
+from homerl.language.manner import manner
 from homerl.language.splits import split_of
 from homerl.llm.structured import StructuredClient, Unreadable
-from homerl.users.manner import manner
-from homerl.worlds.registry import world_of
 
 LONGEST = 400  # characters of a query
 REWORD = """You reword what a person says to the voice assistant of a smart home. Answer with one JSON object:
@@ -77,17 +76,6 @@ class Paraphraser(ABC):
         system = REWORD.format(language=manner(blueprint.language).language)
         answer = await self.client.ask(system, json.dumps({"says": query}, ensure_ascii=False), Reworded, blueprint.seed)
         return " ".join(answer.paraphrase.split())
-
-
-async def reworded(blueprint: Any, client: StructuredClient, dropped: Counter[str]) -> Any:
-    """The blueprint with paraphrases; dropped ones are counted in `dropped` as `paraphrase: reason`."""
-    kind = world_of(blueprint).paraphraser
-    if kind is None:
-        return blueprint
-    paraphraser = kind(client)
-    found = await paraphraser.reword(blueprint)
-    dropped.update({f"paraphrase: {reason}": count for reason, count in paraphraser.dropped.items()})
-    return found
 
 
 def check_form(query: str, paraphrase: str, split: str) -> None:

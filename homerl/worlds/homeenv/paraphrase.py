@@ -20,11 +20,11 @@ from typing import Any
 from envs.homeenv.home import Home
 from envs.homeenv.home_file import home_from_json
 from envs.model import Model
-from homerl.flow.paraphrase import Paraphraser, Rejected, check_form
 from homerl.worlds.homeenv.blueprints.blueprint import Blueprint, Call, Intent
 from homerl.worlds.homeenv.language.shipped import grammar
 from homerl.worlds.homeenv.language.speaker import number_in_words
 from homerl.worlds.homeenv.messages import label
+from homerl.worlds.paraphrase import Paraphraser, Rejected, check_form
 
 NUMBER = re.compile(r"\d+(?:\.\d+)?")
 NUMERALS = "零一二三四五六七八九十百千点"
