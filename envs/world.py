@@ -38,7 +38,8 @@ class StepFacts:
     - `code` is the code in these calls, joined in order, and `code_tokens` its length.
     - `blocked` names the auditor's rules that refused a call, and `error` says what failed.
     - `changed` names the slots that differ after the step.
-    - `strayed_before` and `strayed_after` count the devices that differ from the start and that no intent concerns.
+    - `side_effects_before` and `side_effects_after` count the devices that differ from the start and that no intent
+      concerns. Files call them `strayed_before` and `strayed_after`.
     - `intent` is the intent of which the user last spoke.
     - `met` holds the indices of the goals of Φ that are met after the step.
     """
@@ -51,8 +52,8 @@ class StepFacts:
     blocked: tuple[str, ...] = ()
     error: str | None = None
     changed: tuple[str, ...] = ()
-    strayed_before: int = 0
-    strayed_after: int = 0
+    side_effects_before: int = 0
+    side_effects_after: int = 0
     opens_turn: bool = True
     last: bool = False
     intent: int | None = None

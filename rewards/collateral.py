@@ -10,7 +10,7 @@ from rewards.reward import Reward
 
 def collateral(facts: StepFacts) -> float:
     """-1 if more devices have side effects after the step than before it, else 0."""
-    return -float(facts.strayed_after > facts.strayed_before)
+    return -float(facts.side_effects_after > facts.side_effects_before)
 
 
 REWARD = Reward(collateral, weight=0.0, card="lost for changing a device that the task does not concern", order=7)

@@ -10,8 +10,8 @@ def progress(facts: StepFacts, preserve: bool = False) -> float:
     Both forms telescope, so toggling a device earns nothing. `preserve` takes back what was earned by changing
     everything, and returns it if the agent restores what it should not have changed.
     """
-    after = facts.progress_after if not (preserve and facts.strayed_after) else 0.0
-    before = facts.progress_before if not (preserve and facts.strayed_before) else 0.0
+    after = facts.progress_after if not (preserve and facts.side_effects_after) else 0.0
+    before = facts.progress_before if not (preserve and facts.side_effects_before) else 0.0
     return after - before
 
 

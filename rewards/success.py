@@ -6,7 +6,7 @@ from rewards.reward import Reward
 
 def success(facts: StepFacts, preserve: bool = False) -> float:
     """1 at the last step if m_T = 1 (and, with `preserve`, there are no side effects), else 0."""
-    return float(facts.last and facts.progress_after == 1.0 and not (preserve and facts.strayed_after))
+    return float(facts.last and facts.progress_after == 1.0 and not (preserve and facts.side_effects_after))
 
 
 REWARD = Reward(

@@ -161,8 +161,8 @@ def same_value(value: Any, wanted: Any) -> bool:
 def timed_goals(goals: Iterable[GoalSpec], final: Home) -> tuple[bool, ...]:
     """For each QT4 goal, whether it holds at a tick of its window.
 
-    Goals are looked at in order of time. The search for a goal starts at the tick at which the search for the goal
-    before ended.
+    Goals are looked at in order of time. The search for each goal starts at the tick at which the previous search
+    ended.
     """
     goals = list(goals)
     rooms = set().union(*(goal.rooms for goal in goals))

@@ -19,7 +19,7 @@ from typing import Any
 from envs.documents import InputError, write_atomic
 from homerl.flow import cluster
 from homerl.flow.recipe import SynthesisConfig
-from homerl.flow.report import Report
+from homerl.flow.report import SynthesisReport
 from homerl.flow.work import Shard, assign_shards, work
 from homerl.play.faults import InfraError
 from homerl.play.trajectory import Outcome
@@ -160,7 +160,7 @@ def _assemble(config: SynthesisConfig, folder: Path, shards: Sequence[range], ou
     write_atomic(path, (chunk for shard in shards for chunk in _chunks(_lines_path(folder, shard))))
     lines = (line for stats in _all(folder, shards) for line in stats["blueprints"])
     write_atomic(out / "blueprints.jsonl", (json.dumps(line, ensure_ascii=False) + "\n" for line in lines))
-    report = Report(config)
+    report = SynthesisReport(config)
     for stats in _all(folder, shards):
         report.add(stats)
     report.read(path)

@@ -20,7 +20,7 @@ from homerl.flow.recipe import SynthesisConfig
 from homerl.llm.endpoint import Endpoint, endpoint_of
 from homerl.llm.structured import StructuredClient
 from homerl.measure.search_stats import TreeStats
-from homerl.play.faults import EndpointRejected, InfraError, RequestRefused
+from homerl.play.faults import AgentFault, EndpointRejected, InfraError, RequestRefused, fault_of
 from homerl.play.loop import Agent
 from homerl.play.situation import Blueprint
 from homerl.play.trajectory import Outcome, Trajectory, to_row
@@ -87,8 +87,9 @@ class Maker:
             found, stats = await self._play(blueprint)
         except NoBlueprint as error:
             return Made([], self._line(index, NO_BLUEPRINT) | {"fault": str(error)}, dropped)
-        except WorldError as error:
-            return Made([], self._line(index, Outcome.WORLD_ERROR) | {"fault": str(error)}, dropped)
+        except (WorldError, AgentFault) as error:
+            fault = fault_of(error)
+            return Made([], self._line(index, Outcome.of(fault.boundary)) | {"fault": fault.reason}, dropped)
         kept = sorted(found, key=lambda trajectory: len(trajectory.steps))[: self.config.per_blueprint]
         line = self._line(index, outcome_of(stats)) | stats.row() | record
         return Made([to_row(t) | {"difficulty": line["difficulty"]} for t in kept], line, dropped)

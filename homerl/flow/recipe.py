@@ -76,7 +76,7 @@ class SynthesisConfig(Model):
     )
 
     @model_validator(mode="after")
-    def _castable(self) -> SynthesisConfig:
+    def _parts_can_be_played(self) -> SynthesisConfig:
         recipes = (*self.curriculum, self.recipe)
         for world in map(world_of, recipes):
             if self.strategy == "m1" and world.role_play is None:
@@ -87,7 +87,7 @@ class SynthesisConfig(Model):
             raise ValueError("strategy m1 is text alone: it needs an `agent`, a chat model that plays all parts")
         if self.strategy == "m1" and any(recipe.one_answer for recipe in recipes):
             named = ", ".join(f"`{recipe.toolset}`" for recipe in recipes if recipe.one_answer)
-            raise ValueError(f"strategy m1 has no home to answer at once: another toolset than {named}")
+            raise ValueError(f"strategy m1 needs an agent that makes tool calls: name another toolset than {named}")
         return self
 
     def recipe_of(self, index: int) -> AnyBlueprintRecipe:

@@ -26,7 +26,7 @@ BINS = 10
 UNFILTERED = ("tasks: ", "candidates: ", "paraphrase: ")  # counts that are not drops of a filter
 
 
-class Report:
+class SynthesisReport:
     """Sums up shards, then the trajectories."""
 
     def __init__(self, config: SynthesisConfig = SynthesisConfig()) -> None:

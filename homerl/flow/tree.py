@@ -91,8 +91,8 @@ class Node:
         """The passable child with the highest upper confidence bound (eq. 3); there must be one.
 
         The paper does not define the bound of an unvisited child. `first` puts it above all others, which widens the
-        tree at its root first. `mean` gives it the parent's mean reward without a bonus. The search then continues
-        where it was, so the last steps of a prefix are the first to be tried anew.
+        tree at its root first. `mean` gives it the parent's mean reward without a bonus. The search then stays
+        in its branch, so it tries other last steps before other first steps.
         """
         passable = [child for child in self.children if child.passable]
         worth = math.inf if unvisited == "first" else self.value / max(1, self.visits)

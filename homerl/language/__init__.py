@@ -1,1 +1,1 @@
-"""Grammars that make sentences, rules that check answers, and the split of sentences; all of them independent of a world."""
+"""Words without a world: grammars that make sentences, LLM users' manners, rules that check answers, and splits."""

@@ -1,1 +1,1 @@
-"""Play: messages, episodes, trajectories, and the loop of agent, user and world."""
+"""Play: messages, episodes, trajectories, the loop of agent, user and world, and the scripted user."""

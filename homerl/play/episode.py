@@ -27,7 +27,6 @@ from homerl.play.situation import Blueprint, Reply, Situation
 from homerl.play.trajectory import Outcome, Step, Trajectory
 
 Result = tuple[str, Mapping[str, Any], str | None]  # the observation, the world's info, and the code in the call
-CODE_TOOL = "pyexec"
 
 
 @dataclass(frozen=True)
@@ -147,8 +146,8 @@ class Episode:
             blocked=blocked,
             error=next((info["error"] for _, info, _ in results if info["error"]), None),
             changed=situation.changed_since(mark),
-            strayed_before=side_effects,
-            strayed_after=self.side_effects(),
+            side_effects_before=side_effects,
+            side_effects_after=self.side_effects(),
             last=self.outcome is not None,
             intent=self.speaking_of,
             met=tuple(i for i, holds in enumerate(met) if holds),
@@ -185,15 +184,7 @@ class Episode:
         if isinstance(action, str):
             return _malformed(action)
         text, info = self.situation.take(action)
-        return text, info, self._code(action)
-
-    def _code(self, action: Action) -> str | None:
-        """The code in a call: the argument `code` of a tool that has one, or of `pyexec`, which every agent may call."""
-        if not isinstance(code := action.get("code"), str):
-            return None
-        named = (tool["function"] for tool in self.world.tools if tool["function"]["name"] == action["name"])
-        takes = (tool.get("parameters", {}).get("properties", {}) for tool in named)
-        return code if action["name"] == CODE_TOOL or any("code" in taken for taken in takes) else None
+        return text, info, self.situation.code_of(action)
 
     def _verdict(self, met: bool, spoke: bool) -> Outcome | None:
         if met:

@@ -122,6 +122,13 @@ class Situation(ABC):
         text, _, _, _, info = self.world.step(action)
         return text, info
 
+    def code_of(self, action: Action) -> str | None:
+        """The code in a call: the text `code` that a tool takes as an argument; None if the call has none."""
+        if not isinstance(code := action.get("code"), str):
+            return None
+        named = (tool["function"] for tool in self.world.tools if tool["function"]["name"] == action["name"])
+        return code if any("code" in tool.get("parameters", {}).get("properties", {}) for tool in named) else None
+
     def note_reply(self, intent: int | None, message: Message, refusals: Sequence[str], spoke: bool) -> None:  # noqa: B027
         """Record what an agent's message means beyond its calls. `refusals` are the rules that refused its calls."""
 

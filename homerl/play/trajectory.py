@@ -72,8 +72,8 @@ class Turn:
 
 @dataclass(frozen=True)
 class Trajectory:
-    """A played blueprint. `blueprint` is plain data; `tools` are OpenAI schemas; `fault` says who failed and why, if
-    somebody did: a limit reached or an unmet goal is none."""
+    """A played blueprint. `blueprint` is plain data; `tools` are OpenAI schemas; `fault` is None unless an error ended the
+    episode. Reaching a limit or missing a goal is not a fault."""
 
     blueprint: Mapping[str, Any]
     messages: tuple[Message, ...]
@@ -133,6 +133,8 @@ class Trajectory:
 
 
 FACTS = frozenset(fact.name for fact in fields(StepFacts))
+STORED_AS = {"side_effects_before": "strayed_before", "side_effects_after": "strayed_after"}  # older names, which files keep
+READ_AS = {stored: name for name, stored in STORED_AS.items()}
 JSON_COLUMNS = ("blueprint", "tools", "steps", "rewards", "weights", "limits")
 
 
@@ -241,7 +243,7 @@ def _message_from_row(row: Mapping[str, Any]) -> Message:
 def _step_row(step: Step, answer_tool: str | None) -> dict[str, Any]:
     """A step as plain data. Its calls are left out if they are those of its message."""
     row = asdict(replace(step, facts=replace(step.facts, calls=())))
-    del row["facts"]["calls"]
+    row["facts"] = {STORED_AS.get(name, name): value for name, value in row["facts"].items() if name != "calls"}
     if step.facts.calls != calls_of(step.message, answer_tool):
         row["facts"]["calls"] = [{"name": call.name, "arguments": call.arguments} for call in step.facts.calls]
     return row
@@ -249,7 +251,9 @@ def _step_row(step: Step, answer_tool: str | None) -> dict[str, Any]:
 
 def _step(data: Mapping[str, Any]) -> Step:
     """A step, still without its calls."""
-    facts: dict[str, Any] = {key: tuple(value) if isinstance(value, list) else value for key, value in data["facts"].items()}
+    facts: dict[str, Any] = {
+        READ_AS.get(key, key): tuple(value) if isinstance(value, list) else value for key, value in data["facts"].items()
+    }
     if unknown := facts.keys() - FACTS:
         raise ValueError(f"no fact of a step is called '{min(unknown)}'")
     return Step(
@@ -265,7 +269,7 @@ def _with_calls(step: Step, told: Iterable[Mapping[str, Any]] | None, answer_too
 
 def absent_facts(row: Mapping[str, Any]) -> tuple[frozenset[str], ...]:
     """For each step, the facts that a row does not hold: they are newer than its file, or can be derived."""
-    return tuple(FACTS - step["facts"].keys() for step in json.loads(row["steps"]))
+    return tuple(FACTS - {READ_AS.get(key, key) for key in step["facts"]} for step in json.loads(row["steps"]))
 
 
 def _dump(value: Any) -> str:

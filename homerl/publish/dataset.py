@@ -27,7 +27,7 @@ SIZES = ((1_000, "n<1K"), (10_000, "1K<n<10K"), (100_000, "10K<n<100K"), (1_000_
 COLUMNS = {
     "messages": "the dialogue in OpenAI's form: system, user, assistant (with `tool_calls`), tool",
     "tools": "JSON text: the tools' schemas",
-    "blueprint": "JSON text: person, scene, home and intents with the conditions Φ that are checked",
+    "blueprint": "JSON text: the script of the dialogue, complete in itself: the home, and the intents with their goals Φ",
     "steps": "JSON text: of every assistant message, what it did: observations, progress, refusals, state key",
     "outcome, progress, clean": "how the dialogue ended, the share of Φ that holds, whether nothing else was changed",
     "difficulty": "share of the blueprint's dialogues that failed",

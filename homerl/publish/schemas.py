@@ -20,7 +20,7 @@ from pydantic import TypeAdapter
 from typing_extensions import TypedDict
 
 from envs.documents import write_atomic
-from homerl.play.trajectory import JSON_COLUMNS, Outcome, Trajectory
+from homerl.play.trajectory import JSON_COLUMNS, STORED_AS, Outcome, Trajectory
 from homerl.worlds.contract import FileFormat
 from homerl.worlds.registry import worlds
 
@@ -80,6 +80,8 @@ def schemas() -> dict[str, dict[str, Any]]:
     for kind, found in formats().items():
         for path, other in found.refs.items():
             _put(made[kind], path, {"$ref": file_name(other)})
+    facts = made["trajectory"]["$defs"]["StepFacts"]
+    facts["properties"] = {STORED_AS.get(name, name): about for name, about in facts["properties"].items()}
     blueprints = [next(iter(world.formats())) for world in worlds().values()]
     made["trajectory"]["properties"]["blueprint"] = {"anyOf": [{"$ref": file_name(kind)} for kind in blueprints]}
     for column in (*JSON_COLUMNS, "fault"):

@@ -129,7 +129,7 @@ def audit_user(recipe: Base, path: str, count: int, at_once: int, out: Path) -> 
         task = bar.add_task("audit user", total=count, note=users(0).name)
         blueprints = [make_blueprint(setup.recipe, "train", setup.first_seed + i) for i in range(count)]
         played = asyncio.run(play_all(blueprints, users, setup.limits, at_once, lambda: bar.advance(task)))
-    report = with_breaches(summarise(played, users.usage()), setup.user.audit)
+    report = with_breaches(audit_of(played, users.usage()), setup.user.audit)
     out.parent.mkdir(parents=True, exist_ok=True)
     rows = [asdict(row) | {"outcome": str(row.outcome)} for row in played]
     write_atomic(out, json.dumps(asdict(report) | {"played": rows}, indent=1, ensure_ascii=False) + "\n")
@@ -181,7 +181,7 @@ class RecordingUser:
             self.topics[intent.id] = world_of(episode.blueprint).persona(episode).on_topic(utterance.text, intent)
 
 
-def summarise(played: Sequence[AuditedEpisode], usage: dict[str, Any]) -> Audit:
+def audit_of(played: Sequence[AuditedEpisode], usage: dict[str, Any]) -> Audit:
     """The metrics of played episodes."""
     n = len(played)
     reasons = Counter(row.reason for row in played if row.reason)

@@ -121,7 +121,7 @@ class EngineSettings(*keys_of(engines().values(), EngineKeys), EngineKeys):
 
 
 class CurriculumSettings(Model):
-    """Which blueprints come when, and what becomes of a group without signal."""
+    """The order of blueprints, and how groups without a learning signal are replaced."""
 
     by: Literal["none", "difficulty", "success"] = Field(
         "none",
@@ -157,7 +157,7 @@ class RolloutSettings(OptimSettings):
 
 
 class LossSettings(Model):
-    """What is learned of rollouts, and what samples them."""
+    """The loss of rollouts, and the engine that samples them."""
 
     gamma: float = Field(1.0, gt=0, le=1, description="Discount of rewards, for each step that they lie ahead.")
     last_step_only: bool = Field(
@@ -276,7 +276,7 @@ class SFTRecipe(Base):
 
 
 class RLVESections(Base):
-    """What a run says that plays blueprints with the model in training."""
+    """The keys of runs that train on rollouts."""
 
     model: ModelSettings = Field(description="The model that is trained.")
     blueprints: BlueprintSource = Field(BlueprintSource(), description="The blueprints that rollouts play.")

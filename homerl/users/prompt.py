@@ -74,7 +74,7 @@ def dialogue_text(episode: Episode, persona: Persona, words: Manner) -> str:
 
 
 def schema(intents: Sequence[Intent]) -> dict[str, Any]:
-    """The field `response_format` that asks for `Said`; `about` is one of these intents."""
+    """The field `response_format` that asks for a `UserAnswer`; `about` is one of these intents."""
     about = {"anyOf": [{"type": "integer", "enum": [intent.id for intent in intents]}, {"type": "null"}]}
     properties = {"say": {"type": "string"}, "about": about, "stop": {"type": "boolean"}}
     shape = {"type": "object", "properties": properties, "required": list(properties), "additionalProperties": False}

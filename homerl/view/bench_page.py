@@ -19,7 +19,6 @@ from homerl.play.trajectory import from_row, read_rows
 from homerl.view import charts
 from homerl.view.bench_results import BenchReport, parts, says_judge
 from homerl.view.page import percent, readable
-from homerl.worlds.registry import worlds
 
 EACH = 4  # dialogues shown of one subcategory and outcome (success or not)
 
@@ -47,7 +46,7 @@ def render(report: BenchReport) -> str:
         parts=parts(report.score),
         bar=charts.interval_bar,
         errors=list(errors(report)),
-        taxonomy=taxonomy(report),
+        taxonomy=report.world.taxonomy,
         judge=says_judge(report.score),
         categories=categories,
         overall=overall(report, categories),
@@ -66,16 +65,10 @@ def overall(report: BenchReport, categories: Sequence[str]) -> float | None:
 def errors(report: BenchReport) -> Iterator[tuple[str, str, int, float]]:
     """(dimension in words, type, count, share of all failures), in the score's order: most frequent first."""
     counts = report.score.get("errors", {})
-    known = {name: text for world in worlds().values() for name, text in world.dimensions.items()}
+    known = report.world.dimensions
     for name, count in counts.items():
         dimension, _, kind = name.partition(": ")
         yield f"{dimension}: {known.get(dimension, dimension)}", kind, count, count / sum(counts.values())
-
-
-def taxonomy(report: BenchReport) -> str:
-    """The name of the error taxonomy: that of the world which knows the first dimension of the score."""
-    dimension = next(iter(report.score.get("errors") or [""])).partition(":")[0]
-    return next((world.taxonomy for world in worlds().values() if dimension in world.dimensions), "homerl")
 
 
 def entries(report: BenchReport) -> Iterator[Entry]:

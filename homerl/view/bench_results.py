@@ -15,7 +15,8 @@ from typing import Any
 from envs.documents import InputError
 from homerl.bench.suites import name_in
 from homerl.play.trajectory import read_rows
-from homerl.worlds.registry import suites
+from homerl.worlds.contract import WorldAdapter
+from homerl.worlds.registry import default_world, suites, world_of
 
 Row = Mapping[str, Any]
 
@@ -42,6 +43,12 @@ class BenchReport:
         """The suite that the instances' ids name, else the name of the suite's file."""
         first = self.results[0]["id"] if self.results else ""
         return name_in(first, suites()) or Path(self.run["suite"]).name.removesuffix(".xz").removesuffix(".jsonl")
+
+    @property
+    def world(self) -> WorldAdapter:
+        """The world of the episodes."""
+        row = next(read_rows(self.folder / "trajectories.jsonl"), None)
+        return default_world() if row is None else world_of(json.loads(row["blueprint"]))
 
     @property
     def model(self) -> str:

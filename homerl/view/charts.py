@@ -67,8 +67,9 @@ def stacked_area(label: str, steps: Sequence[float], shares: Mapping[str, Sequen
 
 
 def heat_map(label: str, curves: Mapping[int, Sequence[Point]]) -> Markup:
-    """One row for each step index (the first on top), updates to the right; opacity is size, which a note gives,
-    the hue is the sign.
+    """One row for each step index (the first on top), updates to the right.
+
+    The colour shows the sign and the opacity the magnitude; a note gives the scale.
     """
     curves = {index: points for index, points in list(curves.items())[:ROWS] if points}
     times = sorted({step for points in curves.values() for step, _ in points})

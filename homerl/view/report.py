@@ -21,19 +21,19 @@ from homerl.view.run import MODELS, Row, Run, kinds, read_run
 
 
 @dataclass(frozen=True)
-class Report:
+class RunReport:
     """The tables to print, and the path of the page."""
 
     table: RenderableType
     page: Path
 
 
-def write_report(out: Path) -> Report:
+def write_report(out: Path) -> RunReport:
     """Read the run in `out`, write `out/report.html`, and return the tables and the path."""
     run = read_run(out)
     page = out / "report.html"
     write_atomic(page, render(run).encode("utf-8", "replace"))
-    return Report(Group(score_table(run), *kind_tables(run)), page)
+    return RunReport(Group(score_table(run), *kind_tables(run)), page)
 
 
 def score_table(run: Run) -> Table:

@@ -1,7 +1,7 @@
 """transformers' first rank writes a checkpoint's last file while other ranks still write theirs.
 
 `Trainer._save_checkpoint` has no barrier between `_save_rng_state`, which every rank does, and `trainer_state.json`, which
-the first does: who is killed between the two leaves a checkpoint that looks whole and cannot be resumed.
+the first rank writes. A run that is killed between the two leaves a checkpoint that looks complete and cannot be resumed.
 
 Versions: transformers 5.10 to 5.17.
 Upstream: no upstream issue known (https://github.com/huggingface/transformers/issues/28015 was another race of the same

@@ -1,10 +1,10 @@
-"""accelerate leaves FSDP out, without a word, where several processes are on a CPU.
+"""accelerate silently ignores FSDP if several processes run on a CPU.
 
-`AcceleratorState` turns to FSDP on GPUs and their like alone (`DistributedType.MULTI_CPU` is not among them), though torch
-shards over gloo as well.
+`AcceleratorState` turns FSDP on for GPUs and similar devices only (`DistributedType.MULTI_CPU` is not among them). But
+torch can shard over gloo as well.
 
 Versions: accelerate 1.10 to 1.15.
-Upstream: no upstream issue known (Lightning's like it: https://github.com/Lightning-AI/pytorch-lightning/issues/21812).
+Upstream: no upstream issue known (Lightning has a similar one: https://github.com/Lightning-AI/pytorch-lightning/issues/21812).
 To reproduce: two processes, `Accelerator(cpu=True, fsdp_plugin=...)`, and `distributed_type` is MULTI_CPU.
 """
 

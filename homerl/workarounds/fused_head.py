@@ -1,6 +1,6 @@
-"""TRL puts a `forward` on the model object, which a copy of the model inherits, and which runs the model it was made for.
+"""TRL stores a `forward` on the model object. A deep copy keeps it, and it still runs the original model.
 
-`trl.trainer.utils.add_fused_lm_head` binds the model's old `forward` in a closure: a deep copy samples with the weights in
+`trl.trainer.utils.add_fused_lm_head` binds the model's old `forward` in a closure. So the copy samples with the weights in
 training, not with its own.
 
 Versions: trl 1.16.

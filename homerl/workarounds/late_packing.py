@@ -1,8 +1,8 @@
-"""TRL names weights one by one while they are whole, and vLLM packs many of them at a time, when they no longer are.
+"""TRL gathers one weight at a time, but vLLM packs several weights later, when ZeRO-3 has already freed them.
 
-`VLLMClient.update_named_params` has vLLM pack them: views of several weights wait for a full buffer. Under ZeRO-3
-(and FSDP1) each weight is gathered for the time in which it is named alone, so that the views are of memory that was let
-go of; and an adapter that is merged for the time of a walk is out again.
+`VLLMClient.update_named_params` lets vLLM pack the weights: views of several weights wait until a buffer is full. Under
+ZeRO-3 (and FSDP1) a weight is whole only until the next one is gathered, so these views point to freed memory. An adapter
+that was merged for the transfer is also unmerged before the buffer is sent.
 
 Versions: trl 1.16, with vLLM's own server.
 Upstream: named in the review of https://github.com/huggingface/trl/pull/6765 (merged as it was); no upstream issue known.

@@ -1,7 +1,7 @@
 """torch cannot load to `cpu:0`, the device that accelerate gives each of several processes on a CPU.
 
-`torch.load(file, map_location="cpu:0")` says "don't know how to restore data location", so that no checkpoint of such a run
-could be resumed.
+`torch.load(file, map_location="cpu:0")` fails with "don't know how to restore data location", so no checkpoint of such a
+run can be resumed.
 
 Versions: torch 2.9 to 2.13, accelerate 1.10 to 1.15.
 Upstream: no upstream issue known (https://github.com/SeungjunNah/DeepDeblur-PyTorch/issues/28 shows the same message, in

@@ -1,10 +1,10 @@
-"""DeepSpeed compiles collectives of its own on a CPU, in a folder of all runs, and a build that is killed locks it for ever.
+"""DeepSpeed compiles its own collectives for CPUs in a folder that all runs share. A killed build leaves it locked for ever.
 
-PyTorch leaves the lock there, and every later start waits for it without a word and without end.
+PyTorch does not remove the lock. Every later start waits for it silently and without end.
 
 Versions: deepspeed 0.19.2 to 0.19.8, torch 2.9 to 2.13.
-Upstream: https://github.com/pytorch/pytorch/issues/189245; https://github.com/pytorch/pytorch/pull/190543 makes the lock
-one that the kernel lets go of.
+Upstream: https://github.com/pytorch/pytorch/issues/189245; https://github.com/pytorch/pytorch/pull/190543 uses a lock
+that the kernel releases.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""TRL wakes and puts to sleep the vLLM beside the trainer inside its own `generate` alone.
+"""TRL wakes the vLLM beside the trainer, and puts it to sleep, only inside its own `generate`.
 
-Who drives that vLLM otherwise has no verb for it, and has to keep the flag by which TRL knows that weights were given back.
+Other callers have no public method to do so. They must also update TRL's private flag for freed weights.
 
 Versions: trl 1.16 (`VLLMGeneration._llm_weights_sleeping`).
 Upstream: no upstream issue known. To reproduce: `VLLMGeneration` has no public method but `generate` and `sync_weights`.

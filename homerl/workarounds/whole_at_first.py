@@ -1,11 +1,11 @@
 """transformers loads a model in shards as soon as ZeRO-3 is configured anywhere in the process.
 
-Loaded in shards, a model has the frequencies of its positions in half precision, unlike the model that is saved and
-served, and no adapter can be merged into it. There is no argument that asks for a whole model.
+A model that is loaded in shards has the frequencies of its position embedding in half precision, unlike the model that is
+saved and served. No adapter can be merged into it either. There is no argument that asks for a complete model.
 
 Versions: transformers 5.10 to 5.17.
 Upstream: https://github.com/huggingface/transformers/issues/28596 and https://github.com/deepspeedai/DeepSpeed/issues/4932
-(the frequencies; both closed, and a whole model can still not be asked for).
+(the frequencies; both are closed, and there is still no such argument).
 """
 
 from __future__ import annotations

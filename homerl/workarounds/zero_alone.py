@@ -1,4 +1,4 @@
-"""DeepSpeed asks of one process, too, that a launcher started it: else it looks for MPI.
+"""DeepSpeed expects a launcher even for a single process. Without one it looks for MPI.
 
 Versions: deepspeed 0.19.2 to 0.19.8.
 Upstream: https://github.com/deepspeedai/DeepSpeed/pull/8444

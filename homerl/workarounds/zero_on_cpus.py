@@ -1,7 +1,7 @@
-"""transformers leaves DeepSpeed out where `use_cpu` is asked for: its `TrainingArguments` look at that first.
+"""transformers ignores DeepSpeed if `use_cpu` is set, because its `TrainingArguments` check that first.
 
-DeepSpeed itself trains on CPUs. The way around is a state that was configured beforehand (`use_configured_state`), which
-has to be made as accelerate would make it for GPUs, over plain gloo.
+DeepSpeed itself can train on CPUs. The patch configures the state beforehand (`use_configured_state`), as accelerate would
+do for GPUs, but over gloo.
 
 Versions: transformers 5.10 to 5.17, accelerate 1.10 to 1.15.
 Upstream: no upstream issue known. To reproduce: `TrainingArguments(use_cpu=True, deepspeed={...})`, and

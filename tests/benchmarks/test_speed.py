@@ -1,6 +1,7 @@
 """Speed, measured and never asserted. Run with: scripts/benchmark
 
-Each figure of the README comes from here. In the default tests every benchmark runs once, to stay working.
+Each figure of docs/measurements.md under "Speed" comes from here. In the default tests every benchmark runs once, so that
+it keeps working.
 """
 
 from __future__ import annotations

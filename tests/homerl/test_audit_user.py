@@ -17,11 +17,11 @@ from homerl.play.trajectory import Outcome
 from homerl.run.audit_user import (
     Audit,
     AuditedEpisode,
+    audit_of,
     audit_setup,
     audit_user,
     length_histogram,
     length_statistics,
-    summarise,
     with_breaches,
     words_in,
 )
@@ -40,15 +40,15 @@ def row(outcome=Outcome.SUCCESS, reason=None, *said: str, topics=(True,)) -> Aud
 def test_shares_are_of_blueprints_and_by_reason():
     ends = [(Outcome.SUCCESS, None)] * 6 + [(Outcome.USER_ERROR, "leak")] * 2
     rows = [row(*end) for end in (*ends, (Outcome.USER_ERROR, "gave_up"), (Outcome.TURN_LIMIT, None))]
-    found = summarise(rows, {"requests": 3})
+    found = audit_of(rows, {"requests": 3})
     assert found.success == 0.6 and found.user_errors == pytest.approx(0.3)
     assert found.reasons["leak"] == 0.2 and found.reasons["gave_up"] == 0.1 and found.reasons["repetition"] == 0
     assert len(with_breaches(found, GOOD).breaches) == 3  # errors, leaks, success
 
 
 def test_a_good_user_breaches_nothing_and_a_talkative_one_does():
-    assert not with_breaches(summarise([row() for _ in range(5)], {}), GOOD).breaches
-    talks = summarise([row(Outcome.SUCCESS, None, "word " * 69 + str(n)) for n in range(5)], {})
+    assert not with_breaches(audit_of([row() for _ in range(5)], {}), GOOD).breaches
+    talks = audit_of([row(Outcome.SUCCESS, None, "word " * 69 + str(n)) for n in range(5)], {})
     assert with_breaches(talks, GOOD).breaches == ("words: nine in ten up to 70, over 60",)
 
 
@@ -59,11 +59,11 @@ def test_lengths_count_words_and_chinese_characters():
 
 
 def test_wishes_opened_by_other_words_and_words_that_are_always_the_same_are_breaches():
-    off = summarise([row(topics=(n == 0, False)) for n in range(5)] + [row(topics=())], {})
+    off = audit_of([row(topics=(n == 0, False)) for n in range(5)] + [row(topics=())], {})
     assert off.on_topic == 0.1 and with_breaches(off, GOOD).breaches == ("wishes opened on topic: 10.0%, under 50.0%",)
-    alike = summarise([row(Outcome.SUCCESS, None, "Turn it on!")] * 3 + [row(Outcome.SUCCESS, None, "turn it on")], {})
+    alike = audit_of([row(Outcome.SUCCESS, None, "Turn it on!")] * 3 + [row(Outcome.SUCCESS, None, "turn it on")], {})
     assert alike.distinct == 0.25 and with_breaches(alike, GOOD).breaches == ("distinct utterances: 25.0%, under 50.0%",)
-    silent = summarise([AuditedEpisode("b", Outcome.SUCCESS, None, ())], {})
+    silent = audit_of([AuditedEpisode("b", Outcome.SUCCESS, None, ())], {})
     assert silent.on_topic is silent.distinct is None and not with_breaches(silent, GOOD).breaches and silent.table()
 
 

@@ -10,7 +10,7 @@ import pytest
 from scripted_server import MODEL, Faults, ScriptedServer
 
 from homerl.flow.recipe import SynthesisConfig
-from homerl.flow.report import Report
+from homerl.flow.report import SynthesisReport
 from homerl.flow.work import work
 from homerl.language.splits import split_of
 from homerl.llm.endpoint import endpoint_of
@@ -223,7 +223,7 @@ def test_a_synthesis_by_an_llm_author_reports_drop_rates_and_stores_verdicts():
     lines = shard.stats["blueprints"]
     assert sum(line["outcome"] == "success" for line in lines) >= 4
     assert all(line["author"]["verdicts"][0]["consistent"] for line in lines if "author" in line)
-    report = Report(config)
+    report = SynthesisReport(config)
     report.add(shard.stats)
     rates = report.summary()["drop_rates"]
     dropped = report.dropped
@@ -236,6 +236,6 @@ def test_the_scripted_author_reports_drop_rates_too():
     dropped = Counter()
     for seed in range(6):
         make_blueprint(recipe, "train", seed, dropped)
-    report = Report()
+    report = SynthesisReport()
     report.add({"blueprints": [], "dropped": dropped})
     assert dropped and "author: home offers too little" in report.summary()["drop_rates"]

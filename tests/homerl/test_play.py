@@ -115,7 +115,7 @@ def test_touching_another_device_is_a_failure_where_the_blueprint_preserves():
         )  # fmt: skip
         trajectory = played(Says(pyexec_message(other), plan(one)), blueprint=one)
         assert trajectory.outcome is outcome and trajectory.progress == 1.0 and not trajectory.clean
-        assert trajectory.steps[0].facts.strayed_after == 1 and trajectory.steps[0].facts.strayed_before == 0
+        assert trajectory.steps[0].facts.side_effects_after == 1 and trajectory.steps[0].facts.side_effects_before == 0
 
 
 def moves(episode: Episode, did: str, path: str) -> bool:

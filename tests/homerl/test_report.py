@@ -21,13 +21,13 @@ from rich.console import Console
 from homerl.bench.recipe import SuiteSettings
 from homerl.bench.runner import Heldout, ParticipantFactories, run_suite
 from homerl.bench.score import paired_difference
-from homerl.flow.report import Report as SynthesisReport
+from homerl.flow.report import SynthesisReport
 from homerl.measure.search_stats import TreeStats
 from homerl.play.episode import EpisodeLimits
 from homerl.play.situation import Reply
 from homerl.play.trajectory import from_row, read_rows, to_row, write_rows
 from homerl.view import charts
-from homerl.view.report import Report, write_report
+from homerl.view.report import RunReport, write_report
 from homerl.view.run import MODELS, read_run
 from homerl.worlds.homeenv.agents.expert import Expert
 from homerl.worlds.homeenv.blueprints.author import BlueprintRecipe
@@ -157,7 +157,7 @@ def score_of(out: Path, model: str, suite: str) -> dict:
     return json.loads((out / model / "bench" / suite / "score.json").read_text())
 
 
-def printed(report: Report, width: int = 100) -> str:
+def printed(report: RunReport, width: int = 100) -> str:
     console = Console(width=width, file=io.StringIO(), color_system=None)
     console.print(report.table)
     return console.file.getvalue()
@@ -192,7 +192,7 @@ class Page(HTMLParser):
         self.words.append(data)
 
 
-def page_of(report: Report) -> Page:
+def page_of(report: RunReport) -> Page:
     return Page(report.page.read_text(encoding="utf-8"))
 
 

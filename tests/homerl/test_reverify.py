@@ -146,7 +146,7 @@ def test_phi_with_a_stray_device_is_a_failure_and_verifies(task, tmp_path):
         episode = begin(blueprint)
         episode.hear("go", 1)
         step = episode.act(Reply(pyexec_message(f'device("{strange}").{code}')))
-        if step.facts.strayed_after:
+        if step.facts.side_effects_after:
             break
     episode.act(Reply(pyexec_message(plan)))
     assert episode.outcome is Outcome.AGENT_FAILURE and episode.progress == 1.0
@@ -195,7 +195,7 @@ EDITS: dict[str, tuple[str, Edit, str]] = {
         "step 4: turn 2, stored 1; opens_turn False, stored True",
     ),
     "changed": ("success", lambda r: facts(r).update(changed=[]), "step 2: changed "),
-    "strayed": ("success", lambda r: facts(r).update(strayed_after=1), "step 2: strayed_after 0, stored 1"),
+    "strayed": ("success", lambda r: facts(r).update(strayed_after=1), "step 2: side_effects_after 0, stored 1"),
     "code": ("success", lambda r: facts(r).update(code="pass"), "step 2: code "),
     "code tokens of none": ("success", lambda r: facts(r, 0).update(code_tokens=5), "step 1: code_tokens 0, stored 5"),
     "more code tokens than bytes": (

@@ -16,7 +16,7 @@ from homerl.flow.collect import synthesise
 from homerl.flow.make import Made, Maker
 from homerl.flow.mcts import SearchConfig, search
 from homerl.flow.recipe import SynthesisConfig
-from homerl.flow.report import Report
+from homerl.flow.report import SynthesisReport
 from homerl.flow.work import work
 from homerl.llm.endpoint import Endpoint
 from homerl.llm.settings import AgentSettings
@@ -83,7 +83,7 @@ def test_prefix_reuse_is_measured_in_tokens(faultless):
     for line in lines:
         assert line["sampled"] >= line["calls"] and line["tokens_linear"] >= 103 * line["calls_linear"]
         assert line["steps_run"] <= line["steps_linear"]
-    report = Report()
+    report = SynthesisReport()
     for shard in made:
         report.add(shard.stats)
     figures = report.summary()

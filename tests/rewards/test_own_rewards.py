@@ -180,7 +180,7 @@ def test_a_reward_may_check_its_settings_and_be_switched_by_another():
 
 
 def test_collateral_switches_progress_and_success():
-    facts = StepFacts(1, 0.0, 1.0, strayed_after=1, last=True, calls=(ToolCall("x", {}),))
+    facts = StepFacts(1, 0.0, 1.0, side_effects_after=1, last=True, calls=(ToolCall("x", {}),))
     free, gated = step_rewards(facts, RewardWeights()), step_rewards(facts, RewardWeights(collateral=0.2))
     assert (free["progress"], free["success"]) == (1, 1) and (gated["progress"], gated["success"]) == (0, 0)
     assert [name for name, reward in REWARDS.items() if reward.switches] == ["progress", "success"]

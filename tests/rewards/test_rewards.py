@@ -42,13 +42,13 @@ def facts(before: float, after: float, **more) -> StepFacts:
         (facts(0, 0, turn=4), RewardWeights(), {"turn_limit": -0.2}),
         (facts(0, 0, turn=4, opens_turn=False), RewardWeights(), {}),
         (facts(0, 0, turn=5), RewardWeights(), {}),
-        (facts(0, 0, strayed_after=1), RewardWeights(), {}),
-        (facts(0, 0, strayed_after=3), PRESERVE, {"collateral": -0.2}),
-        (facts(0, 0, strayed_before=1, strayed_after=1), PRESERVE, {}),
-        (facts(0.5, 0.5, strayed_after=1), PRESERVE, {"progress": -0.5, "collateral": -0.2}),
-        (facts(0, 1, strayed_after=1, last=True), PRESERVE, {"collateral": -0.2}),
-        (facts(0, 1, strayed_after=1, last=True), RewardWeights(), {"progress": 1, "success": 1}),
-        (facts(0.5, 0.5, strayed_before=1), PRESERVE, {"progress": 0.5}),
+        (facts(0, 0, side_effects_after=1), RewardWeights(), {}),
+        (facts(0, 0, side_effects_after=3), PRESERVE, {"collateral": -0.2}),
+        (facts(0, 0, side_effects_before=1, side_effects_after=1), PRESERVE, {}),
+        (facts(0.5, 0.5, side_effects_after=1), PRESERVE, {"progress": -0.5, "collateral": -0.2}),
+        (facts(0, 1, side_effects_after=1, last=True), PRESERVE, {"collateral": -0.2}),
+        (facts(0, 1, side_effects_after=1, last=True), RewardWeights(), {"progress": 1, "success": 1}),
+        (facts(0.5, 0.5, side_effects_before=1), PRESERVE, {"progress": 0.5}),
         (
             facts(0, 0, turn=4, blocked=("restricted_code",), code="eval('1')", code_tokens=2000),
             RewardWeights(),
@@ -69,7 +69,7 @@ def test_each_reward_by_itself():
     assert code_check(facts(0, 0, code="device('1').__class__")) == -1
     assert code_length(facts(0, 0, code_tokens=6), max_code_tokens=5) == -1
     assert turn_limit(facts(0, 0, turn=3), max_turns=2) == -1
-    assert collateral(facts(0, 0, strayed_before=1, strayed_after=2)) == -1
+    assert collateral(facts(0, 0, side_effects_before=1, side_effects_after=2)) == -1
 
 
 def test_negative_weights_are_refused_by_name():
@@ -84,7 +84,8 @@ STATES = st.lists(st.tuples(SHARES, st.integers(0, 3)), min_size=2, max_size=12)
 def episode(states) -> list[StepFacts]:
     pairs = list(zip(states, states[1:], strict=False))
     return [
-        facts(m, n, strayed_before=s, strayed_after=t, last=i == len(pairs) - 1) for i, ((m, s), (n, t)) in enumerate(pairs)
+        facts(m, n, side_effects_before=s, side_effects_after=t, last=i == len(pairs) - 1)
+        for i, ((m, s), (n, t)) in enumerate(pairs)
     ]
 
 

@@ -120,6 +120,11 @@ class HomeSituation(Situation):
         text, _, _, _, info = self.world.step(action)
         return text, info
 
+    def code_of(self, action: Action) -> str | None:
+        """The code in a call: also in one of `pyexec`, which a toolset may leave out and an agent call all the same."""
+        code = action.get("code")
+        return code if action["name"] == "pyexec" and isinstance(code, str) else super().code_of(action)
+
     def note_reply(self, intent: int | None, message: Message, refusals: Sequence[str], spoke: bool) -> None:
         """Record whether the agent's words answer the intent's question, or ask a needed clarifying question."""
         spoken_of = next((i for i in self.blueprint.intents if i.id == intent), None)

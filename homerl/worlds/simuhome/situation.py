@@ -178,6 +178,11 @@ class SimuHomeSituation(Situation):
         }
         self._count(blocked is not None and (blocked["rule"] == "unknown_tool" or action["name"] == "finish"), "tools")
 
+    def code_of(self, action: Action) -> str | None:
+        """The code in a call: also in one of `pyexec`, which agents that learned to run code may call in vain."""
+        code = action.get("code")
+        return code if action["name"] == "pyexec" and isinstance(code, str) else super().code_of(action)
+
     def note_reply(self, intent: int | None, message: Message, refusals: Sequence[str], spoke: bool) -> None:
         """Count a message of invalid format as a failure."""
         if "syntax" in refusals:

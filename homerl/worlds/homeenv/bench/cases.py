@@ -70,7 +70,7 @@ def holds_with(trajectory: Trajectory, right: Mapping[int, int]) -> bool:
     wanted = goals(blueprint, home_from_json(blueprint.home, f"home of blueprint {blueprint.id}"))
     for at, step in enumerate(trajectory.steps):
         answered = {i for i, goal in enumerate(wanted) if goal.answer and right.get(goal.intent, at + 1) <= at}
-        clean = not blueprint.preserve or step.facts.strayed_after == 0
+        clean = not blueprint.preserve or step.facts.side_effects_after == 0
         if clean and len(answered | set(step.facts.met)) == len(wanted):
             return True
     return False

@@ -1,1 +1,1 @@
-"""The language of HomeEnv's people: meanings, noun phrases, times, sentences, noise and paraphrases."""
+"""The language of HomeEnv's people: meanings, noun phrases, times, sentences and noise."""

@@ -79,7 +79,7 @@ class AttributeText:
     measured: bool
 
 
-def summarise(spec: DeviceSpec, values: Mapping[str, Any]) -> DeviceSummary:
+def device_summary(spec: DeviceSpec, values: Mapping[str, Any]) -> DeviceSummary:
     """The summary of a device; `values` maps each attribute path to its value."""
     parts = {prefix: _part(prefix, part, values) for prefix, part in spec.parts() if part.attributes}
     shown = list(parts.values())

@@ -25,7 +25,7 @@ from envs.homeenv.devices import Device
 from envs.homeenv.home import Home
 from envs.homeenv.home_file import load_home
 from envs.homeenv.rooms import OUTDOORS, ROOM_STATE, Room
-from homerl.worlds.homeenv.pages.device_words import DeviceSummary, say, summarise
+from homerl.worlds.homeenv.pages.device_words import DeviceSummary, device_summary, say
 from homerl.worlds.homeenv.pages.floor import COLUMNS, Block, floor_plan
 
 # A symbol in the file is an icon, so adding one needs no change here.
@@ -47,7 +47,7 @@ class Tile:
     @cached_property
     def summary(self) -> DeviceSummary:
         """The summary that the tile shows."""
-        return summarise(self.device.spec, self.values)
+        return device_summary(self.device.spec, self.values)
 
     @property
     def kind(self) -> str:
