@@ -1,5 +1,6 @@
 """Synthesis: the bytes depend on the recipe alone, not on processes, kills or order; workers end with their run."""
 
+import asyncio
 import importlib.util
 import json
 import os
@@ -12,9 +13,12 @@ from pathlib import Path
 
 import pytest
 
+from envs.world import WorldError
 from homerl.flow.collect import make_shard, synthesise
+from homerl.flow.make import Maker
 from homerl.flow.recipe import SynthesisConfig
 from homerl.flow.work import assign_shards
+from homerl.play.faults import AgentFault
 from homerl.play.trajectory import Outcome, from_row, read_rows
 from homerl.worlds.contract import ExpertConfig
 
@@ -153,6 +157,21 @@ def test_a_shard_is_a_pure_function_of_recipe_and_range(tmp_path):
         make_shard(CONFIG, range(4, 8), tmp_path / name)
     one, other = ({p.name: p.read_bytes() for p in (tmp_path / name).iterdir()} for name in ("one", "other"))
     assert one == other and len(one) == 2
+
+
+@pytest.mark.parametrize(
+    ("error", "outcome"), [(AgentFault("it loops"), "agent_failure"), (WorldError("it loops"), "world_error")]
+)
+def test_a_fault_ends_a_blueprint_and_not_the_synthesis(monkeypatch, error, outcome):
+    class Broken:
+        name = "broken"
+
+        async def consult(self, episode, n=1):
+            raise error
+
+    monkeypatch.setattr(Maker, "_agent", lambda *_: Broken())
+    made = [asyncio.run(Maker(CONFIG).one(index)) for index in range(2)]
+    assert all(part.stats["outcome"] == outcome and part.stats["fault"] == "it loops" for part in made)
 
 
 def test_a_curriculum_deals_out_blueprints_in_equal_shares_in_order():

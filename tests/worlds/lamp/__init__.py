@@ -18,6 +18,8 @@ class LampWorld(WorldAdapter):
 
     name = "lamp"
     labels = ("aim",)
+    taxonomy = "The lamp"
+    dimensions = {"outcome": "what the lamp came to", "SO": "a key that another world has too"}
 
     @property
     def blueprint(self) -> type:
@@ -48,6 +50,12 @@ class LampWorld(WorldAdapter):
         from homerl.worlds.lamp.expert import LampExpert
 
         return LampExpert(seed, config.mistakes)
+
+    @property
+    def baselines(self) -> Mapping[str, Any]:
+        from homerl.worlds.lamp.expert import LampExpert
+
+        return {**super().baselines, "clumsy": lambda: LampExpert(0, 1.0)}
 
     @property
     def suites(self) -> Mapping[str, Suite]:
