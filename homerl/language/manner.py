@@ -14,15 +14,15 @@ from envs.documents import InputError, read_yaml, validate
 from envs.model import Model
 
 SHIPPED = Path(__file__).parent / "manners"
-Scale = tuple[tuple[float, str], ...]  # (limit, word for values below it)
+WordScale = tuple[tuple[float, str], ...]  # (limit, word for values below it)
 
 
 class Feels(Model):
     """Words for how a room's air is perceived, by ranges of the measured value."""
 
-    temperature: Scale
-    humidity: Scale
-    brightness: Scale
+    temperature: WordScale
+    humidity: WordScale
+    brightness: WordScale
 
 
 class Numbers(Model):

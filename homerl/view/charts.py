@@ -15,7 +15,7 @@ from statistics import fmean, linear_regression
 from markupsafe import Markup, escape
 
 Point = tuple[float, float]
-Scale = Callable[[float], float]
+Axis = Callable[[float], float]  # from a value to its place in the picture
 WIDTH, HEIGHT = 360, 200
 LEFT, RIGHT, TOP, BOTTOM = 42, 350, 10, 174
 BINS, ROWS = 48, 8  # of heat maps, at most
@@ -166,7 +166,7 @@ def running_mean(values: Sequence[float], reach: int) -> list[float]:
     return [fmean(values[max(0, i - reach) : i + reach + 1]) for i in range(len(values))]
 
 
-def _binned(points: Sequence[Point], column_of: Scale, count: int) -> dict[int, float]:
+def _binned(points: Sequence[Point], column_of: Axis, count: int) -> dict[int, float]:
     """The mean value in each of `count` columns."""
     found: dict[int, list[float]] = {}
     for step, value in points:
@@ -174,7 +174,7 @@ def _binned(points: Sequence[Point], column_of: Scale, count: int) -> dict[int, 
     return {column: sum(values) / len(values) for column, values in found.items()}
 
 
-def _scale(low: float, high: float, start: float, end: float) -> Scale:
+def _scale(low: float, high: float, start: float, end: float) -> Axis:
     """The linear map of [low, high] to [start, end]."""
     return lambda value: start + (end - start) * (value - low) / ((high - low) or 1.0)
 
@@ -183,13 +183,13 @@ def _picture(label: str, *parts: Markup, height: float = HEIGHT) -> Markup:
     return tag("svg", *parts, viewBox=f"0 0 {WIDTH} {_short(height)}", role="img", aria_label=label)
 
 
-def _axes(ticks: Sequence[float], y: Scale, percent: bool) -> Iterable[Markup]:
+def _axes(ticks: Sequence[float], y: Axis, percent: bool) -> Iterable[Markup]:
     for tick in ticks:
         yield tag("line", x1=LEFT, x2=RIGHT, y1=y(tick), y2=y(tick), class_="grid")
         yield _text(LEFT - 6, y(tick) + 4, f"{100 * tick:.0f} %" if percent else _compact(tick), "end")
 
 
-def _steps(first: float, last: float, x: Scale, bottom: float = BOTTOM) -> Iterable[Markup]:
+def _steps(first: float, last: float, x: Axis, bottom: float = BOTTOM) -> Iterable[Markup]:
     """Round step numbers under the plot, integers only."""
     inner = [tick for tick in nice_ticks(first, last) if first <= tick <= last and tick == int(tick)]
     for tick in inner:

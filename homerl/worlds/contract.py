@@ -84,7 +84,7 @@ class Card:
     tools: Sequence[Mapping[str, Any]]
     system: str
     told: str  # "The system prompt ..."
-    utterance: str = "Turn on the kitchen ceiling light."
+    utterance: str
     language: str = "en"
     answers: str = "in words or in tool calls;\nrun the calls and append what they return as `tool` messages"
     one_answer: bool = False

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from envs.homeenv.devices import Device
 from envs.homeenv.home import Home
 from envs.homeenv.rooms import Room
-from homerl.language.manner import Manner, Scale
+from homerl.language.manner import Manner, WordScale
 from homerl.play.episode import Episode
 from homerl.worlds.homeenv import faults
 from homerl.worlds.homeenv.blueprints.blueprint import Blueprint, Intent
@@ -72,5 +72,5 @@ def is_lit(home: Home, device: Device) -> bool:
     return home.state_of(device.did).get(path) == "on"
 
 
-def _word(scale: Scale, value: float) -> str:
+def _word(scale: WordScale, value: float) -> str:
     return next((word for mark, word in scale if value < mark), scale[-1][1])
