@@ -99,7 +99,7 @@ def numbered_name(name: str, number: int) -> str:
 
 
 @lru_cache
-def shipped_lexicon(language: str = "en") -> Lexicon:
+def lexicon_of(language: str = "en") -> Lexicon:
     """The lexicon of a language that comes with homerl. Raises `InputError` for any other language."""
     if language not in LANGUAGES:
         raise InputError(f"there are no names in '{language}'", "HomeRecipe.language", f"known: {', '.join(LANGUAGES)}")

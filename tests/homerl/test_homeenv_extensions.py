@@ -205,7 +205,7 @@ def test_frames_that_a_language_lacks_are_refused_by_name(tree):
     path = tree / HOMEENV / "languages/de/grammar/memory.yaml"
     aside = path.rename(tree / "aside")
     try:
-        said = python("-c", "from homerl.worlds.homeenv.language.shipped import grammar; grammar('de')", code=1, root=tree)
+        said = python("-c", "from homerl.worlds.homeenv.language.known import grammar; grammar('de')", code=1, root=tree)
         assert "the grammar of 'de' has no memory." in said and "others" in said
     finally:
         aside.rename(path)
@@ -213,10 +213,10 @@ def test_frames_that_a_language_lacks_are_refused_by_name(tree):
 
 def test_every_language_has_every_part():
     from envs.homeenv.toolsets import TOOLSETS
-    from envs.homemaker.lexicon import shipped_lexicon
+    from envs.homemaker.lexicon import lexicon_of
     from homerl.language.manner import manner
     from homerl.worlds.homeenv.blueprints.profile import people
-    from homerl.worlds.homeenv.language.shipped import grammar, languages, missing
+    from homerl.worlds.homeenv.language.known import grammar, languages, missing
     from homerl.worlds.homeenv.messages import agent_prompts, instruction
 
     assert set(languages()) >= {"en", "zh"}
@@ -224,6 +224,6 @@ def test_every_language_has_every_part():
         assert missing(language) == []
         assert grammar(language).keys() == grammar("en").keys()
         assert people(language).habits.keys() == people("en").habits.keys()
-        assert shipped_lexicon(language).rooms.keys() == shipped_lexicon("en").rooms.keys()
+        assert lexicon_of(language).rooms.keys() == lexicon_of("en").rooms.keys()
         assert manner(language).language and agent_prompts(language).example.says
         assert all(instruction(toolset, language) for toolset in TOOLSETS)

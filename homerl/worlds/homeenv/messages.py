@@ -20,7 +20,7 @@ from envs.homeenv.home import Home
 from envs.homeenv.toolsets import TOOLSETS
 from envs.model import Model
 from homerl.language.grammar import tight
-from homerl.worlds.homeenv.language.shipped import language_path
+from homerl.worlds.homeenv.language.known import language_path
 
 
 class Example(Model):

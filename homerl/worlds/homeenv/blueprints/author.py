@@ -28,9 +28,9 @@ from homerl.worlds.homeenv.blueprints.blueprint import Blueprint, Intent, Past, 
 from homerl.worlds.homeenv.blueprints.filters import first_failure
 from homerl.worlds.homeenv.blueprints.intents import Ask, Draft, Propose, families
 from homerl.worlds.homeenv.blueprints.profile import people, sample_profile
+from homerl.worlds.homeenv.language.known import languages, missing
 from homerl.worlds.homeenv.language.meaning import Meaning
 from homerl.worlds.homeenv.language.sentences import utter
-from homerl.worlds.homeenv.language.shipped import languages, missing
 from homerl.worlds.homeenv.language.speaker import Speaker, Wording
 
 ATTEMPTS = 20
