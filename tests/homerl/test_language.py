@@ -29,7 +29,7 @@ from homerl.worlds.homeenv.blueprints.actions import actions, propose
 from homerl.worlds.homeenv.blueprints.author import BlueprintRecipe, make_blueprint
 from homerl.worlds.homeenv.diversity import all_families, blueprint_recipe, measure_diversity, mixed_recipe
 from homerl.worlds.homeenv.language import noise
-from homerl.worlds.homeenv.language.known import LANGUAGES as FOLDER
+from homerl.worlds.homeenv.language.known import LANGUAGES as PLACES
 from homerl.worlds.homeenv.language.known import grammar
 from homerl.worlds.homeenv.language.meaning import Act, Command
 from homerl.worlds.homeenv.language.sentences import sentence
@@ -46,7 +46,7 @@ FEW = 4
 
 @cache
 def files(language: str) -> dict[str, dict]:
-    return {path.stem: read_yaml(path).data for path in sorted((FOLDER / language / "grammar").glob("*.yaml"))}
+    return {path.stem: read_yaml(path).data for path in sorted((PLACES.path(language) / "grammar").glob("*.yaml"))}
 
 
 def both() -> list[str]:

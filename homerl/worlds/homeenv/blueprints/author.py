@@ -28,7 +28,7 @@ from homerl.worlds.homeenv.blueprints.blueprint import Blueprint, Intent, Past, 
 from homerl.worlds.homeenv.blueprints.filters import first_failure
 from homerl.worlds.homeenv.blueprints.intents import Ask, Draft, Propose, families
 from homerl.worlds.homeenv.blueprints.profile import people, sample_profile
-from homerl.worlds.homeenv.language.known import languages, missing
+from homerl.worlds.homeenv.language.known import refuse_incomplete
 from homerl.worlds.homeenv.language.meaning import Meaning
 from homerl.worlds.homeenv.language.sentences import utter
 from homerl.worlds.homeenv.language.speaker import Speaker, Wording
@@ -100,11 +100,7 @@ class BlueprintRecipe(Model):
 
     @model_validator(mode="after")
     def _spoken(self) -> BlueprintRecipe:
-        language = self.home.language
-        if language not in languages():
-            raise ValueError(f"home.language: there is no language '{language}' (there is {', '.join(languages())})")
-        if lacking := missing(language):
-            raise ValueError(f"home.language: the language '{language}' has no {', '.join(lacking)}")
+        refuse_incomplete(self.home.language)
         return self
 
     @model_validator(mode="after")

@@ -20,7 +20,7 @@ from envs.homeenv.devices import Device
 from envs.homeenv.home import Home
 from envs.homeenv.rooms import Room
 from envs.homeenv.types import ValueType
-from envs.homemaker.lexicon import LANGUAGES, lexicon_of
+from envs.homemaker.lexicon import lexicon_of
 from homerl.language.grammar import Grammar, Style
 from homerl.language.splits import Voice
 from homerl.worlds.homeenv.language.known import grammar
@@ -189,9 +189,7 @@ def _kind(device: Device, part: str) -> str:
 
 
 def _brand(device: Device, home: Home, language: str) -> str | None:
-    """The brand in words, or None if it does not identify the device in its room or is not known in the language."""
-    if language not in LANGUAGES:
-        return None
+    """The brand in words, or None if it does not identify the device in its room or has no word in the language."""
     brand = lexicon_of(language).brand_name(device.spec.userdata.brand, device.room.name)
     there = [other for other in home.plan.devices if other.room.id == device.room.id]
     alone = sum(other.spec.userdata.brand == device.spec.userdata.brand for other in there) == 1
