@@ -98,10 +98,11 @@ class BlueprintRecipe(Model):
                 raise ValueError(f"'{family}' has no '{subcategory}' (it has {', '.join(families()[family])})")
         return weights
 
-    @model_validator(mode="after")
-    def _spoken(self) -> BlueprintRecipe:
-        refuse_incomplete(self.home.language)
-        return self
+    @field_validator("home")
+    @classmethod
+    def _spoken(cls, home: HomeRecipe) -> HomeRecipe:
+        refuse_incomplete(home.language)
+        return home
 
     @model_validator(mode="after")
     def _feasible(self) -> BlueprintRecipe:

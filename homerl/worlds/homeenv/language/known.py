@@ -38,7 +38,7 @@ def refuse_incomplete(language: str) -> None:
     """Raise `InputError` if a language is not known or lacks files."""
     LANGUAGES.path(language)
     if lacking := missing(language):
-        raise InputError(f"the language '{language}' has no {', '.join(lacking)}", "home.language", TRANSLATE)
+        raise InputError(f"the language '{language}' has no {', '.join(lacking)}", remedy=TRANSLATE)
 
 
 def language_path(language: str, name: str) -> Path:
