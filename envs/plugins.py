@@ -21,7 +21,8 @@ from typing import Any
 
 from envs.documents import InputError
 
-VARIABLES = {kind: f"HOMERL_{kind.upper()}" for kind in ("worlds", "toolsets", "intents", "rewards", "credit", "engines")}
+KINDS = ("worlds", "toolsets", "intents", "rewards", "credit", "engines", "languages")  # languages are data, no modules
+VARIABLES = {kind: f"HOMERL_{kind.upper()}" for kind in KINDS}
 
 ABSENT = object()
 

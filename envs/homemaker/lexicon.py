@@ -17,13 +17,13 @@ from typing import Literal, get_args
 
 from pydantic import Field, model_validator
 
-from envs.documents import InputError, read_yaml, validate
+from envs.documents import read_yaml, validate
 from envs.homeenv.spec import DeviceSpec
+from envs.languages import Part
 from envs.model import Model
 
 Half = Literal["train", "heldout"]
-NAMES = Path(__file__).parent / "names"
-LANGUAGES = tuple(sorted(path.stem for path in NAMES.glob("*.yaml")))
+NAMES = Part(Path(__file__).parent / "names", "names.yaml")
 NAME = re.compile(r"[a-z][a-z-]*( [a-z-]+)?|[\u4e00-\u9fff]{1,8}")
 
 NUMBER = re.compile(r" ?\d+$")
@@ -99,8 +99,6 @@ def numbered_name(name: str, number: int) -> str:
 
 
 @lru_cache
-def shipped_lexicon(language: str = "en") -> Lexicon:
-    """The lexicon of a language that comes with homerl. Raises `InputError` for any other language."""
-    if language not in LANGUAGES:
-        raise InputError(f"there are no names in '{language}'", "HomeRecipe.language", f"known: {', '.join(LANGUAGES)}")
-    return validate(Lexicon, read_yaml(NAMES / f"{language}.yaml"))
+def lexicon_of(language: str = "en") -> Lexicon:
+    """The lexicon of a language. Raises `InputError` for a language without names."""
+    return validate(Lexicon, read_yaml(NAMES.path(language)))

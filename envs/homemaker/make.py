@@ -29,7 +29,7 @@ from envs.homeenv.spec import SHIPPED, Catalogue
 from envs.homemaker.climate import Values, initial_state
 from envs.homemaker.furnish import Stock, entrance, furnish, shipped_priors
 from envs.homemaker.layout import draw_layout
-from envs.homemaker.lexicon import Half, shipped_lexicon
+from envs.homemaker.lexicon import Half, lexicon_of
 from envs.homemaker.weather import Hemisphere, Sky, Weather
 from envs.model import Model
 
@@ -118,7 +118,7 @@ def make_home(seed: int, recipe: HomeRecipe = DEFAULT) -> Home:
     For example, its rooms hold too few devices, or a category is unknown.
     """
     rng = random.Random(f"home {seed}")  # a text, because `random` would treat -1 and 1 alike
-    lexicon, stock = shipped_lexicon(recipe.language), _stock(recipe.catalogue, recipe.categories, recipe.products)
+    lexicon, stock = lexicon_of(recipe.language), _stock(recipe.catalogue, recipe.categories, recipe.products)
     year, minute = Weather.load(recipe.weather, recipe.hemisphere).draw(rng)
     sky = year.at(minute)
     devices, rooms = recipe.draw_size(rng)

@@ -5,8 +5,8 @@ rule's templates. A frame belongs to a key (such as `turn_on` or `complaint.dark
 a key are ordered by how usual they are: at temperature 1 the k-th frame has weight 1/k (Zipf's law), and at 0 only the
 first is drawn.
 
-Invariants: a draw is a pure function of its random generator; a language is one folder of YAML files, and no key occurs
-twice in it; of the frames of each key and style a quarter is in the pool `heldout` and the others are in the pool `train`,
+Invariants: a draw is a pure function of its random generator; a language is one or more YAML files, and no key occurs
+twice in them; of the frames of each key and style a quarter is in the pool `heldout` and the others are in the pool `train`,
 as a hash of their texts decides; a group of fewer than three frames is in both pools; sentences have no space beside a
 Chinese character.
 """
@@ -41,6 +41,7 @@ PIECES = re.compile(
 )  # keys of parts of sentences, such as noun phrases and times; their frames are in both pools
 POOLS: tuple[Pool, ...] = ("train", "heldout", "any")
 LOOSE = re.compile(r"(?<=[\u3000-\u303f\u4e00-\u9fff\uff00-\uffef]) +| +(?=[\u3000-\u303f\u4e00-\u9fff\uff00-\uffef])")
+SHOWN = 5  # the most missing keys that an error lists
 SAID = 0.5  # probability of an optional part at temperature 1
 
 
@@ -81,18 +82,18 @@ class Frame:
 
 
 class Grammar:
-    """The parsed frames of one language.
+    """The parsed frames of one language. `form` is the model of its files, if they hold more than a grammar.
 
     Raises `InputError` for a duplicate key or rule, a template that cannot be parsed, or an unknown rule.
     """
 
-    def __init__(self, language: str, documents: Sequence[Document]) -> None:
+    def __init__(self, language: str, documents: Sequence[Document], form: type[GrammarFile] = GrammarFile) -> None:
         self.language = language
         self.noise = Noise()
         self.rules: dict[str, tuple[Parts, ...]] = {}
         self._frames: dict[tuple[str, str], tuple[Frame, ...]] = {}
         for document in documents:
-            self._add(validate(GrammarFile, document), document)
+            self._add(validate(form, document), document)
         self._refuse_unknown_rules()
         self._by_pool = {
             (*at, pool): tuple(frame for frame in frames if pool == "any" or pool in frame.pools)
@@ -181,6 +182,15 @@ class Grammar:
             case Parts(items=items) | Permutation(items=items):
                 for part in items:
                     yield from self._words(part, slots, rng, temperature)
+
+
+def refuse_missing_keys(known: Grammar, reference: Grammar, where: str) -> None:
+    """Raise `InputError` if a grammar lacks keys of a reference grammar."""
+    wanted = reference.keys()
+    if lacking := [key for key in wanted if key not in known]:
+        more = f" and {len(lacking) - SHOWN} others" if len(lacking) > SHOWN else ""
+        what = f"the grammar of '{known.language}' has no {', '.join(lacking[:SHOWN])}{more}"
+        raise InputError(what, where, f"translate the frames of these keys of '{reference.language}'")
 
 
 def tight(text: str) -> str:

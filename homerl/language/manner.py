@@ -1,7 +1,7 @@
 """How the LLM user speaks in one language: the parts of its prompt, and the words by which answers are judged, as data.
 
-Invariants: a language is one file in `manners/`; a person is told how a room feels, never an id, a condition or a reading
-that only a device has.
+Invariants: a language is one file, in `manners/` or in the folder of an added language; a person is told how a room feels,
+never an id, a condition or a reading that only a device has.
 """
 
 from __future__ import annotations
@@ -10,10 +10,11 @@ import re
 from functools import cached_property, lru_cache
 from pathlib import Path
 
-from envs.documents import InputError, read_yaml, validate
+from envs.documents import read_yaml, validate
+from envs.languages import Part
 from envs.model import Model
 
-SHIPPED = Path(__file__).parent / "manners"
+MANNERS = Part(Path(__file__).parent / "manners", "manner.yaml")
 WordScale = tuple[tuple[float, str], ...]  # (limit, word for values below it)
 
 
@@ -77,8 +78,4 @@ class Manner(Model):
 @lru_cache
 def manner(language: str) -> Manner:
     """The file of a language, or `InputError` with the known languages."""
-    path = SHIPPED / f"{language}.yaml"
-    if not path.exists():
-        known = ", ".join(sorted(file.stem for file in SHIPPED.glob("*.yaml")))
-        raise InputError(f"the LLM user does not speak '{language}'", str(SHIPPED), f"it speaks {known}")
-    return validate(Manner, read_yaml(path))
+    return validate(Manner, read_yaml(MANNERS.path(language)))

@@ -62,7 +62,8 @@ def reverify_file(path: Path, begin: Begin) -> str:
 
 
 REMEDY = "the file was edited, or made by another version of homerl"
-PLUGIN_REMEDY = f"{REMEDY}, or with a plug-in whose folder {VARIABLES['worlds']} or {VARIABLES['toolsets']} must name"
+PLUGINS = " or ".join(VARIABLES[kind] for kind in ("worlds", "toolsets", "languages"))
+PLUGIN_REMEDY = f"{REMEDY}, or with a plug-in whose folder {PLUGINS} must name"
 
 
 Absent = Sequence[Set[str]]  # by step, the facts that a file does not hold (`trajectory.absent_facts`)

@@ -26,7 +26,7 @@ from envs.homeenv.spec import Catalogue
 from envs.homemaker import furnish
 from envs.homemaker.climate import DARK, RUNNING, room_air
 from envs.homemaker.layout import ROOM_VARIANTS, draw_layout
-from envs.homemaker.lexicon import shipped_lexicon
+from envs.homemaker.lexicon import lexicon_of
 from envs.homemaker.make import HomeRecipe, HomeSampler, make_home
 from envs.homemaker.weather import BUNDLE, HOURS, STORED, Sky, Weather, mirrored, pvlib_years, write_bundle
 
@@ -215,7 +215,7 @@ def test_categories_limit_a_world():
 
 
 def test_the_halves_of_the_lexicon_share_no_name():
-    lexicon = shipped_lexicon()
+    lexicon = lexicon_of()
     names = {half: set() for half in ("train", "heldout")}
     for half, said in names.items():
         for group in (*lexicon.rooms.values(), *lexicon.devices.values()):
@@ -234,7 +234,7 @@ def said_in(home: Home) -> set[str]:
 
 
 def test_layouts_are_unbounded():
-    rooms = draw_layout(80, shipped_lexicon(), "heldout", random.Random(0))
+    rooms = draw_layout(80, lexicon_of(), "heldout", random.Random(0))
     assert len({room.name for room in rooms}) == 80
 
 

@@ -97,6 +97,7 @@ def test_folders_are_absolute_for_processes_elsewhere(tmp_path, monkeypatch):
 
 
 COMMANDS = dict.fromkeys(VARIABLES.values(), ("check", "recipes/smoke.yaml")) | {"HOMERL_WORLDS": ("--help",)}
+del COMMANDS["HOMERL_LANGUAGES"]  # a language is no Python file: tests/envs/test_languages.py
 
 
 @pytest.mark.parametrize(("variable", "command"), COMMANDS.items())

@@ -27,8 +27,8 @@ from homerl.worlds.homeenv.blueprints.intents import Ask, Draft, families
 from homerl.worlds.homeenv.blueprints.intents.ambiguous import OneOf, Unvalued
 from homerl.worlds.homeenv.blueprints.intents.complaints import complaints, is_true
 from homerl.worlds.homeenv.blueprints.intents.scenes import scenes
+from homerl.worlds.homeenv.language.known import grammar
 from homerl.worlds.homeenv.language.noun import of_kind
-from homerl.worlds.homeenv.language.shipped import grammar
 from homerl.worlds.homeenv.language.speaker import Speaker
 from homerl.worlds.registry import begin
 

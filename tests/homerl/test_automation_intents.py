@@ -28,7 +28,7 @@ from homerl.worlds.homeenv.agents.expert import Expert
 from homerl.worlds.homeenv.blueprints.author import BlueprintRecipe, make_blueprint
 from homerl.worlds.homeenv.blueprints.blueprint import Automation, Blueprint
 from homerl.worlds.homeenv.blueprints.rules import flaw, fulfils, serving
-from homerl.worlds.homeenv.language.shipped import grammar
+from homerl.worlds.homeenv.language.known import grammar
 from homerl.worlds.homeenv.language.speaker import Speaker
 from homerl.worlds.homeenv.language.when import After, Clock, Every, Once
 from homerl.worlds.homeenv.messages import label

@@ -21,9 +21,9 @@ from homerl.worlds.homeenv.blueprints.author import BlueprintRecipe, make_bluepr
 from homerl.worlds.homeenv.blueprints.blueprint import Blueprint, Call
 from homerl.worlds.homeenv.blueprints.filters import first_failure
 from homerl.worlds.homeenv.blueprints.intents import Ask, Draft, families
+from homerl.worlds.homeenv.language.known import grammar
 from homerl.worlds.homeenv.language.meaning import Act, Comparison, Rank, Target
 from homerl.worlds.homeenv.language.noun import denotes, is_heavy
-from homerl.worlds.homeenv.language.shipped import grammar
 from homerl.worlds.homeenv.language.speaker import Speaker
 from homerl.worlds.registry import begin
 

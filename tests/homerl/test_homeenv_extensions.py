@@ -1,10 +1,9 @@
 """What is added to HomeEnv without an edit elsewhere: a toolset and a family, each one file in a folder of one's own; a
-language, which is one folder, one file of names and one file of manners. The family is that of docs/language.md."""
+language, which is one folder, for SimuHome too. The family and the copies of a language are those of docs/language.md."""
 
 import json
 import os
 import re
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -39,7 +38,8 @@ class SwitchWriter(StructuredWriter):
 TOOLS = (Tool("switch", "Switch a device.", {"did": "a device id", "on": {"type": "boolean"}}, ("did", "on"), switch),)
 TOOLSET = Toolset(TOOLS, {"en": "You switch devices with `switch`."}, SwitchWriter)
 '''
-LEAVING = re.findall(r"```python\n(.*?)```", (ROOT / "docs/language.md").read_text(encoding="utf-8"), re.S)[0]
+PAGE = (ROOT / "docs/language.md").read_text(encoding="utf-8")
+LEAVING = re.findall(r"```python\n(.*?)```", PAGE, re.S)[0]
 LIGHTS = {"devices": [4, 6], "products": ["100005"]}  # they can be switched on and off, and nothing else
 
 
@@ -140,15 +140,14 @@ def test_a_family_is_one_file(tmp_path, language, opening):
 
 # A language
 
-HOMEENV = "homerl/worlds/homeenv"
-OF_A_LANGUAGE = (f"{HOMEENV}/languages/{{}}", "envs/homemaker/names/{}.yaml", "homerl/language/manners/{}.yaml")
+COPIES = re.findall(r"```\n(mkdir -p languages/de\n.*?)```", PAGE, re.S)[0]
+HOME = {"language": "de", "devices": [6, 9]}
 PLAYED = """
 import asyncio
 from homerl.play.loop import play
 from homerl.play.scripted_user import ScriptedUser
 from homerl.worlds.homeenv.agents.expert import Expert
 from homerl.worlds.homeenv.blueprints.author import BlueprintRecipe, make_blueprint
-from homerl.worlds.homeenv.diversity import all_families
 from homerl.worlds.registry import begin, world_of
 
 for toolset in ("homeflow", "smh", "direct"):
@@ -158,65 +157,100 @@ for toolset in ("homeflow", "smh", "direct"):
         played = asyncio.run(play(begin(make_blueprint(recipe, "train", seed)), Expert(0), ScriptedUser(0)))
         print(toolset, played.outcome, played.messages[0]["content"][:18])
     print(world_of({}).card(parts).utterance)
+print(world_of({"world": "simuhome"}).card({"language": "de"}).utterance)
 """
 ASKED = """
-from homerl.worlds.homeenv.blueprints.author import BlueprintRecipe
-BlueprintRecipe.model_validate({"home": {"language": "de"}})
+from homerl.worlds.registry import world_of
+world_of({"world": "%s"}).recipe.model_validate(%s)
 """
+IN_HOMEENV = ASKED % ("homeenv", {"home": {"language": "de"}})
+IN_SIMUHOME = ASKED % ("simuhome", {"world": "simuhome", "language": "de"})
 
 
-@pytest.fixture(scope="module")
-def tree(tmp_path_factory) -> Path:
-    """The sources, with a language that is English by another name, but for its instructions and its example."""
-    root = tmp_path_factory.mktemp("tree")
-    for package in ("envs", "rewards", "homerl"):
-        shutil.copytree(ROOT / package, root / package, ignore=shutil.ignore_patterns("__pycache__", "*.xz"))
-    for path in OF_A_LANGUAGE:
-        source, target = (root / path.format(language) for language in ("en", "de"))
-        shutil.copytree(source, target) if source.is_dir() else shutil.copy(source, target)
-    prompts = root / HOMEENV / "languages/de/prompts.yaml"
-    data = yaml.safe_load(prompts.read_text())
-    data["toolsets"] = dict.fromkeys(("homeflow", "smh", "direct"), "Du führst ein Haus.")
-    data["example"]["says"] = "Mach das Licht in der Küche an."
-    prompts.write_text(yaml.safe_dump(data))
-    return root
+def edited(path: Path, **changes: object) -> None:
+    """Merge mappings into the mappings of a YAML file."""
+    data = yaml.safe_load(path.read_text(encoding="utf-8"))
+    for key, value in changes.items():
+        data[key] = data.get(key, {}) | value if isinstance(value, dict) else value
+    path.write_text(yaml.safe_dump(data))
 
 
-def test_a_language_is_one_folder_one_file_of_names_and_one_of_manners(tree):
-    lines = python("-c", PLAYED, root=tree).splitlines()
+@pytest.fixture
+def german(tmp_path) -> Path:
+    """A folder with German, which is English but for its instructions, its examples and one reply."""
+    for package in ("homerl", "envs"):
+        (tmp_path / package).symlink_to(ROOT / package)
+    subprocess.run(["bash", "-ec", COPIES], cwd=tmp_path, check=True)
+    folder = tmp_path / "languages/de"
+    told = dict.fromkeys(("homeflow", "smh", "direct"), "Du führst ein Haus.")
+    edited(folder / "homeenv/prompts.yaml", toolsets=told, example={"says": "Mach das Licht in der Küche an."})
+    absent = {"reply.absent": ["Gibt es nicht: {kind} {number}, {room}."]}
+    edited(folder / "simuhome.yaml", example="Bitte Licht.", frames=absent, signs={"absent": ["gibt es nicht"]})
+    return folder
+
+
+def added(german: Path) -> dict[str, str]:
+    return {"HOMERL_LANGUAGES": str(german.parent)}
+
+
+def test_a_language_is_one_folder(german):
+    lines = python("-c", PLAYED, **added(german)).splitlines()
     for toolset in ("homeflow", "smh", "direct"):
         assert lines.count(f"{toolset} success Du führst ein Haus") == 2, lines
-    assert lines.count("Mach das Licht in der Küche an.") == 3
+    assert lines.count("Mach das Licht in der Küche an.") == 3 and lines[-1] == "Bitte Licht."
 
 
 @pytest.mark.parametrize(
-    "lacking", [f"{HOMEENV}/languages/de/prompts.yaml", f"{HOMEENV}/languages/de/people.yaml", *map(str, OF_A_LANGUAGE[1:])]
+    "recipe", [{"home": HOME}, {"world": "simuhome", "language": "de", "types": {"qt1/infeasible": 1, "qt4-1": 1}}]
 )
-def test_a_part_that_a_language_lacks_is_refused_by_name(tree, lacking):
-    path = tree / lacking.format("de")
-    aside = path.rename(tree / "aside")
-    try:
-        assert f"the language 'de' has no {lacking.format('de')}" in python("-c", ASKED, code=1, root=tree)
-    finally:
-        aside.rename(path)
+def test_blueprints_are_synthesised_in_it(tmp_path, german, recipe):
+    rows = synthesised(tmp_path, recipe, **added(german))
+    assert {json.loads(row["blueprint"])["language"] for row in rows} == {"de"} and len(rows) >= 6
+    assert ("world" in recipe) == any("Gibt es nicht: " in str(row["messages"]) for row in rows)
 
 
-def test_frames_that_a_language_lacks_are_refused_by_name(tree):
-    path = tree / HOMEENV / "languages/de/grammar/memory.yaml"
-    aside = path.rename(tree / "aside")
-    try:
-        said = python("-c", "from homerl.worlds.homeenv.language.shipped import grammar; grammar('de')", code=1, root=tree)
-        assert "the grammar of 'de' has no memory." in said and "others" in said
-    finally:
-        aside.rename(path)
+@pytest.mark.parametrize("lacking", ["names.yaml", "manner.yaml", "homeenv/prompts.yaml", "homeenv/people.yaml", "homeenv"])
+def test_a_part_that_a_language_lacks_is_refused_by_its_path(german, lacking):
+    (german / lacking).rename(german.parents[1] / "aside")
+    said = python("-c", IN_HOMEENV, code=1, **added(german))
+    assert "the language 'de' has no" in said and f"{german}/{lacking}" in said and "translate " in said
+
+
+def test_a_world_that_a_language_lacks_is_refused_there_alone(german):
+    (german / "simuhome.yaml").unlink()
+    said = python("-c", IN_SIMUHOME, code=1, **added(german))
+    assert f"{german}/simuhome.yaml: the language 'de' has no simuhome.yaml" in said
+    assert f"translate {ROOT}/homerl/worlds/simuhome/language/en.yaml" in said
+    python("-c", IN_HOMEENV, **added(german))
+
+
+def test_what_is_missing_in_a_file_is_refused_by_name(german):
+    (german / "homeenv/grammar/memory.yaml").unlink()
+    said = python("-c", "from homerl.worlds.homeenv.language.known import grammar; grammar('de')", code=1, **added(german))
+    assert f"{german}/homeenv/grammar: the grammar of 'de' has no memory." in said and "others" in said
+    file = yaml.safe_load((german / "simuhome.yaml").read_text())
+    del file["frames"]["reply.done"]
+    (german / "simuhome.yaml").write_text(yaml.safe_dump(file))
+    said = python("-c", IN_SIMUHOME, code=1, **added(german))
+    assert f"{german}/simuhome.yaml: the grammar of 'de' has no reply.done" in said
+    del file["signs"]
+    (german / "simuhome.yaml").write_text(yaml.safe_dump(file))
+    assert "signs is missing" in python("-c", IN_SIMUHOME, code=1, **added(german))
+
+
+@pytest.mark.parametrize("asked", [IN_HOMEENV, IN_SIMUHOME])
+def test_an_unknown_language_names_the_known_ones(german, asked):
+    said = python("-c", asked.replace("'de'", "'du'"), code=1, **added(german))
+    assert "'du' is no known language" in said
+    assert "did you mean de? (known: de, en, zh); HOMERL_LANGUAGES adds languages" in said
 
 
 def test_every_language_has_every_part():
     from envs.homeenv.toolsets import TOOLSETS
-    from envs.homemaker.lexicon import shipped_lexicon
+    from envs.homemaker.lexicon import lexicon_of
     from homerl.language.manner import manner
     from homerl.worlds.homeenv.blueprints.profile import people
-    from homerl.worlds.homeenv.language.shipped import grammar, languages, missing
+    from homerl.worlds.homeenv.language.known import grammar, languages, missing
     from homerl.worlds.homeenv.messages import agent_prompts, instruction
 
     assert set(languages()) >= {"en", "zh"}
@@ -224,6 +258,6 @@ def test_every_language_has_every_part():
         assert missing(language) == []
         assert grammar(language).keys() == grammar("en").keys()
         assert people(language).habits.keys() == people("en").habits.keys()
-        assert shipped_lexicon(language).rooms.keys() == shipped_lexicon("en").rooms.keys()
+        assert lexicon_of(language).rooms.keys() == lexicon_of("en").rooms.keys()
         assert manner(language).language and agent_prompts(language).example.says
         assert all(instruction(toolset, language) for toolset in TOOLSETS)

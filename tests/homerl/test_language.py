@@ -14,7 +14,7 @@ from envs.documents import InputError, read_yaml
 from envs.homeenv.devices import Device
 from envs.homeenv.home import Home
 from envs.homeenv.spec import Catalogue
-from envs.homemaker.lexicon import shipped_lexicon
+from envs.homemaker.lexicon import lexicon_of
 from envs.homemaker.make import HomeRecipe, make_home
 from homerl.language.grammar import FEWEST, PIECES, Frame, Grammar, tight
 from homerl.language.splits import Voice
@@ -29,10 +29,10 @@ from homerl.worlds.homeenv.blueprints.actions import actions, propose
 from homerl.worlds.homeenv.blueprints.author import BlueprintRecipe, make_blueprint
 from homerl.worlds.homeenv.diversity import all_families, blueprint_recipe, measure_diversity, mixed_recipe
 from homerl.worlds.homeenv.language import noise
+from homerl.worlds.homeenv.language.known import LANGUAGES as PLACES
+from homerl.worlds.homeenv.language.known import grammar
 from homerl.worlds.homeenv.language.meaning import Act, Command
 from homerl.worlds.homeenv.language.sentences import sentence
-from homerl.worlds.homeenv.language.shipped import LANGUAGES as FOLDER
-from homerl.worlds.homeenv.language.shipped import grammar
 from homerl.worlds.homeenv.language.speaker import Speaker, number_in_words
 from homerl.worlds.homeenv.messages import briefing
 from homerl.worlds.registry import begin
@@ -46,7 +46,7 @@ FEW = 4
 
 @cache
 def files(language: str) -> dict[str, dict]:
-    return {path.stem: read_yaml(path).data for path in sorted((FOLDER / language / "grammar").glob("*.yaml"))}
+    return {path.stem: read_yaml(path).data for path in sorted((PLACES.path(language) / "grammar").glob("*.yaml"))}
 
 
 def both() -> list[str]:
@@ -296,7 +296,7 @@ def test_numbers_in_words_never_stand_beside_symbols():
 
 def test_brands_are_said_where_they_tell_devices_apart_and_in_their_half_alone():
     for language in LANGUAGES:
-        lexicon = shipped_lexicon(language)
+        lexicon = lexicon_of(language)
         train, heldout = (set(lexicon.brands[half].values()) for half in ("train", "heldout"))
         assert train and heldout and not train & heldout
         for home in homes(language):
@@ -334,7 +334,7 @@ def test_noise_never_touches_values_and_takes_back_only_what_is_not_meant(langua
 
 @pytest.mark.parametrize("language", LANGUAGES)
 def test_what_is_misheard_is_no_name_and_no_number(language):
-    known, lexicon = grammar(language).noise, shipped_lexicon(language)
+    known, lexicon = grammar(language).noise, lexicon_of(language)
     names = {n for group in (lexicon.rooms, lexicon.devices) for x in group.values() for n in (*x.train, *x.heldout)}
     numbers = {number_in_words(n, language) for n in range(101)} | {"to", "too", "for", "on", "off", "开", "关"}
     for word, heard in known.sounds.items():

@@ -37,8 +37,9 @@ from homerl.worlds.simuhome.author import make_group_blueprint
 from homerl.worlds.simuhome.bench.cases import failure_of, released_verdict
 from homerl.worlds.simuhome.bench.suite import flaws, instance_of, make_instance, play_instance, read_episodes
 from homerl.worlds.simuhome.blueprint import GROUPS, QUERY_TYPES, SimuHomeRecipe, blueprint_from_episode
+from homerl.worlds.simuhome.languages import lexicon
 from homerl.worlds.simuhome.packing import pack_home, unpack_home
-from homerl.worlds.simuhome.speech import lexicon, request_wordings
+from homerl.worlds.simuhome.speech import request_wordings
 from tests.envs.simuhome.conftest import SAMPLES, each_sample
 
 each_group = pytest.mark.parametrize("group", GROUPS)

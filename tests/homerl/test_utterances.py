@@ -11,13 +11,13 @@ import pytest
 
 from envs.homeenv.home import Home
 from envs.homeenv.home_file import home_from_json
-from envs.homemaker.lexicon import shipped_lexicon
+from envs.homemaker.lexicon import lexicon_of
 from envs.homemaker.make import HomeRecipe
 from homerl.language.numbers import numbers, spelt_out
 from homerl.worlds.homeenv.blueprints.author import BlueprintRecipe, make_blueprint
 from homerl.worlds.homeenv.blueprints.blueprint import Blueprint, Intent
 from homerl.worlds.homeenv.diversity import all_families
-from homerl.worlds.homeenv.language.shipped import grammar
+from homerl.worlds.homeenv.language.known import grammar
 from homerl.worlds.homeenv.paraphrase import ways
 
 CODE = re.compile(r"[_{}<>=]|\b(?:device\(|self\.|True\b|False\b|turn_o)|\d{4}-\d\d-\d\d")
@@ -40,7 +40,7 @@ def without(phrases: list[str], text: str) -> str:
 @cache
 def names(language: str) -> frozenset[str]:
     """Every name that a room or device may have, but for those that are everyday words of the frames too."""
-    lexicon = shipped_lexicon(language)
+    lexicon = lexicon_of(language)
     groups = (*lexicon.rooms.values(), *lexicon.devices.values())
     known = {name for group in groups for name in (*group.train, *group.heldout)}
     frames = grammar(language)._frames.values()

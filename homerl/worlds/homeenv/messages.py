@@ -20,7 +20,7 @@ from envs.homeenv.home import Home
 from envs.homeenv.toolsets import TOOLSETS
 from envs.model import Model
 from homerl.language.grammar import tight
-from homerl.worlds.homeenv.language.shipped import language_path
+from homerl.worlds.homeenv.language.known import language_path
 
 
 class Example(Model):
@@ -62,7 +62,7 @@ def instruction(toolset: str, language: str) -> str:
     if language not in own and toolset not in given:
         raise InputError(
             f"the toolset '{toolset}' has no instruction in '{language}'", "language",
-            f"write it in the toolset's file, or under `toolsets` of languages/{language}/prompts.yaml",
+            f"write it in the toolset's file, or under `toolsets` of {language_path(language, 'prompts.yaml')}",
         )  # fmt: skip
     return own[language] if language in own else given[toolset]
 

@@ -21,7 +21,7 @@ from envs.homeenv.home import Home
 from envs.homeenv.home_file import home_from_json
 from envs.model import Model
 from homerl.worlds.homeenv.blueprints.blueprint import Blueprint, Call, Intent
-from homerl.worlds.homeenv.language.shipped import grammar
+from homerl.worlds.homeenv.language.known import grammar
 from homerl.worlds.homeenv.language.speaker import number_in_words
 from homerl.worlds.homeenv.messages import label
 from homerl.worlds.paraphrase import Paraphraser, Rejected, check_form

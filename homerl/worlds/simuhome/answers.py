@@ -22,44 +22,18 @@ from envs.simuhome.evaluate import value_at
 from envs.simuhome.home import Home
 from homerl.language.answers import Answer, read_answer
 from homerl.language.grammar import tight
-from homerl.language.signs import either
+from homerl.worlds.simuhome.languages import LANGUAGES, lexicon, sign
 from homerl.worlds.simuhome.speech import (
     HUNDREDTHS,
-    LANGUAGES,
     SCALE,
     DeviceReference,
     SimuHomeSpeaker,
     enum_label,
-    lexicon,
     plain_number,
     plain_speaker,
 )
 
-REASONS = {
-    "absent": either(
-        r"there (?:is|are|was|were)(?: no|n't| not)|(?:has|have|found|finds?|see) no|no such"
-        r"|(?:does|do|did)(?: not|n't) (?:exist|have)|(?:could|can|was|am)(?: ?not|n't)(?: able to)? find"
-        r"|(?:is|are)(?: not|n't) (?:in|installed|present|there|available|any)"
-        r"|missing|absent|lacks?|non-?existent|not found|nowhere",
-        "(?<!都)没有(?!安排|改|做|操作|变|更|执行)|不存在|找不到|没找到|未找到|缺少|未安装",
-    ),
-    "limit": either(
-        r"already|limits?|maximum|minimum|max(?:ed)?|at full|fully|(?:cannot|can't|can not) (?:be|go|get) (?:any )?\w+er"
-        r"|any (?:more|further)|anymore|no further|at capacity|as \w+ as (?:it|they) can",
-        "已经|已达|极限|最大|最小|最高|最低|上限|下限|全部关|都关",
-    ),
-    "conflict": either(
-        r"conflicts?|conflicting|contradict\w*|inconsisten\w*|mismatch\w*|disagree\w*|discrepanc\w*"
-        r"|impossible|not possible|cannot both|can't both|not the same (?:time|moment)"
-        r"|(?:does|do)(?: not|n't) (?:match|agree|fit|add up|line up)",
-        "冲突|矛盾|不一致|对不上|不符|不可能|不吻合|不匹配",
-    ),
-}
-CLAIMS = either(
-    r"(?:i(?:'ve| have)|it(?:'s| is| has been)) (?:now |successfully )?"
-    r"(?:turned|switched|set|started|scheduled|adjusted|increased|lowered)|(?:is|are) now (?:on|off|set|running|scheduled)",
-    "已(?:为您|经为您|帮您)|(?:打开|关闭|设置|安排)好了",
-)
+REASONS = ("absent", "limit", "conflict")
 TIME = re.compile(r"(\d{1,2}) ?(?::|：|点|时|(?=[ap]\.?m))(?:(\d{2})(?::\d{2})?分?)? ?(?:([ap])\.?m\b)?", re.I)
 
 
@@ -69,7 +43,8 @@ def goals_answered(episode: EpisodeFile, start: Home, final: Home, answer: str) 
     `start` and `final` are the home before the first call and after the last one.
     """
     goals, text = episode.eval.goals, answer.strip()
-    if not text or (episode.meta.case == "infeasible" and (stray_changes(episode, final) or CLAIMS.search(text.lower()))):
+    claimed = sign("done").search(text.lower())
+    if not text or (episode.meta.case == "infeasible" and (claimed or stray_changes(episode, final))):
         return (False,) * len(goals)
     if episode.temporal_conflict is not None:
         return (_disputes_times(episode, text),) * len(goals)
@@ -102,7 +77,7 @@ def reason_of(goal: GoalSpec, home: Home) -> str:
 
 def names_only_reason(reason: str, text: str) -> bool:
     """Whether a text gives this reason and none of the others."""
-    return {name for name, sign in REASONS.items() if sign.search(text.lower())} == {reason}
+    return {name for name in REASONS if sign(name).search(text.lower())} == {reason}
 
 
 # Names
@@ -110,7 +85,7 @@ def names_only_reason(reason: str, text: str) -> bool:
 
 def wordings(*keys: str) -> list[str]:
     """All ways to say these grammar keys, in every language."""
-    known = (lexicon(language) for language in LANGUAGES)
+    known = (lexicon(language) for language in LANGUAGES.paths())
     return [way for grammar in known for key in keys if key in grammar for way in grammar.plain_all(key)]
 
 

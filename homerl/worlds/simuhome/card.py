@@ -7,6 +7,7 @@ from typing import Any
 
 from envs.simuhome.tools import TOOLS, TOOLSETS
 from homerl.worlds.contract import Card
+from homerl.worlds.simuhome.languages import language_file
 from homerl.worlds.simuhome.prompt import system_message
 
 
@@ -17,9 +18,6 @@ def card(recipe: Mapping[str, Any]) -> Card:
         tools=[TOOLS[name].schema() for name in TOOLSETS[recipe.get("toolset", "released")]],
         system=system_message(recipe.get("prompt") or "full", language, "kitchen", "2025-08-23 10:00:00"),
         told="says where the user is and what time it is",
-        utterance=UTTERANCES.get(language, UTTERANCES["en"]),
+        utterance=language_file(language).example,
         language=language,
     )
-
-
-UTTERANCES = {"en": "Turn on the kitchen ceiling light.", "zh": "打开厨房的吸顶灯。"}

@@ -1,4 +1,4 @@
-"""Sentences in SimuHome: requests and final answers, made from an episode's goals by the grammars in `language/`.
+"""Sentences in SimuHome: requests and final answers, made from an episode's goals by the grammar of a language.
 
 Invariants: a sentence is a pure function of (episode, voice, random generator); it names only rooms, devices, numbers
 and times of the goals, and nothing of the home's state that an agent should find out.
@@ -10,18 +10,14 @@ import random
 import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
-from pathlib import Path
 from typing import Any
 
-from envs.documents import read_yaml
 from envs.simuhome.episodes import AttributeAssert, EpisodeFile, GoalSpec, TargetDevice
 from envs.simuhome.spec import clusters, enumerations
-from homerl.language.grammar import Grammar, Style
+from homerl.language.grammar import Style
 from homerl.language.splits import Split, Voice, of_split
+from homerl.worlds.simuhome.languages import lexicon
 
-FOLDER = Path(__file__).parent / "language"
-LANGUAGES = tuple(sorted(path.stem for path in FOLDER.glob("*.yaml")))
 HUNDREDTHS = {  # attributes in hundredths of the unit in which people speak of them
     "TemperatureControl.TemperatureSetpoint": "degrees",
     "TemperatureMeasurement.MeasuredValue": "degrees",
@@ -34,12 +30,6 @@ HUNDREDTHS = {  # attributes in hundredths of the unit in which people speak of 
 }
 PERCENT = ("FanControl.PercentSetting", "FanControl.PercentCurrent")
 SCALE = {"temperature": 100, "humidity": 100, "illuminance": 1, "pm10": 1}
-
-
-@lru_cache
-def lexicon(language: str) -> Grammar:
-    """The grammar of a language: its words and frames."""
-    return Grammar(language, [read_yaml(FOLDER / f"{language}.yaml")])
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ from homerl.play.episode import Episode
 from homerl.play.situation import Reply
 from homerl.worlds.homeenv.agents.writers import writer_of
 from homerl.worlds.homeenv.blueprints.blueprint import Call, Intent
-from homerl.worlds.homeenv.language.shipped import grammar
+from homerl.worlds.homeenv.language.known import grammar
 
 
 class Expert:

@@ -8,7 +8,7 @@ from envs.homeenv.toolset import Writer
 from envs.homeenv.toolsets import TOOLSETS
 from envs.messages import Message
 from homerl.play.episode import Episode
-from homerl.worlds.homeenv.language.shipped import grammar
+from homerl.worlds.homeenv.language.known import grammar
 from homerl.worlds.homeenv.messages import label
 
 

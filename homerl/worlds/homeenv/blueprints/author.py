@@ -28,9 +28,9 @@ from homerl.worlds.homeenv.blueprints.blueprint import Blueprint, Intent, Past, 
 from homerl.worlds.homeenv.blueprints.filters import first_failure
 from homerl.worlds.homeenv.blueprints.intents import Ask, Draft, Propose, families
 from homerl.worlds.homeenv.blueprints.profile import people, sample_profile
+from homerl.worlds.homeenv.language.known import refuse_incomplete
 from homerl.worlds.homeenv.language.meaning import Meaning
 from homerl.worlds.homeenv.language.sentences import utter
-from homerl.worlds.homeenv.language.shipped import languages, missing
 from homerl.worlds.homeenv.language.speaker import Speaker, Wording
 
 ATTEMPTS = 20
@@ -98,14 +98,11 @@ class BlueprintRecipe(Model):
                 raise ValueError(f"'{family}' has no '{subcategory}' (it has {', '.join(families()[family])})")
         return weights
 
-    @model_validator(mode="after")
-    def _spoken(self) -> BlueprintRecipe:
-        language = self.home.language
-        if language not in languages():
-            raise ValueError(f"home.language: there is no language '{language}' (there is {', '.join(languages())})")
-        if lacking := missing(language):
-            raise ValueError(f"home.language: the language '{language}' has no {', '.join(lacking)}")
-        return self
+    @field_validator("home")
+    @classmethod
+    def _spoken(cls, home: HomeRecipe) -> HomeRecipe:
+        refuse_incomplete(home.language)
+        return home
 
     @model_validator(mode="after")
     def _feasible(self) -> BlueprintRecipe:

@@ -12,7 +12,7 @@ from functools import lru_cache
 from envs.documents import read_yaml, validate
 from envs.model import Model
 from homerl.worlds.homeenv.blueprints.blueprint import Profile
-from homerl.worlds.homeenv.language.shipped import language_path
+from homerl.worlds.homeenv.language.known import language_path
 
 ILLS = ((30, ("healthy", "pollen")), (60, ("healthy", "light_sleeper", "migraine")),
         (120, ("healthy", "poor_eyesight", "arthritis", "light_sleeper")))  # fmt: skip

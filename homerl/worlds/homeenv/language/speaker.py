@@ -20,12 +20,12 @@ from envs.homeenv.devices import Device
 from envs.homeenv.home import Home
 from envs.homeenv.rooms import Room
 from envs.homeenv.types import ValueType
-from envs.homemaker.lexicon import LANGUAGES, shipped_lexicon
+from envs.homemaker.lexicon import lexicon_of
 from homerl.language.grammar import Grammar, Style
 from homerl.language.splits import Voice
+from homerl.worlds.homeenv.language.known import grammar
 from homerl.worlds.homeenv.language.meaning import Act, Comparison, Target
 from homerl.worlds.homeenv.language.noun import is_heavy, phrase
-from homerl.worlds.homeenv.language.shipped import grammar
 
 Wording = Literal["clear", "colloquial", "noisy"]
 SPELLED = 0.15  # probabilities at temperature 1: a number is written in words,
@@ -189,10 +189,8 @@ def _kind(device: Device, part: str) -> str:
 
 
 def _brand(device: Device, home: Home, language: str) -> str | None:
-    """The brand in words, or None if it does not identify the device in its room or is not known in the language."""
-    if language not in LANGUAGES:
-        return None
-    brand = shipped_lexicon(language).brand_name(device.spec.userdata.brand, device.room.name)
+    """The brand in words, or None if it does not identify the device in its room or has no word in the language."""
+    brand = lexicon_of(language).brand_name(device.spec.userdata.brand, device.room.name)
     there = [other for other in home.plan.devices if other.room.id == device.room.id]
     alone = sum(other.spec.userdata.brand == device.spec.userdata.brand for other in there) == 1
     return brand if brand and alone and brand not in device.name else None

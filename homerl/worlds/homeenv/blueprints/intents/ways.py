@@ -11,7 +11,7 @@ from functools import lru_cache
 
 from envs.homeenv.devices import Device
 from homerl.language.grammar import Grammar
-from homerl.worlds.homeenv.language.shipped import grammar, languages
+from homerl.worlds.homeenv.language.known import grammar, languages
 
 Ways = tuple[str, ...]
 

@@ -1,0 +1,71 @@
+"""The languages of SimuHome. Each is one file: in `language/`, or `simuhome.yaml` in an added language's folder.
+
+Invariants: every grammar has the keys of the English one; whatever a file lacks raises an error that names it.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+from pathlib import Path
+
+from pydantic import Field
+
+from envs.documents import read_yaml, validate
+from envs.languages import REFERENCE, Part
+from envs.model import Model
+from homerl.language.grammar import Grammar, GrammarFile, refuse_missing_keys
+
+LANGUAGES = Part(Path(__file__).parent / "language", "simuhome.yaml")
+Patterns = tuple[re.Pattern[str], ...]
+
+
+class SystemPrompts(Model):
+    """What agents are told: two variants of the rules of conduct, and the last paragraph."""
+
+    brief: str
+    full: str
+    context: str
+
+
+class Signs(Model):
+    """How a final answer is recognised: reasons why nothing was done, and the claim that something was (`done`).
+
+    The patterns match text in lower case.
+    """
+
+    absent: Patterns = Field(min_length=1)
+    limit: Patterns = Field(min_length=1)
+    conflict: Patterns = Field(min_length=1)
+    done: Patterns = Field(min_length=1)
+
+
+class LanguageFile(GrammarFile):
+    """The file of one language. `example` is the request that model cards show."""
+
+    prompts: SystemPrompts
+    example: str
+    signs: Signs
+
+
+@lru_cache
+def language_file(language: str) -> LanguageFile:
+    """The file of a language. Raises `InputError` if there is none."""
+    return validate(LanguageFile, read_yaml(LANGUAGES.path(language)))
+
+
+@lru_cache
+def lexicon(language: str) -> Grammar:
+    """The grammar of a language: its words and frames. Raises `InputError` if it lacks keys of the English grammar."""
+    path = LANGUAGES.path(language)
+    known = Grammar(language, [read_yaml(path)], LanguageFile)
+    if language != REFERENCE:
+        refuse_missing_keys(known, lexicon(REFERENCE), str(path))
+    return known
+
+
+@lru_cache
+def sign(name: str) -> re.Pattern[str]:
+    """The pattern of a sign, such as `absent`, in all languages."""
+    given = (pattern.pattern for language in LANGUAGES.paths() for pattern in getattr(language_file(language).signs, name))
+    return re.compile("|".join(given))
