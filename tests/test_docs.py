@@ -1,9 +1,11 @@
 """Keeps README.md and docs/*.md true: checks their paths, links, names, options and recipe keys, and runs their commands.
 
-A block of commands is a fenced block without a language in which lines start with a program (`homerl`, `accelerate`, ...).
-The test runs its `homerl` commands and the page's Python blocks in a temporary folder, in the page's order. Three tables
-hold the exceptions: NOT_RUN (commands that cannot run here, each with its reason), SHORTER (arguments that make a command
-short), EXIT (commands that end with a code other than 0). A line that starts with `$ ` is followed by the command's output.
+A block of commands is a fenced block without a language in which lines start with a program (`homerl`, `accelerate`, a file
+of `scripts/`, ...). The test runs these commands and the page's Python blocks in a temporary folder, in the page's order. A
+line `export NAME=value` holds for all later commands of the page. Four tables hold the exceptions: NOT_RUN (commands that
+cannot run here, each with its reason), SLOW (commands that run only under the mark `long`), SHORTER (arguments that make a
+command short), EXIT (how commands end that do not just end with code 0). A line that starts with `$ ` is followed by the
+command's output.
 """
 
 from __future__ import annotations
@@ -16,7 +18,7 @@ import re
 import shlex
 import subprocess
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -37,27 +39,39 @@ ROOT = Path(__file__).parents[1]
 PAGES = [page for page in ("README.md", "CONTRIBUTING.md") if (ROOT / page).exists()]
 PAGES += sorted(path.relative_to(ROOT).as_posix() for path in (ROOT / "docs").glob("*.md"))
 OURS = ("homerl", "docs", "envs", "recipes", "rewards", "scripts", "tests")
-PROGRAMS = ("homerl", "accelerate", "torchrun", "python", "vllm", "./scripts/quickstart", "./scripts/test")
+PROGRAMS = ("homerl", "accelerate", "torchrun", "python", "vllm")
+SCRIPT = re.compile(r"(\./)?scripts/\S+")
+STARTED = {"homerl": "homerl.cli", "accelerate": "accelerate.commands.accelerate_cli"}  # what runs here: program, module
+ASSIGNED = re.compile(r"([A-Z_]+)=(\S*)")
 
+RECURSION = "it runs these tests"
 GPU, HUB, ENDPOINT = "it needs a GPU", "it needs the hub", "it needs an LLM behind an endpoint"
-EXTENSION = "tests/homerl/test_extensions.py runs it with the files of the page"
 TRIED = "tests/homerl/test_extensions.py runs it with the recipes of the page"
-MINUTES, TRAINED = "it takes minutes", "it needs a trained model, which takes minutes"
+TRAINED = "it needs a trained model, which takes minutes"
 NOT_RUN = {
     "README.md": {
-        "./scripts/": "it installs an environment",
-        "homerl export": TRAINED,
-        "accelerate launch recipes/quickstart.yaml": MINUTES,
-        "accelerate launch recipes/synth.yaml": MINUTES,
+        "./scripts/quickstart": "it installs an environment and takes an hour; SLOW has its recipe, made shorter",
+        "./scripts/test": RECURSION,
+        "homerl export runs/rlve_full": HUB,
         "accelerate launch --num_processes": GPU,
     },
-    "CONTRIBUTING.md": {"./scripts/": "it installs an environment", "homerl run": TRIED, "HOMERL_": TRIED},
-    "docs/recipes.md": {"accelerate launch": f"{MINUTES}, or a GPU", "torchrun": GPU},
-    "docs/training.md": {"accelerate launch": GPU, "VLLM_SERVER_DEV_MODE=1 vllm serve": GPU, "HOMERL_CREDIT": EXTENSION},
-    "docs/worlds.md": {"HOMERL_WORLDS": "tests/test_third_world.py builds and plays the suite"},
+    "CONTRIBUTING.md": {
+        "./scripts/test": RECURSION,
+        "./scripts/lint": "./scripts/test runs it before these tests",
+        "./scripts/regenerate": "it writes pages of this repository; tests/test_in_tree.py runs it in a copy",
+        "./scripts/benchmark": "its result depends on the clock, and it writes into this repository with --store",
+        "homerl run": TRIED,
+        "HOMERL_": TRIED,
+    },
+    "docs/recipes.md": {"accelerate launch recipes/sft_8b.yaml": GPU, "torchrun": GPU},
+    "docs/training.md": {"accelerate launch": GPU, "VLLM_SERVER_DEV_MODE=1 vllm serve": GPU},
     "docs/synthesis.md": {"homerl synth recipes/synth_m3.yaml": ENDPOINT, "homerl push-data": HUB},
     "docs/endpoints.md": {"homerl serve-user": GPU, "homerl audit-user": ENDPOINT, "homerl bench run": ENDPOINT},
-    "docs/models.md": {"accelerate launch": f"{MINUTES}, or a GPU", "homerl export": TRAINED},
+    "docs/models.md": {
+        "accelerate launch recipes/sft_8b.yaml": GPU,
+        "accelerate launch recipes/rlve_full.yaml": GPU,
+        "homerl export": "it needs a model that GPUs trained",
+    },
     "docs/benchmarks.md": {
         "homerl bench run smh-bench --model http": ENDPOINT,
         "homerl bench run smh-bench --model runs/": TRAINED,
@@ -67,21 +81,38 @@ NOT_RUN = {
         "homerl bench run simuhome --model http": ENDPOINT,
         "homerl bench run simuhome --model runs/": TRAINED,
         "homerl bench run simuhome --episodes": ENDPOINT,
-        "homerl bench build": MINUTES,
-        "accelerate launch": f"{MINUTES}, or a GPU",
+        "accelerate launch recipes/simuhome_8b.yaml": GPU,
     },
 }
-SHORTER = {
-    "homerl synth recipes/synth.yaml": (
-        "--synth.blueprints 2 --synth.curriculum [] --synth.recipe.home.devices [3,6] --processes 0"
+SLOW = {  # commands of pages, by their starts
+    "README.md": (
+        "homerl export runs/quickstart",
+        "accelerate launch recipes/quickstart.yaml",
+        "accelerate launch recipes/synth.yaml",
     ),
+    "docs/recipes.md": ("accelerate launch recipes/quickstart.yaml",),
+    "docs/models.md": ("accelerate launch recipes/synth.yaml",),
+    "docs/simuhome.md": ("homerl bench build", "accelerate launch recipes/simuhome_quickstart.yaml"),
+}
+TINY = (
+    "--synth.blueprints 60 --synth.shard 10 --sft.max_steps 6 --rlve.updates 1 --rlve.blueprints_per_update 2 "
+    "--rlve.group 4 --rlve.batch 4 --rlve.max_tokens 16 --bench.max_tokens 16 "
+    "--bench.suites '[{{name: heldout, count: 4, recipe: {{world: {world}}}}}]'"
+)
+TWO_BLUEPRINTS = "--synth.blueprints 2 --synth.curriculum [] --synth.recipe.home.devices [3,6] --processes 0"
+SHORTER = {
+    "accelerate launch recipes/quickstart.yaml": TINY.format(world="homeenv"),
+    "accelerate launch recipes/simuhome_quickstart.yaml": TINY.format(world="simuhome"),
+    "accelerate launch recipes/synth.yaml": TWO_BLUEPRINTS,
+    "homerl synth recipes/synth.yaml": TWO_BLUEPRINTS,
     "homerl diversity --homes": "--homes 2 --each 5",
     "homerl diversity recipes/quickstart.yaml": "--homes 2 --each 5",
 }
 LONG = ("docs/benchmarks.md", "docs/language.md")  # pages whose commands take many seconds
-EXIT = {
+EXIT = {  # the code, and what is printed
     "homerl check recipes/rlve_full.yaml": (2, "this machine cannot run the recipe: no GPU"),
     "homerl check-devices": (2, ""),
+    "homerl schemas schemas": (0, "lamp-blueprint.v1.json"),
 }
 
 
@@ -99,14 +130,35 @@ class Block:
         return [re.split(r"\s{2,}#\s", line)[0].rstrip() for line in joined]
 
     @property
+    def shell(self) -> list[str]:
+        """The lines that a shell runs: commands, and exports of variables."""
+        lines = [] if self.language else [line.removeprefix("$ ") for line in self.lines]
+        return [line for line in lines if program(line) or exported(line)]
+
+    @property
     def commands(self) -> list[str]:
-        return [] if self.language else [line.removeprefix("$ ") for line in self.lines if program(line)]
+        return [line for line in self.shell if program(line)]
 
 
 def program(line: str) -> str | None:
     """The program that a line starts, or None; leading assignments of variables are skipped."""
-    words = [word for word in line.removeprefix("$ ").split() if not re.match(r"[A-Z_]+=", word)]
-    return words[0] if words and words[0] in PROGRAMS else None
+    words = [word for word in line.removeprefix("$ ").split() if not ASSIGNED.match(word)]
+    return words[0] if words and (words[0] in PROGRAMS or SCRIPT.fullmatch(words[0])) else None
+
+
+def exported(line: str) -> dict[str, str]:
+    """The variable that a line `export NAME=value` sets."""
+    match = ASSIGNED.fullmatch(line.removeprefix("export "))
+    return {match[1]: match[2]} if match and line.startswith("export ") else {}
+
+
+def test_programs_and_exports_are_recognised():
+    starts = ("$ homerl x", "A=1 vllm serve", "./scripts/lint", "scripts/slurm/rlve.sh", "prose", "homerl: said", "scripts/")
+    assert [program(line) for line in starts] == [
+        "homerl", "vllm", "./scripts/lint", "scripts/slurm/rlve.sh", None, None, None,
+    ]  # fmt: skip
+    lines = ("export A_B=c/d", "A=b", "export A", "A=1 homerl x")
+    assert [exported(line) for line in lines] == [{"A_B": "c/d"}, {}, {}, {}]
 
 
 FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.M | re.S)
@@ -375,7 +427,7 @@ def test_yaml_is_a_part_of_a_recipe_or_a_device(data, tmp_path):
         return  # a comment alone
     if isinstance(data, list):
         (tmp_path / "device.yaml").write_text(yaml.safe_dump(data))
-        done = homerl("homerl check-devices .", tmp_path)
+        done = started("homerl check-devices .", tmp_path)
         assert done.returncode == 0 and "errors: 0, warnings: 0" in done.stdout, done.stdout
         return
     kind = data.get("run") or kind_of(data)
@@ -387,10 +439,18 @@ def test_yaml_is_a_part_of_a_recipe_or_a_device(data, tmp_path):
 # Running
 
 
-def homerl(command: str, folder: Path) -> subprocess.CompletedProcess[str]:
+def started(
+    command: str, folder: Path, variables: Mapping[str, str] = {}, timeout: float = 200
+) -> subprocess.CompletedProcess[str]:
+    """Run a command of a page, with the variables that were exported before it and those that it begins with."""
     here = {"OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT), "CUDA_VISIBLE_DEVICES": "", "HF_HUB_OFFLINE": "1"}
-    arguments = [sys.executable, "-m", "homerl.cli", *shlex.split(command)[1:]]
-    return subprocess.run(arguments, cwd=folder, capture_output=True, text=True, timeout=200, env=os.environ | here)
+    here |= {"WANDB_MODE": "disabled", **variables}
+    words = shlex.split(command)
+    while match := ASSIGNED.fullmatch(words[0]):
+        here[match[1]] = match[2]
+        del words[0]
+    arguments = [sys.executable, "-m", STARTED[words[0]], *words[1:]]
+    return subprocess.run(arguments, cwd=folder, capture_output=True, text=True, timeout=timeout, env=os.environ | here)
 
 
 def of_table(table: dict[str, Any], command: str) -> Any:
@@ -416,9 +476,30 @@ def episode(folder: Path) -> None:
     (folder / "qt3_feasible_seed_1.json").write_text(json.dumps(made))
 
 
+def lamp_world(folder: Path) -> None:
+    if not (folder / "tests").exists():
+        (folder / "tests").mkdir()
+        (folder / "tests/worlds").symlink_to(ROOT / "tests/worlds")
+
+
+def own_mode(folder: Path) -> None:
+    (folder / "mine").mkdir()
+    modes = [block.text for block in blocks("docs/training.md") if block.language == "python" and "\nMODE =" in block.text]
+    (folder / "mine/rank.py").write_text(modes[0])
+
+
+def trained(folder: Path) -> None:
+    done = started("accelerate launch recipes/smoke.yaml --out runs/quickstart", folder, timeout=1000)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
 BEFORE: dict[
     str, Callable[[Path], None]
 ] = {  # files that a page presupposes, by the start of the command or block that needs them
+    "homerl schemas schemas": lamp_world,
+    "HOMERL_WORLDS=tests/worlds": lamp_world,
+    "HOMERL_CREDIT=mine": own_mode,
+    "homerl export runs/quickstart": trained,
     "homerl check-devices": broken_lamps,
     "from envs.homeenv import Entity": right_lamp,
     "import gymnasium\nfrom envs.simuhome": episode,
@@ -429,29 +510,39 @@ def running() -> Iterator[Any]:
     """The pages with something to run."""
     for page in PAGES:
         if any(block.commands or block.language == "python" for block in blocks(page)):
-            yield pytest.param(page, marks=[pytest.mark.long] if page in LONG else [])
+            yield pytest.param(page, False, id=page, marks=[pytest.mark.long] if page in LONG else [])
+            if page in SLOW:
+                yield pytest.param(page, True, id=f"{page}-slow", marks=[pytest.mark.long, pytest.mark.timeout(3600)])
 
 
-@pytest.mark.parametrize("page", running())
-def test_what_a_page_tells_to_run_runs(page, tmp_path, monkeypatch):
+@pytest.mark.parametrize(("page", "slow"), running())
+def test_what_a_page_tells_to_run_runs(page, slow, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     names: dict[str, Any] = {}
+    variables: dict[str, str] = {}
     for block in blocks(page):
         if block.language == "python":
             of_table(BEFORE, block.text) and of_table(BEFORE, block.text)(tmp_path)
             exec(compile(block.text, page, "exec"), names)
-        for command in block.commands:
-            if of_table(NOT_RUN.get(page, {}), command) is None:
-                assert program(command) == "homerl", f"{page}: say in NOT_RUN why {command} is not run"
-                runs(command, block, tmp_path)
+        for line in block.shell:
+            variables |= exported(line)
+            if program(line) and is_run(page, line, slow):
+                assert program(line) in STARTED, f"{page}: say in NOT_RUN why {line} is not run"
+                runs(line, block, tmp_path, variables)
 
 
-def runs(command: str, block: Block, folder: Path) -> None:
+def is_run(page: str, command: str, slow: bool) -> bool:
+    """Whether a command of a page is run, when slow ones are run or when they are not."""
+    later = not slow and command.startswith(SLOW.get(page, ()))
+    return not later and of_table(NOT_RUN.get(page, {}), command) is None
+
+
+def runs(command: str, block: Block, folder: Path, variables: Mapping[str, str]) -> None:
     """A command of a page ends as it should, and prints what the page says."""
     if prepare := of_table(BEFORE, command):
         prepare(folder)
     code, says = of_table(EXIT, command) or (0, "")
-    done = homerl(f"{command} {of_table(SHORTER, command) or ''}", folder)
+    done = started(f"{command} {of_table(SHORTER, command) or ''}", folder, variables, timeout=1000)
     assert done.returncode == code and says in done.stdout + done.stderr, f"{command}\n{done.stdout}\n{done.stderr}"
     if f"$ {command}" in block.lines:
         printed = block.text.split("\n", 1)[1]
@@ -459,7 +550,7 @@ def runs(command: str, block: Block, folder: Path) -> None:
 
 
 def test_every_exception_matches_a_command_of_its_page():
-    for page, table in NOT_RUN.items():
+    for page, table in [*NOT_RUN.items(), *SLOW.items()]:
         commands = [command for block in blocks(page) for command in block.commands]
         assert all(any(command.startswith(start) for command in commands) for start in table), page
     commands = [command for page in PAGES for block in blocks(page) for command in block.commands]

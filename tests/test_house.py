@@ -44,7 +44,7 @@ def test_no_folders_import_each_other_in_a_circle(house: House) -> None:
 
 
 def test_the_drawing_is_of_these_rooms(house: House) -> None:
-    assert house.drawn() == house.drawing(), f"{PAGE} shows other arrows. Run: python tests/helpers/house.py"
+    assert house.drawn() == house.drawing(), f"{PAGE} shows other arrows. Run: ./scripts/regenerate"
 
 
 def test_nobody_imports_a_plug_in_world(house: House) -> None:
@@ -166,12 +166,21 @@ def test_a_room_without_modules_is_found(tmp_path: Path) -> None:
 
 
 def test_a_name_of_a_world_is_found(tmp_path: Path) -> None:
-    house = build(tmp_path, {"homerl/worlds/garden/x": "garden", "homerl/worlds/y": "", "homerl/gardener": "pass"})
+    files = {"homerl/worlds/garden/x": "garden", "homerl/worlds/y": "", "homerl/old_garden": "pass"}
+    files |= {"rewards/z": "of = 'garden'", "envs/w": "class OurGardenThing: pass", "envs/homeenv/v": "garden"}
+    house = build(tmp_path, files)
     (tmp_path / "homerl/page.html.jinja").write_text("<p>\n<p>Your GARDEN\n")
     assert [fault.partition(". Put")[0] for fault in house.named_worlds(["garden"])] == [
-        "homerl/gardener.py:0 names the world 'garden': 'homerl/gardener.py'",
+        "homerl/old_garden.py:0 names the world 'garden': 'homerl/old_garden.py'",
         "homerl/page.html.jinja:2 names the world 'garden': '<p>Your GARDEN'",
+        """rewards/z.py:1 names the world 'garden': "of = 'garden'\"""",
+        "envs/w.py:1 names the world 'garden': 'class OurGardenThing: pass'",
     ]
+
+
+def test_a_name_of_a_world_within_another_word_is_none(tmp_path: Path) -> None:
+    house = build(tmp_path, {"homerl/gardener": "gardens = 'Gardening'", "rewards/x": "kindergarden = 1"})
+    assert not list(house.named_worlds(["garden"]))
 
 
 @pytest.mark.parametrize(

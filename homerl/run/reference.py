@@ -1,27 +1,31 @@
 """The reference of recipes: one page with every key, made from the models that check recipes.
 
 Invariants: every key of every kind of recipe is listed once for each model that has it, under the shortest path to it;
-the page says nothing that the schema of the models does not say.
+the page says nothing that the schema of the models does not say, except what each credit mode and each engine does.
 """
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from homerl.recipe.base import Base
 from homerl.run.recipe import KINDS
 from homerl.run.schema import EXTENDS, REF, RUN, Schema, definitions, name_of, refs
+from homerl.train.credit.contract import CreditMode
+from homerl.train.credit.registry import modes
+from homerl.train.engines.contract import EngineKind
+from homerl.train.engines.registry import engines
 from homerl.worlds.registry import worlds
 from homerl.worlds.sources import BlueprintFile
 
 HEAD = """# Reference of recipes
 
-Every key of every kind of [recipe](recipes.md). `homerl reference --out docs/reference.md` writes this page,
-`homerl schemas docs/schemas` the [JSON Schema](schemas/recipe.v1.json) of the same for editors.
+Every key of every kind of [recipe](recipes.md). `scripts/regenerate` writes this page (`homerl reference`), and the
+[JSON Schema](schemas/recipe.v1.json) of the same for editors (`homerl schemas`).
 
 A file writes a key within its sections, the command line by its whole path: `--rlve.kl 0.01`. `[]` in a path is any item of
 a list; the command line replaces lists whole. A default of `{}` is a section with the defaults of its own keys. A section
@@ -56,7 +60,11 @@ def reference() -> str:
     sections = find_sections()
     kinds = [_kind(kind, model, sections) for kind, model in KINDS.items()]
     nested = [_section(section, sections) for section in sections.values()]
-    parts = [HEAD, "## Every recipe\n", _every(sections), "## Kinds of run\n", *kinds, "## Sections\n", *nested]
+    named = [
+        _choices("Credit modes", "rlve.credit", "advantage of the steps", modes()),
+        _choices("Engines", "rlve.engine.kind", "what samples the policy", engines()),
+    ]
+    parts = [HEAD, "## Every recipe\n", _every(sections), "## Kinds of run\n", *kinds, *named, "## Sections\n", *nested]
     return "\n".join(parts)
 
 
@@ -104,6 +112,12 @@ def _section(section: Section, sections: Mapping[str, Section]) -> str:
     return f"### {section.title}\n\n{said(schema)}\n\nStands at {places}.\n\n{table}"
 
 
+def _choices(title: str, key: str, column: str, plugins: Mapping[str, CreditMode] | Mapping[str, EngineKind]) -> str:
+    """The values of a key, each with the sentence of its plug-in."""
+    rows = [(f"`{name}`", plugin.sentence) for name, plugin in plugins.items()]
+    return f"## {title}\n\nThe values of `{key}`.\n\n{_lines([('value', column), ('---', '---'), *rows])}"
+
+
 def said(schema: Schema) -> str:
     """The description of a model or key on one line. A section without one has that of its model."""
     models = ordered_refs(schema) if "properties" not in schema else []
@@ -112,10 +126,14 @@ def said(schema: Schema) -> str:
 
 
 def _table(above: str, keys: Mapping[str, Schema], needed: Iterable[str], sections: Mapping[str, Section]) -> str:
-    rows = [COLUMNS, ("---",) * len(COLUMNS)]
+    rows: list[tuple[str, ...]] = [COLUMNS, ("---",) * len(COLUMNS)]
     for key, schema in keys.items():
         default = "needed" if key in needed else _default(schema)
         rows.append((f"`{above}{key}`", type_in_words(schema, sections), default, said(schema)))
+    return _lines(rows)
+
+
+def _lines(rows: Iterable[Sequence[str]]) -> str:
     return "".join(f"| {' | '.join(_cell(cell) for cell in row)} |\n" for row in rows)
 
 

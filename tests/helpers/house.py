@@ -1,6 +1,6 @@
 """The structure of the source tree ("the house"), read with ast: modules, imports, rooms (folders), and broken rules.
 
-`python tests/helpers/house.py` redraws the diagram of rooms in CONTRIBUTING.md.
+`python tests/helpers/house.py` redraws the diagram of rooms in CONTRIBUTING.md (`scripts/regenerate` calls it).
 
 Invariants:
 - Every import counts, also in functions, below TYPE_CHECKING, and in relative form.
@@ -26,6 +26,7 @@ PAGE = "CONTRIBUTING.md"
 ROW = re.compile(r"^\| `([\w./*]+)` \| (.+) \|$")
 DRAWING = re.compile(r"(<!-- rooms: [^>]*-->\n)(.*?)(<!-- /rooms -->)", re.DOTALL)
 PLUGINS = "homerl/worlds/*/"
+WORLDLY = (PLUGINS, "envs/homeenv/", "envs/homemaker/", "envs/simuhome/")  # the plug-ins and their simulators
 MEDIAN_LINES, MOST_LINES, MOST_FUNCTION_LINES = 120, 400, 60
 MODELS = frozenset("torch transformers trl peft accelerate deepspeed vllm".split())  # each of them loads torch
 SERVICES = frozenset({"openai", "wandb"})
@@ -188,17 +189,14 @@ class House:
                     yield f"{imported} imports {imported.target}: nobody outside {there} may ({here}). {hint}"
 
     def named_worlds(self, worlds: Iterable[str]) -> Iterator[str]:
-        """Files of homerl, and their names, that name a world outside of its folder."""
-        for path in sorted((self.root / "homerl").rglob("*")):
-            file = path.relative_to(self.root).as_posix()
-            if not path.is_file() or "__pycache__" in path.parts or Room(PLUGINS, "").holds(file):
-                continue
-            lines = [file, *path.read_bytes().decode("utf-8", "replace").splitlines()]
-            for number, line in enumerate(lines):
-                for world in worlds:
-                    if world.lower() in line.lower():
-                        hint = "Put what is special to a world behind a method of `WorldAdapter`"
-                        yield f"{file}:{number} names the world '{world}': {line.strip()[:80]!r}. {hint}"
+        """Lines and names of files that name a world, as a whole word, outside of worlds and their simulators."""
+        begins, ends = "(?:(?<![A-Za-z])|(?=[A-Z]))", "(?![a-z])"  # of a word, or of a part of a CamelCase name
+        words = {world: re.compile(f"{begins}(?i:{re.escape(world)}){ends}") for world in worlds}
+        for top in ("homerl", "rewards", "envs"):
+            for path in sorted((self.root / top).rglob("*")):
+                file = path.relative_to(self.root).as_posix()
+                if path.is_file() and "__pycache__" not in path.parts and not _worldly(file):
+                    yield from _naming(file, path.read_bytes().decode("utf-8", "replace"), words)
 
     def heavy(self) -> Iterator[str]:
         """Imports of model libraries and services where they do not belong."""
@@ -254,6 +252,18 @@ class House:
         """Write the diagram to the page."""
         page = DRAWING.sub(lambda match: match[1] + self.drawing() + match[3], self.page)
         (self.root / PAGE).write_text(page, "utf-8")
+
+
+def _worldly(file: str) -> bool:
+    return any(Room(folder, "").holds(file) for folder in WORLDLY)
+
+
+def _naming(file: str, text: str, words: Mapping[str, re.Pattern[str]]) -> Iterator[str]:
+    for number, line in enumerate([file, *text.splitlines()]):
+        for world, word in words.items():
+            if word.search(line):
+                hint = "Put what is special to a world behind a method of `WorldAdapter`"
+                yield f"{file}:{number} names the world '{world}': {line.strip()[:80]!r}. {hint}"
 
 
 def _folder(file: str) -> str:

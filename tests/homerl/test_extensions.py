@@ -38,6 +38,7 @@ def added_in(page: str, file: str) -> str:
 
 
 DOCS = (ROOT / "docs/training.md").read_text(encoding="utf-8")
+REFERENCE = (ROOT / "docs/reference.md").read_text(encoding="utf-8")
 RANK, UNPADDED = re.findall(r"```python\n(.*?)```", DOCS, re.S)
 EXAMPLES = {  # file: the example of a page
     "intents/leaving.py": python_of("docs/language.md", "SUBCATEGORIES"),
@@ -194,4 +195,12 @@ def test_a_key_of_its_own_is_not():
 
 @pytest.mark.parametrize("one", [*modes().values(), *engines().values()], ids=lambda one: one.name)
 def test_what_is_there_is_documented(one):
-    assert f"| `{one.name}` |" in DOCS and one.sentence[-1] not in " ,;"
+    sentence = one.sentence.replace("|", "\\|")
+    assert f"\n| `{one.name}` | {sentence} |\n" in REFERENCE and sentence[-1] not in " ,;"
+
+
+@pytest.mark.parametrize(("heading", "known"), [("Credit", modes()), ("Engines", engines())])
+def test_the_prose_is_about_modes_and_engines_that_there_are(heading, known):
+    """The page need not have a row for each: the reference has."""
+    table = DOCS.split(f"\n## {heading}\n")[1].split("\n|", 1)[1].split("\n\n")[0]
+    assert set(re.findall(r"^\| `(\w+)` \|", table, re.M)) <= known.keys()

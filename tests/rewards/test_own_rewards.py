@@ -133,7 +133,7 @@ def test_files_stored_without_it_verify_and_files_with_it_where_it_is(told, fold
 BROKEN = {
     "no_reward": ("x = 1\n", "defines no REWARD"),
     "progress": (EXAMPLE, "there is a 'progress' already"),
-    "untyped": (EXAMPLE.replace("max_calls: int = 3", "max_calls=3"), "'max_calls' lacks a type or a default"),
+    "untyped": (EXAMPLE.replace("max_calls: MaxCalls = 3", "max_calls=3"), "'max_calls' lacks a type or a default"),
     "taken": (
         EXAMPLE.replace("max_calls", "max_turns"),
         "the rewards 'turn_limit' and 'taken' both define the key 'max_turns'",

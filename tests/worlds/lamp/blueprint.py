@@ -5,6 +5,8 @@ from __future__ import annotations
 import random
 from typing import ClassVar, Literal
 
+from pydantic import Field
+
 from envs.model import Model
 from homerl.language.splits import Split, of_split
 
@@ -55,8 +57,8 @@ class LampBlueprint(Model):
 class BlueprintRecipe(Model):
     """What blueprints to make. The class has the name of another world's, since names of classes select nothing."""
 
-    world: Literal["lamp"]
-    levels: tuple[int, ...] = LEVELS
+    world: Literal["lamp"] = Field(description="The world that the blueprints are of.")
+    levels: tuple[int, ...] = Field(LEVELS, description="Levels, from 0 to 100, that a blueprint begins or ends with.")
 
 
 def make_blueprint(recipe: BlueprintRecipe, split: Split, seed: int) -> LampBlueprint:

@@ -11,7 +11,7 @@ import random
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 from pydantic import Field, field_validator, model_validator
 
@@ -43,6 +43,12 @@ REMEDIES = {  # for the reasons by which candidates are dropped
 }
 
 
+def _name_families(schema: dict[str, Any]) -> None:
+    """Describe `families` in its schema. This runs late, since the file of a query type may import this module."""
+    known = ", ".join(f"`{family}`" for family in sorted(families()))
+    schema["description"] = f"Weights of intents by family ({known}), or by subcategory, such as `compositional/explicit`."
+
+
 class BlueprintRecipe(Model):
     """What blueprints to make. Weights need not sum to 1. The home's language is the user's."""
 
@@ -53,8 +59,7 @@ class BlueprintRecipe(Model):
     intents: tuple[int, int] = Field((1, 2), description="Fewest and most intents (wishes of the user) of a blueprint.")
     families: dict[str, float] = Field(
         {"atomic": 1.0, "compositional/explicit": 1.0},
-        description="Weights of intents by family (`ambiguous`, `atomic`, `automation`, `compositional`, `memory`, "
-        "`multi_turn`, `query`), or by subcategory, such as `compositional/explicit`.",
+        json_schema_extra=_name_families,
     )
     devices: tuple[int, int] = Field(
         (2, 3), description="Fewest and most devices that an intent of `compositional/explicit` names, from 2 up."
@@ -73,8 +78,8 @@ class BlueprintRecipe(Model):
     preserve: bool = Field(True, description="Whether success also needs that no device outside the task has changed.")
     toolset: ToolsetName = Field(
         "homeflow",
-        description="Tools of the agent: HomeFlow's (it writes code), SMH-Bench's (one call a service, automations too), "
-        "or `direct` (one JSON answer to the whole home in text).",
+        description="Tools of the agent, such as HomeFlow's (it writes code), SMH-Bench's (one call a service, automations "
+        "too), and `direct` (one JSON answer to the whole home in text).",
     )
     prompt: Literal["brief", "full"] = Field(
         "brief", description="How much the system prompt explains, and tells of the home."
