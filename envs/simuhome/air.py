@@ -16,7 +16,7 @@ Invariants:
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple
 
 from envs.simuhome.config import VARIABLES
@@ -44,12 +44,18 @@ class LinearPiece(NamedTuple):
 class Influence(NamedTuple):
     """The effects of all devices on one variable of a room.
 
-    `signature` holds the states of the devices for which the effects were computed. State keys hash this tuple's
-    `repr`.
+    `signature` holds the states of the devices for which the effects were computed. `before` is the variable's value
+    before the last pass, if it cannot be computed from the value after it (`_origins`).
     """
 
     signature: dict[str, State]
     effects: dict[str, tuple[LinearPiece, ...]]
+    before: float | None = None
+
+    def __repr__(self) -> str:
+        """The text that state keys hash. Stored trajectories hold such keys, so this text must not change."""
+        before = "" if self.before is None else f", before={self.before!r}"
+        return f"Influence(signature={self.signature!r}, effects={self.effects!r}{before})"
 
     def pieces(self) -> list[LinearPiece]:
         """The pieces of all devices."""
@@ -262,6 +268,7 @@ def advance_air(home: Home, room: Room, n: int) -> None:
         value = home.values[slot]
         if name != "illuminance":
             home.set(slot, value_after(value, room.baseline[index], LAWS[name], home.interval, influence.pieces(), n))
+            _remember(home, slot, influence, value, room.baseline[index], LAWS[name], n)
         elif renewed or not home.plan.strict:
             home.set(slot, room.baseline[index] + sum(piece.base for piece in influence.pieces()))
         _update_sensors(home, watched, name, home.values[slot])
@@ -312,11 +319,33 @@ def _update_sensors(home: Home, devices: list[Device], name: str, value: float) 
                 home.set(slot, shown)
 
 
-def _value_before_last_pass(value: float, baseline: float, law: Law | None, dt: float, pieces: list[LinearPiece]) -> float:
+def _origins(value: float, baseline: float, law: Law, dt: float, pieces: list[LinearPiece]) -> Iterator[float]:
+    """The values that one pass turns into `value`. There are two near an edge at which the effects jump."""
+    pull = law.pull * dt
+    for start in sorted({-INF, *(edge for piece in pieces for edge in (piece.low, piece.high))} - {INF}):
+        low, high, base, slope = total_effect(pieces, start)
+        before = ((value - pull * baseline) / (1 - pull) - base) / (1 + slope)
+        if low <= before < high:
+            yield before
+
+
+def _remember(home: Home, slot: int, influence: Influence, value: float, baseline: float, law: Law, n: int) -> None:
+    """Keep the value before the last of `n` passes, which began at `value`, if a removed device's effect may need it."""
+    if n == 0 or not home.plan.strict:
+        return
+    pieces, dt = influence.pieces(), home.interval
+    one_stretch = len({(piece.low, piece.high) for piece in pieces}) < 2
+    known = one_stretch or len(list(_origins(home.values[slot], baseline, law, dt, pieces))) == 1
+    before = None if known else value_after(value, baseline, law, dt, pieces, n - 1)
+    if before != influence.before:
+        home.set(slot + len(VARIABLES), influence._replace(before=before))
+
+
+def _value_before_last_pass(influence: Influence, value: float, baseline: float, law: Law | None, dt: float) -> float:
     """The value at the start of the last pass, with which that pass computed its effects."""
-    if law is None:
-        return value
-    _, _, base, slope = total_effect(pieces, value)
+    if law is None or influence.before is not None:
+        return value if influence.before is None else influence.before
+    _, _, base, slope = total_effect(influence.pieces(), value)
     pull = law.pull * dt
     return ((value - pull * baseline) / (1 - pull) - base) / (1 + slope)
 
@@ -332,8 +361,7 @@ def forget_device(home: Home, device: Device) -> None:
         effects = dict(kept.effects)
         pieces = effects.pop(device.id)
         if home.plan.strict:
-            before = _value_before_last_pass(
-                home.values[slot], room.baseline[index], LAWS.get(VARIABLES_AT[index]), home.interval, kept.pieces()
-            )
+            law = LAWS.get(VARIABLES_AT[index])
+            before = _value_before_last_pass(kept, home.values[slot], room.baseline[index], law, home.interval)
             effects[device.id] = _constant_effect(pieces, before)
-        home.set(slot + len(VARIABLES), Influence(kept.signature, effects))
+        home.set(slot + len(VARIABLES), kept._replace(effects=effects))
