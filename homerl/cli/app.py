@@ -26,17 +26,6 @@ app.add_typer(bench, name="bench", help="Benchmarks: build a suite, run it, scor
 OVERRIDES = {"allow_extra_args": True, "ignore_unknown_options": True}
 
 
-def _load_recipe(recipe: str, overrides: Sequence[str]) -> Any:
-    """Load a recipe, for the commands of worlds."""
-    from homerl.run.recipe import load_recipe as load
-
-    return load(recipe, overrides)
-
-
-for world in worlds().values():
-    world.commands(CommandLine(app, view_app, _load_recipe))
-
-
 @app.command(context_settings=OVERRIDES)
 def run(context: typer.Context, recipe: str) -> None:
     """Run a recipe in this process. Any key can be overridden: --sft.learning_rate 2e-6."""
@@ -232,3 +221,14 @@ def audit_user_command(
     report = audit_user(loaded, recipe, blueprints, at_once, out or loaded.out / "audit_user.json")
     console.print(report.table())
     raise typer.Exit(1 if report.breaches else 0)
+
+
+def _load_recipe(recipe: str, overrides: Sequence[str]) -> Any:
+    """Load a recipe, for the commands of worlds."""
+    from homerl.run.recipe import load_recipe as load
+
+    return load(recipe, overrides)
+
+
+for world in worlds().values():
+    world.commands(CommandLine(app, view_app, _load_recipe))
