@@ -20,7 +20,7 @@ from envs.homeenv.rooms import OUTDOORS, ROOM_STATE, Room
 from envs.homeenv.spec import Catalogue, DeviceSpec, spec_from_json
 from envs.homemaker.make import HomeRecipe, HomeSampler, make_home
 from homerl.cli.app import app
-from homerl.worlds.homeenv.pages.device_words import say, summarise
+from homerl.worlds.homeenv.pages.device_words import say, device_summary
 from homerl.worlds.homeenv.pages.floor import Block, floor_plan
 from homerl.worlds.homeenv.pages.home import ICONS, HomeView, render_homes
 
@@ -171,7 +171,7 @@ def test_every_shipped_device_says_something_whatever_its_state(spid):
     spec = Catalogue.shipped()[spid]
     for seed in range(30):
         rng = random.Random(seed)
-        shown = summarise(spec, {path: kind.sample(rng) for path, (_, kind) in spec.attribute_index.items()})
+        shown = device_summary(spec, {path: kind.sample(rng) for path, (_, kind) in spec.attribute_index.items()})
         assert shown.words and "None" not in shown.words and "_" not in shown.words
         assert shown.level is None or 0 <= shown.level <= 100
         assert shown.tint is None or shown.tone == "on"
@@ -206,7 +206,7 @@ def test_every_shipped_device_says_something_whatever_its_state(spid):
     ],
 )
 def test_what_devices_say(spid, values, tone, words):
-    shown = summarise(Catalogue.shipped()[spid], values)
+    shown = device_summary(Catalogue.shipped()[spid], values)
     assert (shown.tone, shown.words.replace("\N{NO-BREAK SPACE}", " ")) == (tone, words)
 
 
@@ -221,15 +221,15 @@ def test_what_devices_say(spid, values, tone, words):
     ],
 )
 def test_what_devices_of_ones_own_say(attribute, value, words):
-    shown = summarise(own_device(attributes=[attribute]), {attribute["name"]: value})
+    shown = device_summary(own_device(attributes=[attribute]), {attribute["name"]: value})
     assert shown.words.replace("\N{NO-BREAK SPACE}", " ") == words
 
 
 def test_a_coloured_lamp_shows_its_colour_but_not_in_white_mode():
     values = {"state": "on", "mode": "color", "brightness": 50, "color_temperature": 2700, "color": "#0000ff"}
     lamp = Catalogue.shipped()["100007"]
-    assert summarise(lamp, values).tint == "hsl(240 100% 68%)"
-    assert summarise(lamp, values | {"mode": "white"}).tint == "rgb(255 190 110)"
+    assert device_summary(lamp, values).tint == "hsl(240 100% 68%)"
+    assert device_summary(lamp, values | {"mode": "white"}).tint == "rgb(255 190 110)"
 
 
 # The plan
