@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ast
+import importlib
 import re
 import shutil
 import subprocess
@@ -75,6 +77,20 @@ def test_files_and_functions_are_short(house: House) -> None:
 
 def test_each_package_says_what_it_holds(house: House) -> None:
     none_of(house.undescribed())
+
+
+PROGRAMS = [
+    path for path in sorted((ROOT / "scripts").iterdir()) if path.read_text("utf-8").startswith("#!/usr/bin/env python")
+]
+
+
+@pytest.mark.parametrize("program", PROGRAMS, ids=lambda path: path.name)
+def test_a_script_imports_what_there_is(program: Path) -> None:
+    statements = [node for node in ast.walk(ast.parse(program.read_text("utf-8"))) if isinstance(node, ast.ImportFrom)]
+    ours = [(node.module, alias.name) for node in statements if node.module for alias in node.names]
+    for module, name in ours:
+        if module.partition(".")[0] in ("envs", "rewards", "homerl"):
+            assert hasattr(importlib.import_module(module), name), f"{program.name} imports {module}.{name}"
 
 
 # The rules themselves, on small houses that break them

@@ -20,7 +20,7 @@ from envs.homeenv.rooms import OUTDOORS, ROOM_STATE, Room
 from envs.homeenv.spec import Catalogue, DeviceSpec, spec_from_json
 from envs.homemaker.make import HomeRecipe, HomeSampler, make_home
 from homerl.cli.app import app
-from homerl.worlds.homeenv.pages.device_words import say, device_summary
+from homerl.worlds.homeenv.pages.device_words import device_summary, say
 from homerl.worlds.homeenv.pages.floor import Block, floor_plan
 from homerl.worlds.homeenv.pages.home import ICONS, HomeView, render_homes
 
