@@ -79,9 +79,8 @@ def test_each_package_says_what_it_holds(house: House) -> None:
     none_of(house.undescribed())
 
 
-PROGRAMS = [
-    path for path in sorted((ROOT / "scripts").iterdir()) if path.read_text("utf-8").startswith("#!/usr/bin/env python")
-]
+SCRIPTS = [path for path in sorted((ROOT / "scripts").rglob("*")) if path.is_file() and "__pycache__" not in path.parts]
+PROGRAMS = [path for path in SCRIPTS if path.read_text("utf-8").startswith("#!/usr/bin/env python")]
 
 
 @pytest.mark.parametrize("program", PROGRAMS, ids=lambda path: path.name)
