@@ -70,7 +70,7 @@ class Part:
             what, where = f"the language '{language}' has no {self.added}", str(self.place(language))
             raise InputError(what, where, f"translate {self.place(REFERENCE)}")
         remedy = f"{did_you_mean(language, list(known))}; {VARIABLE} adds languages"
-        raise InputError(f"'{language}' is no known language", remedy=remedy)
+        raise InputError(f"'{language}' is no known language", str(self.place(language)), remedy)
 
 
 def _refuse_second(language: str, first: Path | None, second: Path) -> None:

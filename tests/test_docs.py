@@ -42,7 +42,7 @@ OURS = ("homerl", "docs", "envs", "recipes", "rewards", "scripts", "tests")
 PROGRAMS = ("homerl", "accelerate", "torchrun", "python", "vllm")
 SCRIPT = re.compile(r"(\./)?scripts/\S+")
 STARTED = {"homerl": "homerl.cli", "accelerate": "accelerate.commands.accelerate_cli"}  # what runs here: program, module
-ASSIGNED = re.compile(r"([A-Z_]+)=(\S*)")
+ASSIGNED = re.compile(r"([A-Z][A-Z0-9_]*)=(\S*)")
 
 RECURSION = "it runs these tests"
 GPU, HUB, ENDPOINT = "it needs a GPU", "it needs the hub", "it needs an LLM behind an endpoint"

@@ -16,7 +16,7 @@ Invariants:
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
 from envs.simuhome.config import VARIABLES
@@ -45,7 +45,7 @@ class Influence(NamedTuple):
     """The effects of all devices on one variable of a room.
 
     `signature` holds the states of the devices for which the effects were computed. `before` is the variable's value
-    before the last pass, if it cannot be computed from the value after it (`_origins`).
+    before the last pass, if the value after it does not tell it (`_remember`).
     """
 
     signature: dict[str, State]
@@ -319,34 +319,29 @@ def _update_sensors(home: Home, devices: list[Device], name: str, value: float) 
                 home.set(slot, shown)
 
 
-def _origins(value: float, baseline: float, law: Law, dt: float, pieces: list[LinearPiece]) -> Iterator[float]:
-    """The values that one pass turns into `value`. There are two near an edge at which the effects jump."""
-    pull = law.pull * dt
-    for start in sorted({-INF, *(edge for piece in pieces for edge in (piece.low, piece.high))} - {INF}):
-        low, high, base, slope = total_effect(pieces, start)
-        before = ((value - pull * baseline) / (1 - pull) - base) / (1 + slope)
-        if low <= before < high:
-            yield before
-
-
 def _remember(home: Home, slot: int, influence: Influence, value: float, baseline: float, law: Law, n: int) -> None:
-    """Keep the value before the last of `n` passes, which began at `value`, if a removed device's effect may need it."""
+    """Keep the value before the last of `n` passes, which began at `value`, if the value after them does not tell it.
+
+    It does not where effects jump: there two values, one on each side, may lead to the same one.
+    """
     if n == 0 or not home.plan.strict:
         return
-    pieces, dt = influence.pieces(), home.interval
-    one_stretch = len({(piece.low, piece.high) for piece in pieces}) < 2
-    known = one_stretch or len(list(_origins(home.values[slot], baseline, law, dt, pieces))) == 1
-    before = None if known else value_after(value, baseline, law, dt, pieces, n - 1)
+    pieces, before = influence.pieces(), None
+    if len({(piece.low, piece.high) for piece in pieces}) > 1:
+        last = value_after(value, baseline, law, home.interval, pieces, n - 1)
+        guess = _value_one_pass_ago(home.values[slot], baseline, law, home.interval, pieces)
+        told = guess is not None and total_effect(pieces, guess) == total_effect(pieces, last)
+        before = None if told else last
     if before != influence.before:
         home.set(slot + len(VARIABLES), influence._replace(before=before))
 
 
-def _value_before_last_pass(influence: Influence, value: float, baseline: float, law: Law | None, dt: float) -> float:
-    """The value at the start of the last pass, with which that pass computed its effects."""
-    if law is None or influence.before is not None:
-        return value if influence.before is None else influence.before
-    _, _, base, slope = total_effect(influence.pieces(), value)
+def _value_one_pass_ago(value: float, baseline: float, law: Law, dt: float, pieces: list[LinearPiece]) -> float | None:
+    """The value that a pass turned into `value`, if effects did not jump; None if a pass turns all values into one."""
+    _, _, base, slope = total_effect(pieces, value)
     pull = law.pull * dt
+    if pull == 1 or slope == -1:
+        return None
     return ((value - pull * baseline) / (1 - pull) - base) / (1 + slope)
 
 
@@ -361,7 +356,8 @@ def forget_device(home: Home, device: Device) -> None:
         effects = dict(kept.effects)
         pieces = effects.pop(device.id)
         if home.plan.strict:
-            law = LAWS.get(VARIABLES_AT[index])
-            before = _value_before_last_pass(kept, home.values[slot], room.baseline[index], law, home.interval)
-            effects[device.id] = _constant_effect(pieces, before)
+            law, before = LAWS.get(VARIABLES_AT[index]), kept.before
+            if law is not None and before is None:
+                before = _value_one_pass_ago(home.values[slot], room.baseline[index], law, home.interval, kept.pieces())
+            effects[device.id] = _constant_effect(pieces, home.values[slot] if before is None else before)
         home.set(slot + len(VARIABLES), kept._replace(effects=effects))

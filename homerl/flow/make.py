@@ -81,7 +81,7 @@ class Maker:
         return Made([], self._line(index, Outcome.INFRA_ERROR) | {"fault": fault})
 
     async def _once(self, index: int) -> Made:
-        dropped: Counter[str] = Counter()
+        dropped, record = Counter[str](), dict[str, Any]()
         try:
             blueprint, record = await self.blueprint(index, dropped)
             found, stats = await self._play(blueprint)
@@ -89,7 +89,7 @@ class Maker:
             return Made([], self._line(index, NO_BLUEPRINT) | {"fault": str(error)}, dropped)
         except (WorldError, AgentFault) as error:
             fault = fault_of(error)
-            return Made([], self._line(index, Outcome.of(fault.boundary)) | {"fault": fault.reason}, dropped)
+            return Made([], self._line(index, Outcome.of(fault.boundary)) | record | {"fault": fault.reason}, dropped)
         kept = sorted(found, key=lambda trajectory: len(trajectory.steps))[: self.config.per_blueprint]
         line = self._line(index, outcome_of(stats)) | stats.row() | record
         return Made([to_row(t) | {"difficulty": line["difficulty"]} for t in kept], line, dropped)

@@ -19,7 +19,7 @@ from homerl.llm.settings import AgentSettings, AuthorSettings, EndpointSettings,
 from homerl.play.episode import EpisodeLimits
 from homerl.recipe.base import Base
 from homerl.worlds.contract import ExpertConfig, Split
-from homerl.worlds.registry import world_of
+from homerl.worlds.registry import refuse_user, world_of
 from homerl.worlds.sources import AnyBlueprintRecipe, default_recipe
 
 Strategy = Literal["m1", "m2", "m3"]
@@ -81,6 +81,7 @@ class SynthesisConfig(Model):
         for world in map(world_of, recipes):
             if self.strategy == "m1" and world.role_play is None:
                 raise ValueError(f"strategy m1 cannot role-play in the world '{world.name}'")
+            refuse_user(world, self.user.kind)
             if self.author and world.llm_author is None:
                 raise ValueError(f"the LLM author cannot write for the world '{world.name}'")
         if self.strategy == "m1" and self.agent is None:

@@ -26,7 +26,7 @@ from envs.world import StepFacts
 from homerl.play.episode import Episode, EpisodeLimits
 from homerl.play.messages import parse_reply
 from homerl.play.situation import Reply, Situation
-from homerl.play.trajectory import Outcome, Step, Trajectory, absent_facts, from_row, read_rows, to_row
+from homerl.play.trajectory import STORED_AS, Outcome, Step, Trajectory, absent_facts, from_row, read_rows, to_row
 from rewards.composite import PARTS, SETTINGS, RewardWeights, step_rewards
 
 REFUSED = "refused: syntax: "
@@ -117,7 +117,7 @@ def step_differences(replayed: Step, stored: Step, agent: str) -> Iterator[str]:
     if facts != stored.facts:
         again, was = asdict(facts), asdict(stored.facts)
         changed = [name for name in again if again[name] != was[name]]
-        yield "; ".join(f"{name} {again[name]}, stored {was[name]}" for name in changed)
+        yield "; ".join(f"{STORED_AS.get(name, name)} {again[name]}, stored {was[name]}" for name in changed)
     if replayed.state_key != stored.state_key:
         yield "the home is in another state than was stored"
     if replayed.decision != stored.decision:

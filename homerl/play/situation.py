@@ -9,7 +9,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol, Self
+from typing import Any, ClassVar, Protocol, Self
 
 from envs.messages import Message
 from envs.world import Action, World
@@ -72,6 +72,7 @@ class Situation(ABC):
 
     blueprint: Any
     world: World
+    code_tools: ClassVar[frozenset[str]] = frozenset()  # tools whose calls hold code, even where they are not listed
 
     @abstractmethod
     def opening(self) -> list[Message]:
@@ -123,11 +124,12 @@ class Situation(ABC):
         return text, info
 
     def code_of(self, action: Action) -> str | None:
-        """The code in a call: the text `code` that a tool takes as an argument; None if the call has none."""
+        """The code in a call, or None: the text `code`, which a listed tool takes as an argument, or one of `code_tools`."""
         if not isinstance(code := action.get("code"), str):
             return None
         named = (tool["function"] for tool in self.world.tools if tool["function"]["name"] == action["name"])
-        return code if any("code" in tool.get("parameters", {}).get("properties", {}) for tool in named) else None
+        takes = (tool.get("parameters", {}).get("properties", {}) for tool in named)
+        return code if action["name"] in self.code_tools or any("code" in taken for taken in takes) else None
 
     def note_reply(self, intent: int | None, message: Message, refusals: Sequence[str], spoke: bool) -> None:  # noqa: B027
         """Record what an agent's message means beyond its calls. `refusals` are the rules that refused its calls."""

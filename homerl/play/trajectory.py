@@ -251,11 +251,11 @@ def _step_row(step: Step, answer_tool: str | None) -> dict[str, Any]:
 
 def _step(data: Mapping[str, Any]) -> Step:
     """A step, still without its calls."""
+    if unknown := [key for key in data["facts"] if READ_AS.get(key, key) not in FACTS or key in STORED_AS]:
+        raise ValueError(f"no fact of a step is called '{min(unknown)}'")
     facts: dict[str, Any] = {
         READ_AS.get(key, key): tuple(value) if isinstance(value, list) else value for key, value in data["facts"].items()
     }
-    if unknown := facts.keys() - FACTS:
-        raise ValueError(f"no fact of a step is called '{min(unknown)}'")
     return Step(
         data["message"], tuple(data["observations"]), StepFacts(**facts | {"calls": ()}), data["state_key"], data["decision"]
     )

@@ -18,7 +18,7 @@ from homerl.train.credit.registry import mode_of, modes
 from homerl.train.engines.registry import engine_of, engines
 from homerl.train.plugin_keys import keys_of
 from homerl.train.tiny import TinyConfig
-from homerl.worlds.registry import world_of
+from homerl.worlds.registry import refuse_user, world_of
 from homerl.worlds.sources import AnyBlueprintSource, default_recipe
 from rewards.composite import RewardWeights
 
@@ -290,10 +290,7 @@ class RLVESections(Base):
 
     @model_validator(mode="after")
     def _has_such_users(self) -> RLVESections:
-        world = world_of(self.blueprints.recipe)
-        if self.user.kind not in world.users:
-            known = " or ".join(f"`user: {{kind: {kind}}}`" for kind in world.users)
-            raise ValueError(f"in the world '{world.name}' no such user can speak: write {known}")
+        refuse_user(world_of(self.blueprints.recipe), self.user.kind)
         return self
 
 

@@ -64,6 +64,13 @@ def make_blueprint(recipe: Any, split: Split, seed: int, dropped: Counter[str] |
     return take(split, seed) if take else world_of(recipe).make_blueprint(recipe, split, seed, dropped)
 
 
+def refuse_user(world: WorldAdapter, kind: str) -> None:
+    """Raise `ValueError` if no user of this kind can speak in the world."""
+    if kind not in world.users:
+        known = " or ".join(f"`user: {{kind: {kind}}}`" for kind in world.users)
+        raise ValueError(f"in the world '{world.name}' no such user can speak: write {known}")
+
+
 @cache
 def suites() -> Mapping[str, tuple[WorldAdapter, Suite]]:
     """Every benchmark by name, as (world, suite)."""

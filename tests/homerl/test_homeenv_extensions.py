@@ -224,6 +224,21 @@ def test_a_world_that_a_language_lacks_is_refused_there_alone(german):
     python("-c", IN_HOMEENV, **added(german))
 
 
+def test_simuhome_asks_for_the_manner_of_its_users_too(german):
+    (german / "manner.yaml").unlink()
+    said = python("-c", IN_SIMUHOME, code=1, **added(german))
+    assert f"{german}/manner.yaml: the language 'de' has no manner.yaml" in said
+
+
+def test_signs_may_have_flags_of_their_own(german):
+    file = yaml.safe_load((german / "simuhome.yaml").read_text())
+    file["signs"]["absent"] = ["wo ist das", "(?x) gibt \\s es \\s nicht"]
+    (german / "simuhome.yaml").write_text(yaml.safe_dump(file))
+    code = "from homerl.worlds.simuhome.languages import shows; print(*(shows('absent', text) for text in {}))"
+    texts = ["Das gibt es nicht.", "There is no lamp.", "gibtesnicht"]
+    assert python("-c", code.format(texts), **added(german)).split() == ["True", "True", "False"]
+
+
 def test_what_is_missing_in_a_file_is_refused_by_name(german):
     (german / "homeenv/grammar/memory.yaml").unlink()
     said = python("-c", "from homerl.worlds.homeenv.language.known import grammar; grammar('de')", code=1, **added(german))
@@ -241,7 +256,7 @@ def test_what_is_missing_in_a_file_is_refused_by_name(german):
 @pytest.mark.parametrize("asked", [IN_HOMEENV, IN_SIMUHOME])
 def test_an_unknown_language_names_the_known_ones(german, asked):
     said = python("-c", asked.replace("'de'", "'du'"), code=1, **added(german))
-    assert "'du' is no known language" in said
+    assert "du.yaml: 'du' is no known language" in said or "/du: 'du' is no known language" in said
     assert "did you mean de? (known: de, en, zh); HOMERL_LANGUAGES adds languages" in said
 
 

@@ -195,7 +195,7 @@ EDITS: dict[str, tuple[str, Edit, str]] = {
         "step 4: turn 2, stored 1; opens_turn False, stored True",
     ),
     "changed": ("success", lambda r: facts(r).update(changed=[]), "step 2: changed "),
-    "strayed": ("success", lambda r: facts(r).update(strayed_after=1), "step 2: side_effects_after 0, stored 1"),
+    "strayed": ("success", lambda r: facts(r).update(strayed_after=1), "step 2: strayed_after 0, stored 1"),
     "code": ("success", lambda r: facts(r).update(code="pass"), "step 2: code "),
     "code tokens of none": ("success", lambda r: facts(r, 0).update(code_tokens=5), "step 1: code_tokens 0, stored 5"),
     "more code tokens than bytes": (
@@ -355,6 +355,10 @@ GONE = {
     "part gone from one step": (lambda row: row["rewards"][0].pop("collateral"), "step 1: rewards"),
     "weight below 0": (lambda row: row["weights"].update(audit=-1), "weights cannot be used: .*'audit' is -1"),
     "fact that is none": (lambda row: facts(row).update(luck=1), "not a trajectory .*no fact of a step is called 'luck'"),
+    "fact under the name that code has for it": (
+        lambda row: facts(row).update(side_effects_after=1),
+        "no fact of a step is called 'side_effects_after'",
+    ),
     "calls": (lambda row: facts(row).update(calls=[]), "step 2: calls .*pyexec.*, stored \\(\\)"),
     "calls that are none": (lambda row: facts(row).update(calls=[{"tool": "x"}]), "not a trajectory that can be replayed"),
 }

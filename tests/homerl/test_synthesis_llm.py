@@ -75,6 +75,12 @@ def test_an_llm_plays_both_parts_and_what_is_kept_is_verified(faultless):
     assert sum(line["calls"] for line in lines) == len(requests)
 
 
+def test_a_user_that_cannot_speak_in_the_world_is_refused():
+    user = {"kind": "llm", "url": ["http://127.0.0.1:9/v1"], "model": "m"}
+    with pytest.raises(ValueError, match="in the world 'simuhome' no such user can speak: write `user: {kind: scripted}`"):
+        SynthesisConfig.model_validate({"user": user, "recipe": {"world": "simuhome"}})
+
+
 def test_prefix_reuse_is_measured_in_tokens(faultless):
     """The server bills 100 tokens for a prompt and 10 for an answer of all candidates."""
     made, requests = faultless

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 from envs.homeenv.conditions import Condition
 from envs.homeenv.env import HomeEnv, changes
@@ -32,6 +32,7 @@ class HomeSituation(Situation):
     what the agent has answered and asked so far.
     """
 
+    code_tools: ClassVar[frozenset[str]] = frozenset({"pyexec"})
     blueprint: Blueprint
     world: HomeEnv
     start: Home
@@ -119,11 +120,6 @@ class HomeSituation(Situation):
         """Make a call in the home."""
         text, _, _, _, info = self.world.step(action)
         return text, info
-
-    def code_of(self, action: Action) -> str | None:
-        """The code in a call: also in one of `pyexec`, which a toolset may leave out and an agent call all the same."""
-        code = action.get("code")
-        return code if action["name"] == "pyexec" and isinstance(code, str) else super().code_of(action)
 
     def note_reply(self, intent: int | None, message: Message, refusals: Sequence[str], spoke: bool) -> None:
         """Record whether the agent's words answer the intent's question, or ask a needed clarifying question."""

@@ -22,7 +22,7 @@ from envs.simuhome.evaluate import value_at
 from envs.simuhome.home import Home
 from homerl.language.answers import Answer, read_answer
 from homerl.language.grammar import tight
-from homerl.worlds.simuhome.languages import LANGUAGES, lexicon, sign
+from homerl.worlds.simuhome.languages import grammars, lexicon, shows
 from homerl.worlds.simuhome.speech import (
     HUNDREDTHS,
     SCALE,
@@ -43,8 +43,7 @@ def goals_answered(episode: EpisodeFile, start: Home, final: Home, answer: str) 
     `start` and `final` are the home before the first call and after the last one.
     """
     goals, text = episode.eval.goals, answer.strip()
-    claimed = sign("done").search(text.lower())
-    if not text or (episode.meta.case == "infeasible" and (claimed or stray_changes(episode, final))):
+    if not text or (episode.meta.case == "infeasible" and (shows("done", text) or stray_changes(episode, final))):
         return (False,) * len(goals)
     if episode.temporal_conflict is not None:
         return (_disputes_times(episode, text),) * len(goals)
@@ -77,7 +76,7 @@ def reason_of(goal: GoalSpec, home: Home) -> str:
 
 def names_only_reason(reason: str, text: str) -> bool:
     """Whether a text gives this reason and none of the others."""
-    return {name for name in REASONS if sign(name).search(text.lower())} == {reason}
+    return {name for name in REASONS if shows(name, text)} == {reason}
 
 
 # Names
@@ -85,8 +84,7 @@ def names_only_reason(reason: str, text: str) -> bool:
 
 def wordings(*keys: str) -> list[str]:
     """All ways to say these grammar keys, in every language."""
-    known = (lexicon(language) for language in LANGUAGES.paths())
-    return [way for grammar in known for key in keys if key in grammar for way in grammar.plain_all(key)]
+    return [way for grammar in grammars() for key in keys if key in grammar for way in grammar.plain_all(key)]
 
 
 def names_room(text: str, goal: Any) -> bool:

@@ -16,6 +16,7 @@ from envs.model import Model
 from envs.simuhome.episodes import EpisodeFile
 from envs.simuhome.generate import ALL_KINDS, Scale
 from homerl.language.grammar import Pool
+from homerl.language.manner import manner
 from homerl.worlds.simuhome.languages import lexicon
 from homerl.worlds.simuhome.packing import pack_home, unpack_home
 
@@ -129,7 +130,8 @@ class SimuHomeRecipe(Model):
     @field_validator("language")
     @classmethod
     def _spoken(cls, language: str) -> str:
-        lexicon(language)  # which is complete, or names what it lacks
+        lexicon(language)  # each is complete, or names what it lacks
+        manner(language)
         return language
 
     @field_validator("kinds")

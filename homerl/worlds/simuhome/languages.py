@@ -65,7 +65,16 @@ def lexicon(language: str) -> Grammar:
 
 
 @lru_cache
-def sign(name: str) -> re.Pattern[str]:
-    """The pattern of a sign, such as `absent`, in all languages."""
-    given = (pattern.pattern for language in LANGUAGES.paths() for pattern in getattr(language_file(language).signs, name))
-    return re.compile("|".join(given))
+def grammars() -> tuple[Grammar, ...]:
+    """The grammars of all languages."""
+    return tuple(map(lexicon, LANGUAGES.paths()))
+
+
+def shows(sign: str, text: str) -> bool:
+    """Whether a text shows a sign, such as `absent`, in any language."""
+    return any(pattern.search(text.lower()) for pattern in _patterns(sign))
+
+
+@lru_cache
+def _patterns(sign: str) -> Patterns:
+    return tuple(pattern for language in LANGUAGES.paths() for pattern in getattr(language_file(language).signs, sign))

@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 from envs.messages import Message
 from envs.simuhome import evaluate
@@ -67,6 +67,7 @@ class SimuHomeSituation(Situation):
     `polls` counts the status queries of each workflow.
     """
 
+    code_tools: ClassVar[frozenset[str]] = frozenset({"pyexec"})
     blueprint: SimuHomeBlueprint
     file: EpisodeFile
     world: SimuHome
@@ -177,11 +178,6 @@ class SimuHomeSituation(Situation):
             number for number, one in wanted if evaluate.required_action_met(one, [call], self.blueprint.strict)
         }
         self._count(blocked is not None and (blocked["rule"] == "unknown_tool" or action["name"] == "finish"), "tools")
-
-    def code_of(self, action: Action) -> str | None:
-        """The code in a call: also in one of `pyexec`, which agents that learned to run code may call in vain."""
-        code = action.get("code")
-        return code if action["name"] == "pyexec" and isinstance(code, str) else super().code_of(action)
 
     def note_reply(self, intent: int | None, message: Message, refusals: Sequence[str], spoke: bool) -> None:
         """Count a message of invalid format as a failure."""

@@ -162,15 +162,36 @@ def live(config, deeds, strict) -> None:
         assert_alike(fast, ticking.home)
 
 
-@pytest.mark.parametrize("leap", range(270, 300))
-@pytest.mark.parametrize("devices", [("humidifier", "humidifier"), ("humidifier", "dehumidifier")])
-def test_a_removed_device_keeps_its_last_effect_where_effects_jump(leap, devices):
-    """Around 9000 a humidifier stops and starts: the value after a pass does not tell which the pass was."""
-    on = {"1.OnOff.OnOff": True, "1.FanControl.PercentCurrent": 80}
-    placed = [{"device_id": f"d{n}", "device_type": kind, "attributes": on} for n, kind in enumerate(devices)]
-    state = {"temperature": 1500, "pm10": 0, "illuminance": 0, "humidity": 8985}
-    config = {"base_time": BASE_TIME, "rooms": {"kitchen": {"state": state, "devices": placed}}}
-    live(config, [("leap", leap), ("remove", "d0"), ("leap", 1), ("remove", "d1"), ("leap", 20)], True)
+def humid(humidity, *devices):
+    """A kitchen with devices (kind, fan's speed), all switched on."""
+    attributes = [{"1.OnOff.OnOff": True, "1.FanControl.PercentCurrent": percent} for _, percent in devices]
+    placed = [
+        {"device_id": f"d{n}", "device_type": kind, "attributes": attributes[n]} for n, (kind, _) in enumerate(devices)
+    ]
+    state = {"temperature": 1500, "pm10": 0, "illuminance": 0, "humidity": humidity}
+    return {"base_time": BASE_TIME, "rooms": {"kitchen": {"state": state, "devices": placed}}}
+
+
+@pytest.mark.parametrize("leap", [0, *range(270, 300, 3)])
+@pytest.mark.parametrize("speeds", [(80, 80), (10, 10), (10, 80), (100, 30)])
+@pytest.mark.parametrize("other", ["humidifier", "dehumidifier"])
+@pytest.mark.parametrize("humidity", [8985, 9000, 1000, 1003])
+def test_a_removed_device_keeps_its_last_effect_where_effects_jump(humidity, other, speeds, leap):
+    """A humidifier stops at 9000, and a dehumidifier at 1000: the value after a pass does not tell which the pass was."""
+    config = humid(humidity, ("humidifier", speeds[0]), (other, speeds[1]))
+    live(config, [("leap", leap), ("remove", "d1"), ("leap", 1), ("remove", "d0"), ("leap", 200)], True)
+
+
+@pytest.mark.parametrize("interval", [1, 10, 100, 1000, 1800, 5000])
+@pytest.mark.parametrize("devices", [(("humidifier", 100),), (("air_purifier", 100),), (("air_conditioner", 100),)])
+def test_passes_of_any_length_run_and_devices_can_go(interval, devices):
+    """In a pass so long, a variable returns to its baseline at once, whatever it was."""
+    home = load.build_home(humid(5000, *devices), strict=True)
+    load.set_tick_interval(home, interval)
+    passage.advance(home, home.tick + 3)
+    load.remove_device(home, "d0")
+    passage.advance(home, home.tick + 3)
+    assert all(value == value for value in home.room_state("kitchen").values())
 
 
 RELAXED = [HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much]
