@@ -78,8 +78,9 @@ def test_a_plug_in_that_raises_a_value_error_is_not_taken_for_a_dropped_draft(tm
 
 
 def test_a_world_that_only_llm_users_speak_in_begins_an_episode(tmp_path, monkeypatch):
+    recipe = synth(tmp_path)
     monkeypatch.setattr(type(default_world()), "users", ("llm",))
-    (line,) = rehearse(synth(tmp_path))
+    (line,) = rehearse(recipe)
     assert line.endswith("begins, and only an LLM user can play it")
 
 
