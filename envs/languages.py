@@ -49,7 +49,10 @@ class Part:
 
     def place(self, language: str) -> Path:
         """Where this part of a language is, or has to be."""
-        own, folder = self.shipped / f"{language}{Path(self.added).suffix}", added_languages().get(language)
+        return self._place(language, added_languages().get(language))
+
+    def _place(self, language: str, folder: Path | None) -> Path:
+        own = self.shipped / f"{language}{Path(self.added).suffix}"
         if folder is None:
             return own
         added = folder / self.added
@@ -58,8 +61,9 @@ class Part:
 
     def paths(self) -> dict[str, Path]:
         """Where this part is, for each language that has it."""
-        codes = {path.stem for path in self.shipped.iterdir() if CODE.fullmatch(path.stem)} | added_languages().keys()
-        return {code: path for code in sorted(codes) if (path := self.place(code)).exists()}
+        added = added_languages()
+        codes = {path.stem for path in self.shipped.iterdir() if CODE.fullmatch(path.stem)} | added.keys()
+        return {code: path for code in sorted(codes) if (path := self._place(code, added.get(code))).exists()}
 
     def path(self, language: str) -> Path:
         """Where this part of a language is. Raises `InputError` if the language is not known, or lacks this part."""

@@ -24,7 +24,7 @@ from homerl.play.faults import Fault
 from homerl.play.messages import Words, as_call, calls_of, parse_json, words_of
 from homerl.play.observation import Observation
 from homerl.play.situation import Blueprint, Reply, Situation
-from homerl.play.trajectory import Outcome, Step, Trajectory
+from homerl.play.trajectory import Outcome, Step, Trajectory, all_valid
 
 Result = tuple[str, Mapping[str, Any], str | None]  # the observation, the world's info, and the code in the call
 
@@ -95,8 +95,8 @@ class Episode:
 
     @property
     def valid(self) -> bool:
-        """valid(h_v) of HomeFlow eq. 4: no execution error and no violation so far."""
-        return not any(step.facts.blocked or step.facts.error for step in self.steps)
+        """valid(h_v) of HomeFlow eq. 4, so far; see `trajectory.all_valid`."""
+        return all_valid(self.steps)
 
     def words_of(self, message: Message) -> Words:
         """The words of an agent's message, in the form in which this episode's agents answer."""

@@ -62,6 +62,11 @@ class Step:
     decision: str
 
 
+def all_valid(steps: Iterable[Step]) -> bool:
+    """Whether no step had an execution error or a refused call (HomeFlow eq. 4)."""
+    return not any(step.facts.blocked or step.facts.error for step in steps)
+
+
 @dataclass(frozen=True)
 class Turn:
     """A user utterance with the steps that answer it."""
@@ -97,8 +102,8 @@ class Trajectory:
 
     @property
     def valid(self) -> bool:
-        """Whether no step had an execution error or a refused call (HomeFlow eq. 4)."""
-        return not any(step.facts.blocked or step.facts.error for step in self.steps)
+        """valid(h) of HomeFlow eq. 4, see `all_valid`."""
+        return all_valid(self.steps)
 
     @property
     def tool_calls(self) -> int:

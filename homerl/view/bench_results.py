@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -44,7 +45,7 @@ class BenchReport:
         first = self.results[0]["id"] if self.results else ""
         return name_in(first, suites()) or Path(self.run["suite"]).name.removesuffix(".xz").removesuffix(".jsonl")
 
-    @property
+    @cached_property
     def world(self) -> WorldAdapter:
         """The world of the episodes."""
         row = next(read_rows(self.folder / "trajectories.jsonl"), None)
