@@ -197,8 +197,8 @@ def sft(dialogues, tmp_path) -> dict:
 def test_an_sft_step_that_hangs_is_noticed(sft, monkeypatch):
     """In this process: its end is caught."""
     from homerl.train import watchdog
-    from homerl.train.recipe import SFTRecipe
     from homerl.train.packing.updates import PackedUpdates
+    from homerl.train.recipe import SFTRecipe
     from homerl.train.sft import train_sft
 
     said: list[str] = []
