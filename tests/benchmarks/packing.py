@@ -74,10 +74,11 @@ def tokenized(groups: Sequence[Sequence[Trajectory]], longest: int) -> list[list
             row["messages"], tools=json.loads(row["tools"]), return_dict=True, return_assistant_tokens_mask=True
         )
         targets = np.flatnonzero(found["assistant_masks"])
-        targets = targets[targets < longest]
+        targets = targets[targets < longest] if targets[0] < longest else targets[:1]
         return TokenSequence(found["input_ids"][: targets[-1] + 1], targets)
 
-    return [[tokens(row) for row in group] for group in rows]
+    answered = [[row for row in group if any(said["role"] == "assistant" for said in row["messages"])] for group in rows]
+    return [[tokens(row) for row in group] for group in answered]
 
 
 def counts(groups: Sequence[Sequence[TokenSequence]], budget: Budget) -> dict[str, float]:
