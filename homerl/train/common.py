@@ -66,7 +66,6 @@ def common_arguments(recipe: Base, settings: OptimSettings) -> dict[str, Any]:
             "seed": recipe.seed,
             "data_seed": recipe.seed,
             "use_cpu": recipe.cpu,
-            "bf16": recipe.model.dtype == "bfloat16" and not recipe.cpu,
             "fp16": recipe.model.dtype == "float16",
             "dataloader_pin_memory": not recipe.cpu,
             "disable_tqdm": True,

@@ -1,12 +1,14 @@
-"""Muon with AdamW behind one interface: right parameters to each, a schedule that reaches both, exact resume."""
+"""Muon with AdamW behind one interface: right parameters to each, a schedule that reaches both, masters, exact resume."""
 
 from __future__ import annotations
 
 import copy
 
+import pytest
 import torch
 
-from homerl.train.muon import MuonWithAdamW, is_hidden_matrix
+from homerl.train.optimizers.masters import masters
+from homerl.train.optimizers.muon import MuonWithAdamW, is_hidden_matrix
 from homerl.train.sft import bucketed
 from homerl.train.tiny import TinyConfig, make_model
 
@@ -43,11 +45,49 @@ def test_a_schedule_scales_both_rates() -> None:
     assert [part.param_groups[0]["lr"] for part in optimizer.parts] == [0.01, 1.5e-3]
 
 
-def test_a_loaded_state_goes_on_exactly() -> None:
-    net = model()
+def test_float32_weights_are_torchs_to_the_bit() -> None:
+    net, twin = model(), model()
+    optimizer, (muon, adam) = make(net), make(twin).parts
+    theirs = [
+        torch.optim.Muon(muon.param_groups[0]["params"], lr=0.02, weight_decay=0.0),
+        torch.optim.AdamW(adam.param_groups[0]["params"], lr=3e-3, betas=(0.9, 0.99), weight_decay=0.0),
+    ]
+    for _ in range(5):
+        step(net, optimizer)
+        ids = torch.arange(12).reshape(2, 6)
+        twin(input_ids=ids, labels=ids).loss.backward()
+        for part in theirs:
+            part.step()
+        twin.zero_grad()
+    assert all(torch.equal(a, b) for a, b in zip(net.parameters(), twin.parameters(), strict=True))
+
+
+@pytest.mark.parametrize("decay", [0.0, 0.1])
+def test_masters_move_as_float32_weights(decay: float) -> None:
+    """On the same gradients: small steps, which weights in bfloat16 alone would lose."""
+    whole, half = model().bfloat16().float(), model().bfloat16()
+    optimizers = [MuonWithAdamW(net, 1e-5, 1e-5, 0.99, decay) for net in (whole, half)]
+    start = [weight.detach().clone() for weight in half.parameters()]
+    for number in range(20):
+        torch.manual_seed(number)
+        for one, other in zip(whole.parameters(), half.parameters(), strict=True):
+            other.grad = torch.randn(other.shape).bfloat16()
+            one.grad = other.grad.float()
+        for optimizer in optimizers:
+            optimizer.step()
+    held = list(half.parameters())
+    with masters(held, [optimizers[1].state[weight]["residual"] for weight in held]) as found:
+        for master, weight, began in zip(found, whole.parameters(), start, strict=True):
+            torch.testing.assert_close(master, weight.detach(), rtol=1e-6, atol=1e-8)
+            assert not torch.equal(master, began.float())
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_a_loaded_state_goes_on_exactly(dtype: torch.dtype) -> None:
+    net = model().to(dtype)
     optimizer = make(net)
     step(net, optimizer)
-    twin = model()
+    twin = model().to(dtype)
     twin.load_state_dict(net.state_dict())
     other = make(twin)
     other.load_state_dict(copy.deepcopy(optimizer.state_dict()))
