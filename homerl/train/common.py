@@ -19,6 +19,7 @@ import torch
 from envs.documents import InputError
 from homerl.play.messages import IM_END, chat_template
 from homerl.recipe.base import Base
+from homerl.train.background_saves import WRITING
 from homerl.train.parallel import collective_timeout, parallel_arguments
 from homerl.train.recipe import ModelSettings, OptimSettings
 from homerl.train.refusals import is_adapter
@@ -157,6 +158,7 @@ def last_checkpoint(out: Path) -> str | None:
     from transformers.trainer_utils import get_last_checkpoint
 
     folder = out / "checkpoints"
+    shutil.rmtree(folder / WRITING, ignore_errors=True)
     for checkpoint in folder.glob("checkpoint-*"):
         if not is_complete(checkpoint):
             shutil.rmtree(checkpoint, ignore_errors=True)

@@ -25,6 +25,7 @@ from transformers.utils import CONFIG_NAME
 
 from envs.documents import InputError, write_atomic
 from homerl.recipe.base import Base
+from homerl.train.background_saves import BackgroundSaves
 from homerl.train.optimizers.owned import OwnOptimizer, match_adapter
 from homerl.train.refusals import in_shards, parallel_mode, world_size
 from homerl.workarounds import fsdp_on_cpus, numbered_cpu, whole_at_first, zero_alone, zero_on_cpus
@@ -59,7 +60,7 @@ def collective_timeout(recipe: Base) -> timedelta:
     return timedelta(seconds=int(max(recipe.deadlines.collective, recipe.deadlines.step) + 600))
 
 
-class ParallelTrainerMixin(OwnOptimizer, CompleteCheckpoints):
+class ParallelTrainerMixin(OwnOptimizer, BackgroundSaves, CompleteCheckpoints):
     """A trainer mixin that shards as configured, and saves complete models and complete checkpoints."""
 
     def create_accelerator_and_postprocess(self) -> None:
