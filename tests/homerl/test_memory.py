@@ -66,8 +66,8 @@ def test_the_optimizers_bytes_are_those_of_its_state(dtype, model):
     import copy
 
     import torch
-    from homerl.run.memory import ADAM
 
+    from homerl.train.memory import ADAM
     from homerl.train.optimizers.adamw import AdamW
 
     trained = copy.deepcopy(model).to(getattr(torch, dtype))

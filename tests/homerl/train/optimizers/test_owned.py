@@ -16,9 +16,9 @@ from homerl.train.engines.generate import InPlace
 from homerl.train.optimizers import owned
 from homerl.train.recipe import RLVERecipe, SFTRecipe
 from homerl.train.rlve import train_rlve
-from homerl.train.sft import PhaseReportingMixin, train_sft
+from homerl.train.sft import PackedSFTTrainer, train_sft
 
-OPTIM = {"batch": 4, "gradient_checkpointing": False, "save_steps": None, "log_steps": 1, "warmup": 0.0}
+OPTIM = {"save_steps": None, "log_steps": 1, "warmup": 0.0}
 CONSTANT = OPTIM | {"lr_scheduler": "constant"}
 LORA = {"r": 8, "alpha": 16, "dropout": 0.0}
 
@@ -36,7 +36,7 @@ def sft(dialogues: Path, tmp_path: Path) -> Callable[..., Path]:
         data = {
             "homerl": 1, "run": "sft", "cpu": True, "parallel": "none", "out": tmp_path / name, "data": str(dialogues),
             "model": model, "wandb": {"mode": "disabled"},
-            "sft": CONSTANT | {"max_length": 1024, "packing": False, "in_order": True} | settings,
+            "sft": CONSTANT | {"max_length": 1024, "dialogues_per_update": 4, "in_order": True} | settings,
         }  # fmt: skip
         train_sft(SFTRecipe.model_validate(data))
         return tmp_path / name
@@ -98,7 +98,7 @@ def test_an_adapter_in_bfloat16_learns_as_in_float32(sft, started, plain) -> Non
 def test_a_run_in_bfloat16_that_is_broken_off_goes_on_to_the_bit(sft, started, monkeypatch, lora, settings) -> None:
     model = {"name": started, "dtype": "bfloat16", "lora": lora}
     settings = settings | {"learning_rate": 1e-5, "max_steps": 6, "save_steps": 2}
-    whole, step, left = sft("whole", model, **settings), PhaseReportingMixin.training_step, iter(range(5))
+    whole, step, left = sft("whole", model, **settings), PackedSFTTrainer.training_step, iter(range(5))
 
     def breaks(self: Any, *args: Any, **keywords: Any) -> Any:
         if next(left, None) is None:
@@ -106,7 +106,7 @@ def test_a_run_in_bfloat16_that_is_broken_off_goes_on_to_the_bit(sft, started, m
         return step(self, *args, **keywords)
 
     with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
-        patched.setattr(PhaseReportingMixin, "training_step", breaks)
+        patched.setattr(PackedSFTTrainer, "training_step", breaks)
         sft("broken", model, **settings)
     broken = sft("broken", model, **settings)
     states = [torch.load(out / "checkpoints/checkpoint-6/optimizer.pt")["state"] for out in (whole, broken)]
