@@ -98,8 +98,6 @@ def grpo_arguments(recipe: RLVERecipe) -> GRPOConfig:
             f"{settings.blueprints_per_update} blueprints x group {settings.group} = {total} rollouts do not divide "
             f"over {processes} processes x batch {settings.batch}", **where,
         )  # fmt: skip
-    if mode_of(settings).forks(settings) and settings.blueprints_per_update % processes:
-        raise InputError(f"forks need whole groups on each of {processes} processes", **where)
     accumulate = total // (processes * settings.batch)
     shared = common_arguments(recipe, settings) | {
         "gradient_accumulation_steps": accumulate,

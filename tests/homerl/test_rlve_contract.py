@@ -404,12 +404,12 @@ from homerl.train import rlve
 
 recipe = RLVERecipe.model_validate(json.loads(Path(sys.argv[1]).read_text()))
 rank, world = int(os.environ.get("RANK", 0)), int(os.environ.get("WORLD_SIZE", 1))
-mine, asked = 6 // world, 0
+mine, asked = {(0, 1): 6, (0, 2): 2, (1, 2): 4}[rank, world], 0  # whole groups: one on the first rank, two on the second
 
 async def sample(self, prompt):
     # What is said depends on the place in the whole batch alone, whoever holds it.
     global asked
-    update, place = asked // mine, rank * mine + asked % mine
+    update, place = asked // mine, rank * 2 + asked % mine
     asked += 1
     text = ["Done.", "<tool_call>", "I see.", "<tool_call>{}", "<tool_call>[", "Yes, of course."][(place + update) % 6]
     ids = self.tokenizer.encode(text) + [self.tokenizer.eos_token_id]
