@@ -288,7 +288,7 @@ class RLVETrainer(ParallelTrainerMixin, GRPOTrainer):
         lengths = [row["lengths"] for row in batch.rows]
         signal = UpdateSignal(batch.credit, lengths, returns, counts, self.recipe.rlve.group)
         metrics = signal.metrics() | episode_metrics(batch.rows) | batch.shares | dict(figures)
-        for name, value in (metrics | self.player.user_metrics()).items():
+        for name, value in (metrics | self.player.metrics()).items():
             self._metrics["train"][name].append(value)
         self.sentinel.watch(metrics | self.seen)
 

@@ -94,9 +94,12 @@ class Player:
         groups = await asyncio.gather(*(self._tree(begun[i], seeds[i : i + self.group], self.forks) for i in starts))
         return [rollout for group in groups for rollout in group]
 
-    def user_metrics(self) -> dict[str, float]:
-        """The requests and errors of this process's users so far, named `user/...`; empty for users without an endpoint."""
-        return self.make_user.metrics() if isinstance(self.make_user, Users) else {}
+    def metrics(self) -> dict[str, float]:
+        """What this process's users and engine report: requests and errors of users without a script so far (`user/...`),
+        and the engine's own figures since the last call.
+        """
+        users = self.make_user.metrics() if isinstance(self.make_user, Users) else {}
+        return {**users, **(self.engine.metrics() if hasattr(self.engine, "metrics") else {})}
 
     async def _tree(self, opening: Episode, seeds: Sequence[int], plan: ForkPlan) -> list[Rollout]:
         """Play the roots from the start and the siblings from their forks. A sibling whose fork was not reached becomes a
