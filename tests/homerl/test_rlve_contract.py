@@ -345,6 +345,21 @@ def test_rollouts_ahead_are_of_older_weights_and_weighed_by_truncated_ratios(rec
     assert all(line["policy/too_old"] == 0 for line in lines)
 
 
+def test_rollouts_that_flow_are_never_older_than_the_bound_and_none_is_lost(recipe, updates):
+    """Three updates ahead, with groups that are replaced: each number once, and versions within the bound."""
+    settings = recipe(async_rollouts=3, updates=6, learning_rate=3e-3, curriculum={"refill": 1})
+    train_rlve(settings)
+    for update, (_, _, rollouts) in enumerate(updates):
+        versions = {v for r in rollouts for v in r.ledger.versions if v >= 0}
+        assert max(0, update - 3) <= min(versions) and max(versions) <= update
+        groups = [rollouts[i : i + 4] for i in (0, 4)]
+        assert all(len({r.trajectory.blueprint["id"] for r in group}) == 1 for group in groups)
+    lines = metrics(settings.out)
+    assert all(line["policy/too_old"] == 0 and line["policy/staleness"] <= 3 for line in lines)
+    assert max(line["policy/staleness"] for line in lines) > 1
+    assert len({r.trajectory.seed for _, _, rollouts in updates for r in rollouts}) == 48, "no rollout came twice"
+
+
 def test_staleness_by_hand():
     ledger = TokenLedger()
     ledger.read([1, 2])
