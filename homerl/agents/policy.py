@@ -200,17 +200,14 @@ class TransformersEngine:
             size = self._fitting([len(prompt) for prompt, _ in waiting])
             part = waiting[:size]
             try:
-                samples = self._generate_or_shrink([prompt for prompt, _ in part])
+                answers: Sequence[Sample | Exception] | None = self._generate_or_shrink([prompt for prompt, _ in part])
             except Exception as error:  # passed to the waiting requests, which would wait for ever otherwise
-                for _, future in part:
-                    if not future.cancelled():
-                        future.set_exception(error)
-                samples = []
-            if samples is None:
+                answers = [error] * size
+            if answers is None:
                 continue
-            for (_, future), sample in zip(part, samples, strict=False):
+            for (_, future), answer in zip(part, answers, strict=True):
                 if not future.cancelled():
-                    future.set_result(sample)
+                    (future.set_exception if isinstance(answer, Exception) else future.set_result)(answer)
             waiting = waiting[size:]
 
     def _fitting(self, lengths: Sequence[int]) -> int:

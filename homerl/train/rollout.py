@@ -86,13 +86,21 @@ class Player:
 
     async def play_all(self, blueprints: Sequence[Blueprint], seeds: Sequence[int]) -> list[Rollout]:
         """The same as `play`, inside an event loop."""
-        openings = {id(blueprint): begin(blueprint, self.limits) for blueprint in {id(b): b for b in blueprints}.values()}
-        begun = [openings[id(blueprint)] for blueprint in blueprints]
+        begun = self._openings(blueprints)
         if self.forks is None:
             return list(await asyncio.gather(*map(self._one, begun, seeds)))
         starts = range(0, len(begun), self.group)
         groups = await asyncio.gather(*(self._tree(begun[i], seeds[i : i + self.group], self.forks) for i in starts))
         return [rollout for group in groups for rollout in group]
+
+    def _openings(self, blueprints: Sequence[Blueprint]) -> list[Episode]:
+        """An episode of each blueprint to fork; one and the same for blueprints that are one object."""
+        turns, openings = EpisodeTimer(self.waiting), dict[int, Episode]()
+        for blueprint in blueprints:
+            if id(blueprint) not in openings:
+                openings[id(blueprint)] = begin(blueprint, self.limits)
+        turns.worked()
+        return [openings[id(blueprint)] for blueprint in blueprints]
 
     def metrics(self) -> dict[str, float]:
         """What this process's users and engine report: requests and errors of users without a script so far (`user/...`),
