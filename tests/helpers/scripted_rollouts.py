@@ -36,12 +36,14 @@ class Episodes:
         self.rewards, self.slow = rewards, slow
         self.asked: list[int] = []
         self.seeds: dict[int, list[int]] = {}
+        self.played: list[tuple[int, ...]] = []  # blueprint and seeds of each group
         self.engine = SimpleNamespace(version=0)
 
     async def play_all(self, blueprints: Sequence[int], seeds: Sequence[int]) -> list[Rollout]:
         seed = blueprints[0]
         self.asked.append(seed)
         self.seeds[seed] = list(seeds)
+        self.played.append((seed, *seeds))
         while self.slow.get(seed, seed) not in self.asked:
             await asyncio.sleep(0)
         return [rollout(seed, self.rewards(seed, member)) for member in range(len(seeds))]
