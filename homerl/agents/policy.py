@@ -11,9 +11,13 @@ Invariants:
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator, Sequence
+import logging
+import os
+import re
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Protocol
 
 from envs.messages import Message
@@ -24,6 +28,10 @@ from homerl.play.situation import Reply
 
 if TYPE_CHECKING:
     import torch
+
+logger = logging.getLogger(__name__)
+CACHE_SHARE = 0.25  # of a device's memory, for the cache of sampling
+MESSAGES = re.compile(f"(?={re.escape(IM_START)})")  # where a rendered message begins
 
 
 @dataclass(frozen=True)
@@ -112,14 +120,15 @@ class PolicyAgent:
             raise ValueError("a policy agent plays one line; use one agent a branch")
         new = observation.messages[self._read :]
         text = render_new(self.tokenizer, new, observation.tools, first=self._read == 0)
-        ids = self.tokenizer.encode(text, add_special_tokens=False)
+        ids = encode(self.tokenizer, text)
         if self.ledger.spans and len(self.ledger.ids) + len(ids) >= self.max_tokens:
             raise AgentFault(f"the dialogue has reached {self.max_tokens} tokens")
         self.ledger.read(ids)
         sample = await self.engine.sample(self.ledger.ids)
-        self.ledger.wrote(sample, self.tokenizer.eos_token_id)
+        end = self.tokenizer.eos_token_id  # read once: transformers looks it up anew each time
+        self.ledger.wrote(sample, end)
         self._read = len(observation.messages) + 1  # skip the reply itself, which the ledger has
-        ids = [token for token in sample.ids if token != self.tokenizer.eos_token_id]
+        ids = [token for token in sample.ids if token != end]
         message, malformed = parse_reply(self.tokenizer.decode(ids, skip_special_tokens=False))
         return [Reply(message, malformed, len(sample.ids), self._count)]
 
@@ -144,16 +153,34 @@ def render_new(tokenizer: Any, new: Sequence[Message], tools: Sequence[Any], fir
     return text[len(head) :]
 
 
+def encode(tokenizer: Any, text: str) -> list[int]:
+    """The ids of rendered messages. Those of each message are kept, since the episodes of a group share their first ones.
+
+    No token crosses the beginning of a message, since that is a special token.
+    """
+    return [token for message in MESSAGES.split(text) for token in _ids(tokenizer, message)]
+
+
+@lru_cache(maxsize=4096)
+def _ids(tokenizer: Any, message: str) -> tuple[int, ...]:
+    return tuple(tokenizer.encode(message, add_special_tokens=False))
+
+
 class TransformersEngine:
     """Samples with transformers' `generate`, in batches of the waiting requests.
 
-    Requests made in the same turn of the event loop share a batch; none waits for a slow user.
+    Requests made in the same turn of the event loop share a batch; none waits for a slow user. A batch has at most `batch`
+    prompts and, with their samples, at most `tokens` tokens (None: what fits into a share of the device's memory). If
+    memory runs out, both limits of tokens are halved, and the same prompts are sampled again with the same random numbers.
     """
 
+    prefill = 16_384  # most tokens of one forward pass over prompts
+
     def __init__(
-        self, model: Any, tokenizer: Any, max_tokens: int, temperature: float = 1.0, batch: int = 64, version: int = 0
-    ) -> None:
-        self.model, self.tokenizer = model, tokenizer
+        self, model: Any, tokenizer: Any, max_tokens: int, temperature: float = 1.0, batch: int = 64, version: int = 0,
+        tokens: int | None = None,
+    ) -> None:  # fmt: skip
+        self.model, self.tokenizer, self.tokens = model, tokenizer, tokens
         self.max_tokens, self.temperature, self.batch, self.version = max_tokens, temperature, batch, version
         self._waiting: list[tuple[Sequence[int], asyncio.Future]] = []
 
@@ -169,18 +196,48 @@ class TransformersEngine:
     def _flush(self) -> None:
         waiting, self._waiting = self._waiting, []
         waiting.sort(key=lambda pair: len(pair[0]))
-        for start in range(0, len(waiting), self.batch):
-            part = waiting[start : start + self.batch]
+        while waiting:
+            size = self._fitting([len(prompt) for prompt, _ in waiting])
+            part = waiting[:size]
             try:
-                samples = self._generate([prompt for prompt, _ in part])
+                answers: Sequence[Sample | Exception] | None = self._generate_or_shrink([prompt for prompt, _ in part])
             except Exception as error:  # passed to the waiting requests, which would wait for ever otherwise
-                for _, future in part:
-                    if not future.cancelled():
-                        future.set_exception(error)
+                answers = [error] * size
+            if answers is None:
                 continue
-            for (_, future), sample in zip(part, samples, strict=True):
+            for (_, future), answer in zip(part, answers, strict=True):
                 if not future.cancelled():
-                    future.set_result(sample)
+                    (future.set_exception if isinstance(answer, Exception) else future.set_result)(answer)
+            waiting = waiting[size:]
+
+    def _fitting(self, lengths: Sequence[int]) -> int:
+        """The number of prompts, of ascending lengths, that the next batch takes: at least one."""
+        if self.tokens is None:
+            self.tokens = fitting_tokens(self.model)
+        fits = [i for i in range(min(len(lengths), self.batch)) if (i + 1) * (lengths[i] + self.max_tokens) <= self.tokens]
+        return fits[-1] + 1 if fits else 1
+
+    def _generate_or_shrink(self, prompts: list[Sequence[int]]) -> list[Sample] | None:
+        """The samples, or None if memory ran out, and less is to be sampled at a time from now on."""
+        from accelerate.utils.memory import clear_device_cache, should_reduce_batch_size
+
+        count, longest = len(prompts), len(prompts[-1])
+        restore = random_state(self.model.device)
+        try:
+            return self._generate(prompts)
+        except RuntimeError as error:
+            if not should_reduce_batch_size(error) or (count == 1 and self.prefill == 1):
+                raise
+        restore()  # out of the handler, whose traceback holds what was allocated
+        clear_device_cache(garbage_collection=True)
+        self.tokens = count * (longest + self.max_tokens) // 2
+        self.prefill = max(1, min(self.prefill, count * longest) // 2)
+        logger.warning(
+            "sampling ran out of memory on %d prompts of up to %d tokens: it goes on with at most %d tokens at a time, "
+            "samples included (rlve.engine.tokens), %d of them in one pass over prompts",
+            count, longest, self.tokens, self.prefill,
+        )  # fmt: skip
+        return None
 
     def _generate(self, prompts: list[Sequence[int]]) -> list[Sample]:
         import torch
@@ -188,6 +245,7 @@ class TransformersEngine:
         ids, attention = left_pad(prompts, self.tokenizer.pad_token_id, self.model.device)
         scores = _TokenScores(self.temperature or 1.0)
         sampling = {"do_sample": True, "temperature": self.temperature, "top_p": 1.0, "top_k": 0}
+        chunk = max(1, self.prefill // len(prompts))
         with torch.no_grad(), plain_sampling(self.model):
             output = self.model.generate(
                 input_ids=ids,
@@ -198,6 +256,7 @@ class TransformersEngine:
                 logits_processor=[scores],
                 use_cache=True,
                 synced_gpus=False,  # the model is complete, and ranks sample independently
+                prefill_chunk_size=chunk if chunk < ids.shape[1] else None,
                 **(sampling if self.temperature > 0 else {"do_sample": False}),
             )
         new = output[:, ids.shape[1] :]
@@ -208,6 +267,38 @@ class TransformersEngine:
         end = self.tokenizer.eos_token_id
         length = ids.index(end) + 1 if end in ids else len(ids)
         return Sample(tuple(ids[:length]), tuple(logprobs[:length]), self.version)
+
+
+def fitting_tokens(model: Any) -> int:
+    """The number of tokens whose cache takes `CACHE_SHARE` of the memory of the model's device.
+
+    It is a share of all memory, not of what is free now, so that equal runs sample in equal batches.
+    """
+    import torch
+
+    config = model.config.get_text_config()
+    heads = getattr(config, "num_key_value_heads", None) or config.num_attention_heads
+    size = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
+    token = 2 * config.num_hidden_layers * heads * size * next(model.parameters()).element_size()
+    if model.device.type == "cuda":
+        memory = torch.cuda.get_device_properties(model.device).total_memory
+    else:
+        memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    return int(CACHE_SHARE * memory) // token
+
+
+def random_state(device: torch.device) -> Callable[[], None]:
+    """A function that sets the random state of torch for a device back to what it is now."""
+    import torch
+
+    state, of_gpu = torch.get_rng_state(), torch.cuda.get_rng_state(device) if device.type == "cuda" else None
+
+    def restore() -> None:
+        torch.set_rng_state(state)
+        if of_gpu is not None:
+            torch.cuda.set_rng_state(of_gpu, device)
+
+    return restore
 
 
 @contextmanager

@@ -4,14 +4,18 @@ Invariants:
 - The order is a function of the recipe, the seed and the results so far. It is the same on every rank.
 - A pass visits every blueprint once, in an order of its own. With `by: success` a pass may skip a blueprint; skips are
   counted.
-- Batches that were drawn but not trained on are part of the state. A resumed run plays exactly these again.
+- Every group is drawn with the blueprints that replace it if it has no signal. So a replacement depends on the group and
+  on the state when it was drawn, never on who ended first. What no group needed is put back, and is drawn first.
+- Groups that were drawn but not trained on are part of the state. A resumed run plays exactly these again.
 """
 
 from __future__ import annotations
 
 import random
+from bisect import insort
 from collections import deque
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -22,41 +26,66 @@ from homerl.train.recipe import BlueprintSource, CurriculumSettings
 LEAST = 0.1  # probability of playing a blueprint that is never or always solved
 
 
+Place = tuple[int, int]  # a position of the order, and the blueprint seed there
+
+
+@dataclass(frozen=True)
+class Draw:
+    """A drawn group: its number in the run (from 0), the seed of its blueprint, and those of its replacements in turn."""
+
+    number: int
+    seed: int
+    spares: tuple[int, ...] = ()
+
+
 class Curriculum:
-    """The order of blueprints. `draw` a batch, call `train` when its training begins, and `learn` from its results."""
+    """The order of blueprints. `draw` groups, call `train` when their training begins, and `learn` from their results."""
 
     def __init__(
         self, settings: CurriculumSettings, source: BlueprintSource, seed: int, difficulty: Mapping[int, float] | None = None
     ) -> None:
         self.settings, self.source, self.seed = settings, source, seed
         self.difficulty = difficulty or {}
-        self.position = self.passed_over = 0
+        self.position = self.passed_over = self.count = 0
         self.tally: dict[int, tuple[float, int]] = {}
-        self.drawn: deque[list[int]] = deque()
-        self.unfinished: deque[list[int]] = deque()
+        self.drawn: dict[int, list[Place]] = {}
+        self.unfinished: deque[tuple[int, Place]] = deque()
+        self.held: list[Place] = []  # drawn and not needed, ascending
         self.lap: tuple[int, list[int]] | None = None
 
-    def draw(self, count: int) -> list[int]:
-        """The blueprint seeds of a batch. Batches that an interrupted run had drawn come first."""
-        batch = self.unfinished.popleft() if self.unfinished else self.more(count)
-        self.drawn.append(batch)
-        return batch
+    def draw(self, count: int) -> list[Draw]:
+        """The next `count` groups. Those that an interrupted run had drawn come first, with their numbers."""
+        again = [self.unfinished.popleft() for _ in range(min(count, len(self.unfinished)))]
+        fresh = range(self.count, self.count + count - len(again))
+        self.count = fresh.stop
+        groups = again + list(zip(fresh, self._take(len(fresh)), strict=True))
+        laps = [[place for _, place in groups], *(self._take(count) for _ in range(self.settings.refill))]
+        self.drawn |= {number: [lap[i] for lap in laps] for i, (number, _) in enumerate(groups)}
+        return [_drawn(number, self.drawn[number]) for number, _ in groups]
 
-    def train(self) -> None:
-        """Note that training on the oldest drawn batch has begun, so that a resumed run does not play it again."""
-        self.drawn.popleft()
+    def train(self, replaced: Mapping[int, int]) -> None:
+        """Note that training on groups has begun, so that a resumed run does not play them again.
 
-    def more(self, count: int) -> list[int]:
-        """The next `count` seeds of the order, without recording them as a batch."""
-        seeds: list[int] = []
-        while len(seeds) < count:
-            seed = self._at(self.position)
-            if self._takes(seed):
-                seeds.append(seed)
+        `replaced` has how often each was replaced, by number. Replacements that were not needed are put back.
+        """
+        for number, times in replaced.items():
+            for place in self.drawn.pop(number)[1 + times :]:
+                insort(self.held, place)
+
+    def _take(self, count: int) -> list[Place]:
+        """The next `count` places whose blueprints are played; what was put back comes first."""
+        places: list[Place] = []
+        while len(places) < count:
+            place = self.held.pop(0) if self.held else self._next()
+            if self._takes(*place):
+                places.append(place)
             else:
                 self.passed_over += 1
-            self.position += 1
-        return seeds
+        return places
+
+    def _next(self) -> Place:
+        self.position += 1
+        return self.position - 1, self._at(self.position - 1)
 
     def learn(self, results: Iterable[tuple[int, bool]]) -> None:
         """Update the running success rates from pairs (blueprint seed, success) of rollouts.
@@ -74,21 +103,31 @@ class Curriculum:
     def metrics(self) -> dict[str, float]:
         """The number of passes made so far (fractional), and the share of positions that were skipped."""
         share = self.passed_over / self.position if self.position else 0.0
-        return {"curriculum/passes": self.position / self.source.count, "curriculum/passed_over": share}
+        gone = self.position - len(self._unused())
+        return {"curriculum/passes": gone / self.source.count, "curriculum/passed_over": share}
 
     def state(self) -> dict[str, Any]:
         """The state as plain data, for `load`."""
         tally = [[seed, *result] for seed, result in self.tally.items()]
-        unfinished = [*self.drawn, *self.unfinished]
-        return {"position": self.position, "passed_over": self.passed_over, "tally": tally, "unfinished": unfinished}
+        unfinished = [*((number, places[0]) for number, places in self.drawn.items()), *self.unfinished]
+        return {
+            "position": self.position, "passed_over": self.passed_over, "count": self.count, "tally": tally,
+            "held": [list(place) for place in self._unused()],
+            "unfinished": [[number, *place] for number, place in sorted(unfinished)],
+        }  # fmt: skip
 
     def load(self, state: Mapping[str, Any]) -> None:
         """Restore a state that `state` returned."""
-        self.position, self.passed_over = state["position"], state["passed_over"]
+        self.position, self.passed_over, self.count = state["position"], state["passed_over"], state["count"]
         self.tally = {seed: (success, plays) for seed, success, plays in state["tally"]}
-        self.drawn, self.unfinished = deque(), deque(map(list, state["unfinished"]))
+        self.held = [(position, seed) for position, seed in state["held"]]
+        self.drawn, self.unfinished = {}, deque((number, (place, seed)) for number, place, seed in state["unfinished"])
 
-    def _takes(self, seed: int) -> bool:
+    def _unused(self) -> list[Place]:
+        """The places that were drawn for replacements, and have not been played."""
+        return sorted([*self.held, *(place for places in self.drawn.values() for place in places[1:])])
+
+    def _takes(self, position: int, seed: int) -> bool:
         """Whether to play a blueprint. With `by: success` the probability is 4p(1-p), which grows with the variance of the
         outcome.
 
@@ -98,7 +137,7 @@ class Curriculum:
             return True
         success, _ = self.tally[seed]
         chance = max(LEAST, 4 * success * (1 - success))
-        return random.Random(f"take {self.seed} {self.position}").random() < chance
+        return random.Random(f"take {self.seed} {position}").random() < chance
 
     def _at(self, position: int) -> int:
         lap, place = divmod(position, self.source.count)
@@ -111,6 +150,11 @@ class Curriculum:
         seeds = list(range(self.source.first_seed, self.source.first_seed + self.source.count))
         random.Random(f"blueprints {self.seed} {lap}").shuffle(seeds)
         return sorted(seeds, key=lambda seed: self.difficulty.get(seed, 0.0))
+
+
+def _drawn(number: int, places: list[Place]) -> Draw:
+    (_, seed), *spares = places
+    return Draw(number, seed, tuple(seed for _, seed in spares))
 
 
 def difficulties(settings: CurriculumSettings, source: BlueprintSource) -> dict[int, float]:

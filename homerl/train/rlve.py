@@ -100,8 +100,6 @@ def grpo_arguments(recipe: RLVERecipe) -> GRPOConfig:
             f"{settings.blueprints_per_update} blueprints x group {settings.group} = {total} rollouts do not divide "
             f"over {processes} processes", **where,
         )  # fmt: skip
-    if mode_of(settings).forks(settings) and settings.blueprints_per_update % processes:
-        raise InputError(f"forks need whole groups on each of {processes} processes", **where)
     shared = common_arguments(recipe, settings) | {
         "save_steps": (settings.save_steps or 1) * settings.iterations,  # a resumed run plays new rollouts
     }
@@ -286,7 +284,7 @@ class RLVETrainer(ParallelTrainerMixin, GRPOTrainer):
         lengths = [row["lengths"] for row in batch.rows]
         signal = UpdateSignal(batch.credit, lengths, returns, counts, self.recipe.rlve.group)
         metrics = signal.metrics() | episode_metrics(batch.rows) | batch.shares
-        for name, value in (metrics | self.player.user_metrics()).items():
+        for name, value in (metrics | self.player.metrics()).items():
             self._metrics["train"][name].append(value)
         self.sentinel.watch(metrics | self.seen)
 

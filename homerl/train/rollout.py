@@ -5,6 +5,7 @@ Invariants:
 - An episode that ends by a fault that is not the agent's is retried in a fresh world (a forked one from its fork). After
   the last retry it is marked, and does not count.
 - A rollout always has a prompt and a completion; the completion may be masked.
+- A blueprint's world is made once; its episodes are forks of it, since to fork is hundreds of times faster than to make.
 - No episode waits for another, except that a forked one waits for its root.
 """
 
@@ -85,40 +86,53 @@ class Player:
 
     async def play_all(self, blueprints: Sequence[Blueprint], seeds: Sequence[int]) -> list[Rollout]:
         """The same as `play`, inside an event loop."""
+        begun = self._openings(blueprints)
         if self.forks is None:
-            return list(await asyncio.gather(*map(self._one, blueprints, seeds)))
-        starts = range(0, len(blueprints), self.group)
-        groups = await asyncio.gather(*(self._tree(blueprints[i], seeds[i : i + self.group], self.forks) for i in starts))
+            return list(await asyncio.gather(*map(self._one, begun, seeds)))
+        starts = range(0, len(begun), self.group)
+        groups = await asyncio.gather(*(self._tree(begun[i], seeds[i : i + self.group], self.forks) for i in starts))
         return [rollout for group in groups for rollout in group]
 
-    def user_metrics(self) -> dict[str, float]:
-        """The requests and errors of this process's users so far, named `user/...`; empty for users without an endpoint."""
-        return self.make_user.metrics() if isinstance(self.make_user, Users) else {}
+    def _openings(self, blueprints: Sequence[Blueprint]) -> list[Episode]:
+        """An episode of each blueprint to fork; one and the same for blueprints that are one object."""
+        turns, openings = EpisodeTimer(self.waiting), dict[int, Episode]()
+        for blueprint in blueprints:
+            if id(blueprint) not in openings:
+                openings[id(blueprint)] = begin(blueprint, self.limits)
+        turns.worked()
+        return [openings[id(blueprint)] for blueprint in blueprints]
 
-    async def _tree(self, blueprint: Blueprint, seeds: Sequence[int], plan: ForkPlan) -> list[Rollout]:
+    def metrics(self) -> dict[str, float]:
+        """What this process's users and engine report: requests and errors of users without a script so far (`user/...`),
+        and the engine's own figures since the last call.
+        """
+        users = self.make_user.metrics() if isinstance(self.make_user, Users) else {}
+        return {**users, **(self.engine.metrics() if hasattr(self.engine, "metrics") else {})}
+
+    async def _tree(self, opening: Episode, seeds: Sequence[int], plan: ForkPlan) -> list[Rollout]:
         """Play the roots from the start and the siblings from their forks. A sibling whose fork was not reached becomes a
         root.
         """
         forks = plan(len(seeds), random.Random(f"forks {seeds[0]}"))
         count = sum(fork is None for fork in forks)
         recorders = [ForkRecorder({fork.step for fork in forks if fork and fork.parent == i}) for i in range(count)]
-        roots = await asyncio.gather(*(self._one(blueprint, seeds[i], recorder=w) for i, w in enumerate(recorders)))
+        roots = await asyncio.gather(*(self._one(opening, seeds[i], recorder=w) for i, w in enumerate(recorders)))
 
         async def sibling(fork: Fork, seed: int) -> Rollout:
             point = recorders[fork.parent].points.get(fork.step)
             if point is None:
-                return await self._one(blueprint, seed)
-            return replace(await self._one(blueprint, seeds[fork.parent], point), fork=fork)
+                return await self._one(opening, seed)
+            return replace(await self._one(opening, seeds[fork.parent], point), fork=fork)
 
         rest = zip(forks[count:], seeds[count:], strict=True)
         return [*roots, *await asyncio.gather(*(sibling(fork, seed) for fork, seed in rest if fork))]
 
     async def _one(
-        self, blueprint: Blueprint, seed: int, point: ForkPoint | None = None, recorder: ForkRecorder | None = None
+        self, opening: Episode, seed: int, point: ForkPoint | None = None, recorder: ForkRecorder | None = None
     ) -> Rollout:
         for attempt in range(RETRIES + 1):
             turns = EpisodeTimer(self.waiting)
-            episode, agent = self._begin(blueprint, point, turns)
+            episode, agent = self._begin(opening, point, turns)
             if recorder:
                 recorder.points.clear()
             user = TimedUser(self.make_user(seed + attempt), turns)
@@ -132,12 +146,12 @@ class Player:
         self.waiting.rewarding += time.perf_counter() - begin
         return rollout
 
-    def _begin(self, blueprint: Blueprint, point: ForkPoint | None, turns: EpisodeTimer) -> ForkPoint:
+    def _begin(self, opening: Episode, point: ForkPoint | None, turns: EpisodeTimer) -> ForkPoint:
         engine = TimedEngine(self.engine, turns)
         if point is not None:
             episode, agent = point
             return episode.fork(), agent.fork(engine)
-        return begin(blueprint, self.limits), PolicyAgent(engine, self.tokenizer, self.max_tokens)
+        return opening.fork(), PolicyAgent(engine, self.tokenizer, self.max_tokens)
 
 
 class ForkRecorder:

@@ -1,24 +1,28 @@
 """Supplies the trainer with rollouts: for every update a batch of groups, played by all ranks together.
 
 Invariants:
-- What is played, in which slot and with which seed, does not depend on the number of ranks. Groups are formed over all
-  ranks.
-- Every rank computes the same credit and takes the same decisions, from gathered data.
-- A group without signal (returns do not vary, or a rollout does not count) is replaced by a group of another blueprint,
-  at most `refill` times. A group that is still without signal has advantage 0, so it is not trained on.
+- What is played, in which slot and with which seed, depends neither on the number of ranks nor on which group ends first.
+- A group is played by one rank, from its first episode to its last. The ranks play as many groups each as divide, in the
+  order of slots. A rollout whose slot another rank trains on is handed over when all have ended.
+- A group without signal (returns do not vary, or a rollout does not count) is replaced as soon as its last episode ends,
+  by the next of the blueprints that it was drawn with. A group that is still without signal has advantage 0, so it is not
+  trained on.
+- Every rank computes the same credit from gathered data, and the curriculum learns from all groups, the replaced ones too.
 """
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 from collections import Counter, defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from homerl.play.situation import Blueprint
+from homerl.train.credit.contract import CreditInput
 from homerl.train.credit.registry import assign, last_step_only, mode_of, rule_of
-from homerl.train.curriculum import Curriculum
+from homerl.train.curriculum import Curriculum, Draw
 from homerl.train.recipe import RLVESettings
 from homerl.train.rollout import Player, Rollout
 from homerl.train.sentinel import NOTHING
@@ -35,10 +39,32 @@ class RankContext:
     world: int = 1
     gather: Callable[[list[Any]], list[Any]] = list
 
-    def mine(self, slots: int) -> range:
-        """The slots of this rank, out of `slots` in all."""
-        size = slots // self.world
-        return range(self.rank * size, (self.rank + 1) * size)
+    def mine(self, count: int) -> range:
+        """The part of this rank, out of `count` slots or groups in all. Where it does not divide, parts differ by one."""
+        return range(self.rank * count // self.world, (self.rank + 1) * count // self.world)
+
+
+@dataclass(frozen=True)
+class PlayedGroup:
+    """The rollouts of a group that has ended. `replaced` tells how often it was replaced, and `tried` has the blueprint
+    seed and the success of every rollout that counts, those of the replaced groups included.
+    """
+
+    draw: Draw
+    rollouts: list[Rollout]
+    replaced: int = 0
+    tried: tuple[tuple[int, bool], ...] = ()
+
+
+@dataclass(frozen=True)
+class GroupReport:
+    """What other ranks need of a played group: summaries of its rollouts, and the rollouts, by slot, that they train on."""
+
+    number: int
+    replaced: int
+    tried: tuple[tuple[int, bool], ...]
+    rows: list[dict[str, Any]]
+    strays: dict[int, Rollout]
 
 
 @dataclass
@@ -56,7 +82,7 @@ class Batch:
 
 
 class Supply:
-    """Plays the batches of a run and assigns their credit."""
+    """Plays the groups of a run, and makes batches of them."""
 
     def __init__(
         self, settings: RLVESettings, seed: int, player: Player, blueprint: Callable[[int], Blueprint],
@@ -64,59 +90,84 @@ class Supply:
     ) -> None:  # fmt: skip
         self.settings, self.seed, self.player, self.blueprint = settings, seed, player, blueprint
         self.curriculum, self.ranks = curriculum, ranks
-        self.slots = settings.blueprints_per_update * settings.group
+        self.groups = settings.blueprints_per_update
+        self.slots = self.groups * settings.group
 
-    def draw(self) -> list[int]:
-        """The blueprint seed of each group of the next batch."""
-        return self.curriculum.draw(self.settings.blueprints_per_update)
+    def draw(self, count: Callable[[int], int] = int) -> list[Draw]:
+        """Draw groups for all ranks; return those that this rank plays.
 
-    async def play(self, update: int, drawn: Sequence[int]) -> dict[int, Rollout]:
-        """Play this rank's part of a batch; return rollouts by slot."""
-        return await self._play(update, drawn, self.ranks.mine(self.slots), 0)
+        `count` tells how many a rank gets that trains on so many groups in an update. All ranks call it together.
+        """
+        shares = [len(RankContext(rank, self.ranks.world).mine(self.groups)) for rank in range(self.ranks.world)]
+        counts = [count(share) for share in shares]
+        begin = sum(counts[: self.ranks.rank])
+        return self.curriculum.draw(sum(counts))[begin : begin + counts[self.ranks.rank]]
 
-    async def _play(self, update: int, drawn: Sequence[int], slots: Sequence[int], lap: int) -> dict[int, Rollout]:
-        blueprints = [self.blueprint(drawn[slot // self.settings.group]) for slot in slots]
-        seeds = [hash_seed(self.seed, update, slot, *([lap] if lap else [])) for slot in slots]
-        return dict(zip(slots, await self.player.play_all(blueprints, seeds), strict=True))
+    async def play(self, draws: Iterable[Draw]) -> list[PlayedGroup]:
+        """Play groups, all concurrently."""
+        return list(await asyncio.gather(*map(self.play_group, draws)))
 
-    def finish(self, update: int, drawn: list[int], rollouts: dict[int, Rollout], run: Callable[[Any], Any]) -> Batch:
-        """Gather a played batch, refill groups without signal, and assign credit. `run` runs a coroutine."""
-        drawn = drawn.copy()
-        batch = self._gathered(rollouts)
-        first = flat = self._flat(batch)
-        self.curriculum.train()
-        for lap in range(1, self.settings.curriculum.refill + 1):
-            if not flat:
+    async def play_group(self, draw: Draw, begins: Callable[[], None] = lambda: None) -> PlayedGroup:
+        """Play a group, and replace it while it has no signal. `begins` is called before each."""
+        tried: list[tuple[int, bool]] = []
+        for replaced, seed in enumerate((draw.seed, *draw.spares)):
+            begins()
+            rollouts = await self._play(draw.number, seed, replaced)
+            tried += [(seed, played.trajectory.success) for played in rollouts if played.credit_input.counts]
+            if any(signals(self._credit([rollout.credit_input for rollout in rollouts]), self.settings.group)):
                 break
-            for group, seed in zip(flat, self.curriculum.more(len(flat)), strict=True):
-                drawn[group] = seed
-            again = [slot for slot in self.ranks.mine(self.slots) if slot // self.settings.group in flat]
-            batch = self._gathered(rollouts | run(self._play(update, drawn, again, lap)))
-            rollouts, flat = batch.rollouts, self._flat(batch)
-        self.curriculum.learn((row["seed"], row["success"]) for row in batch.rows if row["played"].counts)
-        groups = self.settings.blueprints_per_update
+        return PlayedGroup(draw, rollouts, replaced, tuple(tried))
+
+    async def _play(self, number: int, seed: int, replaced: int) -> list[Rollout]:
+        update, first = number // self.groups, number % self.groups * self.settings.group
+        slots, lap = range(first, first + self.settings.group), [replaced] if replaced else []
+        seeds = [hash_seed(self.seed, update, slot, *lap) for slot in slots]
+        return await self.player.play_all([self.blueprint(seed)] * self.settings.group, seeds)
+
+    def finish(self, played: Sequence[PlayedGroup]) -> Batch:
+        """Exchange the groups that all ranks have played for an update, and assign credit. All ranks call it together."""
+        batch, reports = self._exchanged(played)
+        self.curriculum.train({report.number: report.replaced for report in reports})
+        self.curriculum.learn(result for report in reports for result in report.tried)
+        batch.credit = self._credit([row["played"] for row in batch.rows])
+        flat = [not signal for signal in signals(batch.credit, self.settings.group)]
+        first = [report.replaced > 0 or left for report, left in zip(reports, flat, strict=True)]
         batch.shares = {
-            "curriculum/flat": len(first) / groups, "curriculum/left_flat": len(flat) / groups,
+            "curriculum/flat": sum(first) / self.groups, "curriculum/left_flat": sum(flat) / self.groups,
             **self.curriculum.metrics(), **self._of_mode(batch),
         }  # fmt: skip
         return batch
 
-    def _gathered(self, rollouts: dict[int, Rollout]) -> Batch:
-        rows = self.ranks.gather([rollout_summary(rollout) for _, rollout in sorted(rollouts.items())])
-        credit = assign([row["played"] for row in rows], self.settings.group, rule_of(self.settings))
-        return Batch(rollouts, rows, last_step_only(credit) if self.settings.last_step_only else credit)
+    def _exchanged(self, played: Sequence[PlayedGroup]) -> tuple[Batch, list[GroupReport]]:
+        """A batch without credit, and the reports of its groups. Slots are numbered in the order of ranks and groups."""
+        size, mine = self.settings.group, self.ranks.mine(self.slots)
+        own: dict[int, Rollout] = {}
+        reports = []
+        for place, group in zip(self.ranks.mine(self.groups), played, strict=True):
+            by_slot = dict(enumerate(group.rollouts, place * size))
+            own |= {slot: rollout for slot, rollout in by_slot.items() if slot in mine}
+            strays = {slot: rollout for slot, rollout in by_slot.items() if slot not in mine}
+            rows = [rollout_summary(rollout) for rollout in group.rollouts]
+            reports.append(GroupReport(group.draw.number, group.replaced, group.tried, rows, strays))
+        reports = self.ranks.gather(reports)
+        for report in reports:
+            own |= {slot: rollout for slot, rollout in report.strays.items() if slot in mine}
+        return Batch(own, [row for report in reports for row in report.rows]), reports
 
-    def _flat(self, batch: Batch) -> list[int]:
-        """The groups in which every step has advantage 0."""
-        size = self.settings.group
-        starts = range(0, self.slots, size)
-        return [i // size for i in starts if not any(abs(a) > NOTHING for row in batch.credit[i : i + size] for a in row)]
+    def _credit(self, played: Sequence[CreditInput]) -> list[list[float]]:
+        credit = assign(played, self.settings.group, rule_of(self.settings))
+        return last_step_only(credit) if self.settings.last_step_only else credit
 
     def _of_mode(self, batch: Batch) -> Mapping[str, float]:
         """The metrics of the recipe's credit mode."""
         played, size = [row["played"] for row in batch.rows], self.settings.group
         groups = [played[i : i + size] for i in range(0, self.slots, size)]
         return mode_of(self.settings).metrics(groups, self.settings)
+
+
+def signals(credit: Sequence[Sequence[float]], size: int) -> list[bool]:
+    """For each group of `size` rollouts, whether a step has an advantage."""
+    return [any(abs(a) > NOTHING for row in credit[i : i + size] for a in row) for i in range(0, len(credit), size)]
 
 
 def hash_seed(*parts: int) -> int:

@@ -17,11 +17,17 @@ from envs.homeenv.conditions import compile_condition
 from envs.homeenv.env import HomeEnv
 from envs.homeenv.home import Home
 from envs.homeenv.physics import Moment, Outdoors
+from envs.homeenv.toolsets.homeflow import pyexec_message
 from envs.homemaker.make import HomeRecipe, make_home
+from homerl.agents.policy import Sample
 from homerl.flow.mcts import search
+from homerl.play.episode import EpisodeLimits
 from homerl.play.scripted_user import ScriptedUser
+from homerl.train.rollout import Player
+from homerl.train.tiny import make_tokenizer
 from homerl.worlds.homeenv.agents.expert import Expert
 from homerl.worlds.homeenv.blueprints.author import BlueprintRecipe, make_blueprint
+from rewards.composite import RewardWeights
 
 SIZES = (6, 35, 135)
 
@@ -143,3 +149,30 @@ def test_a_day_with_automations(benchmark) -> None:
         action = {"did": rng.choice(switches), "locator": rng.choice(("turn_on", "turn_off"))}
         home.rules = (*home.rules, make_rule(home, [condition], [action]))
     benchmark(lambda: home.fork().advance(86400))
+
+
+class Phrases:
+    """A sampler that says one call, then words, in turns."""
+
+    def __init__(self, tokenizer) -> None:
+        call = pyexec_message("print(1)")["tool_calls"][0]["function"]
+        texts = f'<tool_call>\n{{"name": "pyexec", "arguments": {call["arguments"]}}}\n</tool_call>', "I am looking at it."
+        self.said = [(*tokenizer.encode(text, add_special_tokens=False), tokenizer.eos_token_id) for text in texts]
+        self.head = tokenizer.encode("<|im_start|>assistant\n", add_special_tokens=False)[0]
+
+    async def sample(self, prompt) -> Sample:
+        said = self.said[(list(prompt).count(self.head) - 1) % 2]
+        return Sample(said, (-1.0,) * len(said))
+
+
+@pytest.mark.parametrize("devices", SIZES)
+def test_a_group_of_rollouts(benchmark, devices: int) -> None:
+    """Eight rollouts of one blueprint, of six steps each, with a sampler and a user that take no time."""
+    tokenizer = make_tokenizer(["words of all kinds"], [])
+    recipe = BlueprintRecipe.model_validate({"home": {"devices": (devices, devices)}})
+    blueprint, seeds = make_blueprint(recipe, "train", 0), list(range(8))
+    limits = EpisodeLimits(turns=3, steps=99)
+    player = Player(Phrases(tokenizer), tokenizer, ScriptedUser, limits, RewardWeights(), 1 << 20)
+    assert [len(rollout.trajectory.steps) for rollout in player.play([blueprint] * 8, seeds)] == [6] * 8
+    benchmark.extra_info["operations"] = 8
+    benchmark(lambda: player.play([blueprint] * 8, seeds))

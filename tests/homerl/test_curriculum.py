@@ -1,13 +1,15 @@
 """Which blueprint comes when: nothing lost, nothing twice, whatever was broken off; groups without signal are refilled."""
 
+import asyncio
 import json
+from collections import Counter
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scripted_rollouts import Episodes, Exchange
 
 from envs.documents import InputError
-from homerl.train.credit.contract import CreditInput
 from homerl.train.curriculum import Curriculum, difficulties
 from homerl.train.recipe import BlueprintSource, CurriculumSettings, RLVESettings
 from homerl.train.supply import Batch, RankContext, Supply
@@ -20,17 +22,21 @@ def curriculum(by: str = "none", seed: int = 1, **more) -> Curriculum:
     return Curriculum(CurriculumSettings(by=by, synthesis=synthesis), SOURCE, seed, **more)
 
 
+def seeds_of(known: Curriculum, count: int) -> list[int]:
+    return [draw.seed for draw in known.draw(count)]
+
+
 def test_every_pass_takes_every_blueprint_once_in_another_order():
-    order = curriculum().more(25)
+    order = seeds_of(curriculum(), 25)
     passes = [order[:10], order[10:20], order[20:]]
     assert [sorted(one) for one in passes[:2]] == [list(range(100, 110))] * 2 and len(set(passes[2])) == 5
     assert passes[0] != passes[1] != sorted(passes[1])
-    assert curriculum().more(12) == order[:12] != curriculum(seed=2).more(12)
+    assert seeds_of(curriculum(), 12) == order[:12] != seeds_of(curriculum(seed=2), 12)
 
 
 def test_by_difficulty_each_pass_goes_from_easy_to_hard():
     hard = {100 + i: (i % 3) / 3 for i in range(10)}
-    order = curriculum("difficulty", difficulty=hard).more(20)
+    order = seeds_of(curriculum("difficulty", difficulty=hard), 20)
     for lap in (order[:10], order[10:]):
         assert [hard[seed] for seed in lap] == sorted(hard.values()) and sorted(lap) == sorted(hard)
     assert order[:10] != order[10:], "equals are shuffled"
@@ -49,7 +55,7 @@ def test_difficulties_are_read_from_a_synthesis_of_the_same_blueprints(tmp_path)
 def test_by_success_what_is_always_or_never_solved_comes_seldom():
     known = curriculum("success")
     known.learn([(100, True)] * 8 + [(101, False)] * 8 + [(102, True)] * 4 + [(102, False)] * 4)
-    order = known.more(700)
+    order = seeds_of(known, 700)
     times = {seed: order.count(seed) for seed in range(100, 110)}
     assert min(times[seed] for seed in range(102, 110)) > 70 and 0 < times[100] < 25 and 0 < times[101] < 25
     assert known.metrics()["curriculum/passed_over"] == pytest.approx(1 - 700 / known.position)
@@ -64,118 +70,138 @@ def test_running_success_fades():
 
 @settings(deadline=None)
 @given(
-    st.sampled_from(["none", "success"]), st.lists(st.integers(1, 7), min_size=1, max_size=12), st.data(), st.integers(0, 2)
-)
-def test_a_run_that_is_broken_off_anywhere_draws_what_an_unbroken_one_draws(by, sizes, data, ahead):
-    """`ahead` batches are drawn before their turn; a kill loses all that was done since the last state was saved."""
+    st.sampled_from(["none", "success"]), st.lists(st.integers(0, 2), min_size=3, max_size=36), st.data(),
+    st.integers(0, 2), st.integers(0, 2),
+)  # fmt: skip
+def test_a_run_that_is_broken_off_anywhere_draws_what_an_unbroken_one_draws(by, replaced, data, ahead, refill):
+    """`ahead` batches of three are drawn before their turn; a kill loses all that was done since the last state was saved.
+    Group i is replaced `replaced[i]` times."""
+    turns = len(replaced) // 3
 
-    def go_on(known: Curriculum, begin: int, upto: int, save_at: int | None = None) -> tuple[list, dict]:
-        drawn, state, taken = [], {}, begin
+    def fresh() -> Curriculum:
+        return Curriculum(CurriculumSettings(by=by, refill=refill), SOURCE, 1)
+
+    def go_on(known: Curriculum, begin: int, upto: int, save_at: int | None = None) -> tuple[dict, dict]:
+        drawn, state, taken = {}, {}, begin
         for turn in range(begin, upto):
-            while taken <= min(turn + ahead, len(sizes) - 1):
-                drawn.append(known.draw(sizes[taken]))
+            while taken <= min(turn + ahead, turns - 1):
+                drawn |= {draw.number: draw for draw in known.draw(3)}
                 taken += 1
-            known.train()
+            batch = sorted(drawn)[3 * (turn - begin) : 3 * (turn - begin) + 3]
+            known.train({number: min(refill, replaced[number]) for number in batch})
             if not ahead:  # what is learned between two draws changes the second
-                known.learn([(seed, seed % 3 == 0) for seed in drawn[turn - begin]])
+                known.learn([(drawn[number].seed, number % 3 == 0) for number in batch])
             if turn == save_at:
                 state = json.loads(json.dumps(known.state()))
         return drawn, state
 
-    whole, _ = go_on(curriculum(by), 0, len(sizes))
-    saved = data.draw(st.integers(0, len(sizes) - 1))
-    _, state = go_on(curriculum(by), 0, data.draw(st.integers(saved + 1, len(sizes))), saved)
-    resumed = curriculum(by)
+    whole, _ = go_on(fresh(), 0, turns)
+    saved = data.draw(st.integers(0, turns - 1))
+    _, state = go_on(fresh(), 0, data.draw(st.integers(saved + 1, turns)), saved)
+    resumed = fresh()
     resumed.load(state)
-    rest, _ = go_on(resumed, saved + 1, len(sizes))
-    assert rest == whole[saved + 1 :]
+    rest, _ = go_on(resumed, saved + 1, turns)
+    if ahead and refill:  # replacements of what is played again are drawn again
+        assert {n: draw.seed for n, draw in rest.items() if n < 3 * (saved + 1 + ahead)}.items() <= {
+            n: draw.seed for n, draw in whole.items()
+        }.items()
+        assert rest.keys() == {n for n in whole if n >= 3 * (saved + 1)}
+    else:
+        assert rest == {n: draw for n, draw in whole.items() if n >= 3 * (saved + 1)}
+
+
+@given(st.integers(0, 3), st.lists(st.lists(st.integers(0, 3), min_size=3, max_size=3), min_size=1, max_size=20))
+def test_what_no_group_needed_is_not_lost(refill, laps):
+    """Whatever was replaced, blueprints are played in turn: none twice before every other one of its pass was drawn."""
+    known = Curriculum(CurriculumSettings(refill=refill), SOURCE, 1)
+    played: list[int] = []
+    for batch in laps:
+        draws = known.draw(3)
+        assert all(len(draw.spares) == refill for draw in draws)
+        used = {draw.number: min(refill, times) for draw, times in zip(draws, batch, strict=True)}
+        known.train(used)
+        played += [seed for draw in draws for seed in (draw.seed, *draw.spares)[: 1 + used[draw.number]]]
+    taken = Counter(played) + Counter(seed for _, seed in known.held)
+    assert max(taken.values()) - min(taken[seed] for seed in range(100, 110)) <= 1
+    assert known.metrics()["curriculum/passes"] == len(played) / 10
+    rest = [seed for _, seed in known.held]
+    assert seeds_of(known, len(rest)) == rest, "what was put back comes first"
 
 
 # Refills
 
 
-class Scripted(Supply):
-    """Whose groups earn what a table says of their blueprint."""
-
-    def __init__(self, rewards, refill: int, ranks: RankContext = RankContext(), blueprints: int = 3, source=SOURCE) -> None:
-        settings = RLVESettings(
-            group=2, blueprints_per_update=blueprints, credit="trajectory", curriculum=CurriculumSettings(refill=refill)
-        )
-        known = Curriculum(settings.curriculum, source, 1)
-        super().__init__(settings, 0, None, lambda seed: seed, known, ranks)
-        self.rewards, self.asked = rewards, []
-
-    async def _play(self, update, drawn, slots, lap):
-        self.asked.append((lap, list(slots)))
-        return {slot: (drawn[slot // 2], slot % 2) for slot in slots}
-
-    def _gathered(self, rollouts):
-        from homerl.train.credit.registry import assign, rule_of
-
-        mine = [{"slot": slot, "seed": seed, "member": member} for slot, (seed, member) in sorted(rollouts.items())]
-        rows = self.ranks.gather(mine)
-        for row in rows:
-            row |= {"played": CreditInput([self.rewards(row["seed"], row["member"])]), "success": True}
-        return Batch(rollouts, rows, assign([row["played"] for row in rows], 2, rule_of(self.settings)))
+def supply_of(player, refill: int, ranks: RankContext = RankContext(), blueprints: int = 3) -> Supply:
+    settings = RLVESettings(
+        group=2, blueprints_per_update=blueprints, credit="trajectory", curriculum=CurriculumSettings(refill=refill)
+    )
+    return Supply(settings, 0, player, lambda seed: seed, Curriculum(settings.curriculum, SOURCE, 1), ranks)
 
 
-def batch_of(supply: Scripted) -> Batch:
-    import asyncio
-
-    drawn = supply.draw()
-    return supply.finish(0, drawn, asyncio.run(supply.play(0, drawn)), asyncio.run)
+def batch_of(supply: Supply) -> Batch:
+    return supply.finish(asyncio.run(supply.play(supply.draw())))
 
 
 def test_a_group_without_variance_is_replaced_until_it_has_some():
-    order = curriculum().more(6)
-    supply = Scripted(lambda seed, member: float(member) if seed in order[2:5] else 1.0, refill=3)
+    order = seeds_of(curriculum(), 10)
+    player = Episodes(lambda seed, member: float(member) if seed in (*order[2:4], order[7]) else 1.0)
+    supply = supply_of(player, refill=3)
     batch = batch_of(supply)
-    assert [row["seed"] for row in batch.rows[::2]] == [order[3], order[4], order[2]]
-    assert supply.asked == [(0, [0, 1, 2, 3, 4, 5]), (1, [0, 1, 2, 3])]
+    assert [row["seed"] for row in batch.rows[::2]] == [order[3], order[7], order[2]], "each has spares of its own"
+    assert set(player.asked) == {*order[:5], order[7]} and len(player.asked) == 6
     assert batch.shares["curriculum/flat"] == pytest.approx(2 / 3) and batch.shares["curriculum/left_flat"] == 0.0
-    assert supply.curriculum.position == 5 and not supply.curriculum.state()["unfinished"]
+    assert supply.curriculum.tally.keys() == set(player.asked), "what taught nothing has a success rate too"
+    assert not supply.curriculum.state()["unfinished"]
+    assert [seed for _, seed in supply.curriculum.held][:4] == [order[5], order[6], order[8], order[9]]
+
+
+def test_a_replacement_begins_while_other_groups_still_play():
+    """The first group ends only when the second one's replacement has begun: laps that wait for all would never end."""
+    order = seeds_of(curriculum(), 10)
+    player = Episodes(lambda seed, member: 1.0 if seed == order[1] else float(member), slow={order[0]: order[4]})
+    batch = batch_of(supply_of(player, refill=1))
+    assert [row["seed"] for row in batch.rows[::2]] == [order[0], order[4], order[2]]
+
+
+@settings(deadline=None, max_examples=40)
+@given(st.sets(st.integers(100, 109)), st.integers(0, 3), st.integers(1, 4), st.permutations(range(10)))
+def test_a_batch_depends_neither_on_ranks_nor_on_who_ends_first(flat, refill, world, speeds):
+    """Groups of all ranks end in any order, and straddle ranks in training."""
+
+    class Uneven(Episodes):
+        async def play_all(self, blueprints, seeds):
+            for _ in range(5 * speeds[blueprints[0] - 100]):
+                await asyncio.sleep(0)
+            return await super().play_all(blueprints, seeds)
+
+    def rewards(seed: int, member: int) -> float:
+        return 1.0 if seed in flat else float(member)
+
+    blueprints = 2 * world - 1
+    alone = supply_of(Episodes(rewards), refill, blueprints=blueprints)
+    expected = batch_of(alone)
+    exchange = Exchange(world)
+    supplies = [supply_of(Uneven(rewards), refill, exchange.rank(i), blueprints) for i in range(world)]
+    found = exchange.all(lambda rank: batch_of(supplies[rank]))
+    assert all(batch.credit == expected.credit and batch.shares == expected.shares for batch in found)
+    assert all(batch.rows == expected.rows for batch in found)
+    slots = [slot for batch in found for slot in batch.rollouts]
+    assert (
+        slots == list(range(2 * blueprints))
+        and max(len(b.rollouts) for b in found) - min(len(b.rollouts) for b in found) < 2
+    )
+    assert [r for batch in found for r in batch.rollouts.values()] == list(expected.rollouts.values())
+    assert all(supply.curriculum.state() == alone.curriculum.state() for supply in supplies)
+    assert sorted(group for supply in supplies for group in supply.player.played) == sorted(alone.player.played)
 
 
 def test_refills_are_bounded_and_what_is_left_has_no_advantage():
-    supply = Scripted(lambda seed, member: 1.0, refill=2)
+    supply = supply_of(Episodes(lambda seed, member: 1.0), refill=2)
     batch = batch_of(supply)
-    assert len(supply.asked) == 3 and supply.curriculum.position == 9
+    assert len(supply.player.asked) == 9 and supply.curriculum.position == 9
     assert batch.shares["curriculum/left_flat"] == 1.0 and not any(a for row in batch.credit for a in row)
 
 
 def test_without_refill_nothing_is_replaced():
-    supply = Scripted(lambda seed, member: 1.0, refill=0)
+    supply = supply_of(Episodes(lambda seed, member: 1.0), refill=0)
     assert batch_of(supply).shares["curriculum/flat"] == 1.0 and supply.curriculum.position == 3
-
-
-def test_ranks_agree_on_what_is_refilled_even_where_groups_straddle_them():
-    """Three groups of two on two ranks of three: the middle group has a member on each, and is flat."""
-    import threading
-
-    order = curriculum().more(3)
-    barrier, parts = threading.Barrier(2), {}
-
-    def gather(rank: int):
-        def exchange(rows):
-            parts[rank] = rows
-            barrier.wait(5)
-            found = [dict(row) for part in (parts[0], parts[1]) for row in part]
-            barrier.wait(5)
-            return found
-
-        return exchange
-
-    supplies = [
-        Scripted(lambda seed, member: 1.0 if seed == order[1] else float(member), 2, RankContext(rank, 2, gather(rank)))
-        for rank in (0, 1)
-    ]
-    found: dict[int, Batch] = {}
-    threads = [threading.Thread(target=lambda r=r: found.update({r: batch_of(supplies[r])})) for r in (0, 1)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(20)
-    alone = batch_of(Scripted(lambda seed, member: 1.0 if seed == order[1] else float(member), 2))
-    assert found[0].credit == found[1].credit == alone.credit
-    assert [row["seed"] for row in found[0].rows] == [row["seed"] for row in alone.rows]
-    assert supplies[0].asked[1] == (1, [2]) and supplies[1].asked[1] == (1, [3])

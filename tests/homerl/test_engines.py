@@ -25,7 +25,7 @@ from homerl.train.engines.colocated import Colocated
 from homerl.train.engines.continuous import Continuous
 from homerl.train.engines.generate import Snapshot
 from homerl.train.engines.registry import engine_of
-from homerl.train.engines.server import Server
+from homerl.train.engines.server import Server, freezes_requests
 from homerl.train.engines.synced import WeightLock, merged_weights
 from homerl.train.phases import Phases
 from homerl.train.recipe import EngineSettings, RLVESettings
@@ -202,7 +202,7 @@ def test_episodes_played_through_the_server_are_those_of_the_model_behind_it(eng
 
 def sending(send, update: int, wait=lambda: None) -> SimpleNamespace:
     """A trainer at an update, as far as engines ask for it."""
-    accelerator = SimpleNamespace(wait_for_everyone=wait)
+    accelerator = SimpleNamespace(wait_for_everyone=wait, is_main_process=True)
     generation = SimpleNamespace(sync_weights=send, _iter_named_params=dict, model=None)
     state = SimpleNamespace(global_step=update)
     return SimpleNamespace(vllm_generation=generation, state=state, accelerator=accelerator)
@@ -239,6 +239,120 @@ def test_weights_go_when_no_sample_is_under_way_and_the_next_has_the_new_version
     assert sorted(order) == ["all ranks", "all ranks", "first", "weights"] and after.version == 3
     assert [what for what in order if what != "first"] == ["all ranks", "weights", "all ranks"]
     assert results["first"].version == -1
+
+
+class Freezing(VLLM):
+    """Can freeze its requests, by its own list of paths, and has metrics."""
+
+    def __init__(self, order: list[str], parameters=("mode", "reset_running_requests"), metrics: str = "") -> None:
+        super().__init__()
+        self.order, self.parameters, self.metrics = order, parameters, metrics
+
+    async def _app(self, scope, receive, send):
+        path, asked = scope["path"], scope["query_string"].decode()
+        if path == "/openapi.json":
+            posts = {key: {"post": {"parameters": self._named()}} for key in ("/pause", "/reset_prefix_cache", "/resume")}
+            await ScriptedServer._send(self, send, 200, json.dumps({"paths": posts}))
+        elif path == "/metrics":
+            await ScriptedServer._send(self, send, 200, self.metrics)
+        elif path in ("/pause", "/reset_prefix_cache", "/resume"):
+            assert scope["method"] == "POST"
+            self.order.append(f"{path}?{asked}".rstrip("?"))
+            await ScriptedServer._send(
+                self, send, 200, json.dumps({"success": True} if "reset" in path else {"status": "ok"})
+            )
+        else:
+            await super()._app(scope, receive, send)
+
+    def _named(self) -> list[dict]:
+        return [{"name": name, "in": "query"} for name in self.parameters]
+
+
+FROZEN = ["/pause?mode=keep", "/reset_prefix_cache?reset_running_requests=true", "weights", "/resume"]
+
+
+def test_a_server_that_freezes_its_requests_gets_weights_while_they_wait(tmp_path, engine):
+    """The request ends after the sync, which would wait for it otherwise, and names the weights with which it began."""
+    order: list[str] = []
+    trainer = sending(lambda: order.append("weights"), 3, lambda: order.append("all ranks"))
+    with Freezing(order) as server:
+        asked = engine(server)
+        asked.attach(trainer, Phases(tmp_path))
+        asked.version = 2
+        server.held.append([1])
+
+        async def through_a_sync() -> list:
+            running = asyncio.create_task(asked.sample([1]))
+            while not server.requests:
+                await asyncio.sleep(0.005)
+            await asyncio.to_thread(trainer.vllm_generation.sync_weights)
+            assert not running.done()
+            server.held.clear()
+            return [await running, await asked.sample([2])]
+
+        found = asyncio.run(through_a_sync())
+    assert order == ["all ranks", *FROZEN, "all ranks"]
+    assert [sample.version for sample in found] == [2, 3]
+
+
+def test_frozen_requests_go_on_though_the_weights_did_not_arrive(tmp_path, engine):
+    order: list[str] = []
+
+    def gone():
+        order.append("weights")
+        raise ConnectionResetError("reset by peer")
+
+    with Freezing(order) as server:
+        asked = engine(server)
+        asked.attach(sending(gone, 3), Phases(tmp_path))
+        with pytest.raises(Stalled, match="takes no weights: reset by peer"):
+            asked.sync(3)
+    assert order == FROZEN
+
+
+@pytest.mark.parametrize("parameters", [("mode",), ("reset_running_requests",)])
+def test_a_server_that_would_keep_old_caches_is_not_asked_to_freeze(tmp_path, engine, parameters):
+    order: list[str] = []
+    with Freezing(order, parameters) as server:
+        asked = engine(server)
+        asked.attach(sending(lambda: order.append("weights"), 3), Phases(tmp_path))
+        asked.sync(3)
+    assert order == ["weights"] and not freezes_requests("http://127.0.0.1:9")
+
+
+METRICS = """\
+# HELP vllm:prefix_cache_queries_total Prefix cache queries, in terms of number of queried tokens.
+# TYPE vllm:prefix_cache_queries_total counter
+vllm:prefix_cache_queries_total{engine="0",model_name="tiny"} 1600.0
+vllm:prefix_cache_queries_total{engine="1",model_name="tiny"} 4.0e+02
+# HELP vllm:prefix_cache_queries_created Prefix cache queries, in terms of number of queried tokens.
+# TYPE vllm:prefix_cache_queries_created gauge
+vllm:prefix_cache_queries_created{engine="0",model_name="tiny"} 1.7639e+09
+# HELP vllm:prefix_cache_hits_total Prefix cache hits, in terms of number of cached tokens.
+# TYPE vllm:prefix_cache_hits_total counter
+vllm:prefix_cache_hits_total{engine="0",model_name="tiny"} 1200.0
+vllm:prefix_cache_hits_total{engine="1",model_name="tiny"} 0.0
+# TYPE vllm:external_prefix_cache_hits_total counter
+vllm:external_prefix_cache_hits_total{engine="0",model_name="tiny"} 77.0
+"""
+
+
+def test_the_share_of_cached_prompts_is_that_since_the_last_report(tmp_path, engine):
+    with Freezing([], metrics=METRICS) as server:
+        asked = engine(server)
+        asked.attach(sending(lambda: None, 3), Phases(tmp_path))
+        assert asked.metrics() == {"policy/prefix_hits": 0.6}
+        assert asked.metrics() == {}, "nothing was asked since"
+        server.metrics = METRICS.replace("1600.0", "1700.0").replace("1200.0", "1225.0")
+        assert asked.metrics() == {"policy/prefix_hits": 0.25}
+        server.metrics = METRICS.replace("1600.0", "100.0").replace("1200.0", "50.0")
+        assert asked.metrics() == {}, "the server was started anew"
+        server.metrics = "python_gc_objects_collected_total 1.0"
+        assert asked.metrics() == {}
+        asked.trainer.accelerator.is_main_process = False
+        server.metrics = METRICS
+        assert asked.metrics() == {}, "the first process asks for all"
+    assert asked.metrics() == {}
 
 
 def test_an_adapter_is_merged_for_the_sampler_and_the_base_stays_as_it_was(model):
@@ -310,6 +424,7 @@ LACKS = [
     (STARTED | {"weight_transfer_config": None}, "--weight-transfer-config"),
     (STARTED | {"model_config": STARTED["model_config"] | {"logprobs_mode": "raw_logprobs"}}, "--logprobs-mode processed_"),
     (STARTED | {"model_config": STARTED["model_config"] | {"max_model_len": 4096}}, "--max-model-len 8704"),
+    (STARTED | {"cache_config": {"enable_prefix_caching": False}}, "--enable-prefix-caching"),
 ]
 
 
@@ -349,6 +464,7 @@ class Engine:
     def __init__(self) -> None:
         self.running: dict[str, list] = {}
         self.most = self.steps = 0
+        self.cached = lambda length: length - 1
 
     def add_request(self, name, prompt, parameters) -> None:
         self.running[name] = [len(prompt["prompt_token_ids"]), []]
@@ -363,7 +479,11 @@ class Engine:
             logprobs = [{i: SimpleNamespace(logprob=-i / 100)} for i in ids]
             found.append(
                 SimpleNamespace(
-                    request_id=name, finished=finished, outputs=[SimpleNamespace(token_ids=ids, logprobs=logprobs)]
+                    request_id=name,
+                    finished=finished,
+                    outputs=[SimpleNamespace(token_ids=ids, logprobs=logprobs)],
+                    num_cached_tokens=self.cached(length),
+                    prompt_token_ids=[1] * length,
                 )
             )
             if finished:
@@ -403,6 +523,15 @@ def test_requests_join_and_leave_the_running_batch_one_by_one(colocated):
     assert [len(s.ids) for s in found] == [9, 2, 3] and generation.llm.llm_engine.steps < 12
     assert found[1].logprobs == (-1.0, -1.01)
     assert asyncio.run(episodes())[0].ids == found[0].ids, "another loop, the same engine"
+
+
+def test_the_share_of_cached_prompts_is_that_of_all_requests_since_the_last_report(colocated):
+    engine, generation, _ = colocated
+    sampled(engine, [1, 2], [1, 2, 3, 4, 5, 6, 7, 8])
+    assert engine.metrics() == {"policy/prefix_hits": 0.8} and engine.metrics() == {}
+    generation.llm.llm_engine.cached = lambda length: None
+    sampled(engine, [1, 2])
+    assert engine.metrics() == {}, "vLLM does not tell"
 
 
 def test_memory_is_given_back_and_weights_brought_anew(colocated):

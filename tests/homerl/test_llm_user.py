@@ -376,7 +376,7 @@ def test_a_rollout_in_training_is_played_with_it(model, tokenizer, task):
     with ScriptedServer(answer=obedient) as server, user_factory(settings(server, timeout=20, deadline=60)) as users:
         player = Player(engine, tokenizer, users, limits, RewardWeights(), 4096)
         rollouts = [rollout for _ in range(2) for rollout in player.play(blueprints, range(4))]
-        metrics = player.user_metrics()
+        metrics = player.metrics()
     assert all(rollout.trajectory.outcome.counts and rollout.trajectory.user == "llm:scripted" for rollout in rollouts)
     assert metrics["user/utterances"] == metrics["user/requests"] == 8 and metrics["user/completion_tokens"] == 80
 

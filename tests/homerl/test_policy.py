@@ -3,6 +3,7 @@
 import asyncio
 import copy
 import json
+import os
 from collections.abc import Sequence
 
 import pytest
@@ -16,7 +17,16 @@ from transformers import GenerationConfig, PreTrainedTokenizerFast
 from envs.documents import InputError
 from envs.homeenv.toolsets.homeflow import pyexec_message
 from envs.messages import tool_call
-from homerl.agents.policy import PolicyAgent, Sample, TokenLedger, TransformersEngine, left_pad, render_new
+from homerl.agents.policy import (
+    PolicyAgent,
+    Sample,
+    TokenLedger,
+    TransformersEngine,
+    encode,
+    fitting_tokens,
+    left_pad,
+    render_new,
+)
 from homerl.play.episode import Episode, EpisodeLimits
 from homerl.play.faults import InfraError
 from homerl.play.loop import play
@@ -264,6 +274,24 @@ def test_an_episode_without_a_word_of_the_policy_still_has_a_prompt_and_a_comple
     assert not any(ledger.mask) and len(ledger.ids) == len(ledger.mask) == len(ledger.logprobs) == len(ledger.versions)
 
 
+def test_ids_of_single_messages_are_those_of_the_dialogue(tokenizer, trajectories):
+    for stored in trajectories[:8]:
+        text = tokenizer.apply_chat_template(list(stored.messages), tools=list(stored.tools), tokenize=False)
+        assert encode(tokenizer, text) == tokenizer.encode(text, add_special_tokens=False)
+
+
+def test_rollouts_in_forks_of_one_world_are_those_in_worlds_of_their_own(model, tokenizer, task):
+    """A group shares its blueprint, whose world is made once."""
+    found = []
+    for blueprints in ([make_blueprint(task, "train", 2)] * 4, [make_blueprint(task, "train", 2) for _ in range(4)]):
+        torch.manual_seed(0)
+        limits = EpisodeLimits(turns=2, steps=4)
+        player = Player(TransformersEngine(model, tokenizer, 24), tokenizer, ScriptedUser, limits, RewardWeights(), 2048)
+        played = player.play(blueprints, list(range(4)))
+        found.append([(to_row(one.trajectory), one.ledger) for one in played])
+    assert found[0] == found[1]
+
+
 # The sampler
 
 
@@ -353,6 +381,81 @@ def test_a_failing_model_fails_everyone_who_waits(model, tokenizer):
     engine._generate = lambda some: 1 / 0
     with pytest.raises(ZeroDivisionError):
         sample(engine, [1, 2], [3])
+
+
+def short_of_memory(model, above: int):
+    """A copy of the model that has no memory for more tokens than `above`, in its cache and this pass together."""
+    short, asked = copy.deepcopy(model), []
+
+    def check(module, arguments, keywords):
+        rows, new = keywords["input_ids"].shape
+        held = rows * keywords["past_key_values"].get_seq_length()
+        asked.append((rows, new))
+        torch.rand(3)  # what a pass may draw before it fails
+        if held + rows * new > above:
+            raise torch.OutOfMemoryError(f"CUDA out of memory. Tried to allocate {held + rows * new} GiB.")
+
+    short.register_forward_pre_hook(check, with_kwargs=True)
+    return short, asked
+
+
+def test_no_rollout_is_lost_when_memory_runs_out(model, tokenizer, trajectories, caplog):
+    """Halved until it fits, in the cache or in the pass over the prompts, and smaller from then on."""
+    asked = prompts(tokenizer, trajectories)
+    longest = max(map(len, asked))
+    short, passes = short_of_memory(model, above=2 * (longest + 12))
+    engine = TransformersEngine(short, tokenizer, 12, 0.0)
+    plain = sample(TransformersEngine(model, tokenizer, 12, 0.0), *asked)
+    assert [found.ids for found in sample(engine, *asked)] == [found.ids for found in plain]
+    assert "sampling ran out of memory on 6 prompts" in caplog.text and f"at most {engine.tokens} tokens" in caplog.text
+    passes.clear()
+    warned = len(caplog.records)
+    sample(engine, *asked)
+    assert max(rows for rows, _ in passes) < 6 and len(caplog.records) == warned, "it keeps to what fits"
+
+
+def test_a_batch_that_failed_leaves_no_trace_in_the_random_numbers(model, tokenizer, trajectories):
+    asked = prompts(tokenizer, trajectories)
+    above = 3 * max(map(len, asked))
+    engine = TransformersEngine(short_of_memory(model, above)[0], tokenizer, 8)
+    torch.manual_seed(4)
+    found = sample(engine, *asked)
+    settled = TransformersEngine(short_of_memory(model, above=10**9)[0], tokenizer, 8, tokens=engine.tokens)
+    settled.prefill = engine.prefill
+    torch.manual_seed(4)
+    assert engine.tokens < above and sample(settled, *asked) == found
+
+
+def test_memory_for_not_even_one_prompt_is_an_error(model, tokenizer):
+    short, _ = short_of_memory(model, above=2)
+    with pytest.raises(torch.OutOfMemoryError):
+        sample(TransformersEngine(short, tokenizer, 4), [5, 6, 7], [5, 6, 7, 8])
+
+
+@pytest.mark.parametrize(("tokens", "most"), [(1, 1), (60, 2), (10**9, 4)])
+def test_a_batch_keeps_to_its_budget_of_tokens(model, tokenizer, tokens, most):
+    watched, passes = short_of_memory(model, above=10**9)
+    engine = TransformersEngine(watched, tokenizer, 4, batch=4, tokens=tokens)
+    sample(engine, *([5] * length for length in (20, 21, 22, 23) * 2))
+    assert max(rows for rows, _ in passes) == most
+
+
+def test_prompts_are_read_in_pieces_where_they_are_long(model, tokenizer, trajectories):
+    asked = prompts(tokenizer, trajectories)
+    watched, passes = short_of_memory(model, above=10**9)
+    engine = TransformersEngine(watched, tokenizer, 12, 1.0)
+    engine.prefill = 60
+    for prompt, found in zip(asked, sample(engine, *asked), strict=True):
+        expected = forward(model, prompt, found.ids)
+        torch.testing.assert_close(torch.tensor(found.logprobs), expected, atol=1e-5, rtol=0)
+    assert max(rows * new for rows, new in passes) <= 60
+
+
+def test_the_budget_is_a_share_of_the_devices_memory(model):
+    config = model.config
+    token = 2 * config.num_hidden_layers * config.num_key_value_heads * config.head_dim * 4
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    assert fitting_tokens(model) == pytest.approx(memory / 4 / token, rel=1e-3)
 
 
 def test_left_pad():

@@ -331,6 +331,21 @@ def test_rollouts_ahead_are_of_older_weights_and_weighed_by_truncated_ratios(rec
     assert all(abs(line["policy/ratio"] - 1) > 1e-4 for line in lines[1:]), "the weights moved: the ratios show it"
 
 
+def test_rollouts_that_flow_are_never_older_than_the_bound_and_none_is_lost(recipe, updates):
+    """Three updates ahead, with groups that are replaced: each number once, and versions within the bound."""
+    settings = recipe(async_rollouts=3, updates=6, learning_rate=3e-3, curriculum={"refill": 1})
+    train_rlve(settings)
+    for update, (_, _, rollouts) in enumerate(updates):
+        versions = {v for r in rollouts for v in r.ledger.versions if v >= 0}
+        assert max(0, update - 3) <= min(versions) and max(versions) <= update
+        groups = [rollouts[i : i + 4] for i in (0, 4)]
+        assert all(len({r.trajectory.blueprint["id"] for r in group}) == 1 for group in groups)
+    lines = metrics(settings.out)
+    assert all(line["policy/too_old"] == 0 and line["policy/staleness"] <= 3 for line in lines)
+    assert max(line["policy/staleness"] for line in lines) > 1
+    assert len({r.trajectory.seed for _, _, rollouts in updates for r in rollouts}) == 48, "no rollout came twice"
+
+
 def objective_of(tokens: SampledTokens, update: int, before: torch.Tensor | None = None, **rlve_settings: Any):
     from accelerate import Accelerator
 
@@ -409,12 +424,12 @@ from homerl.train import rlve
 
 recipe = RLVERecipe.model_validate(json.loads(Path(sys.argv[1]).read_text()))
 rank, world = int(os.environ.get("RANK", 0)), int(os.environ.get("WORLD_SIZE", 1))
-mine, asked = 6 // world, 0
+mine, asked = {(0, 1): 6, (0, 2): 2, (1, 2): 4}[rank, world], 0  # whole groups: one on the first rank, two on the second
 
 async def sample(self, prompt):
     # What is said depends on the place in the whole batch alone, whoever holds it.
     global asked
-    update, place = asked // mine, rank * mine + asked % mine
+    update, place = asked // mine, rank * 2 + asked % mine
     asked += 1
     text = ["Done.", "<tool_call>", "I see.", "<tool_call>{}", "<tool_call>[", "Yes, of course."][(place + update) % 6]
     ids = self.tokenizer.encode(text) + [self.tokenizer.eos_token_id]

@@ -25,6 +25,7 @@ from transformers import AutoModelForCausalLM
 
 from homerl.llm.serve import is_reachable
 from homerl.publish.export import export
+from homerl.train.engines.server import freezes_requests
 
 HELPERS = ROOT / "tests/helpers"
 TRAINER = HELPERS / "vllm_on_cpu.py"
@@ -163,6 +164,21 @@ def test_a_server_with_rollouts_ahead_is_one_update_behind_and_no_more(server, t
     assert found[0]["policy/staleness"] == 0 and all(row["policy/too_old"] == 0 for row in found)
     assert all(0.5 < row["policy/staleness"] <= 1 for row in found[1:]), "less, where a sync came into an episode"
     assert min(abs(row["policy/ratio"] - 1) for row in found[1:]) > WHOLE, "older weights sampled"
+
+
+def test_a_server_takes_weights_while_its_requests_wait(server, tmp_path):
+    """Three updates ahead, so that requests run at every sync: the server freezes them, and they go on."""
+    recipe, served = server
+    with served():
+        assert freezes_requests(recipe["rlve"]["engine"]["url"])
+        train(*ONE, written(changed(recipe, async_rollouts=3, updates=10, max_tokens=200), tmp_path))
+    found = figures(tmp_path / "run")
+    assert len(found) == 10 and all(row["policy/too_old"] == 0 and row["policy/staleness"] <= 3 for row in found)
+    assert all(0 < row["policy/prefix_hits"] < 1 for row in found[1:])
+    said = (tmp_path / "server.txt").read_text()
+    assert said.count("POST /pause?mode=keep") == said.count("POST /resume") > 9
+    print(f"frozen: staleness {[round(row['policy/staleness'], 2) for row in found]}")
+    print(f"frozen: prefix hits {[round(row['policy/prefix_hits'], 2) for row in found]}")
 
 
 def test_a_server_that_dies_ends_the_run_and_a_new_one_takes_it_up(server, tmp_path):

@@ -4,8 +4,8 @@ Each file defines one engine as `ENGINE` (`contract.py`). `rlve.engine.kind` cho
 in the environment variable HOMERL_ENGINES (separated as in PATH) are searched too.
 
 Invariants:
-- An engine samples with the weights of the last `sync`, and every sample names their version. All tokens of a sample are
-  of one version.
+- An engine samples with the weights of the last `sync`, and every sample names their version: the oldest one, if weights
+  came while it ran.
 - Sampling has the recipe's temperature and no cut-offs such as top-p. So its log-probabilities are those of the loss.
 """
 

@@ -1,7 +1,8 @@
 """vLLM in the trainer's process, on the trainer's GPU. TRL creates it and sends it the weights; this module feeds it.
 
 The event loop steps its engine: each step samples one token of every running request. Episodes continue between two
-steps. So a request starts as soon as its episode is ready, and none waits for another. With `sleep`, vLLM frees its
+steps. So a request starts as soon as its episode is ready, and none waits for another. vLLM caches prefixes unless it is
+told otherwise, which TRL does not: a group's prompt is read once. With `sleep`, vLLM frees its
 memory, weights included, after the episodes of each update; the next sync sends new weights.
 """
 
@@ -16,7 +17,7 @@ from pydantic import Field
 
 from homerl.agents.policy import Sample
 from homerl.train.engines.contract import GpuShare, Sizes, Takes
-from homerl.train.engines.synced import Synced, SyncedKind
+from homerl.train.engines.synced import PrefixHits, Synced, SyncedKind
 from homerl.workarounds import vllm_sleep
 
 FULL = 0.9  # share of vLLM's memory above which weights leave no room for its cache
@@ -33,7 +34,7 @@ class Colocated(Synced):
 
     def __init__(self, tokenizer: Any, max_tokens: int, temperature: float, sleep: bool) -> None:
         super().__init__(tokenizer, max_tokens, temperature)
-        self.sleep = sleep
+        self.sleep, self.prefixes = sleep, PrefixHits()
         self._waiting: dict[str, asyncio.Future] = {}
         self._names = map(str, itertools.count())
         self._driver: asyncio.Task | None = None
@@ -41,6 +42,10 @@ class Colocated(Synced):
     def awake(self) -> Any:
         """Memory for the cache, and weights again if they were freed since the last sync."""
         return vllm_sleep.awake(self.generation) if self.sleep else super().awake()
+
+    def metrics(self) -> Mapping[str, float]:
+        """The share of prompt tokens that vLLM had in its cache, since the last call."""
+        return self.prefixes.take()
 
     async def _sample(self, prompt: Sequence[int]) -> Sample:
         name, done = next(self._names), asyncio.get_running_loop().create_future()
@@ -56,6 +61,7 @@ class Colocated(Synced):
             while self._waiting:
                 for output in self.generation.llm.llm_engine.step():
                     if output.finished and (done := self._waiting.pop(output.request_id, None)):
+                        self.prefixes.add(output.num_cached_tokens, len(output.prompt_token_ids or ()))
                         done.set_result(self._read(output.outputs[0]))
                 await asyncio.sleep(0)
         except Exception as error:

@@ -22,7 +22,10 @@ Refusal = tuple[str, str, str]  # what is refused, its key, and the remedy
 
 
 class TrainedEngine(Engine, Protocol):
-    """An engine that samples with the weights in training. `version` is the update whose weights it has."""
+    """An engine that samples with the weights in training. `version` is the update whose weights it has.
+
+    If it has a method `metrics`, which returns figures by name since the last call, they are logged with each update.
+    """
 
     version: int
 

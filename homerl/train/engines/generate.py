@@ -10,7 +10,7 @@ from typing import Any
 from pydantic import Field
 
 from envs.model import Model
-from homerl.agents.policy import Sample, TransformersEngine
+from homerl.agents.policy import CACHE_SHARE, Sample, TransformersEngine
 from homerl.train.engines.contract import EngineKind, Sizes, Takes
 from homerl.train.phases import Phases
 from homerl.workarounds import fused_head
@@ -19,14 +19,20 @@ from homerl.workarounds import fused_head
 class TransformersKeys(Model):
     """The recipe keys of engine `transformers`."""
 
-    batch: int = Field(64, ge=1, description="Of `transformers`: number of prompts that are sampled at a time.")
+    batch: int = Field(64, ge=1, description="Of `transformers`: most prompts that are sampled at a time.")
+    tokens: int | None = Field(
+        None,
+        ge=1,
+        description="Of `transformers`: most tokens that are sampled at a time, which is the number of prompts times the "
+        "longest with its sample; null is what a quarter of the device's memory can cache.",
+    )
 
 
 class InPlace(TransformersEngine):
     """Samples from the model in training, exactly on-policy."""
 
-    def __init__(self, tokenizer: Any, max_tokens: int, temperature: float, batch: int) -> None:
-        super().__init__(None, tokenizer, max_tokens, temperature, batch)
+    def __init__(self, tokenizer: Any, max_tokens: int, temperature: float, batch: int, tokens: int | None = None) -> None:
+        super().__init__(None, tokenizer, max_tokens, temperature, batch, tokens=tokens)
 
     def attach(self, trainer: Any, phases: Phases) -> None:
         """Keep the trainer."""
@@ -85,13 +91,16 @@ class Transformers(EngineKind):
     def make(self, settings: Any, tokenizer: Any, seed: int, in_shards: bool) -> InPlace:
         """An engine on a copy if it is needed, else on the trainer's weights."""
         kind = Snapshot if settings.async_rollouts or in_shards else InPlace
-        return kind(tokenizer, settings.max_tokens, settings.temperature, settings.engine.batch)
+        engine = settings.engine
+        return kind(tokenizer, settings.max_tokens, settings.temperature, engine.batch, engine.tokens)
 
     def takes(self, settings: Any, sizes: Sizes) -> Takes:
         """The copy, if there is one, and the cache of a batch."""
         copied = settings.async_rollouts or sizes.sharded
         always = {"the sampler's copy": sizes.weights} if copied else {}
-        return Takes(always, {"cache": sizes.cache * settings.engine.batch})
+        engine = settings.engine
+        most = sizes.cache * engine.tokens / settings.max_episode_tokens if engine.tokens else CACHE_SHARE * sizes.gpu
+        return Takes(always, {"cache": min(most, sizes.cache * engine.batch)})
 
 
 ENGINE = Transformers()

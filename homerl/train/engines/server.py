@@ -1,6 +1,8 @@
 """A vLLM server: token ids are sent to `/v1/completions` and ids are returned, many requests concurrently.
 
-TRL sends it the weights. Start it with the environment variables in docs/training.md. Requests have the deadlines,
+TRL sends it the weights. Start it with the environment variables in docs/training.md. While it takes them it freezes its
+running requests, which then continue with the new weights: their cache is computed anew, and their samples name the older
+version. A server that cannot freeze requests gets weights when no rank has a running sample. Requests have the deadlines,
 retries and circuit breaker of endpoints. If the server is lost, or refuses requests, the run ends with the reason, since
 no episode could continue.
 """
@@ -10,7 +12,10 @@ from __future__ import annotations
 import json
 import math
 import os
+import re
+import urllib.request
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 from urllib.error import HTTPError
 
@@ -19,12 +24,14 @@ from pydantic import Field
 from envs.model import Model
 from homerl.agents.policy import Sample
 from homerl.play.faults import InfraError, RequestRefused
-from homerl.train.engines.synced import Synced, SyncedKind
+from homerl.train.engines.synced import PrefixHits, Synced, SyncedKind
 from homerl.train.phases import Phases
 from homerl.train.watchdog import Stalled
 from homerl.workarounds import late_packing
 
 TOKEN = "token_id:"  # prefix of a token that vLLM writes as an id
+METRICS = 5.0  # seconds to wait for vLLM's metrics, or for its list of paths
+PREFIXES = re.compile(r"^vllm:prefix_cache_(hits|queries)_total(?:\{[^}]*\})? (\S+)", re.MULTILINE)
 LOOKS = 60.0  # seconds to wait for vLLM's report of its settings: it inspects its machine first
 
 
@@ -49,7 +56,7 @@ class Server(Synced):
         from homerl.llm.endpoint import Endpoint, Patience
 
         super().__init__(tokenizer, max_tokens, temperature)
-        self.settings = settings
+        self.settings, self._freezes, self._counted = settings, False, (0.0, 0.0)
         patience = Patience(settings.timeout, settings.deadline, settings.retries + 1)
         self.endpoint = Endpoint([f"{settings.url}/v1"], model or policy_model_name(settings.url), patience)
         self.options = {
@@ -65,21 +72,63 @@ class Server(Synced):
 
         vLLM packs several weights into one buffer later. By then ZeRO-3 has freed the originals.
         """
+        from accelerate.utils import broadcast_object_list
+
         super().attach(trainer, phases)
         late_packing.apply(self.generation)
+        [self._freezes] = broadcast_object_list([freezes_requests(self.settings.url)])  # all ranks must agree
+
+    def _without_samples(self) -> AbstractContextManager[None]:
+        return nullcontext() if self._freezes else super()._without_samples()
 
     def _send(self, send: Callable[[], None]) -> None:
-        """Send the weights while no rank has a running sample. One rank sends; all ranks wait."""
+        """Send the weights while the server samples nothing. One rank sends; all ranks wait."""
         import torch
 
         self._wait_for_everyone()
         if torch.cuda.is_available():
             torch.cuda.synchronize()  # vLLM reads on streams of its own, which do not wait for the optimizer's
         try:
-            send()
+            with self._frozen():
+                send()
         except OSError as error:
             raise Stalled(f"the policy server at {self.settings.url} takes no weights: {error}") from error
         self._wait_for_everyone()
+
+    @contextmanager
+    def _frozen(self) -> Iterator[None]:
+        """Freeze the server's requests within the context, without the caches of the old weights."""
+        if not (self._freezes and self.trainer.accelerator.is_main_process):
+            yield
+            return
+        self._order("pause?mode=keep")
+        try:
+            self._order("reset_prefix_cache?reset_running_requests=true")
+            yield
+        finally:
+            self._order("resume")
+
+    def _order(self, path: str) -> None:
+        request = urllib.request.Request(f"{self.settings.url}/{path}", method="POST")
+        with urllib.request.urlopen(request, timeout=self.settings.timeout) as answer:
+            if (said := answer.read()) and json.loads(said).get("success") is False:
+                raise OSError(f"{path} failed")
+
+    def metrics(self) -> Mapping[str, float]:
+        """The share of prompt tokens that the server had in its cache, since the last call. The first process asks."""
+        from homerl.llm.serve import SILENT, fetched
+
+        if not self.trainer.accelerator.is_main_process:
+            return {}
+        try:
+            counted = prefix_counts(fetched(f"{self.settings.url}/metrics", seconds=METRICS))
+        except SILENT:
+            return {}
+        (hits, asked), self._counted = self._counted, counted
+        found = PrefixHits()
+        if counted[1] >= asked:  # less if the server was started anew
+            found.add(counted[0] - hits, counted[1] - asked)
+        return found.take()
 
     def _wait_for_everyone(self) -> None:
         with self.phases.phase("collective", "idle", waits=True):
@@ -96,6 +145,26 @@ class Server(Synced):
             raise Stalled(f"the policy server at {self.settings.url} gave no answer {tries}: {error}") from error
         ids, logprobs = read_choice(answer.choices[0], prompt)
         return Sample(ids, logprobs, version)
+
+
+def freezes_requests(url: str | None) -> bool:
+    """Whether a server can freeze its requests, and drop their caches, by its own list of what can be asked of it."""
+    from homerl.llm.serve import SILENT, fetched
+
+    try:
+        paths = json.loads(fetched(f"{url}/openapi.json", seconds=METRICS))["paths"]
+        asked = [{p["name"] for p in paths[path]["post"]["parameters"]} for path in ("/pause", "/reset_prefix_cache")]
+    except SILENT:
+        return False
+    return "/resume" in paths and "mode" in asked[0] and "reset_running_requests" in asked[1]
+
+
+def prefix_counts(text: str | bytes) -> tuple[float, float]:
+    """(tokens found in the prefix cache, tokens looked up) so far, from vLLM's `/metrics`; the sums over its engines."""
+    sums = {"hits": 0.0, "queries": 0.0}
+    for name, value in PREFIXES.findall(text if isinstance(text, str) else text.decode()):
+        sums[name] += float(value)
+    return sums["hits"], sums["queries"]
 
 
 def read_choice(choice: Any, prompt: Sequence[int]) -> tuple[tuple[int, ...], tuple[float, ...]]:
@@ -186,6 +255,8 @@ def _lacking(said: dict[str, Any], settings: Any) -> Iterator[str]:
         yield """--weight-transfer-config '{"backend": "nccl"}'"""
     if model["logprobs_mode"] != "processed_logprobs":  # other modes ignore the sampling temperature
         yield "--logprobs-mode processed_logprobs"
+    if not said.get("cache_config", {}).get("enable_prefix_caching", True):
+        yield "--enable-prefix-caching"
     if model["max_model_len"] < tokens:
         yield f"--max-model-len {tokens}"
 

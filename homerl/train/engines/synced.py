@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from homerl.agents.policy import Sample
@@ -56,6 +57,25 @@ class WeightLock:
             return not self._closed
 
 
+@dataclass
+class PrefixHits:
+    """Counts prompt tokens, and those of them that vLLM had in its cache."""
+
+    hits: float = 0
+    asked: float = 0
+
+    def add(self, hits: float | None, asked: float) -> None:
+        """Count a prompt; `hits` is None if vLLM does not tell."""
+        if hits is not None:
+            self.hits, self.asked = self.hits + hits, self.asked + asked
+
+    def take(self) -> dict[str, float]:
+        """The share as a metric, empty if nothing was counted; then start again from zero."""
+        share = {"policy/prefix_hits": self.hits / self.asked} if self.asked else {}
+        self.hits = self.asked = 0
+        return share
+
+
 def merged_weights(policy: PeftModel) -> Iterator[tuple[str, torch.Tensor]]:
     """Yield the weights of a model with its adapter merged, by the base model's names. All ranks must iterate together.
 
@@ -95,7 +115,7 @@ class Synced:
         send = self.generation.sync_weights
 
         def sync_weights() -> None:
-            with phases.phase("sync"), self.lock.exclusive():
+            with phases.phase("sync"), self._without_samples():
                 self._send(send)
                 self.version = trainer.state.global_step
 
@@ -105,6 +125,10 @@ class Synced:
         """Send the weights, unless the sampler has this version."""
         if self.version != version:
             self.generation.sync_weights()
+
+    def _without_samples(self) -> AbstractContextManager[None]:
+        """The context in which weights are sent: no sample runs in it."""
+        return self.lock.exclusive()
 
     def _send(self, send: Callable[[], None]) -> None:
         send()
