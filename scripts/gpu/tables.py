@@ -15,7 +15,7 @@ APART = ("by_group", "trl", "failed", "predicted_gb", "peak_gb")
 
 def show(part: str, figures: dict[str, Any], console: Console | None = None) -> None:
     """Print the figures, the table of the update and the reasons of failures."""
-    console = console or Console(width=120)
+    console = console or Console(width=120, markup=False)
     trl = figures.get("trl", {})
     console.rule(part)
     for whose, side in (("homerl", figures), ("TRL", trl)):
@@ -24,7 +24,7 @@ def show(part: str, figures: dict[str, Any], console: Console | None = None) -> 
                 whose, json.dumps({key: value for key, value in side.items() if key not in APART}), highlight=False
             )
         if "failed" in side:
-            console.print(f"{whose} failed: {side['failed']}", markup=False, highlight=False)
+            console.print(f"{whose} failed: {side['failed']}", highlight=False)
     for table in (update_table(figures, trl), memory_table(figures)):
         if table.row_count:
             console.print(table)

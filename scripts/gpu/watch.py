@@ -1,4 +1,4 @@
-"""Watches a trainer that runs inside a function: when its updates end, where their time goes, how much memory each phase takes.
+"""Watches a trainer that runs inside a function: when its updates end, where their time goes, what memory each phase takes.
 
 It adds a callback to whatever Hugging Face trainer starts within `watching`, so homerl's trainers and TRL's are measured by
 the same clock.
@@ -26,7 +26,7 @@ MARGIN = 1.5  # a profiled update takes this many times as long as a timed one, 
 
 @dataclass
 class Watch:
-    """What was seen of a trainer: seconds of each update, those of rollouts in it, and its peaks of memory in GB by phase."""
+    """What was seen of a trainer: seconds of each update, those of rollouts in it, and peaks of memory in GB by phase."""
 
     machine: Machine
     warm: int
