@@ -74,7 +74,7 @@ def breakdown(found: Iterable[Event], seconds: float, vocabulary: int) -> dict[s
     groups, own = _host_groups(host, vocabulary)
     spent: Counter[str] = Counter()
     for kernel in kernels:
-        spent[_kernel_group(kernel.name, groups.get(kernel.link))] += kernel.duration
+        spent[_kernel_group(kernel.name, groups.get(kernel.link) if kernel.link else None)] += kernel.duration
     if not kernels:
         spent = own
     taken = {group: spent[group] / 1e9 for group in GROUPS if group != REST}

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from gpu.watch import SAMPLING, TRAINING
+TRAINING, SAMPLING = "training", "sampling"  # phases of an update
 
 
 def predicted_gb(recipe: Any, memory: float) -> dict[str, float]:

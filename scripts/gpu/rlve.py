@@ -12,7 +12,6 @@ from typing import Any
 from gpu.machine import Machine, has
 from gpu.predicted import gpu_memory, predicted_gb
 from gpu.shipped import logged, recipe, rlve_keys, updates
-from gpu.watch import as_figures, watching
 from gpu.weights import random_model
 
 NAME, SIZE = "rlve_8b_lora", "Qwen3-8B"
@@ -43,6 +42,7 @@ def asked_for(machine: Machine) -> Any:
 
 def ours(machine: Machine) -> dict[str, Any]:
     """homerl's trainer, with the scripted user: a whole update, and its training alone."""
+    from gpu.watch import as_figures, watching
     from homerl.train.phases import SHARES
     from homerl.train.rlve import RLVETrainer, train_rlve
 
@@ -77,6 +77,7 @@ def trl(machine: Machine, checkpointing: bool) -> dict[str, Any]:
     from trl import GRPOTrainer
 
     from gpu.trl_settings import load, named
+    from gpu.watch import as_figures, watching
     from homerl.train.common import load_tokenizer, peft_config
 
     asked, played = asked_for(machine), json.loads((machine.folder / "rollouts.json").read_text())

@@ -11,7 +11,6 @@ from typing import Any
 from gpu.machine import Machine
 from gpu.predicted import gpu_memory, predicted_gb
 from gpu.shipped import recipe, sft_keys
-from gpu.watch import Watch, as_figures, watching
 from gpu.weights import random_model
 
 WARM = 2  # first updates, which are not timed
@@ -43,6 +42,7 @@ class SFT:
 
     def ours(self, machine: Machine) -> dict[str, Any]:
         """homerl's trainer."""
+        from gpu.watch import watching
         from homerl.train.sft import train_sft
 
         asked = self.asked(machine)
@@ -56,6 +56,7 @@ class SFT:
         from trl import SFTConfig, SFTTrainer
 
         from gpu.trl_settings import common, load, named
+        from gpu.watch import watching
         from homerl.train.common import load_tokenizer, peft_config
         from homerl.train.sft import load_dialogues
 
@@ -73,8 +74,10 @@ class SFT:
             trainer.train()
         return self.figures(machine, asked, watch) | {"settings": named(machine, arguments)}
 
-    def figures(self, machine: Machine, asked: Any, watch: Watch) -> dict[str, Any]:
+    def figures(self, machine: Machine, asked: Any, watch: Any) -> dict[str, Any]:
         """Tokens a second and MFU, with what all runs have."""
+        from gpu.watch import as_figures
+
         rate, flops = watch.tokens() / watch.update_seconds, machine.flops()
         shape, trained = machine.shape(self.size), 4 if asked.model.lora else 6
         own = lengths(machine, random_model(machine, self.size))

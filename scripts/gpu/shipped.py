@@ -20,7 +20,7 @@ def sft_keys(row: int, dialogues: int) -> dict[str, Any]:
 
     new = {"dialogues_per_update": dialogues, "tokens_per_step": row}
     old = {"batch": 1, "accumulate": 1, "packing": True}
-    return _known(SFTSettings, new | old) | {"save_steps": None, "log_steps": 1, "max_length": row}
+    return known(SFTSettings, new | old) | {"save_steps": None, "log_steps": 1, "max_length": row}
 
 
 def rlve_keys(rows: int) -> dict[str, Any]:
@@ -29,7 +29,7 @@ def rlve_keys(rows: int) -> dict[str, Any]:
 
     new = {"tokens_per_step": "auto"}
     old = {"batch": rows}
-    return _known(RLVESettings, new | old) | {"save_steps": None, "log_steps": 1}
+    return known(RLVESettings, new | old) | {"save_steps": None, "log_steps": 1}
 
 
 def model_keys(machine: Machine, model: Path) -> dict[str, Any]:
@@ -60,12 +60,13 @@ def tiny_flywheel() -> list[str]:
         '{"hidden_size": 32, "layers": 2, "heads": 2, "kv_heads": 2, "head_dim": 16, "intermediate_size": 64}',
     ]  # fmt: skip
     for section, settings in (("sft", SFTSettings), ("rlve", RLVESettings)):
-        for key, value in _known(settings, {"batch": 4, "dialogues_per_update": 4}).items():
+        for key, value in known(settings, {"batch": 4, "dialogues_per_update": 4}).items():
             arguments += [f"--{section}.{key}", str(value)]
     return arguments
 
 
-def _known(settings: Any, keys: dict[str, Any]) -> dict[str, Any]:
+def known(settings: Any, keys: dict[str, Any]) -> dict[str, Any]:
+    """The keys that the settings have."""
     return {key: value for key, value in keys.items() if key in settings.model_fields}
 
 

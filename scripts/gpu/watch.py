@@ -19,8 +19,8 @@ from transformers import Trainer, TrainerCallback
 
 from gpu.breakdown import GROUPS, annotated, breakdown, events
 from gpu.machine import Machine, seconds_left
+from gpu.predicted import SAMPLING, TRAINING
 
-TRAINING, SAMPLING = "training", "sampling"
 MARGIN = 1.5  # a profiled update takes this many times as long as a timed one, and a bit
 
 
