@@ -7,7 +7,11 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from importlib.metadata import distributions
 from pathlib import Path
+
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 
 from gpu.pack import pack, unpack
 from gpu.slim import SM, remove_unused, slim_libraries
@@ -39,6 +43,8 @@ def make(work: Path, out: Path, python: str, lists: list[str]) -> None:
         download(name, work / "wheels", python)
     install(work / "wheels", site, python)
     say(f"{len(list((work / 'wheels').iterdir()))} wheels, {size(work / 'wheels')}, installed {size(site)}")
+    if wrong := conflicts(site, python):
+        sys.exit("homerl: the versions in scripts/gpu/*.txt do not fit together:\n" + "\n".join(wrong))
     remove_unused(site)
     for name, (before, after) in slim_libraries(site).items():
         say(f"{name}: {after / MIB:.1f} of {before / MIB:.1f} MiB of machine code is for sm_{SM}")
@@ -68,6 +74,19 @@ def install(wheels: Path, site: Path, python: str) -> None:
         begin, _, rest = program.read_bytes().partition(b"\n")
         if begin.startswith(b"#!") and b"python" in begin:
             program.write_bytes(b"#!/usr/bin/env python3\n" + rest)
+
+
+def conflicts(site: Path, python: str) -> list[str]:
+    """What packages of the folder require of one another and do not find. What is not in the folder is the GPU machine's."""
+    found = {canonicalize_name(package.name): package for package in distributions(path=[str(site)])}
+    wrong = []
+    for package in found.values():
+        for required in map(Requirement, package.requires or ()):
+            needed = required.marker is None or required.marker.evaluate({"extra": "", "python_version": python})
+            other = found.get(canonicalize_name(required.name))
+            if needed and other and not required.specifier.contains(other.version, prereleases=True):
+                wrong.append(f"{package.name} {package.version} requires {required}, and {other.version} is there")
+    return wrong
 
 
 def target(python: str) -> list[str]:

@@ -36,6 +36,14 @@ class Check:
     remedy: str
 
 
+SANDBOX = """from pydantic_monty import Monty
+with Monty(max_processes=1) as pool, pool.checkout() as session:
+    assert session.feed_run("1 + 1") == 2"""
+KERNEL = """import torch, vllm._C_stable_libtorch, vllm.vllm_flash_attn._vllm_fa3_C, vllm._custom_ops as ops
+from vllm import LLM
+x, weight = torch.randn(4, 256, device="cuda", dtype=torch.bfloat16), torch.ones(256, device="cuda", dtype=torch.bfloat16)
+ops.rms_norm(out := torch.empty_like(x), x, weight, 1e-6)
+assert torch.allclose(out.float(), torch.nn.functional.rms_norm(x.float(), (256,), eps=1e-6), atol=0.05)"""
 PYTHON = "import sys; assert '%d.%d' % sys.version_info[:2] == '{python}', sys.version"
 CHECKS = {
     "python": Check("this Python fits the bundle", PYTHON, "run it with Python {python}, or make the bundle with --python"),
@@ -46,7 +54,7 @@ CHECKS = {
     ),
     "monty": Check(
         "monty, the sandbox, starts",
-        "from pydantic_monty import Monty; assert Monty('1 + 1').run() == 2",
+        SANDBOX,
         "MONTY_BIN must name the program bin/monty of the unpacked bundle: delete the folder, and unpack it again",
     ),
     "homerl": Check(
@@ -55,8 +63,8 @@ CHECKS = {
         "the machine lacks a package that scripts/gpu/homerl.txt does not list: add it there, and make the bundle again",
     ),
     "vllm": Check(
-        "vLLM starts",
-        "from vllm import LLM; import vllm._custom_ops",
+        "vLLM's kernels run",
+        KERNEL,
         "the bundle is for torch 2.11 and CUDA 13: scripts/gpu/vllm.txt says which vLLM; or leave it out: --without-vllm",
     ),
 }
@@ -77,8 +85,8 @@ def main() -> None:
     except ValueError as error:
         sys.exit(f"homerl: {error}")
     variables = environment(asked.site.absolute(), os.environ)
-    if failed := [name for name in checks(about, asked.tiny) if not passes(name, about, variables)]:
-        sys.exit(f"homerl: nothing was measured: {', '.join(failed)}")
+    if failed := failing(about, asked.tiny, variables):
+        sys.exit(f"homerl: nothing was measured. Failed: {', '.join(failed)}")
     if not asked.check:
         sys.exit(measure(asked, variables))
 
@@ -97,19 +105,25 @@ def environment(site: Path, given: Mapping[str, str]) -> dict[str, str]:
     }  # fmt: skip
 
 
-def checks(about: Mapping[str, Any], tiny: bool) -> list[str]:
-    """The checks that fit the bundle: vLLM only if it is in there, and GPUs only if one is asked for."""
-    left_out = {"torch", "vllm"} if tiny else set() if "vllm" in about["lists"] else {"vllm"}
-    return [name for name in CHECKS if name not in left_out]
+def failing(about: Mapping[str, Any], tiny: bool, variables: Mapping[str, str]) -> list[str]:
+    """The names of the checks that fail. vLLM is checked only if it is in the bundle, and GPUs only if one is asked for.
+
+    With another Python than the bundle's all others would fail too, so they are left out.
+    """
+    if not passes("python", about, variables):
+        return ["python"]
+    left_out = {"python"} | ({"torch", "vllm"} if tiny else set() if "vllm" in about["lists"] else {"vllm"})
+    return [name for name in CHECKS if name not in left_out and not passes(name, about, variables)]
 
 
 def passes(name: str, about: Mapping[str, Any], variables: Mapping[str, str]) -> bool:
     """Run a check and say what came out; if it failed, with the last lines of why and what to do."""
     check = CHECKS[name]
     code = check.code.replace("{python}", about["python"])
-    done = subprocess.run([sys.executable, "-c", code], env=dict(variables), capture_output=True, text=True)
+    quiet = dict(variables) | {"VLLM_LOGGING_LEVEL": "ERROR"}
+    done = subprocess.run([sys.executable, "-c", code], env=quiet, capture_output=True, text=True)
     if done.returncode == 0:
-        print(f"homerl: {check.shows} {done.stdout.strip()}".rstrip(), flush=True)
+        print(f"homerl: {check.shows}{': ' if done.stdout else ''}{done.stdout[-200:].strip()}", flush=True)
         return True
     why = "\n".join(done.stderr.strip().splitlines()[-3:])
     print(f"homerl: not so: {check.shows}\n{why}\nhomerl: {check.remedy.replace('{python}', about['python'])}", flush=True)
