@@ -71,6 +71,7 @@ def install(wheels: Path, site: Path, python: str) -> None:
     files = sorted(str(path) for path in wheels.glob("*.whl"))
     pip("install", "--no-index", "--no-deps", "--no-compile", *target(python), "--target", str(site), *files)
     for program in (site / "bin").iterdir():
+        program.chmod(0o755)
         begin, _, rest = program.read_bytes().partition(b"\n")
         if begin.startswith(b"#!") and b"python" in begin:
             program.write_bytes(b"#!/usr/bin/env python3\n" + rest)
