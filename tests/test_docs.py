@@ -101,7 +101,7 @@ SLOW = {  # commands of pages, by their starts
 }
 TINY = (
     "--synth.blueprints 60 --synth.shard 10 --sft.max_steps 6 --rlve.updates 1 --rlve.blueprints_per_update 2 "
-    "--rlve.group 4 --rlve.batch 4 --rlve.max_tokens 16 --bench.max_tokens 16 "
+    "--rlve.group 4 --rlve.max_tokens 16 --bench.max_tokens 16 "
     "--bench.suites '[{{name: heldout, count: 4, recipe: {{world: {world}}}}}]'"
 )
 TWO_BLUEPRINTS = "--synth.blueprints 2 --synth.curriculum [] --synth.recipe.home.devices [3,6] --processes 0"

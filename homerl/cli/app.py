@@ -46,10 +46,10 @@ def check(
     gpu_memory: Annotated[float, typer.Option(help="memory of each GPU, in GB")] = 80.0,
 ) -> None:
     """Resolve a recipe and print it, estimate its memory, check this machine, and play an episode of each source."""
-    from homerl.run.memory import estimates
     from homerl.run.preflight import check_machine
     from homerl.run.recipe import load_recipe, recipe_data
     from homerl.run.rehearsal import rehearse
+    from homerl.train.memory import estimates
 
     loaded = load_recipe(recipe, context.args)
     print(yaml.safe_dump(recipe_data(loaded), sort_keys=False, allow_unicode=True), end="")

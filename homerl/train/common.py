@@ -8,17 +8,21 @@ Invariants:
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import os
 import shutil
 from pathlib import Path
 from typing import Any
 
+import psutil
 import torch
 
 from envs.documents import InputError
 from homerl.play.messages import IM_END, chat_template
 from homerl.recipe.base import Base
+from homerl.train.memory import estimate
+from homerl.train.packing.updates import PackedUpdates
 from homerl.train.parallel import collective_timeout, parallel_arguments
 from homerl.train.recipe import ModelSettings, OptimSettings
 from homerl.train.refusals import is_adapter
@@ -46,15 +50,14 @@ def common_arguments(recipe: Base, settings: OptimSettings) -> dict[str, Any]:
         {
             "output_dir": str(recipe.out / "checkpoints"),
             "run_name": recipe.out.name,
-            "per_device_train_batch_size": settings.batch,
-            "gradient_accumulation_steps": settings.accumulate,
+            "gradient_accumulation_steps": 1,  # an update's passes are ours (`packing/updates.py`)
             "learning_rate": settings.learning_rate,
             "lr_scheduler_type": settings.lr_scheduler,
             "warmup_steps": settings.warmup,
             "weight_decay": settings.weight_decay,
             "max_grad_norm": settings.max_grad_norm,
             "adam_beta2": settings.adam_beta2,
-            "gradient_checkpointing": settings.gradient_checkpointing,
+            "gradient_checkpointing": False,  # switched on for the passes that need it
             "save_strategy": "steps" if settings.save_steps else "no",
             "save_steps": settings.save_steps or 1,
             "save_total_limit": settings.keep_checkpoints,
@@ -129,8 +132,9 @@ def load_policy(settings: ModelSettings, source: str) -> Any:
 
     disable_progress_bar()
     if not is_adapter(source):
-        return AutoModelForCausalLM.from_pretrained(
-            source, dtype=getattr(torch, settings.dtype), attn_implementation=settings.attention
+        return with_kernels(
+            AutoModelForCausalLM.from_pretrained(source, dtype=getattr(torch, settings.dtype), attn_implementation="sdpa"),
+            settings.kernels,
         )
     from peft import PeftModel
 
@@ -138,6 +142,34 @@ def load_policy(settings: ModelSettings, source: str) -> Any:
     model = PeftModel.from_pretrained(load_policy(settings, base), source).merge_and_unload().requires_grad_(True)
     model.name_or_path = source
     return model
+
+
+def with_kernels(model: Any, kernels: str) -> Any:
+    """The model with Liger's kernels for norms, positions and activations, if the recipe and this machine have them.
+
+    Raises `InputError` if the recipe asks for them and they are not installed.
+    """
+    installed = importlib.util.find_spec("liger_kernel") is not None
+    require(
+        kernels != "liger" or installed, "Liger's kernels are not installed", "model.kernels",
+        "pip install 'homerl[kernels]', or leave it at `auto`",
+    )  # fmt: skip
+    if kernels != "none" and installed and torch.cuda.is_available():
+        from liger_kernel.transformers import _apply_liger_kernel_to_instance
+
+        _apply_liger_kernel_to_instance(model, cross_entropy=False, fused_linear_cross_entropy=False)  # TRL has a head
+    return model
+
+
+def packed_updates(trainer: Any, recipe: Any) -> PackedUpdates:
+    """What makes a trainer's updates, with the recipe's budget, or that which the memory of this machine allows."""
+    state = trainer.accelerator
+    if recipe.cpu:
+        memory = psutil.virtual_memory().total / state.num_processes
+    else:
+        memory = torch.cuda.get_device_properties(state.device).total_memory
+    found = estimate(recipe, gpus=state.num_processes, memory=memory / 1e9)
+    return PackedUpdates(state, found.budget, recipe.model.attention)
 
 
 def peft_config(settings: ModelSettings) -> Any:

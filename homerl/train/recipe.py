@@ -6,7 +6,7 @@ imports torch; no credit mode and no engine is named here, since their keys come
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
@@ -21,6 +21,8 @@ from homerl.train.tiny import TinyConfig
 from homerl.worlds.registry import refuse_user, world_of
 from homerl.worlds.sources import AnyBlueprintSource, default_recipe
 from rewards.composite import RewardWeights
+
+AUTO: Literal["auto"] = "auto"
 
 
 class LoraSettings(Model):
@@ -42,8 +44,18 @@ class ModelSettings(Model):
         None, description="Sizes of a tiny model that is made from the training data, in place of `name`."
     )
     dtype: Literal["float32", "bfloat16", "float16"] = Field("bfloat16", description="Number format of the weights.")
-    attention: Literal["sdpa", "eager", "flash_attention_2", "kernels-community/vllm-flash-attn3"] = Field(
-        "sdpa", description="Implementation of attention, as transformers names it."
+    attention: Literal[
+        "auto", "sdpa", "varlen", "flash_attention_2", "flash_attention_3", "kernels-community/vllm-flash-attn3"
+    ] = Field(
+        AUTO,
+        description="Implementation of attention in training. `varlen` is torch's flash attention (CUDA), `sdpa` runs "
+        "everywhere, the others are packages or a kernel from the hub, as transformers names them. `auto` takes what is "
+        "installed.",
+    )
+    kernels: Literal["auto", "none", "liger"] = Field(
+        AUTO,
+        description="Fused kernels for norms, positions and activations: Liger's (CUDA, extra `kernels`). `auto` takes them "
+        "if they are installed.",
     )
     lora: LoraSettings | None = Field(None, description="Low-rank adapters to train; null trains all weights.")
     parameters: float | None = Field(
@@ -65,18 +77,18 @@ class OptimSettings(Model):
     lr_scheduler: str = Field("cosine", description="Schedule of the learning rate, as transformers names it.")
     min_lr: float | None = Field(None, description="Learning rate at the end of the schedule `cosine_with_min_lr`.")
     warmup: float = Field(0.01, ge=0, lt=1, description="Share (0 to 1) of all updates in which the learning rate rises.")
-    batch: int = Field(8, ge=1, description="Number of dialogues that a device takes in one forward pass.")
-    accumulate: int = Field(
-        1,
-        ge=1,
-        description="Number of forward passes of SFT whose gradients make one update; of RLVE it is a whole batch of "
-        "rollouts.",
+    tokens_per_step: Annotated[int, Field(ge=1)] | Literal["auto"] = Field(
+        AUTO,
+        description="Most tokens of one forward and backward pass. An update makes as many passes as it needs, so this "
+        "changes time and memory, not what is learned. `auto` takes what the memory allows.",
     )
     weight_decay: float = Field(0.0, description="Weight decay of the optimizer.")
     max_grad_norm: float = Field(1.0, description="Norm above which gradients are clipped.")
     adam_beta2: float = Field(0.999, description="Decay (0 to 1) of AdamW's mean of squared gradients.")
-    gradient_checkpointing: bool = Field(
-        True, description="Whether activations are computed again in the backward pass, which saves memory and costs time."
+    gradient_checkpointing: bool | Literal["auto"] = Field(
+        AUTO,
+        description="Whether activations are computed again in the backward pass, which saves memory and costs time. `auto` "
+        "does it in passes that would not fit otherwise.",
     )
     save_steps: int | None = Field(
         100,
@@ -94,10 +106,12 @@ class SFTSettings(OptimSettings):
     """Supervised fine-tuning, loss on assistant tokens alone (HomeFlow eq. 5)."""
 
     learning_rate: float = Field(1e-5, description="Peak learning rate of AdamW.")
+    dialogues_per_update: int = Field(
+        64, ge=1, description="Number of dialogues whose gradients make one update, over all processes."
+    )
     epochs: float = Field(2.0, description="Number of passes over the data.")
     max_steps: int = Field(-1, description="Number of updates, in place of `epochs`; -1 leaves it to `epochs`.")
     max_length: int = Field(16384, description="Most tokens of a dialogue; data with a longer one is refused, never cut.")
-    packing: bool = Field(True, description="Whether several dialogues share one row of a batch.")
     muon: float | None = Field(
         None, gt=0, description="Learning rate of Muon, which then trains hidden matrices; AdamW trains the other weights."
     )

@@ -30,6 +30,7 @@ from homerl.train.common import (
     fit,
     load_policy,
     load_tokenizer,
+    packed_updates,
     peft_config,
     reporters,
 )  # fmt: skip
@@ -37,6 +38,7 @@ from homerl.train.credit.registry import mode_of
 from homerl.train.curriculum import Curriculum, difficulties
 from homerl.train.engines.registry import engine_of
 from homerl.train.evaluation import Evaluation
+from homerl.train.objective import RolloutObjective
 from homerl.train.panels import PanelsCallback
 from homerl.train.parallel import ParallelTrainerMixin
 from homerl.train.phases import Phases
@@ -46,7 +48,7 @@ from homerl.train.refusals import in_shards, is_adapter, parallel_mode, refuse_u
 from homerl.train.rollout import Player, Rollout, blueprint_of
 from homerl.train.sentinel import Sentinel, UpdateSignal
 from homerl.train.supply import Batch, RankContext, Supply, episode_metrics, hash_seed
-from homerl.train.tensors import ledgers, staleness, token_advantages, trimmed, truncated_ratios
+from homerl.train.tensors import SampledTokens, ledgers, sampled_tokens
 from homerl.train.transcripts import log_transcripts
 from homerl.train.watchdog import Watchdog
 from homerl.users.make import user_factory
@@ -86,31 +88,30 @@ def train_rlve(recipe: RLVERecipe) -> Path:
 
 
 def grpo_arguments(recipe: RLVERecipe) -> GRPOConfig:
-    """TRL's arguments for one optimizer update for each batch of rollouts, times `iterations`.
+    """TRL's arguments: each of its steps is one optimizer update on all of a rank's rollouts, made `iterations` times.
 
-    Raises `InputError` if the rollouts do not divide evenly over processes and batches.
+    Raises `InputError` if the rollouts do not divide evenly over processes.
     """
     settings, processes = recipe.rlve, world_size()
     total = settings.blueprints_per_update * settings.group
-    where = {"where": "rlve.blueprints_per_update", "remedy": "change rlve.batch, rlve.group or the number of processes"}
-    if total % (processes * settings.batch):
+    where = {"where": "rlve.blueprints_per_update", "remedy": "change it, rlve.group or the number of processes"}
+    if total % processes:
         raise InputError(
             f"{settings.blueprints_per_update} blueprints x group {settings.group} = {total} rollouts do not divide "
-            f"over {processes} processes x batch {settings.batch}", **where,
+            f"over {processes} processes", **where,
         )  # fmt: skip
     if mode_of(settings).forks(settings) and settings.blueprints_per_update % processes:
         raise InputError(f"forks need whole groups on each of {processes} processes", **where)
-    accumulate = total // (processes * settings.batch)
     shared = common_arguments(recipe, settings) | {
-        "gradient_accumulation_steps": accumulate,
         "save_steps": (settings.save_steps or 1) * settings.iterations,  # a resumed run plays new rollouts
     }
     return GRPOConfig(
         **shared,
+        per_device_train_batch_size=total // processes,
         max_steps=settings.updates * settings.iterations,
         num_generations=settings.group,
         num_iterations=settings.iterations,
-        steps_per_generation=accumulate,
+        steps_per_generation=1,
         max_completion_length=settings.max_episode_tokens,
         temperature=settings.temperature,
         top_p=1.0,
@@ -165,12 +166,14 @@ class RLVETrainer(ParallelTrainerMixin, GRPOTrainer):
     def __init__(self, recipe: RLVERecipe, player: Player, **kwargs: Any) -> None:
         self.recipe, self.player = recipe, player
         self.batch: Batch | None = None
+        self.tokens: SampledTokens
         self.sentinel = Sentinel(recipe.sentinel)
         self.seen: dict[str, float] = {}
         super().__init__(reward_funcs=part_rewards(), rollout_func=RLVETrainer.roll, **kwargs)
         if self.ref_model is not None and is_adapter(recipe.model.name):  # TRL has loaded the adapter's base
             start = self.accelerator.unwrap_model(self.model).state_dict()
             self.accelerator.unwrap_model(self.ref_model).load_state_dict(start)
+        self.updates = packed_updates(self, recipe)
         self._supply()
 
     def _supply(self) -> None:
@@ -214,6 +217,7 @@ class RLVETrainer(ParallelTrainerMixin, GRPOTrainer):
             trainer.batch = trainer.prefetcher.take(update, sync)
         trainer._settle_time()
         phases.training(update)
+        trainer.tokens = sampled_tokens(trainer.batch.mine())
         return ledgers(trainer.rollouts) | {"reward_parts": [part_totals(rollout) for rollout in trainer.rollouts]}
 
     def _evaluate_last(self) -> None:
@@ -243,79 +247,48 @@ class RLVETrainer(ParallelTrainerMixin, GRPOTrainer):
         for share in ("user", "world", "reward") if not self.prefetcher.k else ():
             self.phases.move("rollout", share, seconds[share])
 
+    def training_step(self, model: Any, inputs: Any, num_items_in_batch: Any = None) -> torch.Tensor:
+        """Play the rollouts of an update, if its last iteration is over, and make one optimizer update's gradients."""
+        model.train()  # TRL keeps metrics by mode
+        if self._step % self.num_iterations == 0 or self._buffered_inputs is None:
+            self._buffered_inputs = self._generate_and_score_completions(inputs)
+        objective = RolloutObjective(
+            self.tokens, self._buffered_inputs, self.recipe.rlve, self.state.global_step, self.accelerator
+        )
+        self._step += 1
+        loss, sums = self.updates.train(model, self.tokens.sequences, objective, self._check)
+        self._record(objective.figures(self.accelerator.reduce(sums).tolist()))
+        return loss
+
     def _generate_and_score_completions(self, inputs: list[dict[str, Any]]) -> dict[str, Any]:
         output = super()._generate_and_score_completions(inputs)
-        parts = self.batch.mine()
-        output["advantages"] = token_advantages(parts, output["completion_ids"])
-        figures = {} if self.recipe.rlve.exact else self._reweigh(output, parts)
-        self._report(self.batch, figures)
+        self._report(self.batch)
         return output
 
-    def _reweigh(self, output: dict[str, Any], parts: Sequence[Any]) -> dict[str, float]:
-        """Multiply the advantages by truncated importance ratios; return metrics of the ratios and of staleness.
+    def _get_per_token_logps_and_entropies(self, model: Any, *args: Any, **kwargs: Any) -> tuple:
+        """The log-probabilities of the update's sampled tokens, of shape (tokens,). TRL hands them on as they are."""
+        return self.updates.scores(model, self.tokens.sequences), None, None
 
-        No ratio is negative, so the loss clips as before. A token older than `async_rollouts` allows would get advantage
-        0; by construction there is none.
-        """
-        mask = output["completion_mask"] * output["tool_mask"]
-        trained = output.get("old_per_token_logps")
-        if trained is None:
-            trained = self._trained_before(output)
-        ratios = truncated_ratios(trained, output["sampling_per_token_logps"], mask, self.recipe.rlve.ratio_cap)
-        stale = staleness(parts, output["completion_ids"], self.state.global_step)
-        fresh = stale <= self.recipe.rlve.async_rollouts
-        output["advantages"] = output["advantages"] * ratios * fresh
-        output["old_per_token_logps"] = trained
-        sums = torch.stack([mask.sum(), (ratios * mask).sum(), (stale * mask).sum(), (~fresh * mask).sum()]).float()
-        count, ratio, age, old = self.accelerator.reduce(sums, reduction="sum").tolist()
-        return {
-            "policy/ratio": ratio / max(1.0, count), "policy/staleness": age / max(1.0, count),
-            "policy/too_old": old / max(1.0, count),
-        }  # fmt: skip
+    def _check(self, loss: torch.Tensor) -> None:
+        """Stop all ranks if the loss of one is not finite, before weights are changed."""
+        self.sentinel.check_loss(self.accelerator.reduce(loss, reduction="mean").item())
 
-    @torch.no_grad()
-    def _trained_before(self, output: dict[str, Any]) -> torch.Tensor:
-        """The log-probabilities of the sampled tokens under the weights with which this update begins."""
-        ids = torch.cat([output["prompt_ids"], output["completion_ids"]], dim=1)
-        attention = torch.cat([output["prompt_mask"], output["completion_mask"]], dim=1)
-        size = self.args.per_device_train_batch_size
-        return self._get_per_token_logps_and_entropies(
-            self.model, ids, attention, output["completion_ids"].shape[1], batch_size=size
-        )[0]
+    def _record(self, figures: dict[str, float]) -> None:
+        """Log the metrics of an optimizer update, and keep what the sentinel watches."""
+        self.seen = {"sentinel/logp_gap": figures["sentinel/logp_gap"], "sentinel/entropy": figures["entropy"]}
+        for name, value in (figures | self.updates.take()).items():
+            self._metrics["train"][name].append(value)
 
-    def _report(self, batch: Batch, figures: Mapping[str, float]) -> None:
+    def _report(self, batch: Batch) -> None:
         """Log the metrics of the update and let the sentinel check them. It is the same on every rank."""
         played = [row["played"] for row in batch.rows]
         returns, counts = [sum(p.rewards) for p in played], [p.counts for p in played]
         lengths = [row["lengths"] for row in batch.rows]
         signal = UpdateSignal(batch.credit, lengths, returns, counts, self.recipe.rlve.group)
-        metrics = signal.metrics() | episode_metrics(batch.rows) | batch.shares | dict(figures)
+        metrics = signal.metrics() | episode_metrics(batch.rows) | batch.shares
         for name, value in (metrics | self.player.user_metrics()).items():
             self._metrics["train"][name].append(value)
         self.sentinel.watch(metrics | self.seen)
-
-    def _get_per_token_logps_and_entropies(self, model: Any, *args: Any, **kwargs: Any) -> tuple:
-        result = super()._get_per_token_logps_and_entropies(model, *args, **kwargs)
-        if torch.is_grad_enabled():
-            self._trained_logps = result[0].detach()
-        return result
-
-    def _compute_loss(self, model: Any, inputs: dict[str, Any]) -> torch.Tensor:
-        inputs = trimmed(inputs)
-        loss = super()._compute_loss(model, inputs)
-        mask = inputs["completion_mask"] * inputs["tool_mask"]
-        against = inputs.get("sampling_per_token_logps")
-        if self.recipe.rlve.async_rollouts:  # older weights sampled, so compare with the trainer's own
-            against = inputs["old_per_token_logps"]
-        gap = ((self._trained_logps - against).abs() * mask).sum() / mask.sum().clamp(min=1)
-        both = self.accelerator.reduce(torch.stack([gap, loss.detach()]), reduction="mean")
-        self.sentinel.check_loss(both[1].item())
-        self.seen = {
-            "sentinel/logp_gap": both[0].item(),
-            "sentinel/entropy": self._metrics["train"]["entropy"][-1],
-        }
-        self._metrics["train"]["sentinel/logp_gap"].append(self.seen["sentinel/logp_gap"])
-        return loss
 
     def log(self, logs: dict[str, float], start_time: float | None = None) -> None:
         """Log metrics with the shares of time; the first process writes the update's rollouts and transcripts."""

@@ -9,9 +9,14 @@ from __future__ import annotations
 
 import json
 import random
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
+
+import numpy as np
+import torch
+from torch.utils.data import Sampler
+from trl import SFTConfig, SFTTrainer
 
 from envs.documents import InputError
 from homerl.train.common import (
@@ -19,9 +24,11 @@ from homerl.train.common import (
     fit,
     load_policy,
     load_tokenizer,
+    packed_updates,
     peft_config,
     prepare_scratch,
 )  # fmt: skip
+from homerl.train.packing.rows import IGNORED, Scores, TokenSequence
 from homerl.train.parallel import ParallelTrainerMixin
 from homerl.train.phases import TRAIN, Phases
 from homerl.train.recipe import SFTRecipe, SFTSettings
@@ -32,35 +39,32 @@ from homerl.workarounds.whole_at_first import unsharded
 
 def train_sft(recipe: SFTRecipe) -> Path:
     """Train as the recipe says; return the folder of the final model. Raises `InputError` for data that is too long."""
-    from trl import SFTConfig, SFTTrainer
-
     refuse_untrainable(recipe)
-    out = recipe.out
+    out, settings = recipe.out, recipe.sft
+    if settings.dialogues_per_update % world_size():
+        raise InputError(
+            f"{settings.dialogues_per_update} dialogues do not divide over {world_size()} processes",
+            where="sft.dialogues_per_update", remedy="change it, or the number of processes",
+        )  # fmt: skip
     rows = load_dialogues(recipe.data)
     source = prepare_scratch(recipe, rows)
     tokenizer = load_tokenizer(source)
-    settings = recipe.sft
     lengths = refuse_long(rows, tokenizer, settings.max_length, str(data_file(recipe.data)))
-    if settings.in_order:
-        rows = rows.select(bucketed(lengths, settings.batch * world_size(), recipe.seed))
     arguments = SFTConfig(
         **common_arguments(recipe, settings),
+        per_device_train_batch_size=settings.dialogues_per_update // world_size(),
         num_train_epochs=settings.epochs,
         max_steps=settings.max_steps,
         max_length=settings.max_length,
-        packing=settings.packing,
-        shuffle_dataset=settings.packing and not settings.in_order,
+        packing=False,  # an update's passes are packed, not the data
         assistant_only_loss=True,
-        train_sampling_strategy="sequential" if settings.in_order else "random",
         dataset_num_proc=None,
     )
-
-    class Trainer(PhaseReportingMixin, SFTTrainer):
-        pass
-
     with unsharded():
         model = load_policy(recipe.model, source)
-        trainer = Trainer(
+        trainer = PackedSFTTrainer(
+            recipe,
+            UpdateOrder(lengths, settings.dialogues_per_update, world_size(), recipe.seed, settings.in_order),
             model=model,
             args=arguments,
             train_dataset=rows,
@@ -68,19 +72,23 @@ def train_sft(recipe: SFTRecipe) -> Path:
             peft_config=peft_config(recipe.model),
             optimizers=(optimizer(model, settings), None),
         )
-    trainer.phases = Phases(out / "ranks", trainer.accelerator.process_index)
     with Watchdog(trainer.phases, dict(recipe.deadlines)):
         return fit(trainer, tokenizer, out, settings.seconds)
 
 
-class PhaseReportingMixin(ParallelTrainerMixin):
-    """A trainer mixin that reports each rank's phase: `train` while it fetches data, `step` while ranks wait for each
-    other.
+class PackedSFTTrainer(ParallelTrainerMixin, SFTTrainer):
+    """An SFTTrainer whose update is packed passes over whole dialogues.
 
-    So the watchdog can name the rank that the others wait for.
+    It reports each rank's phase: `train` while it fetches data, `step` while ranks wait for each other. So the watchdog can
+    name the rank that the others wait for.
     """
 
-    phases: Phases
+    def __init__(self, recipe: SFTRecipe, order: UpdateOrder, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.order, self.data_collator = order, list  # a batch stays a list of dialogues
+        self.phases = Phases(recipe.out / "ranks", self.accelerator.process_index)
+        self.updates = packed_updates(self, recipe)
+        self.tokens, self.seen = 0, list[torch.Tensor]()
 
     def get_batch_samples(self, *args: Any, **kwargs: Any) -> Any:
         """Fetch data in the phase `train`."""
@@ -91,30 +99,76 @@ class PhaseReportingMixin(ParallelTrainerMixin):
         with self.phases.phase("step", TRAIN, waits=True):  # it gathers a count over all ranks
             return super()._get_num_items_in_batch(*args, **kwargs)
 
-    def training_step(self, *args: Any, **kwargs: Any) -> Any:
-        """Make a step in the phase `step`."""
+    def _get_train_sampler(self, train_dataset: Any = None) -> UpdateOrder:
+        return self.order
+
+    def training_step(self, model: Any, inputs: list[dict[str, Any]], num_items_in_batch: Any = None) -> torch.Tensor:
+        """Make an update's gradients: the mean loss of the assistant tokens of all ranks."""
         with self.phases.phase("step", TRAIN, waits=True):
-            return super().training_step(*args, **kwargs)
+            sequences = [token_sequence(dialogue) for dialogue in inputs]
+            counts = [sum(len(part.ids) for part in sequences), sum(len(part.targets) for part in sequences)]
+            tokens, targets = self.accelerator.reduce(torch.tensor(counts, device=self.accelerator.device)).tolist()
+            weight = self.accelerator.num_processes / max(1, targets)
+
+            def objective(members: list[int], scored: Scores) -> tuple[torch.Tensor, torch.Tensor]:
+                return -weight * scored.logps.sum(), torch.stack([scored.entropy.sum(), scored.top.sum()]).detach()
+
+            loss, sums = self.updates.train(model, sequences, objective)
+        self.tokens += tokens
+        self.seen.append(sums * weight)
+        return loss
 
     def log(self, logs: dict[str, float], start_time: float | None = None) -> None:
-        """Add the seconds since the last log."""
+        """Add the seconds since the last log, and the means over the tokens of the updates since then."""
         if "loss" in logs:
             logs["time/seconds"] = self.phases.take()["time/seconds"]
+            entropy, right = self.accelerator.reduce(torch.stack(self.seen).mean(0), reduction="mean").tolist()
+            logs |= {"entropy": entropy, "mean_token_accuracy": right, "num_tokens": self.tokens} | self.updates.take()
+            self.seen.clear()
         super().log(logs, start_time)
 
 
-def bucketed(lengths: Sequence[int], batch: int, seed: int, window: int = 512) -> list[int]:
-    """Row indices in dataset order, except that within each window of rows those of similar length share a batch.
+def token_sequence(dialogue: dict[str, Any]) -> TokenSequence:
+    """The tokens of a dialogue as TRL prepared it; the assistant's are its targets."""
+    targets = np.flatnonzero(np.asarray(dialogue["labels"]) != IGNORED)
+    end = int(targets[-1]) + 1 if len(targets) else 0
+    return TokenSequence(dialogue["input_ids"][:end], targets[targets > 0])
 
-    Windows stay in order, so a curriculum is kept, and there is little padding. The batches of a window are shuffled.
+
+class UpdateOrder(Sampler[int]):
+    """The order of the dialogues in each epoch: shuffled by seed and epoch, or as in the dataset (`in_order`).
+
+    The `dialogues` of one update are dealt to the processes, so that each gets as many of them, with about as many tokens.
     """
-    rng, order = random.Random(seed), []
-    for start in range(0, len(lengths), window):
-        rows = sorted(range(start, min(start + window, len(lengths))), key=lambda i: (lengths[i], i))
-        batches = [rows[i : i + batch] for i in range(0, len(rows), batch)]
-        rng.shuffle(batches)
-        order += [i for rows in batches for i in rows]
-    return order
+
+    def __init__(self, lengths: Sequence[int], dialogues: int, processes: int, seed: int, in_order: bool) -> None:
+        self.lengths, self.dialogues, self.processes = lengths, dialogues, processes
+        self.seed, self.in_order, self.epoch = seed, in_order, 0
+
+    def __len__(self) -> int:
+        return len(self.lengths)
+
+    def set_epoch(self, epoch: int) -> None:
+        """Choose the epoch; accelerate calls it."""
+        self.epoch = epoch
+
+    def __iter__(self) -> Iterator[int]:
+        order = list(range(len(self.lengths)))
+        if not self.in_order:
+            random.Random(f"dialogues {self.seed} {self.epoch}").shuffle(order)
+        for start in range(0, len(order), self.dialogues):
+            yield from dealt(order[start : start + self.dialogues], self.lengths, self.processes)
+
+
+def dealt(members: Sequence[int], lengths: Sequence[int], processes: int) -> list[int]:
+    """The members, one process after the other, each with as many of them and about as many tokens."""
+    hands: list[list[int]] = [[] for _ in range(processes)]
+    longest_first = sorted(members, key=lambda i: (-lengths[i], i))
+    for start in range(0, len(longest_first), processes):
+        poorest = sorted(hands, key=lambda hand: sum(lengths[i] for i in hand))
+        for hand, member in zip(poorest, longest_first[start : start + processes], strict=False):
+            hand.append(member)
+    return [member for hand in hands for member in hand]
 
 
 def refuse_long(rows: Any, tokenizer: Any, limit: int, data: str) -> list[int]:

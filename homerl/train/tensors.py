@@ -1,12 +1,14 @@
-"""Converts rollouts to the tensors of the loss, and prepares micro-batches."""
+"""Converts rollouts to the arrays of the loss: the sampled tokens of an update, one after the other."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from dataclasses import dataclass
 
+import numpy as np
 import torch
 
+from homerl.train.packing.rows import TokenSequence
 from homerl.train.rollout import Rollout
 
 Part = tuple[Rollout, Sequence[float]]  # a rollout and the credit of its steps
@@ -25,52 +27,60 @@ def ledgers(rollouts: Sequence[Rollout]) -> dict[str, list]:
     }
 
 
-def token_advantages(parts: Sequence[Part], completion_ids: torch.Tensor) -> torch.Tensor:
-    """Advantages of shape (batch, tokens): the credit of a step on each of its sampled tokens, 0 elsewhere.
+@dataclass(frozen=True)
+class SampledTokens:
+    """The sampled tokens of a rank's rollouts, in their order; arrays of shape (tokens,).
 
-    If the world failed after a sample, that last span has no step and so no credit. The steps of a shared prefix are
-    part of the prompt.
+    `sequences` are the rollouts up to their last sampled token. `starts` (rollouts + 1,) are the bounds of each rollout's
+    tokens in the arrays. `advantages` are the credits of their steps, `logps` the sampler's log-probabilities (NaN if it
+    could not tell one), and `versions` the updates whose weights sampled them.
     """
-    advantages = torch.zeros(completion_ids.shape, dtype=torch.float32, device=completion_ids.device)
-    for row, (rollout, values) in enumerate(parts):
+
+    sequences: tuple[TokenSequence, ...]
+    starts: np.ndarray
+    advantages: np.ndarray
+    logps: np.ndarray
+    versions: np.ndarray
+
+    @property
+    def counts(self) -> list[int]:
+        """The number of sampled tokens of each rollout."""
+        return np.diff(self.starts).tolist()
+
+    def of(self, members: Sequence[int]) -> np.ndarray:
+        """The indices in the arrays of the tokens of some rollouts."""
+        return np.concatenate([np.arange(self.starts[i], self.starts[i + 1]) for i in members] or [np.zeros(0, int)])
+
+
+def sampled_tokens(parts: Sequence[Part]) -> SampledTokens:
+    """The sampled tokens of rollouts, with the credit of their steps.
+
+    If the world failed after a sample, that last span has no step and so no credit. The steps of a shared prefix are not
+    sampled here: they belong to the rollout that was forked.
+    """
+    sequences, advantages, logps, versions = [], [], [], []
+    for rollout, values in parts:
         ledger = rollout.ledger
+        targets = np.flatnonzero(ledger.mask)
+        credit = np.zeros(len(ledger.ids))
         own = slice(ledger.shared, None)
         for value, (start, end) in zip(values[own], ledger.spans[own], strict=False):
-            advantages[row, start - ledger.prompt_length : end - ledger.prompt_length] = value
-    return advantages
+            credit[start:end] = value
+        end = targets[-1] + 1 if len(targets) else 0
+        sequences.append(TokenSequence(ledger.ids[:end], targets))
+        advantages.append(credit[targets])
+        logps.append(np.asarray(ledger.logprobs)[targets])
+        versions.append(np.asarray(ledger.versions)[targets])
+    starts = np.cumsum([0, *(len(sequence.targets) for sequence in sequences)])
+    return SampledTokens(
+        tuple(sequences), starts, np.concatenate(advantages), np.concatenate(logps), np.concatenate(versions)
+    )
 
 
-def staleness(parts: Sequence[Part], completion_ids: torch.Tensor, update: int) -> torch.Tensor:
-    """Ages of shape (batch, tokens): updates between the sampling weights of a token and `update`; 0 for other tokens."""
-    ages = torch.zeros(completion_ids.shape, dtype=torch.long, device=completion_ids.device)
-    for row, (rollout, _) in enumerate(parts):
-        versions = torch.tensor(rollout.ledger.versions[rollout.ledger.prompt_length :], device=ages.device)
-        ages[row, : len(versions)] = torch.where(versions >= 0, update - versions, 0)
-    return ages
-
-
-def truncated_ratios(trained: torch.Tensor, sampled: torch.Tensor, mask: torch.Tensor, cap: float) -> torch.Tensor:
-    """min(π_trainer / π_sampler, cap) for each token, 1 where nothing was sampled (truncated importance sampling).
+def truncated_ratios(trained: torch.Tensor, sampled: torch.Tensor, cap: float) -> torch.Tensor:
+    """min(π_trainer / π_sampler, cap) for each token (truncated importance sampling).
 
     E_sampler[ratio · f] = E_trainer[f]. The cap bounds the variance; it biases the tokens that it truncates. If the
     sampler could not tell a log-probability (NaN), the ratio is 1.
     """
-    gap = torch.nan_to_num((trained - sampled) * mask, nan=0.0)
-    return torch.exp(gap).clamp(max=cap)
-
-
-def trimmed(inputs: dict[str, Any]) -> dict[str, Any]:
-    """A micro-batch without the columns that are padding in all of its rows. TRL pads to the longest row of the whole
-    batch.
-    """
-    columns = inputs["completion_ids"].shape[1]
-    prompt_start = int(inputs["prompt_mask"].any(0).int().argmax())
-    longest = max(1, int(inputs["completion_mask"].sum(1).max()))
-    return {
-        key: value[:, prompt_start:]
-        if key in ("prompt_ids", "prompt_mask")
-        else value[:, :longest]
-        if torch.is_tensor(value) and value.dim() == 2 and value.shape[1] == columns
-        else value
-        for key, value in inputs.items()
-    }
+    return torch.exp(torch.nan_to_num(trained - sampled, nan=0.0)).clamp(max=cap)

@@ -53,10 +53,10 @@ def ratios(report: Report) -> str:
     """How many times as fast homerl trains as TRL as shipped."""
     rows = [
         [f"`{name}`", times(ours.get("ratio")), speed(ours), speed(trl), share(ours.get("mfu")),
-         share(ours.get("mfu_whole_rows")), share(trl.get("mfu"))]
+         share(ours.get("mfu_whole_rows")), share(trl.get("mfu")), share(ours.get("unique_share"))]
         for name, ours, trl in sides(report)
     ]  # fmt: skip
-    columns = ("part", "times TRL", "homerl", "TRL as shipped", "MFU", "MFU, whole rows", "MFU of TRL")
+    columns = ("part", "times TRL", "homerl", "TRL as shipped", "MFU", "MFU, whole rows", "MFU of TRL", "unique / forwarded")
     return table("Training, beside TRL's own trainers in the same run:", columns, rows)
 
 

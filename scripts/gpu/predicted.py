@@ -12,7 +12,7 @@ TRAINING, SAMPLING = "training", "sampling"  # phases of an update
 
 def predicted_gb(recipe: Any, memory: float) -> dict[str, float]:
     """Predicted GB by phase on one GPU with `memory` GB; the phase `sampling` is there if the recipe samples."""
-    from homerl.run.memory import estimate
+    from homerl.train.memory import estimate
 
     found = estimate(recipe, 1, memory)
     always = sum(size for name, size in found.always.items() if name != "overhead")

@@ -11,7 +11,7 @@ from typing import Any
 
 from gpu.machine import Machine, has
 from gpu.predicted import gpu_memory, predicted_gb
-from gpu.shipped import logged, recipe, rlve_keys, updates
+from gpu.shipped import recipe, updates
 from gpu.weights import random_model
 
 NAME, SIZE = "rlve_8b_lora", "Qwen3-8B"
@@ -31,9 +31,10 @@ def asked_for(machine: Machine) -> Any:
     engine = {"kind": "vllm", "gpu_memory": 0.4} if vllm else {"kind": "transformers", "batch": 64}
     return recipe(
         machine, NAME, random_model(machine, SIZE), machine.folder / f"out_{NAME}",
-        rlve=rlve_keys(4) | {
+        rlve={
             "updates": UPDATES, "blueprints_per_update": blueprints(machine), "group": GROUP,
             "max_tokens": machine.pick(128, 16), "max_episode_tokens": 4096, "engine": engine,
+            "save_steps": None, "log_steps": 1,
         },
         limits={"turns": 2, "steps": 4, "steps_per_turn": 2},
         blueprints=machine.pick({}, {"recipe": {"home": {"devices": [2, 3]}, "intents": [1, 1]}}),
@@ -60,13 +61,13 @@ def ours(machine: Machine) -> dict[str, Any]:
             train_rlve(asked)
         finally:
             RLVETrainer.roll = staticmethod(roll)
-    timed, last = updates(asked.out)[1], logged(asked.out)[0]
+    timed = updates(asked.out)[1]
     shutil.rmtree(asked.out)
     seconds = timed["time/seconds"]
     return as_figures(watch) | {
         "training_seconds": watch.training_seconds, "by_share": {name: timed[f"time/{name}"] * seconds for name in SHARES},
         "sampled_tokens": timed["episode/sampled_tokens"] * blueprints(machine) * GROUP,
-        "logp_gap": timed["sentinel/logp_gap"], "unique_tokens": last.get("packing/unique"),
+        "logp_gap": timed["sentinel/logp_gap"],
         "engine": asked.rlve.engine.kind, "predicted_gb": predicted_gb(asked, gpu_memory(machine.tiny)),
     }  # fmt: skip
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from gpu.machine import ROOT, Machine, has, seconds_left
-from gpu.shipped import flywheel_arguments, logged, tiny_flywheel
+from gpu.shipped import TINY_FLYWHEEL, logged
 
 BENCHES = 110  # seconds kept for the benchmarks of three models
 
@@ -25,8 +25,7 @@ def scratch(machine: Machine) -> dict[str, Any]:
     out, taken = machine.folder / "scratch", dict[str, float]()
     common = ["--out", str(out), "--processes", str(os.cpu_count())]
     reports = ["--report_to", '["tensorboard"]'] if has("tensorboard") else []
-    own = tiny_flywheel() if machine.tiny else flywheel_arguments()
-    asked = load_recipe(ROOT / "recipes/scratch_100m.yaml", [*common, *reports, *own])
+    asked = load_recipe(ROOT / "recipes/scratch_100m.yaml", [*common, *reports, *machine.pick([], TINY_FLYWHEEL)])
     todo = list(stages(asked))
     todo = [*todo[:3], *todo[4:], todo[3]]  # the benchmark of the untrained model is the least important
     figures = learned(out, asked.bench.suites[0].name) | {"seconds": taken}
@@ -47,8 +46,8 @@ def learned(out: Path, suite: str) -> dict[str, Any]:
     """The figures in the folder of a flywheel so far: scores, differences, numbers of updates, trajectories, parameters."""
     from homerl.bench.score import paired_difference
     from homerl.play.trajectory import read_rows
-    from homerl.run.memory import sizes_of
     from homerl.train.recipe import ModelSettings
+    from homerl.train.sizes import sizes_of
 
     figures: dict[str, Any] = {"suite": suite}
     results = {name: out / name / "bench" / suite for name in ("untrained", "sft", "rlve")}

@@ -10,7 +10,7 @@ from typing import Any
 
 from gpu.machine import Machine
 from gpu.predicted import gpu_memory, predicted_gb
-from gpu.shipped import recipe, sft_keys
+from gpu.shipped import recipe
 from gpu.weights import random_model
 
 WARM = 2  # first updates, which are not timed
@@ -35,7 +35,10 @@ class SFT:
         """The recipe that is measured."""
         source = random_model(machine, self.size)
         dialogues = max(1, round(self.row(machine) / mean(lengths(machine, source))))
-        settings = sft_keys(self.row(machine), dialogues) | {"max_steps": self.updates(machine)}
+        settings = {
+            "dialogues_per_update": dialogues, "tokens_per_step": self.row(machine), "max_length": self.row(machine),
+            "max_steps": self.updates(machine), "save_steps": None, "log_steps": 1,
+        }  # fmt: skip
         return recipe(
             machine, self.name, source, machine.folder / f"out_{self.name}", data=str(machine.folder), sft=settings
         )
@@ -78,13 +81,16 @@ class SFT:
         """Tokens a second and MFU, with what all runs have."""
         from gpu.watch import as_figures
 
-        rate, flops = watch.tokens() / watch.update_seconds, machine.flops()
+        rate, flops, packing = watch.tokens() / watch.update_seconds, machine.flops(), watch.packing()
+        needed = rate  # tokens a second that have to be forwarded: what dialogues begin with in common counts once
+        if packing:
+            needed = packing["forwarded_tokens"] * packing["unique_share"] / watch.update_seconds
         shape, trained = machine.shape(self.size), 4 if asked.model.lora else 6
         own = lengths(machine, random_model(machine, self.size))
-        needed = {"mfu": sum(n * n for n in own) / sum(own), "mfu_whole_rows": self.row(machine)}
+        reach = {"mfu": sum(n * n for n in own) / sum(own), "mfu_whole_rows": self.row(machine)}
         return {
             "tokens_per_second": rate, "tokens_per_update": watch.tokens(),
-            **{name: rate * operations(shape, trained, seen) / flops if flops else None for name, seen in needed.items()},
+            **{name: needed * operations(shape, trained, seen) / flops if flops else None for name, seen in reach.items()},
             **as_figures(watch),
         }  # fmt: skip
 

@@ -65,6 +65,15 @@ class Watch:
         first, last = self.timed.start, self.timed.stop
         return (counts[last - 1] - counts[first - 1]) / (last - first)
 
+    def packing(self) -> dict[str, float]:
+        """Tokens that a timed update forwarded, and the share of them that was new; empty if the trainer does not log it."""
+        lines = [line for line in self.logs if "packing/tokens" in line][self.timed]
+        if not lines:
+            return {}
+        forwarded = sum(line["packing/tokens"] for line in lines)
+        unique = sum(line["packing/tokens"] * line["packing/unique"] for line in lines)
+        return {"forwarded_tokens": forwarded / len(lines), "unique_share": unique / forwarded}
+
     def rolling(self, play: Callable[..., Any]) -> Callable[..., Any]:
         """The rollout function `play`, with its time and its peak of memory counted apart."""
 
@@ -174,8 +183,5 @@ def watching(machine: Machine, warm: int, total: int) -> Iterator[Watch]:
 def as_figures(watch: Watch) -> dict[str, Any]:
     """The figures that all watched runs have in common."""
     groups = {"by_group": {group: watch.groups[group] for group in GROUPS}} if watch.groups else {}
-    return {
-        "seconds_per_update": watch.update_seconds,
-        "peak_gb": watch.peaks or None,
-        "updates": len(watch.seconds),
-    } | groups
+    timed = {"seconds_per_update": watch.update_seconds, "updates": len(watch.seconds)}
+    return timed | {"peak_gb": watch.peaks or None} | watch.packing() | groups

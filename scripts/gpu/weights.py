@@ -1,4 +1,4 @@
-"""Models with random weights in the shapes of `homerl/run/memory.py`, so nothing is downloaded. They serve only to measure
+"""Models with random weights in the shapes of `homerl/train/sizes.py`, so nothing is downloaded. They serve only to measure
 speed and memory.
 """
 

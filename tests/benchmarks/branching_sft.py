@@ -84,7 +84,9 @@ def main(out: str, blueprints: str = "8000", *seeds: str) -> None:
         shared = ["--seed", str(seed), "--synth.blueprints", blueprints, "--synth.first_seed", str(100_000 * seed)]
         datasets(load_recipe(RECIPE, shared), folder / f"{seed}-data")
         for cell in NAMES:
-            recipe = load_recipe(RECIPE, [*shared, "--sft.batch", "16", "--out", str(folder / f"{seed}-{cell}")])
+            recipe = load_recipe(
+                RECIPE, [*shared, "--sft.dialogues_per_update", "16", "--out", str(folder / f"{seed}-{cell}")]
+            )
             train_and_play(first_suite_alone(recipe), folder / f"{seed}-data" / cell)
     Console().print(summary(folder, numbers))
 

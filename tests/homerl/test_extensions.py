@@ -71,7 +71,7 @@ def extended(tmp_path) -> dict[str, str]:
 def recipe(tiny, task, tmp_path) -> Path:
     settings = {
         "credit": "rank", "rank_scale": 2, "engine": {"kind": "unpadded", "prompts": 4}, "updates": 1, "group": 4,
-        "blueprints_per_update": 2, "batch": 4, "max_tokens": 16, "max_episode_tokens": 512, "gradient_checkpointing": False,
+        "blueprints_per_update": 2, "max_tokens": 16, "max_episode_tokens": 512,
     }  # fmt: skip
     data = {
         "homerl": 1, "run": "rlve", "cpu": True, "out": str(tmp_path / "run"), "wandb": {"mode": "disabled"},

@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 import torch
-from pydantic import BaseModel
 from rich.console import Console
 from transformers import AutoModelForCausalLM, Trainer, TrainingArguments
 
@@ -20,10 +19,9 @@ from gpu.page import BEGIN, END, text_of, write_page
 from gpu.predicted import TRAINING
 from gpu.report import begun, run_part
 from gpu.sft import operations
-from gpu.shipped import known
 from gpu.tables import show
 from gpu.watch import as_figures, watching
-from homerl.run.memory import KNOWN
+from homerl.train.sizes import KNOWN
 
 ROOT = Path(__file__).parents[2]
 TRAINED = ("seconds_per_update", "by_group", "predicted_gb", "ratio", "trl")
@@ -173,20 +171,13 @@ def test_a_token_costs_what_is_multiplied_for_it():
     assert operations(tied, 6, 0) == 6 * tied.parameters
 
 
-def test_keys_that_the_settings_lack_are_left_out():
-    class Settings(BaseModel):
-        batch: int = 1
-
-    assert known(Settings, {"batch": 4, "tokens_per_step": 8192}) == {"batch": 4}
-
-
 # The report and its page
 
 ABOUT = {"device": "Some GPU", "cores": 16, "date": "2026-11-24", "commit": "abc1234", "packages": {"torch": "2.11.0"}}
 GROUPED = dict.fromkeys(GROUPS, 0.0) | {LINEAR: 0.45, REST: 0.15}
 FOUND = ABOUT | {
     "sft_8b_lora": {
-        "tokens_per_second": 13607.2, "mfu": 0.424, "mfu_whole_rows": 0.468, "by_group": GROUPED,
+        "tokens_per_second": 13607.2, "mfu": 0.424, "mfu_whole_rows": 0.468, "unique_share": 0.97, "by_group": GROUPED,
         "peak_gb": {"training": 61.9}, "predicted_gb": {"training": 60.0}, "ratio": 4.955,
         "trl": {"tokens_per_second": 2746.0, "mfu": 0.09, "peak_gb": {"training": 22.8}},
     },
@@ -204,7 +195,7 @@ def test_the_page_has_the_ratio_first_and_names_what_failed(tmp_path):
     text = page.read_text()
     assert text.startswith("# GPUs\n") and text.endswith(f"{END}\n\nkept\n") and "old" not in text
     assert "Some GPU, 16 CPU cores, 2026-11-24, commit abc1234; torch 2.11.0." in text
-    assert "| `sft_8b_lora` | **4.96** | 13,607 tokens/s | 2,746 tokens/s | 42.4 % | 46.8 % | 9.0 % |" in text
+    assert "| `sft_8b_lora` | **4.96** | 13,607 tokens/s | 2,746 tokens/s | 42.4 % | 46.8 % | 9.0 % | 97.0 % |" in text
     assert "| `rlve_8b_lora` | – | failed | 118 s an update |" in text
     assert "| `sft_8b_lora` | training | 60.0 | 61.9 | 22.8 |" in text
     assert "| linear | 0.45 s (75.0 %) |" in text and "| rest | 0.15 s (25.0 %) |" in text

@@ -7,7 +7,6 @@ import copy
 import torch
 
 from homerl.train.muon import MuonWithAdamW, is_hidden_matrix
-from homerl.train.sft import bucketed
 from homerl.train.tiny import TinyConfig, make_model
 
 
@@ -54,17 +53,3 @@ def test_a_loaded_state_goes_on_exactly() -> None:
     step(net, optimizer)
     step(twin, other)
     assert all(torch.equal(a, b) for a, b in zip(net.parameters(), twin.parameters(), strict=True))
-
-
-def test_bucketed_keeps_every_row_windows_in_order_and_like_lengths_together() -> None:
-    lengths = [(i * 37) % 100 for i in range(1000)]
-    order = bucketed(lengths, batch=8, seed=0, window=256)
-    assert sorted(order) == list(range(1000))
-    assert [sorted(order[i : i + 256]) for i in range(0, 1000, 256)] == [
-        list(range(i, min(i + 256, 1000))) for i in range(0, 1000, 256)
-    ]
-    spread = [
-        max(lengths[j] for j in order[i : i + 8]) - min(lengths[j] for j in order[i : i + 8]) for i in range(0, 1000, 8)
-    ]
-    assert sum(spread) / len(spread) < 8
-    assert order == bucketed(lengths, batch=8, seed=0, window=256) != bucketed(lengths, batch=8, seed=1, window=256)

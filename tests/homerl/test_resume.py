@@ -36,13 +36,13 @@ from homerl.worlds.homeenv.blueprints.author import BlueprintRecipe
 
 ROOT = Path(__file__).parents[2]
 SIZES = {"hidden_size": 64, "layers": 2, "heads": 2, "kv_heads": 2, "head_dim": 32, "intermediate_size": 128}
-OPTIM = {"warmup": 0.1, "batch": 4, "gradient_checkpointing": False, "log_steps": 1}
+OPTIM = {"warmup": 0.1, "log_steps": 1}
 
 
 @pytest.fixture
 def sft(dialogues, tmp_path) -> dict[str, Any]:
     """A recipe of 60 updates with a checkpoint every 5."""
-    settings = {"learning_rate": 3e-3, "max_steps": 60, "save_steps": 5, "max_length": 1024, "packing": False}
+    settings = {"learning_rate": 3e-3, "max_steps": 60, "save_steps": 5, "max_length": 1024, "dialogues_per_update": 4}
     return {
         "homerl": 1,
         "run": "sft",

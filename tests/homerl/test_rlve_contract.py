@@ -10,6 +10,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from safetensors.torch import load_file
@@ -26,13 +27,15 @@ from homerl.train.credit.registry import last_step_only
 from homerl.train.credit.step import step_credit
 from homerl.train.credit.trajectory import trajectory_credit
 from homerl.train.engines.generate import InPlace
+from homerl.train.objective import RolloutObjective
+from homerl.train.packing.rows import Scores
 from homerl.train.phases import SHARES
-from homerl.train.recipe import RLVERecipe
+from homerl.train.recipe import RLVERecipe, RLVESettings
 from homerl.train.rlve import RLVETrainer, train_rlve
 from homerl.train.rollout import Rollout
 from homerl.train.sentinel import SignalLost
 from homerl.train.supply import hash_seed
-from homerl.train.tensors import staleness, token_advantages, truncated_ratios
+from homerl.train.tensors import SampledTokens, sampled_tokens, truncated_ratios
 from homerl.worlds.registry import restored
 
 SETTINGS = {
@@ -42,10 +45,8 @@ SETTINGS = {
     "updates": 2,
     "blueprints_per_update": 2,
     "group": 4,
-    "batch": 4,
     "max_tokens": 24,
     "max_episode_tokens": 512,
-    "gradient_checkpointing": False,
     "save_steps": 100,
     "log_steps": 1,
 }
@@ -85,14 +86,14 @@ def recipe(wild, task, tmp_path) -> Callable[..., RLVERecipe]:
 
 
 @pytest.fixture
-def updates(monkeypatch) -> Iterator[list[tuple[RLVETrainer, dict[str, Any], list[Rollout]]]]:
+def updates(monkeypatch) -> Iterator[list[tuple[RLVETrainer, SampledTokens, list[Rollout]]]]:
     """What every update handed to the loss, with the rollouts that it came from."""
     seen: list = []
 
     class Watched(RLVETrainer):
         def _generate_and_score_completions(self, inputs):
             output = super()._generate_and_score_completions(inputs)
-            seen.append((self, {k: v.clone() for k, v in output.items() if torch.is_tensor(v)}, list(self.rollouts)))
+            seen.append((self, self.tokens, list(self.rollouts)))
             return output
 
     monkeypatch.setattr(rlve, "RLVETrainer", Watched)
@@ -137,29 +138,20 @@ def test_advantages_are_each_steps_credit_on_its_sampled_tokens(mode, recipe, up
     train_rlve(settings)
     assert len(updates) == 2
     any_credit = False
-    for _, output, rollouts in updates:
-        advantages, sampled = output["advantages"], output["completion_mask"] * output["tool_mask"]
-        assert advantages.shape == output["completion_ids"].shape and advantages.dim() == 2
-        assert not advantages[sampled == 0].any()
+    for _, tokens, rollouts in updates:
         credit = [row for i in (0, 4) for row in rule(rollouts[i : i + 4])]
         for row, (values, rollout) in enumerate(zip(credit, rollouts, strict=True)):
-            ledger, begin = rollout.ledger, rollout.ledger.prompt_length
-            length = len(ledger.ids) - begin
-            assert output["completion_ids"][row, :length].tolist() == ledger.ids[begin:]
-            assert sampled[row].tolist() == ledger.mask[begin:] + [0] * (advantages.shape[1] - length)
-            expected = torch.zeros(advantages.shape[1])
+            ledger, mine = rollout.ledger, slice(tokens.starts[row], tokens.starts[row + 1])
+            sequence = tokens.sequences[row]
+            assert sequence.ids == ledger.ids[: len(sequence.ids)] and not any(ledger.mask[len(sequence.ids) :])
+            assert sequence.targets.tolist() == [i for i, sampled in enumerate(ledger.mask) if sampled]
+            expected = np.zeros(len(ledger.ids))
             for value, (start, end) in list(zip(values, ledger.spans, strict=True))[ledger.shared :]:
-                expected[start - begin : end - begin] = value
-            torch.testing.assert_close(advantages[row], expected)
+                expected[start:end] = value
+            assert tokens.advantages[mine] == pytest.approx(expected[sequence.targets])
             any_credit |= bool(expected.any())
-        if mode == "last step":
-            earlier = [
-                a
-                for row, r in enumerate(rollouts)
-                for s, e in r.ledger.spans[:-1]
-                for a in advantages[row, s - r.ledger.prompt_length : e - r.ledger.prompt_length].tolist()
-            ]
-            assert not any(earlier)
+            if mode == "last step":
+                assert not any(expected[i] for start, end in ledger.spans[:-1] for i in range(start, end))
     assert any_credit, "no group varied: the test proves nothing"
     if mode == "branch":
         assert any(r.fork for _, _, rollouts in updates for r in rollouts), "nothing was forked: the test proves nothing"
@@ -168,36 +160,40 @@ def test_advantages_are_each_steps_credit_on_its_sampled_tokens(mode, recipe, up
     assert all(sum(line[f"time/{share}"] for share in SHARES) == pytest.approx(1) for line in lines)
     assert ("anchor/coverage" in lines[0]) == (mode == "anchor")
     assert all(line["sentinel/logp_gap"] < 1e-5 for line in lines)
-    if settings.rlve.kl and updates[0][1]["advantages"].any():
+    assert all(0.95 <= line["packing/unique"] <= 1 for line in lines)
+    if settings.rlve.kl and updates[0][1].advantages.any():
         assert abs(lines[0]["kl"]) < 1e-8 < lines[1]["kl"]
     for update in (1, 2):
         assert "8 trajectories" in reverify_file(settings.out / f"rollouts/update_{update:06d}.jsonl", restored)
     assert (settings.out / "model/model.safetensors").exists() and (settings.out / "model/tokenizer.json").exists()
 
 
-def test_two_accumulated_batches_and_two_iterations_are_the_same_rollouts(recipe, updates, tmp_path):
-    """Micro-batches change neither rollouts nor advantages; a second iteration trains on the same rollouts."""
-    for batch, iterations in ((8, 1), (4, 1), (4, 2)):
-        train_rlve(recipe(out=f"{batch} {iterations}", updates=1, batch=batch, iterations=iterations))
-    assert [len(metrics(tmp_path / name)) for name in ("8 1", "4 1", "4 2")] == [1, 1, 2]
-    (_, whole, _), (_, halves, _), (_, twice, _) = updates
-    for other in (halves, twice):
-        assert torch.equal(other["completion_ids"], whole["completion_ids"])
-        assert torch.equal(other["advantages"], whole["advantages"])
+def test_passes_and_iterations_change_no_rollouts(recipe, updates, tmp_path):
+    """Passes change neither rollouts nor advantages; a second iteration trains on the same rollouts."""
+    for tokens, iterations in (("auto", 1), (200, 1), (200, 2)):
+        train_rlve(recipe(out=f"{tokens} {iterations}", updates=1, tokens_per_step=tokens, iterations=iterations))
+    lines = [metrics(tmp_path / name) for name in ("auto 1", "200 1", "200 2")]
+    assert [len(some) for some in lines] == [1, 1, 2]
+    assert lines[0][0]["packing/passes"] == 1 < lines[1][0]["packing/passes"]
+    (_, whole, _), (_, parts, _), (_, twice, _) = updates
+    for other in (parts, twice):
+        assert [one.ids for one in other.sequences] == [one.ids for one in whole.sequences]
+        assert np.array_equal(other.advantages, whole.advantages)
 
 
-def test_accumulation_changes_nothing_in_what_is_learned(recipe, tmp_path):
-    for batch in (8, 4):
-        train_rlve(recipe(out=f"{batch}", updates=1, batch=batch, learning_rate=1e-2))
-    weights, others = (load_file(tmp_path / f"{batch}/model/model.safetensors") for batch in (8, 4))
+def test_passes_change_nothing_in_what_is_learned(recipe, tmp_path):
+    for tokens in ("auto", 200):
+        train_rlve(recipe(out=f"{tokens}", updates=1, tokens_per_step=tokens, learning_rate=1e-2))
+    weights, others = (load_file(tmp_path / f"{tokens}/model/model.safetensors") for tokens in ("auto", 200))
     for name, tensor in weights.items():
         moved = (others[name] - tensor).abs()  # where a gradient is 0 but for rounding, Adam takes its sign
         assert moved.max() < 1e-2 and (moved > 1e-4).float().mean() < 1e-3, name
 
 
-def test_batches_that_do_not_divide_the_rollouts_are_refused(recipe):
+def test_rollouts_that_do_not_divide_over_processes_are_refused(recipe, monkeypatch):
+    monkeypatch.setenv("WORLD_SIZE", "8")
     with pytest.raises(ValueError, match=r"^rlve.blueprints_per_update: 3 blueprints x group 4 = 12 rollouts"):
-        train_rlve(recipe(blueprints_per_update=3, batch=8))
+        rlve.grpo_arguments(recipe(blueprints_per_update=3))
 
 
 def test_a_run_without_signal_is_stopped_with_its_cause(recipe, monkeypatch):
@@ -277,9 +273,9 @@ def test_a_group_whose_user_fails_is_dropped_and_the_rest_learns(recipe, updates
     monkeypatch.setattr("homerl.users.make.ScriptedUser", Unsteady)
     settings = recipe(updates=1)
     train_rlve(settings)
-    [(_, output, rollouts)] = updates
+    [(_, tokens, rollouts)] = updates
     assert {r.trajectory.outcome for r in rollouts[:4]} == {Outcome.INFRA_ERROR}
-    assert not output["advantages"][:4].any() and output["advantages"][4:].any()
+    assert not tokens.advantages[: tokens.starts[4]].any() and tokens.advantages[tokens.starts[4] :].any()
     [line] = metrics(settings.out)
     assert line["sentinel/dropped_groups"] == 0.5 and line["outcome/infra_error"] == 0.5
     assert line["fault/server"] == 0.5 and {r.trajectory.fault.reason for r in rollouts[:4]} == {"gone"}
@@ -291,8 +287,7 @@ def test_a_sample_that_a_failing_world_never_answered_gets_no_credit():
     ledger.read([1, 2])
     for _ in range(2):
         ledger.wrote(Sample((5, 9), (-1.0, -1.0)), 9)
-    rollout = Rollout(SimpleNamespace(), ledger)
-    assert token_advantages([(rollout, [0.5])], torch.zeros(1, 5, dtype=torch.long)).tolist() == [[0.5, 0.5, 0.0, 0.0, 0.0]]
+    assert sampled_tokens([(Rollout(SimpleNamespace(), ledger), [0.5])]).advantages.tolist() == [0.5, 0.5, 0.0, 0.0]
 
 
 def test_the_reference_of_a_merged_adapter_is_the_merged_model(recipe, wild, tmp_path):
@@ -326,47 +321,57 @@ def test_rollouts_ahead_are_of_older_weights_and_weighed_by_truncated_ratios(rec
     settings = recipe(async_rollouts=1, updates=4, learning_rate=3e-3, ratio_cap=1.05)
     train_rlve(settings)
     ages = []
-    for update, (_, output, rollouts) in enumerate(updates):
-        versions = {v for r in rollouts for v in r.ledger.versions if v >= 0}
-        assert versions == {max(0, update - 1)}, "one update old, but for the first, whatever the clock"
+    for update, (_, tokens, _) in enumerate(updates):
+        assert set(tokens.versions) == {max(0, update - 1)}, "one update old, but for the first, whatever the clock"
         ages.append(update - max(0, update - 1))
-        mask = output["completion_mask"] * output["tool_mask"]
-        gap = (output["old_per_token_logps"] - output["sampling_per_token_logps"]) * mask
-        ratios = torch.exp(gap).clamp(max=1.05)
-        if update == 0:
-            assert (ratios - 1).abs().max() < 1e-4
-        else:
-            assert (ratios - 1).abs().max() > 1e-3, "the weights moved: the ratios show it"
-        credit = [row for i in (0, 4) for row in step_credit([r.rewards for r in rollouts[i : i + 4]])]
-        plain = token_advantages(list(zip(rollouts, credit, strict=True)), output["completion_ids"])
-        torch.testing.assert_close(output["advantages"], plain * ratios)
     lines = metrics(settings.out)
     assert [line["policy/staleness"] for line in lines] == pytest.approx(ages) and ages == [0, 1, 1, 1]
     assert all(line["policy/too_old"] == 0 for line in lines)
+    assert abs(lines[0]["policy/ratio"] - 1) < 1e-4
+    assert all(abs(line["policy/ratio"] - 1) > 1e-4 for line in lines[1:]), "the weights moved: the ratios show it"
 
 
-def test_staleness_by_hand():
+def objective_of(tokens: SampledTokens, update: int, before: torch.Tensor | None = None, **rlve_settings: Any):
+    from accelerate import Accelerator
+
+    settings = RLVESettings.model_validate({"kl": 0.0, "loss": "dapo", **rlve_settings})
+    stored = {"num_items_in_batch": sum(tokens.counts)} | ({} if before is None else {"old_per_token_logps": before})
+    return RolloutObjective(tokens, stored, settings, update, Accelerator(cpu=True))
+
+
+def of_versions(*versions: int) -> SampledTokens:
     ledger = TokenLedger()
     ledger.read([1, 2])
-    for version in (3, 5):
-        ledger.wrote(Sample((5, 9), (-1.0, -1.0), version), 9)
+    for version in versions:
+        ledger.wrote(Sample((5, 9), (-1.0, -1.5), version), 9)
         ledger.read([7])
-    found = staleness([(Rollout(SimpleNamespace(), ledger), [])], torch.zeros(1, 7, dtype=torch.long), update=5)
-    assert found.tolist() == [[2, 2, 0, 0, 0, 0, 0]]
+    return sampled_tokens([(Rollout(SimpleNamespace(), ledger), [1.0] * len(versions))])
+
+
+def test_ratios_weigh_the_advantages_and_are_cut():
+    tokens, now = of_versions(0), torch.tensor([-0.5, -3.5], requires_grad=True)
+    objective = objective_of(tokens, 1, async_rollouts=1, ratio_cap=1.2)
+    loss, sums = objective([0], Scores(now, torch.zeros(2), None))
+    weighed = [min(1.2, math.exp(0.5)), math.exp(-2.0)]
+    assert loss.item() == pytest.approx(-sum(weighed) / 2)
+    loss.backward()
+    assert now.grad.tolist() == pytest.approx([-w / 2 for w in weighed])
+    assert objective.figures(sums.tolist())["policy/ratio"] == pytest.approx(sum(weighed) / 2)
+
+
+def test_a_token_older_than_the_bound_has_no_advantage():
+    objective = objective_of(of_versions(3, 5), 5, async_rollouts=1)
+    now = torch.full((4,), -1.0, requires_grad=True)
+    loss, sums = objective([0], Scores(now, torch.zeros(4), None))
+    loss.backward()
+    assert [bool(value) for value in now.grad] == [False, False, True, True]
+    figures = objective.figures(sums.tolist())
+    assert figures["policy/too_old"] == 0.5 and figures["policy/staleness"] == 1.0
 
 
 def test_ratios_by_hand():
-    trained, sampled = torch.tensor([[-1.0, -1.0, -1.0, -1.0]]), torch.tensor([[-1.5, -3.0, float("nan"), -9.0]])
-    found = truncated_ratios(trained, sampled, torch.tensor([[1, 1, 1, 0]]), cap=2.0)
-    assert found.tolist() == [[pytest.approx(math.exp(0.5)), 2.0, 1.0, 1.0]]
-
-
-def test_a_token_older_than_the_bound_has_no_advantage(recipe, updates, monkeypatch):
-    monkeypatch.setattr(rlve, "staleness", lambda parts, ids, update: torch.full_like(ids, 2))
-    settings = recipe(async_rollouts=1, updates=1)
-    train_rlve(settings)
-    assert metrics(settings.out)[0]["policy/too_old"] == 1.0
-    assert not updates[0][1]["advantages"].any()
+    trained, sampled = torch.tensor([-1.0, -1.0, -1.0]), torch.tensor([-1.5, -3.0, float("nan")])
+    assert truncated_ratios(trained, sampled, cap=2.0).tolist() == [pytest.approx(math.exp(0.5)), 2.0, 1.0]
 
 
 def test_engines_that_share_the_gpu_cannot_be_ahead(recipe):
@@ -420,8 +425,8 @@ TransformersEngine.sample = sample
 class Watched(rlve.RLVETrainer):
     def _generate_and_score_completions(self, inputs):
         output = super()._generate_and_score_completions(inputs)
-        sampled = output["tool_mask"] * output["completion_mask"] == 1
-        rows = [row[mask].tolist() for row, mask in zip(output["advantages"], sampled)]
+        starts = self.tokens.starts
+        rows = [self.tokens.advantages[start:end].tolist() for start, end in zip(starts, starts[1:])]
         ids = [rollout.trajectory.blueprint["id"] for rollout in self.rollouts]
         seen.append([ids, rows])
         (recipe.out / f"seen_{rank}.json").write_text(json.dumps(seen))
@@ -452,7 +457,6 @@ def test_groups_over_two_ranks_are_those_of_one(recipe, wild, tmp_path):
             updates=10,
             group=2,
             blueprints_per_update=3,
-            batch=6 // world,
             learning_rate=0.1,
             max_grad_norm=100.0,
         )
@@ -504,7 +508,7 @@ rlve.train_rlve(RLVERecipe.model_validate(json.loads(Path(sys.argv[1]).read_text
 def test_a_rank_whose_users_are_silent_is_named_by_the_one_that_waits_for_it(recipe, tmp_path):
     """Two ranks, the second one's users never answer: the first hangs in a collective, and the run ends with the reason."""
     (tmp_path / "script.py").write_text(HANGS)
-    settings = recipe(batch=4)
+    settings = recipe()
     settings = settings.model_copy(update={"deadlines": type(settings.deadlines)(collective=5)})
     (tmp_path / "recipe.json").write_text(json.dumps(settings.model_dump(mode="json")))
     done = subprocess.run(

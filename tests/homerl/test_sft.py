@@ -6,24 +6,27 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 
 from envs.documents import InputError
 from homerl.play.messages import IM_END
 from homerl.play.trajectory import write_rows
+from homerl.train import sft
+from homerl.train.packing.rows import IGNORED
 from homerl.train.recipe import SFTRecipe
-from homerl.train.sft import bucketed, train_sft
+from homerl.train.sft import UpdateOrder, dealt, token_sequence, train_sft
 from homerl.train.tiny import TinyConfig, make_tokenizer
 
 SIZES = {"hidden_size": 64, "layers": 2, "heads": 2, "kv_heads": 2, "head_dim": 32, "intermediate_size": 128}
 SETTINGS = {
     "learning_rate": 5e-3,
-    "batch": 4,
+    "dialogues_per_update": 4,
     "max_steps": 1,
     "max_length": 1024,
-    "packing": False,
-    "gradient_checkpointing": False,
     "save_steps": 1000,
     "log_steps": 1,
     "warmup": 0.0,
@@ -54,16 +57,14 @@ def recipe(dialogues, tmp_path) -> Callable[..., SFTRecipe]:
 @pytest.fixture
 def trainers(monkeypatch) -> list[Any]:
     """Every trainer that `train_sft` makes."""
-    import trl
-
     made: list[Any] = []
 
-    class Watched(trl.SFTTrainer):
+    class Watched(sft.PackedSFTTrainer):
         def __init__(self, *args: Any, **kwargs: Any) -> None:
             super().__init__(*args, **kwargs)
             made.append(self)
 
-    monkeypatch.setattr(trl, "SFTTrainer", Watched)
+    monkeypatch.setattr(sft, "PackedSFTTrainer", Watched)
     return made
 
 
@@ -88,13 +89,12 @@ def test_the_loss_falls_on_assistant_tokens_alone(recipe, rows, trainers):
     tokenizer = trainer.processing_class
     texts = sorted(spoken(row, tokenizer) for row in rows)
     learned = []
-    for start in range(0, len(rows), 4):
-        batch = trainer.data_collator([trainer.train_dataset[i] for i in range(start, min(start + 4, len(rows)))])
-        for ids, labels, attention in zip(batch["input_ids"], batch["labels"], batch["attention_mask"], strict=True):
-            kept = labels != -100
-            assert torch.equal(labels[kept], ids[kept]) and not kept[attention == 0].any()
-            learned.append(tokenizer.decode(ids[kept]))
-            assert tokenizer.decode(ids[attention == 1]).startswith("<|im_start|>system\n")
+    for dialogue in trainer.train_dataset:
+        whole, sequence = np.array(dialogue["input_ids"]), token_sequence(dialogue)
+        assert list(sequence.ids) == whole[: len(sequence.ids)].tolist()
+        assert all(label == IGNORED for label in dialogue["labels"][len(sequence.ids) :])
+        learned.append(tokenizer.decode(whole[sequence.targets]))
+        assert tokenizer.decode(whole).startswith("<|im_start|>system\n")
     assert sorted(learned) == texts
     assert all(text.endswith(IM_END) and "<tool_response>" not in text for text in learned)
 
@@ -131,33 +131,57 @@ def load(folder: Path) -> tuple[Any, Any]:
     return AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32), AutoTokenizer.from_pretrained(folder)
 
 
-def test_packing_changes_the_batches_not_the_loss(recipe, rows, tmp_path):
-    """Eight dialogues as eight rows and as one: the packed ones do not see each other."""
+def test_packing_changes_the_passes_not_the_loss(recipe, rows, tmp_path):
+    """Eight dialogues in eight passes and in one: packed ones do not see each other."""
     some = tmp_path / "some"
     some.mkdir()
     write_rows(some / "trajectories.jsonl", rows[:8])
-    made = [recipe(out="rows", data=some, batch=8), recipe(out="packed", data=some, batch=1, packing=True, max_length=8192)]
+    made = [recipe(out=str(n), data=some, dialogues_per_update=8, tokens_per_step=n) for n in (1, 100_000)]
     for one in made:
         train_sft(one)
     [apart], [packed] = (losses(one.out) for one in made)
     assert packed == pytest.approx(apart, abs=1e-5)
 
 
-def test_the_recipes_order_is_the_datasets_but_for_length(recipe, trainers):
-    train_sft(recipe(in_order=True, max_steps=1))
-    sampler = trainers[0]._get_train_sampler()
-    assert list(sampler) == list(range(len(trainers[0].train_dataset)))
+@given(st.lists(st.integers(1, 500), min_size=1, max_size=80), st.integers(1, 4), st.integers(1, 5), st.integers(0, 3))
+def test_an_epoch_has_every_dialogue_once(lengths, processes, each, epoch):
+    def order(in_order: bool) -> list[int]:
+        made = UpdateOrder(lengths, processes * each, processes, seed=1, in_order=in_order)
+        made.set_epoch(epoch)
+        return list(made)
+
+    assert sorted(order(False)) == list(range(len(lengths))) and order(False) == order(False)
+    size, kept = processes * each, order(True)
+    for start in range(0, len(lengths), size):
+        assert sorted(kept[start : start + size]) == list(range(start, min(start + size, len(lengths))))
 
 
-def test_buckets_hold_every_row_once_and_windows_stay_in_order():
-    lengths = [(i * 37) % 100 for i in range(1000)]
-    order = bucketed(lengths, 8, seed=1, window=200)
-    assert sorted(order) == list(range(1000)) and order == bucketed(lengths, 8, seed=1, window=200)
-    for start in range(0, 1000, 200):
-        assert sorted(order[start : start + 200]) == list(range(start, start + 200))
-        for batch in range(start, start + 200, 8):
-            of_like_length = [lengths[i] for i in order[batch : batch + 8]]
-            assert max(of_like_length) - min(of_like_length) <= 8
+def test_epochs_differ():
+    made, orders = UpdateOrder([1] * 50, 10, 2, seed=1, in_order=False), []
+    for epoch in (0, 1):
+        made.set_epoch(epoch)
+        orders.append(list(made))
+    assert orders[0] != orders[1]
+
+
+def test_processes_get_as_many_dialogues_with_about_as_many_tokens():
+    lengths = [(i * 37) % 100 + 1 for i in range(64)]
+    hands = np.array(lengths)[dealt(range(64), lengths, 8)].reshape(8, 8)
+    assert np.ptp(hands.sum(1)) < 0.05 * hands.sum(1).mean()
+
+
+def test_every_epoch_of_a_run_is_shuffled_anew(recipe, trainers, monkeypatch):
+    seen: list[Any] = []
+    step = sft.PackedSFTTrainer.training_step
+
+    def watched(self: Any, model: Any, inputs: Any, *rest: Any) -> Any:
+        seen.append([one["input_ids"] for one in inputs])
+        return step(self, model, inputs, *rest)
+
+    monkeypatch.setattr(sft.PackedSFTTrainer, "training_step", watched)
+    train_sft(recipe(max_steps=-1, epochs=2, dialogues_per_update=20))
+    epochs = [[ids for batch in half for ids in batch] for half in (seen[: len(seen) // 2], seen[len(seen) // 2 :])]
+    assert sorted(epochs[0]) == sorted(epochs[1]) and epochs[0] != epochs[1]
 
 
 def test_an_adapter_is_trained_kept_and_merged(recipe, tiny):

@@ -55,8 +55,8 @@ def job(tmp_path, model, tokenizer, task):
         "homerl": 1, "run": "rlve", "cpu": True, "out": str(tmp_path / "run"), "wandb": {"mode": "disabled"},
         "model": {"name": str(tmp_path / "start"), "dtype": "float32"}, "limits": {"turns": 3, "steps": 4},
         "blueprints": {"recipe": task.model_dump(mode="json"), "count": 6},
-        "rlve": {"updates": 2, "blueprints_per_update": 2, "group": 4, "batch": 2, "max_tokens": 24, "log_steps": 1,
-                 "max_episode_tokens": 512, "gradient_checkpointing": False},
+        "rlve": {"updates": 2, "blueprints_per_update": 2, "group": 4, "max_tokens": 24, "log_steps": 1,
+                 "max_episode_tokens": 512},
     }  # fmt: skip
     path = f"{tmp_path}/venv/bin:{Path(sys.executable).parent}:{os.environ['PATH']}"
     environment = os.environ | {

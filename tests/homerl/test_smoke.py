@@ -144,7 +144,7 @@ def test_the_recipe_for_simuhome_turns_with_a_tiny_model(tiny, tmp_path):
         "cpu": "true", "parallel": "ddp", "processes": 1, "wandb.mode": "disabled",
         "model.name": tiny, "model.dtype": "float32", "model.parameters": "null",
         "synth.blueprints": 24, "synth.shard": 12, "sft.max_steps": 3, "sft.log_steps": 1,
-        "rlve.updates": 2, "rlve.blueprints_per_update": 2, "rlve.group": 2, "rlve.batch": 2, "rlve.max_tokens": 24,
+        "rlve.updates": 2, "rlve.blueprints_per_update": 2, "rlve.group": 2, "rlve.max_tokens": 24,
         "rlve.log_steps": 1, "bench.max_tokens": 24,
         "bench.suites": "[{name: heldout, count: 12, recipe: {world: simuhome, phrasings: 1, prompt: full}}]",
     }  # fmt: skip

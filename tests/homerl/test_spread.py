@@ -21,7 +21,7 @@ from homerl.train.recipe import RLVERecipe, SFTRecipe
 from homerl.train.refusals import in_shards, parallel_mode, refuse_untrainable
 
 SIZES = {"hidden_size": 64, "layers": 2, "heads": 2, "kv_heads": 2, "head_dim": 32, "intermediate_size": 128}
-OPTIM = {"learning_rate": 1e-3, "warmup": 0.1, "batch": 2, "gradient_checkpointing": False, "log_steps": 1}
+OPTIM = {"learning_rate": 1e-3, "warmup": 0.1, "log_steps": 1}
 NO_DEEPSPEED = pytest.mark.skipif(importlib.util.find_spec("deepspeed") is None, reason="deepspeed is not installed")
 ZERO = [pytest.param(how, marks=NO_DEEPSPEED) for how in ("zero2", "zero3")]
 SHARDS = {"fsdp2": "pytorch_model_fsdp_0/*.distcp", "zero2": "global_step*/*optim_states.pt"}  # a file a rank
@@ -37,7 +37,7 @@ def base(tmp_path) -> dict[str, Any]:
 
 @pytest.fixture
 def sft(base, dialogues) -> dict[str, Any]:
-    settings = {"max_steps": 12, "save_steps": 2, "max_length": 1024, "packing": False, "accumulate": 2}
+    settings = {"max_steps": 12, "save_steps": 2, "max_length": 1024, "dialogues_per_update": 8}
     model = {"dtype": "float32", "from_scratch": SIZES}
     return base | {"run": "sft", "data": str(dialogues), "model": model, "sft": OPTIM | settings}
 

@@ -60,7 +60,7 @@ def recipe(model, tokenizer, task, tmp_path) -> dict[str, Any]:
         "evaluation": {"every": 3, "count": 4},
         "rlve": {
             "updates": 6, "save_steps": 1, "learning_rate": 1e-2, "warmup": 0.0, "blueprints_per_update": 4, "group": 4,
-            "batch": 4, "max_tokens": 24, "max_episode_tokens": 512, "log_steps": 1, "gradient_checkpointing": False,
+            "max_tokens": 24, "max_episode_tokens": 512, "log_steps": 1,
             "engine": {"kind": "vllm", "sleep": False},
         },
     }  # fmt: skip

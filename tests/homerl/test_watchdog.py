@@ -184,9 +184,7 @@ SIZES = {"hidden_size": 16, "layers": 1, "heads": 1, "kv_heads": 1, "head_dim": 
 def sft(dialogues, tmp_path) -> dict:
     settings = {
         "max_steps": 4,
-        "batch": 1,
-        "packing": False,
-        "gradient_checkpointing": False,
+        "dialogues_per_update": 2,
         "log_steps": 1,
         "save_steps": 9,
     }
@@ -199,17 +197,20 @@ def sft(dialogues, tmp_path) -> dict:
 def test_an_sft_step_that_hangs_is_noticed(sft, monkeypatch):
     """In this process: its end is caught."""
     from homerl.train import watchdog
+    from homerl.train.packing.updates import PackedUpdates
     from homerl.train.recipe import SFTRecipe
-    from homerl.train.sft import PhaseReportingMixin, train_sft
+    from homerl.train.sft import train_sft
 
     said: list[str] = []
     monkeypatch.setattr(watchdog, "_stop", said.append)
 
+    train = PackedUpdates.train
+
     def slow(self, *args, **kwargs):
         time.sleep(1)
-        return super(PhaseReportingMixin, self).compute_loss(*args, **kwargs)
+        return train(self, *args, **kwargs)
 
-    monkeypatch.setattr(PhaseReportingMixin, "compute_loss", slow, raising=False)
+    monkeypatch.setattr(PackedUpdates, "train", slow)
     train_sft(
         SFTRecipe.model_validate(
             {"homerl": 1, "parallel": "none"} | sft | {"sft": sft["sft"] | {"max_steps": 1}, "deadlines": {"step": 0.3}}

@@ -56,6 +56,34 @@ def test_nothing_is_applied_by_importing():
     assert said == []
 
 
+# TRL
+
+
+def test_compact_head():
+    """Three prompts without a label cost the head nothing."""
+    code = """
+import json, torch
+from torch.utils.flop_counter import FlopCounterMode
+from transformers import Qwen3Config, Qwen3ForCausalLM
+from trl.trainer.utils import add_fused_lm_head
+from homerl.workarounds import compact_head
+model = Qwen3ForCausalLM(Qwen3Config(vocab_size=64, hidden_size=16, intermediate_size=16, num_hidden_layers=1, head_dim=8,
+                                     num_attention_heads=2, num_key_value_heads=2))
+add_fused_lm_head(model)
+ids, counts = torch.ones(3, 10, dtype=torch.long), []
+for apply in (lambda: None, compact_head.apply):
+    apply()
+    with FlopCounterMode(display=False) as counter, torch.no_grad():
+        model(ids, labels=torch.full_like(ids, -100), fused_lm_head=True)
+    counts.append(counter.get_total_flops())
+print(json.dumps(counts))
+"""
+    without, patched = ran(code)
+    head = 3 * 9 * 64 * 16 * 2
+    assert patched < without, GO + "TRL scores labelled positions only"
+    assert without - patched == head
+
+
 # TRL and vLLM
 
 

@@ -144,8 +144,8 @@ def sft_recipe(folder: Path, data: Path, size: Size) -> SFTRecipe:
             "data": str(data),
             "model": {"dtype": "float32", "from_scratch": MODEL | {"phrases": PHRASES}},
             "sft": {
-                "learning_rate": 3e-3, "muon": 0.02, "warmup": 0.02, "batch": 16, "epochs": size.epochs, "max_length": 1024,
-                "packing": False, "gradient_checkpointing": False, "save_steps": 10_000, "log_steps": 10,
+                "learning_rate": 3e-3, "muon": 0.02, "warmup": 0.02, "dialogues_per_update": 16, "epochs": size.epochs,
+                "max_length": 1024, "save_steps": 10_000, "log_steps": 10,
             },
         }
     )  # fmt: skip
@@ -167,10 +167,10 @@ def rlve_recipe(out: Path, task: Task, mode: str, seed: int, size: Size, start: 
             "rewards": {"success": task.success, "collateral": 0.2, "turn_limit": 0.0},
             "rlve": {
                 "credit": mode, "branch": {"horizon": task.horizon}, "updates": size.updates,
-                "blueprints_per_update": size.blueprints, "group": size.group, "batch": size.group * size.blueprints,
+                "blueprints_per_update": size.blueprints, "group": size.group,
                 "learning_rate": 1e-3, "lr_scheduler": "constant", "warmup": 0.0, "kl": 0.0, "loss": "dapo",
                 "max_tokens": 10, "max_episode_tokens": 768, "engine": {"batch": 128},
-                "gradient_checkpointing": False, "save_steps": 10_000, "log_steps": 1,
+                "save_steps": 10_000, "log_steps": 1,
             },
         }
     )  # fmt: skip

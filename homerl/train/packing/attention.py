@@ -1,0 +1,184 @@
+"""Attention over a packed row: each token sees the tokens of its own sequence up to itself, and nothing else.
+
+The queries of a segment attend to the keys of its path (all segments before it, then itself). So keys are looked up
+several times, while queries, and all other layers, work on each token once. The mask is causal and ends with the path:
+the last query of a segment sees all of its keys. Flash attention has this mask for rows of different lengths
+(`flash_attn_varlen_func`, `torch.nn.attention.varlen`), so no block mask is compiled.
+
+Invariants: a row of padded sequences gives the same values; without segments the model attends as it did before, so that
+the same model can generate.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import inspect
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cache, partial
+from itertools import accumulate
+from typing import Any
+
+import numpy as np
+import torch
+from torch.nn.functional import scaled_dot_product_attention
+from transformers import AttentionInterface
+
+from homerl.train.packing.trees import Tree
+
+NAME = "homerl_packed"  # as transformers knows this attention
+Kernel = Callable[[torch.Tensor, torch.Tensor, torch.Tensor, "Segments", float], torch.Tensor]
+
+
+@dataclass(frozen=True)
+class Segments:
+    """The segments of a row, for attention.
+
+    `lengths` are their numbers of queries, `paths` the segments whose keys they see. `keys` are the rows of the keys of
+    all paths, one path after the other, or None if each segment sees itself only. `query_ends` and `key_ends` are
+    cumulative, of shape (segments + 1,), and start with 0.
+    """
+
+    lengths: list[int]
+    paths: list[list[int]]
+    keys: torch.Tensor | None
+    query_ends: torch.Tensor
+    key_ends: torch.Tensor
+    most_queries: int
+    most_keys: int
+
+
+def segments_of(tree: Tree, device: Any) -> Segments:
+    """The segments of a tree, with tensors on a device."""
+    lengths = [segment.end - segment.start for segment in tree.segments]
+    paths = tree.paths()
+    key_lengths = [sum(lengths[number] for number in path) for path in paths]
+    ranges = [np.arange(segment.start, segment.end) for segment in tree.segments]
+    keys = None
+    if any(len(path) > 1 for path in paths):
+        keys = torch.from_numpy(np.concatenate([ranges[number] for path in paths for number in path])).to(device)
+
+    def ends(sizes: list[int]) -> torch.Tensor:
+        return torch.tensor(list(accumulate(sizes, initial=0)), dtype=torch.int32, device=device)
+
+    return Segments(lengths, paths, keys, ends(lengths), ends(key_lengths), max(lengths), max(key_lengths))
+
+
+def attend(
+    module: Any, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, attention_mask: Any, scaling: float,
+    segments: Segments, kernel: Kernel, sliding_window: int | None = None, **_: Any,
+) -> tuple[torch.Tensor, None]:  # fmt: skip
+    """The attention function that transformers calls; tensors of shape (1, heads, T, size).
+
+    Raises `ValueError` for a layer with a sliding window.
+    """
+    if sliding_window is not None:
+        raise ValueError("packed rows know no sliding window: train a model whose layers see the whole sequence")
+    rows = (part.squeeze(0).transpose(0, 1) for part in (query, key, value))
+    return kernel(*rows, segments, scaling).unsqueeze(0), None
+
+
+def by_segment(
+    query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, segments: Segments, scale: float
+) -> torch.Tensor:
+    """torch's scaled_dot_product_attention on each segment: for every device. Tensors of shape (T, heads, size)."""
+    queries = query.transpose(0, 1).split(segments.lengths, dim=1)
+    keys = key.transpose(0, 1).split(segments.lengths, dim=1)
+    values = value.transpose(0, 1).split(segments.lengths, dim=1)
+    grouped = query.shape[1] != key.shape[1]
+    parts = []
+    for own, path in zip(queries, segments.paths, strict=True):
+        seen = [torch.cat([part[number] for number in path], dim=1) for part in (keys, values)]
+        known = seen[0].shape[1] - own.shape[1]
+        mask = _lower_right(own.shape[1], known, own.device) if known else None
+        attended = scaled_dot_product_attention(
+            own[None], seen[0][None], seen[1][None], attn_mask=mask, is_causal=mask is None, scale=scale, enable_gqa=grouped
+        )
+        parts.append(attended[0])
+    return torch.cat(parts, dim=1).transpose(0, 1)
+
+
+def _lower_right(queries: int, known: int, device: Any) -> torch.Tensor:
+    """Whether a query sees a key: all `known` ones, and its own segment up to itself."""
+    return torch.ones(queries, known + queries, dtype=torch.bool, device=device).tril(known)
+
+
+def by_torch(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, segments: Segments, scale: float) -> torch.Tensor:
+    """torch's own flash attention for rows of different lengths (CUDA, torch 2.10 and later)."""
+    from torch.nn.attention.varlen import varlen_attn
+
+    key, value = looked_up(key, segments), looked_up(value, segments)
+    options: dict[str, Any] = {}
+    known = inspect.signature(varlen_attn).parameters
+    if "scale" in known:
+        options["scale"] = scale
+    else:  # torch 2.10 divides by the root of the size, so the rest of the scale goes into the queries
+        query = query * (scale * query.shape[-1] ** 0.5)
+    if query.shape[1] != key.shape[1]:
+        if "enable_gqa" in known:
+            options["enable_gqa"] = True
+        else:
+            key, value = (part.repeat_interleave(query.shape[1] // part.shape[1], dim=1) for part in (key, value))
+    causal = {"window_size": (-1, 0)} if "window_size" in known else {"is_causal": True}
+    ends = segments.query_ends, segments.key_ends, segments.most_queries, segments.most_keys
+    return varlen_attn(query.contiguous(), key.contiguous(), value.contiguous(), *ends, **causal, **options)
+
+
+def by_flash(
+    query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, segments: Segments, scale: float, package: str
+) -> torch.Tensor:
+    """`flash_attn_varlen_func` of an installed package, or of a kernel from the hub."""
+    from transformers.modeling_flash_attention_utils import lazy_import_flash_attention
+
+    (_, varlen, *_), _ = lazy_import_flash_attention(package)
+    ends = segments.query_ends, segments.key_ends, segments.most_queries, segments.most_keys
+    attended = varlen(query, looked_up(key, segments), looked_up(value, segments), *ends, softmax_scale=scale, causal=True)
+    return attended[0] if isinstance(attended, tuple) else attended
+
+
+def looked_up(part: torch.Tensor, segments: Segments) -> torch.Tensor:
+    """The keys, or values, of all paths, of shape (sum of paths, heads, size)."""
+    return part if segments.keys is None else part.index_select(0, segments.keys)
+
+
+def kernel_of(attention: str, device_type: str) -> tuple[str, Kernel]:
+    """The kernel for the recipe's `model.attention`, and its name for people.
+
+    `auto` takes on CUDA what is installed: flash-attn 3, flash-attn 2, else torch's own; elsewhere torch's
+    scaled_dot_product_attention.
+    """
+    if attention == "auto":
+        attention = _installed() if device_type == "cuda" else "sdpa"
+    if attention == "sdpa":
+        return "torch's scaled_dot_product_attention, segment by segment", by_segment
+    if attention == "varlen":
+        return "torch's varlen attention", by_torch
+    return attention, partial(by_flash, package=attention)
+
+
+@cache
+def _installed() -> str:
+    from transformers.utils import is_flash_attn_2_available, is_flash_attn_3_available
+
+    if is_flash_attn_3_available():
+        return "flash_attention_3"
+    if is_flash_attn_2_available():
+        return "flash_attention_2"
+    return "varlen" if importlib.util.find_spec("torch.nn.attention.varlen") else "sdpa"
+
+
+@contextmanager
+def packed_attention(*configs: Any) -> Iterator[None]:
+    """Within the context, models of these configurations attend to packed rows. The backward pass belongs in it, since
+    checkpointing attends again.
+    """
+    AttentionInterface.register(NAME, attend)
+    before = [config._attn_implementation for config in configs]
+    for config in configs:
+        config._attn_implementation = NAME
+    try:
+        yield
+    finally:
+        for config, name in zip(configs, before, strict=True):
+            config._attn_implementation = name

@@ -1,0 +1,80 @@
+"""Splits the sequences of an update into passes: rows that are forwarded and backwarded one after the other.
+
+Invariants: every sequence is in one pass; a pass stays within the budget, unless one sequence alone exceeds it; among
+such splits it is the one that forwards the fewest tokens, so a common beginning is seldom forwarded twice; the largest
+pass comes first, so that it is the first one that could run out of memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import accumulate
+
+from homerl.train.packing.trees import Ids, shared_places, sorted_order
+
+RECOMPUTED = 0.4  # share of a pass's time that checkpointing adds: its forward pass is made twice
+START = 64  # tokens that cost as much time as beginning a pass
+
+
+@dataclass(frozen=True)
+class Budget:
+    """The most tokens of a pass: `plain` with all activations kept, `most` with checkpointing."""
+
+    plain: int
+    most: int
+
+    def __str__(self) -> str:
+        if self.plain == self.most:
+            return f"{self.most}, with all activations kept"
+        kept = f"{self.plain} with all activations kept, " if self.plain else ""
+        return f"{kept}{self.most} with checkpointing"
+
+    def halved(self) -> Budget:
+        """Half of it, after a pass ran out of memory."""
+        return Budget(max(1, self.plain // 2), max(1, self.most // 2))
+
+    def checkpoints(self, tokens: int) -> bool:
+        """Whether a pass of so many tokens must compute its activations again."""
+        return tokens > self.plain
+
+    def cost(self, tokens: int) -> float:
+        """The time of a pass, in tokens."""
+        return START + tokens * (1 + RECOMPUTED * self.checkpoints(tokens))
+
+
+def unique_tokens(sequences: Sequence[Ids]) -> int:
+    """The number of places that all sequences have, if each is counted once."""
+    order = sorted_order(sequences)
+    sizes, shared = _sizes([sequences[i] for i in order])
+    return sum(sizes) - sum(shared)
+
+
+def split(sequences: Sequence[Ids], budget: Budget) -> list[list[int]]:
+    """The passes as lists of indices of the sequences; empty without sequences."""
+    order = sorted_order(sequences)
+    sizes, shared = _sizes([sequences[i] for i in order])
+    own = list(accumulate((size - common for size, common in zip(sizes, shared, strict=True)), initial=0))
+    best, cut = [0.0] + [float("inf")] * len(order), [0] * (len(order) + 1)
+    for end in range(1, len(order) + 1):
+        for start in range(end - 1, -1, -1):
+            tokens = own[end] - own[start] + shared[start]
+            if own[end] - own[start] > budget.most and start < end - 1:
+                break
+            if tokens > budget.most and start < end - 1:
+                continue
+            cost = best[start] + budget.cost(tokens)
+            if cost < best[end]:
+                best[end], cut[end] = cost, start
+    passes, end = [], len(order)
+    while end:
+        start = cut[end]
+        passes.append((own[end] - own[start] + shared[start], order[start:end]))
+        end = start
+    return [members for _, members in sorted(passes, key=lambda one: -one[0])]
+
+
+def _sizes(ordered: Sequence[Ids]) -> tuple[list[int], list[int]]:
+    """The places of each sequence, and how many of them it shares with the one before it."""
+    shared = [0, *(shared_places(one, other) for one, other in zip(ordered, ordered[1:], strict=False))]
+    return [len(ids) - 1 for ids in ordered], shared[: len(ordered)]

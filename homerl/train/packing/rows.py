@@ -1,0 +1,102 @@
+"""Rows of tokens for the model, and the scores that it gives to their targets.
+
+Invariants: a score belongs to one target of one sequence, in the order in which both were given; only targets go through
+the model's head; no complete logits exist.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+import torch
+
+from homerl.train.packing.attention import Kernel, segments_of
+from homerl.train.packing.trees import Segment, Tree, merged
+
+IGNORED = -100  # the label of a place without a target
+
+
+@dataclass(frozen=True)
+class TokenSequence:
+    """Token ids, and the indices (1 or more, ascending) of those that are predicted with a loss: its targets."""
+
+    ids: Sequence[int]
+    targets: np.ndarray
+
+
+@dataclass(frozen=True)
+class Row:
+    """What the model is called with, and the places in the row of all targets, of shape (targets,)."""
+
+    inputs: dict[str, Any]
+    at: torch.Tensor
+
+    @property
+    def tokens(self) -> int:
+        """The number of tokens that are forwarded."""
+        return self.inputs["input_ids"].shape[1]
+
+
+@dataclass(frozen=True)
+class Scores:
+    """For each target, of shape (targets,): its log-probability, the entropy of the prediction, and whether the target was
+    the most probable token (None if it is not measured).
+    """
+
+    logps: torch.Tensor
+    entropy: torch.Tensor | None
+    top: torch.Tensor | None
+
+
+def row_of(sequences: Sequence[TokenSequence], kernel: Kernel, device: Any, step: int = 1) -> Row:
+    """The row of some sequences, merged where they begin alike. Its length is a multiple of `step`."""
+    tree = padded(merged([sequence.ids for sequence in sequences]), step)
+    labels = np.full(len(tree.ids), IGNORED, dtype=np.int64)
+    at = []
+    for sequence, places in zip(sequences, tree.places, strict=True):
+        place = places[sequence.targets - 1]
+        labels[place] = np.asarray(sequence.ids)[sequence.targets]
+        at.append(place)
+
+    def tensor(values: np.ndarray) -> torch.Tensor:
+        return torch.from_numpy(values).to(device, non_blocking=True)
+
+    inputs = {
+        "input_ids": tensor(tree.ids)[None], "position_ids": tensor(tree.positions)[None],
+        "shift_labels": tensor(labels)[None], "fused_lm_head": True, "segments": segments_of(tree, device),
+        "kernel": kernel,
+        "attention_mask": torch.ones(1, 1, 1, 1, dtype=torch.bool, device=device),  # of 4 dimensions: no other is made
+    }  # fmt: skip
+    return Row(inputs, tensor(np.concatenate(at)))
+
+
+def empty_row(kernel: Kernel, device: Any) -> Row:
+    """A row without targets, for a rank that has nothing left to forward while others do."""
+    return row_of([TokenSequence((0, 0), np.zeros(0, dtype=np.int64))], kernel, device)
+
+
+def padded(tree: Tree, step: int) -> Tree:
+    """The tree with a segment of zeros after it, up to a multiple of `step` tokens."""
+    size = len(tree.ids)
+    missing = -size % step
+    if not missing:
+        return tree
+    zeros = np.zeros(missing, dtype=np.int64)
+    return replace(
+        tree, ids=np.concatenate([tree.ids, zeros]), positions=np.concatenate([tree.positions, zeros]),
+        segments=(*tree.segments, Segment(size, size + missing, -1)),
+    )  # fmt: skip
+
+
+def scores(model: Any, row: Row) -> Scores:
+    """Forward a row. The model has TRL's fused head."""
+    output = model(**row.inputs)
+    pick = partial(torch.index_select, dim=1, index=row.at)
+    logps, entropy, top = (
+        None if part is None else pick(part)[0] for part in (output.log_probs, output.entropy, output.is_top1)
+    )
+    return Scores(logps, entropy, top)

@@ -1,0 +1,190 @@
+"""Makes an update of several passes: each is forwarded and backwarded, and their gradients add up.
+
+Invariants:
+- The gradients are those of all sequences in one padded batch.
+- Ranks exchange gradients once, in the last pass. Where weights or gradients are in shards every pass is an exchange, so
+  all ranks make the same number of passes.
+- If a pass runs out of memory, the budget is halved and the update begins again from its first pass. Nothing is lost.
+  During an exchange this is impossible, since other ranks wait within theirs. Then the run ends, and its message says
+  what to do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
+from typing import Any
+
+import torch
+from accelerate import Accelerator, DistributedType
+from accelerate.logging import get_logger
+from accelerate.utils import gather
+from accelerate.utils.memory import clear_device_cache, should_reduce_batch_size
+
+from envs.documents import InputError
+from homerl.train.packing.attention import kernel_of, packed_attention
+from homerl.train.packing.passes import Budget, split, unique_tokens
+from homerl.train.packing.rows import Row, Scores, TokenSequence, empty_row, row_of, scores
+from homerl.workarounds import compact_head
+
+Objective = Callable[[list[int], Scores], tuple[torch.Tensor, torch.Tensor]]
+STEP = 128  # the length of a row on a GPU is a multiple of it, so that the allocator meets few sizes
+
+
+class PackedUpdates:
+    """Makes updates on one rank, with a budget for each pass. The model has TRL's fused head.
+
+    `forwarded` counts the tokens that were forwarded with gradients since the last `take`, and `unique` those that would
+    have been enough, if each common beginning were forwarded once an update.
+    """
+
+    def __init__(self, accelerator: Accelerator, budget: Budget, attention: str) -> None:
+        self.accelerator, self.budget = accelerator, budget
+        name, self.kernel = kernel_of(attention, accelerator.device.type)
+        self.step = STEP if accelerator.device.type == "cuda" else 1
+        self.forwarded = self.unique = self.passes = 0
+        compact_head.apply()
+        self.log = get_logger(__name__)
+        self.log.info(f"attention in training: {name}; tokens of a pass: {budget}")
+
+    def train(
+        self, model: Any, sequences: Sequence[TokenSequence], objective: Objective,
+        before_exchange: Callable[[torch.Tensor], None] = lambda loss: None,
+    ) -> tuple[torch.Tensor, torch.Tensor]:  # fmt: skip
+        """Forward and backward all sequences; return the loss, and the sums that `objective` reports.
+
+        `objective` gets the indices of a pass's sequences and the scores of their targets, and returns that part of the
+        loss, and sums of shape (sums,). `before_exchange` gets the rank's loss before its last backward pass. Raises
+        `InputError` if the memory is too small.
+        """
+        model.train()
+        while True:
+            done = self._attempt(model, sequences, objective, before_exchange)
+            if done is not None:
+                return done
+            self._make_room(model)
+
+    def take(self) -> dict[str, float]:
+        """The counts since the last call, as metrics of this rank; then count from zero."""
+        counts = {
+            "packing/unique": self.unique / max(1, self.forwarded), "packing/tokens": float(self.forwarded),
+            "packing/passes": float(self.passes),
+        }  # fmt: skip
+        self.forwarded = self.unique = self.passes = 0
+        return counts
+
+    @torch.no_grad()
+    def scores(self, model: Any, sequences: Sequence[TokenSequence]) -> torch.Tensor:
+        """The log-probabilities of all targets, in the order of the sequences, of shape (targets,)."""
+        found = [torch.zeros(0, device=self.accelerator.device)] * len(sequences)
+        for members in self._passes(sequences):
+            with self._attending(model):
+                scored = scores(model, self._row([sequences[i] for i in members])).logps.float()
+            parts = scored.split([len(sequences[i].targets) for i in members])
+            for i, part in zip(members, parts, strict=True):
+                found[i] = part
+        return torch.cat(found)
+
+    def _attempt(self, model: Any, sequences: Sequence[TokenSequence], objective: Objective, check: Any) -> Any:
+        """One attempt at an update: the loss and the sums; None if some rank ran out of memory."""
+        *early, final = self._passes(sequences)
+        done: list[tuple[torch.Tensor, torch.Tensor, int]] = []
+
+        def make(members: list[int], last: bool) -> None:
+            row = self._row([sequences[i] for i in members])
+            self._checkpoint(model, self.budget.checkpoints(row.tokens))
+            with self._exchange(model, last), packed_attention(*_configs(model)):
+                with self.accelerator.autocast():
+                    scored = scores(model, row)
+                    loss, sums = objective(members, scored)
+                    loss = loss + 0.0 * scored.logps.sum()  # without targets there must be gradients to exchange, too
+                if last:
+                    check(sum((part for part, *_ in done), loss.detach()))
+                self._backward(loss)
+            done.append((loss.detach(), sums.detach(), row.tokens))
+
+        failed = self._runs_out(lambda: [make(members, last=False) for members in early], self._in_shards)
+        if self._anywhere(failed) or self._runs_out(lambda: make(final, last=True), self.accelerator.num_processes > 1):
+            return None
+        self.forwarded += sum(tokens for *_, tokens in done)
+        self.unique += unique_tokens([sequence.ids for sequence in sequences if len(sequence.targets)])
+        self.passes += len(done)
+        return torch.stack([loss for loss, *_ in done]).sum(), torch.stack([sums for _, sums, _ in done]).sum(0)
+
+    def _passes(self, sequences: Sequence[TokenSequence]) -> list[list[int]]:
+        """The passes of this rank, the largest first; one at least, and as many as the other ranks if they must match."""
+        with_targets = [i for i, sequence in enumerate(sequences) if len(sequence.targets)]
+        passes = [[with_targets[i] for i in part] for part in split([sequences[i].ids for i in with_targets], self.budget)]
+        count = max(1, len(passes))
+        if self._in_shards:
+            count = int(gather(torch.tensor([count], device=self.accelerator.device)).max())
+        return passes + [[]] * (count - len(passes))
+
+    def _row(self, sequences: Sequence[TokenSequence]) -> Row:
+        device = self.accelerator.device
+        return row_of(sequences, self.kernel, device, self.step) if sequences else empty_row(self.kernel, device)
+
+    @property
+    def _in_shards(self) -> bool:
+        """Whether ranks exchange weights or gradients in every pass."""
+        state = self.accelerator
+        return state.num_processes > 1 and (state.is_fsdp2 or state.distributed_type == DistributedType.DEEPSPEED)
+
+    @contextmanager
+    def _attending(self, model: Any) -> Iterator[None]:
+        with packed_attention(*_configs(model)), self.accelerator.autocast():
+            yield
+
+    @contextmanager
+    def _exchange(self, model: Any, last: bool) -> Iterator[None]:
+        """Within the context gradients are exchanged, and DeepSpeed makes its optimizer step, in the last pass only."""
+        state = self.accelerator.gradient_state
+        state._set_sync_gradients(last)
+        try:
+            with nullcontext() if last else self.accelerator.no_sync(model):
+                yield
+        finally:
+            state._set_sync_gradients(True)
+
+    def _backward(self, loss: torch.Tensor) -> None:
+        deepspeed = self.accelerator.distributed_type == DistributedType.DEEPSPEED
+        self.accelerator.backward(loss, **({"scale_wrt_gas": False} if deepspeed else {}))
+
+    def _checkpoint(self, model: Any, needed: bool) -> None:
+        """Switch checkpointing on or off."""
+        policy = self.accelerator.unwrap_model(model)
+        if policy.is_gradient_checkpointing != needed:
+            if needed:
+                policy.gradient_checkpointing_enable({"use_reentrant": False})
+            else:
+                policy.gradient_checkpointing_disable()
+
+    def _runs_out(self, work: Callable[[], Any], exchanges: bool) -> bool:
+        """Do some work; return whether it ran out of memory. Raises `InputError` if others wait in an exchange of it."""
+        try:
+            work()
+        except RuntimeError as error:
+            if not should_reduce_batch_size(error):
+                raise
+            if exchanges or self.budget.most <= STEP:
+                raise InputError(
+                    f"out of memory in a pass of up to {self.budget.most} tokens", where="tokens_per_step",
+                    remedy=f"set it to {max(1, self.budget.most // 2)} and start again: the run goes on from its checkpoint",
+                ) from error  # fmt: skip
+            return True
+        return False
+
+    def _anywhere(self, failed: bool) -> bool:
+        """Whether a rank ran out of memory before the exchange."""
+        return bool(gather(torch.tensor([failed], device=self.accelerator.device)).any())
+
+    def _make_room(self, model: Any) -> None:
+        model.zero_grad(set_to_none=True)
+        clear_device_cache(garbage_collection=True)
+        self.budget = self.budget.halved()
+        self.log.warning(f"out of memory; tokens of a pass from now on: {self.budget}", main_process_only=False)
+
+
+def _configs(model: Any) -> list[Any]:
+    """The configurations that a model's attention reads."""
+    return list({id(part.config): part.config for part in model.modules() if hasattr(part, "layer_idx")}.values())

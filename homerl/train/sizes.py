@@ -1,0 +1,109 @@
+"""The sizes of a dense decoder, and the memory of its activations. Estimates and budgets are made from them.
+
+Invariant: no torch and no network, since recipes are checked with it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from homerl.train.recipe import LoraSettings, ModelSettings
+
+HEAD = (4096, 32_768, 10)  # tokens and words whose logits exist at a time in TRL's fused head, and bytes of each
+
+
+@dataclass(frozen=True)
+class DecoderSizes:
+    """The sizes of a dense decoder. The names are Qwen3's."""
+
+    hidden: int
+    layers: int
+    heads: int
+    kv_heads: int
+    intermediate: int
+    head_dim: int = 128
+    vocab: int = 151_936
+    tied: bool = False
+
+    @property
+    def per_layer(self) -> int:
+        """The number of parameters of a layer."""
+        attention = self.hidden * self.head_dim * (2 * self.heads + 2 * self.kv_heads)
+        return attention + 3 * self.hidden * self.intermediate
+
+    @property
+    def parameters(self) -> float:
+        """The number of parameters of the model."""
+        return self.layers * self.per_layer + self.vocab * self.hidden * (1 if self.tied else 2)
+
+    def adapter(self, lora: LoraSettings) -> float:
+        """The number of parameters of an adapter on all linear layers."""
+        q, kv = self.heads * self.head_dim, self.kv_heads * self.head_dim
+        ends = 2 * (self.hidden + q) + 2 * (self.hidden + kv) + 3 * (self.hidden + self.intermediate)
+        return lora.r * self.layers * ends
+
+    def within_layer(self, width: int) -> int:
+        """Bytes of the activations of one layer for one token, with numbers of `width` bytes."""
+        return width * (8 * self.hidden + 2 * self.head_dim * (self.heads + self.kv_heads) + 4 * self.intermediate)
+
+    def plain_token(self, width: int) -> int:
+        """Bytes of a token's activations if all of them are kept for the backward pass."""
+        return self.layers * self.within_layer(width)
+
+    def checkpointed_token(self, width: int) -> int:
+        """Bytes of a token's activations with checkpointing: the input of each layer, and one complete layer."""
+        return self.layers * width * self.hidden + self.within_layer(width)
+
+    def logits(self, tokens: int) -> int:
+        """Bytes of the fused head's tiles for so many tokens."""
+        most, words, each = HEAD
+        return min(tokens, most) * min(self.vocab, words) * each
+
+
+KNOWN = {
+    "Qwen3-0.6B": DecoderSizes(1024, 28, 16, 8, 3072, tied=True),
+    "Qwen3-1.7B": DecoderSizes(2048, 28, 16, 8, 6144, tied=True),
+    "Qwen3-4B": DecoderSizes(2560, 36, 32, 8, 9728, tied=True),
+    "Qwen3-8B": DecoderSizes(4096, 36, 32, 8, 12288),
+    "Qwen3-14B": DecoderSizes(5120, 40, 40, 8, 17408),
+    "Qwen3-32B": DecoderSizes(5120, 64, 64, 8, 25600),
+}
+
+
+def sizes_of(model: ModelSettings) -> DecoderSizes:
+    """The sizes of a model: from its files, else by its name, else those of the known model of similar size."""
+    if model.from_scratch is not None:
+        sizes = model.from_scratch
+        return DecoderSizes(
+            sizes.hidden_size, sizes.layers, sizes.heads, sizes.kv_heads, sizes.intermediate_size, sizes.head_dim,
+            sizes.vocab_size, True,
+        )  # fmt: skip
+    if sizes := _of_files(Path(model.name)):
+        return sizes
+    if (name := model.name.split("/")[-1]) in KNOWN:
+        return KNOWN[name]
+    size = (model.parameters or 8.2) * 1e9
+    return min(KNOWN.values(), key=lambda shape: abs(shape.parameters - size))
+
+
+def _of_files(folder: Path) -> DecoderSizes | None:
+    if (folder / "adapter_config.json").is_file():
+        base = json.loads((folder / "adapter_config.json").read_text())["base_model_name_or_path"]
+        return KNOWN.get(base.split("/")[-1]) or _of_files(Path(base))
+    if not (folder / "config.json").is_file():
+        return None
+    return of_config(json.loads((folder / "config.json").read_text()))
+
+
+def of_config(config: Mapping[str, Any]) -> DecoderSizes:
+    """The sizes in a model's configuration."""
+    heads = config["num_attention_heads"]
+    return DecoderSizes(
+        config["hidden_size"], config["num_hidden_layers"], heads, config.get("num_key_value_heads", heads),
+        config["intermediate_size"], config.get("head_dim", config["hidden_size"] // heads), config["vocab_size"],
+        config.get("tie_word_embeddings", False),
+    )  # fmt: skip

@@ -1,0 +1,324 @@
+"""Updates of packed passes: losses and gradients are those of padded rows, for every tree, budget, kernel and memory."""
+
+import random
+from collections.abc import Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from accelerate import Accelerator
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from peft import LoraConfig, get_peft_model
+from transformers import Qwen3Config, Qwen3ForCausalLM
+from trl.trainer.utils import add_fused_lm_head
+
+from envs.documents import InputError
+from homerl.train.packing import attention
+from homerl.train.packing.passes import Budget, unique_tokens
+from homerl.train.packing.rows import Scores, TokenSequence, row_of, scores
+from homerl.train.packing.updates import PackedUpdates
+
+WORDS = 40
+PLENTY = Budget(10_000, 10_000)
+SHAPES = {
+    "grouped": {"num_attention_heads": 4, "num_key_value_heads": 2},
+    "even": {"num_attention_heads": 2, "num_key_value_heads": 2},
+}
+
+
+def made(lora: bool = False, **sizes: Any) -> Any:
+    """A tiny float32 Qwen3 with TRL's fused head."""
+    torch.manual_seed(0)
+    config = Qwen3Config(
+        vocab_size=WORDS, hidden_size=32, intermediate_size=48, num_hidden_layers=2, head_dim=16,
+        max_position_embeddings=512, tie_word_embeddings=True, attn_implementation="sdpa", **(sizes or SHAPES["grouped"]),
+    )  # fmt: skip
+    model = Qwen3ForCausalLM(config)
+    add_fused_lm_head(model, temperature=0.8, outputs=("log_probs", "entropy"))
+    if lora:
+        model = get_peft_model(model, LoraConfig(r=4, target_modules="all-linear", task_type="CAUSAL_LM"))
+        with torch.no_grad():
+            for name, parameter in model.named_parameters():
+                if "lora_B" in name:
+                    parameter.normal_(0, 0.2)
+    return model
+
+
+MODELS = {"full": made(), "lora": made(lora=True), "even heads": made(**SHAPES["even"])}
+
+
+@st.composite
+def groups(draw: Any) -> list[TokenSequence]:
+    """Groups of rollouts with shared prompts, forks at any place, doubles, and rollouts without a target."""
+    rng = random.Random(draw(st.integers(0, 2**32)))
+    found: list[TokenSequence] = []
+    for _ in range(draw(st.integers(1, 3))):
+        known = [[rng.randrange(WORDS) for _ in range(rng.randrange(1, 24))]]
+        for _ in range(draw(st.integers(1, 4))):
+            stem = rng.choice(known)
+            stem = stem[: rng.randrange(1, len(stem) + 1)]
+            ids = stem + [rng.randrange(3) for _ in range(rng.randrange(1, 12))]
+            known.append(ids)
+            count = rng.choice([0, 1, rng.randrange(1, len(ids))])
+            found.append(TokenSequence(ids, np.array(sorted(rng.sample(range(1, len(ids)), count)), dtype=np.int64)))
+    return found
+
+
+def padded(model: Any, sequences: Sequence[TokenSequence]) -> tuple[list[torch.Tensor], list[torch.Tensor]]:
+    """Log-probabilities and entropies of all targets from one padded batch, by the model's plain logits."""
+    longest = max(len(one.ids) for one in sequences)
+    ids = torch.tensor([list(one.ids) + [0] * (longest - len(one.ids)) for one in sequences])
+    mask = torch.tensor([[1] * len(one.ids) + [0] * (longest - len(one.ids)) for one in sequences])
+    every = (model(input_ids=ids, attention_mask=mask).logits / 0.8).log_softmax(-1)
+    logps, entropies = [], []
+    for row, one in zip(every, sequences, strict=True):
+        before = row[one.targets - 1]
+        logps.append(before.gather(1, torch.tensor(np.asarray(one.ids)[one.targets])[:, None])[:, 0])
+        entropies.append(-(before.exp() * before).sum(-1))
+    return logps, entropies
+
+
+def weights(sequences: Sequence[TokenSequence]) -> list[torch.Tensor]:
+    generator = torch.Generator().manual_seed(1)
+    return [torch.randn(len(one.targets), generator=generator) for one in sequences]
+
+
+def weighted(model: Any, sequences: Sequence[TokenSequence]) -> tuple[float, dict[str, torch.Tensor]]:
+    """A loss of log-probabilities and entropies over a padded batch, with its gradients."""
+    model.zero_grad()
+    logps, entropies = padded(model, sequences)
+    loss = sum(((a + 0.1 * b) * w).sum() for a, b, w in zip(logps, entropies, weights(sequences), strict=True))
+    loss.backward()
+    return loss.item(), gradients(model)
+
+
+def gradients(model: Any) -> dict[str, torch.Tensor]:
+    return {name: p.grad.clone() for name, p in model.named_parameters() if p.grad is not None}
+
+
+def objective(sequences: Sequence[TokenSequence], members: list[int], scored: Scores) -> tuple[torch.Tensor, torch.Tensor]:
+    own = torch.cat([weights(sequences)[i] for i in members] or [torch.zeros(0)])
+    loss = ((scored.logps + 0.1 * scored.entropy) * own).sum()
+    return loss, torch.tensor([float(len(own))])
+
+
+def updates(budget: Budget = PLENTY, kernel: str = "auto") -> PackedUpdates:
+    return PackedUpdates(Accelerator(cpu=True), budget, kernel)
+
+
+def close(model: Any, sequences: Sequence[TokenSequence], made: PackedUpdates) -> None:
+    """An update's loss and gradients are those of the padded batch."""
+    loss, expected = weighted(model, sequences)
+    model.zero_grad()
+    found, sums = made.train(model, sequences, partial(objective, sequences))
+    assert found.item() == pytest.approx(loss, abs=1e-5, rel=1e-5)
+    assert sums.tolist() == [sum(len(one.targets) for one in sequences)]
+    for name, gradient in gradients(model).items():
+        torch.testing.assert_close(
+            gradient, expected[name], atol=1e-5, rtol=1e-4, msg=lambda text, name=name: f"{name}: {text}"
+        )
+
+
+anything = settings(deadline=None, max_examples=25, suppress_health_check=list(HealthCheck))
+
+
+@pytest.mark.parametrize("name", MODELS)
+@anything
+@given(groups(), st.integers(0, 60), st.integers(0, 60))
+def test_gradients_are_those_of_padded_rows(name, sequences, plain, more):
+    made = updates(Budget(plain, plain + more + 1))
+    close(MODELS[name], sequences, made)
+    assert made.unique == unique_tokens([one.ids for one in sequences if len(one.targets)]) <= max(made.forwarded, 1)
+
+
+@anything
+@given(groups(), st.integers(1, 60))
+def test_log_probabilities_come_in_the_order_of_the_sequences(sequences, most):
+    found = updates(Budget(0, most)).scores(MODELS["full"], sequences)
+    torch.testing.assert_close(found, torch.cat(padded(MODELS["full"], sequences)[0]).detach(), atol=1e-5, rtol=1e-5)
+    assert not found.requires_grad
+
+
+@anything
+@given(groups(), st.sampled_from([2, 8, 128]))
+def test_a_row_may_be_filled_up(sequences, step):
+    """As on a GPU: zeros at the end change nothing."""
+    made = updates()
+    made.step = step
+    close(MODELS["full"], sequences, made)
+    assert made.forwarded % step == 0 or not any(len(one.targets) for one in sequences)
+
+
+def test_the_model_generates_as_before():
+    model, prompt = MODELS["full"], torch.tensor([[1, 2, 3]])
+    before = model.eval().generate(prompt, max_new_tokens=5, do_sample=False)
+    updates().scores(model, [TokenSequence([1, 2, 3], np.array([2]))])
+    assert model.config._attn_implementation == "sdpa"
+    assert torch.equal(model.eval().generate(prompt, max_new_tokens=5, do_sample=False), before)
+
+
+# Kernels of flash attention, for which a loop stands in: it does what their documentation says
+
+
+def lower_right(query, key, value, query_ends, key_ends, most_queries, most_keys, scale):
+    """Causal attention of rows of different lengths, aligned at their ends; keys have the heads of queries, or fewer."""
+    shares = query.shape[1] // key.shape[1]
+    key, value = (part.repeat_interleave(shares, dim=1) for part in (key, value))
+    rows = []
+    for q0, q1, k0, k1 in zip(query_ends[:-1], query_ends[1:], key_ends[:-1], key_ends[1:], strict=True):
+        q, k, v = query[q0:q1], key[k0:k1], value[k0:k1]
+        assert len(q) <= most_queries and len(k) <= most_keys
+        seen = torch.ones(len(q), len(k), dtype=torch.bool).tril(len(k) - len(q))
+        weights = torch.einsum("qhd,khd->hqk", q, k) * scale
+        rows.append(torch.einsum("hqk,khd->qhd", weights.masked_fill(~seen, float("-inf")).softmax(-1), v))
+    return torch.cat(rows)
+
+
+def torchs(query, key, value, cu_seq_q, cu_seq_k, max_q, max_k, *, window_size=(-1, -1), scale=None, enable_gqa=False):
+    assert window_size == (-1, 0) and (enable_gqa or query.shape[1] == key.shape[1])
+    return lower_right(query, key, value, cu_seq_q, cu_seq_k, max_q, max_k, scale)
+
+
+def torchs_first(query, key, value, cu_seq_q, cu_seq_k, max_q, max_k, is_causal=False):
+    """As in torch 2.10: no scale, no groups of heads."""
+    assert is_causal and query.shape[1] == key.shape[1]
+    return lower_right(query, key, value, cu_seq_q, cu_seq_k, max_q, max_k, query.shape[-1] ** -0.5)
+
+
+def flash(query, key, value, cu_q, cu_k, max_q, max_k, softmax_scale=None, causal=False):
+    assert causal
+    return lower_right(query, key, value, cu_q, cu_k, max_q, max_k, softmax_scale)
+
+
+@pytest.mark.parametrize("name", ["full", "even heads"])
+@pytest.mark.parametrize("varlen", [torchs, torchs_first])
+@anything
+@given(groups())
+def test_torchs_varlen_attention_is_called_right(name, varlen, sequences):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("torch.nn.attention.varlen.varlen_attn", varlen)
+        close(MODELS[name], sequences, updates(kernel="varlen"))
+
+
+@pytest.mark.parametrize("package", ["flash_attention_2", "flash_attention_3"])
+@anything
+@given(groups())
+def test_flash_attention_is_called_right(package, sequences):
+    asked: list[str] = []
+
+    def imported(implementation: str) -> Any:
+        asked.append(implementation)
+        return (None, flash, None, None, None), None
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("transformers.modeling_flash_attention_utils.lazy_import_flash_attention", imported)
+        close(MODELS["full"], sequences, updates(kernel=package))
+    assert set(asked) <= {package}
+
+
+def test_what_is_installed_is_chosen(monkeypatch):
+    assert attention.kernel_of("auto", "cpu")[1] is attention.by_segment
+    for installed, expected in (("3", "flash_attention_3"), ("2", "flash_attention_2"), ("", "torch's varlen attention")):
+        monkeypatch.setattr("transformers.utils.is_flash_attn_3_available", lambda installed=installed: installed == "3")
+        monkeypatch.setattr("transformers.utils.is_flash_attn_2_available", lambda installed=installed: installed == "2")
+        attention._installed.cache_clear()
+        assert attention.kernel_of("auto", "cuda")[0] == expected
+    attention._installed.cache_clear()
+
+
+def test_a_sliding_window_is_refused():
+    row = row_of([TokenSequence([1, 2, 3], np.array([2]))], attention.by_segment, "cpu")
+    with attention.packed_attention(), pytest.raises(ValueError, match="packed rows know no sliding window"):
+        part = torch.zeros(1, 2, 2, 8)
+        attention.attend(None, part, part, part, None, 1.0, row.inputs["segments"], attention.by_segment, sliding_window=4)
+
+
+# Memory
+
+
+class Small(torch.nn.Module):
+    """A model on a device that holds only so many tokens."""
+
+    def __init__(self, model: Any, tokens: int) -> None:
+        super().__init__()
+        self.model, self.tokens, self.config = model, tokens, model.config
+
+    def forward(self, input_ids: torch.Tensor, **inputs: Any) -> Any:
+        if input_ids.shape[1] > self.tokens:
+            raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 14.50 GiB")
+        return self.model(input_ids=input_ids, **inputs)
+
+    def __getattr__(self, name: str) -> Any:
+        return super().__getattr__(name) if name in ("model", "_modules") else getattr(self.model, name)
+
+
+SOME = [TokenSequence([group] * 90 + [answer] * 12, np.arange(90, 102)) for group in (1, 2) for answer in range(4)]
+
+
+def test_out_of_memory_halves_the_budget_and_loses_nothing(caplog):
+    model = made()
+    loss, expected = weighted(model, SOME)
+    model.zero_grad()
+    packed = updates(Budget(1024, 1024))
+    found, _ = packed.train(Small(model, 200), SOME, partial(objective, SOME))
+    assert packed.budget == Budget(256, 256) and caplog.text.count("out of memory; tokens of a pass from now on") == 2
+    assert found.item() == pytest.approx(loss, rel=1e-5)
+    for name, gradient in gradients(model).items():
+        torch.testing.assert_close(gradient, expected[name], atol=1e-5, rtol=1e-4)
+
+
+def test_gradients_of_a_pass_that_went_well_before_are_not_counted_twice():
+    """The third pass fails, so the first two are made again."""
+    model, made_passes = made(), []
+    _, expected = weighted(model, SOME)
+    model.zero_grad()
+
+    class Once(Small):
+        def forward(self, input_ids: torch.Tensor, **inputs: Any) -> Any:
+            made_passes.append(input_ids.shape[1])
+            self.tokens = 0 if len(made_passes) == 2 else 10_000
+            return super().forward(input_ids, **inputs)
+
+    packed = updates(Budget(140, 140))
+    packed.train(Once(model, 0), SOME, partial(objective, SOME))
+    assert len(made_passes) > 2 and packed.forwarded == sum(made_passes[2:])
+    for name, gradient in gradients(model).items():
+        torch.testing.assert_close(gradient, expected[name], atol=1e-5, rtol=1e-4)
+
+
+def test_a_memory_that_holds_no_pass_is_told():
+    with pytest.raises(InputError, match=r"tokens_per_step: out of memory in a pass of up to \d+ tokens\n.*start again"):
+        updates(Budget(512, 512)).train(Small(made(), 10), SOME, partial(objective, SOME))
+
+
+def test_other_errors_are_not_taken_for_it():
+    def fails(members: list[int], scored: Scores) -> Any:
+        raise RuntimeError("shapes do not match")
+
+    with pytest.raises(RuntimeError, match="shapes do not match"):
+        updates().train(made(), SOME, fails)
+
+
+def test_an_update_without_any_target_has_zero_gradients():
+    model = made()
+    nothing = [TokenSequence([1, 2, 3], np.zeros(0, dtype=np.int64))]
+    loss, _ = updates().train(model, nothing, partial(objective, nothing))
+    assert loss.item() == 0 and all(not gradient.any() for gradient in gradients(model).values())
+
+
+def test_only_targets_go_through_the_head(monkeypatch):
+    """A prompt of 90 tokens and 12 sampled ones: 12 rows for the head (`workarounds/compact_head.py`)."""
+    from trl.trainer import utils
+
+    seen: list[int] = []
+    apply = utils._ChunkedLogProbFunction.apply
+    monkeypatch.setattr(
+        utils._ChunkedLogProbFunction, "apply", lambda hidden, *rest: (seen.append(len(hidden)), apply(hidden, *rest))[1]
+    )
+    packed = updates()
+    with attention.packed_attention(MODELS["full"].config):
+        scores(MODELS["full"], packed._row(SOME[:1]))
+    assert seen == [12]
