@@ -88,7 +88,7 @@ def groups(report: Report) -> str:
             if spent := side.get("by_group"):
                 whole = sum(spent.values())
                 columns.append(f"`{name}`, {whose}")
-                cells.append([f"{spent[group]:.3g} s ({share(spent[group] / whole)})" for group in GROUPS])
+                cells.append([f"{spent[group]:.3f} s ({share(spent[group] / whole)})" for group in GROUPS])
     rows = [[group, *(column[i] for column in cells)] for i, group in enumerate(GROUPS)] if cells else []
     return table("Where the time of an update goes (training alone, without rollouts):", ("", *columns), rows)
 
@@ -99,7 +99,7 @@ def shares(report: Report) -> str:
     for name, ours, _ in sides(report):
         if spent := ours.get("by_share"):
             whole = sum(spent.values())
-            rows += [[f"`{name}`", what, f"{seconds:.3g}", share(seconds / whole)] for what, seconds in spent.items()]
+            rows += [[f"`{name}`", what, f"{seconds:.3f}", share(seconds / whole)] for what, seconds in spent.items()]
     return table("An update with its rollouts:", ("part", "phase", "seconds", "share"), rows)
 
 

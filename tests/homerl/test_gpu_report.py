@@ -198,7 +198,7 @@ def test_the_page_has_the_ratio_first_and_names_what_failed(tmp_path):
     assert "| `sft_8b_lora` | **4.96** | 13,607 tokens/s | 2,746 tokens/s | 42.4 % | 46.8 % | 9.0 % | 97.0 % |" in text
     assert "| `rlve_8b_lora` | – | failed | 118 s an update |" in text
     assert "| `sft_8b_lora` | training | 60.0 | 61.9 | 22.8 |" in text
-    assert "| linear | 0.45 s (75.0 %) |" in text and "| rest | 0.15 s (25.0 %) |" in text
+    assert "| linear | 0.450 s (75.0 %) |" in text and "| rest | 0.150 s (25.0 %) |" in text
     assert "| vllm | 8,251 |" in text and "| sft | 71.0 | 900 | 400 |" in text
     assert "`sft_4b` of TRL failed: OutOfMemoryError: 12 GiB" in text and "`rlve_8b_lora` failed: TimeoutExpired" in text
     write_page(page, FOUND)
