@@ -21,6 +21,7 @@ import torch
 from envs.documents import InputError
 from homerl.play.messages import IM_END, chat_template
 from homerl.recipe.base import Base
+from homerl.train.background_saves import WRITING
 from homerl.train.memory import estimate
 from homerl.train.packing.updates import PackedUpdates
 from homerl.train.parallel import collective_timeout, parallel_arguments
@@ -69,7 +70,6 @@ def common_arguments(recipe: Base, settings: OptimSettings) -> dict[str, Any]:
             "seed": recipe.seed,
             "data_seed": recipe.seed,
             "use_cpu": recipe.cpu,
-            "bf16": recipe.model.dtype == "bfloat16" and not recipe.cpu,
             "fp16": recipe.model.dtype == "float16",
             "dataloader_pin_memory": not recipe.cpu,
             "disable_tqdm": True,
@@ -190,6 +190,7 @@ def last_checkpoint(out: Path) -> str | None:
     from transformers.trainer_utils import get_last_checkpoint
 
     folder = out / "checkpoints"
+    shutil.rmtree(folder / WRITING, ignore_errors=True)
     for checkpoint in folder.glob("checkpoint-*"):
         if not is_complete(checkpoint):
             shutil.rmtree(checkpoint, ignore_errors=True)

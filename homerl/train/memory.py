@@ -25,6 +25,7 @@ GB = 1e9
 OVERHEAD = 3.0  # GB: CUDA context, NCCL, fragmentation
 PROCESS = 1.0  # GB: Python with its libraries, on a CPU
 TIGHT = 0.9
+ADAM = {"float32": 8, "bfloat16": 10, "float16": 4}  # bytes a weight: two moments, and the residual of a float32 master
 
 
 @dataclass(frozen=True)
@@ -74,7 +75,7 @@ def estimate(recipe: Base, gpus: int | None = None, memory: float = 80.0, stage:
     shape, lora = sizes_of(recipe.model), recipe.model.lora
     whole, width = shape.parameters, 4 if recipe.model.dtype == "float32" else 2
     trained = shape.adapter(lora) if lora else whole
-    always = _states(recipe.parallel, whole, trained, width, count, lora is not None)
+    always = _states(recipe.parallel, whole, trained, width, count, ADAM[recipe.model.dtype])
     always["overhead"] = PROCESS if recipe.cpu else OVERHEAD
     settings = recipe.rlve if stage == "rlve" else recipe.sft
     takes = Takes()
@@ -108,10 +109,10 @@ def _training(shape: DecoderSizes, width: int, budget: Budget, longest: int, fre
     return parts, lacks
 
 
-def _states(parallel: str, whole: float, trained: float, width: int, count: int, lora: bool) -> dict[str, float]:
+def _states(parallel: str, whole: float, trained: float, width: int, count: int, adam: int) -> dict[str, float]:
     """GB of weights, gradients and Adam's states, for each way of distributing them."""
-    if parallel in ("none", "ddp"):  # in the model's own type, complete on each GPU
-        parts = {"weights": width * whole, "gradients": width * trained, "optimizer": 2 * width * trained}
+    if parallel in ("none", "ddp") or (parallel == "fsdp2" and count == 1):  # in the model's own type, complete on each GPU
+        parts = {"weights": width * whole, "gradients": width * trained, "optimizer": adam * trained}
     elif parallel == "zero2":  # complete 16-bit weights; sharded gradients and 32-bit states
         parts = {"weights": width * whole, "gradients": width * trained / count, "optimizer": 12 * trained / count}
     elif parallel == "zero3":

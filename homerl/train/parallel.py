@@ -25,13 +25,18 @@ from transformers.utils import CONFIG_NAME
 
 from envs.documents import InputError, write_atomic
 from homerl.recipe.base import Base
-from homerl.train.refusals import parallel_mode, world_size
+from homerl.train.background_saves import BackgroundSaves
+from homerl.train.optimizers.owned import OwnOptimizer, match_adapter
+from homerl.train.refusals import in_shards, parallel_mode, world_size
 from homerl.workarounds import fsdp_on_cpus, numbered_cpu, whole_at_first, zero_alone, zero_on_cpus
 from homerl.workarounds.complete_checkpoints import CompleteCheckpoints
 
 
 def parallel_arguments(recipe: Base) -> dict[str, Any]:
-    """The training arguments for `parallel`; empty if accelerate was configured from outside."""
+    """The training arguments for `parallel`. An accelerate configuration from outside is left as it is.
+
+    `bf16` (mixed precision) is for those that keep 32-bit weights themselves: DeepSpeed, and FSDP2 on GPUs.
+    """
     how, in_zero = parallel_mode(recipe), parallel_mode(recipe).startswith("zero")
     outside = os.environ.get("ACCELERATE_USE_DEEPSPEED") == "true" or os.environ.get("ACCELERATE_USE_FSDP") == "true"
     arguments: dict[str, Any] = {"ddp_backend": "gloo"} if recipe.cpu and world_size() > 1 else {}
@@ -42,10 +47,10 @@ def parallel_arguments(recipe: Base) -> dict[str, Any]:
     if in_zero and recipe.cpu:
         zero_on_cpus.apply(collective_timeout(recipe))
         arguments["accelerator_config"] = {"use_configured_state": True}
-        arguments["bf16"] = recipe.model.dtype == "bfloat16"  # as on GPUs: 16-bit weights, and 32-bit ones in the optimizer
     if how == "fsdp2" and world_size() > 1 and not outside:
         arguments |= {"fsdp": True, "fsdp_config": FSDP2}
-    return arguments
+    masters = in_zero or (in_shards(recipe) and not recipe.cpu)  # else our optimizers keep them, and no autocast is needed
+    return arguments | {"bf16": recipe.model.dtype == "bfloat16" and masters}
 
 
 def collective_timeout(recipe: Base) -> timedelta:
@@ -55,7 +60,7 @@ def collective_timeout(recipe: Base) -> timedelta:
     return timedelta(seconds=int(max(recipe.deadlines.collective, recipe.deadlines.step) + 600))
 
 
-class ParallelTrainerMixin(CompleteCheckpoints):
+class ParallelTrainerMixin(OwnOptimizer, BackgroundSaves, CompleteCheckpoints):
     """A trainer mixin that shards as configured, and saves complete models and complete checkpoints."""
 
     def create_accelerator_and_postprocess(self) -> None:
@@ -65,10 +70,19 @@ class ParallelTrainerMixin(CompleteCheckpoints):
         if asked:
             fsdp_on_cpus.apply()
         super().create_accelerator_and_postprocess()
+        self._match_adapter()
         numbered_cpu.apply()
         whole_at_first.forget()  # else TRL would load its reference model in shards
         if asked and world_size() > 1 and not self.accelerator.is_fsdp2:
             raise InputError("FSDP2 was asked for, and accelerate does not shard here", "parallel", "use `parallel: ddp`")
+
+    def _load_from_checkpoint(self, *args: Any, **kwargs: Any) -> None:
+        super()._load_from_checkpoint(*args, **kwargs)
+        self._match_adapter()  # peft loads adapters in float32
+
+    def _match_adapter(self) -> None:
+        if self.accelerator.mixed_precision == "no":
+            match_adapter(self.model)
 
     def save_model(self, output_dir: str | None = None, _internal_call: bool = False) -> None:
         """Save a complete model with tied weights once.

@@ -67,8 +67,8 @@ def _of_precision(recipe: Base) -> Iterator[Refusal]:
 def _of_sft(recipe: Base) -> Iterator[Refusal]:
     settings: SFTSettings | None = getattr(recipe, "sft", None)
     how = parallel_mode(recipe)
-    if settings and settings.muon and how not in ("none", "ddp"):
-        yield f"Muon needs whole matrices, and {how} shards them", "sft.muon", "leave it out, or use `parallel: ddp`"
+    if settings and settings.muon and how.startswith("zero"):
+        yield f"Muon needs matrices, and {how} flattens them", "sft.muon", "leave it out, or use `parallel: fsdp2` or `ddp`"
 
 
 def _of_rlve(recipe: Base) -> Iterator[Refusal]:

@@ -31,7 +31,7 @@ from homerl.train.common import (
 from homerl.train.packing.rows import IGNORED, Scores, TokenSequence
 from homerl.train.parallel import ParallelTrainerMixin
 from homerl.train.phases import TRAIN, Phases
-from homerl.train.recipe import SFTRecipe, SFTSettings
+from homerl.train.recipe import SFTRecipe
 from homerl.train.refusals import refuse_untrainable, world_size
 from homerl.train.watchdog import Watchdog
 from homerl.workarounds.whole_at_first import unsharded
@@ -61,17 +61,16 @@ def train_sft(recipe: SFTRecipe) -> Path:
         dataset_num_proc=None,
     )
     with unsharded():
-        model = load_policy(recipe.model, source)
         trainer = PackedSFTTrainer(
             recipe,
             UpdateOrder(lengths, settings.dialogues_per_update, world_size(), recipe.seed, settings.in_order),
-            model=model,
+            model=load_policy(recipe.model, source),
             args=arguments,
             train_dataset=rows,
             processing_class=tokenizer,
             peft_config=peft_config(recipe.model),
-            optimizers=(optimizer(model, settings), None),
         )
+    trainer.muon = settings.muon
     with Watchdog(trainer.phases, dict(recipe.deadlines)):
         return fit(trainer, tokenizer, out, settings.seconds)
 
@@ -190,15 +189,6 @@ def refuse_long(rows: Any, tokenizer: Any, limit: int, data: str) -> list[int]:
                 )  # fmt: skip
             lengths.append(len(ids))
     return lengths
-
-
-def optimizer(model: Any, settings: SFTSettings) -> Any:
-    """Muon with AdamW if the recipe asks for it; None for the trainer's own AdamW."""
-    if settings.muon is None:
-        return None
-    from homerl.train.muon import MuonWithAdamW
-
-    return MuonWithAdamW(model, settings.muon, settings.learning_rate, settings.adam_beta2, settings.weight_decay)
 
 
 def data_file(data: str) -> Path:

@@ -53,12 +53,30 @@ def test_states_by_hand():
     shape: DecoderSizes = KNOWN["Qwen3-8B"]
     whole = shape.parameters / 1e9
     full = estimate(recipe("sft_8b", "--parallel", "ddp"), gpus=1).always
-    assert full["weights"] == pytest.approx(2 * whole) and full["optimizer"] == pytest.approx(4 * whole)
+    assert full["weights"] == pytest.approx(2 * whole) and full["optimizer"] == pytest.approx(10 * whole)
     two = estimate(recipe("sft_8b", "--parallel", "zero2"), gpus=4).always
     assert two["weights"] == pytest.approx(2 * whole) and two["optimizer"] == pytest.approx(3 * whole)
     three = estimate(recipe("sft_8b"), gpus=4).always
     assert three["weights"] == pytest.approx(whole / 2) and three["optimizer"] == pytest.approx(3 * whole)
     assert estimate(recipe("sft_8b"), gpus=8).peak < estimate(recipe("sft_8b"), gpus=4).peak
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_the_optimizers_bytes_are_those_of_its_state(dtype, model):
+    import copy
+
+    import torch
+    from homerl.run.memory import ADAM
+
+    from homerl.train.optimizers.adamw import AdamW
+
+    trained = copy.deepcopy(model).to(getattr(torch, dtype))
+    optimizer = AdamW(trained.parameters(), lr=1e-3, betas=(0.9, 0.999))
+    for weight in trained.parameters():
+        weight.grad = torch.ones_like(weight)
+    optimizer.step()
+    held = sum(value.nbytes for state in optimizer.state.values() for name, value in state.items() if name != "step")
+    assert held == ADAM[dtype] * trained.num_parameters()
 
 
 def test_a_sleeping_sampler_and_the_trainers_activations_are_not_added_up():

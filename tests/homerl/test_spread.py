@@ -24,6 +24,11 @@ SIZES = {"hidden_size": 64, "layers": 2, "heads": 2, "kv_heads": 2, "head_dim": 
 OPTIM = {"learning_rate": 1e-3, "warmup": 0.1, "log_steps": 1}
 NO_DEEPSPEED = pytest.mark.skipif(importlib.util.find_spec("deepspeed") is None, reason="deepspeed is not installed")
 ZERO = [pytest.param(how, marks=NO_DEEPSPEED) for how in ("zero2", "zero3")]
+KINDS = ("sft", "lora", "rlve")
+SPREAD = [
+    *(("fsdp2", kind) for kind in (*KINDS, "muon")),
+    *(pytest.param(how, kind, marks=NO_DEEPSPEED) for how in ("zero2", "zero3") for kind in KINDS),
+]
 SHARDS = {"fsdp2": "pytorch_model_fsdp_0/*.distcp", "zero2": "global_step*/*optim_states.pt"}  # a file a rank
 TRAINER = Path(__file__).parents[1] / "helpers/sharded_logits.py"
 
@@ -49,6 +54,11 @@ def lora(sft, model, tokenizer, tmp_path) -> dict[str, Any]:
     tokenizer.save_pretrained(tmp_path / "start")
     settings = {"name": str(tmp_path / "start"), "dtype": "float32", "lora": {"r": 4, "alpha": 8, "dropout": 0.0}}
     return sft | {"model": settings, "sft": sft["sft"] | {"gradient_checkpointing": True}}
+
+
+@pytest.fixture
+def muon(sft) -> dict[str, Any]:
+    return sft | {"sft": sft["sft"] | {"muon": 0.01}}
 
 
 @pytest.fixture
@@ -91,8 +101,7 @@ def same_losses(one: Path, other: Path) -> None:
 
 @pytest.mark.long
 @pytest.mark.timeout(900)
-@pytest.mark.parametrize("kind", ["sft", "lora", "rlve"])
-@pytest.mark.parametrize("how", ["fsdp2", *ZERO])
+@pytest.mark.parametrize(("how", "kind"), SPREAD)
 def test_a_run_in_shards_is_killed_resumes_and_exports(how, kind, request, tmp_path):
     """Spread as the recipe says, as accelerate's configuration says, and not at all: the same run."""
     recipe = request.getfixturevalue(kind)
@@ -129,11 +138,11 @@ def test_half_precision_begins_where_whole_weights_do(how, rlve, tmp_path):
 
 # What is refused before any work
 
-MUON = {"run": "sft", "data": "d", "parallel": "fsdp2", "sft": {"muon": 0.02}, "model": {"name": "m"}}
+MUON = {"run": "sft", "data": "d", "parallel": "zero3", "sft": {"muon": 0.02}, "model": {"name": "m"}}
 SHARDED = {"run": "rlve", "parallel": "fsdp2", "model": {"name": "m"}}
 REFUSED = [
-    (MUON, "Muon needs whole matrices"),
-    (MUON | {"parallel": "zero2"}, "Muon needs whole matrices, and zero2"),
+    (MUON, "Muon needs matrices"),
+    (MUON | {"parallel": "zero2"}, "Muon needs matrices, and zero2"),
     (SHARDED | {"rlve": {"engine": {"kind": "continuous"}}}, "engine continuous needs whole weights, and fsdp2"),
     (
         SHARDED | {"model": {"name": "m", "lora": {}}, "rlve": {"engine": {"kind": "vllm"}}},
@@ -149,7 +158,8 @@ REFUSED = [
 ]
 LET = [
     SHARDED, SHARDED | {"rlve": {"engine": {"kind": "vllm"}}}, SHARDED | {"parallel": "zero2"},
-    SHARDED | {"parallel": "zero3", "rlve": {"engine": {"kind": "vllm"}}}, MUON | {"parallel": "ddp"},
+    SHARDED | {"parallel": "zero3", "rlve": {"engine": {"kind": "vllm"}}},
+    MUON | {"parallel": "ddp"}, MUON | {"parallel": "fsdp2"},
     SHARDED | {"cpu": True, "parallel": "zero2"}, SHARDED | {"cpu": True, "parallel": "zero3"},
 ]  # fmt: skip
 
@@ -171,8 +181,8 @@ def test_what_can_be_is_not(data):
 
 
 def test_an_accelerate_configuration_given_outside_wins(monkeypatch):
-    monkeypatch.setenv("ACCELERATE_USE_FSDP", "true")
-    with pytest.raises(InputError, match="fsdp2 shards them"):
+    monkeypatch.setenv("ACCELERATE_USE_DEEPSPEED", "true")
+    with pytest.raises(InputError, match="zero2 flattens them"):
         refuse_untrainable(made(MUON | {"parallel": "ddp"}))
 
 

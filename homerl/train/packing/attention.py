@@ -108,21 +108,19 @@ def by_torch(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, segmen
     """torch's own flash attention for rows of different lengths (CUDA, torch 2.10 and later)."""
     from torch.nn.attention.varlen import varlen_attn
 
-    key, value = looked_up(key, segments), looked_up(value, segments)
-    options: dict[str, Any] = {}
     known = inspect.signature(varlen_attn).parameters
+    options: dict[str, Any] = {"window_size": (-1, 0)} if "window_size" in known else {"is_causal": True}
     if "scale" in known:
         options["scale"] = scale
     else:  # torch 2.10 divides by the root of the size, so the rest of the scale goes into the queries
         query = query * (scale * query.shape[-1] ** 0.5)
-    if query.shape[1] != key.shape[1]:
-        if "enable_gqa" in known:
-            options["enable_gqa"] = True
-        else:
-            key, value = (part.repeat_interleave(query.shape[1] // part.shape[1], dim=1) for part in (key, value))
-    causal = {"window_size": (-1, 0)} if "window_size" in known else {"is_causal": True}
-    ends = segments.query_ends, segments.key_ends, segments.most_queries, segments.most_keys
-    return varlen_attn(query.contiguous(), key.contiguous(), value.contiguous(), *ends, **causal, **options)
+    shared = query.shape[1] // key.shape[1]
+    if shared > 1 and "enable_gqa" in known:
+        options["enable_gqa"] = True
+    elif shared > 1:
+        key, value = (part.repeat_interleave(shared, dim=1) for part in (key, value))
+    with looked_up(key.contiguous(), value.contiguous(), segments) as (keys, values):
+        return varlen_attn(query.contiguous(), keys, values, *_ends(segments), **options)
 
 
 def by_flash(
@@ -132,14 +130,40 @@ def by_flash(
     from transformers.modeling_flash_attention_utils import lazy_import_flash_attention
 
     (_, varlen, *_), _ = lazy_import_flash_attention(package)
-    ends = segments.query_ends, segments.key_ends, segments.most_queries, segments.most_keys
-    attended = varlen(query, looked_up(key, segments), looked_up(value, segments), *ends, softmax_scale=scale, causal=True)
+    with looked_up(key, value, segments) as (keys, values):
+        attended = varlen(query, keys, values, *_ends(segments), softmax_scale=scale, causal=True)
     return attended[0] if isinstance(attended, tuple) else attended
 
 
-def looked_up(part: torch.Tensor, segments: Segments) -> torch.Tensor:
-    """The keys, or values, of all paths, of shape (sum of paths, heads, size)."""
-    return part if segments.keys is None else part.index_select(0, segments.keys)
+def _ends(segments: Segments) -> tuple[torch.Tensor, torch.Tensor, int, int]:
+    return segments.query_ends, segments.key_ends, segments.most_queries, segments.most_keys
+
+
+@contextmanager
+def looked_up(key: torch.Tensor, value: torch.Tensor, segments: Segments) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
+    """The keys and values of all paths, of shape (sum of paths, heads, size).
+
+    What is computed within the context looks them up again in its backward pass. Otherwise a prompt's keys would be kept
+    once for each rollout.
+    """
+    if segments.keys is None:
+        yield key, value
+        return
+    at = segments.keys
+    found = [part.index_select(0, at) for part in (key, value)]
+    size = found[0].shape
+    sources = {copy.data_ptr(): part.detach() for copy, part in zip(found, (key, value), strict=True)}
+
+    def pack(saved: torch.Tensor) -> tuple[torch.Tensor, bool]:
+        again = saved.data_ptr() in sources and saved.shape == size
+        return (sources[saved.data_ptr()], True) if again else (saved, False)
+
+    def unpack(kept: tuple[torch.Tensor, bool]) -> torch.Tensor:
+        saved, again = kept
+        return saved.index_select(0, at) if again else saved
+
+    with torch.autograd.graph.saved_tensors_hooks(pack, unpack):
+        yield found[0], found[1]
 
 
 def kernel_of(attention: str, device_type: str) -> tuple[str, Kernel]:

@@ -1,6 +1,8 @@
 """Updates of packed passes: losses and gradients are those of padded rows, for every tree, budget, kernel and memory."""
 
+import gc
 import random
+import weakref
 from collections.abc import Sequence
 from functools import partial
 from typing import Any
@@ -217,6 +219,53 @@ def test_flash_attention_is_called_right(package, sequences):
         patch.setattr("transformers.modeling_flash_attention_utils.lazy_import_flash_attention", imported)
         close(MODELS["full"], sequences, updates(kernel=package))
     assert set(asked) <= {package}
+
+
+class Kept(torch.autograd.Function):
+    """Attention whose backward pass needs its queries, keys and values, as a flash kernel's does."""
+
+    @staticmethod
+    def forward(ctx: Any, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, *rest: Any) -> torch.Tensor:
+        ctx.save_for_backward(query, key, value)
+        ctx.rest = rest
+        return lower_right(query, key, value, *rest)
+
+    @staticmethod
+    def backward(ctx: Any, gradient: torch.Tensor) -> Any:
+        saved = [part.detach().requires_grad_() for part in ctx.saved_tensors]
+        with torch.enable_grad():
+            result = lower_right(*saved, *ctx.rest)
+        return *torch.autograd.grad(result, saved, gradient), *[None] * len(ctx.rest)
+
+
+def keeps(query, key, value, cu_q, cu_k, max_q, max_k, softmax_scale=None, causal=False):
+    return Kept.apply(query, key, value, cu_q, cu_k, max_q, max_k, softmax_scale)
+
+
+def test_a_prompts_keys_are_not_kept_for_each_rollout(monkeypatch):
+    """The keys of 16 rollouts are freed after the forward pass, and the gradients are right (test above)."""
+    seen: list[weakref.ref] = []
+
+    def watched(query, key, value, *rest, **options):
+        seen.extend(map(weakref.ref, (key, value)))
+        return keeps(query, key, value, *rest, **options)
+
+    monkeypatch.setattr(
+        "transformers.modeling_flash_attention_utils.lazy_import_flash_attention", lambda _: ((None, watched, 0, 0, 0), None)
+    )
+    _, kernel = attention.kernel_of("flash_attention_2", "cpu")
+    row = row_of([TokenSequence([1] * 200 + [2 + i, 3], np.array([200])) for i in range(16)], kernel, "cpu")
+    parts = [torch.randn(row.tokens, heads, 8, requires_grad=True) for heads in (4, 2, 2)]
+    result = kernel(*parts, row.inputs["segments"], 0.3)
+    gc.collect()
+    assert len(seen) == 2 and not any(ref() is not None for ref in seen)
+    result.sum().backward()
+    expected = [part.grad.clone() for part in parts]
+    for part in parts:
+        part.grad = None
+    attention.by_segment(*parts, row.inputs["segments"], 0.3).sum().backward()
+    for part, gradient in zip(parts, expected, strict=True):
+        torch.testing.assert_close(part.grad, gradient, atol=1e-5, rtol=1e-4)
 
 
 def test_what_is_installed_is_chosen(monkeypatch):

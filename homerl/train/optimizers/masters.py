@@ -1,0 +1,130 @@
+"""Float32 masters of bfloat16 weights. A weight holds the upper half of its master, a 16-bit residual the lower half.
+
+A bfloat16 number has 8 bits of precision, so a weight of 1 does not move by less than 0.004. Updates at the usual rates are
+far smaller and would be lost. The masters take them, for 2 bytes a weight.
+
+Invariants:
+- Bits of a master = (bits of the weight << 16) + residual, exactly, for every float32 number.
+- A weight is its master, rounded to the nearest bfloat16 number.
+- AdamW has at most `BUCKET` masters at a time in float32 (or a row of a weight, if that is longer), Muon one matrix.
+- A state that was saved and restored is the same to the bit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.distributed.tensor import DTensor
+
+BUCKET = 1 << 23
+HALF = 1 << 15  # half of a bfloat16 number's last place, in bits of its master
+
+
+def has_master(weight: Tensor) -> bool:
+    """Whether a weight needs a master, since its own number format loses small updates."""
+    return weight.dtype == torch.bfloat16
+
+
+@contextmanager
+def masters(weights: Sequence[Tensor], residuals: Sequence[Tensor]) -> Iterator[list[Tensor]]:
+    """The float32 masters of bfloat16 weights; what the context makes of them is stored in weights and residuals.
+
+    Each residual is an int16 tensor of its weight's shape, at first of zeros.
+    """
+    uppers = [weight.detach().view(torch.int16) for weight in weights]
+    bits = torch.add(flat(residuals), flat(uppers).to(torch.int32), alpha=1 << 16)
+    yield shaped(bits.view(torch.float32), weights)
+    torch._foreach_copy_(list(residuals), shaped(bits.to(torch.int16), weights))  # the lower 16 bits
+    rounded = bits.add_(HALF).bitwise_right_shift_(16)
+    torch._foreach_copy_(uppers, shaped(rounded.to(torch.int16), weights))
+
+
+def flat(tensors: Iterable[Tensor]) -> Tensor:
+    """All elements of some tensors, in one dimension."""
+    return torch.cat([tensor.reshape(-1) for tensor in tensors])
+
+
+def shaped(elements: Tensor, like: Sequence[Tensor]) -> list[Tensor]:
+    """`elements` in one dimension as tensors of the shapes of `like`; views of it."""
+    parts = elements.split([tensor.numel() for tensor in like])
+    return [part.view(tensor.shape) for part, tensor in zip(parts, like, strict=True)]
+
+
+def buckets(rows: Iterable[Sequence[Tensor]]) -> Iterator[list[tuple[Tensor, ...]]]:
+    """Cut rows of tensors of one shape along their first dimension, and join the pieces to lists of `BUCKET` elements.
+
+    Of a tensor in shards this rank's shard is taken. The pieces are views.
+    """
+    held: list[tuple[Tensor, ...]] = []
+    size = 0
+    for row in rows:
+        parts = [torch.atleast_1d(local(tensor)) for tensor in row]
+        step = max(1, BUCKET * len(parts[0]) // max(1, parts[0].numel()))
+        for piece in zip(*(part.split(step) for part in parts), strict=True):
+            if held and size + piece[0].numel() > BUCKET:
+                yield held
+                held, size = [], 0
+            held.append(piece)
+            size += piece[0].numel()
+    if held:
+        yield held
+
+
+def local(tensor: Tensor) -> Tensor:
+    """This rank's shard of a tensor in shards; any other tensor as it is."""
+    return tensor.to_local() if isinstance(tensor, DTensor) else tensor
+
+
+class ExactState(torch.optim.Optimizer):
+    """An optimizer mixin whose restored state keeps its number formats. torch's would take those of the weights."""
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Restore settings and states."""
+        saved = [index for group in state_dict["param_groups"] for index in group["params"]]
+        weights = [weight for group in self.param_groups for weight in group["params"]]
+        own = {index: weight for index, weight in zip(saved, weights, strict=True) if has_master(weight)}
+        others = {index: state for index, state in state_dict["state"].items() if index not in own}
+        super().load_state_dict(state_dict | {"state": others})
+        for index, weight in own.items():
+            for name, value in state_dict["state"].get(index, {}).items():
+                self.state[weight][name] = value.to("cpu" if name == "step" else weight.device)
+
+
+class Mastered(ExactState):
+    """An optimizer mixin: `update` makes the steps of the weights that `takes` names, and torch's own class all others."""
+
+    def takes(self, weight: Tensor) -> bool:
+        """Whether `update` makes the steps of this weight."""
+        return has_master(weight)
+
+    def update(self, weights: list[Tensor], group: dict[str, Any]) -> None:
+        """Make a step of some weights of a group."""
+        raise NotImplementedError
+
+    def step(self, closure: Callable[[], Any] | None = None) -> Any:
+        """Make a step of all weights; return the loss of `closure`, if there is one."""
+        loss = super().step(closure)
+        with torch.no_grad():
+            for group in self.param_groups:
+                taken = [p for p in group["params"] if p.grad is not None and self.takes(p)]
+                if taken:
+                    self.update(taken, group)
+        return loss
+
+    def _init_group(self, group: dict[str, Any], *lists: Any) -> bool:
+        """Show torch's own step the other weights alone."""
+        others = [weight for weight in group["params"] if not self.takes(weight)]
+        return super()._init_group(group | {"params": others}, *lists)
+
+    def held(self, weight: Tensor, *moments: str) -> dict[str, Tensor]:
+        """The state of a weight: float32 `moments` of its shape, and its residual if it has a master; at first zeros."""
+        state = self.state[weight]
+        if not state:
+            state |= {name: torch.zeros_like(weight, dtype=torch.float32) for name in moments}
+            if has_master(weight):
+                state["residual"] = torch.zeros_like(weight, dtype=torch.int16)
+        return state
