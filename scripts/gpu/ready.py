@@ -79,7 +79,7 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=Path(os.environ.get("OUT", "runs/gpu")), help="folder of the results")
     parser.add_argument("--tiny", action="store_true", help="tiny models on the CPU: tries all but the GPU")
     parser.add_argument("--check", action="store_true", help="check, and measure nothing")
-    asked = parser.parse_args()
+    asked = parser.parse_intermixed_args()
     try:
         about = unpack(asked.bundle, asked.site)
     except ValueError as error:

@@ -26,7 +26,7 @@ def main() -> None:
     parser.add_argument("--tiny", action="store_true", help="tiny models on the CPU")
     parser.add_argument("--only", choices=PARTS, help=argparse.SUPPRESS)
     parser.add_argument("--side", choices=SIDES, default="ours", help=argparse.SUPPRESS)
-    asked = parser.parse_args()
+    asked = parser.parse_intermixed_args()
     machine = Machine(asked.out.absolute().parent / f"{asked.out.stem}_files", asked.tiny)
     machine.folder.mkdir(parents=True, exist_ok=True)
     if asked.only:
