@@ -64,6 +64,11 @@ NOT_RUN = {
         "HOMERL_": TRIED,
     },
     "docs/recipes.md": {"accelerate launch recipes/sft_8b.yaml": GPU, "torchrun": GPU},
+    "docs/gpu.md": {
+        "scripts/gpu_report": GPU,
+        "scripts/gpu_bundle": "it downloads 360 MB; tests/homerl/test_gpu_bundle.py makes a small bundle",
+        "scripts/gpu_run": GPU,
+    },
     "docs/training.md": {"accelerate launch": GPU, "VLLM_SERVER_DEV_MODE=1 vllm serve": GPU},
     "docs/synthesis.md": {"homerl synth recipes/synth_m3.yaml": ENDPOINT, "homerl push-data": HUB},
     "docs/endpoints.md": {"homerl serve-user": GPU, "homerl audit-user": ENDPOINT, "homerl bench run": ENDPOINT},

@@ -1,0 +1,118 @@
+"""Makes the bundle that scripts/gpu_run unpacks: the wheels of homerl.txt and vllm.txt, installed, made small and packed."""
+
+from __future__ import annotations
+
+import argparse
+import shutil
+import subprocess
+import sys
+import tempfile
+from importlib.metadata import distributions
+from pathlib import Path
+
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+from gpu.pack import pack, unpack
+from gpu.slim import SM, remove_unused, slim_libraries
+from homerl import __version__
+
+ROOT = Path(__file__).resolve().parents[2]
+LISTS = Path(__file__).parent
+GLIBC = (39, 35, 34, 31, 28, 27, 26, 24, 17)  # pip matches each name exactly
+PLATFORMS = [*(f"manylinux_2_{minor}_x86_64" for minor in GLIBC), "manylinux2014_x86_64", "manylinux1_x86_64"]
+MIB = 2**20
+
+
+def main() -> None:
+    """Read the command line, and make the bundle."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("out", type=Path, help="folder of the bundle")
+    parser.add_argument("--python", default="3.12", help="Python of the GPU machine")
+    parser.add_argument("--without-vllm", action="store_true", help="homerl's packages alone")
+    asked = parser.parse_args()
+    lists = ["homerl"] if asked.without_vllm else ["homerl", "vllm"]
+    with tempfile.TemporaryDirectory(prefix="homerl_bundle_") as folder:
+        make(Path(folder), asked.out, asked.python, lists)
+
+
+def make(work: Path, out: Path, python: str, lists: list[str]) -> None:
+    """Download, install, make small, pack, and unpack again as a check. Says the sizes."""
+    site = work / "site"
+    for name in lists:
+        download(name, work / "wheels", python)
+    install(work / "wheels", site, python)
+    say(f"{len(list((work / 'wheels').iterdir()))} wheels, {size(work / 'wheels')}, installed {size(site)}")
+    if wrong := conflicts(site, python):
+        sys.exit("homerl: the versions in scripts/gpu/*.txt do not fit together:\n" + "\n".join(wrong))
+    remove_unused(site)
+    for name, (before, after) in slim_libraries(site).items():
+        say(f"{name}: {after / MIB:.1f} of {before / MIB:.1f} MiB of machine code is for sm_{SM}")
+    if shutil.which("strip") is None:
+        say("binutils are not installed, so symbols were not stripped: the bundle is some MiB larger")
+    about = pack(site, out, {"homerl": __version__, "python": python, "lists": lists, "sm": SM})
+    unpack(out, work / "again")
+    differing = subprocess.run(["diff", "-rq", "-x", "bundle.json", site, work / "again"], capture_output=True, text=True)
+    if differing.returncode:
+        sys.exit(f"homerl: the bundle does not unpack to what was packed:\n{differing.stdout}")
+    for name, said in about["files"].items():
+        say(f"{out / name}: {said['bytes'] / MIB:.1f} MiB, sha256 {said['sha256']}")
+    say(f"unpacked {about['unpacked'] / MIB:.0f} MiB. On the GPU machine: scripts/gpu_run {out}")
+
+
+def download(name: str, wheels: Path, python: str) -> None:
+    """Download the wheels of a list for the GPU machine."""
+    limits = ["-c", str(ROOT / "constraints.txt")] if name == "homerl" else []
+    pip("download", "--no-deps", *target(python), *limits, "-d", str(wheels), "-r", str(LISTS / f"{name}.txt"))
+
+
+def install(wheels: Path, site: Path, python: str) -> None:
+    """Install all wheels into a folder; its programs start with the Python of the PATH, wherever the folder will be."""
+    files = sorted(str(path) for path in wheels.glob("*.whl"))
+    pip("install", "--no-index", "--no-deps", "--no-compile", *target(python), "--target", str(site), *files)
+    for program in (site / "bin").iterdir():
+        program.chmod(0o755)
+        begin, _, rest = program.read_bytes().partition(b"\n")
+        if begin.startswith(b"#!") and b"python" in begin:
+            program.write_bytes(b"#!/usr/bin/env python3\n" + rest)
+
+
+def conflicts(site: Path, python: str) -> list[str]:
+    """What packages of the folder require of one another and do not find. What is not in the folder is the GPU machine's."""
+    found = {canonicalize_name(package.name): package for package in distributions(path=[str(site)])}
+    wrong = []
+    for package in found.values():
+        for required in map(Requirement, package.requires or ()):
+            needed = required.marker is None or required.marker.evaluate({"extra": "", "python_version": python})
+            other = found.get(canonicalize_name(required.name))
+            if needed and other and not required.specifier.contains(other.version, prereleases=True):
+                wrong.append(f"{package.name} {package.version} requires {required}, and {other.version} is there")
+    return wrong
+
+
+def target(python: str) -> list[str]:
+    """pip's arguments for wheels of the GPU machine."""
+    tags = ["--only-binary=:all:", "--implementation", "cp", "--python-version", python]
+    for abi in ("cp" + python.replace(".", ""), "abi3", "none"):
+        tags += ["--abi", abi]
+    for platform in PLATFORMS:
+        tags += ["--platform", platform]
+    return tags
+
+
+def pip(*arguments: str) -> None:
+    """Run pip. Exits with what it says if it fails."""
+    command = [sys.executable, "-m", "pip", arguments[0], "-q", "--disable-pip-version-check", *arguments[1:]]
+    done = subprocess.run(command, capture_output=True, text=True)
+    if done.returncode:
+        sys.exit(f"homerl: pip {arguments[0]} failed:\n{done.stderr}")
+
+
+def size(folder: Path) -> str:
+    """The size of a folder, in words."""
+    return f"{sum(path.stat().st_size for path in folder.rglob('*') if path.is_file()) / MIB:.0f} MiB"
+
+
+def say(what: str) -> None:
+    """Tell the person at the terminal."""
+    print(f"homerl: {what}", flush=True)

@@ -1,0 +1,54 @@
+"""Shows a part's figures at the terminal."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from gpu.breakdown import GROUPS
+
+APART = ("by_group", "trl", "failed", "predicted_gb", "peak_gb")
+
+
+def show(part: str, figures: dict[str, Any], console: Console | None = None) -> None:
+    """Print the figures, the table of the update and the reasons of failures."""
+    console = console or Console(width=120, markup=False)
+    trl = figures.get("trl", {})
+    console.rule(part)
+    for whose, side in (("homerl", figures), ("TRL", trl)):
+        if side:
+            console.print(
+                whose, json.dumps({key: value for key, value in side.items() if key not in APART}), highlight=False
+            )
+        if "failed" in side:
+            console.print(f"{whose} failed: {side['failed']}", highlight=False)
+    for table in (update_table(figures, trl), memory_table(figures)):
+        if table.row_count:
+            console.print(table)
+
+
+def update_table(ours: dict[str, Any], trl: dict[str, Any]) -> Table:
+    """Seconds and shares of an update by group, with a bar for each."""
+    table = Table("training of an update", "homerl, s", "share", "", "TRL, s", "share", "")
+    groups = [side.get("by_group") or {} for side in (ours, trl)]
+    for group in GROUPS if any(groups) else ():
+        cells: list[str] = []
+        for spent in groups:
+            whole = sum(spent.values())
+            part = spent.get(group, 0.0) / whole if whole else 0.0
+            cells += [f"{spent.get(group, 0.0):.3f}", f"{100 * part:.1f} %", "█" * round(20 * part)] if spent else [""] * 3
+        table.add_row(group, *cells)
+    return table
+
+
+def memory_table(figures: dict[str, Any]) -> Table:
+    """Predicted and measured GB by phase."""
+    table = Table("peak memory", "predicted, GB", "measured, GB", "measured / predicted")
+    measured = figures.get("peak_gb") or {}
+    for phase, gb in (figures.get("predicted_gb") or {}).items():
+        found = measured.get(phase) if isinstance(measured, dict) else None
+        table.add_row(phase, f"{gb:.2f}", *([f"{found:.2f}", f"{found / gb:.2f}"] if found else ["–", "–"]))
+    return table
