@@ -474,6 +474,7 @@ def test_groups_over_two_ranks_are_those_of_one(recipe, wild, tmp_path):
             blueprints_per_update=3,
             learning_rate=0.1,
             max_grad_norm=100.0,
+            tokens_per_step=150,  # several passes, and not as many on each rank
         )
         settings = settings.model_copy(update={"limits": type(settings.limits)(turns=1, steps=1)})
         (tmp_path / "recipe.json").write_text(json.dumps(settings.model_dump(mode="json")))

@@ -13,7 +13,7 @@ from itertools import accumulate
 
 from homerl.train.packing.trees import Ids, shared_places, sorted_order
 
-RECOMPUTED = 0.4  # share of a pass's time that checkpointing adds: its forward pass is made twice
+RECOMPUTED = 0.33  # share of a pass's time that checkpointing adds: its forward pass is made twice
 START = 64  # tokens that cost as much time as beginning a pass
 
 

@@ -75,9 +75,12 @@ class PackedUpdates:
 
     @torch.no_grad()
     def scores(self, model: Any, sequences: Sequence[TokenSequence]) -> torch.Tensor:
-        """The log-probabilities of all targets, in the order of the sequences, of shape (targets,)."""
+        """The log-probabilities of all targets, in the order of the sequences, of shape (targets,).
+
+        Passes may have `budget.most` tokens, since no activations are kept.
+        """
         found = [torch.zeros(0, device=self.accelerator.device)] * len(sequences)
-        for members in self._passes(sequences):
+        for members in self._passes(sequences, Budget(self.budget.most, self.budget.most)):
             with self._attending(model):
                 scored = scores(model, self._row([sequences[i] for i in members])).logps.float()
             parts = scored.split([len(sequences[i].targets) for i in members])
@@ -87,7 +90,7 @@ class PackedUpdates:
 
     def _attempt(self, model: Any, sequences: Sequence[TokenSequence], objective: Objective, check: Any) -> Any:
         """One attempt at an update: the loss and the sums; None if some rank ran out of memory."""
-        *early, final = self._passes(sequences)
+        *early, final = self._passes(sequences, self.budget)
         done: list[tuple[torch.Tensor, torch.Tensor, int]] = []
 
         def make(members: list[int], last: bool) -> None:
@@ -111,10 +114,10 @@ class PackedUpdates:
         self.passes += len(done)
         return torch.stack([loss for loss, *_ in done]).sum(), torch.stack([sums for _, sums, _ in done]).sum(0)
 
-    def _passes(self, sequences: Sequence[TokenSequence]) -> list[list[int]]:
+    def _passes(self, sequences: Sequence[TokenSequence], budget: Budget) -> list[list[int]]:
         """The passes of this rank, the largest first; one at least, and as many as the other ranks if they must match."""
         with_targets = [i for i, sequence in enumerate(sequences) if len(sequence.targets)]
-        passes = [[with_targets[i] for i in part] for part in split([sequences[i].ids for i in with_targets], self.budget)]
+        passes = [[with_targets[i] for i in part] for part in split([sequences[i].ids for i in with_targets], budget)]
         count = max(1, len(passes))
         if self._in_shards:
             count = int(gather(torch.tensor([count], device=self.accelerator.device)).max())

@@ -1,0 +1,81 @@
+"""Packed updates on two ranks: as many passes as each needs, one exchange of gradients, and memory that one rank lacks."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[4]
+SCRIPT = """
+import json, sys
+from pathlib import Path
+
+import numpy as np
+import torch
+from accelerate import Accelerator
+from accelerate.utils import DistributedDataParallelKwargs
+from transformers import Qwen3Config, Qwen3ForCausalLM
+from trl.trainer.utils import add_fused_lm_head
+
+from homerl.train.packing.passes import Budget
+from homerl.train.packing.rows import TokenSequence
+from homerl.train.packing.updates import PackedUpdates
+
+state = Accelerator(cpu=True, kwargs_handlers=[DistributedDataParallelKwargs(broadcast_buffers=False)])
+rank, ranks = state.process_index, state.num_processes
+torch.manual_seed(0)
+config = Qwen3Config(vocab_size=20, hidden_size=16, intermediate_size=16, num_hidden_layers=1, num_attention_heads=2,
+                     num_key_value_heads=1, head_dim=8)
+plain = Qwen3ForCausalLM(config)
+add_fused_lm_head(plain, outputs=("log_probs", "entropy"))
+model = state.prepare(plain)
+every = [TokenSequence([i] * 50 + list(range(10)), np.arange(50, 60)) for i in range(9)]
+mine = every[:1] if ranks > 1 and rank == 0 else every[1:] if ranks > 1 else every   # one pass here, several there
+updates, lacks = PackedUpdates(state, Budget(150, 150), "auto"), sys.argv[2] == "lacks" and rank == ranks - 1
+forward = type(plain.model).forward
+
+def small(self, input_ids, **rest):
+    if lacks and input_ids.shape[1] > 100:
+        raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 14.50 GiB")
+    return forward(self, input_ids=input_ids, **rest)
+
+type(plain.model).forward = small
+optimizer = torch.optim.SGD(plain.parameters(), lr=0.5)
+losses = []
+for update in range(4):
+    loss, sums = updates.train(model, mine, lambda members, scored: (-scored.logps.sum() * ranks / 90, scored.logps.sum()[None].detach()))
+    losses.append(state.reduce(loss, "mean").item())
+    optimizer.step()
+    optimizer.zero_grad()
+weights = {name: p.flatten()[:50].tolist() for name, p in plain.named_parameters()}
+Path(sys.argv[1], f"{ranks}-{rank}.json").write_text(json.dumps([losses, weights, updates.passes, updates.budget.most]))
+"""
+
+
+def ran(folder: Path, ranks: int, memory: str) -> list[list]:
+    """What each rank says: losses, weights, passes and budget."""
+    (folder / "script.py").write_text(SCRIPT)
+    launcher = ["-m", "torch.distributed.run", "--standalone", f"--nproc_per_node={ranks}"] if ranks > 1 else []
+    done = subprocess.run(
+        [sys.executable, *launcher, "script.py", str(folder), memory],
+        cwd=folder, capture_output=True, text=True, timeout=200,
+        env=os.environ | {"OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT)},
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr[-3000:]
+    return [json.loads((folder / f"{ranks}-{rank}.json").read_text()) for rank in range(ranks)]
+
+
+@pytest.mark.parametrize("memory", ["plenty", "lacks"])
+def test_two_ranks_learn_what_one_does(tmp_path, memory):
+    [(losses, weights, *_)] = ran(tmp_path, 1, "plenty")
+    (first, second) = ran(tmp_path, 2, memory)
+    for their_losses, their_weights, *_ in (first, second):
+        assert their_losses == pytest.approx(losses, abs=1e-5)
+        for name, values in weights.items():
+            assert their_weights[name] == pytest.approx(values, abs=1e-5), name
+    assert losses[-1] < 0.9 * losses[0], "weights moved: the test proves something"
+    assert first[2] == 4 < second[2], "one pass an update here, several there"
+    assert first[3] == second[3] == (75 if memory == "lacks" else 150), "ranks agree on the budget"
