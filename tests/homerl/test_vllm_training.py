@@ -3,6 +3,7 @@
 `scripts/check_vllm` installs one for the CPU and runs this; `vllm_on_cpu` says what differs there from GPUs.
 """
 
+import asyncio
 import json
 import os
 import signal
@@ -13,7 +14,7 @@ from collections.abc import Callable, Mapping
 from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
-from types import MappingProxyType
+from types import MappingProxyType, SimpleNamespace
 from typing import Any
 
 import pytest
@@ -23,9 +24,12 @@ from person import obedient
 from scripted_server import ScriptedServer
 from transformers import AutoModelForCausalLM
 
+from homerl.agents.policy import Sample
 from homerl.llm.serve import is_reachable
 from homerl.publish.export import export
-from homerl.train.engines.server import freezes_requests
+from homerl.train.engines.server import Server, freezes_requests
+from homerl.train.phases import Phases
+from homerl.train.recipe import EngineSettings
 
 HELPERS = ROOT / "tests/helpers"
 TRAINER = HELPERS / "vllm_on_cpu.py"
@@ -167,18 +171,49 @@ def test_a_server_with_rollouts_ahead_is_one_update_behind_and_no_more(server, t
 
 
 def test_a_server_takes_weights_while_its_requests_wait(server, tmp_path):
-    """Three updates ahead, so that requests run at every sync: the server freezes them, and they go on."""
+    """Three updates ahead, so that requests may run at a sync. An update at which nothing was asked has no share."""
     recipe, served = server
     with served():
         assert freezes_requests(recipe["rlve"]["engine"]["url"])
         train(*ONE, written(changed(recipe, async_rollouts=3, updates=10, max_tokens=200), tmp_path))
     found = figures(tmp_path / "run")
     assert len(found) == 10 and all(row["policy/too_old"] == 0 and row["policy/staleness"] <= 3 for row in found)
-    assert all(0 < row["policy/prefix_hits"] < 1 for row in found[1:])
+    hits = [row["policy/prefix_hits"] for row in found if "policy/prefix_hits" in row]
+    assert len(hits) > 3 and all(0 < share < 1 for share in hits)
     said = (tmp_path / "server.txt").read_text()
     assert said.count("POST /pause?mode=keep") == said.count("POST /resume") > 9
     print(f"frozen: staleness {[round(row['policy/staleness'], 2) for row in found]}")
-    print(f"frozen: prefix hits {[round(row['policy/prefix_hits'], 2) for row in found]}")
+    print(f"frozen: prefix hits {[round(share, 2) for share in hits]}")
+
+
+def test_frozen_requests_go_on_where_they_were(server, model, tokenizer, tmp_path):
+    """Frozen in the middle, with their caches dropped: every log-probability is that of one plain pass."""
+    recipe, served = server
+    accelerator = SimpleNamespace(wait_for_everyone=lambda: None, is_main_process=True)
+    generation = SimpleNamespace(sync_weights=lambda: None, _iter_named_params=dict, model=None)
+    trainer = SimpleNamespace(vllm_generation=generation, state=SimpleNamespace(global_step=1), accelerator=accelerator)
+    prompts, across = [[5, 6, 7 + i] for i in range(8)], 0
+    with served():
+        engine = Server(tokenizer, 400, 1.0, EngineSettings.model_validate(recipe["rlve"]["engine"]))
+        engine.attach(trainer, Phases(tmp_path))
+
+        async def sample() -> list[Sample]:
+            nonlocal across
+            tasks = [asyncio.create_task(engine.sample(prompt)) for prompt in prompts]
+            for _ in range(4):
+                await asyncio.sleep(0.1)
+                await asyncio.to_thread(generation.sync_weights)
+                across += not all(task.done() for task in tasks)
+            return await asyncio.gather(*tasks)
+
+        found = asyncio.run(sample())
+    assert across, "nothing ran while the server was frozen: the test proves nothing"
+    for prompt, one in zip(prompts, found, strict=True):
+        with torch.no_grad():
+            logits = model(torch.tensor([[*prompt, *one.ids]])).logits[0, len(prompt) - 1 : -1].float()
+        expected = torch.log_softmax(logits, -1)[torch.arange(len(one.ids)), torch.tensor(one.ids)]
+        torch.testing.assert_close(torch.tensor(one.logprobs), expected, atol=WHOLE, rtol=0)
+    print(f"frozen: {across} times in the middle of {sum(len(one.ids) for one in found)} tokens")
 
 
 def test_a_server_that_dies_ends_the_run_and_a_new_one_takes_it_up(server, tmp_path):
