@@ -68,8 +68,19 @@ def download(name: str, wheels: Path, python: str) -> None:
 
 def install(wheels: Path, site: Path, python: str) -> None:
     """Install all wheels into a folder; its programs start with the Python of the PATH, wherever the folder will be."""
-    files = sorted(str(path) for path in wheels.glob("*.whl"))
-    pip("install", "--no-index", "--no-deps", "--no-compile", *target(python), "--target", str(site), *files)
+    wanted = sorted("==".join(path.name.split("-")[:2]) for path in wheels.glob("*.whl"))  # by path, pip would note the path
+    pip(
+        "install",
+        "--no-index",
+        "--no-deps",
+        "--no-compile",
+        *target(python),
+        "--find-links",
+        str(wheels),
+        "--target",
+        str(site),
+        *wanted,
+    )
     for program in (site / "bin").iterdir():
         program.chmod(0o755)
         begin, _, rest = program.read_bytes().partition(b"\n")

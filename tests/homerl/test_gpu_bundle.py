@@ -162,6 +162,8 @@ def wheel(folder: Path, name: str, version: str, requires: str = "") -> None:
 def test_programs_start_wherever_the_folder_is(tmp_path):
     wheel(tmp_path / "wheels", "thing", "1.0")
     install(tmp_path / "wheels", tmp_path / "made", PYTHON)
+    install(tmp_path / "wheels", tmp_path / "twice", PYTHON)
+    assert files(tmp_path / "twice") == files(tmp_path / "made")
     moved = (tmp_path / "made").rename(tmp_path / "moved")
     variables = ready.environment(moved, os.environ)
     for program, says in (("thing", "said"), ("thing-tool", "told")):
