@@ -75,7 +75,6 @@ def common_arguments(recipe: Base, settings: OptimSettings) -> dict[str, Any]:
             "disable_tqdm": True,
             "ddp_timeout": int(collective_timeout(recipe).total_seconds()),
             "ddp_find_unused_parameters": False,
-            "ddp_broadcast_buffers": False,  # ranks differ in their number of passes, and buffers are constants
         }
         | floor
         | parallel_arguments(recipe)

@@ -12,7 +12,7 @@ Invariants:
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from typing import Any
 
 import torch
@@ -20,6 +20,7 @@ from accelerate import Accelerator, DistributedType
 from accelerate.logging import get_logger
 from accelerate.utils import gather
 from accelerate.utils.memory import clear_device_cache, should_reduce_batch_size
+from torch.nn.parallel import DistributedDataParallel
 
 from envs.documents import InputError
 from homerl.train.packing.attention import kernel_of, packed_attention
@@ -96,9 +97,9 @@ class PackedUpdates:
         def make(members: list[int], last: bool) -> None:
             row = self._row([sequences[i] for i in members])
             self._checkpoint(model, self.budget.checkpoints(row.tokens))
-            with self._exchange(model, last), packed_attention(*_configs(model)):
+            with self._exchange(model, last) as called, packed_attention(*_configs(model)):
                 with self.accelerator.autocast():
-                    scored = scores(model, row)
+                    scored = scores(called, row)
                     loss, sums = objective(members, scored)
                     loss = loss + 0.0 * scored.logps.sum()  # without targets there must be gradients to exchange, too
                 if last:
@@ -139,13 +140,21 @@ class PackedUpdates:
             yield
 
     @contextmanager
-    def _exchange(self, model: Any, last: bool) -> Iterator[None]:
-        """Within the context gradients are exchanged, and DeepSpeed makes its optimizer step, in the last pass only."""
+    def _exchange(self, model: Any, last: bool) -> Iterator[Any]:
+        """Within the context gradients are exchanged, and DeepSpeed makes its optimizer step, in the last pass only.
+
+        Yields the module to call. DDP's own forward pass is a collective now and then, also within its `no_sync`.
+        """
         state = self.accelerator.gradient_state
         state._set_sync_gradients(last)
         try:
-            with nullcontext() if last else self.accelerator.no_sync(model):
-                yield
+            if last:
+                yield model
+            elif isinstance(model, DistributedDataParallel):
+                yield model.module
+            else:
+                with self.accelerator.no_sync(model):
+                    yield model
         finally:
             state._set_sync_gradients(True)
 

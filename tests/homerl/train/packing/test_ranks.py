@@ -16,7 +16,6 @@ from pathlib import Path
 import numpy as np
 import torch
 from accelerate import Accelerator
-from accelerate.utils import DistributedDataParallelKwargs
 from transformers import Qwen3Config, Qwen3ForCausalLM
 from trl.trainer.utils import add_fused_lm_head
 
@@ -24,7 +23,7 @@ from homerl.train.packing.passes import Budget
 from homerl.train.packing.rows import TokenSequence
 from homerl.train.packing.updates import PackedUpdates
 
-state = Accelerator(cpu=True, kwargs_handlers=[DistributedDataParallelKwargs(broadcast_buffers=False)])
+state = Accelerator(cpu=True)
 rank, ranks = state.process_index, state.num_processes
 torch.manual_seed(0)
 config = Qwen3Config(vocab_size=20, hidden_size=16, intermediate_size=16, num_hidden_layers=1, num_attention_heads=2,
@@ -45,8 +44,12 @@ def small(self, input_ids, **rest):
 type(plain.model).forward = small
 optimizer = torch.optim.SGD(plain.parameters(), lr=0.5)
 losses = []
+
+def objective(members, scored):
+    return -scored.logps.sum() * ranks / 90, scored.logps.sum()[None].detach()
+
 for update in range(4):
-    loss, sums = updates.train(model, mine, lambda members, scored: (-scored.logps.sum() * ranks / 90, scored.logps.sum()[None].detach()))
+    loss, sums = updates.train(model, mine, objective)
     losses.append(state.reduce(loss, "mean").item())
     optimizer.step()
     optimizer.zero_grad()
