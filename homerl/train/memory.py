@@ -11,6 +11,7 @@ fragmentation and the libraries' buffers. Above nine tenths of the GPU it says "
 from __future__ import annotations
 
 from dataclasses import dataclass
+from importlib.util import find_spec
 from typing import Any
 
 from homerl.recipe.base import Base
@@ -18,8 +19,8 @@ from homerl.train.engines.contract import Sizes, Takes
 from homerl.train.engines.registry import engine_of
 from homerl.train.packing.budget import budget_of
 from homerl.train.packing.passes import Budget
-from homerl.train.recipe import RLVESettings, SFTSettings
-from homerl.train.sizes import DecoderSizes, sizes_of
+from homerl.train.recipe import AUTO, RLVESettings, SFTSettings
+from homerl.train.sizes import TokenBytes, sizes_of
 
 GB = 1e9
 OVERHEAD = 3.0  # GB: CUDA context, NCCL, fragmentation
@@ -86,9 +87,11 @@ def estimate(recipe: Base, gpus: int | None = None, memory: float = 80.0, stage:
         cache = 2 * shape.layers * shape.kv_heads * shape.head_dim * width * settings.max_episode_tokens
         takes = engine_of(settings).takes(settings, Sizes(whole * width / GB, cache / GB, memory, sharded))
         always |= takes.always
-    free = (memory - sum(always.values())) * GB
-    budget = budget_of(settings, shape, width, free, recipe.cpu)
-    training, lacks = _training(shape, width, budget, longest(settings), free)
+    logits, token = shape.logits() / GB, shape.token_bytes(width, has_fused_kernels(recipe))
+    free = (memory - sum(always.values()) - logits) * GB
+    budget = budget_of(settings, token, free, recipe.cpu)
+    activations, lacks = _activations(token, budget, longest(settings), free)
+    training = {"activations": activations, "logits": logits}
     unit = "processes" if recipe.cpu else "GPUs"
     return Estimate(count, always, training, dict(takes.sampling), unit, takes.lacks or lacks, budget)
 
@@ -98,15 +101,18 @@ def longest(settings: RLVESettings | SFTSettings) -> int:
     return settings.max_episode_tokens if isinstance(settings, RLVESettings) else settings.max_length
 
 
-def _training(shape: DecoderSizes, width: int, budget: Budget, longest: int, free: float) -> tuple[dict[str, float], str]:
+def has_fused_kernels(recipe: Base) -> bool:
+    """Whether the recipe trains with Liger's kernels on this machine."""
+    kernels = recipe.model.kernels
+    return kernels == "liger" or (kernels == AUTO and not recipe.cpu and find_spec("liger_kernel") is not None)
+
+
+def _activations(token: TokenBytes, budget: Budget, longest: int, free: float) -> tuple[float, str]:
     """GB of the largest pass; and what is missing, if the longest sequence exceeds the memory that is left."""
-    kept = max(
-        budget.plain * shape.plain_token(width), (budget.most > budget.plain) * budget.most * shape.checkpointed_token(width)
-    )
-    parts = {"activations": kept / GB, "logits": shape.logits(budget.most) / GB}
-    alone = longest * (shape.plain_token(width) if budget.plain == budget.most else shape.checkpointed_token(width))
+    kept = max(budget.plain * token.plain, (budget.most > budget.plain) * budget.most * token.checkpointed)
+    alone = longest * (token.plain if budget.plain == budget.most else token.checkpointed)
     lacks = f"the longest sequence ({longest} tokens) needs {alone / GB:.1f} GB for its activations" if alone > free else ""
-    return parts, lacks
+    return kept / GB, lacks
 
 
 def _states(parallel: str, whole: float, trained: float, width: int, count: int, adam: int) -> dict[str, float]:

@@ -17,6 +17,16 @@ HEAD = (4096, 32_768, 10)  # tokens and words whose logits exist at a time in TR
 
 
 @dataclass(frozen=True)
+class TokenBytes:
+    """Bytes of the activations of one token: `plain` if all are kept for the backward pass, `checkpointed` if only the
+    input of each layer and one complete layer are.
+    """
+
+    plain: int
+    checkpointed: int
+
+
+@dataclass(frozen=True)
 class DecoderSizes:
     """The sizes of a dense decoder. The names are Qwen3's."""
 
@@ -46,22 +56,22 @@ class DecoderSizes:
         ends = 2 * (self.hidden + q) + 2 * (self.hidden + kv) + 3 * (self.hidden + self.intermediate)
         return lora.r * self.layers * ends
 
-    def within_layer(self, width: int) -> int:
-        """Bytes of the activations of one layer for one token, with numbers of `width` bytes."""
-        return width * (8 * self.hidden + 2 * self.head_dim * (self.heads + self.kv_heads) + 4 * self.intermediate)
+    def token_bytes(self, width: int, fused: bool) -> TokenBytes:
+        """The memory of a token's activations, with numbers of `width` bytes.
 
-    def plain_token(self, width: int) -> int:
-        """Bytes of a token's activations if all of them are kept for the backward pass."""
-        return self.layers * self.within_layer(width)
+        `fused` kernels (Liger's) keep what goes into a norm, a position and an activation, and nothing of what is between.
+        """
+        heads = self.head_dim * (self.heads + self.kv_heads)
+        if fused:
+            layer = width * (4 * self.hidden + 3 * heads + 3 * self.intermediate)
+        else:
+            layer = width * (8 * self.hidden + 2 * heads + 4 * self.intermediate)
+        return TokenBytes(self.layers * layer, self.layers * width * self.hidden + layer)
 
-    def checkpointed_token(self, width: int) -> int:
-        """Bytes of a token's activations with checkpointing: the input of each layer, and one complete layer."""
-        return self.layers * width * self.hidden + self.within_layer(width)
-
-    def logits(self, tokens: int) -> int:
-        """Bytes of the fused head's tiles for so many tokens."""
-        most, words, each = HEAD
-        return min(tokens, most) * min(self.vocab, words) * each
+    def logits(self) -> int:
+        """Bytes of the fused head's tiles."""
+        tokens, words, each = HEAD
+        return tokens * min(self.vocab, words) * each
 
 
 KNOWN = {

@@ -8,21 +8,19 @@ from __future__ import annotations
 
 from homerl.train.packing.passes import Budget
 from homerl.train.recipe import AUTO, OptimSettings
-from homerl.train.sizes import DecoderSizes
+from homerl.train.sizes import TokenBytes
 
 STEP = 128  # tokens; a budget is a multiple of it, as matrices on a GPU like to have
 LARGEST, LARGEST_ON_CPU = 32_768, 4096  # tokens; a larger pass is no faster, or leaves the processor's caches
 SPARE = 0.9  # share of the free memory that is used, since some is lost between blocks
 
 
-def budget_of(settings: OptimSettings, shape: DecoderSizes, width: int, free: float, cpu: bool) -> Budget:
-    """The budget for activations with numbers of `width` bytes, in `free` bytes."""
+def budget_of(settings: OptimSettings, token: TokenBytes, free: float, cpu: bool) -> Budget:
+    """The budget of a pass in `free` bytes."""
     asked, checkpointing = settings.tokens_per_step, settings.gradient_checkpointing
     largest = LARGEST_ON_CPU if cpu else LARGEST
-    room = SPARE * free - shape.logits(largest)
     plain, most = (
-        max(STEP, min(largest, int(room / each) // STEP * STEP))
-        for each in (shape.plain_token(width), shape.checkpointed_token(width))
+        max(STEP, min(largest, int(SPARE * free / each) // STEP * STEP)) for each in (token.plain, token.checkpointed)
     )
     if asked != AUTO:
         plain, most = (asked if checkpointing is False else min(plain, asked)), asked
