@@ -21,7 +21,7 @@ from homerl.train.recipe import RLVERecipe, SFTRecipe
 from homerl.train.refusals import in_shards, parallel_mode, refuse_untrainable
 
 SIZES = {"hidden_size": 64, "layers": 2, "heads": 2, "kv_heads": 2, "head_dim": 32, "intermediate_size": 128}
-OPTIM = {"learning_rate": 1e-3, "warmup": 0.1, "log_steps": 1}
+OPTIM = {"learning_rate": 1e-3, "warmup": 0.1, "log_steps": 1, "tokens_per_step": 400}  # several passes, unlike on each rank
 NO_DEEPSPEED = pytest.mark.skipif(importlib.util.find_spec("deepspeed") is None, reason="deepspeed is not installed")
 ZERO = [pytest.param(how, marks=NO_DEEPSPEED) for how in ("zero2", "zero3")]
 KINDS = ("sft", "lora", "rlve")
@@ -63,7 +63,7 @@ def muon(sft) -> dict[str, Any]:
 
 @pytest.fixture
 def rlve(base, model, tokenizer, task, tmp_path) -> dict[str, Any]:
-    """Two micro-batches an update on each rank, a KL reference, and the policy's own copy to sample from."""
+    """Several passes an update on each rank, a KL reference, and the policy's own copy to sample from."""
     model.save_pretrained(tmp_path / "start")
     tokenizer.save_pretrained(tmp_path / "start")
     settings = {"updates": 6, "save_steps": 1, "blueprints_per_update": 2, "group": 4, "max_tokens": 24, "kl": 0.1}
