@@ -1,5 +1,5 @@
 """Packed training: rows of tokens without padding, in which sequences share their common beginning.
 
-`trees` merges sequences, `passes` splits them by a budget of tokens, `attention` lets each token see its own sequence
-only, `budget` derives the budget from memory, and `trainer` makes an update of several passes.
+`trees` merges sequences, `passes` splits them by a budget of tokens, which `budget` derives from the memory. `rows` makes
+the model's inputs of a pass, `attention` lets each token see its own sequence only, and `updates` adds up the passes.
 """
