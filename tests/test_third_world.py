@@ -21,9 +21,9 @@ RECIPE = {
     "model": {"dtype": "float32", "from_scratch": {
         "hidden_size": 32, "layers": 2, "heads": 2, "kv_heads": 2, "head_dim": 16, "intermediate_size": 64}},
     "synth": {"blueprints": 40, "shard": 20, "recipe": {"world": "lamp"}},
-    "sft": {"batch": 4, "max_steps": 4, "save_steps": None, "log_steps": 1, "packing": False, "learning_rate": 1e-3},
+    "sft": {"dialogues_per_update": 4, "max_steps": 4, "save_steps": None, "log_steps": 1, "learning_rate": 1e-3},
     "blueprints": {"recipe": {"world": "lamp"}, "count": 20},
-    "rlve": {"updates": 1, "blueprints_per_update": 2, "group": 4, "batch": 4, "max_tokens": 24, "save_steps": None},
+    "rlve": {"updates": 1, "blueprints_per_update": 2, "group": 4, "max_tokens": 24, "save_steps": None},
     "limits": {"turns": 2, "steps": 3, "steps_per_turn": 2},
     "bench": {"max_tokens": 24, "limits": {"turns": 2, "steps": 3, "steps_per_turn": 2},
               "suites": [{"name": "lamps", "count": 6, "recipe": {"world": "lamp"}}]},

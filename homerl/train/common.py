@@ -22,7 +22,7 @@ from envs.documents import InputError
 from homerl.play.messages import IM_END, chat_template
 from homerl.recipe.base import Base
 from homerl.train.background_saves import WRITING
-from homerl.train.memory import estimate
+from homerl.train.memory import GB, estimate, has_fused_kernels
 from homerl.train.packing.updates import PackedUpdates
 from homerl.train.parallel import collective_timeout, parallel_arguments
 from homerl.train.recipe import ModelSettings, OptimSettings
@@ -132,10 +132,7 @@ def load_policy(settings: ModelSettings, source: str) -> Any:
 
     disable_progress_bar()
     if not is_adapter(source):
-        return with_kernels(
-            AutoModelForCausalLM.from_pretrained(source, dtype=getattr(torch, settings.dtype), attn_implementation="sdpa"),
-            settings.kernels,
-        )
+        return AutoModelForCausalLM.from_pretrained(source, dtype=getattr(torch, settings.dtype), attn_implementation="sdpa")
     from peft import PeftModel
 
     base = json.loads((Path(source) / "adapter_config.json").read_text())["base_model_name_or_path"]
@@ -144,17 +141,17 @@ def load_policy(settings: ModelSettings, source: str) -> Any:
     return model
 
 
-def with_kernels(model: Any, kernels: str) -> Any:
+def with_kernels(model: Any, recipe: Any) -> Any:
     """The model with Liger's kernels for norms, positions and activations, if the recipe and this machine have them.
 
     Raises `InputError` if the recipe asks for them and they are not installed.
     """
     installed = importlib.util.find_spec("liger_kernel") is not None
     require(
-        kernels != "liger" or installed, "Liger's kernels are not installed", "model.kernels",
+        recipe.model.kernels != "liger" or installed, "Liger's kernels are not installed", "model.kernels",
         "pip install 'homerl[kernels]', or leave it at `auto`",
     )  # fmt: skip
-    if kernels != "none" and installed and torch.cuda.is_available():
+    if has_fused_kernels(recipe) and torch.cuda.is_available():
         from liger_kernel.transformers import _apply_liger_kernel_to_instance
 
         _apply_liger_kernel_to_instance(model, cross_entropy=False, fused_linear_cross_entropy=False)  # TRL has a head
@@ -165,11 +162,14 @@ def packed_updates(trainer: Any, recipe: Any) -> PackedUpdates:
     """What makes a trainer's updates, with the recipe's budget, or that which the memory of this machine allows."""
     state = trainer.accelerator
     if recipe.cpu:
-        memory = psutil.virtual_memory().total / state.num_processes
+        memory = psutil.virtual_memory().total / state.num_processes / GB
     else:
-        memory = torch.cuda.get_device_properties(state.device).total_memory
-    found = estimate(recipe, gpus=state.num_processes, memory=memory / 1e9)
-    return PackedUpdates(state, found.budget, recipe.model.attention)
+        memory = torch.cuda.get_device_properties(state.device).total_memory / GB
+    found = estimate(recipe, gpus=state.num_processes, memory=memory)
+    updates = PackedUpdates(state, found.budget, recipe.model.attention, recipe.model.dtype != "float32")
+    if not found.fits(memory):
+        updates.log.warning(f"the estimate of the memory says: {found.verdict(memory)}")
+    return updates
 
 
 def peft_config(settings: ModelSettings) -> Any:

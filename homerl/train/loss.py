@@ -3,8 +3,8 @@
 It is TRL's (`GRPOTrainer._compute_loss`, loss types grpo, dapo, dr_grpo and bnpo), written over tokens in place of padded
 rows, so that passes of any size add up to the loss of the whole update.
 
-Invariants: each token's part of the loss depends on itself only, and on constants of the update; no rank or pass decides
-how a token is weighted.
+Invariant: each token's part of the loss depends on itself, and on constants of the update, so no pass decides how it is
+weighted. As in TRL, bnpo and the entropy bonus average over a rank's tokens.
 """
 
 from __future__ import annotations

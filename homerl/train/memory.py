@@ -20,6 +20,7 @@ from homerl.train.engines.registry import engine_of
 from homerl.train.packing.budget import budget_of
 from homerl.train.packing.passes import Budget
 from homerl.train.recipe import AUTO, RLVESettings, SFTSettings
+from homerl.train.refusals import parallel_mode
 from homerl.train.sizes import TokenBytes, sizes_of
 
 GB = 1e9
@@ -46,9 +47,13 @@ class Estimate:
         """GB that the recipe needs at the most."""
         return sum(self.always.values()) + max(sum(self.training.values()), sum(self.sampling.values()))
 
+    def fits(self, memory: float) -> bool:
+        """Whether it fits in `memory` GB."""
+        return self.peak <= memory and not self.lacks
+
     def verdict(self, memory: float) -> str:
         """Whether it fits in `memory` GB, in words."""
-        if self.peak > memory or self.lacks:
+        if not self.fits(memory):
             return f"does not fit in {memory:g} GB" + (f": {self.lacks}" if self.lacks else "")
         return f"fits in {memory:g} GB" + (", tightly" if self.peak > TIGHT * memory else "")
 
@@ -76,12 +81,13 @@ def estimate(recipe: Base, gpus: int | None = None, memory: float = 80.0, stage:
     shape, lora = sizes_of(recipe.model), recipe.model.lora
     whole, width = shape.parameters, 4 if recipe.model.dtype == "float32" else 2
     trained = shape.adapter(lora) if lora else whole
-    always = _states(recipe.parallel, whole, trained, width, count, ADAM[recipe.model.dtype])
+    parallel = parallel_mode(recipe)
+    always = _states(parallel, whole, trained, width, count, ADAM[recipe.model.dtype])
     always["overhead"] = PROCESS if recipe.cpu else OVERHEAD
     settings = recipe.rlve if stage == "rlve" else recipe.sft
     takes = Takes()
     if stage == "rlve":
-        sharded = recipe.parallel == "zero3" or (recipe.parallel == "fsdp2" and count > 1)
+        sharded = parallel == "zero3" or (parallel == "fsdp2" and count > 1)
         if settings.kl and lora is None:
             always["reference"] = whole * width / (count if sharded else 1) / GB
         cache = 2 * shape.layers * shape.kv_heads * shape.head_dim * width * settings.max_episode_tokens
@@ -118,7 +124,8 @@ def _activations(token: TokenBytes, budget: Budget, longest: int, free: float) -
 def _states(parallel: str, whole: float, trained: float, width: int, count: int, adam: int) -> dict[str, float]:
     """GB of weights, gradients and Adam's states, for each way of distributing them."""
     if parallel in ("none", "ddp") or (parallel == "fsdp2" and count == 1):  # in the model's own type, complete on each GPU
-        parts = {"weights": width * whole, "gradients": width * trained, "optimizer": adam * trained}
+        buckets = width * trained if parallel == "ddp" and count > 1 else 0  # DDP exchanges copies of the gradients
+        parts = {"weights": width * whole, "gradients": width * trained + buckets, "optimizer": adam * trained}
     elif parallel == "zero2":  # complete 16-bit weights; sharded gradients and 32-bit states
         parts = {"weights": width * whole, "gradients": width * trained / count, "optimizer": 12 * trained / count}
     elif parallel == "zero3":

@@ -13,7 +13,7 @@ from homerl.train.packing.rows import Scores
 from homerl.train.recipe import RLVESettings
 from homerl.train.tensors import SampledTokens, truncated_ratios
 
-SUMS = ("tokens", "entropy", "kl", "low", "high", "gap", "ratio", "age", "old")
+SUMS = ("tokens", "entropy", "kl", "low", "high", "fresh", "gap", "ratio", "age", "old")
 
 
 class RolloutObjective:
@@ -42,7 +42,7 @@ class RolloutObjective:
         self.before, self.reference = stored.get("old_per_token_logps"), stored.get("ref_per_token_logps")
 
     def __call__(self, members: list[int], scored: Scores) -> tuple[torch.Tensor, torch.Tensor]:
-        """The loss of a pass, and its sums of shape (9,)."""
+        """The loss of a pass, and its sums of shape (10,)."""
         settings = self.settings
         at = torch.as_tensor(self.tokens.of(members), device=self.weights.device)
         logps, now = scored.logps.float(), scored.logps.detach().float()
@@ -52,26 +52,20 @@ class RolloutObjective:
         reference = None if self.reference is None else self.reference[at]
         losses, divergence, change = token_losses(logps, old, advantages, reference, settings)
         loss = (losses * self.weights[at]).sum() - self.bonus * scored.entropy.sum()
-        gap = (now - (old if settings.async_rollouts else self.sampled[at])).abs().nan_to_num()
+        fresh = self.ages[at] == 0  # older tokens differ from the trainer's weights by right
         each = (
-            torch.ones_like(now),
-            scored.entropy,
-            divergence,
-            gap,
-            ratios,
-            self.ages[at],
-            self.ages[at] > settings.async_rollouts,
-        )
-        ones, entropy, kl, gaps, weighed, age, stale = (part.detach().float().sum() for part in each)
-        low, high = clipped_shares(change.detach(), advantages, settings)
-        return loss, torch.stack([ones, entropy, kl, low, high, gaps, weighed, age, stale])
+            torch.ones_like(now), scored.entropy, divergence, fresh, (now - self.sampled[at]).abs().nan_to_num() * fresh,
+            ratios, self.ages[at], self.ages[at] > settings.async_rollouts,
+        )  # fmt: skip
+        ones, entropy, kl, *rest = (part.detach().float().sum() for part in each)
+        return loss, torch.stack([ones, entropy, kl, *clipped_shares(change.detach(), advantages, settings), *rest])
 
     def figures(self, sums: list[float]) -> dict[str, float]:
         """The metrics of an update, from the sums of all ranks."""
         total = dict(zip(SUMS, sums, strict=True))
         mean = {name: value / max(1.0, total["tokens"]) for name, value in total.items()}
         figures = {
-            "entropy": mean["entropy"], "sentinel/logp_gap": mean["gap"],
+            "entropy": mean["entropy"], "sentinel/logp_gap": total["gap"] / max(1.0, total["fresh"]),
             "clip_ratio/low_mean": mean["low"], "clip_ratio/high_mean": mean["high"],
             "clip_ratio/region_mean": mean["low"] + mean["high"],
         }  # fmt: skip

@@ -34,6 +34,7 @@ class GroupQueue:
         """A group begins with weights of a version. A group that is replaced begins anew."""
         with self._changed:
             self.begun[number] = version
+            self._changed.notify_all()
 
     def end(self, group: PlayedGroup) -> None:
         """A group has ended."""

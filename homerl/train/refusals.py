@@ -13,7 +13,7 @@ from envs.documents import InputError, read_json
 from homerl.recipe.base import Base
 from homerl.train.engines.contract import Refusal
 from homerl.train.engines.registry import engine_of
-from homerl.train.recipe import ModelSettings, RLVESettings, SFTSettings
+from homerl.train.recipe import AUTO, ModelSettings, RLVESettings, SFTSettings
 
 
 def world_size() -> int:
@@ -62,6 +62,9 @@ def _of_precision(recipe: Base) -> Iterator[Refusal]:
     how = parallel_mode(recipe)
     if model and model.dtype == "float16" and how.startswith("zero"):
         yield f"{how} trains in bfloat16 or float32, and the model is to be float16", "model.dtype", "use bfloat16"
+    if model and model.attention not in (AUTO, "sdpa") and (recipe.cpu or model.dtype == "float32"):
+        what = f"{model.attention} needs a GPU and a 16-bit number format"
+        yield what, "model.attention", "use `auto`, or `sdpa`"
 
 
 def _of_sft(recipe: Base) -> Iterator[Refusal]:

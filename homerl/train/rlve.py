@@ -33,6 +33,7 @@ from homerl.train.common import (
     packed_updates,
     peft_config,
     reporters,
+    with_kernels,
 )  # fmt: skip
 from homerl.train.credit.registry import mode_of
 from homerl.train.curriculum import Curriculum, difficulties
@@ -77,7 +78,7 @@ def train_rlve(recipe: RLVERecipe) -> Path:
             trainer = RLVETrainer(
                 recipe,
                 player,
-                model=load_policy(recipe.model, recipe.model.name),
+                model=with_kernels(load_policy(recipe.model, recipe.model.name), recipe),
                 args=arguments,
                 train_dataset=Dataset.from_dict({"prompt": [""] * rows}),  # the curriculum chooses the blueprints
                 processing_class=tokenizer,
@@ -123,7 +124,7 @@ def grpo_arguments(recipe: RLVERecipe) -> GRPOConfig:
         mask_truncated_completions=False,
         model_init_kwargs={"device_map": None} if parallel_mode(recipe) == "fsdp2" else None,  # for TRL's reference model
         shuffle_dataset=False,
-        vllm_importance_sampling_correction=False,  # `_reweigh` corrects, for every engine
+        vllm_importance_sampling_correction=False,  # `RolloutObjective` corrects, for every engine
         **engine_of(settings).arguments(settings),
     )
 

@@ -27,6 +27,7 @@ from homerl.train.common import (
     packed_updates,
     peft_config,
     prepare_scratch,
+    with_kernels,
 )  # fmt: skip
 from homerl.train.packing.rows import IGNORED, Scores, TokenSequence
 from homerl.train.parallel import ParallelTrainerMixin
@@ -64,7 +65,7 @@ def train_sft(recipe: SFTRecipe) -> Path:
         trainer = PackedSFTTrainer(
             recipe,
             UpdateOrder(lengths, settings.dialogues_per_update, world_size(), recipe.seed, settings.in_order),
-            model=load_policy(recipe.model, source),
+            model=with_kernels(load_policy(recipe.model, source), recipe),
             args=arguments,
             train_dataset=rows,
             processing_class=tokenizer,
@@ -93,10 +94,6 @@ class PackedSFTTrainer(ParallelTrainerMixin, SFTTrainer):
         """Fetch data in the phase `train`."""
         self.phases.training(self.state.global_step)
         return super().get_batch_samples(*args, **kwargs)
-
-    def _get_num_items_in_batch(self, *args: Any, **kwargs: Any) -> Any:
-        with self.phases.phase("step", TRAIN, waits=True):  # it gathers a count over all ranks
-            return super()._get_num_items_in_batch(*args, **kwargs)
 
     def _get_train_sampler(self, train_dataset: Any = None) -> UpdateOrder:
         return self.order

@@ -255,7 +255,7 @@ def shrunk(recipe, half, dialogues, tmp_path) -> Callable[..., Path]:
         model = {"name": half, "attention": "sdpa"}
         own = {"extends": str(ROOT / f"recipes/{name}.yaml"), "model": model}
         if name.startswith("sft"):
-            small = {"data": str(dialogues), "sft": {"max_steps": 2, "accumulate": 2, "max_length": 1024}}
+            small = {"data": str(dialogues), "sft": {"max_steps": 2, "max_length": 1024}}
         else:
             rlve = {name: recipe["rlve"][name] for name in ("group", "max_tokens", "max_episode_tokens")}
             small = {key: recipe[key] for key in ("limits", "blueprints")}

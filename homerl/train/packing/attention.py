@@ -47,10 +47,11 @@ class Segments:
     key_ends: torch.Tensor
     most_queries: int
     most_keys: int
+    recomputed: bool = False
 
 
-def segments_of(tree: Tree, device: Any) -> Segments:
-    """The segments of a tree, with tensors on a device."""
+def segments_of(tree: Tree, device: Any, recomputed: bool = False) -> Segments:
+    """The segments of a tree, with tensors on a device. `recomputed` tells whether checkpointing attends again."""
     lengths = [segment.end - segment.start for segment in tree.segments]
     paths = tree.paths()
     key_lengths = [sum(lengths[number] for number in path) for path in paths]
@@ -62,7 +63,7 @@ def segments_of(tree: Tree, device: Any) -> Segments:
     def ends(sizes: list[int]) -> torch.Tensor:
         return torch.tensor(list(accumulate(sizes, initial=0)), dtype=torch.int32, device=device)
 
-    return Segments(lengths, paths, keys, ends(lengths), ends(key_lengths), max(lengths), max(key_lengths))
+    return Segments(lengths, paths, keys, ends(lengths), ends(key_lengths), max(lengths), max(key_lengths), recomputed)
 
 
 def attend(
@@ -144,13 +145,16 @@ def looked_up(key: torch.Tensor, value: torch.Tensor, segments: Segments) -> Ite
     """The keys and values of all paths, of shape (sum of paths, heads, size).
 
     What is computed within the context looks them up again in its backward pass. Otherwise a prompt's keys would be kept
-    once for each rollout.
+    once for each rollout. Checkpointing keeps nothing of it anyway, by hooks of its own, which these would replace.
     """
     if segments.keys is None:
         yield key, value
         return
     at = segments.keys
     found = [part.index_select(0, at) for part in (key, value)]
+    if segments.recomputed:
+        yield found[0], found[1]
+        return
     size = found[0].shape
     sources = {copy.data_ptr(): part.detach() for copy, part in zip(found, (key, value), strict=True)}
 
@@ -166,14 +170,14 @@ def looked_up(key: torch.Tensor, value: torch.Tensor, segments: Segments) -> Ite
         yield found[0], found[1]
 
 
-def kernel_of(attention: str, device_type: str) -> tuple[str, Kernel]:
-    """The kernel for the recipe's `model.attention`, and its name for people.
+def kernel_of(attention: str, device_type: str, half: bool = True) -> tuple[str, Kernel]:
+    """The kernel for the recipe's `model.attention`, and its name for people. `half` tells of a 16-bit number format.
 
-    `auto` takes on CUDA what is installed: flash-attn 3, flash-attn 2, else torch's own; elsewhere torch's
-    scaled_dot_product_attention.
+    `auto` takes on CUDA what is installed: flash-attn 3, flash-attn 2, else torch's own. These know 16-bit formats only, so
+    for others, and elsewhere, it takes torch's scaled_dot_product_attention.
     """
     if attention == "auto":
-        attention = _installed() if device_type == "cuda" else "sdpa"
+        attention = _installed() if device_type == "cuda" and half else "sdpa"
     if attention == "sdpa":
         return "torch's scaled_dot_product_attention, segment by segment", by_segment
     if attention == "varlen":

@@ -6,11 +6,10 @@ Invariants: no torch, since recipes are checked with it; a number in the recipe 
 
 from __future__ import annotations
 
-from homerl.train.packing.passes import Budget
+from homerl.train.packing.passes import STEP, Budget
 from homerl.train.recipe import AUTO, OptimSettings
 from homerl.train.sizes import TokenBytes
 
-STEP = 128  # tokens; a budget is a multiple of it, as matrices on a GPU like to have
 LARGEST, LARGEST_ON_CPU = 32_768, 4096  # tokens; a larger pass is no faster, or leaves the processor's caches
 SPARE = 0.9  # share of the free memory that is used, since some is lost between blocks
 
@@ -26,4 +25,4 @@ def budget_of(settings: OptimSettings, token: TokenBytes, free: float, cpu: bool
         plain, most = (asked if checkpointing is False else min(plain, asked)), asked
     if checkpointing == AUTO:
         return Budget(plain, max(plain, most))
-    return Budget(0, most) if checkpointing else Budget(plain, plain)
+    return Budget(0, most) if checkpointing else Budget(plain, plain, allowed=False)

@@ -1,6 +1,7 @@
 """Splits the sequences of an update into passes: rows that are forwarded and backwarded one after the other.
 
-Invariants: every sequence is in one pass; a pass stays within the budget, unless one sequence alone exceeds it; among
+Invariants: every sequence is in one pass; a pass stays within the budget, unless one sequence alone exceeds it (a GPU's rows
+are filled up to a multiple of `STEP` besides); among
 such splits it is the one that forwards the fewest tokens, so a common beginning is seldom forwarded twice; the largest
 pass comes first, so that it is the first one that could run out of memory.
 """
@@ -8,21 +9,23 @@ pass comes first, so that it is the first one that could run out of memory.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import accumulate
 
 from homerl.train.packing.trees import Ids, shared_places, sorted_order
 
 RECOMPUTED = 0.33  # share of a pass's time that checkpointing adds: its forward pass is made twice
+STEP = 128  # a budget, and on a GPU the length of a row, is a multiple of it: the allocator meets few sizes
 START = 64  # tokens that cost as much time as beginning a pass
 
 
 @dataclass(frozen=True)
 class Budget:
-    """The most tokens of a pass: `plain` with all activations kept, `most` with checkpointing."""
+    """The most tokens of a pass: `plain` with all activations kept, `most` with checkpointing, if that is `allowed`."""
 
     plain: int
     most: int
+    allowed: bool = True
 
     def __str__(self) -> str:
         if self.plain == self.most:
@@ -32,11 +35,11 @@ class Budget:
 
     def halved(self) -> Budget:
         """Half of it, after a pass ran out of memory."""
-        return Budget(max(1, self.plain // 2), max(1, self.most // 2))
+        return replace(self, plain=self.plain // 2, most=max(1, self.most // 2))
 
     def checkpoints(self, tokens: int) -> bool:
         """Whether a pass of so many tokens must compute its activations again."""
-        return tokens > self.plain
+        return self.allowed and tokens > self.plain
 
     def cost(self, tokens: int) -> float:
         """The time of a pass, in tokens."""

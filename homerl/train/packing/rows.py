@@ -15,6 +15,7 @@ import numpy as np
 import torch
 
 from homerl.train.packing.attention import Kernel, segments_of
+from homerl.train.packing.passes import Budget
 from homerl.train.packing.trees import Segment, Tree, merged
 
 IGNORED = -100  # the label of a place without a target
@@ -30,10 +31,13 @@ class TokenSequence:
 
 @dataclass(frozen=True)
 class Row:
-    """What the model is called with, and the places in the row of all targets, of shape (targets,)."""
+    """What the model is called with, and the places in the row of all targets, of shape (targets,). `recomputed` tells
+    whether the pass needs checkpointing.
+    """
 
     inputs: dict[str, Any]
     at: torch.Tensor
+    recomputed: bool
 
     @property
     def tokens(self) -> int:
@@ -52,9 +56,13 @@ class Scores:
     top: torch.Tensor | None
 
 
-def row_of(sequences: Sequence[TokenSequence], kernel: Kernel, device: Any, step: int = 1) -> Row:
+def row_of(
+    sequences: Sequence[TokenSequence], kernel: Kernel, device: Any, step: int = 1, budget: Budget | None = None
+) -> Row:
     """The row of some sequences, merged where they begin alike. Its length is a multiple of `step`."""
-    tree = padded(merged([sequence.ids for sequence in sequences]), step)
+    tree = merged([sequence.ids for sequence in sequences])
+    recomputed = budget is not None and budget.checkpoints(len(tree.ids))
+    tree = padded(tree, step)
     labels = np.full(len(tree.ids), IGNORED, dtype=np.int64)
     at = []
     for sequence, places in zip(sequences, tree.places, strict=True):
@@ -67,11 +75,11 @@ def row_of(sequences: Sequence[TokenSequence], kernel: Kernel, device: Any, step
 
     inputs = {
         "input_ids": tensor(tree.ids)[None], "position_ids": tensor(tree.positions)[None],
-        "shift_labels": tensor(labels)[None], "fused_lm_head": True, "segments": segments_of(tree, device),
+        "shift_labels": tensor(labels)[None], "fused_lm_head": True, "segments": segments_of(tree, device, recomputed),
         "kernel": kernel,
         "attention_mask": torch.ones(1, 1, 1, 1, dtype=torch.bool, device=device),  # of 4 dimensions: no other is made
     }  # fmt: skip
-    return Row(inputs, tensor(np.concatenate(at)))
+    return Row(inputs, tensor(np.concatenate(at)), recomputed)
 
 
 def empty_row(kernel: Kernel, device: Any) -> Row:

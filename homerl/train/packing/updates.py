@@ -5,8 +5,8 @@ Invariants:
 - Ranks exchange gradients once, in the last pass. Where weights or gradients are in shards every pass is an exchange, so
   all ranks make the same number of passes.
 - If a pass runs out of memory, the budget is halved and the update begins again from its first pass. Nothing is lost.
-  During an exchange this is impossible, since other ranks wait within theirs. Then the run ends, and its message says
-  what to do.
+  Where every pass is an exchange this is impossible, since other ranks wait within theirs. Then the run ends, and its
+  message says what to do.
 """
 
 from __future__ import annotations
@@ -24,26 +24,27 @@ from torch.nn.parallel import DistributedDataParallel
 
 from envs.documents import InputError
 from homerl.train.packing.attention import kernel_of, packed_attention
-from homerl.train.packing.passes import Budget, split, unique_tokens
+from homerl.train.packing.passes import STEP, Budget, split, unique_tokens
 from homerl.train.packing.rows import Row, Scores, TokenSequence, empty_row, row_of, scores
 from homerl.workarounds import compact_head
 
 Objective = Callable[[list[int], Scores], tuple[torch.Tensor, torch.Tensor]]
-STEP = 128  # the length of a row on a GPU is a multiple of it, so that the allocator meets few sizes
 
 
 class PackedUpdates:
-    """Makes updates on one rank, with a budget for each pass. The model has TRL's fused head.
+    """Makes updates on one rank, with a budget for each pass. The model has TRL's fused head. `half` tells whether it
+    computes in a 16-bit number format.
 
     `forwarded` counts the tokens that were forwarded with gradients since the last `take`, and `unique` those that would
     have been enough, if each common beginning were forwarded once an update.
     """
 
-    def __init__(self, accelerator: Accelerator, budget: Budget, attention: str) -> None:
+    def __init__(self, accelerator: Accelerator, budget: Budget, attention: str, half: bool = False) -> None:
         self.accelerator, self.budget = accelerator, budget
-        name, self.kernel = kernel_of(attention, accelerator.device.type)
+        name, self.kernel = kernel_of(attention, accelerator.device.type, half)
         self.step = STEP if accelerator.device.type == "cuda" else 1
-        self.forwarded = self.unique = self.passes = 0
+        self.forwarded = self.unique = self.passes = self.made = 0
+        self._smallest = False, 0  # of the newest row: whether no smaller one would do, and its tokens
         compact_head.apply()
         self.log = get_logger(__name__)
         self.log.info(f"attention in training: {name}; tokens of a pass: {budget}")
@@ -66,78 +67,94 @@ class PackedUpdates:
             self._make_room(model)
 
     def take(self) -> dict[str, float]:
-        """The counts since the last call, as metrics of this rank; then count from zero."""
-        counts = {
-            "packing/unique": self.unique / max(1, self.forwarded), "packing/tokens": float(self.forwarded),
-            "packing/passes": float(self.passes),
+        """The means over this rank's updates since the last call, as metrics; then count from zero."""
+        made = max(1, self.made)
+        means = {
+            "packing/unique": self.unique / max(1, self.forwarded), "packing/tokens": self.forwarded / made,
+            "packing/passes": self.passes / made,
         }  # fmt: skip
-        self.forwarded = self.unique = self.passes = 0
-        return counts
+        self.forwarded = self.unique = self.passes = self.made = 0
+        return means
 
     @torch.no_grad()
     def scores(self, model: Any, sequences: Sequence[TokenSequence]) -> torch.Tensor:
         """The log-probabilities of all targets, in the order of the sequences, of shape (targets,).
 
-        Passes may have `budget.most` tokens, since no activations are kept.
+        Passes may have `budget.most` tokens, since no activations are kept. Raises `InputError` as `train` does.
         """
         found = [torch.zeros(0, device=self.accelerator.device)] * len(sequences)
-        for members in self._passes(sequences, Budget(self.budget.most, self.budget.most)):
-            with self._attending(model):
-                scored = scores(model, self._row([sequences[i] for i in members])).logps.float()
-            parts = scored.split([len(sequences[i].targets) for i in members])
-            for i, part in zip(members, parts, strict=True):
+
+        def make(members: list[int]) -> None:
+            with packed_attention(*_configs(model)), self.accelerator.autocast():
+                scored = scores(model, self._row(sequences, members)).logps.float()
+            for i, part in zip(members, scored.split([len(sequences[i].targets) for i in members]), strict=True):
                 found[i] = part
+
+        def every() -> None:
+            for members in self._passes(sequences, Budget(self.budget.most, self.budget.most)):
+                make(members)
+
+        while self._runs_out(every, self._in_shards):
+            self._make_room(model)
         return torch.cat(found)
 
-    def _attempt(self, model: Any, sequences: Sequence[TokenSequence], objective: Objective, check: Any) -> Any:
+    def _attempt(
+        self, model: Any, sequences: Sequence[TokenSequence], objective: Objective, before_exchange: Callable[[Any], None]
+    ) -> Any:
         """One attempt at an update: the loss and the sums; None if some rank ran out of memory."""
-        *early, final = self._passes(sequences, self.budget)
+        *early, final = self._passes(sequences, self.budget, exchanges=True)
         done: list[tuple[torch.Tensor, torch.Tensor, int]] = []
 
         def make(members: list[int], last: bool) -> None:
-            row = self._row([sequences[i] for i in members])
-            self._checkpoint(model, self.budget.checkpoints(row.tokens))
+            row = self._row(sequences, members)
+            self._checkpoint(model, row.recomputed)
             with self._exchange(model, last) as called, packed_attention(*_configs(model)):
                 with self.accelerator.autocast():
                     scored = scores(called, row)
                     loss, sums = objective(members, scored)
                     loss = loss + 0.0 * scored.logps.sum()  # without targets there must be gradients to exchange, too
                 if last:
-                    check(sum((part for part, *_ in done), loss.detach()))
+                    before_exchange(sum((part for part, *_ in done), loss.detach()))
                 self._backward(loss)
-            done.append((loss.detach(), sums.detach(), row.tokens))
+            done.append((loss.detach(), sums.detach(), row.tokens if members else 0))
 
         failed = self._runs_out(lambda: [make(members, last=False) for members in early], self._in_shards)
         if self._anywhere(failed) or self._runs_out(lambda: make(final, last=True), self.accelerator.num_processes > 1):
             return None
         self.forwarded += sum(tokens for *_, tokens in done)
         self.unique += unique_tokens([sequence.ids for sequence in sequences if len(sequence.targets)])
-        self.passes += len(done)
+        self.passes += sum(tokens > 0 for *_, tokens in done)
+        self.made += 1
         return torch.stack([loss for loss, *_ in done]).sum(), torch.stack([sums for _, sums, _ in done]).sum(0)
 
-    def _passes(self, sequences: Sequence[TokenSequence], budget: Budget) -> list[list[int]]:
-        """The passes of this rank, the largest first; one at least, and as many as the other ranks if they must match."""
+    def _passes(self, sequences: Sequence[TokenSequence], budget: Budget, exchanges: bool = False) -> list[list[int]]:
+        """The passes of this rank, the largest first; one at least, and as many as other ranks make if they must match.
+
+        Under DDP the pass that `exchanges` gradients is empty, so that none runs out of memory while other ranks wait.
+        """
         with_targets = [i for i, sequence in enumerate(sequences) if len(sequence.targets)]
         passes = [[with_targets[i] for i in part] for part in split([sequences[i].ids for i in with_targets], budget)]
         count = max(1, len(passes))
         if self._in_shards:
             count = int(gather(torch.tensor([count], device=self.accelerator.device)).max())
+        elif exchanges and self.accelerator.num_processes > 1:
+            count = len(passes) + 1
         return passes + [[]] * (count - len(passes))
 
-    def _row(self, sequences: Sequence[TokenSequence]) -> Row:
+    def _row(self, sequences: Sequence[TokenSequence], members: list[int]) -> Row:
         device = self.accelerator.device
-        return row_of(sequences, self.kernel, device, self.step) if sequences else empty_row(self.kernel, device)
+        if not members:
+            row = empty_row(self.kernel, device)
+        else:
+            row = row_of([sequences[i] for i in members], self.kernel, device, self.step, self.budget)
+        self._smallest = len(members) == 1 and (row.recomputed or not self.budget.allowed), row.tokens
+        return row
 
     @property
     def _in_shards(self) -> bool:
         """Whether ranks exchange weights or gradients in every pass."""
         state = self.accelerator
         return state.num_processes > 1 and (state.is_fsdp2 or state.distributed_type == DistributedType.DEEPSPEED)
-
-    @contextmanager
-    def _attending(self, model: Any) -> Iterator[None]:
-        with packed_attention(*_configs(model)), self.accelerator.autocast():
-            yield
 
     @contextmanager
     def _exchange(self, model: Any, last: bool) -> Iterator[Any]:
@@ -152,6 +169,8 @@ class PackedUpdates:
                 yield model
             elif isinstance(model, DistributedDataParallel):
                 yield model.module
+            elif self.accelerator.is_fsdp2:
+                yield model  # its `no_sync` would keep whole gradients on each rank
             else:
                 with self.accelerator.no_sync(model):
                     yield model
@@ -178,11 +197,12 @@ class PackedUpdates:
         except RuntimeError as error:
             if not should_reduce_batch_size(error):
                 raise
-            if exchanges or self.budget.most <= STEP:
-                raise InputError(
-                    f"out of memory in a pass of up to {self.budget.most} tokens", where="tokens_per_step",
-                    remedy=f"set it to {max(1, self.budget.most // 2)} and start again: the run goes on from its checkpoint",
-                ) from error  # fmt: skip
+            smallest, tokens = self._smallest
+            if exchanges or smallest:
+                remedy = f"set it to {max(1, self.budget.most // 2)} and start again: the run goes on from its checkpoint"
+                if smallest:
+                    remedy = "one sequence alone is too long: lower max_episode_tokens or max_length, or shard the model"
+                raise InputError(f"out of memory in a pass of {tokens} tokens", "tokens_per_step", remedy) from error
             return True
         return False
 

@@ -61,8 +61,8 @@ def test_training_goes_on_while_a_checkpoint_is_written_and_a_kill_then_loses_th
         "homerl": 1, "run": "sft", "cpu": True, "parallel": "fsdp2", "out": str(tmp_path / "run"), "data": str(dialogues),
         "model": {"dtype": "float32", "from_scratch": SIZES}, "wandb": {"mode": "disabled"},
         "sft": settings | {
-            "learning_rate": 1e-3, "warmup": 0.1, "batch": 2, "gradient_checkpointing": False, "log_steps": 1,
-            "max_steps": 16, "save_steps": 5, "keep_checkpoints": 1, "max_length": 1024, "packing": False,
+            "learning_rate": 1e-3, "warmup": 0.1, "dialogues_per_update": 4, "log_steps": 1,
+            "max_steps": 16, "save_steps": 5, "keep_checkpoints": 1, "max_length": 1024,
         },
     }  # fmt: skip
     out, broken, whole = tmp_path / "run", written(recipe, tmp_path), written(recipe, tmp_path, out=str(tmp_path / "whole"))

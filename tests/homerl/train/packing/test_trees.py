@@ -102,5 +102,5 @@ def test_nothing_is_no_pass():
 def test_a_budget_says_itself_and_halves():
     assert str(Budget(0, 9)) == "9 with checkpointing" and str(Budget(9, 9)) == "9, with all activations kept"
     assert str(Budget(4, 9)) == "4 with all activations kept, 9 with checkpointing"
-    assert Budget(4, 9).halved() == Budget(2, 4) and Budget(1, 1).halved() == Budget(1, 1)
+    assert Budget(4, 9).halved() == Budget(2, 4) and Budget(1, 1).halved() == Budget(0, 1)
     assert Budget(4, 9).cost(5) > Budget(5, 9).cost(5) == pytest.approx(64 + 5)
