@@ -13,7 +13,7 @@ from homerl.play.scripted_user import ScriptedUser
 from homerl.play.trajectory import Outcome
 from homerl.train.credit.branch import BranchSettings, planned
 from homerl.train.rollout import Player
-from homerl.train.tensors import ledgers, token_advantages
+from homerl.train.tensors import sampled_tokens
 from homerl.worlds.homeenv.blueprints.author import make_blueprint
 from homerl.worlds.registry import restored
 from rewards.composite import RewardWeights
@@ -67,14 +67,11 @@ def test_the_same_seeds_grow_the_same_tree(player, task):
 def test_credit_of_a_shared_prefix_falls_on_nothing(player, task):
     rollouts = tree(player(), task)
     sibling = next(rollout for rollout in rollouts if rollout.fork)
-    completion = torch.tensor([ledgers([sibling])["completion_ids"][0]])
     steps = len(sibling.trajectory.steps)
-    found = token_advantages([(sibling, [float(i + 1) for i in range(steps)])], completion)[0]
-    shared, begin = sibling.ledger.shared, sibling.ledger.prompt_length
-    expected = torch.zeros_like(found)
-    for i, (start, end) in enumerate(sibling.ledger.spans[shared:], shared):
-        expected[start - begin : end - begin] = i + 1
-    assert torch.equal(found, expected) and found[0] == shared + 1
+    found = sampled_tokens([(sibling, [float(i + 1) for i in range(steps)])])
+    spans = list(enumerate(sibling.ledger.spans))[sibling.ledger.shared :]
+    assert found.advantages.tolist() == [i + 1 for i, (start, end) in spans for _ in range(start, end)]
+    assert found.sequences[0].targets.tolist() == [place for _, (start, end) in spans for place in range(start, end)]
 
 
 def test_a_sibling_whose_user_fails_is_sampled_again_from_its_fork(player, task):
