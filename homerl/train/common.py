@@ -8,7 +8,6 @@ Invariants:
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import os
 import shutil
@@ -22,11 +21,12 @@ from envs.documents import InputError
 from homerl.play.messages import IM_END, chat_template
 from homerl.recipe.base import Base
 from homerl.train.background_saves import WRITING
-from homerl.train.memory import GB, estimate, has_fused_kernels
+from homerl.train.memory import estimate, has_fused_kernels, liger_installed
 from homerl.train.packing.updates import PackedUpdates
 from homerl.train.parallel import collective_timeout, parallel_arguments
 from homerl.train.recipe import ModelSettings, OptimSettings
 from homerl.train.refusals import is_adapter
+from homerl.train.sizes import GB
 
 TEMPLATE_MARK = "homerl's training chat template"  # its first words
 
@@ -146,9 +146,8 @@ def with_kernels(model: Any, recipe: Any) -> Any:
 
     Raises `InputError` if the recipe asks for them and they are not installed.
     """
-    installed = importlib.util.find_spec("liger_kernel") is not None
     require(
-        recipe.model.kernels != "liger" or installed, "Liger's kernels are not installed", "model.kernels",
+        recipe.model.kernels != "liger" or liger_installed(), "Liger's kernels are not installed", "model.kernels",
         "pip install 'homerl[kernels]', or leave it at `auto`",
     )  # fmt: skip
     if has_fused_kernels(recipe) and torch.cuda.is_available():

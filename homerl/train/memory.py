@@ -21,9 +21,8 @@ from homerl.train.packing.budget import budget_of
 from homerl.train.packing.passes import Budget
 from homerl.train.recipe import AUTO, RLVESettings, SFTSettings
 from homerl.train.refusals import parallel_mode
-from homerl.train.sizes import TokenBytes, sizes_of
+from homerl.train.sizes import GB, TokenBytes, sizes_of
 
-GB = 1e9
 OVERHEAD = 3.0  # GB: CUDA context, NCCL, fragmentation
 PROCESS = 1.0  # GB: Python with its libraries, on a CPU
 TIGHT = 0.9
@@ -110,7 +109,12 @@ def longest(settings: RLVESettings | SFTSettings) -> int:
 def has_fused_kernels(recipe: Base) -> bool:
     """Whether the recipe trains with Liger's kernels on this machine."""
     kernels = recipe.model.kernels
-    return kernels == "liger" or (kernels == AUTO and not recipe.cpu and find_spec("liger_kernel") is not None)
+    return kernels == "liger" or (kernels == AUTO and not recipe.cpu and liger_installed())
+
+
+def liger_installed() -> bool:
+    """Whether Liger's kernels can be imported."""
+    return find_spec("liger_kernel") is not None
 
 
 def _activations(token: TokenBytes, budget: Budget, longest: int, free: float) -> tuple[float, str]:

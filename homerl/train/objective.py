@@ -39,14 +39,14 @@ class RolloutObjective:
         self.ages = tensor(update - tokens.versions) if settings.async_rollouts else tensor(tokens.versions * 0)
         self.advantages = tensor(tokens.advantages) * (self.ages <= settings.async_rollouts)
         self.sampled = tensor(tokens.logps)
-        self.before, self.reference = stored.get("old_per_token_logps"), stored.get("ref_per_token_logps")
+        self.old, self.reference = stored.get("old_per_token_logps"), stored.get("ref_per_token_logps")
 
     def __call__(self, members: list[int], scored: Scores) -> tuple[torch.Tensor, torch.Tensor]:
         """The loss of a pass, and its sums of shape (10,)."""
         settings = self.settings
         at = torch.as_tensor(self.tokens.of(members), device=self.weights.device)
         logps, now = scored.logps.float(), scored.logps.detach().float()
-        old = now if self.before is None else self.before[at]
+        old = now if self.old is None else self.old[at]
         ratios = torch.ones_like(now) if settings.exact else truncated_ratios(old, self.sampled[at], settings.ratio_cap)
         advantages = self.advantages[at] * ratios
         reference = None if self.reference is None else self.reference[at]

@@ -128,7 +128,7 @@ def token_sequence(dialogue: dict[str, Any]) -> TokenSequence:
     """The tokens of a dialogue as TRL prepared it; the assistant's are its targets."""
     targets = np.flatnonzero(np.asarray(dialogue["labels"]) != IGNORED)
     end = int(targets[-1]) + 1 if len(targets) else 0
-    return TokenSequence(dialogue["input_ids"][:end], targets[targets > 0])
+    return TokenSequence.of(dialogue["input_ids"][:end], targets[targets > 0])
 
 
 class UpdateOrder(Sampler[int]):

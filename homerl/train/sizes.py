@@ -13,6 +13,7 @@ from typing import Any
 
 from homerl.train.recipe import LoraSettings, ModelSettings
 
+GB = 1e9
 HEAD = (4096, 32_768, 10)  # tokens and words whose logits exist at a time in TRL's fused head, and bytes of each
 
 
@@ -96,7 +97,7 @@ def sizes_of(model: ModelSettings) -> DecoderSizes:
         return sizes
     if (name := model.name.split("/")[-1]) in KNOWN:
         return KNOWN[name]
-    size = (model.parameters or 8.2) * 1e9
+    size = (model.parameters or 8.2) * GB
     return min(KNOWN.values(), key=lambda shape: abs(shape.parameters - size))
 
 

@@ -67,7 +67,7 @@ def sampled_tokens(parts: Sequence[Part]) -> SampledTokens:
         for value, (start, end) in zip(values[own], ledger.spans[own], strict=False):
             credit[start:end] = value
         end = targets[-1] + 1 if len(targets) else 0
-        sequences.append(TokenSequence(ledger.ids[:end], targets))
+        sequences.append(TokenSequence.of(ledger.ids[:end], targets))
         advantages.append(credit[targets])
         logps.append(np.asarray(ledger.logprobs)[targets])
         versions.append(np.asarray(ledger.versions)[targets])

@@ -32,7 +32,7 @@ from homerl.run.recipe import load_recipe
 from homerl.train.common import peft_config
 from homerl.train.memory import estimate
 from homerl.train.packing.attention import by_segment, packed_attention
-from homerl.train.packing.passes import Budget, split, unique_tokens
+from homerl.train.packing.passes import Budget, split
 from homerl.train.packing.rows import TokenSequence, row_of
 from homerl.train.packing.trees import merged
 from homerl.train.packing.updates import STEP
@@ -75,7 +75,7 @@ def tokenized(groups: Sequence[Sequence[Trajectory]], longest: int) -> list[list
         )
         targets = np.flatnonzero(found["assistant_masks"])
         targets = targets[targets < longest] if targets[0] < longest else targets[:1]
-        return TokenSequence(found["input_ids"][: targets[-1] + 1], targets)
+        return TokenSequence.of(found["input_ids"][: targets[-1] + 1], targets)
 
     answered = [[row for row in group if any(said["role"] == "assistant" for said in row["messages"])] for group in rows]
     return [[tokens(row) for row in group] for group in answered]
@@ -86,14 +86,14 @@ def counts(groups: Sequence[Sequence[TokenSequence]], budget: Budget) -> dict[st
     sequences = [one for group in groups for one in group]
     ids = [one.ids for one in sequences]
     rows, longest = sum(len(one) - 1 for one in ids), max(map(len, ids)) - 1
-    unique = unique_tokens(ids)
-    sizes = [unique_tokens([ids[i] for i in members]) for members in split(ids, budget)]
+    parts = split(ids, budget)
+    sizes = [len(merged([ids[i] for i in members]).ids) for members in parts.passes]
     filled = sum(-size % STEP for size in sizes)  # as on a GPU
     prompts = [int(one.targets[0]) for one in sequences]
     forwarded = sum(sizes) + filled
     return {
         "prompt": float(np.mean(prompts)), "rollout": rows / len(ids), "padded": longest * len(ids) / forwarded,
-        "rows": rows / forwarded, "unique": unique / forwarded, "padding": filled / forwarded, "passes": len(sizes),
+        "rows": rows / forwarded, "unique": parts.unique / forwarded, "padding": filled / forwarded, "passes": len(sizes),
     }  # fmt: skip
 
 
@@ -150,10 +150,10 @@ def update(recipe: Any, groups: Sequence[Sequence[TokenSequence]], budget: Budge
         for one in sequences
     )
     ids, now = [one.ids for one in sequences], 0.0
-    for members in split(ids, budget):
-        recomputes = budget.checkpoints(unique_tokens([ids[i] for i in members]))
+    for members in split(ids, budget).passes:
+        recomputes = budget.checkpoints(len(merged([ids[i] for i in members]).ids))
         now += operations(model, [sequences[i] for i in members], True, recomputes)
-    for members in split(ids, Budget(budget.most, budget.most)) if reference else ():
+    for members in split(ids, Budget(budget.most, budget.most)).passes if reference else ():
         now += operations(model, [sequences[i] for i in members], False)
     floor = 3 * operations(model, sequences, False)
     return {"before": before, "now": now, "floor": floor}

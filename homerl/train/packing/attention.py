@@ -35,14 +35,14 @@ Kernel = Callable[[torch.Tensor, torch.Tensor, torch.Tensor, "Segments", float],
 class Segments:
     """The segments of a row, for attention.
 
-    `lengths` are their numbers of queries, `paths` the segments whose keys they see. `keys` are the rows of the keys of
+    `lengths` are their numbers of queries, `paths` the segments whose keys they see. `key_rows` are the rows of the keys of
     all paths, one path after the other, or None if each segment sees itself only. `query_ends` and `key_ends` are
     cumulative, of shape (segments + 1,), and start with 0.
     """
 
     lengths: list[int]
     paths: list[list[int]]
-    keys: torch.Tensor | None
+    key_rows: torch.Tensor | None
     query_ends: torch.Tensor
     key_ends: torch.Tensor
     most_queries: int
@@ -56,14 +56,14 @@ def segments_of(tree: Tree, device: Any, recomputed: bool = False) -> Segments:
     paths = tree.paths()
     key_lengths = [sum(lengths[number] for number in path) for path in paths]
     ranges = [np.arange(segment.start, segment.end) for segment in tree.segments]
-    keys = None
+    key_rows = None
     if any(len(path) > 1 for path in paths):
-        keys = torch.from_numpy(np.concatenate([ranges[number] for path in paths for number in path])).to(device)
+        key_rows = torch.from_numpy(np.concatenate([ranges[number] for path in paths for number in path])).to(device)
 
     def ends(sizes: list[int]) -> torch.Tensor:
         return torch.tensor(list(accumulate(sizes, initial=0)), dtype=torch.int32, device=device)
 
-    return Segments(lengths, paths, keys, ends(lengths), ends(key_lengths), max(lengths), max(key_lengths), recomputed)
+    return Segments(lengths, paths, key_rows, ends(lengths), ends(key_lengths), max(lengths), max(key_lengths), recomputed)
 
 
 def attend(
@@ -147,10 +147,10 @@ def looked_up(key: torch.Tensor, value: torch.Tensor, segments: Segments) -> Ite
     What is computed within the context looks them up again in its backward pass. Otherwise a prompt's keys would be kept
     once for each rollout. Checkpointing keeps nothing of it anyway, by hooks of its own, which these would replace.
     """
-    if segments.keys is None:
+    if segments.key_rows is None:
         yield key, value
         return
-    at = segments.keys
+    at = segments.key_rows
     found = [part.index_select(0, at) for part in (key, value)]
     if segments.recomputed:
         yield found[0], found[1]

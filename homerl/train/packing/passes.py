@@ -45,15 +45,16 @@ class Budget:
         return START + tokens * (1 + RECOMPUTED * self.checkpoints(tokens))
 
 
-def unique_tokens(sequences: Sequence[Ids]) -> int:
-    """The number of places that all sequences have, if each is counted once."""
-    order = sorted_order(sequences)
-    sizes, shared = _sizes([sequences[i] for i in order])
-    return sum(sizes) - sum(shared)
+@dataclass(frozen=True)
+class Split:
+    """The passes as lists of indices of the sequences, and the places of all sequences if each is counted once."""
+
+    passes: list[list[int]]
+    unique: int
 
 
-def split(sequences: Sequence[Ids], budget: Budget) -> list[list[int]]:
-    """The passes as lists of indices of the sequences; empty without sequences."""
+def split(sequences: Sequence[Ids], budget: Budget) -> Split:
+    """The passes of an update; none without sequences."""
     order = sorted_order(sequences)
     sizes, shared = _sizes([sequences[i] for i in order])
     own = list(accumulate((size - common for size, common in zip(sizes, shared, strict=True)), initial=0))
@@ -73,7 +74,7 @@ def split(sequences: Sequence[Ids], budget: Budget) -> list[list[int]]:
         start = cut[end]
         passes.append((own[end] - own[start] + shared[start], order[start:end]))
         end = start
-    return [members for _, members in sorted(passes, key=lambda one: -one[0])]
+    return Split([members for _, members in sorted(passes, key=lambda one: -one[0])], own[-1])
 
 
 def _sizes(ordered: Sequence[Ids]) -> tuple[list[int], list[int]]:

@@ -16,17 +16,24 @@ import torch
 
 from homerl.train.packing.attention import Kernel, segments_of
 from homerl.train.packing.passes import Budget
-from homerl.train.packing.trees import Segment, Tree, merged
+from homerl.train.packing.trees import Ids, Segment, Tree, merged
 
 IGNORED = -100  # the label of a place without a target
 
 
 @dataclass(frozen=True)
 class TokenSequence:
-    """Token ids, and the indices (1 or more, ascending) of those that are predicted with a loss: its targets."""
+    """Token ids, and the indices (1 or more, ascending) of those that are predicted with a loss: its targets. Both are
+    arrays of int64.
+    """
 
-    ids: Sequence[int]
+    ids: Ids
     targets: np.ndarray
+
+    @classmethod
+    def of(cls, ids: Sequence[int], targets: np.ndarray) -> TokenSequence:
+        """One whose ids come as a list."""
+        return cls(np.asarray(ids, dtype=np.int64), targets)
 
 
 @dataclass(frozen=True)
@@ -67,7 +74,7 @@ def row_of(
     at = []
     for sequence, places in zip(sequences, tree.places, strict=True):
         place = places[sequence.targets - 1]
-        labels[place] = np.asarray(sequence.ids)[sequence.targets]
+        labels[place] = sequence.ids[sequence.targets]
         at.append(place)
 
     def tensor(values: np.ndarray) -> torch.Tensor:
@@ -84,7 +91,7 @@ def row_of(
 
 def empty_row(kernel: Kernel, device: Any) -> Row:
     """A row without targets, for a rank that has nothing left to forward while others do."""
-    return row_of([TokenSequence((0, 0), np.zeros(0, dtype=np.int64))], kernel, device)
+    return row_of([TokenSequence.of((0, 0), np.zeros(0, dtype=np.int64))], kernel, device)
 
 
 def padded(tree: Tree, step: int) -> Tree:

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-Ids = Sequence[int]
+Ids = np.ndarray  # of int64
 
 
 @dataclass(frozen=True)
@@ -50,28 +50,27 @@ class Tree:
 
 def sorted_order(sequences: Sequence[Ids]) -> list[int]:
     """The indices of the sequences in lexical order, so that neighbours share the most."""
-    return sorted(range(len(sequences)), key=lambda i: list(sequences[i]))
+    return sorted(range(len(sequences)), key=lambda i: sequences[i].tolist())
 
 
 def shared_places(first: Ids, second: Ids) -> int:
     """The number of places that two sequences share."""
     length = min(len(first), len(second))
-    differs = np.flatnonzero(np.asarray(first[:length]) != np.asarray(second[:length]))
+    differs = np.flatnonzero(first[:length] != second[:length])
     return max(0, (int(differs[0]) if len(differs) else length) - 1)
 
 
 def merged(sequences: Sequence[Ids]) -> Tree:
     """The tree of the sequences. Each has two tokens at least."""
-    arrays = [np.asarray(ids, dtype=np.int64) for ids in sequences]
     order = sorted_order(sequences)
     segments: list[Segment] = []
     ids: list[np.ndarray] = []
     positions: list[np.ndarray] = []
     places: list[list[np.ndarray]] = [[] for _ in sequences]
-    open_branches = _branches(order, arrays, 0, -1)
+    open_branches = _branches(order, sequences, 0, -1)
     while open_branches:
         members, depth, parent = open_branches.pop()
-        first, last = arrays[members[0]], arrays[members[-1]]
+        first, last = sequences[members[0]], sequences[members[-1]]
         end = shared_places(first, last)
         start = segments[-1].end if segments else 0
         segments.append(Segment(start, start + end - depth, parent))
@@ -79,15 +78,16 @@ def merged(sequences: Sequence[Ids]) -> Tree:
         positions.append(np.arange(depth, end))
         for i in members:
             places[i].append(np.arange(start, segments[-1].end))
-        open_branches += _branches([i for i in members if len(arrays[i]) - 1 > end], arrays, end, len(segments) - 1)
+        longer = [i for i in members if len(sequences[i]) - 1 > end]
+        open_branches += _branches(longer, sequences, end, len(segments) - 1)
     return Tree(
         np.concatenate(ids), np.concatenate(positions), tuple(segments), tuple(np.concatenate(parts) for parts in places)
     )
 
 
-def _branches(members: Sequence[int], arrays: Sequence[np.ndarray], depth: int, parent: int) -> list:
+def _branches(members: Sequence[int], sequences: Sequence[Ids], depth: int, parent: int) -> list:
     """The groups of members that share place `depth`, in reverse order, since the last one is taken first."""
     groups: dict[tuple[int, int], list[int]] = {}
     for i in members:
-        groups.setdefault((int(arrays[i][depth]), int(arrays[i][depth + 1])), []).append(i)
+        groups.setdefault((int(sequences[i][depth]), int(sequences[i][depth + 1])), []).append(i)
     return [(group, depth, parent) for group in reversed(groups.values())]

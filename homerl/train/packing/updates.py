@@ -24,7 +24,7 @@ from torch.nn.parallel import DistributedDataParallel
 
 from envs.documents import InputError
 from homerl.train.packing.attention import kernel_of, packed_attention
-from homerl.train.packing.passes import STEP, Budget, split, unique_tokens
+from homerl.train.packing.passes import STEP, Budget, Split, split
 from homerl.train.packing.rows import Row, Scores, TokenSequence, empty_row, row_of, scores
 from homerl.workarounds import compact_head
 
@@ -91,7 +91,7 @@ class PackedUpdates:
                 found[i] = part
 
         def every() -> None:
-            for members in self._passes(sequences, Budget(self.budget.most, self.budget.most)):
+            for members in self._split(sequences, Budget(self.budget.most, self.budget.most)).passes:
                 make(members)
 
         while self._runs_out(every, self._in_shards):
@@ -102,7 +102,8 @@ class PackedUpdates:
         self, model: Any, sequences: Sequence[TokenSequence], objective: Objective, before_exchange: Callable[[Any], None]
     ) -> Any:
         """One attempt at an update: the loss and the sums; None if some rank ran out of memory."""
-        *early, final = self._passes(sequences, self.budget, exchanges=True)
+        parts = self._split(sequences, self.budget, exchanges=True)
+        *early, final = parts.passes
         done: list[tuple[torch.Tensor, torch.Tensor, int]] = []
 
         def make(members: list[int], last: bool) -> None:
@@ -122,24 +123,25 @@ class PackedUpdates:
         if self._anywhere(failed) or self._runs_out(lambda: make(final, last=True), self.accelerator.num_processes > 1):
             return None
         self.forwarded += sum(tokens for *_, tokens in done)
-        self.unique += unique_tokens([sequence.ids for sequence in sequences if len(sequence.targets)])
+        self.unique += parts.unique
         self.passes += sum(tokens > 0 for *_, tokens in done)
         self.made += 1
         return torch.stack([loss for loss, *_ in done]).sum(), torch.stack([sums for _, sums, _ in done]).sum(0)
 
-    def _passes(self, sequences: Sequence[TokenSequence], budget: Budget, exchanges: bool = False) -> list[list[int]]:
+    def _split(self, sequences: Sequence[TokenSequence], budget: Budget, exchanges: bool = False) -> Split:
         """The passes of this rank, the largest first; one at least, and as many as other ranks make if they must match.
 
         Under DDP the pass that `exchanges` gradients is empty, so that none runs out of memory while other ranks wait.
         """
         with_targets = [i for i, sequence in enumerate(sequences) if len(sequence.targets)]
-        passes = [[with_targets[i] for i in part] for part in split([sequences[i].ids for i in with_targets], budget)]
+        parts = split([sequences[i].ids for i in with_targets], budget)
+        passes = [[with_targets[i] for i in part] for part in parts.passes]
         count = max(1, len(passes))
         if self._in_shards:
             count = int(gather(torch.tensor([count], device=self.accelerator.device)).max())
         elif exchanges and self.accelerator.num_processes > 1:
             count = len(passes) + 1
-        return passes + [[]] * (count - len(passes))
+        return Split(passes + [[]] * (count - len(passes)), parts.unique)
 
     def _row(self, sequences: Sequence[TokenSequence], members: list[int]) -> Row:
         device = self.accelerator.device

@@ -31,7 +31,7 @@ config = Qwen3Config(vocab_size=20, hidden_size=16, intermediate_size=16, num_hi
 plain = Qwen3ForCausalLM(config)
 add_fused_lm_head(plain, outputs=("log_probs", "entropy"))
 model = state.prepare(plain)
-every = [TokenSequence([i] * 50 + list(range(10)), np.arange(50, 60)) for i in range(9)]
+every = [TokenSequence.of([i] * 50 + list(range(10)), np.arange(50, 60)) for i in range(9)]
 mine = every[:1] if ranks > 1 and rank == 0 else every[1:] if ranks > 1 else every   # one pass here, several there
 updates, lacks = PackedUpdates(state, Budget(150, 150), "auto"), sys.argv[2] == "lacks" and rank == ranks - 1
 forward = type(plain.model).forward

@@ -7,11 +7,30 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from homerl.train.packing.passes import Budget, split, unique_tokens
-from homerl.train.packing.trees import Tree, merged
+from homerl.train.packing.passes import Budget
+from homerl.train.packing.passes import split as split_arrays
+from homerl.train.packing.trees import Tree
+from homerl.train.packing.trees import merged as merged_arrays
 
 SEQUENCE = st.lists(st.integers(0, 2), min_size=2, max_size=9)
 SEQUENCES = st.lists(SEQUENCE, min_size=1, max_size=9)
+
+
+def arrays(sequences: list[list[int]]) -> list[np.ndarray]:
+    return [np.array(sequence, dtype=np.int64) for sequence in sequences]
+
+
+def merged(sequences: list[list[int]]) -> Tree:
+    return merged_arrays(arrays(sequences))
+
+
+def split(sequences: list[list[int]], budget: Budget) -> list[list[int]]:
+    return split_arrays(arrays(sequences), budget).passes
+
+
+def unique_tokens(sequences: list[list[int]]) -> int:
+    """Places are the beginnings of two tokens or more."""
+    return len({tuple(sequence[: t + 2]) for sequence in sequences for t in range(len(sequence) - 1)})
 
 
 def read(tree: Tree, sequence: list[int], number: int) -> None:
@@ -37,8 +56,7 @@ def test_every_sequence_is_on_a_path(sequences):
 @given(SEQUENCES)
 def test_a_place_is_stored_once_and_predicts_one_token(sequences):
     tree = merged(sequences)
-    prefixes = {tuple(sequence[: t + 2]) for sequence in sequences for t in range(len(sequence) - 1)}
-    assert len(tree.ids) == len(prefixes) == unique_tokens(sequences)
+    assert len(tree.ids) == unique_tokens(sequences) == split_arrays(arrays(sequences), Budget(5, 5)).unique
     predicted: dict[int, int] = {}
     for places, sequence in zip(tree.places, sequences, strict=True):
         for place, token in zip(places.tolist(), sequence[1:], strict=True):
