@@ -1,0 +1,189 @@
+"""Counterfactuals: one factor of a household is changed, and the program runs again (PersonalHomeBench 3.2, I.2).
+
+Invariants: an edit changes one factor, and nothing that does not exist comes into being; whether the answer changes is
+computed. An edit that leaves no single answer is no counterfactual.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any, Literal
+
+from homerl.worlds.personalhome.questions.families import DONE, OBJECT, Deed, Slot
+from homerl.worlds.personalhome.questions.programs import Expression, NoAnswer
+from homerl.worlds.personalhome.questions.tables import Row, Tables
+
+Factor = Literal["time", "actor", "activity", "appliance", "location", "sensor", "routine", "environment", "value"]
+SHIFTS = (-40, -15, -6, 6, 15, 40)  # days by which a memory is moved
+YEARS = (1, 2, 4)
+
+
+@dataclass(frozen=True)
+class Edit:
+    """A change of one factor. `frame` names its sentence, `slots` what the sentence names; `tables` is the other household."""
+
+    factor: Factor
+    frame: str
+    slots: Mapping[str, Slot]
+    tables: Tables
+
+
+@dataclass(frozen=True)
+class Counterfactual:
+    """An edit, and the answer in the household that it makes."""
+
+    edit: Edit
+    answer: Any
+    changed: bool
+
+
+def counterfactuals(
+    program: Expression, tables: Tables, groups: Mapping[str, Sequence[str]], rng: random.Random
+) -> tuple[Counterfactual, Counterfactual] | None:
+    """One counterfactual that changes the answer and one that does not; None if there is no such pair.
+
+    `groups` are the keys of `vocabulary.yaml` by group. The one that changes nothing is near: it is drawn from edits of the
+    table that the program reads, if there is one.
+    """
+    base = program.run(tables)
+    near = {id.partition(":")[0] for id in base.evidence}
+    drawn = list(edits(tables, groups, rng))
+    rng.shuffle(drawn)
+    drawn.sort(key=lambda pair: pair[0].partition(":")[0] not in near)  # stable: near ones first, in drawn order
+    outcomes: dict[bool, Counterfactual] = {}
+    for _, edit in drawn:
+        try:
+            answer = program.run(edit.tables).value
+        except NoAnswer:
+            continue
+        outcomes.setdefault(answer != base.value, Counterfactual(edit, answer, answer != base.value))
+        if len(outcomes) == 2:
+            return outcomes[True], outcomes[False]
+    return None
+
+
+def edits(
+    tables: Tables, groups: Mapping[str, Sequence[str]], rng: random.Random
+) -> Iterator[tuple[str, Edit]]:
+    """Edits of everything in a household, each with the id of the row that it changes."""
+    for row in tables.rows["memories"]:
+        if row["kind"] in DONE and row["who"] and row[OBJECT.get(row["kind"], "what")]:
+            yield from ((row["id"], edit) for edit in _of_memory(tables, row, groups, rng))
+    yield from _of_events(tables, rng)
+    yield from _of_people(tables, groups, rng)
+    yield from _of_devices(tables, rng)
+    for row in tables.rows["weather"]:
+        new = round(row["value"] + rng.choice((-3, -2, 2, 3)), 1)
+        slots = {"quantity": Slot("weather", (row["side"], row["quantity"])), "new": Slot("number", max(new, 0.0))}
+        rows = tuple({**r, "value": max(new, 0.0)} if r is row else r for r in tables.rows["weather"])
+        yield row["id"], Edit("environment", "weather_value", slots, _with(tables, "weather", rows))
+
+
+def _of_memory(tables: Tables, row: Row, groups: Mapping[str, Sequence[str]], rng: random.Random) -> Iterator[Edit]:
+    object_column = OBJECT.get(row["kind"], "what")
+    deed = Deed(row["kind"], row[object_column])
+    told = {"who": Slot("person", row["who"]), "deed": Slot("deed", deed), "old": Slot("date", row["date"])}
+
+    def edit(factor: Factor, frame: str, changes: Row | None, **slots: Slot) -> Edit:
+        return Edit(factor, f"memory_{frame}", {**told, **slots}, tables.edited("memories", row["id"], changes))
+
+    moved = row["time"] + timedelta(days=rng.choice(SHIFTS))
+    if moved < tables.now - timedelta(days=1):
+        yield edit("time", "time", {"time": moved, "date": moved.date()}, new=Slot("date", moved.date()))
+    if others := [one["who"] for one in tables.rows["members"] if one["who"] != row["who"]]:
+        other = rng.choice(others)
+        yield edit("actor", "actor", {"who": other}, other=Slot("person", other))
+    if object_column == "appliance":
+        owned = [one["appliance"] for one in tables.rows["appliances"] if one["appliance"] != row["appliance"]]
+        replaced: Sequence[str] = owned
+    else:
+        replaced = [key for key in groups[row["kind"]] if key != row["what"]]
+    if replaced:
+        key = rng.choice(replaced)
+        factor: Factor = "appliance" if object_column == "appliance" else "activity"
+        yield edit(factor, "object", {object_column: key}, other_deed=Slot("deed", Deed(row["kind"], key)))
+    if row["value"] is not None:
+        new = row["value"] + rng.choice((1, 2, 3))
+        changes = {"value": new}
+        yield edit("value", "amount", changes, value=Slot("number", row["value"]), new=Slot("number", new))
+    yield edit("routine", "gone", None)
+
+
+def _of_events(tables: Tables, rng: random.Random) -> Iterator[tuple[str, Edit]]:
+    people = [row["who"] for row in tables.rows["members"]]
+    rooms = list(dict.fromkeys(row["room"] for row in tables.rows["appliances"]))
+    for row in tables.rows["events"]:
+        old = {"old": Slot("moment", row["time"])}
+        if row["who"] and len(people) > 1:
+            other = rng.choice([one for one in people if one != row["who"]])
+            slots = {**old, "who": Slot("person", row["who"]), "other": Slot("person", other)}
+            yield row["id"], Edit("actor", "event_actor", slots, tables.edited("events", row["id"], {"who": other}))
+        if row["room"] and (elsewhere := [room for room in rooms if room != row["room"]]):
+            new = rng.choice(elsewhere)
+            slots = {**old, "room": Slot("room", row["room"]), "new": Slot("room", new)}
+            yield row["id"], Edit("location", "event_room", slots, tables.edited("events", row["id"], {"room": new}))
+        moved = row["time"] - timedelta(hours=rng.choice((1, 2, 3, 5)))
+        changes = {"time": moved, "date": moved.date()}
+        slots = {**old, "new": Slot("moment", moved)}
+        yield row["id"], Edit("time", "event_time", slots, tables.edited("events", row["id"], changes))
+
+
+def _of_people(
+    tables: Tables, groups: Mapping[str, Sequence[str]], rng: random.Random
+) -> Iterator[tuple[str, Edit]]:
+    for row in tables.rows["members"]:
+        new = rng.choice([key for key in groups["occupations"] if key != row["occupation"]])
+        slots = {"who": Slot("person", row["who"]), "new": Slot("occupations", new)}
+        yield row["id"], Edit("routine", "member_occupation", slots, tables.edited("members", row["id"], {"occupation": new}))
+    for row in tables.rows["hobbies"]:
+        slots = {"who": Slot("person", row["who"]), "what": Slot("hobbies", row["hobby"])}
+        rows = tuple(one for one in tables.rows["hobbies"] if one is not row)
+        yield row["id"], Edit("routine", "member_hobby", slots, _with(tables, "hobbies", rows))
+    for row in tables.rows["life"]:
+        moved = row["date"] - timedelta(days=rng.choice((400, 800, 1500)))
+        slots = {
+            "who": Slot("person", row["who"]), "what": Slot("life_events", row["kind"]),
+            "old": Slot("date", row["date"]), "new": Slot("date", moved),
+        }  # fmt: skip
+        rows = tuple({**one, "date": moved} if one is row else one for one in tables.rows["life"])
+        yield row["id"], Edit("time", "life_date", slots, _with(tables, "life", rows))
+    for row in tables.rows["pets"]:
+        new_age = row["age"] + rng.choice((1, 2))
+        slots = {"pet": Slot("pet", row["pet"]), "new": Slot("number", new_age)}
+        yield row["id"], Edit("value", "pet_age", slots, tables.edited("pets", row["id"], {"age": new_age}))
+    years = rng.choice(YEARS)
+    for id in ("member:all", "pet:all", "life:all"):
+        yield id, Edit("time", "years_later", {"years": Slot("number", years)}, tables.later(years))
+
+
+def _of_devices(tables: Tables, rng: random.Random) -> Iterator[tuple[str, Edit]]:
+    rooms = list(dict.fromkeys(row["room"] for row in tables.rows["appliances"]))
+    for table, name in (("appliances", "appliance"), ("sensors", "sensor")):
+        for row in tables.rows[table]:
+            if elsewhere := [room for room in rooms if room != row["room"]]:
+                new = rng.choice(elsewhere)
+                slots = {name: Slot(name, row[name]), "new": Slot("room", new)}
+                edited = tables.edited(table, row["id"], {"room": new})
+                yield row["id"], Edit("location", f"{name}_room", slots, edited)
+    for row in tables.rows["states"]:
+        if isinstance(row["value"], int | float) and not isinstance(row["value"], bool):
+            value = row["value"] + rng.choice((-2, -1, 1, 2))
+            slots = {
+                "appliance": Slot("appliance", row["appliance"]), "attribute": Slot("attribute", row["attribute"]),
+                "new": Slot("number", value),
+            }  # fmt: skip
+            rows = tuple({**one, "value": value} if one is row else one for one in tables.rows["states"])
+            yield row["id"], Edit("value", "state_value", slots, _with(tables, "states", rows))
+    for row in tables.rows["sensors"]:
+        known = tuple(one for one in tables.rows["events"] if one["sensor"] != row["sensor"])
+        edited = _with(tables.edited("readings", row["id"], None), "events", known)
+        lost = (one["id"] for one in tables.rows["events"] if one["sensor"] == row["sensor"])
+        slots = {"sensor": Slot("sensor", row["sensor"])}
+        yield next(lost, row["id"]), Edit("sensor", "sensor_fault", slots, edited)
+
+
+def _with(tables: Tables, table: str, rows: tuple[Row, ...]) -> Tables:
+    return Tables(tables.now, {**tables.rows, table: rows})

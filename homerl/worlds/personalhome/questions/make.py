@@ -1,0 +1,123 @@
+"""Makes questions about a household: a program that has one answer, its words, its distractors and its counterfactuals.
+
+Invariants: everything is a pure function of household and random generator; no question states its answer; the four wrong
+choices are of the type of the right one, differ from each other, and give no variant of the right answer.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import date, timedelta
+from typing import Any
+
+from envs.personalhome.household import Household
+from envs.personalhome.words import vocabulary
+from homerl.worlds.personalhome.normal import normal
+from homerl.worlds.personalhome.questions.edits import Counterfactual, counterfactuals
+from homerl.worlds.personalhome.questions.families import Candidate, candidates
+from homerl.worlds.personalhome.questions.programs import Difficulty, NoAnswer, difficulty
+from homerl.worlds.personalhome.questions.tables import Tables, tables_of
+from homerl.worlds.personalhome.questions.wording import WHAT, Wording
+
+WRONG = 4
+NEAR_NUMBERS = (1, -1, 2, -2, 3, 4, 5)
+NEAR_DAYS = (1, -1, 7, -7, 2, 14, 30)
+COLUMNS = {  # kind of answer -> the (table, column) pairs whose values are of this kind
+    "person": (("members", "who"),), "years": (("members", "age"), ("pets", "age")),
+    "occupations": (("members", "occupation"),), "hobbies": (("hobbies", "hobby"),), "animal": (("pets", "animal"),),
+    "room": (("appliances", "room"), ("sensors", "room")), "appliance": (("appliances", "appliance"),),
+    "date": (("memories", "date"), ("life", "date")),
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Question:
+    """A question with its answer. `evidence` are the ids of the rows that its program reads, in order."""
+
+    candidate: Candidate
+    difficulty: Difficulty
+    answer: Any
+    evidence: tuple[str, ...]
+
+
+def questions(household: Household, rng: random.Random, families: Sequence[str] | None = None) -> Iterator[Question]:
+    """Questions in random order, a family at a time, so that frequent candidates do not crowd out rare ones."""
+    tables = tables_of(household)
+    by_family: dict[str, list[Candidate]] = {}
+    for candidate in candidates(tables):
+        if families is None or candidate.family in families:
+            by_family.setdefault(candidate.family, []).append(candidate)
+    while by_family:
+        name = rng.choice(list(by_family))
+        chosen = by_family[name].pop(rng.randrange(len(by_family[name])))
+        if not by_family[name]:
+            del by_family[name]
+        if (question := answered(chosen, tables)) is not None:
+            yield question
+
+
+def answered(candidate: Candidate, tables: Tables) -> Question | None:
+    """The question of a candidate; None if it has no single answer or too many steps."""
+    try:
+        found = candidate.program.run(tables)
+    except NoAnswer:
+        return None
+    level = difficulty(candidate.program)
+    return Question(candidate, level, found.value, tuple(sorted(found.evidence))) if level else None
+
+
+def states_answer(text: str, variants: Sequence[str]) -> bool:
+    """Whether a question gives its answer away."""
+    said = f" {normal(text)} "
+    return any(f" {normal(variant)} " in said or (not variant.isascii() and variant in text) for variant in variants)
+
+
+def assumed(question: Question, household: Household, rng: random.Random) -> tuple[Counterfactual, Counterfactual] | None:
+    """Two counterfactuals in random order, one of which changes the answer; None if there are none."""
+    groups = {**vocabulary(), **{kind: vocabulary()[group] for kind, group in WHAT.items()}}
+    pair = counterfactuals(question.candidate.program, tables_of(household), groups, rng)
+    if pair is None:
+        return None
+    return pair if rng.random() < 0.5 else (pair[1], pair[0])
+
+
+def distractors(question: Question, household: Household, wording: Wording, rng: random.Random) -> list[str] | None:
+    """Four wrong answers of the type of the right one; None if there are not so many.
+
+    Values of this household come first, then values near the right one, or other keys of its group.
+    """
+    kind, right = question.candidate.answer, question.answer
+    taken = {normal(text) for text in wording.answers(kind, right)}
+    found: list[str] = []
+    for pool in (_of_household(kind, tables_of(household)), _near(kind, right)):
+        pool = list(dict.fromkeys(pool))
+        rng.shuffle(pool)
+        for value in pool:
+            text = wording.answers(kind, value)[0]
+            if len(found) < WRONG and normal(text) not in taken:
+                taken.add(normal(text))
+                found.append(text)
+    return found if len(found) == WRONG else None
+
+
+def _of_household(kind: str, tables: Tables) -> list[Any]:
+    if kind.startswith("what:"):
+        deed = kind.removeprefix("what:")
+        return [row["what"] for row in tables.rows["memories"] if row["kind"] == deed and row["what"]]
+    return [row[column] for table, column in COLUMNS.get(kind, ()) for row in tables.rows[table] if row[column] is not None]
+
+
+def _near(kind: str, right: Any) -> list[Any]:
+    """Values that might be right but are not in the household."""
+    if isinstance(right, date):
+        return [right + timedelta(days=days) for days in NEAR_DAYS]
+    if isinstance(right, int | float):
+        return [round(right + step, 2) for step in NEAR_NUMBERS if right + step >= 0]
+    group = WHAT.get(kind.removeprefix("what:"), kind)
+    known = vocabulary().get("animals" if kind == "animal" else group, ())
+    return [key for key in known if isinstance(key, str)]
+
+
+Draw = Callable[[], str]

@@ -1,0 +1,111 @@
+"""A household as tables, on which the programs of questions run.
+
+Each row has an `id`, which names what a tool shows when it shows the row: `member:h1_2`, `memory:17`, `appliance:oven`.
+
+Invariants: only what an agent can see is in a table (`shown.py`), or what it can compute from that; no value is a list,
+so a person with three hobbies has three rows in `hobbies`; tables never change, and an edit gives new ones.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from datetime import date, datetime, timedelta
+from typing import Any
+
+from envs.homeenv.home_file import home_from_json
+from envs.personalhome.appliances import is_sensor
+from envs.personalhome.household import Fact, Household
+
+Value = Any  # str, int, float, bool, date, datetime or None
+Row = Mapping[str, Value]
+FACT = ("kind", "who", "pet", "appliance", "sensor", "room", "what", "value")
+
+
+@dataclass(frozen=True)
+class Tables:
+    """All tables of a household by name, and its clock."""
+
+    now: datetime
+    rows: Mapping[str, tuple[Row, ...]]
+
+    def edited(self, table: str, id: str, changes: Row | None) -> Tables:
+        """The tables with some values of the rows of an id replaced, or without these rows if there are no changes."""
+        kept = self.rows[table]
+        if changes is None:
+            kept = tuple(row for row in kept if row["id"] != id)
+        else:
+            kept = tuple({**row, **changes} if row["id"] == id else row for row in kept)
+        return replace(self, rows={**self.rows, table: kept})
+
+    def later(self, years: int) -> Tables:
+        """The tables some years later: everybody is older, and nothing else has happened."""
+        older = {
+            table: tuple({**row, "age": row["age"] + years} for row in self.rows[table]) for table in ("members", "pets")
+        }
+        return Tables(self.now.replace(year=self.now.year + years, day=min(self.now.day, 28)), {**self.rows, **older})
+
+
+def tables_of(household: Household) -> Tables:
+    """The tables of a household at its start."""
+    now = household.now
+    return Tables(
+        now,
+        {
+            "members": tuple(
+                {
+                    "id": f"member:{one.member_id}", "who": one.member_id, "name": one.name, "role": one.role,
+                    "age": one.age(now.date()), "gender": one.gender, "occupation": one.occupation,
+                }
+                for one in household.members
+            ),
+            "hobbies": tuple(
+                {"id": f"member:{one.member_id}", "who": one.member_id, "hobby": hobby}
+                for one in household.members for hobby in one.hobbies
+            ),
+            "life": tuple(
+                {"id": f"life:{one.member_id}", "who": one.member_id, "date": event.date, "kind": event.kind}
+                for one in household.members for event in one.major_events
+            ),
+            "pets": tuple(
+                {"id": f"pet:{one.name}", "pet": one.name, "animal": one.animal, "age": one.age} for one in household.pets
+            ),
+            "memories": tuple(
+                _fact_row(f"memory:{n}", memory.time, memory.fact) for n, memory in enumerate(household.memories)
+            ),
+            "events": tuple(
+                _fact_row(f"event:{n}", event.time, event.fact) for n, event in enumerate(household.context.events)
+            ),
+            "weather": tuple(
+                {"id": "weather", "side": side, "quantity": quantity, "value": value}
+                for side, part in household.context.weather.model_dump().items() for quantity, value in part.items()
+            ),
+            **_devices(household),
+        },
+    )  # fmt: skip
+
+
+def _fact_row(id: str, time: datetime, fact: Fact) -> Row:
+    return {"id": id, "time": time, "date": time.date(), **{name: getattr(fact, name) for name in FACT}}
+
+
+def _devices(household: Household) -> dict[str, tuple[Row, ...]]:
+    """`appliances` and `sensors`, and their `states` and `readings`: a row for each value."""
+    home = home_from_json(household.home)
+    found: dict[str, list[Row]] = {name: [] for name in ("appliances", "sensors", "states", "readings")}
+    for device in home.plan.devices:
+        sensor = is_sensor(device.spec)
+        kind, what = ("sensor", "sensors") if sensor else ("appliance", "appliances")
+        id = f"{kind}:{device.did}"
+        found[what].append({"id": id, kind: device.did, "kind": device.spec.category, "room": device.room.id})
+        for path, value in home.state_of(device.did).items():
+            found["readings" if sensor else "states"].append(
+                {"id": f"state:{device.did}", kind: device.did, "kind": device.spec.category, "attribute": path, "value": value}
+            )
+    return {name: tuple(rows) for name, rows in found.items()}
+
+
+def days_between(first: date | datetime, second: date | datetime) -> int:
+    """Whole days from one date to another, without sign."""
+    one, other = (value.date() if isinstance(value, datetime) else value for value in (first, second))
+    return abs((other - one) // timedelta(days=1))

@@ -1,0 +1,127 @@
+"""Puts questions, assumptions and answers of a household into words.
+
+Invariants: a text is a pure function of household, language and random generator; a question that names ids and one that names
+people have the same answer.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date, datetime
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from envs.documents import read_yaml
+from envs.personalhome.household import Household
+from envs.personalhome.words import Words, words_for
+from homerl.worlds.personalhome.questions.edits import Edit
+from homerl.worlds.personalhome.questions.families import Candidate, Deed, Slot
+
+# kind of answer -> the group of `vocabulary.yaml` that its keys are from
+WHAT = {
+    "cooked": "dishes", "used": "activities", "travelled": "places", "complained": "complaints", "ill": "ailments",
+    "bought": "things", "celebrated": "occasions", "cared": "pet_care", "repaired": "repairs", "learned": "skills",
+}  # fmt: skip
+UNITS = {  # kind of answer -> its unit after a number
+    "en": {"years": "years", "days": "days", "minutes": "minutes", "times": "times"},
+    "zh": {"years": "岁", "days": "天", "minutes": "分钟", "times": "次"},
+}
+WEATHER = {
+    "en": {"outdoor": "outdoor {}", "indoor": "indoor {}"}, "zh": {"outdoor": "室外{}", "indoor": "室内{}"},
+}  # fmt: skip
+
+
+@cache
+def phrases(language: str) -> Mapping[str, Mapping[str, Any]]:
+    """The sentences of a language. Raises `InputError` if it has none."""
+    data: Mapping[str, Mapping[str, Any]] = read_yaml(Path(__file__).parent / "phrases" / f"{language}.yaml").data
+    return data
+
+
+@dataclass(frozen=True)
+class Wording:
+    """The words of one household. `personal` names people by name, and not by id."""
+
+    household: Household
+    personal: bool = True
+
+    @property
+    def words(self) -> Words:
+        """The words of the household's language."""
+        return words_for(self.household.language)
+
+    def question(self, candidate: Candidate, rng: random.Random) -> str:
+        """A question in words."""
+        frames: Sequence[str] = phrases(self.household.language)["questions"][candidate.family]
+        return _sentence(rng.choice(frames).format(**self._slots(candidate.slots)))
+
+    def assumption(self, edit: Edit, rng: random.Random) -> str:
+        """The condition of a counterfactual in words."""
+        frames: Sequence[str] = phrases(self.household.language)["edits"][edit.frame]
+        return _sentence(rng.choice(frames).format(**self._slots(edit.slots)))
+
+    def answers(self, kind: str, value: Any) -> tuple[str, ...]:
+        """The texts that give an answer, the best first, each once."""
+        if kind == "person":
+            return (self.household.member(value).name, value)
+        if kind == "date":
+            return (self._date(value), value.isoformat())
+        if kind in UNITS[self.household.language]:
+            return (_number(value), f"{_number(value)} {UNITS[self.household.language][kind]}")
+        return (self.say(Slot(kind, value)),)
+
+    def say(self, slot: Slot) -> str:
+        """The words for a thing."""
+        kind, value = slot.kind, slot.value
+        if kind == "person":
+            return self.household.member(value).name if self.personal else value
+        if kind in ("pet", "appliance", "sensor", "number", "money", "minutes", "days", "years", "times"):
+            return _number(value) if isinstance(value, int | float) else str(value)
+        if kind == "room":
+            return next(room["name"] for room in self.household.home["rooms"] if room["id"] == value)
+        if kind == "date":
+            return self._date(value)
+        if kind == "moment":
+            return f"{value:%H:%M}, {self._date(value)}"
+        if kind == "attribute":
+            return str(value).replace("_", " ").replace(".", " ")
+        if kind == "weather":
+            side, quantity = value
+            return WEATHER[self.household.language][side].format(self.words.key("weather", quantity))
+        return self.words.key(WHAT.get(kind.removeprefix("what:"), kind), value)
+
+    def _slots(self, slots: Mapping[str, Slot]) -> dict[str, str]:
+        texts: dict[str, str] = {}
+        for name, slot in slots.items():
+            if slot.kind != "deed":
+                texts[name] = self.say(slot)
+            else:
+                do, done = self._deed(slot.value)
+                prefix = "" if name == "deed" else "other_"
+                texts |= {f"{prefix}do": do, f"{prefix}done": done}
+        return texts
+
+    def _deed(self, deed: Deed) -> tuple[str, str]:
+        """What somebody did, after "did" and after a subject."""
+        forms = phrases(self.household.language)["deeds"][deed.kind]
+        if deed.object is None:
+            return forms["do_any"], forms["done_any"]
+        kind = "appliance" if deed.kind in ("used", "repaired") else f"what:{deed.kind}"
+        object = self.say(Slot(kind, deed.object))
+        return forms["do"].format(object=object), forms["done"].format(object=object)
+
+    def _date(self, value: date | datetime) -> str:
+        if self.household.language == "zh":
+            return f"{value.year}年{value.month}月{value.day}日"
+        return f"{value.day} {value:%B} {value.year}"
+
+
+def _number(value: float) -> str:
+    return str(int(value)) if float(value).is_integer() else str(round(value, 2))
+
+
+def _sentence(text: str) -> str:
+    return text[0].upper() + text[1:]

@@ -1,0 +1,98 @@
+"""A task of PersonalHome as an episode sees it.
+
+Φ has a goal for each row of the task's evidence, which is met once a call has shown the row, and the goals of the last words
+(`verdicts.py`). Words without a call are the answer, and end the episode.
+
+Invariants:
+- A right answer meets all of Φ, whatever was read before.
+- A wrong answer meets none of it, so what was gained by reading is lost again.
+- Reading counts only while it is sparing: who has seen more than `ROOM` times the evidence, and `SPARE` rows, has gained
+  nothing by it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from envs.messages import Message
+from envs.personalhome.env import PersonalHome
+from envs.personalhome.state import HouseholdState
+from envs.world import Action
+from homerl.play.situation import Reply, Situation
+from homerl.worlds.personalhome.blueprint import PersonalHomeBlueprint, PersonalHomeIntent
+from homerl.worlds.personalhome.prompts import system_prompt
+from homerl.worlds.personalhome.verdicts import goals_of
+
+ANSWER = "answer"  # the action that words stand for
+ROOM, SPARE = 4, 24
+
+
+@dataclass
+class PersonalHomeSituation(Situation):
+    """A blueprint's household during an episode. `answer` is the agent's last words, or None before them."""
+
+    blueprint: PersonalHomeBlueprint
+    world: PersonalHome
+    answer: str | None = None
+    _verdict: tuple[bool, ...] = ()
+
+    @classmethod
+    def begin(cls, blueprint: PersonalHomeBlueprint) -> PersonalHomeSituation:
+        """The situation before the first call."""
+        return cls(blueprint, PersonalHome(HouseholdState(blueprint.household), looks=blueprint.setting == "agentic"))
+
+    def opening(self) -> list[Message]:
+        """The system message."""
+        return [{"role": "system", "content": system_prompt(self.blueprint)}]
+
+    def fork(self) -> PersonalHomeSituation:
+        """An independent copy."""
+        return PersonalHomeSituation(self.blueprint, self.world.fork(), self.answer, self._verdict)
+
+    def met(self) -> tuple[bool, ...]:
+        """The goals of the evidence, then those of the answer."""
+        evidence, seen = self.blueprint.task.evidence, self.world.state.seen
+        if self.blueprint.setting == "sole":
+            evidence = ()
+        verdict = self._verdict or goals_of(self.blueprint, "")
+        if self.answer is not None:
+            return (verdict[0],) * len(evidence) + verdict
+        sparing = len(seen) <= ROOM * len(evidence) + SPARE
+        return tuple(sparing and id in seen for id in evidence) + (False,) * len(verdict)
+
+    def open_intents(self) -> list[PersonalHomeIntent]:
+        """The one intent, unless all of Φ is met."""
+        return [] if all(self.met()) else list(self.blueprint.intents)
+
+    @property
+    def ended(self) -> bool:
+        """Whether the agent has answered."""
+        return self.answer is not None
+
+    def stands_for(self, reply: Reply) -> Action | str | None:
+        """An answer, if the message has no call."""
+        if reply.malformed or reply.message.get("tool_calls"):
+            return None
+        return {"name": ANSWER, "text": reply.message.get("content") or ""}
+
+    def take(self, action: Action) -> tuple[str, Mapping[str, Any]]:
+        """Make a call, or take the answer."""
+        if action["name"] != ANSWER:
+            return super().take(action)
+        self.answer = str(action["text"])
+        self._verdict = goals_of(self.blueprint, self.answer)
+        return "", {"blocked": None, "error": None, "changed": (ANSWER,)}
+
+    def mark(self) -> tuple[HouseholdState, str | None]:
+        """The present state and answer, to compare with later."""
+        return self.world.state.fork(), self.answer
+
+    def changed_since(self, mark: tuple[HouseholdState, str | None]) -> tuple[str, ...]:
+        """The names of all that differs from a mark."""
+        return self.world.state.changes(mark[0]) + ((ANSWER,) if mark[1] != self.answer else ())
+
+    def state_key(self) -> str:
+        """An exact hash of the state."""
+        return self.world.state_key()

@@ -1,0 +1,55 @@
+"""What the goals Φ of a task say about an agent's last words.
+
+Invariants: a verdict is a pure function of blueprint, words and home; every goal of a task that is answered wrong is unmet, so
+what was gained by looking around is lost again, and no policy gains by looking around alone.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from homerl.worlds.personalhome.answers import choice_of, matches, read_answer, read_ranking, read_three
+from homerl.worlds.personalhome.blueprint import Choice, Features, Grounding, PersonalHomeBlueprint
+from homerl.worlds.personalhome.metrics import rank_sum
+
+LAZY_RANKS = 11  # the mean deviation of a random ranking is 11.3: a ranking must be better to earn anything
+
+
+def parts_right(task: Grounding, text: str) -> tuple[bool, ...]:
+    """For each part, whether it is answered right by an exact match (PersonalHomeBench eq. 1)."""
+    return tuple(matches(said_to(task, part.key, text), part.variants) for part in task.parts)
+
+
+def said_to(task: Grounding, key: str, text: str) -> Any:
+    """The agent's answer to a part; None if it gave none."""
+    read = read_three(text)
+    if read.value is None and len(task.parts) == 1:
+        read = read_answer(text)
+        return read.value
+    return None if read.value is None else read.value.get(key)
+
+
+def choice_right(task: Choice, text: str) -> bool:
+    """Whether the choice is right (eq. 6)."""
+    return choice_of(read_answer(text).value, task.choices) == "ABCDE".index(task.right)
+
+
+def goals_of_ranking(task: Features, text: str) -> tuple[bool, ...]:
+    """`LAZY_RANKS` goals, of which k are unmet if the three best features deviate by k ranks from their places (eq. 12).
+
+    The paper's reward is 1 - RRS / 27; a random ranking would earn more than half of it.
+    """
+    deviation = rank_sum(read_ranking(text).value or (), task.ranking[:3])
+    return tuple(deviation <= allowed for allowed in reversed(range(LAZY_RANKS)))
+
+
+def goals_of(blueprint: PersonalHomeBlueprint, text: str) -> tuple[bool, ...]:
+    """The goals that the last words of an episode meet. The first decides whether what was read still counts."""
+    task = blueprint.task
+    if isinstance(task, Grounding):
+        return parts_right(task, text)
+    if isinstance(task, Choice):
+        return (choice_right(task, text),)
+    if isinstance(task, Features):
+        return goals_of_ranking(task, text)
+    return goals_of_plan(blueprint, text)
