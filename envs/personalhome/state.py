@@ -1,9 +1,9 @@
 """The state of an episode: a household, its home, what tools wrote down, and what the agent has seen.
 
 Invariants:
-- The household and its transcript never change. A fork shares them and is independent in everything else.
-- `state_key` covers all that decides the future but `rank`: household, transcript, home, records and what was seen. It is
-  the same in every process.
+- The household never changes. A fork shares it and is independent in everything else.
+- `state_key` covers all that decides the future but `rank`: household, home, records and what was seen. It is the same in
+  every process.
 - What a sensor measures stands in the home. What somebody wrote about a sensor stands in the records and hides it, so that
   nobody ends a leak by writing that there is none.
 """
@@ -20,7 +20,6 @@ from envs.homeenv.devices import Device
 from envs.homeenv.env import changes as changes_of_home
 from envs.homeenv.home import Home
 from envs.homeenv.home_file import home_from_json
-from envs.model import Model
 from envs.personalhome.household import Household, Member, Memory, Pet
 from envs.personalhome.search import Rank, bm25
 
@@ -75,22 +74,21 @@ class Records:
 class HouseholdState:
     """A household in an episode. Raises `InputError` if its home cannot be built.
 
-    `transcript` describes a video of the present scene. `rank` orders memories and captions for a query.
+    `rank` orders memories and captions for a query.
 
     `home` holds the appliances and sensors. `seen` are the ids of all that calls have shown (see `see`), and `shown` are
     those that the last call showed, which decide nothing.
     """
 
-    __slots__ = ("_digest", "_start", "home", "household", "rank", "records", "seen", "shown", "transcript")
+    __slots__ = ("_digest", "_start", "home", "household", "rank", "records", "seen", "shown")
 
-    def __init__(self, household: Household, transcript: Model | None = None, rank: Rank = bm25) -> None:
-        self.household, self.transcript, self.rank = household, transcript, rank
+    def __init__(self, household: Household, rank: Rank = bm25) -> None:
+        self.household, self.rank = household, rank
         self.home: Home = home_from_json(household.home, household.household_id)
         self.records = self._start = Records(household.members, household.pets, household.memories)
         self.seen: frozenset[str] = frozenset()
         self.shown: tuple[str, ...] = ()
-        scene = "" if transcript is None else transcript.model_dump_json()
-        self._digest = text_hash(household.model_dump_json() + scene)
+        self._digest = text_hash(household.model_dump_json())
 
     @property
     def now(self) -> datetime:
