@@ -20,7 +20,8 @@ from envs.personalhome.tool import Tool
 
 # The rule for each keyword that arguments may violate, beyond HomeEnv's. Any other keyword means `wrong_type`.
 RULES_OF = RULE_OF | dict.fromkeys(
-    ("maximum", "minLength", "maxLength", "minItems", "maxItems", "minProperties", "maxProperties", "pattern"), "out_of_range"
+    ("maximum", "minLength", "maxLength", "minItems", "maxItems", "minProperties", "maxProperties", "pattern"),
+    "out_of_range",
 )
 
 
@@ -58,7 +59,11 @@ def check(tool: Tool, validator: Any, arguments: Mapping[str, Any]) -> None:
         raise Refused("wrong_type", f"the arguments are an object; call {signature(tool)}")
     try:
         wrong = next(validator.iter_errors(arguments), None)
-    except (ValueError, TypeError, RecursionError):  # a number or a depth that no message can quote, or a key that is no text
+    except (
+        ValueError,
+        TypeError,
+        RecursionError,
+    ):  # a number or a depth that no message can quote, or a key that is no text
         raise Refused("wrong_type", f"an argument is too large, or no JSON; call {signature(tool)}") from None
     if wrong:
         place = "".join(f"{part}: " for part in wrong.absolute_path)
@@ -78,7 +83,7 @@ def _is_string(checker: Any, value: Any) -> bool:
     return isinstance(value, str) and (value.isascii() or not any("\ud800" <= one <= "\udfff" for one in value))
 
 
-_Validator = extend(
+_Validator = extend(  # type: ignore[no-untyped-call]
     Draft202012Validator,
     type_checker=Draft202012Validator.TYPE_CHECKER.redefine_many(
         {"integer": _is_integer, "number": _is_number, "string": _is_string}

@@ -31,9 +31,7 @@ class PersonalHome(World):
     orders memories and captions for a query.
     """
 
-    def __init__(
-        self, household: Household, goals: Goals | None = None, in_plans: bool = False, rank: Rank = bm25
-    ) -> None:
+    def __init__(self, household: Household, goals: Goals | None = None, in_plans: bool = False, rank: Rank = bm25) -> None:
         self.state = HouseholdState(household, rank)
         self._goals, self._in_plans = goals, in_plans
 
@@ -73,14 +71,15 @@ class PersonalHome(World):
         except Refused as refusal:
             observation = f"refused: {refusal.rule}: {refusal.message}"
             blocked = {"rule": refusal.rule, "message": refusal.message}
+        after = self.progress
         info = {
-            "progress": self.progress,
+            "progress": after,
             "blocked": blocked,
             "error": None,
             "changed": self.state.changes(before),
             "read": () if blocked else self.state.shown,
         }
-        return _whole(observation), info["progress"] - progress, False, False, info
+        return _whole(observation), after - progress, False, False, info
 
 
 def observed(result: Any) -> str:

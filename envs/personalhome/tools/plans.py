@@ -7,7 +7,7 @@ Appliances are set as `update_appliance` sets them.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from datetime import date, datetime
 from typing import Any, get_args

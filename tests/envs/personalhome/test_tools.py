@@ -13,7 +13,7 @@ from envs.personalhome.rules import RULES
 from envs.personalhome.state import HouseholdState
 
 
-def refusal(state: HouseholdState, name: Any, arguments: Any = {}) -> Refused:
+def refusal(state: HouseholdState, name: Any, arguments: Any) -> Refused:
     """The refusal of a call, which must have changed nothing."""
     before, key = state.fork(), state.state_key()
     with pytest.raises(Refused) as caught:
@@ -71,7 +71,11 @@ def test_an_unknown_member_is_refused_with_the_known_ones(state: HouseholdState)
 
 
 def search(state: HouseholdState, query: str, most: int = 9, **member: str) -> tuple[str, ...]:
-    call(state, f"get_{'member' if member else 'household'}_memories", {"search_string": query, "num_memories": most, **member})
+    call(
+        state,
+        f"get_{'member' if member else 'household'}_memories",
+        {"search_string": query, "num_memories": most, **member},
+    )
     return state.shown
 
 
@@ -149,7 +153,9 @@ def test_features_say_their_parameters_and_what_they_require(state: HouseholdSta
 
 
 def run(state: HouseholdState, method: str, **kwargs: Any) -> Any:
-    return call(state, "run_appliance_feature", {"appliance_name": "oven", "feature_method": method, "feature_kwargs": kwargs})
+    return call(
+        state, "run_appliance_feature", {"appliance_name": "oven", "feature_method": method, "feature_kwargs": kwargs}
+    )
 
 
 def test_a_feature_changes_the_home_and_returns_its_result(state: HouseholdState) -> None:
@@ -246,7 +252,9 @@ def test_the_weather_is_shown(state: HouseholdState) -> None:
         ("get_household_memories", {"search_string": "x" * 9999, "num_memories": 1}, "out_of_range"),
     ],
 )
-def test_wrong_arguments_are_refused_before_the_tool_runs(state: HouseholdState, name: Any, arguments: Any, rule: str) -> None:
+def test_wrong_arguments_are_refused_before_the_tool_runs(
+    state: HouseholdState, name: Any, arguments: Any, rule: str
+) -> None:
     refused = refusal(state, name, arguments)
     assert refused.rule == rule
     assert rule == "unknown_tool" or f"call {name}(" in refused.message
