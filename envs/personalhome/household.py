@@ -15,6 +15,7 @@ from typing import Any, Literal
 from pydantic import Field
 
 from envs.model import Model
+from envs.personalhome.scene.transcript import Transcript
 
 Occupancy = Literal["single occupant", "family", "non-related roommates"]
 Animal = Literal["cat", "dog", "hamster", "lizard", "guinea pig", "rabbit", "bird", "fish", "turtle"]
@@ -165,7 +166,10 @@ class Context(Model):
 
 
 class Household(Model):
-    """A household. `home` is a HomeEnv home as plain data, with all appliances and sensors; a device's did is its name."""
+    """A household. `home` is a HomeEnv home as plain data, with all appliances and sensors; a device's did is its name.
+
+    `transcript` describes a video of the present situation.
+    """
 
     format: Literal[1] = 1
     household_id: str
@@ -177,6 +181,7 @@ class Household(Model):
     home: dict[str, Any]
     memories: tuple[Memory, ...]
     context: Context
+    transcript: Transcript | None = None
 
     @property
     def now(self) -> datetime:
