@@ -23,7 +23,7 @@ Verdict = Literal["right", "wrong", "undecided"]
 Variant = str | Sequence[str]  # a sequence is a set of answers, all of which must be named
 
 SEPARATOR = re.compile(r"\s*(?:,\s*and\b|，|,|、|;|；|\n|/|&|\band\b|以及|和|与|及)\s*")
-LETTER = re.compile(r"(?:option |choice |选项 ?|选)?[(（\[]?([A-Za-z])(?:[)）\].:：、]+\s*|\s+|$)(.*)", re.S | re.I)
+LETTER = re.compile(r"(?:option |choice |选项 ?|选)?[(（\[]?([A-Za-z])(?:([)）\].:：、]+)\s*|\s+|$)(.*)", re.S | re.I)
 UNKNOWN = {"unknown", "n", "not known", "i dont know", "unclear", "none given", "null", "不知道", "未知", "不清楚"}
 TYPED = re.compile(
     r"(?P<yesno>yes|no)|(?P<date>(?:\d{4}|-)-\d\d-\d\d)|(?P<time>\d\d:\d\d(?::\d\d)?)"
@@ -174,7 +174,10 @@ def choice_of(said: Any, options: Sequence[str]) -> int | None:
     text = _text(said[0] if isinstance(said, (list, tuple)) and len(said) == 1 else said).strip()
     lettered = LETTER.fullmatch(text)
     at = ord(lettered[1].upper()) - ord("A") if lettered else len(options)
-    if at < len(options) and lettered and (not lettered[2] or normal(lettered[2]) == normal(options[at])):
-        return at
+    if lettered and at < len(options):
+        if not lettered[3] or normal(lettered[3]) == normal(options[at]):
+            return at
+        if lettered[2]:
+            return None
     named = [at for at, option in enumerate(options) if normal(option) == normal(text)]
     return named[0] if len(named) == 1 else None

@@ -82,7 +82,9 @@ SPAN = re.compile(r"(-?[\d.]+) minute,?(?: and)? +([\d.]+) minute")
 
 CJK = "\u4e00-\u9fff"
 BETWEEN = re.compile(rf"(?<=\d)([{CJK}]{{1,4}})(?=\d)")  # as in 1小时30分钟, where `numbers` would skip the 1
-TOKEN = re.compile(rf"(?<![\w-])(?:{DATE}|{MONTH_OF_YEAR})|{TIME}|(?:(?<!\S)-)?\d+(?:\.\d+)?(?![^\W_])|[{CJK}]+|[^\W_{CJK}]+")
+TOKEN = re.compile(
+    rf"(?<![\w-])(?:{DATE}|{MONTH_OF_YEAR})|{TIME}|(?:(?<!\S)-)?\d+(?:\.\d+)?(?![^\W_])|[{CJK}]+|[^\W_{CJK}]+"
+)
 ARTICLES = {"a", "an", "the"}
 YES, NO = {"yes", "true", "yeah", "是", "是的", "对", "对的"}, {"no", "false", "nope", "否", "不", "不是", "不对"}
 
