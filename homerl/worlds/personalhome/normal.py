@@ -108,9 +108,10 @@ def _moments(text: str) -> str:
     """The text with its dates and times in one form, the date before the time."""
     text = re.sub(r"(?<=\d)t(?=\d\d:)", " ", text)
     for pattern in DATES:
-        text = pattern.sub(_date, text)
+        text = pattern.sub(lambda found: f" {_date(found)} ", text)
     for pattern in TIMES:
-        text = pattern.sub(_time, text)
+        text = pattern.sub(lambda found: f" {_time(found)} ", text)
+    text = " ".join(text.split())
     return AT.sub("", ORDERED.sub(r"\2 \1", JOINED.sub(r"\1 \2", text)))
 
 
@@ -133,7 +134,7 @@ def _time(found: re.Match[str]) -> str:
     said = {"half": None, "part": None} | found.groupdict()
     if name := said.get("named"):
         return NAMED[name]
-    hour = _whole(said["hour"])
+    hour = _whole(found["hour"])
     minute = QUARTERS.get(said.get("quarter") or "", 0) or _whole(said.get("minute") or said.get("minutes") or "0")
     if said["half"]:
         hour = hour % 12 + 12 * (said["half"] == "p") if 1 <= hour <= 12 else 99

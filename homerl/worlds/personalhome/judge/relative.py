@@ -13,7 +13,7 @@ import random
 import string
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 from pydantic import AfterValidator, Field, create_model
 
@@ -77,7 +77,8 @@ def order_shape(letters: tuple[str, ...], parts: Sequence[str]) -> type[Model]:
             raise ValueError(f"every letter from {letters[0]} to {letters[-1]} must stand in it once")
         return order
 
-    order = Annotated[tuple[Literal[letters], ...], AfterValidator(whole), Field(max_length=len(letters))]
+    letter = Annotated[str, Field(pattern=f"^[A-{letters[-1]}]$")]
+    order = Annotated[tuple[letter, ...], AfterValidator(whole), Field(min_length=len(letters), max_length=len(letters))]
     fields: dict[str, Any] = {
         "overall_order": (order, ...),
         "persona_order": (shape_of("PersonaOrders", parts, order), ...),

@@ -1,1 +1,0 @@
-"""PersonalHome, the world of PersonalHomeBench: questions about a household, and plans for it."""
