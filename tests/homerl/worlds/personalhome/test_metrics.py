@@ -1,0 +1,139 @@
+"""The paper's metrics, against numbers that were worked out by hand, and what holds for all rankings."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from homerl.worlds.personalhome import metrics
+
+TEN = list("abcdefghij")
+BEST = list("abc")
+RANKINGS = st.permutations(TEN)
+
+
+def test_accuracy_by_hand():
+    assert metrics.accuracy([True, True, False, True]) == 0.75
+    with pytest.raises(ValueError, match="mean of nothing"):
+        metrics.accuracy([])
+
+
+def test_counterfactuals_weigh_both_classes_alike():
+    """Three of four changed right, one of one unchanged: eq. 4 gives 0.875, the plain mean would be 0.8."""
+    found = metrics.counterfactual_accuracy([True, True, True, False, True], [True, True, True, True, False])
+    assert found == {"changed": 0.75, "unchanged": 1.0, "macro": 0.875}
+    assert metrics.counterfactual_accuracy([True], [False]) == {"unchanged": 1.0}
+
+
+@pytest.mark.parametrize(
+    ("ranking", "k", "value"),
+    [
+        ("abc", 1, 1.0), ("xbc", 1, 0.0), ("abc", 3, 1.0),
+        ("axb", 3, (1 + 2 / 3) / 3), ("xab", 2, (1 / 2) / 2), ("xxxxxxxabc", 10, (1 / 8 + 2 / 9 + 3 / 10) / 3), ("", 5, 0.0),
+        ("aab", 3, (1 + 2 / 3) / 3),
+    ],
+)  # fmt: skip
+def test_average_precision_by_hand(ranking, k, value):
+    assert metrics.average_precision(list(ranking), BEST, k) == pytest.approx(value)
+
+
+def test_the_printed_map_at_1_is_a_third():
+    found = metrics.map_at_cuts([TEN, TEN[::-1], TEN, TEN], [BEST] * 4)
+    assert found["map@1"] == 0.75 and found["map@1_printed"] == 0.25
+    assert found["map@2"] == 0.75 and found["map@10"] == pytest.approx((3 + (1 / 8 + 2 / 9 + 3 / 10) / 3) / 4)
+
+
+def test_the_printed_deviation_is_that_of_a_third():
+    """Gemini 2.5 Pro: 0.297 ± 0.104 is 89.1 % of thirds; by eq. 8 the deviation would be three times as large."""
+    printed = metrics.figure([1 / 3] * 891 + [0.0] * 109)
+    assert round(printed["mean"], 3) == 0.297 and round(printed["deviation"], 3) == 0.104
+
+
+@given(RANKINGS, st.integers(1, 10))
+def test_precision_is_a_share_and_sees_only_k(ranking, k):
+    value = metrics.average_precision(ranking, BEST, k)
+    assert 0 <= value <= 1
+    assert value == metrics.average_precision(ranking[:k] + sorted(ranking[k:]), BEST, k)
+    assert value == metrics.average_precision(ranking, BEST[::-1], k)
+
+
+@given(RANKINGS)
+def test_beyond_the_third_rank_precision_only_grows(ranking):
+    values = [metrics.average_precision(ranking, BEST, k) for k in metrics.CUTS]
+    assert values[2:] == sorted(values[2:])
+
+
+@given(RANKINGS, st.integers(0, 8), st.integers(1, 10))
+def test_a_swap_towards_the_front_never_costs(ranking, at, k):
+    if ranking[at + 1] in BEST and ranking[at] not in BEST:
+        better = ranking[:at] + [ranking[at + 1], ranking[at]] + ranking[at + 2 :]
+        assert metrics.average_precision(better, BEST, k) >= metrics.average_precision(ranking, BEST, k)
+
+
+@pytest.mark.parametrize(
+    ("ranking", "value"),
+    [("abc", 0), ("acb", 2), ("bac", 2), ("cba", 4), ("xxxxxxxcba", 9 + 7 + 5), ("", 27), ("a", 9 + 8), ("x" * 12 + "abc", 27)],
+)
+def test_rank_deviation_by_hand(ranking, value):
+    assert metrics.rank_deviation(list(ranking), BEST) == value
+
+
+def test_the_worst_full_ranking_is_below_what_the_paper_prints():
+    assert max(metrics.rank_deviation(["x"] * 7 + order, BEST) for order in (list("cba"), list("abc"))) == 21 < 21.808
+    assert metrics.WORST_RANK_SUM == 27 == metrics.rank_deviation([], BEST)
+    assert metrics.rank_sum([BEST, []], [BEST, BEST]) == 13.5
+
+
+@given(RANKINGS, st.integers(0, 10))
+def test_a_shorter_ranking_is_never_better(ranking, kept):
+    whole, cut = (metrics.rank_deviation(part, BEST) for part in (ranking, ranking[:kept]))
+    assert 0 <= whole <= cut <= 27
+
+
+def test_validity_by_hand():
+    assert metrics.validity([[True, False], [], [True]]) == pytest.approx((0.5 + 0 + 1) / 3)
+
+
+def test_scores_are_means_over_programs_first():
+    assert metrics.mean_score([[5], [1, 3, 5], []]) == pytest.approx((5 + 3 + 1) / 3)
+
+
+def test_win_rates_add_up():
+    rates = metrics.win_rates([["m1", "m2"], ["m1", "m2"], ["m2", "m1"], ["m1", "m2"]])
+    assert rates == {"m1": 0.75, "m2": 0.25} and sum(rates.values()) == 1
+    for orders in ([], [["m1", "m2"], ["m1"]], [["m1", "m1"]]):
+        with pytest.raises(ValueError, match="orders of the same models"):
+            metrics.win_rates(orders)
+
+
+def test_kept_order_by_hand():
+    assert metrics.kept_order("abc", "abc") == 1 and metrics.kept_order("abc", "cba") == 0
+    assert metrics.kept_order("abc", "acb") == pytest.approx(2 / 3)
+
+
+def test_errors_by_rule():
+    found = metrics.error_counts(
+        ["unknown_tool", "missing_argument", "unknown_argument", "door_is_open", "wrong_type"],
+        [None, "EMPTY_OUTPUT", "UPSTREAM_FORMAT_ERROR", "UPSTREAM_FORMAT_ERROR"],
+    )
+    assert found == {
+        "EXECUTION_ERROR": 2, "MISSING_ARGUMENTS": 1, "UNEXPECTED_ARGUMENTS": 1, "INVALID_TOOL_NAME": 1,
+        "UPSTREAM_FORMAT_ERROR": 2, "EMPTY_OUTPUT": 1,
+    }  # fmt: skip
+
+
+def test_classes_of_calls():
+    assert [metrics.call_class(calls) for calls in (0, 4, 5, 10, 11, 99)] == ["<5", "<5", "5-10", "5-10", ">10", ">10"]
+
+
+def test_agreement_by_hand():
+    found = metrics.agreement([(2, 2), (2, 1), (0, 2), (1, 1)])
+    assert found == {"n": 4, "equal": 0.5, "near": 0.75, "opposed": 1}
+    assert metrics.agreement([(2, 2)])["opposed"] == 0
+
+
+def test_figures_have_intervals():
+    found = metrics.figure([0.0, 1.0, 1.0, 1.0])
+    low, high = found["interval"]
+    assert found["n"] == 4 and 0 <= low < found["mean"] == 0.75 < high <= 1 and found == metrics.figure([0.0, 1.0, 1.0, 1.0])
