@@ -16,6 +16,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from envs.homeenv.types import shown
 from envs.messages import Message
 from envs.personalhome.env import PersonalHome
 from envs.personalhome.state import HouseholdState
@@ -27,6 +28,24 @@ from homerl.worlds.personalhome.verdicts import goals_of
 
 ANSWER = "answer"  # the action that words stand for
 ROOM, SPARE = 4, 24
+
+
+class Silent(PersonalHome):
+    """A household without tools: the setting `sole`, in which the prompt shows everything."""
+
+    @property
+    def tools(self) -> list[dict[str, Any]]:
+        """None."""
+        return []
+
+    def step(self, action: Action) -> tuple[str, float, bool, bool, dict[str, Any]]:
+        """Refuse every call."""
+        return super().step({"name": f"no tool, not {shown(action.get('name'))}"})
+
+
+def world_for(blueprint: PersonalHomeBlueprint) -> PersonalHome:
+    """The world of a blueprint's setting."""
+    return (PersonalHome if blueprint.setting == "agentic" else Silent)(blueprint.household)
 
 
 @dataclass
@@ -41,7 +60,7 @@ class PersonalHomeSituation(Situation):
     @classmethod
     def begin(cls, blueprint: PersonalHomeBlueprint) -> PersonalHomeSituation:
         """The situation before the first call."""
-        return cls(blueprint, PersonalHome(HouseholdState(blueprint.household), looks=blueprint.setting == "agentic"))
+        return cls(blueprint, world_for(blueprint))
 
     def opening(self) -> list[Message]:
         """The system message."""

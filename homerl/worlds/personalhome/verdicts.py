@@ -10,7 +10,7 @@ from typing import Any
 
 from homerl.worlds.personalhome.answers import choice_of, matches, read_answer, read_ranking, read_three
 from homerl.worlds.personalhome.blueprint import Choice, Features, Grounding, PersonalHomeBlueprint
-from homerl.worlds.personalhome.metrics import rank_sum
+from homerl.worlds.personalhome.metrics import rank_deviation
 
 LAZY_RANKS = 11  # the mean deviation of a random ranking is 11.3: a ranking must be better to earn anything
 
@@ -39,7 +39,7 @@ def goals_of_ranking(task: Features, text: str) -> tuple[bool, ...]:
 
     The paper's reward is 1 - RRS / 27; a random ranking would earn more than half of it.
     """
-    deviation = rank_sum(read_ranking(text).value or (), task.ranking[:3])
+    deviation = rank_deviation(read_ranking(text).value or (), task.ranking[:3])
     return tuple(deviation <= allowed for allowed in reversed(range(LAZY_RANKS)))
 
 

@@ -33,7 +33,7 @@ from homerl.worlds.personalhome.questions.tables import Row, Tables
 MEMORIES, EVENTS, MEMBERS = Table("memories"), Table("events"), Table("members")
 DONE = ("cooked", "used", "travelled", "complained", "ill", "bought", "celebrated", "cared", "repaired", "learned")
 OBJECT = {"used": "appliance", "repaired": "appliance"}  # what a deed is done to; of other kinds it is `what`
-MEASURED = {"travelled": "days", "ill": "days", "used": "minutes", "bought": "money"}  # the unit of `value` by kind
+MEASURED = {"travelled": "day", "ill": "day", "used": "minute", "bought": "currency"}  # the unit of `value` by kind
 
 
 @dataclass(frozen=True)
@@ -75,6 +75,11 @@ def family(function: Family) -> Family:
 def candidates(tables: Tables) -> list[Candidate]:
     """All candidates of all families."""
     return [candidate for each in FAMILIES for candidate in each(tables)]
+
+
+def _number(unit: str | None) -> str:
+    """The kind of a number in a unit."""
+    return f"number:{unit}" if unit else "number"
 
 
 def _person(who: str) -> Slot:
@@ -164,7 +169,7 @@ def of_states(tables: Tables) -> Iterator[Candidate]:
                 continue
             one = Where(Where(Table(table), column, row[column]), "attribute", row["attribute"])
             slots = {column: Slot(column, row[column]), "attribute": Slot("attribute", row["attribute"])}
-            yield Candidate(f"state_of_{column}", The(Column(one, "value")), slots, "number")
+            yield Candidate(f"state_of_{column}", The(Column(one, "value")), slots, _number(row["unit"]))
 
 
 @family
@@ -172,7 +177,7 @@ def of_weather(tables: Tables) -> Iterator[Candidate]:
     """The weather outside and the air inside."""
     for row in tables.rows["weather"]:
         one = Where(Where(Table("weather"), "side", row["side"]), "quantity", row["quantity"])
-        yield Candidate(f"weather_{row['side']}_{row['quantity']}", The(Column(one, "value")), {}, "number")
+        yield Candidate(f"weather_{row['side']}_{row['quantity']}", The(Column(one, "value")), {}, _number(row["unit"]))
 
 
 @family
@@ -182,7 +187,7 @@ def of_lives(tables: Tables) -> Iterator[Candidate]:
         one = The(Column(Where(Where(Table("life"), "who", row["who"]), "kind", row["kind"]), "date"))
         slots = {"who": _person(row["who"]), "what": Slot("life_events", row["kind"])}
         yield Candidate("date_of_life_event", one, slots, "date")
-        yield Candidate("years_since_life_event", YearsSince(one), slots, "years")
+        yield Candidate("years_since_life_event", YearsSince(one), slots, "span")
 
 
 # Remembering
@@ -206,17 +211,17 @@ def of_kinds(tables: Tables) -> Iterator[Candidate]:
         yield Candidate(f"last_{kind}", _latest(rows, _object(kind)), slots, answer)
         yield Candidate(f"usually_{kind}", Usual(Column(rows, _object(kind))), slots, answer)
         if kind in MEASURED:
-            yield Candidate(f"total_{kind}", Total(Column(rows, "value")), slots, MEASURED[kind])
+            yield Candidate(f"total_{kind}", Total(Column(rows, "value")), slots, _number(MEASURED[kind]))
 
 
 @family
 def of_settings(tables: Tables) -> Iterator[Candidate]:
     """To what an appliance was last set, and by whom."""
-    adjusted = {(row["appliance"], row["what"]): row for row in tables.rows["memories"] if row["kind"] == "adjusted"}
-    for appliance, what in adjusted:
+    rows_set = {(row["appliance"], row["what"]): row for row in tables.rows["memories"] if row["kind"] == "adjusted"}
+    for (appliance, what), row in rows_set.items():
         rows = Where(Where(Where(MEMORIES, "kind", "adjusted"), "appliance", appliance), "what", what)
         slots = {"appliance": Slot("appliance", appliance), "what": Slot("quantities", what)}
-        yield Candidate("last_setting", _latest(rows, "value"), slots, "number")
+        yield Candidate("last_setting", _latest(rows, "value"), slots, _number(row["unit"]))
         yield Candidate("who_set_last", _latest(rows, "who"), slots, "person")
 
 
@@ -228,10 +233,11 @@ def of_recent_events(tables: Tables) -> Iterator[Candidate]:
         ("used", "appliance", "who", "person"),
     ):  # fmt: skip
         slot = {"room": "room", "appliance": "appliance", "what": "quantities" if kind == "measured" else "signs"}[column]
-        values = dict.fromkeys(row[column] for row in tables.rows["events"] if row["kind"] == kind and row[column])
-        for value in values:
+        events = {row[column]: row for row in tables.rows["events"] if row["kind"] == kind and row[column]}
+        for value, row in events.items():
+            found = _number(row["unit"]) if answer == "number" else answer
             rows = Where(Where(EVENTS, "kind", kind), column, value)
-            yield Candidate(f"last_{kind}_event", _latest(rows, name), {"what": Slot(slot, value)}, answer)
+            yield Candidate(f"last_{kind}_event", _latest(rows, name), {"what": Slot(slot, value)}, found)
 
 
 # Putting together
@@ -251,7 +257,7 @@ def of_two_people(tables: Tables) -> Iterator[Candidate]:
             yield Candidate("more_often", more, {**slots, "deed": Slot("deed", Deed(kind))}, "times")
         for kind in ("travelled", "ill"):
             apart = Difference(*(Total(Column(_of(Deed(kind), who), "value")) for who in (one, other)))
-            yield Candidate(f"difference_{kind}", apart, slots, "days")
+            yield Candidate(f"difference_{kind}", apart, slots, _number("day"))
 
 
 @family
@@ -273,7 +279,7 @@ def of_days_apart(tables: Tables) -> Iterator[Candidate]:
             slots = {"who": _person(who), "deed": Slot("deed", Deed(one)), "other": Slot("deed", Deed(other))}
             last = _latest(_of(Deed(other), who), "time")
             if one < other:
-                yield Candidate("days_apart", Difference(_latest(_of(Deed(one), who), "time"), last), slots, "days")
+                yield Candidate("days_apart", Difference(_latest(_of(Deed(one), who), "time"), last), slots, _number("day"))
             first = Extreme(Where(_of(Deed(one), who), "time", last, ">"), "time", largest=False)
             answer = OBJECT.get(one) or f"what:{one}"
             yield Candidate("first_after", The(Column(first, _object(one))), slots, answer)

@@ -7,13 +7,13 @@ choices are of the type of the right one, differ from each other, and give no va
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import date, timedelta
-from typing import Any
+from typing import Any, get_args
 
-from envs.personalhome.household import Household
-from envs.personalhome.words import vocabulary
+from envs.personalhome.household import Animal, Household
+from envs.personalhome.vocabulary import Vocabulary, vocabulary
 from homerl.worlds.personalhome.normal import normal
 from homerl.worlds.personalhome.questions.edits import Counterfactual, counterfactuals
 from homerl.worlds.personalhome.questions.families import Candidate, candidates
@@ -68,7 +68,7 @@ def answered(candidate: Candidate, tables: Tables) -> Question | None:
     return Question(candidate, level, found.value, tuple(sorted(found.evidence))) if level else None
 
 
-def states_answer(text: str, variants: Sequence[str]) -> bool:
+def answer_stated(text: str, variants: Sequence[str]) -> bool:
     """Whether a question gives its answer away."""
     said = f" {normal(text)} "
     return any(f" {normal(variant)} " in said or (not variant.isascii() and variant in text) for variant in variants)
@@ -76,7 +76,8 @@ def states_answer(text: str, variants: Sequence[str]) -> bool:
 
 def assumed(question: Question, household: Household, rng: random.Random) -> tuple[Counterfactual, Counterfactual] | None:
     """Two counterfactuals in random order, one of which changes the answer; None if there are none."""
-    groups = {**vocabulary(), **{kind: vocabulary()[group] for kind, group in WHAT.items()}}
+    groups = {kind: vocabulary().keys(group) for kind, group in WHAT.items()}
+    groups["occupations"] = vocabulary().keys("occupations")
     pair = counterfactuals(question.candidate.program, tables_of(household), groups, rng)
     if pair is None:
         return None
@@ -116,8 +117,6 @@ def _near(kind: str, right: Any) -> list[Any]:
     if isinstance(right, int | float):
         return [round(right + step, 2) for step in NEAR_NUMBERS if right + step >= 0]
     group = WHAT.get(kind.removeprefix("what:"), kind)
-    known = vocabulary().get("animals" if kind == "animal" else group, ())
-    return [key for key in known if isinstance(key, str)]
-
-
-Draw = Callable[[], str]
+    if kind == "animal":
+        return list(get_args(Animal))
+    return list(vocabulary().keys(group)) if group in Vocabulary.model_fields else []

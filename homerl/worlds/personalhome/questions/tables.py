@@ -19,7 +19,8 @@ from envs.personalhome.household import Fact, Household
 
 Value = Any  # str, int, float, bool, date, datetime or None
 Row = Mapping[str, Value]
-FACT = ("kind", "who", "pet", "appliance", "sensor", "room", "what", "value")
+FACT = ("kind", "who", "pet", "appliance", "sensor", "room", "what", "value", "unit")
+WEATHER_UNITS = {"temperature": "celsius", "humidity": "percentage", "dust": "ug/m3"}
 
 
 @dataclass(frozen=True)
@@ -77,7 +78,9 @@ def tables_of(household: Household) -> Tables:
                 _fact_row(f"event:{n}", event.time, event.fact) for n, event in enumerate(household.context.events)
             ),
             "weather": tuple(
-                {"id": "weather", "side": side, "quantity": quantity, "value": value}
+                {
+                    "id": "weather", "side": side, "quantity": quantity, "value": value, "unit": WEATHER_UNITS.get(quantity)
+                }
                 for side, part in household.context.weather.model_dump().items() for quantity, value in part.items()
             ),
             **_devices(household),
@@ -100,8 +103,11 @@ def _devices(household: Household) -> dict[str, tuple[Row, ...]]:
         found[what].append({"id": id, kind: device.did, "kind": device.spec.category, "room": device.room.id})
         for path, value in home.state_of(device.did).items():
             found["readings" if sensor else "states"].append(
-                {"id": f"state:{device.did}", kind: device.did, "kind": device.spec.category, "attribute": path, "value": value}
-            )
+                {
+                    "id": f"state:{device.did}", kind: device.did, "kind": device.spec.category, "attribute": path,
+                    "value": value, "unit": device.spec.attribute_index[path][1].unit,
+                }
+            )  # fmt: skip
     return {name: tuple(rows) for name, rows in found.items()}
 
 

@@ -16,7 +16,7 @@ from typing import Any
 
 from envs.documents import read_yaml
 from envs.personalhome.household import Household
-from envs.personalhome.words import Words, words_for
+from envs.personalhome.words import Cast, Words, cast_of, words_for
 from homerl.worlds.personalhome.questions.edits import Edit
 from homerl.worlds.personalhome.questions.families import Candidate, Deed, Slot
 
@@ -25,13 +25,7 @@ WHAT = {
     "cooked": "dishes", "used": "activities", "travelled": "places", "complained": "complaints", "ill": "ailments",
     "bought": "things", "celebrated": "occasions", "cared": "pet_care", "repaired": "repairs", "learned": "skills",
 }  # fmt: skip
-UNITS = {  # kind of answer -> its unit after a number
-    "en": {"years": "years", "days": "days", "minutes": "minutes", "times": "times"},
-    "zh": {"years": "岁", "days": "天", "minutes": "分钟", "times": "次"},
-}
-WEATHER = {
-    "en": {"outdoor": "outdoor {}", "indoor": "indoor {}"}, "zh": {"outdoor": "室外{}", "indoor": "室内{}"},
-}  # fmt: skip
+COUNTS = {"years", "span", "times"}  # kinds of numbers whose unit is a phrase of questions
 
 
 @cache
@@ -53,6 +47,11 @@ class Wording:
         """The words of the household's language."""
         return words_for(self.household.language)
 
+    @property
+    def cast(self) -> Cast:
+        """What texts call people, rooms and devices."""
+        return cast_of(self.household.members, self.household.home)
+
     def question(self, candidate: Candidate, rng: random.Random) -> str:
         """A question in words."""
         frames: Sequence[str] = phrases(self.household.language)["questions"][candidate.family]
@@ -66,22 +65,30 @@ class Wording:
     def answers(self, kind: str, value: Any) -> tuple[str, ...]:
         """The texts that give an answer, the best first, each once."""
         if kind == "person":
-            return (self.household.member(value).name, value)
+            return (self.cast.people[value], value)
         if kind == "date":
             return (self._date(value), value.isoformat())
-        if kind in UNITS[self.household.language]:
-            return (_number(value), f"{_number(value)} {UNITS[self.household.language][kind]}")
+        if kind in ("appliance", "sensor"):
+            return tuple(dict.fromkeys((self.cast.devices[value], value)))
+        if kind == "room":
+            room = self.cast.rooms[value]
+            return tuple(dict.fromkeys((room.name, self.words.place(room), self.words.inside(room), value)))
+        if kind in COUNTS:
+            return (_number(value), phrases(self.household.language)[kind].format(n=_number(value)))
+        if kind.startswith("number:"):
+            unit = kind.removeprefix("number:")
+            return (self.words.quantity(value, unit), _number(value)) if unit in self.words.units else (_number(value),)
         return (self.say(Slot(kind, value)),)
 
     def say(self, slot: Slot) -> str:
         """The words for a thing."""
         kind, value = slot.kind, slot.value
         if kind == "person":
-            return self.household.member(value).name if self.personal else value
-        if kind in ("pet", "appliance", "sensor", "number", "money", "minutes", "days", "years", "times"):
-            return _number(value) if isinstance(value, int | float) else str(value)
+            return self.cast.people[value] if self.personal else value
+        if kind in ("appliance", "sensor"):
+            return self.cast.devices[value] if self.personal else value
         if kind == "room":
-            return next(room["name"] for room in self.household.home["rooms"] if room["id"] == value)
+            return self.cast.rooms[value].name if self.personal else value
         if kind == "date":
             return self._date(value)
         if kind == "moment":
@@ -90,8 +97,10 @@ class Wording:
             return str(value).replace("_", " ").replace(".", " ")
         if kind == "weather":
             side, quantity = value
-            return WEATHER[self.household.language][side].format(self.words.key("weather", quantity))
-        return self.words.key(WHAT.get(kind.removeprefix("what:"), kind), value)
+            return str(phrases(self.household.language)["weather"][side][quantity])
+        if isinstance(value, int | float):
+            return _number(value)
+        return self.words.word(WHAT.get(kind.removeprefix("what:"), kind), value)
 
     def _slots(self, slots: Mapping[str, Slot]) -> dict[str, str]:
         texts: dict[str, str] = {}

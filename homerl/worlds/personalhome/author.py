@@ -1,0 +1,205 @@
+"""Makes PersonalHome's blueprints: a household from a seed, and a task in it whose answers are computed.
+
+Invariants: a blueprint is a pure function of recipe, split and seed; the splits share no name, no frame of a text and no
+question; a draft that breaks a rule is dropped and counted.
+"""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from envs.personalhome.features import feature_ranking, features
+from envs.personalhome.generate import make_household
+from envs.personalhome.household import Household
+from envs.personalhome.state import HouseholdState
+from homerl.language.splits import NoSentence, of_split
+from homerl.worlds.contract import Split, unmade
+from homerl.worlds.personalhome.blueprint import (
+    LETTERS,
+    Choice,
+    Difficulty,
+    Features,
+    Grounding,
+    Part,
+    PersonalHomeBlueprint,
+    PersonalHomeIntent,
+    PersonalHomeRecipe,
+    Plans,
+    Task,
+)
+from homerl.worlds.personalhome.needs import needs_of
+from homerl.worlds.personalhome.plan_rules import judge
+from homerl.worlds.personalhome.prompts import question_of
+from homerl.worlds.personalhome.questions.make import (
+    Question,
+    answer_stated,
+    assumed,
+    distractors,
+    questions,
+)
+from homerl.worlds.personalhome.questions.wording import Wording
+from homerl.worlds.personalhome.reference import program_for
+
+TRIES = 60  # households that are tried before a seed is refused
+MOST_SITUATIONS = 3  # as many as a plan has programs
+TIERS = (3, 3, 4)  # highly relevant, relevant and less relevant features
+MARGIN = 1.0  # by which the needs of two tiers differ at least
+REMEDIES = {"no ": "allow more tasks, difficulties or families", "": "report this recipe, with the seed"}
+
+
+def make_blueprint(
+    recipe: PersonalHomeRecipe, split: Split, seed: int, dropped: Counter[str] | None = None
+) -> PersonalHomeBlueprint:
+    """The blueprint of a seed. Raises `InputError` if no draft keeps the rules."""
+    rng = random.Random(f"personalhome {split} {seed}")
+    counts: Counter[str] = Counter()
+    kind = rng.choices(list(recipe.tasks), list(recipe.tasks.values()))[0]
+    level = rng.choices(list(recipe.difficulties), list(recipe.difficulties.values()))[0]
+    for _ in range(TRIES):
+        household = make_household(
+            rng.randrange(1 << 31), recipe.household.model_copy(update={"lexicon": split}), counts
+        )  # fmt: skip
+        task = draw_task(kind, level, household, recipe, split, rng)
+        if task is None:
+            counts[f"no task of kind '{kind}' ({level})"] += 1
+            continue
+        if dropped is not None:
+            dropped.update(counts)
+        return blueprint_of(household, task, f"{split}-{seed}", seed, split, recipe)
+    raise unmade(f"no blueprint of the seed {seed} in {TRIES} households", counts, REMEDIES)
+
+
+def blueprint_of(
+    household: Household, task: Task, id: str, seed: int, split: Split, recipe: PersonalHomeRecipe
+) -> PersonalHomeBlueprint:
+    """A task as a blueprint."""
+    query = question_of(task, household.language)
+    subcategory = task.situations[0] if isinstance(task, Plans) else getattr(task, "difficulty", task.kind)
+    intent = PersonalHomeIntent(family=task.kind, subcategory=subcategory, queries=(query,), clarification=query)
+    return PersonalHomeBlueprint(
+        id=id, seed=seed, split=split, language=household.language, setting=recipe.setting, household=household, task=task,
+        intents=(intent,),
+    )  # fmt: skip
+
+
+def draw_task(
+    kind: str, level: Difficulty, household: Household, recipe: PersonalHomeRecipe, split: Split, rng: random.Random
+) -> Task | None:
+    """A task of a kind; None if the household has none."""
+    if kind == "features":
+        return features_task(household, rng)
+    if kind == "plans":
+        return plans_task(household)
+    wording = Wording(household, rng.random() < recipe.personal)
+    for question in questions(household, rng, recipe.families):
+        if question.difficulty != level:
+            continue
+        text = _asked(question, wording, split, rng)
+        if text is None:
+            continue
+        if kind == "choice":
+            task: Task | None = choice_task(question, text, household, wording, rng)
+        else:
+            task = grounding_task(question, text, household, wording, recipe.counterfactuals, rng)
+        if task is not None:
+            return task
+    return None
+
+
+def _asked(question: Question, wording: Wording, split: Split, rng: random.Random) -> str | None:
+    """The question in words of a split; None if it has none, or states its answer."""
+    try:
+        text = of_split(lambda: wording.question(question.candidate, rng), split)
+    except NoSentence:
+        return None
+    return None if answer_stated(text, wording.answers(question.candidate.answer, question.answer)) else text
+
+
+def grounding_task(
+    question: Question, text: str, household: Household, wording: Wording, counterfactuals: bool, rng: random.Random
+) -> Grounding | None:
+    """A grounding task; None if it needs counterfactuals and there is no pair of them."""
+    kind = question.candidate.answer
+    parts = [Part(key="original", variants=wording.answers(kind, question.answer))]
+    if counterfactuals:
+        pair = assumed(question, household, rng)
+        if pair is None:
+            return None
+        for key, one in zip(("counterfactual_1", "counterfactual_2"), pair, strict=True):
+            condition, variants = wording.assumption(one.edit, rng), wording.answers(kind, one.answer)
+            parts.append(Part(key=key, condition=condition, variants=variants, changed=one.changed))  # type: ignore[arg-type]
+    return Grounding(
+        family=question.candidate.family, difficulty=question.difficulty, personal=wording.personal, question=text,
+        parts=tuple(parts), evidence=question.evidence,
+    )  # fmt: skip
+
+
+def choice_task(
+    question: Question, text: str, household: Household, wording: Wording, rng: random.Random
+) -> Choice | None:
+    """A multiple-choice task; None if there are not four wrong answers of the right type."""
+    wrong = distractors(question, household, wording, rng)
+    if wrong is None:
+        return None
+    right = wording.answers(question.candidate.answer, question.answer)[0]
+    choices = rng.sample([right, *wrong], 5)
+    return Choice(
+        family=question.candidate.family, difficulty=question.difficulty, personal=wording.personal, question=text,
+        choices=tuple(choices), right=LETTERS[choices.index(right)], evidence=question.evidence,  # type: ignore[arg-type]
+    )  # fmt: skip
+
+
+def features_task(household: Household, rng: random.Random) -> Features | None:
+    """Ten features of owned appliances in three tiers; None if the needs do not tell so many apart.
+
+    The three best differ from each other, so that there is one right ranking of them.
+    """
+    needs = needs_of(household)
+    owned = {device.spec.category for device in HouseholdState(household).appliances}
+    ranked = [pair for pair in feature_ranking({key: need.weight for key, need in needs.items()}) if pair[0].split(".")[0] in owned]
+    rng.shuffle(ranked)
+    chosen = _tiers(ranked)
+    if chosen is None:
+        return None
+    titles = {key: features()[key].title[household.language] for key in rng.sample(chosen, len(chosen))}
+    used = {key for feature in chosen for key in features()[feature].wanted_when if key in needs}
+    evidence = sorted({id for key in used for id in needs[key].evidence})
+    return Features(titles=titles, ranking=tuple(chosen), evidence=tuple(evidence))
+
+
+def _tiers(ranked: Sequence[tuple[str, float]]) -> list[str] | None:
+    """Ten features, best first. Each of the best three, and each tier, has more weight than what follows, by a margin."""
+    by_weight: dict[float, list[str]] = {}
+    for key, weight in ranked:
+        by_weight.setdefault(weight, []).append(key)
+    weights = sorted(by_weight, reverse=True)
+    chosen: list[str] = []
+    for _ in range(TIERS[0]):
+        if not weights:
+            return None
+        chosen.append(by_weight[best := weights[0]][0])
+        weights = [weight for weight in weights if weight <= best - MARGIN]
+    for size in TIERS[1:]:
+        tier: list[str] = []
+        while weights and len(tier) < size:
+            lowest = weights.pop(0)
+            tier += by_weight[lowest][: size - len(tier)]
+        if len(tier) < size:
+            return None
+        chosen += tier
+        weights = [weight for weight in weights if weight <= lowest - MARGIN]
+    return chosen
+
+
+def plans_task(household: Household) -> Plans | None:
+    """The household's situations, if its reference plan keeps all rules; otherwise None."""
+    keys = household.context.situations[:MOST_SITUATIONS]
+    programs = [program_for(household, key) for key in keys]
+    if not keys or not all(judge(household, keys, programs).goals()):
+        return None
+    events = (f"event:{at}" for at in range(len(household.context.events)))
+    used = dict.fromkeys(f"features:{step['appliance']}" for program in programs for step in program["steps"])
+    return Plans(situations=tuple(keys), evidence=(*events, *used))
