@@ -6,11 +6,14 @@ what was gained by looking around is lost again, and no policy gains by looking 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from homerl.worlds.personalhome.answers import choice_of, matches, read_answer, read_ranking, read_three
-from homerl.worlds.personalhome.blueprint import Choice, Features, Grounding, PersonalHomeBlueprint
+from homerl.worlds.personalhome.blueprint import Choice, Features, Grounding, PersonalHomeBlueprint, Plans
 from homerl.worlds.personalhome.metrics import rank_deviation
+from homerl.worlds.personalhome.plan_rules import judge
+from homerl.worlds.personalhome.plans import read_plan
 
 LAZY_RANKS = 11  # the mean deviation of a random ranking is 11.3: a ranking must be better to earn anything
 
@@ -53,3 +56,26 @@ def goals_of(blueprint: PersonalHomeBlueprint, text: str) -> tuple[bool, ...]:
     if isinstance(task, Features):
         return goals_of_ranking(task, text)
     return goals_of_plan(blueprint, text)
+
+
+def goals_of_plan(blueprint: PersonalHomeBlueprint, text: str) -> tuple[bool, ...]:
+    """A goal for each situation, and one for each rule of plans (`plan_rules.py`)."""
+    task = blueprint.task
+    assert isinstance(task, Plans)
+    return judge(blueprint.household, task.situations, read_plan(text).value or ()).goals()
+
+
+def goals_in_words(blueprint: Mapping[str, Any]) -> list[str]:
+    """Φ in words: what must be read, and what the answer must say."""
+    task, kind = blueprint["task"], blueprint["task"]["kind"]
+    read = [f"{id} was read" for id in task["evidence"] if blueprint["setting"] == "agentic"]
+    if kind == "grounding":
+        return read + [f"{part['key']}: {part['variants'][0]}" for part in task["parts"]]
+    if kind == "choice":
+        return [*read, f"the answer is {task['right']}"]
+    if kind == "features":
+        first = ", ".join(task["ranking"][:3])
+        return read + [f"{first} deviate by at most {left} ranks" for left in reversed(range(LAZY_RANKS))]
+    rules = ("no preference is broken", "the most urgent comes first", "steps go together", "each step has a reason",
+             "every step works")  # fmt: skip
+    return [*read, *(f"{key} is settled" for key in task["situations"]), *rules]

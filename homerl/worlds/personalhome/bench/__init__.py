@@ -1,0 +1,1 @@
+"""PersonalHomeBench: its suite, and what a result and a report hold."""
