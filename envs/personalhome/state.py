@@ -20,6 +20,7 @@ from envs.homeenv.devices import Device
 from envs.homeenv.env import changes as changes_of_home
 from envs.homeenv.home import Home
 from envs.homeenv.home_file import home_from_json
+from envs.personalhome.appliances import is_sensor
 from envs.personalhome.household import Household, Member, Memory, Pet
 from envs.personalhome.search import Rank, bm25
 
@@ -98,12 +99,12 @@ class HouseholdState:
     @property
     def appliances(self) -> Iterator[Device]:
         """The devices that do something, in the order of the home."""
-        return (device for device in self.home.plan.devices if not is_sensor(device))
+        return (device for device in self.home.plan.devices if not is_sensor(device.spec))
 
     @property
     def sensors(self) -> Iterator[Device]:
         """The devices that only measure, in the order of the home."""
-        return (device for device in self.home.plan.devices if is_sensor(device))
+        return (device for device in self.home.plan.devices if is_sensor(device.spec))
 
     def values(self, name: str) -> dict[str, Any]:
         """The attributes of an appliance or a sensor by path. What was written about a sensor hides what it measures."""
@@ -141,8 +142,3 @@ class HouseholdState:
         home = changes_of_home(since.home, self.home)
         written = tuple(self.records.differences(since.records))
         return home + written + tuple(f"seen.{one}" for one in sorted(self.seen - since.seen))
-
-
-def is_sensor(device: Device) -> bool:
-    """Whether a device only measures: its product has the tag `sensor`, and nothing to call."""
-    return "sensor" in device.spec.userdata.tags and not device.spec.service_index
