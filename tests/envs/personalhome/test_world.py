@@ -31,7 +31,11 @@ CALLS: dict[str, dict[str, Any]] = {
     "get_appliances": {"appliance_names": ["oven"]},
     "get_appliances_by_location": {"locations": ["kitchen"]},
     "get_appliance_features": {"appliance_names": ["oven", "speaker"]},
-    "run_appliance_feature": {"appliance_name": "speaker", "feature_method": "notify", "feature_kwargs": {"message": "Hi"}},
+    "run_appliance_feature": {
+        "appliance_name": "speaker",
+        "feature_method": "notify",
+        "feature_kwargs": {"message": "Hello"},
+    },
     "update_appliance": {"appliance_name": "oven", "state": {"power": "on"}},
     "get_owned_sensors": {},
     "get_sensors": {"sensor_names": ["hall_motion"]},
