@@ -14,10 +14,9 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Self
 
 from envs.homeenv.audit import Refused
+from envs.homeenv.types import shown
 from envs.personalhome.calls import call, offered
 from envs.personalhome.checking import schema_of
-from envs.personalhome.household import Household
-from envs.personalhome.search import Rank, bm25
 from envs.personalhome.state import HouseholdState
 from envs.world import Action, World
 
@@ -25,20 +24,20 @@ Goals = Callable[[HouseholdState], Sequence[bool]]
 
 
 class PersonalHome(World):
-    """A world that is made from a household. Raises `InputError` if its home cannot be built.
+    """A world that is made from a state, which it forks, so that the caller's does not change.
 
-    `goals` says of a state which goals hold; it is a pure function. `in_plans` offers the tools of plans, too. `rank`
-    orders memories and captions for a query.
+    `goals` says of a state which goals hold; it is a pure function. `looks` is whether the agent may look around; otherwise
+    there is no tool, since the prompt says all.
     """
 
-    def __init__(self, household: Household, goals: Goals | None = None, in_plans: bool = False, rank: Rank = bm25) -> None:
-        self.state = HouseholdState(household, rank)
-        self._goals, self._in_plans = goals, in_plans
+    def __init__(self, state: HouseholdState, goals: Goals | None = None, looks: bool = True) -> None:
+        self.state = state.fork()
+        self._goals, self._looks = goals, looks
 
     @property
     def tools(self) -> list[dict[str, Any]]:
-        """The tools that the household offers, as OpenAI function schemas."""
-        return [schema_of(tool) for tool in offered(self.state, self._in_plans)]
+        """The tools that the agent may call, as OpenAI function schemas. Those of plans are steps, and never among them."""
+        return [schema_of(tool) for tool in offered(self.state)] if self._looks else []
 
     @property
     def progress(self) -> float:
@@ -67,7 +66,9 @@ class PersonalHome(World):
         given = dict(action) if isinstance(action, Mapping) else {}
         name, blocked = given.pop("name", None), None
         try:
-            observation = observed(call(self.state, name, given, self._in_plans))
+            if not self._looks:
+                raise Refused("unknown_tool", f"there is no tool {shown(name)}; answer with what the prompt says")
+            observation = observed(call(self.state, name, given, in_plans=False))
         except Refused as refusal:
             observation = f"refused: {refusal.rule}: {refusal.message}"
             blocked = {"rule": refusal.rule, "message": refusal.message}

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from rank_bm25 import BM25Plus
 
 Rank = Callable[[str, Sequence[str]], Sequence[int]]  # (query, texts) -> indices of the texts that match, best first
+Answer = Callable[[str, Sequence[str]], str]  # (question, texts that match it) -> an answer in words
 
 _RUN = re.compile(r"[\u3400-\u9fff]+|[^\W_\u3400-\u9fff]+")
 _ENDINGS = (("ies", "y"), ("sses", "ss"), ("ing", ""), ("ed", ""), ("es", ""), ("s", ""))
@@ -70,3 +71,8 @@ def _index(texts: tuple[str, ...]) -> tuple[BM25Plus, tuple[frozenset[str], ...]
 
     split = [words(text) for text in texts]
     return BM25Plus([one or [""] for one in split]), tuple(map(frozenset, split))
+
+
+def quoted(question: str, texts: Sequence[str]) -> str:
+    """The texts themselves, a line each. It is an `Answer`."""
+    return "\n".join(texts)

@@ -2,8 +2,8 @@
 
 Invariants:
 - The household never changes. A fork shares it and is independent in everything else.
-- `state_key` covers all that decides the future but `rank`: household, home, records and what was seen. It is the same in
-  every process.
+- `state_key` covers all that decides the future but `rank` and `answer`: household, home, records and what was seen. It is
+  the same in every process.
 - What a sensor measures stands in the home. What somebody wrote about a sensor stands in the records and hides it, so that
   nobody ends a leak by writing that there is none.
 """
@@ -20,8 +20,9 @@ from envs.homeenv.devices import Device
 from envs.homeenv.env import changes as changes_of_home
 from envs.homeenv.home import Home
 from envs.homeenv.home_file import home_from_json
+from envs.personalhome.appliances import is_sensor
 from envs.personalhome.household import Household, Member, Memory, Pet
-from envs.personalhome.search import Rank, bm25
+from envs.personalhome.search import Answer, Rank, bm25, quoted
 
 
 @dataclass(frozen=True)
@@ -74,16 +75,16 @@ class Records:
 class HouseholdState:
     """A household in an episode. Raises `InputError` if its home cannot be built.
 
-    `rank` orders memories and captions for a query.
+    `rank` orders memories and captions for a query. `answer` puts what was found for a question into words.
 
     `home` holds the appliances and sensors. `seen` are the ids of all that calls have shown (see `see`), and `shown` are
     those that the last call showed, which decide nothing.
     """
 
-    __slots__ = ("_digest", "_start", "home", "household", "rank", "records", "seen", "shown")
+    __slots__ = ("_digest", "_start", "answer", "home", "household", "rank", "records", "seen", "shown")
 
-    def __init__(self, household: Household, rank: Rank = bm25) -> None:
-        self.household, self.rank = household, rank
+    def __init__(self, household: Household, rank: Rank = bm25, answer: Answer = quoted) -> None:
+        self.household, self.rank, self.answer = household, rank, answer
         self.home: Home = home_from_json(household.home, household.household_id)
         self.records = self._start = Records(household.members, household.pets, household.memories)
         self.seen: frozenset[str] = frozenset()
@@ -98,12 +99,12 @@ class HouseholdState:
     @property
     def appliances(self) -> Iterator[Device]:
         """The devices that do something, in the order of the home."""
-        return (device for device in self.home.plan.devices if not is_sensor(device))
+        return (device for device in self.home.plan.devices if not is_sensor(device.spec))
 
     @property
     def sensors(self) -> Iterator[Device]:
         """The devices that only measure, in the order of the home."""
-        return (device for device in self.home.plan.devices if is_sensor(device))
+        return (device for device in self.home.plan.devices if is_sensor(device.spec))
 
     def values(self, name: str) -> dict[str, Any]:
         """The attributes of an appliance or a sensor by path. What was written about a sensor hides what it measures."""
@@ -141,8 +142,3 @@ class HouseholdState:
         home = changes_of_home(since.home, self.home)
         written = tuple(self.records.differences(since.records))
         return home + written + tuple(f"seen.{one}" for one in sorted(self.seen - since.seen))
-
-
-def is_sensor(device: Device) -> bool:
-    """Whether a device only measures: its product has the tag `sensor`, and nothing to call."""
-    return "sensor" in device.spec.userdata.tags and not device.spec.service_index

@@ -12,6 +12,7 @@ from envs.personalhome.rows import device_row, plain
 from envs.personalhome.rules import Refused, unknown
 from envs.personalhome.state import HouseholdState
 from envs.personalhome.tool import Tool
+from envs.personalhome.tools.assistant import ASKED, ask
 from envs.personalhome.tools.lookup import NAMES, appliance, rooms
 
 APPLIANCE = {"type": "string", "description": "the appliance's name, as get_owned_appliances lists it"}
@@ -53,9 +54,9 @@ def run_appliance_feature(state: HouseholdState, arguments: Mapping[str, Any]) -
     device = appliance(state, arguments["appliance_name"])
     method, given = arguments["feature_method"], arguments.get("feature_kwargs", {})
     bind_feature(device, method, given)
-    result = state.home.call(device.did, method, (), given)
+    result = plain(state.home.call(device.did, method, (), given))
     state.see(f"result:{device.did}.{method}")
-    return plain(result)
+    return {**result, "answer": ask(state, given[ASKED[method]])} if method in ASKED else result
 
 
 def update_appliance(state: HouseholdState, arguments: Mapping[str, Any]) -> dict[str, Any]:

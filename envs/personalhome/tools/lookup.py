@@ -7,9 +7,10 @@ from typing import Any
 
 from envs.homeenv.devices import Device
 from envs.homeenv.rooms import Room
+from envs.personalhome.appliances import is_sensor
 from envs.personalhome.household import Member
 from envs.personalhome.rules import Refused, unknown
-from envs.personalhome.state import HouseholdState, is_sensor
+from envs.personalhome.state import HouseholdState
 
 TEXT: dict[str, Any] = {"type": "string", "minLength": 1, "maxLength": 2000}
 NAMES: dict[str, Any] = {"type": "array", "items": {"type": "string"}, "minItems": 1, "maxItems": 60}
@@ -26,7 +27,7 @@ def member(state: HouseholdState, member_id: str) -> Member:
 def appliance(state: HouseholdState, name: str) -> Device:
     """An appliance by name. Raises `Refused`."""
     device = state.home.plan.by_did.get(name)
-    if device is None or is_sensor(device):
+    if device is None or is_sensor(device.spec):
         raise unknown("unknown_appliance", "appliance", name, names_of(state.appliances))
     return device
 
@@ -34,7 +35,7 @@ def appliance(state: HouseholdState, name: str) -> Device:
 def sensor(state: HouseholdState, name: str) -> Device:
     """A sensor by name. Raises `Refused`."""
     device = state.home.plan.by_did.get(name)
-    if device is None or not is_sensor(device):
+    if device is None or not is_sensor(device.spec):
         raise unknown("unknown_sensor", "sensor", name, names_of(state.sensors))
     return device
 

@@ -17,6 +17,7 @@ from envs.homeenv.home import Home
 from envs.homeenv.home_file import home_to_json
 from envs.homeenv.rooms import OUTDOORS, Room
 from envs.homeenv.spec import Catalogue, Entity
+from envs.personalhome.appliances import kinds
 from envs.personalhome.household import Household
 from envs.personalhome.state import HouseholdState
 
@@ -43,24 +44,18 @@ OWN = """
       requires: self.power == "on"
       code: self.power = self.power
       returns: {probe: self.probe, done: self.probe > 60}
-- name: test_speaker
-  userdata: {category: speaker, spid: "990002"}
-  attributes:
-    - {name: message, type: str, range: [0, 200]}
-  services:
-    - name: notify
-      description: Say something aloud
-      arguments: [{name: message, type: str, range: [1, 200]}]
-      code: self.message = message
-      returns: message
 """
 ROOMS = {"kitchen": Room("kitchen_1", "kitchen", "kitchen"), "hall": Room("hall_1", "hallway", "entrance hall")}
 STATES = {
     "oven": {"power": "off", "temperature": 180, "probe": 20.0, "days": [], "idle_seconds": 60},
-    "speaker": {"message": ""},
+    "speaker": {
+        "volume": 30, "last_notification": "", "notified_room": "here", "last_instruction": "play jazz", "instructions": 3,
+        "calibrated_for": "none", "profile": "standard", "devices_found": 0, "devices_near": 2, "last_query": "",
+        "microphone_muted": False,
+    },
     "hall_motion": {"motion": True, "illuminance": 120.0, "battery": 90},
     "kitchen_leak": {"leak": False, "battery": 40},
-}
+}  # fmt: skip
 AIR = {"temperature": 21.0, "humidity": 50.0, "brightness": 100.0}
 MEMBERS = [
     {
@@ -91,7 +86,7 @@ EVENTS = [
 
 def home() -> dict[str, Any]:
     """The home as plain data: a kitchen and a hall with two appliances and two sensors."""
-    oven, speaker = Entity.load(StringIO(OWN))
+    oven, speaker = Entity.load(StringIO(OWN))[0], kinds()["speaker"]
     motion, leak = Catalogue.shipped()["101801"], Catalogue.shipped()["103101"]
     placed = {"oven": (oven, "kitchen"), "speaker": (speaker, "hall")}
     placed |= {"hall_motion": (motion, "hall"), "kitchen_leak": (leak, "kitchen")}

@@ -165,6 +165,24 @@ def test_a_feature_changes_the_home_and_returns_its_result(state: HouseholdState
     assert run(state, "read_probe_temp") == {"probe": 20.0, "done": False}
 
 
+def ask(state: HouseholdState, query: str) -> Any:
+    arguments = {"appliance_name": "speaker", "feature_method": "complex_query", "feature_kwargs": {"query": query}}
+    return call(state, "run_appliance_feature", arguments)
+
+
+def test_an_appliance_that_is_asked_answers_from_what_the_household_remembers(state: HouseholdState) -> None:
+    result = ask(state, "When did Anna use the oven?")
+    assert result["last_instruction"] == "play jazz" and len(result["answer"].splitlines()) == 3
+    assert result["answer"].splitlines()[0] == "2026-03-14T07:00 Anna used the oven."
+    assert state.shown[:2] == ("result:speaker.complex_query", "event:1")
+    assert ask(state, "zebras?")["answer"] == "" and state.shown == ("result:speaker.complex_query",)
+
+
+def test_an_endpoint_may_answer(household: Household) -> None:
+    state = HouseholdState(household, answer=lambda question, texts: f"{question} {len(texts)} found")
+    assert ask(state, "vet?")["answer"] == "vet? 1 found"
+
+
 @pytest.mark.parametrize(
     ("method", "kwargs", "rule"),
     [
