@@ -73,7 +73,16 @@ def test_a_swap_towards_the_front_never_costs(ranking, at, k):
 
 @pytest.mark.parametrize(
     ("ranking", "value"),
-    [("abc", 0), ("acb", 2), ("bac", 2), ("cba", 4), ("xxxxxxxcba", 9 + 7 + 5), ("", 27), ("a", 9 + 8), ("x" * 12 + "abc", 27)],
+    [
+        ("abc", 0),
+        ("acb", 2),
+        ("bac", 2),
+        ("cba", 4),
+        ("xxxxxxxcba", 9 + 7 + 5),
+        ("", 27),
+        ("a", 9 + 8),
+        ("x" * 12 + "abc", 27),
+    ],
 )
 def test_rank_deviation_by_hand(ranking, value):
     assert metrics.rank_deviation(list(ranking), BEST) == value

@@ -60,7 +60,10 @@ def test_what_differs_stays_different(one, other):
 
 
 def test_forms_that_people_read():
-    assert normal("The 4th of March, 2025 at 6:30 pm, 21.50 °C in the Living_Room") == "2025-03-04 18:30 21.5 celsius in living room"
+    assert (
+        normal("The 4th of March, 2025 at 6:30 pm, 21.50 °C in the Living_Room")
+        == "2025-03-04 18:30 21.5 celsius in living room"
+    )
     assert normal("A") == "a" and normal("?!") == "?!"
 
 
