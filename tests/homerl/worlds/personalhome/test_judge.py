@@ -39,10 +39,15 @@ def opinion(score):
     return {"feedback": "well", "score": score}
 
 
+def by_all(said):
+    """The same of every part."""
+    return {part: said for part in PARTS}
+
+
 def rated(*overall):
     """A complete verdict with these overall scores; every part gives the same."""
     return {
-        str(number): {"personas": {part: opinion(score) for part in PARTS}, "rationale": "so", "overall_score": score}
+        str(number): {"personas": by_all(opinion(score)), "rationale": "so", "overall_score": score}
         for number, score in enumerate(overall, 1)
     }
 
@@ -98,7 +103,7 @@ BROKEN = {
     "no whole number": rated(4, 2.5),
     "a score in words": rated(4, "2"),
     "a program too many": rated(4, 2, 3),
-    "no opinion": {**rated(4, 2), "1": {**rated(4)["1"], "personas": dict.fromkeys(PARTS, {"feedback": "", "score": 3})}},
+    "no opinion": {**rated(4, 2), "1": {**rated(4)["1"], "personas": by_all({"feedback": "", "score": 3})}},
 }
 
 
@@ -158,7 +163,7 @@ def test_plans_are_ordered_twice_and_letters_say_nothing(tmp_path):
 
 def test_a_judge_who_prefers_the_first_letter_disagrees_with_itself(tmp_path):
     questions = relative_questions(HOUSEHOLD, SITUATION, PLANS, seed=3)
-    first = {"overall_order": list("ABC"), "persona_order": dict.fromkeys(PARTS, list("ABC")), "rationale": "A"}
+    first = {"overall_order": list("ABC"), "persona_order": by_all(list("ABC")), "rationale": "A"}
     with ScriptedServer(answer=replies(first)) as server:
         verdicts = heard(server, questions, tmp_path / "v.jsonl")
     found = ranking([verdicts.verdict(question, "scripted") for question in questions], PLANS, seed=3)
@@ -169,9 +174,9 @@ def test_a_judge_who_prefers_the_first_letter_disagrees_with_itself(tmp_path):
 @pytest.mark.parametrize("order", ["AB", "ABB", "ABCD", "ABCA", "abc", ""])
 def test_an_order_has_every_letter_once(order):
     (question, _) = relative_questions(HOUSEHOLD, SITUATION, PLANS, seed=0)
-    whole = {"overall_order": list("BCA"), "persona_order": dict.fromkeys(PARTS, list("CAB")), "rationale": "so"}
+    whole = {"overall_order": list("BCA"), "persona_order": by_all(list("CAB")), "rationale": "so"}
     assert question.shape.model_validate(whole)
-    for broken in (whole | {"overall_order": list(order)}, whole | {"persona_order": dict.fromkeys(PARTS, list(order))}):
+    for broken in (whole | {"overall_order": list(order)}, whole | {"persona_order": by_all(list(order))}):
         with pytest.raises(ValidationError):
             question.shape.model_validate(broken)
 
