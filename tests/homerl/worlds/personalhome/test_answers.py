@@ -139,7 +139,8 @@ OPTIONS = ["study", "the kitchen", "living room", "A", "18:30"]
     ("said", "index"),
     [
         ("B", 1), ("b)", 1), ("(C)", 2), ("C.", 2), ("Option E", 4), ("kitchen", 1), ("B. Kitchen", 1),
-        ("B: the kitchen", 1), ("6:30 pm", 4), (["B"], 1), ("选项B", 1), ("选C", 2), ("D", 3), ("C: kitchen", None), ("F", None), ("B, C", None),
+        ("B: the kitchen", 1), ("6:30 pm", 4), (["B"], 1), ("选项B", 1), ("选C", 2), ("D", 3), ("C: kitchen", None),
+        ("F", None), ("B, C", None),
         ("unknown", None), ("", None), (None, None), (["A", "B"], None), ("attic", None), ("A study", 0),
     ],
 )  # fmt: skip
