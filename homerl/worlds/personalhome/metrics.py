@@ -10,12 +10,12 @@ Invariants: shares lie in [0, 1]; a mean over nothing is refused (`ValueError`),
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from math import sqrt
 
 import numpy as np
 
-from homerl.measure.intervals import mean_interval
+from homerl.measure.intervals import mean_interval, share_interval
 
 RELEVANT = 3  # features of a list that are HIGHLY_RELEVANT: R in eq. 8, K in eq. 12
 MISSING_RANK = 11  # of a relevant feature that a ranking of ten leaves out
@@ -171,23 +171,17 @@ def call_class(calls: int) -> str:
 # People who check the judge
 
 
-def agreement(pairs: Sequence[tuple[int, int]]) -> dict[str, float]:
-    """Agreement of two people's marks 0, 1 or 2 of the same judgements (Appendix J).
+def agreement(pairs: Sequence[tuple[int, int]]) -> dict[str, float | tuple[float, float]]:
+    """Agreement of two people's marks 0, 1 or 2 of the same judgements, at least one (Appendix J).
 
-    `equal` and `near` (at most one apart) are shares; `opposed` counts full disagreement, 0 against 2.
+    `equal` and `near` (at most one apart) are shares, `interval` is Wilson's of `equal`; `opposed` counts full
+    disagreement, 0 against 2.
     """
     apart = [abs(one - other) for one, other in pairs]
     return {
         "n": len(pairs),
         "equal": accuracy([gap == 0 for gap in apart]),
+        "interval": share_interval(np.array([gap == 0 for gap in apart], dtype=float)),
         "near": accuracy([gap <= 1 for gap in apart]),
         "opposed": sum(gap == 2 for gap in apart),
     }
-
-
-def shares_of(counts: Mapping[str, int]) -> dict[str, float]:
-    """Counts as shares of their sum, which must not be 0 (`ValueError`)."""
-    total = sum(counts.values())
-    if not total:
-        raise ValueError("there are no shares of nothing")
-    return {name: count / total for name, count in counts.items()}

@@ -11,7 +11,9 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Annotated, Any
+
+from pydantic import Field
 
 from homerl.worlds.personalhome.answers import Variant, verdict_of_rules
 from homerl.worlds.personalhome.judge.absolute import shape_of
@@ -46,7 +48,7 @@ def equivalence_question(
         return None
     told = {key: {"question": asked[key], "true": list(variants[key]), "answered": said[key]} for key in undecided}
     system = words(language).system("equivalence", dict.fromkeys(undecided, 1))
-    shape = shape_of("Equivalence", undecided, Literal[1, 0, -1])
+    shape = shape_of("Equivalence", undecided, Annotated[int, Field(strict=True, ge=-1, le=1)])
     text = json.dumps(told, ensure_ascii=False, indent=1)
     return Question("equivalence", system, text, shape, about=about or {})
 

@@ -67,13 +67,22 @@ def test_beyond_the_third_rank_precision_only_grows(ranking):
 @given(RANKINGS, st.integers(0, 8), st.integers(1, 10))
 def test_a_swap_towards_the_front_never_costs(ranking, at, k):
     if ranking[at + 1] in BEST and ranking[at] not in BEST:
-        better = ranking[:at] + [ranking[at + 1], ranking[at]] + ranking[at + 2 :]
+        better = [*ranking[:at], ranking[at + 1], ranking[at], *ranking[at + 2 :]]
         assert metrics.average_precision(better, BEST, k) >= metrics.average_precision(ranking, BEST, k)
 
 
 @pytest.mark.parametrize(
     ("ranking", "value"),
-    [("abc", 0), ("acb", 2), ("bac", 2), ("cba", 4), ("xxxxxxxcba", 9 + 7 + 5), ("", 27), ("a", 9 + 8), ("x" * 12 + "abc", 27)],
+    [
+        ("abc", 0),
+        ("acb", 2),
+        ("bac", 2),
+        ("cba", 4),
+        ("xxxxxxxcba", 9 + 7 + 5),
+        ("", 27),
+        ("a", 9 + 8),
+        ("x" * 12 + "abc", 27),
+    ],
 )
 def test_rank_deviation_by_hand(ranking, value):
     assert metrics.rank_deviation(list(ranking), BEST) == value

@@ -19,9 +19,10 @@ SAME = [
     ("06:00", "6 am", "six o'clock", "早上六点", "6:00", "六点钟"),
     ("00:00", "midnight", "12 a.m.", "晚上12点"),
     ("noon", "12:00", "12 pm", "中午12点"),
-    ("2025-03-04", "March 4, 2025", "4 March 2025", "Tuesday, Mar 4th, 2025", "2025/3/4", "2025年3月4日", "二〇二五年三月四日",
-     "2025年3月4日星期二", "the 4th of March, 2025", "on March 4th 2025"),
-    ("2025-03-04T18:30:00", "2025-03-04 18:30", "March 4, 2025 at 6:30 pm", "6:30 pm on March 4, 2025", "2025年3月4日下午6点半"),
+    ("2025-03-04", "March 4, 2025", "4 March 2025", "Tuesday, Mar 4th, 2025", "2025/3/4", "2025年3月4日",
+     "二〇二五年三月四日", "2025年3月4日星期二", "the 4th of March, 2025", "on March 4th 2025"),
+    ("2025-03-04T18:30:00", "2025-03-04 18:30", "March 4, 2025 at 6:30 pm", "6:30 pm on March 4, 2025",
+     "2025年3月4日下午6点半"),
     ("25/3/2025", "3/25/2025", "2025-03-25"),
     ("March 4", "4th March", "3月4日"),
     ("March 2025", "2025年3月", "2025-03"),
@@ -60,7 +61,10 @@ def test_what_differs_stays_different(one, other):
 
 
 def test_forms_that_people_read():
-    assert normal("The 4th of March, 2025 at 6:30 pm, 21.50 °C in the Living_Room") == "2025-03-04 18:30 21.5 celsius in living room"
+    assert (
+        normal("The 4th of March, 2025 at 6:30 pm, 21.50 °C in the Living_Room")
+        == "2025-03-04 18:30 21.5 celsius in living room"
+    )
     assert normal("A") == "a" and normal("?!") == "?!"
 
 

@@ -1,0 +1,1 @@
+"""Pages of PersonalHome, each one file that needs no network."""
