@@ -9,7 +9,8 @@ Invariants:
 from __future__ import annotations
 
 import ast
-from typing import cast
+from collections.abc import Mapping
+from typing import ClassVar, cast
 
 from envs.homeenv import parsing
 from envs.restricted_python import restricted
@@ -38,10 +39,15 @@ RULES: dict[str, str] = {
 
 
 class Refused(Exception):
-    """The refusal of a call. `rule` is a key of `RULES` (any other is a `KeyError`); `message` is for the agent."""
+    """The refusal of a call. `rule` is a key of `rules` (any other is a `KeyError`); `message` is for the agent.
+
+    A simulator with more rules has a subclass with `rules` of its own.
+    """
+
+    rules: ClassVar[Mapping[str, str]] = RULES
 
     def __init__(self, rule: str, message: str) -> None:
-        if rule not in RULES:
+        if rule not in self.rules:
             raise KeyError(f"{rule} is not a rule of the auditor")
         self.rule, self.message = rule, message
         super().__init__(f"{rule}: {message}")

@@ -16,14 +16,19 @@ from envs.homeenv.types import shown
 
 def call_service(
     home: HomeState, did: str, service: str, args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None
-) -> None:
-    """Call a service of device `did` by its dotted path, with positional and named arguments. Raises `Refused`."""
+) -> Any:
+    """Call a service of device `did` by its dotted path, with positional and named arguments. Raises `Refused`.
+
+    Returns the plain data that the service `returns`, or None.
+    """
     try:
         compiled, base = home.plan.services[did, service]
     except (KeyError, TypeError):
         raise _unknown(home.plan, did, service) from None
-    for slot, value in compiled.updates(home.values, base, compiled.bind(args, kwargs or {})):
+    outcome = compiled.outcome(home.values, base, compiled.bind(args, kwargs or {}))
+    for slot, value in outcome.updates:
         home.set(slot, value)
+    return outcome.returned
 
 
 def _unknown(plan: Plan, did: Any, service: Any) -> Refused:

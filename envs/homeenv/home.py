@@ -18,9 +18,12 @@ class Home(HomeState):
 
     __slots__ = ()
 
-    def call(self, did: str, service: str, args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None) -> None:
-        """Call a service of device `did` by its dotted path. Raises `Refused`, in which case nothing has changed."""
-        call_service(self, did, service, args, kwargs)
+    def call(self, did: str, service: str, args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None) -> Any:
+        """Call a service of device `did` by its dotted path. Raises `Refused`, in which case nothing has changed.
+
+        Returns the plain data that the service `returns`, or None.
+        """
+        return call_service(self, did, service, args, kwargs)
 
     def advance(self, seconds: int) -> list[Fired]:
         """Let `seconds` pass for weather, air, counters and rules. Returns what the rules did, in order."""

@@ -1,8 +1,8 @@
 """The interface of a device as data: its attributes, its services and their arguments (HomeFlow A.1).
 
-The `code` of a service is a sequence of assignments to attributes of `self`. Its precondition `requires` is an expression
-over them. Both use the closed grammar of `expressions.py`. Nothing here is executed: `service.py` compiles the code, and
-`spec.py` builds device specifications.
+The `code` of a service is a sequence of assignments to attributes of `self`. Its precondition `requires` and its answer
+`returns` are expressions over them. All use the closed grammar of `expressions.py`. Nothing here is executed: `service.py`
+compiles the code, and `spec.py` builds device specifications.
 
 Invariants: an attribute that counts seconds is an int from 0; the default of an argument fits its type. The docstrings of
 the models are descriptions in docs/schemas.
@@ -60,6 +60,9 @@ class Service(Model):
     arguments: tuple[Argument, ...] = ()
     code: str
     requires: str | None = Field(None, description="an expression over self that must hold before the call")
+    returns: str | dict[str, str] | None = Field(
+        None, description="what the call gives back: an expression over self after the call, or several by name"
+    )
     description: str | None = None
 
     def signature(self) -> str:

@@ -1,7 +1,7 @@
 """Compiles the code of services and counters to closures over the flat values of a home.
 
 Invariants:
-- A service that compiles can be called. A call gives canonical values or raises `Refused`.
+- A service that compiles can be called. A call gives canonical values and plain data, or raises `Refused`.
 - Service code sees the values of its own device, its own earlier writes and its arguments, and nothing else.
 """
 
@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import ast
 import json
-from collections.abc import Callable, Mapping, Sequence
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -39,6 +41,13 @@ class Scope(NamedTuple):
     arguments: Mapping[str, Any]
 
 
+class Outcome(NamedTuple):
+    """What a call comes to: the (slot, canonical value) pairs of its writes in order, and the plain data that it returns."""
+
+    updates: list[tuple[int, Any]]
+    returned: Any
+
+
 @dataclass(frozen=True)
 class CompiledCounter:
     """An attribute that counts seconds. `offset` is its offset within the device's slots.
@@ -56,13 +65,14 @@ class CompiledService:
     """A service that is ready to run.
 
     `writes` are the assignments as (offset, attribute, closure), in the order of the code. `requires` is the precondition,
-    and `reads` are the (name, offset) pairs of the attributes that the precondition reads.
+    and `reads` are the (name, offset) pairs of the attributes that the precondition reads. `returns` gives the answer.
     """
 
     service: Service
     writes: tuple[tuple[int, Attribute, Closure], ...]
     requires: Callable[[Scope], bool] | None = None
     reads: tuple[tuple[str, int], ...] = ()
+    returns: Closure | None = None
 
     def bind(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:
         """The canonical arguments by name, from positional and named ones. Raises `Refused` if they do not fit."""
@@ -86,11 +96,11 @@ class CompiledService:
                 bound[argument.name] = None
         return bound
 
-    def updates(self, values: Sequence[Any], base: int, arguments: Mapping[str, Any]) -> list[tuple[int, Any]]:
-        """The (slot, canonical value) pairs of all writes, in order.
+    def outcome(self, values: Sequence[Any], base: int, arguments: Mapping[str, Any]) -> Outcome:
+        """What a call with these arguments writes and returns.
 
-        Each write sees those before it. `values` itself is not changed. `base` is the device's first slot. Raises `Refused`
-        if the precondition does not hold, or if a value is invalid or cannot be computed.
+        Each write sees those before it, and the answer sees them all. `values` itself is not changed. `base` is the device's
+        first slot. Raises `Refused` if the precondition does not hold, or if a value is invalid or cannot be computed.
         """
         written = list(values)
         scope = Scope(written, base, arguments)
@@ -101,9 +111,10 @@ class CompiledService:
             for offset, attribute, closure in self.writes:
                 value = written[base + offset] = attribute.check(closure(scope), attribute.name)
                 updates.append((base + offset, value))
+            returned = None if self.returns is None else _plain(self.returns(scope))
         except (ArithmeticError, TypeError, ValueError) as error:
             raise Refused("out_of_range", f"{self.service.name} cannot be worked out: {error}") from None
-        return updates
+        return Outcome(updates, returned)
 
     def _unmet(self, scope: Scope) -> str:
         """The message of an unmet precondition: `set_speed needs state == "on"; now state is "off"`."""
@@ -113,9 +124,9 @@ class CompiledService:
 
 
 class ServiceError(ValueError):
-    """The `code` or `requires` of a service does not compile. `key` says which of the two."""
+    """A part of a service does not compile. `key` is its path: ("code",), or ("returns", "level") for a named answer."""
 
-    def __init__(self, key: str, error: ExpressionError) -> None:
+    def __init__(self, key: tuple[str, ...], error: ExpressionError) -> None:
         self.key = key
         super().__init__(str(error))
 
@@ -158,24 +169,57 @@ def _resolver(offsets: Offsets, arguments: frozenset[str]) -> Resolver:
 
 
 def compile_service(service: Service, attributes: tuple[Attribute, ...], offset: int = 0) -> CompiledService:
-    """Compile the code and the precondition of a service. Raises `ServiceError` if one of them does not compile.
+    """Compile the code, the precondition and the answer of a service. Raises `ServiceError` if one does not compile.
 
     `attributes` are those of the part that has the service. `offset` is the offset of the first of them within the device.
     """
     offsets = {a.name: (offset + i, a) for i, a in enumerate(attributes)}
     resolve = _resolver(offsets, frozenset(a.name for a in service.arguments))
-    key = "code"
-    try:
+    with _part("code"):
         tree = parse_statements(service.code)
         writes = tuple(_write(statement, offsets, resolve) for statement in tree.body)
-        if not service.requires:
-            return CompiledService(service, writes)
-        key, condition = "requires", parse_expression(service.requires)
+    returns = _answer(service.returns, resolve)
+    if not service.requires:
+        return CompiledService(service, writes, returns=returns)
+    with _part("requires"):
+        condition = parse_expression(service.requires)
         requires = compile_expression(condition.body, resolve)
+    reads = tuple((name, offsets[name][0]) for name in attributes_in(condition))
+    return CompiledService(service, writes, requires, reads, returns)
+
+
+@contextmanager
+def _part(*key: str) -> Iterator[None]:
+    """Says in which part of a service an expression does not compile."""
+    try:
+        yield
     except ExpressionError as error:
         raise ServiceError(key, error) from None
-    reads = tuple((name, offsets[name][0]) for name in attributes_in(condition))
-    return CompiledService(service, writes, requires, reads)
+
+
+def _answer(returns: str | Mapping[str, str] | None, resolve: Resolver) -> Closure | None:
+    """The closure of `returns`: its value, or a dict of values by name. None if the service returns nothing."""
+    if returns is None:
+        return None
+    if isinstance(returns, str):
+        with _part("returns"):
+            return compile_expression(parse_expression(returns).body, resolve)
+    named: dict[str, Closure] = {}
+    for name, text in returns.items():
+        with _part("returns", name):
+            named[name] = compile_expression(parse_expression(text).body, resolve)
+    return lambda scope: {name: closure(scope) for name, closure in named.items()}
+
+
+def _plain(value: Any) -> Any:
+    """The value as JSON holds it, with lists in place of tuples. Raises `ValueError` for an infinity or a NaN."""
+    if isinstance(value, dict):
+        return {name: _plain(part) for name, part in value.items()}
+    if isinstance(value, tuple):
+        return [_plain(part) for part in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        raise ValueError("a number is too large")
+    return value
 
 
 def _write(statement: ast.stmt, offsets: Offsets, resolve: Resolver) -> tuple[int, Attribute, Closure]:

@@ -68,7 +68,7 @@ class Component(Model):
             try:
                 compile_service(service, self.attributes)
             except ServiceError as error:
-                yield ("services", i, error.key), f"service '{service.name}': {error}"
+                yield ("services", i, *error.key), f"service '{service.name}': {error}"
         for i, attribute in enumerate(self.attributes):
             try:
                 compile_counter(attribute, self.attributes)
@@ -202,10 +202,12 @@ class LoneDevice:
             raise Refused("read_only", f"'{name}' cannot be assigned; call a service instead")
         super().__setattr__(name, value)
 
-    def _call(self, path: str, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
+    def _call(self, path: str, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
         service = self._spec.service_index[path]
-        for slot, value in service.updates(self._values, 0, service.bind(args, kwargs)):
+        outcome = service.outcome(self._values, 0, service.bind(args, kwargs))
+        for slot, value in outcome.updates:
             self._values[slot] = value
+        return outcome.returned
 
 
 def _unusable(**lists: Sequence[HasName]) -> Iterator[KeyProblem]:

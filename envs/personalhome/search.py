@@ -1,0 +1,78 @@
+"""Search in memories and other short texts, by BM25.
+
+Invariants: the same query and texts give the same order in every process; among equally good texts the earlier one comes
+first; a text that shares no word with the query is not found.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from rank_bm25 import BM25Plus
+
+Rank = Callable[[str, Sequence[str]], Sequence[int]]  # (query, texts) -> indices of the texts that match, best first
+Answer = Callable[[str, Sequence[str]], str]  # (question, texts that match it) -> an answer in words
+
+_RUN = re.compile(r"[\u3400-\u9fff]+|[^\W_\u3400-\u9fff]+")
+_ENDINGS = (("ies", "y"), ("sses", "ss"), ("ing", ""), ("ed", ""), ("es", ""), ("s", ""))
+_SHORTEST = 3  # letters that a word keeps when its ending is cut
+_EMPTY = frozenset(
+    """a about an and any are at be been by did do does for from had has have he her his how i in is it its me my of on or
+    our she s t that the their them there they this to was we were what when where which who why will with you your
+    的 了 在 是 和 我 你 他 她 们 有 吗 呢 吧 着 被 把""".split()
+)
+
+
+def words(text: str) -> list[str]:
+    """The words by which a text is found, in order, without words that say nothing.
+
+    English words lose their case and endings: `Baking`, `bakes` and `bake` are one word. A run of Chinese gives its
+    characters and its pairs of neighbours, since it does not mark where words end.
+    """
+    found: list[str] = []
+    for run in _RUN.findall(unicodedata.normalize("NFKC", text).casefold()):
+        if "\u3400" <= run[0] <= "\u9fff":
+            found += [*run, *(run[at : at + 2] for at in range(len(run) - 1))]
+        else:
+            found.append(run)
+    return [_stem(word) for word in found if word not in _EMPTY]
+
+
+def _stem(word: str) -> str:
+    for ending, instead in _ENDINGS:
+        if word.endswith(ending) and len(word) - len(ending) >= _SHORTEST:
+            word = word.removesuffix(ending) + instead
+            break
+    if len(word) > _SHORTEST and word.endswith("e"):
+        word = word[:-1]
+    doubled = len(word) > _SHORTEST and word[-1] == word[-2]
+    return word[:-1] if doubled and word[-1] not in "aeiou" else word
+
+
+def bm25(query: str, texts: Sequence[str]) -> list[int]:
+    """The indices of the texts that share a word with `query`, best first. It is a `Rank`."""
+    asked = words(query)
+    if not asked or not texts:
+        return []
+    index, held = _index(tuple(texts))
+    scores = index.get_scores(asked)
+    wanted = frozenset(asked)
+    return sorted((at for at in range(len(texts)) if wanted & held[at]), key=lambda at: (-scores[at], at))
+
+
+@lru_cache(maxsize=256)  # a household's memories are searched again and again
+def _index(texts: tuple[str, ...]) -> tuple[BM25Plus, tuple[frozenset[str], ...]]:
+    from rank_bm25 import BM25Plus  # imported at the first search, because it loads numpy
+
+    split = [words(text) for text in texts]
+    return BM25Plus([one or [""] for one in split]), tuple(map(frozenset, split))
+
+
+def quoted(question: str, texts: Sequence[str]) -> str:
+    """The texts themselves, a line each. It is an `Answer`."""
+    return "\n".join(texts)

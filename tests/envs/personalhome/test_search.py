@@ -1,0 +1,60 @@
+"""Search: what counts as the same word, and in which order texts are found."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from envs.personalhome.search import bm25, words
+from tests.envs.personalhome.conftest import printed
+
+TEXTS = ("Anna bakes a pie", "Tom brewed coffee", "the cat slept", "coffee with Anna, more coffee", "Tom brewed coffee")
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("baking", "Bakes"),
+        ("bake", "baked"),
+        ("running", "run"),
+        ("allergies", "allergy"),
+        ("glasses", "glass"),
+        ("ＴＶ", "tv"),
+    ],
+)
+def test_forms_of_a_word_are_one_word(one: str, other: str) -> None:
+    assert words(one) == words(other) != []
+
+
+def test_words_that_say_nothing_are_left_out() -> None:
+    assert words("Who was it that did the") == [] == words("") == words("?!")
+
+
+def test_chinese_gives_characters_and_pairs() -> None:
+    assert words("煮咖啡 for TV") == ["煮", "咖", "啡", "煮咖", "咖啡", "tv"]
+    assert bm25("谁喝咖啡", ["汤姆喝红茶", "安娜煮咖啡", "猫睡觉"]) == [1, 0]
+
+
+def test_the_best_text_comes_first_and_the_earlier_of_equals() -> None:
+    assert bm25("coffee", TEXTS) == [3, 1, 4]
+    assert bm25("brewed coffee", TEXTS)[:2] == [1, 4]
+    assert bm25("zebra", TEXTS) == bm25("the", TEXTS) == bm25("coffee", []) == []
+
+
+def test_texts_without_words_are_never_found() -> None:
+    assert bm25("coffee", ["", "?", "coffee"]) == [2]
+    assert bm25("coffee", ["", "the"]) == []
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.text(max_size=20), st.lists(st.text(max_size=12), max_size=6))
+def test_any_text_can_be_searched(query: str, texts: list[str]) -> None:
+    found = bm25(query, texts)
+    assert len(set(found)) == len(found) and all(set(words(query)) & set(words(texts[at])) for at in found)
+    assert set(found) == {at for at, text in enumerate(texts) if set(words(query)) & set(words(text))}
+
+
+def test_the_order_is_the_same_in_every_process() -> None:
+    code = f"from envs.personalhome.search import bm25; print(bm25('anna brewed coffee', {TEXTS!r}))"
+    assert printed(code) == {str(bm25("anna brewed coffee", TEXTS))}
