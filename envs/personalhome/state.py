@@ -10,9 +10,11 @@ Invariants:
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, fields
 from datetime import UTC, datetime
+from functools import lru_cache
 from typing import Any, Self
 
 from envs.hashing import text_hash
@@ -85,11 +87,11 @@ class HouseholdState:
 
     def __init__(self, household: Household, rank: Rank = bm25, answer: Answer = quoted) -> None:
         self.household, self.rank, self.answer = household, rank, answer
-        self.home: Home = home_from_json(household.home, household.household_id)
+        start, self._digest = _start_of(household.model_dump_json())
+        self.home: Home = start.fork()
         self.records = self._start = Records(household.members, household.pets, household.memories)
         self.seen: frozenset[str] = frozenset()
         self.shown: tuple[str, ...] = ()
-        self._digest = text_hash(household.model_dump_json())
 
     @property
     def now(self) -> datetime:
@@ -142,3 +144,10 @@ class HouseholdState:
         home = changes_of_home(since.home, self.home)
         written = tuple(self.records.differences(since.records))
         return home + written + tuple(f"seen.{one}" for one in sorted(self.seen - since.seen))
+
+
+@lru_cache(maxsize=64)  # an episode builds states of one household again and again
+def _start_of(text: str) -> tuple[Home, int]:
+    """The home of a household that is given as JSON, and the household's hash. Nobody changes this home."""
+    household = json.loads(text)
+    return home_from_json(household["home"], household["household_id"]), text_hash(text)
