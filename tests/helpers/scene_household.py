@@ -15,7 +15,17 @@ ROOMS = {
            "balcony": "阳台", "garage": "车库"},
 }  # fmt: skip
 APPLIANCES = {
-    "kitchen": ["stove", "oven", "refrigerator", "microwave", "dishwasher", "smoke_alarm", "trash-bin", "coffee-maker", "kettle"],
+    "kitchen": [
+        "stove",
+        "oven",
+        "refrigerator",
+        "microwave",
+        "dishwasher",
+        "smoke_alarm",
+        "trash-bin",
+        "coffee-maker",
+        "kettle",
+    ],
     "living_room": ["tv", "speaker", "thermostat", "air-purifier", "security-camera", "lighting", "massage-chair"],
     "bedroom": ["humidifier", "air-conditioner", "speaker"],
     "bathroom": ["shower", "washer-dryer", "mirror"],
@@ -24,7 +34,8 @@ APPLIANCES = {
     "balcony": ["sprinklers"],
 }
 WEATHER = Weather(
-    outdoor=Outdoor(rain=0, snow=0, sunny=0.5, temperature=20, wind=2), indoor=Indoor(dust=9, humidity=45, odor=0, temperature=21)
+    outdoor=Outdoor(rain=0, snow=0, sunny=0.5, temperature=20, wind=2),
+    indoor=Indoor(dust=9, humidity=45, odor=0, temperature=21),
 )
 
 
@@ -64,7 +75,13 @@ def _home(rooms: list[tuple[str, str]], kept: set[str] | None, rng: random.Rando
         for kind, spid in spids.items()
     }
     devices = [
-        {"did": f"{room}_{kind.replace('-', '_')}", "name": kind, "room": room, "spid": spids[kind], "state": {"state": "off"}}
+        {
+            "did": f"{room}_{kind.replace('-', '_')}",
+            "name": kind,
+            "room": room,
+            "spid": spids[kind],
+            "state": {"state": "off"},
+        }
         for kind, room in placed
     ]
     return {

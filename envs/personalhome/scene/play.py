@@ -102,7 +102,9 @@ class Play:
         return ids.get("zone") or self.zone_of(ids.get("who") or ids.get("what") or ids["at"])
 
     def _check(self, beat: Beat, ids: dict[str, str], zone: str) -> None:
-        if zone == GONE or (beat.do != "enter" and "who" in ids and not beat.from_outside and self.zone_of(ids["who"]) != zone):
+        if zone == GONE or (
+            beat.do != "enter" and "who" in ids and not beat.from_outside and self.zone_of(ids["who"]) != zone
+        ):
             raise OutOfPlace(f"'{beat.do}': {ids.get('who') or ids.get('what')} is not in {zone}")
         for name in ("what", "at"):
             if name in ids and self.zone_of(ids[name]) not in (zone, *([GONE] if beat.from_outside else [])):
