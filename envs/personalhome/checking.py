@@ -41,9 +41,7 @@ def schema_of(tool: Tool) -> dict[str, Any]:
 
 def signature(tool: Tool) -> str:
     """The tool as people write it: `get_member_memories(member_id: string, num_memories: integer)`. `?` marks an option."""
-    names = (
-        f"{name}{'' if name in tool.required else '?'}: {_type_of(schema)}" for name, schema in tool.parameters.items()
-    )
+    names = (f"{name}{'' if name in tool.required else '?'}: {_type_of(schema)}" for name, schema in tool.parameters.items())
     return f"{tool.name}({', '.join(names)})"
 
 

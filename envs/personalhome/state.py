@@ -86,9 +86,7 @@ class HouseholdState:
 
     __slots__ = ("_digest", "_start", "answer", "clip", "home", "household", "rank", "records", "seen", "shown")
 
-    def __init__(
-        self, household: Household, rank: Rank = bm25, answer: Answer = quoted, clip: str | None = None
-    ) -> None:
+    def __init__(self, household: Household, rank: Rank = bm25, answer: Answer = quoted, clip: str | None = None) -> None:
         self.household, self.rank, self.answer, self.clip = household, rank, answer, clip
         start, self._digest = _start_of(household.model_dump_json())
         self.home: Home = start.fork()
