@@ -19,7 +19,9 @@ def reference_calls(situation: Situation, home: Home, room: str | None = None) -
 
     A step is repeated for every appliance that the conditions concern. `room` is the id of the room where it happens.
     """
-    return tuple((device.did, step) for step in situation.plan for device in _concerned(situation, home, step.appliance, room))
+    return tuple(
+        (device.did, step) for step in situation.plan for device in _concerned(situation, home, step.appliance, room)
+    )
 
 
 def _concerned(situation: Situation, home: Home, kind: str, room: str | None) -> Sequence[Device]:

@@ -60,7 +60,9 @@ def test_the_plan_settles_it_among_all_kinds_in_two_rooms(situation):
 
 @EACH
 def test_words_alone_settle_nothing(situation):
-    home = home_of([*situation.needs, *(kind for kind in NOTIFIERS if kind not in situation.needs)], 2, [situation], ROOMS[:1])
+    home = home_of(
+        [*situation.needs, *(kind for kind in NOTIFIERS if kind not in situation.needs)], 2, [situation], ROOMS[:1]
+    )
     for kind, feature in zip(NOTIFIERS, ("notify", "visual_notification", "show_message"), strict=True):
         home.call(f"{HERE}_{kind}", feature, ["look here"])
     assert not settled(situation, home, HERE)
@@ -81,10 +83,14 @@ def test_a_condition_counts_the_devices_of_the_room_of_all_rooms_or_of_any():
     home = home_of(["lighting"])
     for room, brightness in zip(ROOMS, (10, 90), strict=True):
         home.call(f"{room.id}_lighting", "set_brightness", [brightness])
-    dim = {which: Condition(kind="lighting", holds="self.brightness <= 20", which=which) for which in ("all", "here", "some")}
+    dim = {
+        which: Condition(kind="lighting", holds="self.brightness <= 20", which=which) for which in ("all", "here", "some")
+    }
     assert [dim[which].holds_in(home, "den") for which in dim] == [False, True, True]
     assert [dim[which].holds_in(home, "attic") for which in dim] == [False, False, True]
-    assert not Condition(kind="stove", holds="self.burner_power == 0").holds_in(home, None), "no stove, nothing to be true of"
+    assert not Condition(kind="stove", holds="self.burner_power == 0").holds_in(home, None), (
+        "no stove, nothing to be true of"
+    )
 
 
 def test_situations_go_together_unless_one_undoes_the_other():
