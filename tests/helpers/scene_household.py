@@ -8,12 +8,9 @@ from typing import Any
 
 from envs.personalhome.household import Context, Household, Indoor, Member, Outdoor, Pet, Weather
 
-ROOMS = {
-    "en": {"kitchen": "kitchen", "living_room": "living room", "bedroom": "bedroom", "bathroom": "bathroom",
-           "hallway": "hallway", "study": "study", "balcony": "balcony", "garage": "garage"},
-    "zh": {"kitchen": "厨房", "living_room": "客厅", "bedroom": "卧室", "bathroom": "卫生间", "hallway": "门厅", "study": "书房",
-           "balcony": "阳台", "garage": "车库"},
-}  # fmt: skip
+TYPES = ("kitchen", "living_room", "bedroom", "bathroom", "hallway", "study", "balcony", "garage")
+CHINESE = ("厨房", "客厅", "卧室", "卫生间", "门厅", "书房", "阳台", "车库")
+ROOMS = {"en": {type: type.replace("_", " ") for type in TYPES}, "zh": dict(zip(TYPES, CHINESE))}
 APPLIANCES = {
     "kitchen": [
         "stove",

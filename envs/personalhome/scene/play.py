@@ -159,7 +159,7 @@ class Play:
 
 
 def play_script(script: Script, cast: Cast, rng: random.Random) -> Play:
-    """Play a script. Raises `OutOfPlace` if its own beats do not fit together; a distractor that does not fit is left out."""
+    """Play a script. A distractor that does not fit is left out. Raises `OutOfPlace` if the script's beats do not fit."""
     play = Play(cast)
     play.begin(script)
     beats = _with_distractors(_chosen(script, cast, rng), cast, rng)

@@ -1,7 +1,7 @@
 """What the scene tools show of a transcript (PersonalHomeBench Table 15, prompt I.3).
 
-Each function gives plain data, and the ids of the facts that the data shows: `scene:f12`, and `scene:f12.time` where the times
-stand beside it. Rewards count them as evidence.
+Each function gives plain data, and the ids of the facts that the data shows: `scene:f12`, and `scene:f12.time` where the
+times stand beside it. Rewards count them as evidence.
 
 Invariants: a function shows only what is in the paper's schema; a refused call raises `Refused` with what is allowed.
 """

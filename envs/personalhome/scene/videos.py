@@ -1,10 +1,10 @@
 """Real clips of scenes: a folder of them, and frames as images for an endpoint that sees.
 
-A clip is named by its household's id: a video file (`h1.mp4`), an animated image (`h1.gif`), or a folder `h1/` of images, each
-named by the second from which on it is shown (`0.png`, `2.5.png`). Video files need the program `ffmpeg`, and animated images
-the package Pillow.
+A clip is named by its household's id: a video file (`h1.mp4`), an animated image (`h1.gif`), or a folder `h1/` of images,
+each named by the second from which on it is shown (`0.png`, `2.5.png`). Video files need the program `ffmpeg`, and animated
+images the package Pillow.
 
-A tool's result holds handles, which are plain text: `frame:h1@12.500` is one frame, `video:h1@3.000-10.000` a part of a clip.
+A tool's result holds handles, which are plain text: `frame:h1@12.500` is a frame, `video:h1@3.000-10.000` a part of a clip.
 `Videos` turns a handle into images.
 
 Invariants: a name cannot lead out of the folder; the same handle gives the same images.
