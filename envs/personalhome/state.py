@@ -80,7 +80,7 @@ class HouseholdState:
     `rank` orders memories and captions for a query. `answer` puts what was found for a question into words. `clip` names the
     film of the household's scene; without one its transcript tells what frames show.
 
-    `home` holds the appliances and sensors. `seen` are the ids of all that calls have shown (see `see`), and `shown` are
+    `home` holds the appliances and sensors; each call puts another object in its place. `seen` are the ids of all that calls have shown (see `see`), and `shown` are
     those that the last call showed, which decide nothing.
     """
 
