@@ -80,8 +80,8 @@ class HouseholdState:
     `rank` orders memories and captions for a query. `answer` puts what was found for a question into words. `clip` names the
     film of the household's scene; without one its transcript tells what frames show.
 
-    `home` holds the appliances and sensors; each call puts another object in its place. `seen` are the ids of all that calls have shown (see `see`), and `shown` are
-    those that the last call showed, which decide nothing.
+    `home` holds the appliances and sensors; each call puts another object in its place. `seen` are the ids of all that calls
+    have shown (see `see`), and `shown` are those that the last call showed, which decide nothing.
     """
 
     __slots__ = ("_digest", "_start", "answer", "clip", "home", "household", "rank", "records", "seen", "shown")
