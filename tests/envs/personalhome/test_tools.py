@@ -98,6 +98,12 @@ def test_memories_of_a_member_are_about_that_member(state: HouseholdState) -> No
     assert search(state, "sourdough", member_id="h1_1") == ()
 
 
+def test_subjects_may_be_names(household: Household) -> None:
+    named = household.memories[0].model_copy(update={"subjects": ("Anna Berg",)})
+    state = HouseholdState(household.model_copy(update={"memories": (named, *household.memories[1:])}))
+    assert search(state, "", member_id="h1_1") == ("memory:2", "memory:1", "memory:0")
+
+
 def test_a_memory_is_shown_without_its_typed_fact(state: HouseholdState) -> None:
     rows = call(state, "get_household_memories", {"search_string": "vet", "num_memories": 5})
     assert rows == [
