@@ -8,14 +8,21 @@ from typing import Any
 
 from envs.personalhome.household import Context, Household, Indoor, Member, Outdoor, Pet, Weather
 
-ROOMS = {
-    "en": {"kitchen": "kitchen", "living_room": "living room", "bedroom": "bedroom", "bathroom": "bathroom",
-           "hallway": "hallway", "study": "study", "balcony": "balcony", "garage": "garage"},
-    "zh": {"kitchen": "厨房", "living_room": "客厅", "bedroom": "卧室", "bathroom": "卫生间", "hallway": "门厅", "study": "书房",
-           "balcony": "阳台", "garage": "车库"},
-}  # fmt: skip
+TYPES = ("kitchen", "living_room", "bedroom", "bathroom", "hallway", "study", "balcony", "garage")
+CHINESE = ("厨房", "客厅", "卧室", "卫生间", "门厅", "书房", "阳台", "车库")
+ROOMS = {"en": {type: type.replace("_", " ") for type in TYPES}, "zh": dict(zip(TYPES, CHINESE))}
 APPLIANCES = {
-    "kitchen": ["stove", "oven", "refrigerator", "microwave", "dishwasher", "smoke_alarm", "trash-bin", "coffee-maker", "kettle"],
+    "kitchen": [
+        "stove",
+        "oven",
+        "refrigerator",
+        "microwave",
+        "dishwasher",
+        "smoke_alarm",
+        "trash-bin",
+        "coffee-maker",
+        "kettle",
+    ],
     "living_room": ["tv", "speaker", "thermostat", "air-purifier", "security-camera", "lighting", "massage-chair"],
     "bedroom": ["humidifier", "air-conditioner", "speaker"],
     "bathroom": ["shower", "washer-dryer", "mirror"],
@@ -24,7 +31,8 @@ APPLIANCES = {
     "balcony": ["sprinklers"],
 }
 WEATHER = Weather(
-    outdoor=Outdoor(rain=0, snow=0, sunny=0.5, temperature=20, wind=2), indoor=Indoor(dust=9, humidity=45, odor=0, temperature=21)
+    outdoor=Outdoor(rain=0, snow=0, sunny=0.5, temperature=20, wind=2),
+    indoor=Indoor(dust=9, humidity=45, odor=0, temperature=21),
 )
 
 
@@ -64,7 +72,13 @@ def _home(rooms: list[tuple[str, str]], kept: set[str] | None, rng: random.Rando
         for kind, spid in spids.items()
     }
     devices = [
-        {"did": f"{room}_{kind.replace('-', '_')}", "name": kind, "room": room, "spid": spids[kind], "state": {"state": "off"}}
+        {
+            "did": f"{room}_{kind.replace('-', '_')}",
+            "name": kind,
+            "room": room,
+            "spid": spids[kind],
+            "state": {"state": "off"},
+        }
         for kind, room in placed
     ]
     return {

@@ -28,8 +28,8 @@ LOOSE = 2  # things that lie about besides those of the script
 class Cast:
     """Who and what is in a scene.
 
-    `roles` maps each role to an id; a role that stays empty is missing. `rooms` are the zones by id, `kinds` the kinds of pets,
-    appliances, landmarks and objects by id, and `places` where each landmark, appliance and object is at first.
+    `roles` maps each role to an id; a role that stays empty is missing. `rooms` are the zones by id. `pets`, `appliances`,
+    `landmarks` and `objects` map ids to kinds. `places` is where each landmark, appliance and object is at first.
     """
 
     roles: dict[str, str] = field(default_factory=dict)
@@ -40,10 +40,6 @@ class Cast:
     landmarks: dict[str, str] = field(default_factory=dict)
     objects: dict[str, str] = field(default_factory=dict)
     places: dict[str, str] = field(default_factory=dict)
-
-    def zone(self, id: str) -> str:
-        """The zone where a landmark or an appliance is."""
-        return self.places[id]
 
 
 def home_of(household: Household) -> Home:

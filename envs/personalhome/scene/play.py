@@ -102,7 +102,9 @@ class Play:
         return ids.get("zone") or self.zone_of(ids.get("who") or ids.get("what") or ids["at"])
 
     def _check(self, beat: Beat, ids: dict[str, str], zone: str) -> None:
-        if zone == GONE or (beat.do != "enter" and "who" in ids and not beat.from_outside and self.zone_of(ids["who"]) != zone):
+        if zone == GONE or (
+            beat.do != "enter" and "who" in ids and not beat.from_outside and self.zone_of(ids["who"]) != zone
+        ):
             raise OutOfPlace(f"'{beat.do}': {ids.get('who') or ids.get('what')} is not in {zone}")
         for name in ("what", "at"):
             if name in ids and self.zone_of(ids[name]) not in (zone, *([GONE] if beat.from_outside else [])):
@@ -157,7 +159,7 @@ class Play:
 
 
 def play_script(script: Script, cast: Cast, rng: random.Random) -> Play:
-    """Play a script. Raises `OutOfPlace` if its own beats do not fit together; a distractor that does not fit is left out."""
+    """Play a script. A distractor that does not fit is left out. Raises `OutOfPlace` if the script's beats do not fit."""
     play = Play(cast)
     play.begin(script)
     beats = _with_distractors(_chosen(script, cast, rng), cast, rng)

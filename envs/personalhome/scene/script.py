@@ -14,9 +14,9 @@ from envs.documents import InputError
 from envs.personalhome.household import Household
 from envs.personalhome.scene.casting import Cast, cast_script, home_of
 from envs.personalhome.scene.describe import describe
+from envs.personalhome.scene.looks import draw_looks, setting_facts
 from envs.personalhome.scene.play import Move, Play, play_script
 from envs.personalhome.scene.playbook import Script, scripts
-from envs.personalhome.scene.looks import draw_looks, setting_facts
 from envs.personalhome.scene.transcript import Domain, Inference, SceneFact, Transcript
 from envs.personalhome.scene.wording import Wording, wording
 

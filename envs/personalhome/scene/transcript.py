@@ -146,7 +146,9 @@ def stated_inferences(transcript: Transcript) -> list[str]:
     """The conclusions that a caption or a description states as if they were seen."""
     described = transcript.video_description
     texts = [described.scene.summary, *described.captions.texts(), *(one.description for one in described.entities.events)]
-    return [f"'{one.text}' is concluded, and stated" for one in transcript.inferred if any(one.text in text for text in texts)]
+    return [
+        f"'{one.text}' is concluded, and stated" for one in transcript.inferred if any(one.text in text for text in texts)
+    ]
 
 
 def _repeated(ids: Iterable[str]) -> list[str]:

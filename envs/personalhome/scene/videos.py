@@ -1,0 +1,160 @@
+"""Real clips of scenes: a folder of them, and frames as images for an endpoint that sees.
+
+A clip is named by its household's id: a video file (`h1.mp4`), an animated image (`h1.gif`), or a folder `h1/` of images,
+each named by the second from which on it is shown (`0.png`, `2.5.png`). Video files need the program `ffmpeg`, and animated
+images the package Pillow.
+
+A tool's result holds handles, which are plain text: `frame:h1@12.500` is a frame, `video:h1@3.000-10.000` a part of a clip.
+`Videos` turns a handle into images.
+
+Invariants: a name cannot lead out of the folder; the same handle gives the same images.
+"""
+
+from __future__ import annotations
+
+import base64
+import io
+import re
+import shutil
+import subprocess
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from envs.documents import InputError
+
+FILMS = (".mp4", ".mkv", ".mov", ".webm", ".avi")
+ANIMATED = (".gif", ".webp", ".apng")
+IMAGES = {".png": "image/png", ".jpg": "image/jpeg", ".jpeg": "image/jpeg"}
+PART_FPS = 1.0  # frames a second that stand for a part of a clip
+MOST = 300  # frames of a part
+SECONDS = 60  # that ffmpeg may take for a frame
+_HANDLE = re.compile(r"(?:frame:(?P<frame>[\w-]+)@|video:(?P<part>[\w-]+)@(?P<from>\d+\.\d{3})-)(?P<to>\d+\.\d{3})")
+
+
+def frame_handle(name: str, time: float) -> str:
+    """The handle of the frame at a time in seconds."""
+    return f"frame:{name}@{time:.3f}"
+
+
+def part_handle(name: str, start: float, end: float) -> str:
+    """The handle of a part of a clip, in seconds."""
+    return f"video:{name}@{start:.3f}-{end:.3f}"
+
+
+@dataclass(frozen=True)
+class Image:
+    """An encoded image."""
+
+    media_type: str
+    data: bytes
+
+    def part(self) -> dict[str, Any]:
+        """The image as a content part of a message in OpenAI's form."""
+        url = f"data:{self.media_type};base64,{base64.b64encode(self.data).decode()}"
+        return {"type": "image_url", "image_url": {"url": url}}
+
+
+@dataclass(frozen=True)
+class Videos:
+    """The clips in a folder. Raises `InputError` if there is no such folder."""
+
+    folder: Path
+
+    def __post_init__(self) -> None:
+        if not self.folder.is_dir():
+            raise InputError("there is no such folder", str(self.folder), "name the folder that holds the clips")
+
+    def path(self, name: str) -> Path | None:
+        """The clip of a name; None if there is none."""
+        if re.fullmatch(r"[\w-]+", name) is None:
+            return None
+        places = (self.folder / f"{name}{suffix}" for suffix in ("", *FILMS, *ANIMATED))
+        return next((place for place in places if place.exists()), None)
+
+    def images(self, handle: str) -> list[Image]:
+        """The images of a handle: one of a frame, one a second of a part. Raises `InputError` if they cannot be had."""
+        match = _HANDLE.fullmatch(handle)
+        if match is None:
+            raise InputError(f"'{handle}' is no handle of a clip", remedy="write it as a tool returned it")
+        name, end = match["frame"] or match["part"], float(match["to"])
+        path = self.path(name)
+        if path is None:
+            raise InputError(f"there is no clip '{name}'", str(self.folder), f"add {name}.mp4, or play without clips")
+        return [image_at(path, time) for time in _times(float(match["from"] or end), end)]
+
+    def parts(self, handle: str) -> list[dict[str, Any]]:
+        """The images of a handle as content parts of a message in OpenAI's form."""
+        return [image.part() for image in self.images(handle)]
+
+
+def image_at(path: Path, time: float) -> Image:
+    """The frame of a clip at a time in seconds, or its last one. Raises `InputError` if it cannot be read."""
+    if path.is_dir():
+        return _of_folder(path, time)
+    return _of_film(path, time) if path.suffix in FILMS else _of_animation(path, time)
+
+
+def _times(start: float, end: float) -> Iterator[float]:
+    count = min(int((end - start) * PART_FPS) + 1, MOST)
+    return (start + index / PART_FPS for index in range(count))
+
+
+def _of_folder(path: Path, time: float) -> Image:
+    """The image with the largest second that is not after `time`."""
+    images = [one for one in path.iterdir() if one.suffix in IMAGES and re.fullmatch(r"\d+(\.\d+)?", one.stem)]
+    if not images:
+        raise InputError("the folder holds no image that is named by a second", str(path), "name them 0.png, 0.5.png, 1.png")
+    before = [one for one in images if float(one.stem) <= time]
+    chosen = max(before, key=_second) if before else min(images, key=_second)
+    return Image(IMAGES[chosen.suffix], chosen.read_bytes())
+
+
+def _second(path: Path) -> float:
+    return float(path.stem)
+
+
+def _of_animation(path: Path, time: float) -> Image:
+    """The frame of an animated image that is shown at `time`, as PNG."""
+    try:
+        from PIL import Image as pillow
+        from PIL import ImageSequence, UnidentifiedImageError
+    except ImportError:
+        raise InputError("animated images need the package Pillow", str(path), "pip install pillow") from None
+    try:
+        with pillow.open(path) as animation:
+            shown, until = None, 0.0
+            for frame in ImageSequence.Iterator(animation):
+                shown = frame.convert("RGB")
+                until += frame.info.get("duration", 0) / 1000
+                if time < until:
+                    break
+    except (UnidentifiedImageError, OSError) as error:
+        raise InputError(f"cannot be read as an image: {error}", str(path), "save the clip again") from None
+    if shown is None:
+        raise InputError("the image has no frame", str(path), "save the clip again")
+    data = io.BytesIO()
+    shown.save(data, "PNG")
+    return Image("image/png", data.getvalue())
+
+
+def _of_film(path: Path, time: float) -> Image:
+    """The frame of a video file at `time`, as JPEG, through ffmpeg. After its end it is the last one."""
+    program = shutil.which("ffmpeg")
+    if program is None:
+        remedy = "install ffmpeg, or give the clip as an animated image or as a folder of images"
+        raise InputError("video files need the program ffmpeg, which is not on PATH", str(path), remedy)
+    for seek in (["-ss", f"{time:.3f}"], ["-sseof", "-1"]):
+        output = ["-frames:v", "1", "-f", "image2pipe", "-c:v", "mjpeg", "-"]
+        command = [program, "-v", "error", "-nostdin", *seek, "-i", str(path), *output]
+        try:
+            done = subprocess.run(command, capture_output=True, timeout=SECONDS, check=False)
+        except subprocess.TimeoutExpired:
+            raise InputError(f"ffmpeg took more than {SECONDS} s for a frame", str(path), "save the clip again") from None
+        if done.returncode:
+            said = done.stderr.decode(errors="replace")[-300:]
+            raise InputError(f"ffmpeg cannot read it: {said}", str(path), "save the clip again")
+        if done.stdout:
+            return Image("image/jpeg", done.stdout)
+    raise InputError(f"there is no frame at {time:g} s", str(path), "save the clip again")
