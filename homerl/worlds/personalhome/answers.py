@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from homerl.worlds.personalhome.mending import THOUGHTS, find_json
-from homerl.worlds.personalhome.normal import normal
+from homerl.worlds.personalhome.normal import UNITS, normal
 
 FORMAT_ERROR, EMPTY = "UPSTREAM_FORMAT_ERROR", "EMPTY_OUTPUT"
 THREE = ("original", "counterfactual_1", "counterfactual_2")
@@ -24,7 +24,8 @@ Variant = str | Sequence[str]  # a sequence is a set of answers, all of which mu
 
 SEPARATOR = re.compile(r"\s*(?:,\s*and\b|，|,|、|;|；|\n|/|&|\band\b|以及|和|与|及)\s*")
 LETTER = re.compile(r"(?:option |choice |选项 ?|选)?[(（\[]?([A-Za-z])(?:([)）\].:：、]+)\s*|\s+|$)(.*)", re.S | re.I)
-UNKNOWN = {"unknown", "n", "not known", "i dont know", "unclear", "none given", "null", "不知道", "未知", "不清楚"}
+UNKNOWN = {"unknown", normal("n/a"), "not known", "i dont know", "unclear", "none given", "null", "不知道", "未知", "不清楚"}
+CONVERTED = {name for name, factor, _ in UNITS if factor != 1}  # a number in them may have been said without its unit
 TYPED = re.compile(
     r"(?P<yesno>yes|no)|(?P<date>(?:\d{4}|-)-\d\d-\d\d)|(?P<time>\d\d:\d\d(?::\d\d)?)"
     r"|(?P<moment>\d{4}-\d\d-\d\d \d\d:\d\d(?::\d\d)?)|(?P<number>-?\d+(?:\.\d+)?)(?P<unit> [a-z][a-z ]*)?"
@@ -151,8 +152,9 @@ def _apart(said: str, wanted: str) -> bool:
     if not ours or not theirs:
         return False
     if ours["number"] and theirs["number"]:
-        if ours["unit"] and theirs["unit"] and ours["unit"] != theirs["unit"]:
-            return False  # another unit may be converted
+        units = {(found["unit"] or "").strip() for found in (ours, theirs)}
+        if len(units) > 1 and ("" not in units or units & CONVERTED):
+            return False  # "2 hours" may be said as 2, and has become 120 minutes
         return not _rounds(float(ours["number"]), float(theirs["number"]))
     return said != wanted and any(ours[kind] and theirs[kind] for kind in ("yesno", "date", "time", "moment"))
 

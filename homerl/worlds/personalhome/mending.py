@@ -17,7 +17,7 @@ from typing import Any
 
 from homerl.play.messages import FENCE, parse_json
 
-MOST_STARTS = 64  # places at which JSON may begin in a text
+MOST_STARTS = 32  # places at which JSON may begin in a text
 THOUGHTS = re.compile(r"<think(?:ing)?>.*?(?:</think(?:ing)?>|$)", re.S)
 PIECE = re.compile(
     r'(?P<double>"(?:[^"\\]|\\.)*")'

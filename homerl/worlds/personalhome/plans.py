@@ -21,7 +21,9 @@ NAMES = ("step_id", "appliance", "feature", "rationale")
 
 def read_plan(text: str) -> Read:
     """The programs of a plan as a tuple, in the order in which they begin. An empty list is a plan of no program."""
-    read = read_json(text, lambda found: _listed(found)[0] is not None)
+    read = read_json(text, lambda found: bool(_listed(found)[0]))
+    if read.value is None:
+        read = read_json(text, lambda found: _listed(found)[0] is not None)  # of no program, if there is no other plan
     if read.value is None:
         return read
     listed, mended = _listed(read.value)

@@ -15,6 +15,8 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+from pydantic import ValidationError
+
 from envs.documents import InputError
 from envs.model import Model
 from homerl.llm.endpoint import endpoint_of
@@ -81,9 +83,13 @@ class Verdicts:
         self.rows[row["key"]] = dict(row)
 
     def verdict(self, question: Question, judge: str) -> dict[str, Any] | None:
-        """The stored answer of a judge as plain data, checked again; None if there is none."""
-        given = self.rows.get(question.key(judge), {}).get("verdict")
-        return None if given is None else plain(question.shape.model_validate(given))
+        """The stored answer of a judge as plain data, None if there is none. Raises `InputError` if it was edited badly."""
+        key = question.key(judge)
+        given = self.rows.get(key, {}).get("verdict")
+        try:
+            return None if given is None else plain(question.shape.model_validate(given))
+        except ValidationError:
+            raise InputError(f"the verdict {key} has another form", str(self.path), "remove its line") from None
 
     def fault(self, question: Question, judge: str) -> Fault | None:
         """Why the judge gave no verdict on this question; None if it gave one or was not asked."""

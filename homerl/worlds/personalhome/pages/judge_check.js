@@ -1,6 +1,7 @@
 // Marks by item, kept by the browser and saved as a CSV file.
 const cell = text => /[",\r\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
 const toCsv = rows => rows.map(row => row.map(cell).join(",") + "\r\n").join("");
+const warn = event => event.preventDefault();
 const inWords = (template, done, total) => template.replace("{done}", done).replace("{total}", total);
 
 function start(page) {
@@ -16,7 +17,7 @@ function start(page) {
   function keep() {
     const marks = Object.fromEntries(forms.map(form => [form.dataset.item, marksOf(form)]));
     try { localStorage.setItem(key, JSON.stringify(marks)); }
-    catch { addEventListener("beforeunload", event => event.preventDefault()); } // ask before they are lost
+    catch { addEventListener("beforeunload", warn); } // they would be lost
   }
 
   function show() {

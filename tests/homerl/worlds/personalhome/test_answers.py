@@ -120,6 +120,7 @@ def test_what_does_not_match(said, variants):
         ("73 °F", ["23 °C"], "undecided"), ("unknown", ["study"], "wrong"), (None, ["study"], "wrong"), ("", ["x"], "wrong"),
         ("the room with the desk", ["study"], "undecided"), ("24", ["23", "about that"], "undecided"),
         ("Emma", [("Emma", "Noah")], "undecided"), ("2025-03-04", ["2025-03-04 18:30"], "undecided"),
+        ("2", ["2 hours"], "undecided"), ("3 hours", ["2 hours"], "wrong"), ("N/A", ["study"], "wrong"),
     ],
 )  # fmt: skip
 def test_rules_decide_what_is_typed(said, variants, verdict):

@@ -110,13 +110,13 @@ BROKEN = {
 @pytest.mark.parametrize("broken", BROKEN.values(), ids=BROKEN)
 def test_an_incomplete_verdict_is_asked_for_again_and_then_refused(tmp_path, broken):
     question = absolute_question(HOUSEHOLD, SITUATION, plan("a", "b"))
-    with ScriptedServer(answer=replies(broken, rated(4, 2))) as server:
-        found = heard(server, [question], tmp_path / "mended.jsonl")
-        assert len(server.requests) == 2 and overall_scores(found.verdict(question, "scripted")) == [4, 2]
     with ScriptedServer(answer=replies(broken)) as server:
-        found = heard(server, [question], tmp_path / "refused.jsonl")
+        found = heard(server, [question], tmp_path / "v.jsonl")
         assert len(server.requests) == 2 and found.verdict(question, "scripted") is None
         fault = found.fault(question, "scripted")
+        server.answer = replies(broken, rated(4, 2))
+        found = heard(server, [question], tmp_path / "v.jsonl")
+        assert len(server.requests) == 4 and overall_scores(found.verdict(question, "scripted")) == [4, 2]
     assert fault.boundary == "judge" and fault.kind == "unreadable"
 
 
@@ -270,6 +270,9 @@ def test_a_cut_line_is_removed_and_a_broken_one_is_named(tmp_path):
     whole = path.read_bytes()
     path.write_bytes(whole + b'{"key": "x", "ver')
     assert Verdicts(path).verdict(question, "m") == rated(2) and path.read_bytes() == whole
+    path.write_bytes(whole.replace(b'"overall_score":2', b'"overall_score":7'))
+    with pytest.raises(InputError, match="another form"):
+        Verdicts(path).verdict(question, "m")
     path.write_bytes(whole + b"5\n")
     with pytest.raises(InputError, match=r"v\.jsonl:2"):
         Verdicts(path)

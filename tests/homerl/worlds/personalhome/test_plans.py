@@ -52,7 +52,8 @@ def test_what_can_be_mended():
 
 
 def test_nothing_to_do_is_a_plan_and_words_are_none():
-    assert read_plan("[]") == Read(())
+    assert read_plan("[]") == Read(()) and read_plan('{"plan": []}').value == ()
+    assert len(read_plan(f"{json.dumps([program('a', STEP)])} Nothing else: []").value) == 1
     assert read_plan("I would turn on the light.") == Read(None, (), FORMAT_ERROR)
     assert read_plan("[1, 2]").value is None and read_plan("").error == EMPTY
 
