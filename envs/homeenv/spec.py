@@ -295,7 +295,12 @@ class Catalogue(Mapping[str, DeviceSpec]):
 def spec_from_json(data: Mapping[str, Any]) -> DeviceSpec:
     """A specification from the JSON that a home file holds. Raises `ValueError` if it is invalid."""
     try:
-        return DeviceSpec.model_validate(json.loads(json.dumps(data)))
+        return _spec_of(json.dumps(data))
     except ValidationError as error:
         first = error.errors()[0]
         raise ValueError(f"spec {data.get('name')}: {'.'.join(map(str, first['loc']))}: {first['msg']}") from None
+
+
+@lru_cache(maxsize=1024)  # homes of one catalogue repeat its products, and a specification takes milliseconds to compile
+def _spec_of(text: str) -> DeviceSpec:
+    return DeviceSpec.model_validate(json.loads(text))

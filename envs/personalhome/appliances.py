@@ -1,6 +1,7 @@
 """The appliances and sensors of PersonalHome: the products of `catalogue/` (PersonalHomeBench Table 16).
 
-An appliance's kind is its `userdata.category`, by the name that the paper prints (`air-purifier`). Each kind has one product.
+An appliance's kind is its `userdata.category`, by the name that the paper prints (`air-purifier`). Each kind has one
+product.
 
 Invariants: every kind has a method, every sensor has none; the rooms where a kind may stand are those of its product.
 """

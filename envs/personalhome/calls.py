@@ -15,9 +15,9 @@ from envs.personalhome.checking import check, validator_of
 from envs.personalhome.rules import Refused
 from envs.personalhome.state import HouseholdState
 from envs.personalhome.tool import Tool
-from envs.personalhome.tools import devices, memory, plans, profile, sensors, situation
+from envs.personalhome.tools import devices, memory, plans, profile, scene, sensors, situation
 
-GROUPS = (profile, memory, devices, sensors, situation, plans)
+GROUPS = (profile, memory, devices, sensors, situation, scene, plans)
 TOOLS: dict[str, Tool] = {tool.name: tool for group in GROUPS for tool in group.TOOLS}
 
 
@@ -26,7 +26,8 @@ def offered(state: HouseholdState, in_plans: bool = False) -> Iterator[Tool]:
 
     `in_plans` adds the tools that are steps of plans only.
     """
-    return (tool for tool in TOOLS.values() if in_plans or not tool.in_plans)
+    hidden = () if state.household.transcript is not None else scene.TOOLS
+    return (tool for tool in TOOLS.values() if tool not in hidden and (in_plans or not tool.in_plans))
 
 
 def call(state: HouseholdState, name: str, arguments: Mapping[str, Any], in_plans: bool = True) -> Any:

@@ -41,11 +41,13 @@ def schema_of(tool: Tool) -> dict[str, Any]:
 
 def signature(tool: Tool) -> str:
     """The tool as people write it: `get_member_memories(member_id: string, num_memories: integer)`. `?` marks an option."""
-    names = (
-        f"{name}{'' if name in tool.required else '?'}: {schema.get('type', 'any')}"
-        for name, schema in tool.parameters.items()
-    )
+    names = (f"{name}{'' if name in tool.required else '?'}: {_type_of(schema)}" for name, schema in tool.parameters.items())
     return f"{tool.name}({', '.join(names)})"
+
+
+def _type_of(schema: Mapping[str, Any]) -> str:
+    types: str | list[str] = schema["type"]
+    return types if isinstance(types, str) else " or ".join(one for one in types if one != "null")
 
 
 def validator_of(tool: Tool) -> Any:

@@ -71,8 +71,8 @@ def weather_row(weather: Weather) -> dict[str, Any]:
 
 
 def device_row(kind: str, device: Device) -> dict[str, Any]:
-    """An appliance or a sensor, as `kind` says: its name, what it is, and its room."""
-    return {kind: device.did, "type": device.spec.category, "location": device.room.name}
+    """An appliance or a sensor, as `kind` says: its id for tools, what texts call it, what it is, and its room."""
+    return {kind: device.did, "name": device.name, "type": device.spec.category, "location": device.room.name}
 
 
 def plain(value: Any) -> Any:

@@ -2,17 +2,19 @@
 
 Invariants:
 - The household never changes. A fork shares it and is independent in everything else.
-- `state_key` covers all that decides the future but `rank` and `answer`: household, home, records and what was seen. It is
-  the same in every process.
+- `state_key` covers all that decides the future: household, home, records and what was seen. It leaves out `rank`, `answer`
+  and `clip`, which an experiment fixes. It is the same in every process.
 - What a sensor measures stands in the home. What somebody wrote about a sensor stands in the records and hides it, so that
   nobody ends a leak by writing that there is none.
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, fields
 from datetime import UTC, datetime
+from functools import lru_cache
 from typing import Any, Self
 
 from envs.hashing import text_hash
@@ -75,21 +77,22 @@ class Records:
 class HouseholdState:
     """A household in an episode. Raises `InputError` if its home cannot be built.
 
-    `rank` orders memories and captions for a query. `answer` puts what was found for a question into words.
+    `rank` orders memories and captions for a query. `answer` puts what was found for a question into words. `clip` names the
+    film of the household's scene; without one its transcript tells what frames show.
 
-    `home` holds the appliances and sensors. `seen` are the ids of all that calls have shown (see `see`), and `shown` are
-    those that the last call showed, which decide nothing.
+    `home` holds the appliances and sensors; each call puts another object in its place. `seen` are the ids of all that calls
+    have shown (see `see`), and `shown` are those that the last call showed, which decide nothing.
     """
 
-    __slots__ = ("_digest", "_start", "answer", "home", "household", "rank", "records", "seen", "shown")
+    __slots__ = ("_digest", "_start", "answer", "clip", "home", "household", "rank", "records", "seen", "shown")
 
-    def __init__(self, household: Household, rank: Rank = bm25, answer: Answer = quoted) -> None:
-        self.household, self.rank, self.answer = household, rank, answer
-        self.home: Home = home_from_json(household.home, household.household_id)
+    def __init__(self, household: Household, rank: Rank = bm25, answer: Answer = quoted, clip: str | None = None) -> None:
+        self.household, self.rank, self.answer, self.clip = household, rank, answer, clip
+        start, self._digest = _start_of(household.model_dump_json())
+        self.home: Home = start.fork()
         self.records = self._start = Records(household.members, household.pets, household.memories)
         self.seen: frozenset[str] = frozenset()
         self.shown: tuple[str, ...] = ()
-        self._digest = text_hash(household.model_dump_json())
 
     @property
     def now(self) -> datetime:
@@ -142,3 +145,10 @@ class HouseholdState:
         home = changes_of_home(since.home, self.home)
         written = tuple(self.records.differences(since.records))
         return home + written + tuple(f"seen.{one}" for one in sorted(self.seen - since.seen))
+
+
+@lru_cache(maxsize=64)  # an episode builds states of one household again and again
+def _start_of(text: str) -> tuple[Home, int]:
+    """The home of a household that is given as JSON, and the household's hash. Nobody changes this home."""
+    household = json.loads(text)
+    return home_from_json(household["home"], household["household_id"]), text_hash(text)

@@ -8,6 +8,7 @@ from typing import Any
 from envs.homeenv.devices import Device
 from envs.homeenv.interface import Argument
 from envs.homeenv.service import CompiledService
+from envs.personalhome.features import features
 from envs.personalhome.rows import device_row, plain
 from envs.personalhome.rules import Refused, unknown
 from envs.personalhome.state import HouseholdState
@@ -46,7 +47,8 @@ def get_appliance_features(state: HouseholdState, arguments: Mapping[str, Any]) 
     """What some appliances can be told to do, by name. Raises `Refused` for an unknown one."""
     found = [appliance(state, name) for name in arguments["appliance_names"]]
     state.see(*(f"features:{device.did}" for device in found))
-    return {d.did: [_feature(path, one) for path, one in d.spec.service_index.items()] for d in found}
+    language = state.household.language
+    return {d.did: [_feature(d, path, one, language) for path, one in d.spec.service_index.items()] for d in found}
 
 
 def run_appliance_feature(state: HouseholdState, arguments: Mapping[str, Any]) -> Any:
@@ -95,9 +97,10 @@ def _read(state: HouseholdState, devices: Iterable[Device]) -> list[dict[str, An
     return rows
 
 
-def _feature(path: str, compiled: CompiledService) -> dict[str, Any]:
-    service = compiled.service
+def _feature(device: Device, path: str, compiled: CompiledService, language: str) -> dict[str, Any]:
+    service, known = compiled.service, features().get(f"{device.spec.category}.{path}")
     row: dict[str, Any] = {"feature_method": path}
+    row |= {"title": getattr(known.title, language, known.title.en)} if known else {}
     row |= {"description": service.description} if service.description else {}
     row["parameters"] = {argument.name: _parameter(argument) for argument in service.arguments}
     return row | ({"requires": " ".join(service.requires.split()).replace("self.", "")} if service.requires else {})

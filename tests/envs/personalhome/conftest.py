@@ -46,6 +46,7 @@ OWN = """
       returns: {probe: self.probe, done: self.probe > 60}
 """
 ROOMS = {"kitchen": Room("kitchen_1", "kitchen", "kitchen"), "hall": Room("hall_1", "hallway", "entrance hall")}
+NAMES = {"speaker": "wall speaker"}  # what texts call a device, where it is not its id
 STATES = {
     "oven": {"power": "off", "temperature": 180, "probe": 20.0, "days": [], "idle_seconds": 60},
     "speaker": {
@@ -90,7 +91,7 @@ def home() -> dict[str, Any]:
     motion, leak = Catalogue.shipped()["101801"], Catalogue.shipped()["103101"]
     placed = {"oven": (oven, "kitchen"), "speaker": (speaker, "hall")}
     placed |= {"hall_motion": (motion, "hall"), "kitchen_leak": (leak, "kitchen")}
-    devices = [Device(name, name, ROOMS[room], spec) for name, (spec, room) in placed.items()]
+    devices = [Device(name, NAMES.get(name, name), ROOMS[room], spec) for name, (spec, room) in placed.items()]
     state = STATES | dict.fromkeys((OUTDOORS, "kitchen_1", "hall_1"), AIR)
     clock = int(NOW.replace(tzinfo=UTC).timestamp())
     return home_to_json(Home.build(ROOMS.values(), devices, state, clock))

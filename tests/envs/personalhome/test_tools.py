@@ -7,10 +7,13 @@ from typing import Any
 import pytest
 
 from envs.homeenv.audit import Refused
+from envs.personalhome.appliances import kinds
 from envs.personalhome.calls import TOOLS, call
+from envs.personalhome.features import features
 from envs.personalhome.household import Household
 from envs.personalhome.rules import RULES
 from envs.personalhome.state import HouseholdState
+from envs.personalhome.tools.assistant import ASKED
 
 
 def refusal(state: HouseholdState, name: Any, arguments: Any) -> Refused:
@@ -112,8 +115,8 @@ def test_another_rank_may_order_memories(household: Household) -> None:
 
 def test_appliances_and_sensors_are_listed_apart(state: HouseholdState) -> None:
     assert call(state, "get_owned_appliances", {}) == [
-        {"appliance": "oven", "type": "oven", "location": "kitchen"},
-        {"appliance": "speaker", "type": "speaker", "location": "entrance hall"},
+        {"appliance": "oven", "name": "oven", "type": "oven", "location": "kitchen"},
+        {"appliance": "speaker", "name": "wall speaker", "type": "speaker", "location": "entrance hall"},
     ]
     assert state.shown == ("appliance:oven", "appliance:speaker")
     assert [row["sensor"] for row in call(state, "get_owned_sensors", {})] == ["hall_motion", "kitchen_leak"]
@@ -148,8 +151,23 @@ def test_unknown_devices_and_rooms_are_refused_with_the_known_ones(state: Househ
 def test_features_say_their_parameters_and_what_they_require(state: HouseholdState) -> None:
     preheat, probe = call(state, "get_appliance_features", {"appliance_names": ["oven"]})["oven"]
     assert preheat["parameters"] == {"temperature": {"type": "int 50..250 celsius", "required": False, "default": 180}}
-    assert probe["feature_method"] == "read_probe_temp" and probe["requires"] == 'power == "on"'
+    assert (preheat["title"], probe["feature_method"]) == (features()["oven.preheat_oven"].title.en, "read_probe_temp")
+    assert probe["requires"] == 'power == "on"'
     assert state.shown == ("features:oven",)
+
+
+def test_features_have_titles_in_the_language_of_the_household(household: Household) -> None:
+    state = HouseholdState(household.model_copy(update={"language": "zh"}))
+    rows = call(state, "get_appliance_features", {"appliance_names": ["speaker"]})["speaker"]
+    assert [row["title"] for row in rows] == [features()[f"speaker.{row['feature_method']}"].title.zh for row in rows]
+
+
+def test_what_asks_the_assistant_has_a_question_and_a_result() -> None:
+    asking = [(spec.service_index[method].service, ASKED[method]) for spec in kinds().values() for method in ASKED
+              if method in spec.service_index]  # fmt: skip
+    assert len(asking) == 2
+    for service, question in asking:
+        assert question in [one.name for one in service.arguments if one.required] and isinstance(service.returns, dict)
 
 
 def run(state: HouseholdState, method: str, **kwargs: Any) -> Any:

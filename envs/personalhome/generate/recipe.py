@@ -1,0 +1,37 @@
+"""What kind of households to make."""
+
+from __future__ import annotations
+
+from pydantic import Field, model_validator
+
+from envs.homemaker.lexicon import Half
+from envs.model import Model
+
+Range = tuple[int, int]
+
+
+class HouseholdRecipe(Model):
+    """What kind of households to make. Pairs are inclusive ranges."""
+
+    language: str = Field("en", description="Language (`en`, `zh`) of all names and texts.")
+    lexicon: Half = Field("train", description="Which half of the names and of the phrasings is used.")
+    wanted: str | None = Field(
+        None, description="A situation (`water_leak`), category (`ROUTINE`) or domain (`health`) that is going on; null is any."
+    )
+    memories: Range = Field((12, 40), description="Fewest and most memories of a household.")
+    events: Range = Field((2, 8), description="Fewest and most events of the last day.")
+    personas: str | None = Field(
+        None,
+        description="Personas that people are seeded from: a JSONL file, or a data set of the Hugging Face hub; null is none.",
+    )
+
+    @model_validator(mode="after")
+    def _coherent(self) -> HouseholdRecipe:
+        for name, least in (("memories", 1), ("events", 1)):
+            low, high = getattr(self, name)
+            if not least <= low <= high:
+                raise ValueError(f"{name} [{low}, {high}] must be two numbers from {least} up, smaller first")
+        return self
+
+
+DEFAULT = HouseholdRecipe()

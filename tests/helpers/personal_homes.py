@@ -1,0 +1,31 @@
+"""Small homes of the PersonalHome catalogue, in their ordinary state or at the start of situations."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Collection, Sequence
+
+from envs.homeenv.devices import Device
+from envs.homeenv.home import Home
+from envs.homeenv.rooms import OUTDOORS, Room
+from envs.personalhome.appliances import kinds, sensors
+from envs.personalhome.situations import Situation
+from envs.personalhome.usual import usual_state
+
+ROOMS = (Room("den", "living_room", "den"), Room("attic", "bedroom", "attic"))
+AIR = {"temperature": 21.0, "humidity": 50.0, "brightness": 100.0}
+
+
+def home_of(owned: Collection[str], seed: int = 0, goes_on: Sequence[Situation] = (), rooms: Sequence[Room] = ROOMS) -> Home:
+    """A home that has every kind of `owned` once a room, as it is at the start of the situations."""
+    rng = random.Random(f"home {seed}")
+    specs = {**kinds(), **sensors()}
+    devices, state = [], {owner: dict(AIR) for owner in (OUTDOORS, *(room.id for room in rooms))}
+    for room in rooms:
+        for kind in owned:
+            device = Device(f"{room.id}_{specs[kind].name}", specs[kind].name, room, specs[kind])
+            devices.append(device)
+            state[device.did] = usual_state(specs[kind], rng)
+            for situation in goes_on:
+                state[device.did] |= situation.start_values.get(kind, {})
+    return Home.build(rooms, devices, state)
