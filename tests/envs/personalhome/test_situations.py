@@ -100,6 +100,7 @@ def test_situations_go_together_unless_one_undoes_the_other():
         ("migraine", "door_unlocked_at_night"): True,
         ("leaving_home", "bedtime"): False,  # away or asleep
         ("fall", "stranger_at_door"): False,  # the door is open or locked
+        ("smoke", "stove_left_on"): False,  # the stove is switched off once
     }
     for keys, fit in pairs.items():
         home = home_of(list(kinds()), 0, [known[key] for key in keys])
