@@ -32,7 +32,7 @@ FIELD = re.compile(r"\{(\w+)\}")
 # The unit of a taste's bounds, by its kind.
 TASTE_UNITS = {
     "room_temperature": "celsius", "soft_light": "percentage", "bright_light": "percentage", "humid_air": "percentage",
-    "clean_air": "ug/m3", "hot_shower": "celsius", "firm_mattress": "level",
+    "clean_air": "micrograms", "hot_shower": "celsius", "firm_mattress": "level",
 }  # fmt: skip
 
 
@@ -149,6 +149,10 @@ class Words(Model):
         words |= {"appliance": cast.devices[habit.appliance]} if habit.appliance else {}
         frames = self.habit_every_day if len(habit.days) == 7 else self.habit
         return fill(rng.choice(frames.of(half)), words)
+
+    def say_trait(self, trait: str) -> str:
+        """One sentence, without a subject, that says a trait."""
+        return fill(self.phrases["sentence"], {"what": self.word("traits", trait)})
 
     def say_life(self, event: LifeEvent, name: str, rng: random.Random, half: Half = "train") -> str:
         """One sentence that says what happened in a life."""

@@ -54,6 +54,57 @@ class UsualPet(Model):
     age: int
 
 
+class UsualKind(Model):
+    """The weight of a kind of appliance, and the tastes, traits and hobbies that make it usual."""
+
+    weight: float
+    because: tuple[str, ...] = ()
+
+
+class Appliances(Model):
+    """How homes are equipped. `count` and `sensors` are weights of how many there are."""
+
+    mandatory: tuple[str, ...]
+    count: dict[int, float]
+    sensors: dict[int, float]
+    several: tuple[str, ...]
+    boost: float
+    weights: dict[str, UsualKind]
+    feeder_weight: float
+    fed: tuple[Animal, ...]
+    sensor_weights: dict[str, float]
+
+
+class Activity(Model):
+    """What people of some ages do with a kind of appliance: in which hours, for how many minutes.
+
+    `rooms` restricts the types of room, `needs` is a trait that the person must have.
+    """
+
+    kinds: tuple[str, ...]
+    ages: Ages
+    hours: Bounds
+    minutes: Bounds
+    rooms: tuple[str, ...] = ()
+    needs: str | None = None
+
+
+class Dish(Model):
+    """The appliances that make a dish; `hours` if it is no dinner, `meat` if vegetarians do not eat it."""
+
+    kinds: tuple[str, ...]
+    hours: Bounds | None = None
+    meat: bool = False
+
+
+class Setting(Model):
+    """The quantity that people set on a kind of appliance; `values` are the lowest, the highest and the step."""
+
+    what: str
+    unit: str
+    values: tuple[float, float, float]
+
+
 class Priors(Model):
     """All of `priors.yaml`."""
 
@@ -67,6 +118,24 @@ class Priors(Model):
     most_tastes: int
     life_events: dict[str, Usual]
     pets: dict[Animal, UsualPet]
+    appliances: Appliances
+    activities: dict[str, Activity]
+    dishes: dict[str, Dish]
+    cooking_age: int
+    dinner: Bounds
+    adjustments: dict[str, Setting]
+    adjusting_age: int
+    faults: dict[str, tuple[str, ...]]
+    repairs: dict[str, tuple[str, ...]]
+    repair_cost: Bounds
+    prices: dict[str, Bounds]
+    buying_age: int
+    stay: Bounds
+    trips: dict[str, Bounds]
+    illness: dict[str, Bounds]
+    skills: dict[str, int]
+    pet_care: dict[str, tuple[Animal, ...]]
+    pet_acts: dict[str, tuple[Animal, ...]]
 
 
 @lru_cache(maxsize=1)

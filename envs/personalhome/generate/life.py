@@ -1,0 +1,70 @@
+"""What facts are made from: the people, pets, rooms and devices of a household, and its time.
+
+Invariant: a life never changes, and everything in it belongs together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from datetime import UTC, date, datetime
+from functools import cached_property
+
+from envs.homeenv.devices import Device
+from envs.homeenv.rooms import Room
+from envs.personalhome.appliances import catalogue, is_sensor
+from envs.personalhome.household import Household, Member, Pet
+
+
+@dataclass(frozen=True)
+class Life:
+    """People, pets, rooms and devices at a time. `devices` are appliances and sensors."""
+
+    members: tuple[Member, ...]
+    pets: tuple[Pet, ...]
+    rooms: tuple[Room, ...]
+    devices: tuple[Device, ...]
+    now: datetime
+
+    @cached_property
+    def appliances(self) -> tuple[Device, ...]:
+        """The devices that can be told something."""
+        return tuple(device for device in self.devices if not is_sensor(device.spec))
+
+    @cached_property
+    def sensors(self) -> tuple[Device, ...]:
+        """The devices that only measure."""
+        return tuple(device for device in self.devices if is_sensor(device.spec))
+
+    @cached_property
+    def people(self) -> dict[str, Member]:
+        """The members by id."""
+        return {member.member_id: member for member in self.members}
+
+    @cached_property
+    def by_did(self) -> dict[str, Device]:
+        """The devices by id."""
+        return {device.did: device for device in self.devices}
+
+    @cached_property
+    def animals(self) -> dict[str, Pet]:
+        """The pets by name."""
+        return {pet.name: pet for pet in self.pets}
+
+    def of_kinds(self, wanted: Collection[str]) -> list[Device]:
+        """The devices of some kinds."""
+        return [device for device in self.devices if device.spec.category in wanted]
+
+    def of_age(self, youngest: int, day: date, oldest: int = 200) -> list[Member]:
+        """The members who have an age on a day."""
+        return [member for member in self.members if youngest <= member.age(day) <= oldest]
+
+
+def life_of(household: Household) -> Life:
+    """The life of a household. Raises `KeyError` if a device is in a room, or is a product, that there is not."""
+    rooms = {r["id"]: Room(r["id"], r["type"], r["name"], r["floor"], r["parent"]) for r in household.home["rooms"]}
+    devices = tuple(
+        Device(d["did"], d["name"], rooms[d["room"]], catalogue()[d["spid"]]) for d in household.home["devices"]
+    )
+    now = datetime.fromtimestamp(household.home["clock"], UTC).replace(tzinfo=None)
+    return Life(household.members, household.pets, tuple(rooms.values()), devices, now)

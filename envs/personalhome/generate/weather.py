@@ -1,0 +1,53 @@
+"""The time and the weather of a household, from the typical years of HomeMaker.
+
+Invariant: rain and snow fall only from humid skies, and snow only in frost; the sun shines only by day.
+"""
+
+from __future__ import annotations
+
+import random
+from functools import lru_cache
+
+from envs.homemaker.weather import CELLS, HOURS, Sky, Weather, Year
+from envs.personalhome.household import Outdoor
+
+DAY = 24 * 60  # minutes
+LEVELS = 144  # values of daylight a day
+NEAR = 10  # days around one in which the brightest moment counts as a clear sky
+HUMID = 85.0  # percent from which it may rain
+FROST = 0.5  # celsius up to which precipitation is snow
+
+
+def draw_moment(hours: tuple[int, int] | None, rng: random.Random) -> tuple[Year, int]:
+    """A year and a minute of it, in local hours [from, to), over midnight if the first is larger; None is any hour."""
+    year, minute = _years().draw(rng)
+    if hours is None:
+        return year, minute
+    first, last = hours
+    hour = (first + rng.randrange((last - first) % 24 or 24)) % 24
+    return year, minute - minute % DAY + hour * 60 + minute % 60
+
+
+@lru_cache(maxsize=1)
+def _years() -> Weather:
+    return Weather.load(hemisphere="north")
+
+
+def outdoor(year: Year, minute: int, sky: Sky, rng: random.Random) -> Outdoor:
+    """The weather outside. Precipitation is drawn; the typical years have none."""
+    falls = round(rng.lognormvariate(0, 0.8), 1) if sky.humidity >= HUMID and rng.random() < 0.5 else 0.0
+    snows = sky.temperature <= FROST
+    return Outdoor(
+        rain=0.0 if snows else falls,
+        snow=falls if snows else 0.0,
+        sunny=0.0 if falls else _sunny(year, minute),
+        temperature=sky.temperature,
+        wind=sky.wind,
+    )
+
+
+def _sunny(year: Year, minute: int) -> float:
+    """The share of a clear sky's daylight that there is: 0 at night."""
+    cell = minute * CELLS // 60
+    clear = max(float(year.daylight[(cell + day * LEVELS) % (HOURS * CELLS)]) for day in range(-NEAR, NEAR + 1))
+    return round(float(year.daylight[cell]) / clear, 2) if clear > 0 else 0.0
