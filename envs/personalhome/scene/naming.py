@@ -19,7 +19,7 @@ GROUPS = {
 
 
 def nouns(transcript: Transcript) -> Mapping[str, str]:
-    """The noun phrase of every id: `the red pot`, `the counter`, `the kitchen`; people, pets and appliances are their ids."""
+    """The noun phrase of every id: `the red pot`, `the counter`, `the kitchen`. Who acts, and appliances, are their ids."""
     known, described = words(transcript.language), transcript.video_description
     entities, layout, frames = described.entities, described.scene.layout, known.frames
     colours = {one.object: known.colours[one.value or ""] for one in transcript.facts if one.attribute == "colour"}

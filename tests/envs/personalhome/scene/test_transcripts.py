@@ -14,9 +14,21 @@ from pydantic import ValidationError
 from scene_household import scene_household
 
 from envs.documents import InputError
+from envs.personalhome import appliances
 from envs.personalhome.household import Household
 from envs.personalhome.scene import naming
-from envs.personalhome.scene.playbook import Beat, Script, Words, domain_of, domains, problems, scripts, stage, words
+from envs.personalhome.scene.playbook import (
+    PERSONS,
+    Beat,
+    Script,
+    Words,
+    domain_of,
+    domains,
+    problems,
+    scripts,
+    stage,
+    words,
+)
 from envs.personalhome.scene.schema import seconds, stamp
 from envs.personalhome.scene.script import light_at, playable, write_transcript
 from envs.personalhome.scene.transcript import Transcript
@@ -124,7 +136,8 @@ def test_the_same_seed_gives_the_same_bytes_in_every_process():
     code = (
         "from scene_household import scene_household; from envs.personalhome.scene.script import write_transcript;"
         "import hashlib; h = scene_household(3);"
-        "print(hashlib.sha256(''.join(write_transcript(h, s, 5).model_dump_json() for s in ('smoke', 'fall')).encode()).hexdigest())"
+        "texts = [write_transcript(h, s, 5).model_dump_json() for s in ('smoke', 'fall')];"
+        "print(hashlib.sha256(''.join(texts).encode()).hexdigest())"
     )
     path = os.pathsep.join(map(str, (ROOT, ROOT / "tests/helpers")))
     seen = {
@@ -188,6 +201,14 @@ def test_every_action_sound_and_thing_is_used_by_a_script():
     beats += [beat for block in stage().distractors for beat in block]
     assert {beat.do for beat in beats if beat.do} == {*stage().actions}
     assert {beat.sound for beat in beats if beat.sound} | {*stage().far} == {*stage().sounds}
+
+
+def test_scripts_name_appliances_and_traits_that_there_are():
+    known = {kind.replace("-", "_") for kind in (*appliances.kinds(), *appliances.sensors())}
+    for script in (script for found in scripts().values() for script in found):
+        assert {kind for one in script.appliances.values() for kind in one.kinds} <= {*known, "none"}, script.situation
+        persons = {*PERSONS, "none", *VOCABULARY["traits"]}
+        assert {kind for options in script.members.values() for kind in options} <= persons, script.situation
 
 
 def test_a_script_that_names_what_is_not_there_is_found():
