@@ -122,7 +122,7 @@ def get_audio_events(
 ) -> Shown:
     """What is heard in a range of time, with times; what matches a query, if there is one."""
     events = [event for event in _within(transcript, *span(transcript, start, end)) if event.audio]
-    chosen = _matching(events, [f"{event.audio} {event.description}" for event in events], query, rank)
+    chosen = _matching(events, [event.audio for event in events], query, rank)
     data = [{key: getattr(event, key) for key in ("event_id", "ts_start", "ts_end", "audio")} for event in chosen]
     heard = {event.event_id for event in chosen}
     return Shown(data, _ids(transcript, lambda fact: fact.event_id in heard and fact.sound is not None, times=True))

@@ -1,0 +1,149 @@
+"""Real clips: frames at times as images, tried with a clip of a square that moves."""
+
+import base64
+import io
+import os
+import shutil
+import sys
+
+import pytest
+
+from envs.documents import InputError
+from envs.personalhome.scene import videos
+from envs.personalhome.scene.videos import Videos, frame_handle, part_handle
+
+pillow = pytest.importorskip("PIL.Image")
+SIDE, STEP = 10, 0.5  # pixels of the square, seconds of a frame
+
+
+def square(index):
+    """A frame whose square has moved `index` sides to the right."""
+    image = pillow.new("RGB", (8 * SIDE, SIDE), "black")
+    image.paste("white", (index * SIDE, 0, (index + 1) * SIDE, SIDE))
+    return image
+
+
+def place(image):
+    """How many sides the square of an image has moved."""
+    grey = pillow.open(io.BytesIO(image.data)).convert("L")
+    bright = [x for x in range(grey.width) if grey.getpixel((x, SIDE // 2)) > 128]
+    return round(min(bright) / SIDE)
+
+
+@pytest.fixture(params=["gif", "webp", "folder"])
+def clips(tmp_path, request):
+    """A folder with the clip `h1`: eight frames, one each half second."""
+    frames = [square(index) for index in range(8)]
+    if request.param == "folder":
+        (tmp_path / "h1").mkdir()
+        for index, frame in enumerate(frames):
+            frame.save(tmp_path / "h1" / f"{index * STEP:g}.png")
+    else:
+        frames[0].save(tmp_path / f"h1.{request.param}", save_all=True, append_images=frames[1:], duration=int(STEP * 1000))
+    return Videos(tmp_path)
+
+
+@pytest.mark.parametrize(("time", "moved"), [(0, 0), (0.4, 0), (0.5, 1), (2.2, 4), (3.9, 7), (60, 7)])
+def test_a_frame_is_the_one_that_is_shown_at_its_time(clips, time, moved):
+    (image,) = clips.images(frame_handle("h1", time))
+    assert place(image) == moved
+
+
+def test_a_part_of_a_clip_is_a_frame_each_second(clips):
+    assert [place(image) for image in clips.images(part_handle("h1", 0.5, 3.5))] == [1, 3, 5, 7]
+
+
+def test_an_image_becomes_a_part_of_a_message(clips):
+    (part,) = clips.parts(frame_handle("h1", 1))
+    kind, data = part["image_url"]["url"].split(";base64,")
+    assert part["type"] == "image_url" and kind == "data:image/png"
+    assert pillow.open(io.BytesIO(base64.b64decode(data))).size == (8 * SIDE, SIDE)
+
+
+@pytest.mark.parametrize("handle", ["frame:h1", "frame:../h1@1.000", "video:h1@1.000", "", "h1@1.000"])
+def test_a_text_that_is_no_handle_is_refused(tmp_path, handle):
+    with pytest.raises(InputError, match="no handle"):
+        Videos(tmp_path).images(handle)
+
+
+def test_a_missing_folder_clip_or_image_is_named(tmp_path):
+    with pytest.raises(InputError, match="no such folder"):
+        Videos(tmp_path / "gone")
+    with pytest.raises(InputError, match=r"h2\.mp4"):
+        Videos(tmp_path).images(frame_handle("h2", 0))
+    (tmp_path / "h3").mkdir()
+    with pytest.raises(InputError, match=r"0\.5\.png"):
+        Videos(tmp_path).images(frame_handle("h3", 0))
+    (tmp_path / "h4.gif").write_text("no image")
+    with pytest.raises(InputError, match="cannot be read as an image"):
+        Videos(tmp_path).images(frame_handle("h4", 0))
+
+
+def test_a_clip_is_found_by_its_name_alone(clips):
+    assert clips.path("h1") is not None
+    assert clips.path("h2") is None and clips.path("../h1") is None and clips.path("") is None
+
+
+def test_a_video_file_asks_for_ffmpeg_if_there_is_none(tmp_path, monkeypatch):
+    (tmp_path / "h1.mp4").write_bytes(b"film")
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(InputError, match=r"(?s)ffmpeg.*not on PATH.*animated image"):
+        Videos(tmp_path).images(frame_handle("h1", 0))
+
+
+PRETENDER = """#!{python}
+import sys, io
+from PIL import Image
+arguments = sys.argv[1:]
+if "-sseof" in arguments:
+    at = 7
+else:
+    at = int(float(arguments[arguments.index("-ss") + 1]) / 0.5)
+if at > 7:
+    sys.exit(0)
+if not open(arguments[arguments.index("-i") + 1], "rb").read() == b"film":
+    sys.exit("this is no film")
+image = Image.new("RGB", (80, 10), "black")
+image.paste("white", (at * 10, 0, at * 10 + 10, 10))
+image.save(sys.stdout.buffer, "JPEG")
+"""
+
+
+def test_a_video_file_is_read_frame_by_frame_through_ffmpeg(tmp_path, monkeypatch):
+    """A program in ffmpeg's place shows that times go in, images come out, and failures are told."""
+    program = tmp_path / "ffmpeg"
+    program.write_text(PRETENDER.format(python=sys.executable))
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}{os.environ['PATH']}")
+    (tmp_path / "h1.mp4").write_bytes(b"film")
+    (tmp_path / "h2.mp4").write_bytes(b"text")
+    clips = Videos(tmp_path)
+    (image,) = clips.images(frame_handle("h1", 1.5))
+    assert image.media_type == "image/jpeg" and place(image) == 3
+    assert place(clips.images(frame_handle("h1", 99))[0]) == 7  # after the end: the last frame
+    with pytest.raises(InputError, match="this is no film"):
+        clips.images(frame_handle("h2", 0))
+
+
+@pytest.mark.skipif(shutil.which("ffmpeg") is None, reason="the program ffmpeg is not installed")
+def test_a_real_video_file_gives_its_frames(tmp_path):
+    import subprocess
+
+    folder = tmp_path / "made"
+    folder.mkdir()
+    for index in range(8):
+        square(index).save(folder / f"{index}.png")
+    made = [
+        "ffmpeg",
+        "-v",
+        "error",
+        "-framerate",
+        "2",
+        "-i",
+        f"{folder}/%d.png",
+        "-pix_fmt",
+        "yuv420p",
+        str(tmp_path / "h1.mp4"),
+    ]
+    subprocess.run(made, check=True)
+    assert [place(image_) for time in (0, 1.1, 60) for image_ in [videos.image_at(tmp_path / "h1.mp4", time)]] == [0, 2, 7]
