@@ -21,13 +21,24 @@ SCRATCH = "scratch_100m"
 Report = dict[str, Any]
 
 
+MEASURED = re.compile(f"{re.escape(BEGIN)}.*?{re.escape(END)}", re.DOTALL)
+
+
+def unfit(page: Path) -> str | None:
+    """Why a page cannot take a report; None if it can."""
+    if not page.is_file():
+        return f"there is no page {page}: make it, with the lines {BEGIN} and {END}"
+    if not MEASURED.search(page.read_text(encoding="utf-8")):
+        return f"{page} has no lines {BEGIN} and {END}: add them where the results belong"
+    return None
+
+
 def write_page(page: Path, report: Report) -> None:
-    """Put a report's text between the markers of a page. Raises `ValueError` if the page has none."""
+    """Put a report's text between the markers of a page. Raises `ValueError` if the page cannot take it."""
+    if fault := unfit(page):
+        raise ValueError(fault)
     text = page.read_text(encoding="utf-8")
-    found = re.compile(f"{re.escape(BEGIN)}.*?{re.escape(END)}", re.DOTALL)
-    if not found.search(text):
-        raise ValueError(f"{page} has no lines {BEGIN} and {END}: add them where the results belong")
-    page.write_text(found.sub(lambda _: f"{BEGIN}\n{text_of(report)}{END}", text), encoding="utf-8")
+    page.write_text(MEASURED.sub(lambda _: f"{BEGIN}\n{text_of(report)}{END}", text), encoding="utf-8")
 
 
 def text_of(report: Report) -> str:

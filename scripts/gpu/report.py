@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from gpu.machine import ROOT, SECONDS, Machine, described, has
-from gpu.page import PAGE, write_page
+from gpu.page import PAGE, unfit, write_page
 from gpu.parts import PARTS, SIDES, measured
 from gpu.tables import show
 
@@ -35,6 +35,8 @@ def main() -> None:
     if unknown := set(asked.parts) - set(PARTS):
         sys.exit(f"homerl: {', '.join(unknown)} is no part of this report: {', '.join(PARTS)}")
     page = asked.page or (None if asked.tiny else ROOT / PAGE)
+    if page and (fault := unfit(page)):
+        sys.exit(f"homerl: {fault}")  # before anything is measured
     report = begun(asked.out, described(machine))
     for part in asked.parts or [name for name, part in PARTS.items() if part.needs is None or has(part.needs)]:
         report[part] = run_part(part, asked, machine)

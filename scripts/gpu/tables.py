@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import json
+from collections.abc import Iterator
 from typing import Any
 
 from rich.console import Console
@@ -19,15 +19,31 @@ def show(part: str, figures: dict[str, Any], console: Console | None = None) -> 
     trl = figures.get("trl", {})
     console.rule(part)
     for whose, side in (("homerl", figures), ("TRL", trl)):
-        if side:
-            console.print(
-                whose, json.dumps({key: value for key, value in side.items() if key not in APART}), highlight=False
-            )
         if "failed" in side:
             console.print(f"{whose} failed: {side['failed']}", highlight=False)
-    for table in (update_table(figures, trl), memory_table(figures)):
+    for table in (figures_table(figures, trl), update_table(figures, trl), memory_table(figures)):
         if table.row_count:
             console.print(table)
+
+
+def figures_table(ours: dict[str, Any], trl: dict[str, Any]) -> Table:
+    """Every other figure by name, with four digits; `–` where a side has none."""
+    table = Table("figure", "homerl", "TRL")
+    named = [dict(_flat(side)) for side in (ours, trl)]
+    for name in dict.fromkeys(name for side in named for name in side):
+        table.add_row(name, *(_shown(side.get(name)) for side in named))
+    return table
+
+
+def _flat(side: dict[str, Any], above: str = "") -> Iterator[tuple[str, Any]]:
+    """The figures of a side, with those of its parts as `part.name`."""
+    for key, value in side.items():
+        if above or key not in APART:
+            yield from _flat(value, f"{above}{key}.") if isinstance(value, dict) else [(above + key, value)]
+
+
+def _shown(value: Any) -> str:
+    return "–" if value is None else f"{value:,.4g}" if isinstance(value, float) else str(value)
 
 
 def update_table(ours: dict[str, Any], trl: dict[str, Any]) -> Table:

@@ -167,7 +167,8 @@ def test_a_server_with_rollouts_ahead_is_one_update_behind_and_no_more(server, t
     found = figures(tmp_path / "run")
     assert found[0]["policy/staleness"] == 0 and all(row["policy/too_old"] == 0 for row in found)
     assert all(0.5 < row["policy/staleness"] <= 1 for row in found[1:]), "less, where a sync came into an episode"
-    assert min(abs(row["policy/ratio"] - 1) for row in found[1:]) > WHOLE, "older weights sampled"
+    apart = [abs(row["policy/ratio"] - 1) for row in found[1:]]  # about 0 after an update in which no group had a signal
+    assert max(apart) > WHOLE, f"older weights sampled: {apart}"
 
 
 def test_a_server_takes_weights_while_its_requests_wait(server, tmp_path):
