@@ -137,9 +137,7 @@ def grounding_task(
     )  # fmt: skip
 
 
-def choice_task(
-    question: Question, text: str, household: Household, wording: Wording, rng: random.Random
-) -> Choice | None:
+def choice_task(question: Question, text: str, household: Household, wording: Wording, rng: random.Random) -> Choice | None:
     """A multiple-choice task; None if there are not four wrong answers of the right type."""
     wrong = distractors(question, household, wording, rng)
     if wrong is None:
@@ -159,12 +157,13 @@ def features_task(household: Household, rng: random.Random) -> Features | None:
     """
     needs = needs_of(household)
     owned = {device.spec.category for device in HouseholdState(household).appliances}
-    ranked = [pair for pair in feature_ranking({key: need.weight for key, need in needs.items()}) if pair[0].split(".")[0] in owned]
+    rated = feature_ranking({key: need.weight for key, need in needs.items()})
+    ranked = [(feature.name, weight) for feature, weight in rated if feature.kind in owned]
     rng.shuffle(ranked)
     chosen = _tiers(ranked)
     if chosen is None:
         return None
-    titles = {key: features()[key].title[household.language] for key in rng.sample(chosen, len(chosen))}
+    titles = {key: getattr(features()[key].title, household.language) for key in rng.sample(chosen, len(chosen))}
     used = {key for feature in chosen for key in features()[feature].wanted_when if key in needs}
     evidence = sorted({id for key in used for id in needs[key].evidence})
     return Features(titles=titles, ranking=tuple(chosen), evidence=tuple(evidence))

@@ -134,9 +134,7 @@ class PersonalHomeRecipe(Model):
         None, description="Families of questions that are asked, such as `times`; null is all."
     )
     counterfactuals: bool = Field(True, description="Whether a grounding task asks two counterfactual questions too.")
-    personal: float = Field(
-        0.5, ge=0, le=1, description="Share of questions that name people and not their ids."
-    )
+    personal: float = Field(0.5, ge=0, le=1, description="Share of questions that name people and not their ids.")
     setting: Setting = Field(
         "agentic", description="Whether the agent looks around with tools, or is shown the whole household (`sole`)."
     )

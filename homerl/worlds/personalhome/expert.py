@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import random
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from envs.messages import Message, call_message, text_message, tool_call
@@ -22,72 +22,73 @@ from homerl.worlds.personalhome.blueprint import Choice, Features, Grounding, Pe
 from homerl.worlds.personalhome.reference import reference_plan
 
 Call = tuple[str, dict[str, Any]]
-MOST_MEMORIES = 50
+SEARCHES = (5, 10, 20, 50)  # numbers of memories that are asked for
 
 
 def reads(blueprint: PersonalHomeBlueprint) -> list[Call]:
-    """The calls that show all evidence of a task, in a fixed order."""
-    by_kind: dict[str, list[str]] = {}
-    for id in blueprint.task.evidence:
+    """The calls that show all evidence of a task, in the order in which an agent can know their arguments.
+
+    Ids of people come from the household's profile, and names from their profiles. Memories are searched in the words of the
+    question.
+    """
+    task, state = blueprint.task, HouseholdState(blueprint.household)
+    needed: dict[str, list[str]] = {}
+    for id in task.evidence:
         kind, _, name = id.partition(":")
-        by_kind.setdefault(kind, []).append(name)
-    state = HouseholdState(blueprint.household)
-    return [one for kind, names in by_kind.items() for one in READS[kind](state, names)]
-
-
-def _devices(tool: str, argument: str) -> Callable[[HouseholdState, list[str]], Iterator[Call]]:
-    def read(state: HouseholdState, names: list[str]) -> Iterator[Call]:
-        yield tool, {argument: names}
-
-    return read
-
-
-def _states(state: HouseholdState, names: list[str]) -> Iterator[Call]:
+        needed.setdefault(kind, []).append(name)
+    calls: list[Call] = []
+    people = [member.member_id for member in blueprint.household.members]
+    if _about_people(blueprint, needed):
+        calls = [("get_household_profile", {}), ("get_household_member_info", {"member_ids": people})]
+    calls += [("get_household_member_major_events", {"member_id": name}) for name in needed.get("life", ())]
+    if "pet" in needed and not calls:
+        calls.append(("get_household_profile", {}))
+    if "memory" in needed:
+        calls.append(_search(state, getattr(task, "question", ""), {f"memory:{name}" for name in needed["memory"]}))
+    if "event" in needed:
+        calls.append(("get_contextual_event_descriptions", {"sort_by_time": True}))
+    if "weather" in needed:
+        calls.append(("get_weather", {}))
     sensors = {device.did for device in state.sensors}
-    if owned := [name for name in names if name not in sensors]:
-        yield "get_appliances", {"appliance_names": owned}
-    if sensing := [name for name in names if name in sensors]:
-        yield "get_sensors", {"sensor_names": sensing}
+    devices = [
+        *needed.get("appliance", ()),
+        *needed.get("sensor", ()),
+        *needed.get("state", ()),
+        *needed.get("features", ()),
+    ]
+    if any(name not in sensors for name in devices):
+        calls.append(("get_owned_appliances", {}))
+    if any(name in sensors for name in devices):
+        calls.append(("get_owned_sensors", {}))
+    for tool, argument, kind, sensing in LOOKS:
+        if names := [name for name in needed.get(kind, ()) if (name in sensors) is sensing]:
+            calls.append((tool, {argument: names}))
+    return calls
 
 
-def _memories(state: HouseholdState, names: list[str]) -> Iterator[Call]:
-    """One search for all of the memories, in the words of one of them that finds them with the fewest others."""
-    wanted = {f"memory:{name}" for name in names}
-    memories = state.household.memories
-    queries = [memories[int(name)].memory for name in names]
-    best = min(queries, key=lambda query: _depth(state, query, wanted))
-    depth = _depth(state, best, wanted)
-    if depth <= MOST_MEMORIES:
-        yield "get_household_memories", {"search_string": best, "num_memories": depth}
-        return
-    for name in names:
-        alone = memories[int(name)].memory
-        depth = _depth(state, alone, {f"memory:{name}"})
-        yield "get_household_memories", {"search_string": alone, "num_memories": depth}
+LOOKS = (  # tool, its argument, the kind of evidence that it shows, and whether of sensors
+    ("get_appliances", "appliance_names", "state", False),
+    ("get_sensors", "sensor_names", "state", True),
+    ("get_appliance_features", "appliance_names", "features", False),
+)
 
 
-def _depth(state: HouseholdState, query: str, wanted: set[str]) -> int:
-    """How many memories a search must return until it has found all that are wanted; more than allowed if it does not."""
-    for count in range(len(wanted), min(MOST_MEMORIES, len(state.household.memories)) + 1):
+def _about_people(blueprint: PersonalHomeBlueprint, needed: Mapping[str, Sequence[str]]) -> bool:
+    """Whether an agent must know who is who: for people's own data, and for memories of somebody named by id."""
+    task = blueprint.task
+    generic = isinstance(task, Grounding | Choice) and not task.personal
+    return "member" in needed or "life" in needed or (generic and ("memory" in needed or "event" in needed))
+
+
+def _search(state: HouseholdState, question: str, wanted: set[str]) -> Call:
+    """The shortest search in the words of the question that finds all; else the latest memories."""
+    for query, count in [*((question, count) for count in SEARCHES), ("", SEARCHES[-1])]:
         look = state.fork()
-        call(look, "get_household_memories", {"search_string": query, "num_memories": count})
+        arguments = {"search_string": query, "num_memories": count}
+        call(look, "get_household_memories", arguments)
         if wanted <= look.seen:
-            return count
-    return MOST_MEMORIES + 1
-
-
-READS: Mapping[str, Callable[[HouseholdState, list[str]], Iterator[Call]]] = {
-    "profile": lambda state, names: iter([("get_household_profile", {})]),
-    "pet": lambda state, names: iter([("get_household_profile", {})]),
-    "member": lambda state, names: iter([("get_household_member_info", {"member_ids": names})]),
-    "life": lambda state, names: iter([("get_household_member_major_events", {"member_id": name}) for name in names]),
-    "memory": _memories,
-    "event": lambda state, names: iter([("get_contextual_event_descriptions", {"sort_by_time": True})]),
-    "weather": lambda state, names: iter([("get_weather", {})]),
-    "appliance": lambda state, names: iter([("get_owned_appliances", {})]),
-    "sensor": lambda state, names: iter([("get_owned_sensors", {})]),
-    "state": _states,
-}
+            break
+    return "get_household_memories", arguments
 
 
 def right_answer(blueprint: PersonalHomeBlueprint) -> str:

@@ -21,6 +21,7 @@ from envs.personalhome.household import Household, Taste
 from envs.personalhome.situations import settled, situations
 from envs.personalhome.state import HouseholdState
 from homerl.worlds.personalhome.needs import needs_of
+from homerl.worlds.personalhome.reference import room_of
 
 Program = Mapping[str, Any]
 TOOLBOX = "toolbox"
@@ -57,16 +58,22 @@ def judge(household: Household, keys: Sequence[str], programs: Sequence[Program]
     end, first_settled = start.fork(), []
     for program in programs:
         run(end, [step for step in program["steps"] if step["appliance"] != TOOLBOX])  # writing that it is off does not help
-        first_settled += [key for key in keys if key not in first_settled and settled(situations()[key], end.home)]
+        first_settled += [key for key in keys if key not in first_settled and is_settled(household, key, end.home)]
     return Verdict(
         runs=runs,
-        settled={key: settled(situations()[key], end.home) for key in keys},
+        settled={key: is_settled(household, key, end.home) for key in keys},
         kept=not broken(household, start.home, end.home),
         ordered=first_settled == sorted(first_settled, key=list(keys).index),
         compatible=all(compatible(start, program["steps"]) for program in programs),
         reasoned=all(reasoned(start, step) for program in programs for step in program["steps"]),
         sized=1 <= len(programs) <= MOST_PROGRAMS and all(1 <= len(one["steps"]) <= MOST_STEPS for one in programs),
     )
+
+
+def is_settled(household: Household, key: str, home: Home) -> bool:
+    """Whether a situation of the household is settled in a home."""
+    situation = situations()[key]
+    return settled(situation, home, room_of(household, situation))
 
 
 def run(state: HouseholdState, steps: Sequence[Mapping[str, Any]]) -> list[bool]:
@@ -99,7 +106,9 @@ def static_validity(state: HouseholdState, steps: Sequence[Mapping[str, Any]]) -
 def _well_formed(state: HouseholdState, step: Mapping[str, Any]) -> bool:
     if step["appliance"] == TOOLBOX or step["args"] is None:
         tool = TOOLS.get(step["feature"])
-        return tool is not None and step["args"] is not None and set(tool.required) <= set(step["args"]) <= {*tool.parameters}
+        return (
+            tool is not None and step["args"] is not None and set(tool.required) <= set(step["args"]) <= {*tool.parameters}
+        )
     device = state.home.plan.by_did.get(step["appliance"])
     service = device and device.spec.service_index.get(step["feature"])
     if not service:

@@ -16,7 +16,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from envs.homeenv.types import shown
 from envs.messages import Message
 from envs.personalhome.env import PersonalHome
 from envs.personalhome.state import HouseholdState
@@ -30,22 +29,9 @@ ANSWER = "answer"  # the action that words stand for
 ROOM, SPARE = 4, 24
 
 
-class Silent(PersonalHome):
-    """A household without tools: the setting `sole`, in which the prompt shows everything."""
-
-    @property
-    def tools(self) -> list[dict[str, Any]]:
-        """None."""
-        return []
-
-    def step(self, action: Action) -> tuple[str, float, bool, bool, dict[str, Any]]:
-        """Refuse every call."""
-        return super().step({"name": f"no tool, not {shown(action.get('name'))}"})
-
-
 def world_for(blueprint: PersonalHomeBlueprint) -> PersonalHome:
-    """The world of a blueprint's setting."""
-    return (PersonalHome if blueprint.setting == "agentic" else Silent)(blueprint.household)
+    """The world of a blueprint, with tools in the setting `agentic` only."""
+    return PersonalHome(HouseholdState(blueprint.household), looks=blueprint.setting == "agentic")
 
 
 @dataclass

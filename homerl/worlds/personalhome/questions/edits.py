@@ -65,9 +65,7 @@ def counterfactuals(
     return None
 
 
-def edits(
-    tables: Tables, groups: Mapping[str, Sequence[str]], rng: random.Random
-) -> Iterator[tuple[str, Edit]]:
+def edits(tables: Tables, groups: Mapping[str, Sequence[str]], rng: random.Random) -> Iterator[tuple[str, Edit]]:
     """Edits of everything in a household, each with the id of the row that it changes."""
     for row in tables.rows["memories"]:
         if row["kind"] in DONE and row["who"] and row[OBJECT.get(row["kind"], "what")]:
@@ -131,13 +129,14 @@ def _of_events(tables: Tables, rng: random.Random) -> Iterator[tuple[str, Edit]]
         yield row["id"], Edit("time", "event_time", slots, tables.edited("events", row["id"], changes))
 
 
-def _of_people(
-    tables: Tables, groups: Mapping[str, Sequence[str]], rng: random.Random
-) -> Iterator[tuple[str, Edit]]:
+def _of_people(tables: Tables, groups: Mapping[str, Sequence[str]], rng: random.Random) -> Iterator[tuple[str, Edit]]:
     for row in tables.rows["members"]:
         new = rng.choice([key for key in groups["occupations"] if key != row["occupation"]])
         slots = {"who": Slot("person", row["who"]), "new": Slot("occupations", new)}
-        yield row["id"], Edit("routine", "member_occupation", slots, tables.edited("members", row["id"], {"occupation": new}))
+        yield (
+            row["id"],
+            Edit("routine", "member_occupation", slots, tables.edited("members", row["id"], {"occupation": new})),
+        )
     for row in tables.rows["hobbies"]:
         slots = {"who": Slot("person", row["who"]), "what": Slot("hobbies", row["hobby"])}
         rows = tuple(one for one in tables.rows["hobbies"] if one is not row)

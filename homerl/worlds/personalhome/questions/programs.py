@@ -83,7 +83,12 @@ class Table(Expression):
         return Found(list(tables.rows[self.name]))
 
 
-COMPARISONS: dict[str, Callable[[Any, Any], bool]] = {"=": operator.eq, "!=": operator.ne, ">": operator.gt, "<": operator.lt}
+COMPARISONS: dict[str, Callable[[Any, Any], bool]] = {
+    "=": operator.eq,
+    "!=": operator.ne,
+    ">": operator.gt,
+    "<": operator.lt,
+}
 
 
 @dataclass(frozen=True)
@@ -257,4 +262,3 @@ def _only(values: Iterable[Any]) -> Any:
     if len(found) != 1:
         raise NoAnswer("there is no value" if not found else "there is more than one value")
     return found[0]
-
