@@ -21,7 +21,7 @@ APPLIANCES = {
         "smoke_alarm",
         "trash-bin",
         "coffee-maker",
-        "kettle",
+        "water-purifier",
     ],
     "living_room": ["tv", "speaker", "thermostat", "air-purifier", "security-camera", "lighting", "massage-chair"],
     "bedroom": ["humidifier", "air-conditioner", "speaker"],

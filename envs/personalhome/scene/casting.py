@@ -30,8 +30,10 @@ class Cast:
 
     `roles` maps each role to an id; a role that stays empty is missing. `rooms` are the zones by id. `pets`, `appliances`,
     `landmarks` and `objects` map ids to kinds. `places` is where each landmark, appliance and object is at first.
+    `here` is the room that is preferred, if there is one.
     """
 
+    here: str | None = None
     roles: dict[str, str] = field(default_factory=dict)
     rooms: dict[str, Room] = field(default_factory=dict)
     members: list[str] = field(default_factory=list)
@@ -52,9 +54,14 @@ def kind_of(device: Device) -> str:
     return device.spec.category.replace("-", "_")
 
 
-def cast_script(script: Script, household: Household, home: Home, rng: random.Random) -> Cast | None:
-    """A cast for a script. None: the household lacks a room, a person or an appliance that it needs."""
-    cast = Cast()
+def cast_script(
+    script: Script, household: Household, home: Home, rng: random.Random, here: str | None = None
+) -> Cast | None:
+    """A cast for a script. None: the household lacks a room, a person or an appliance that it needs.
+
+    `here` is the id of the room that the first zone is, if the script names no appliance after which it must be.
+    """
+    cast = Cast(here=here)
     filled = (
         _appliances(script, home, cast, rng)
         and _zones(script, home, cast, rng)
@@ -103,7 +110,7 @@ def _choose(role: str, placed: Placed, devices: Iterable[Device], cast: Cast, rn
     free = [device for device in devices if device.did not in cast.appliances]
     for kind in placed.kinds:
         if found := [device for device in free if kind_of(device) == kind]:
-            chosen = rng.choice(found)
+            chosen = rng.choice([device for device in found if device.room.id == cast.here] or found)
             cast.roles[role], cast.appliances[chosen.did], cast.places[chosen.did] = chosen.did, kind, chosen.room.id
             return True
     return NONE in placed.kinds
@@ -119,7 +126,10 @@ def _zones(script: Script, home: Home, cast: Cast, rng: random.Random) -> bool:
 
 
 def _room(options: Sequence[str], home: Home, cast: Cast, rng: random.Random) -> Room | None:
-    """The first option that there is and no other zone has."""
+    """The first option that there is and no other zone has. The first zone is the preferred room, if it has no anchor."""
+    preferred = next((room for room in home.plan.rooms if room.id == cast.here and not cast.rooms), None)
+    if preferred and options[0][0] != "@":
+        return preferred
     for option in options:
         anchored = cast.places.get(cast.roles.get(option[1:], "")) if option[0] == "@" else None
         free = [room for room in home.plan.rooms if room.id not in cast.rooms]

@@ -31,13 +31,15 @@ def playable(household: Household, domain: Domain | None = None) -> tuple[str, .
     return tuple(dict.fromkeys(one.situation for one in known if cast_script(one, household, home, rng)))
 
 
-def write_transcript(household: Household, situation: str, seed: int) -> Transcript:
+def write_transcript(household: Household, situation: str, seed: int, room: str | None = None) -> Transcript:
     """The transcript of a situation in a household, in the household's language.
+
+    `room` is the id of the room where it should happen, such as that of the events that tell of it.
 
     Raises `KeyError` for a situation without a script, and `InputError` if the household cannot play it.
     """
     rng = random.Random(f"scene {household.household_id} {situation} {seed}")
-    domain, script, cast = _chosen(household, situation, rng)
+    domain, script, cast = _chosen(household, situation, rng, room)
     play = play_script(script, cast, rng)
     looks = draw_looks(cast, script.light or light_at(household.now.hour), rng)
     said = wording(cast, looks.colours, household.language)
@@ -62,14 +64,14 @@ def light_at(hour: int) -> str:
     return "day" if hour < EVENING else "evening"
 
 
-def _chosen(household: Household, situation: str, rng: random.Random) -> tuple[Domain, Script, Cast]:
+def _chosen(household: Household, situation: str, rng: random.Random, room: str | None) -> tuple[Domain, Script, Cast]:
     """One of the situation's scripts that can be cast, its domain and its cast."""
     found = [(domain, one) for domain, known in scripts().items() for one in known if one.situation == situation]
     if not found:
         raise KeyError(situation)
     home = home_of(household)
     for domain, script in rng.sample(found, len(found)):
-        if cast := cast_script(script, household, home, rng):
+        if cast := cast_script(script, household, home, rng, room):
             return domain, script, cast
     remedy = f"play one of {', '.join(playable(household))}"
     raise InputError(f"lacks a room, a person or an appliance for '{situation}'", household.household_id, remedy)

@@ -32,6 +32,7 @@ from envs.personalhome.scene.playbook import (
 from envs.personalhome.scene.schema import seconds, stamp
 from envs.personalhome.scene.script import light_at, playable, write_transcript
 from envs.personalhome.scene.transcript import Transcript
+from envs.personalhome.situations import situations
 
 ROOT = Path(__file__).resolve().parents[4]
 VOCABULARY = yaml.safe_load((ROOT / "envs/personalhome/vocabulary.yaml").read_text("utf-8"))
@@ -209,6 +210,21 @@ def test_scripts_name_appliances_and_traits_that_there_are():
         assert {kind for one in script.appliances.values() for kind in one.kinds} <= {*known, "none"}, script.situation
         persons = {*PERSONS, "none", *VOCABULARY["traits"]}
         assert {kind for options in script.members.values() for kind in options} <= persons, script.situation
+
+
+def test_a_home_that_has_what_a_situation_needs_has_what_its_scene_needs():
+    everywhere = {"refrigerator", "thermostat", "microwave", "speaker", "tv"}  # in every home (PersonalHomeBench 3.1)
+    for domain, found in scripts().items():
+        for script in found:
+            record = situations()[script.situation]
+            must = {kind for one in script.appliances.values() if "none" not in one.kinds for kind in one.kinds}
+            assert must <= {kind.replace("-", "_") for kind in record.needs} | everywhere, script.situation
+            assert record.domain == domain
+
+
+def test_the_first_zone_is_the_room_that_is_asked_for():
+    for room in ("study", "bedroom"):
+        assert write_transcript(HOME, "fall", 1, room).video_description.scene.layout.zones[0].zone_id == room
 
 
 def test_a_script_that_names_what_is_not_there_is_found():
