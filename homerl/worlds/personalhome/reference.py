@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from envs.personalhome.household import Household
-from envs.personalhome.situations import NOTIFIERS, Situation, situations
+from envs.personalhome.reference import reference_calls
+from envs.personalhome.situations import Situation, situations
 from envs.personalhome.state import HouseholdState
 
 if TYPE_CHECKING:
@@ -25,23 +26,14 @@ def room_of(household: Household, situation: Situation) -> str | None:
 
 
 def program_for(household: Household, key: str) -> dict[str, Any]:
-    """The program that settles a situation: each step on every owned appliance of its kind, in the room if it counts.
-
-    Several appliances can tell people something; one is enough.
-    """
-    situation, steps = situations()[key], list[dict[str, Any]]()
-    room = room_of(household, situation)
-    here = [part.kind for part in situation.parts() if part.which == "here"]
-    rooms = {kind: (room,) for kind in here if kind and room}
-    owned = list(HouseholdState(household).appliances)
-    for step in situation.plan:
-        fit = [one for one in owned if one.spec.category == step.appliance]
-        fit = [one for one in fit if one.room.id in rooms.get(step.appliance, (one.room.id,))]
-        for device in fit[:1] if step.appliance in NOTIFIERS else fit:
-            steps.append(
-                    {
-                        "step_id": str(len(steps) + 1), "appliance": device.did, "feature": step.feature,
-                        "category": [situation.category], "args": dict(step.args), "rationale": key,
-                    }
-                )  # fmt: skip
+    """The program that settles a situation, with every device that counts."""
+    situation = situations()[key]
+    calls = reference_calls(situation, HouseholdState(household).home, room_of(household, situation))
+    steps = [
+        {
+            "step_id": str(number), "appliance": did, "feature": step.feature, "category": [situation.category],
+            "args": dict(step.args), "rationale": key,
+        }
+        for number, (did, step) in enumerate(calls, 1)
+    ]  # fmt: skip
     return {"program_id": key, "steps": steps}
