@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import random
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -144,7 +144,11 @@ class Words(Model):
 
     def say_habit(self, habit: Habit, cast: Cast, rng: random.Random, half: Half = "train") -> str:
         """One sentence, without a subject, that says what somebody does regularly."""
-        words = {"what": self.word("activities", habit.activity), "hour": self.clock(habit.hour), "days": self.days(habit.days)}
+        words = {
+            "what": self.word("activities", habit.activity),
+            "hour": self.clock(habit.hour),
+            "days": self.days(habit.days),
+        }
         words |= self._room(cast.rooms[habit.room] if habit.room else None)
         words |= {"appliance": cast.devices[habit.appliance]} if habit.appliance else {}
         frames = self.habit_every_day if len(habit.days) == 7 else self.habit
@@ -157,6 +161,12 @@ class Words(Model):
     def say_life(self, event: LifeEvent, name: str, rng: random.Random, half: Half = "train") -> str:
         """One sentence that says what happened in a life."""
         return fill(rng.choice(self.life_event.of(half)), {"who": name, "what": self.word("life_events", event.kind)})
+
+    def say_layout(self, rooms: Sequence[Room]) -> str:
+        """One sentence that lists the rooms."""
+        floors = len({room.floor for room in rooms})
+        known = {"count": str(len(rooms)), "floors": str(floors), "rooms": self.several(room.name for room in rooms)}
+        return fill(self.layout_floors if floors > 1 else self.layout, known)
 
     def days(self, days: tuple[int, ...]) -> str:
         """Weekdays (0 is Monday) on which something happens every week: `weekdays`, `Mondays and Fridays`."""

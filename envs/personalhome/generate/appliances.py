@@ -11,13 +11,10 @@ from __future__ import annotations
 import random
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
-from typing import Any
 
 from envs.homeenv.devices import Device
-from envs.homeenv.home import Home
-from envs.homeenv.home_file import home_to_json
 from envs.homeenv.physics import reports
-from envs.homeenv.rooms import OUTDOORS, Room
+from envs.homeenv.rooms import OUTDOORS, ROOM_STATE, Room
 from envs.homeenv.spec import DeviceSpec
 from envs.homemaker.climate import Values, room_air
 from envs.homemaker.weather import Sky
@@ -26,20 +23,34 @@ from envs.personalhome.generate.priors import priors
 from envs.personalhome.usual import usual_state
 from envs.personalhome.words import Words
 
+QUANTITIES = tuple(ROOM_STATE)
+DUST = (4, 22)  # micrograms per cubic metre of ordinary days
 DRIFT = 1.2  # celsius by which rooms differ from what the weather gives
 
 
 def draw_devices(
-    rooms: Sequence[Room], liked: Collection[str], animals: Collection[str], needed: Sequence[str], words: Words, rng: random.Random
-) -> tuple[Device, ...]:
+    rooms: Sequence[Room], liked: Collection[str], animals: Collection[str], together: tuple[Collection[str], Collection[str]],
+    needed: Sequence[str], words: Words, rng: random.Random,
+) -> tuple[Device, ...]:  # fmt: skip
     """The appliances, then the sensors. `liked` are the tastes, traits and hobbies of the people.
 
-    `needed` are kinds that the home must have. Kinds for which no room suits are left out.
+    `needed` are kinds that the home must have. `together` are kinds that stand in one room, and the types of such rooms (all
+    if there are none). Kinds for which no room suits are left out.
     """
     usual = priors().appliances
-    appliances = _placed((*usual.mandatory, *(kind for kind in needed if kind in kinds())), rooms, rng)
+    kinds_here, types = together
+    suiting = [
+        room for room in rooms if (not types or room.type in types) and all(room.type in rooms_of(k) for k in kinds_here)
+    ]
+    room = rng.choice(suiting) if suiting else None
+    here = [(kind, room) for kind in kinds_here if room is not None]
+    others = [kind for kind in needed if kind not in kinds_here]
+    appliances = [placed for placed in here if placed[0] in kinds()]
+    mandatory = [kind for kind in usual.mandatory if kind not in kinds_here]
+    appliances += _placed((*mandatory, *(kind for kind in others if kind in kinds())), rooms, rng)
     _fill(appliances, _weighted(usual.count, rng), _appliance_weights(liked, animals), rooms, usual.several, rng)
-    measuring = _placed([kind for kind in needed if kind in sensors()], rooms, rng)
+    measuring = [placed for placed in here if placed[0] in sensors()]
+    measuring += _placed([kind for kind in others if kind in sensors()], rooms, rng)
     _fill(measuring, _weighted(usual.sensors, rng), usual.sensor_weights, rooms, (), rng)
     placed = [*sorted(appliances, key=_order), *sorted(measuring, key=_order)]
     count = Counter(kind for kind, _ in placed)
@@ -68,7 +79,12 @@ def _suiting(kind: str, rooms: Sequence[Room]) -> list[Room]:
 
 
 def _fill(
-    placed: list[Placed], count: int, weights: Mapping[str, float], rooms: Sequence[Room], several: Collection[str], rng: random.Random
+    placed: list[Placed],
+    count: int,
+    weights: Mapping[str, float],
+    rooms: Sequence[Room],
+    several: Collection[str],
+    rng: random.Random,
 ) -> None:
     """Add kinds by weight until there are `count`. Kinds of `several` may be added again, in another room."""
     while len(placed) < count:
@@ -101,23 +117,29 @@ def _weighted(weights: Mapping[int, float], rng: random.Random) -> int:
 
 
 def usual_states(
-    rooms: Sequence[Room], devices: Sequence[Device], sky: Sky, rng: random.Random
+    rooms: Sequence[Room], devices: Sequence[Device], sky: Sky, starts: Mapping[str, Values], rng: random.Random
 ) -> dict[str, Values]:
-    """The ordinary values of every owner (outdoors, rooms, devices), by owner and path."""
+    """The values of every owner (outdoors, rooms, devices), by owner and path: ordinary ones, and then `starts` by did.
+
+    Where `starts` says what a sensor reads, the air of its room is so.
+    """
     states: dict[str, Values] = {
         OUTDOORS: {"temperature": sky.temperature, "humidity": sky.humidity, "brightness": sky.illuminance}
     }
     states |= {room.id: room_air(room.type, sky, drift=rng.gauss(0, DRIFT)) for room in rooms}
     for device in devices:
-        states[device.did] = usual_state(device.spec, rng) | _readings(device.spec, states[device.room.id])
+        for path, quantity in reports(device.spec):
+            if path in starts.get(device.did, {}):
+                states[device.room.id][QUANTITIES[quantity]] = float(starts[device.did][path])
+    dust = rng.randint(*DUST)
+    for device in devices:
+        usual = usual_state(device.spec, rng)
+        usual |= {path: dust for path in ("dust", "pm25") if path in usual}
+        states[device.did] = usual | _readings(device.spec, states[device.room.id]) | starts.get(device.did, {})
     return states
 
 
 def _readings(spec: DeviceSpec, air: Mapping[str, float]) -> Values:
     """What a device measures of the air of its room."""
-    return {path: spec.attribute_index[path][1].check([*air.values()][quantity]) for path, quantity in reports(spec)}
-
-
-def home_of(rooms: Sequence[Room], devices: Sequence[Device], states: Mapping[str, Values], clock: int) -> dict[str, Any]:
-    """The home as plain data (`Household.home`). Raises `ValueError` if a value is not one that its attribute can have."""
-    return home_to_json(Home.build(rooms, devices, states, clock))
+    drawn = ((spec.attribute_index[path][1], path, air[QUANTITIES[quantity]]) for path, quantity in reports(spec))
+    return {path: attribute.check(round(value) if attribute.type == "int" else value) for attribute, path, value in drawn}

@@ -9,8 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from envs.documents import InputError
-from envs.homeenv.home_file import home_from_json
+from envs.homeenv.home import Home
 from envs.personalhome.generate.life import Life, life_of
 from envs.personalhome.generate.priors import priors
 from envs.personalhome.household import Fact, Household, LifeEvent, Member
@@ -20,7 +19,19 @@ from envs.personalhome.vocabulary import vocabulary
 REACH = timedelta(days=731)  # how far memories reach back
 DAY = timedelta(days=1)
 OUT_OF_ORDER = timedelta(days=3)  # for which an appliance that nobody repaired is not used
-AT_HOME = ("used", "cooked", "adjusted", "complained", "cared", "repaired", "celebrated", "visited", "travelled", "ill", "entered")
+AT_HOME = (
+    "used",
+    "cooked",
+    "adjusted",
+    "complained",
+    "cared",
+    "repaired",
+    "celebrated",
+    "visited",
+    "travelled",
+    "ill",
+    "entered",
+)
 USES = ("used", "cooked", "adjusted")
 YOUNGEST = {"travelled": 16, "visited": 18, "repaired": 18, "cared": 8, "complained": 5, "celebrated": 0, "ill": 0}
 GAP = 18  # years between generations
@@ -142,9 +153,9 @@ def clash(one: Told, other: Told) -> str | None:
 # A whole household
 
 
-def problems(household: Household) -> Iterator[str]:
-    """The rules that a household breaks."""
-    life = life_of(household)
+def problems(household: Household, home: Home) -> Iterator[str]:
+    """The rules that a household breaks. `home` is its home, as `home_from_json` loads it."""
+    life = life_of(household, home)
     yield from _people_problems(life)
     for member in household.members:
         yield from (rule for event in member.major_events if (rule := _life_problem(event, member, life)))
@@ -160,7 +171,7 @@ def problems(household: Household) -> Iterator[str]:
     if not all(life.now - DAY <= time <= life.now for time in times):
         yield "event_out_of_reach"
     yield from _absences(events)
-    yield from _home_problems(household)
+    yield from _start_problems(household, home)
 
 
 def _people_problems(life: Life) -> Iterator[str]:
@@ -201,13 +212,8 @@ def _absences(events: list[Told]) -> Iterator[str]:
             gone |= told.people
 
 
-def _home_problems(household: Household) -> Iterator[str]:
-    """A home that does not load, and situations that are settled, in whole or in part, before anybody acts."""
-    try:
-        home = home_from_json(household.home)
-    except InputError:
-        yield "home_does_not_load"
-        return
+def _start_problems(household: Household, home: Home) -> Iterator[str]:
+    """Situations that are settled, in whole or in part, before anybody acts."""
     for key in household.context.situations:
         if any(verdicts(situations()[key], home)):
             yield "settled_at_start"

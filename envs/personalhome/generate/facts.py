@@ -125,7 +125,8 @@ def adjusted(life: Life, rng: random.Random, like: Fact | None) -> Draft | None:
     setting = priors().adjustments[device.spec.category]
     value = stepped(*setting.values, rng)
     return Draft(
-        Fact(kind="adjusted", who=who.member_id, what=setting.what, value=value, unit=setting.unit, **_place(device)), (7, 22)
+        Fact(kind="adjusted", who=who.member_id, what=setting.what, value=value, unit=setting.unit, **_place(device)),
+        (7, 22),
     )
 
 
@@ -135,7 +136,9 @@ def complained(life: Life, rng: random.Random, like: Fact | None) -> Draft | Non
     if who is None:
         return None
     what = like.what if like else rng.choice(vocabulary().complaints)
-    types = {"weak_coffee": ("kitchen",), "hard_mattress": ("bedroom",)}.get(what or "", REST + ("study", "kitchen", "bathroom"))
+    types = {"weak_coffee": ("kitchen",), "hard_mattress": ("bedroom",)}.get(
+        what or "", REST + ("study", "kitchen", "bathroom")
+    )
     if what == "weak_coffee" and who.age(life.now.date()) < ADULT:
         return None
     return Draft(Fact(kind="complained", who=who.member_id, what=what, room=_room(life, types, rng)))
@@ -160,7 +163,12 @@ def visited(life: Life, rng: random.Random, like: Fact | None) -> Draft | None:
     if what == "grandmother" and who.age(life.now.date()) > 45:
         return None
     fact = Fact(
-        kind="visited", who=who.member_id, others=_others(life, who, rng), what=what, value=rng.randint(*priors().stay), unit="day"
+        kind="visited",
+        who=who.member_id,
+        others=_others(life, who, rng),
+        what=what,
+        value=rng.randint(*priors().stay),
+        unit="day",
     )
     return Draft(fact)
 
@@ -240,7 +248,9 @@ def celebrated(life: Life, rng: random.Random, like: Fact | None) -> Draft | Non
             days[name] = event.date + timedelta(days=rng.randint(1, 20))
     loose = {"pupil": ["exam_passed"], "student": ["exam_passed"], "toddler": [], "retired": [], "unemployed": []}
     what = rng.choice([*days, *loose.get(who.occupation, ["promotion"])])
-    fact = Fact(kind="celebrated", who=who.member_id, others=_others(life, who, rng), what=what, room=_room(life, PARTY, rng))
+    fact = Fact(
+        kind="celebrated", who=who.member_id, others=_others(life, who, rng), what=what, room=_room(life, PARTY, rng)
+    )
     return Draft(fact, (15, 21), days.get(what))
 
 

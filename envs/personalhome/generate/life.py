@@ -7,12 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import dataclass
-from datetime import UTC, date, datetime
+from datetime import date, datetime
 from functools import cached_property
 
 from envs.homeenv.devices import Device
+from envs.homeenv.home import Home
 from envs.homeenv.rooms import Room
-from envs.personalhome.appliances import catalogue, is_sensor
+from envs.personalhome.appliances import is_sensor
 from envs.personalhome.household import Household, Member, Pet
 
 
@@ -60,11 +61,6 @@ class Life:
         return [member for member in self.members if youngest <= member.age(day) <= oldest]
 
 
-def life_of(household: Household) -> Life:
-    """The life of a household. Raises `KeyError` if a device is in a room, or is a product, that there is not."""
-    rooms = {r["id"]: Room(r["id"], r["type"], r["name"], r["floor"], r["parent"]) for r in household.home["rooms"]}
-    devices = tuple(
-        Device(d["did"], d["name"], rooms[d["room"]], catalogue()[d["spid"]]) for d in household.home["devices"]
-    )
-    now = datetime.fromtimestamp(household.home["clock"], UTC).replace(tzinfo=None)
-    return Life(household.members, household.pets, tuple(rooms.values()), devices, now)
+def life_of(household: Household, home: Home) -> Life:
+    """The life of a household in its home."""
+    return Life(household.members, household.pets, home.plan.rooms, home.plan.devices, household.now)

@@ -81,7 +81,9 @@ def _wedding(members: Sequence[Member], today: date, rng: random.Random) -> dict
     return days
 
 
-def _adoption(members: Sequence[Member], pets: Sequence[Pet], today: date, rng: random.Random) -> dict[tuple[str, str], date]:
+def _adoption(
+    members: Sequence[Member], pets: Sequence[Pet], today: date, rng: random.Random
+) -> dict[tuple[str, str], date]:
     """The day on which a grown-up adopted the only pet, for some pets that are older than a year."""
     grown = [member for member in members if member.age(today) > ADULT]
     if len(pets) != 1 or pets[0].age < 1 or rng.random() < 0.5:

@@ -22,7 +22,13 @@ HOBBIES = (1, 3)  # of a person
 
 
 def make_members(
-    household_id: str, people: Sequence[Person], today: date, words: Words, half: Half, seeds: Sequence[Persona], rng: random.Random
+    household_id: str,
+    people: Sequence[Person],
+    today: date,
+    words: Words,
+    half: Half,
+    seeds: Sequence[Persona],
+    rng: random.Random,
 ) -> tuple[Member, ...]:
     """The members, without traits, tastes, habits and life events. `seeds` are personas to draw from; none is usual."""
     characters = rng.sample(words.characters.of(half), len(people))  # no two people of a household are alike
@@ -46,7 +52,9 @@ def make_pets(count: int, words: Words, half: Half, rng: random.Random) -> tuple
     kinds = priors().pets
     names = rng.sample(words.pets.of(half), count)
     animals = rng.choices(list(kinds), [kind.weight for kind in kinds.values()], k=count)
-    return tuple(Pet(name=name, animal=animal, age=rng.randint(0, kinds[animal].age)) for name, animal in zip(names, animals))
+    return tuple(
+        Pet(name=name, animal=animal, age=rng.randint(0, kinds[animal].age)) for name, animal in zip(names, animals)
+    )
 
 
 def _birthday(age: int, today: date, rng: random.Random) -> date:

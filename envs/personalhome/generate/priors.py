@@ -105,6 +105,20 @@ class Setting(Model):
     values: tuple[float, float, float]
 
 
+class Plausible(Model):
+    """When a situation is plausible: local hours [from, to), ages, types of rooms, outdoor celsius; see `priors.yaml`."""
+
+    hours: Bounds | None = None
+    ages: Ages = (6, 200)
+    rooms: tuple[str, ...] = ()
+    trait: str | None = None
+    animals: tuple[Animal, ...] = ()
+    people: int = 1
+    outdoors: tuple[float, float] = (-60, 60)
+    away: bool = False
+    by_sensor: bool = False
+
+
 class Priors(Model):
     """All of `priors.yaml`."""
 
@@ -136,6 +150,9 @@ class Priors(Model):
     skills: dict[str, int]
     pet_care: dict[str, tuple[Animal, ...]]
     pet_acts: dict[str, tuple[Animal, ...]]
+    situations: dict[str, Plausible]
+    signs: dict[str, str]
+    gauges: dict[str, str]
 
 
 @lru_cache(maxsize=1)

@@ -16,10 +16,10 @@ class HouseholdRecipe(Model):
     language: str = Field("en", description="Language (`en`, `zh`) of all names and texts.")
     lexicon: Half = Field("train", description="Which half of the names and of the phrasings is used.")
     wanted: str | None = Field(
-        None, description="A situation (`water_leak`), category (`ROUTINE`) or domain (`health`) that is going on; null is any."
+        None,
+        description="A situation (`water_leak`), category (`ROUTINE`) or domain (`health`) that is going on; null is any.",
     )
     memories: Range = Field((12, 40), description="Fewest and most memories of a household.")
-    events: Range = Field((2, 8), description="Fewest and most events of the last day.")
     personas: str | None = Field(
         None,
         description="Personas that people are seeded from: a JSONL file, or a data set of the Hugging Face hub; null is none.",
@@ -27,10 +27,9 @@ class HouseholdRecipe(Model):
 
     @model_validator(mode="after")
     def _coherent(self) -> HouseholdRecipe:
-        for name, least in (("memories", 1), ("events", 1)):
-            low, high = getattr(self, name)
-            if not least <= low <= high:
-                raise ValueError(f"{name} [{low}, {high}] must be two numbers from {least} up, smaller first")
+        low, high = self.memories
+        if not 1 <= low <= high:
+            raise ValueError(f"memories [{low}, {high}] must be two numbers from 1 up, smaller first")
         return self
 
 
