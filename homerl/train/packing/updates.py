@@ -154,7 +154,7 @@ class PackedUpdates:
         return passes + [Pass([])] * ends_empty, parts.unique
 
     def _alike(self, passes: list[Pass]) -> list[Pass]:
-        """The passes, with empty ones added up to the rank that makes the most, and checkpointing where any rank needs it."""
+        """The passes, with empty ones up to the most that a rank makes, and checkpointing where a rank needs it."""
         device = self.accelerator.device
         count = int(gather(torch.tensor([len(passes)], device=device)).max())
         passes = passes + [Pass([])] * (count - len(passes))

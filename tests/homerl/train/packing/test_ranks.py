@@ -59,7 +59,8 @@ for update in range(4):
     optimizer.step()
     optimizer.zero_grad()
 weights = {name: p.flatten()[:50].tolist() for name, p in plain.named_parameters()}
-Path(sys.argv[1], f"{ranks}-{rank}.json").write_text(json.dumps([losses, weights, updates.passes, updates.budget.most, recomputed]))
+said = [losses, weights, updates.passes, updates.budget.most, recomputed]
+Path(sys.argv[1], f"{ranks}-{rank}.json").write_text(json.dumps(said))
 """
 
 
