@@ -47,9 +47,12 @@ class Budget:
 
 @dataclass(frozen=True)
 class Split:
-    """The passes as lists of indices of the sequences, and the places of all sequences if each is counted once."""
+    """The passes as lists of indices of the sequences, the tokens of each, and the places of all sequences if each is
+    counted once.
+    """
 
     passes: list[list[int]]
+    tokens: list[int]
     unique: int
 
 
@@ -74,7 +77,8 @@ def split(sequences: Sequence[Ids], budget: Budget) -> Split:
         start = cut[end]
         passes.append((own[end] - own[start] + shared[start], order[start:end]))
         end = start
-    return Split([members for _, members in sorted(passes, key=lambda one: -one[0])], own[-1])
+    passes.sort(key=lambda one: -one[0])
+    return Split([members for _, members in passes], [tokens for tokens, _ in passes], own[-1])
 
 
 def _sizes(ordered: Sequence[Ids]) -> tuple[list[int], list[int]]:

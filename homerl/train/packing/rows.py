@@ -15,7 +15,6 @@ import numpy as np
 import torch
 
 from homerl.train.packing.attention import Kernel, segments_of
-from homerl.train.packing.passes import Budget
 from homerl.train.packing.trees import Ids, Segment, Tree, merged
 
 IGNORED = -100  # the label of a place without a target
@@ -38,13 +37,10 @@ class TokenSequence:
 
 @dataclass(frozen=True)
 class Row:
-    """What the model is called with, and the places in the row of all targets, of shape (targets,). `recomputed` tells
-    whether the pass needs checkpointing.
-    """
+    """What the model is called with, and the places in the row of all targets, of shape (targets,)."""
 
     inputs: dict[str, Any]
     at: torch.Tensor
-    recomputed: bool
 
     @property
     def tokens(self) -> int:
@@ -63,13 +59,12 @@ class Scores:
     top: torch.Tensor | None
 
 
-def row_of(
-    sequences: Sequence[TokenSequence], kernel: Kernel, device: Any, step: int = 1, budget: Budget | None = None
-) -> Row:
-    """The row of some sequences, merged where they begin alike. Its length is a multiple of `step`."""
-    tree = merged([sequence.ids for sequence in sequences])
-    recomputed = budget is not None and budget.checkpoints(len(tree.ids))
-    tree = padded(tree, step)
+def row_of(sequences: Sequence[TokenSequence], kernel: Kernel, device: Any, step: int = 1, recomputed: bool = False) -> Row:
+    """The row of some sequences, merged where they begin alike. Its length is a multiple of `step`.
+
+    `recomputed` tells whether the pass is made with checkpointing.
+    """
+    tree = padded(merged([sequence.ids for sequence in sequences]), step)
     labels = np.full(len(tree.ids), IGNORED, dtype=np.int64)
     at = []
     for sequence, places in zip(sequences, tree.places, strict=True):
@@ -86,12 +81,12 @@ def row_of(
         "kernel": kernel,
         "attention_mask": torch.ones(1, 1, 1, 1, dtype=torch.bool, device=device),  # of 4 dimensions: no other is made
     }  # fmt: skip
-    return Row(inputs, tensor(np.concatenate(at)), recomputed)
+    return Row(inputs, tensor(np.concatenate(at)))
 
 
-def empty_row(kernel: Kernel, device: Any) -> Row:
+def empty_row(kernel: Kernel, device: Any, recomputed: bool = False) -> Row:
     """A row without targets, for a rank that has nothing left to forward while others do."""
-    return row_of([TokenSequence.of((0, 0), np.zeros(0, dtype=np.int64))], kernel, device)
+    return row_of([TokenSequence.of((0, 0), np.zeros(0, dtype=np.int64))], kernel, device, recomputed=recomputed)
 
 
 def padded(tree: Tree, step: int) -> Tree:

@@ -3,7 +3,8 @@
 Invariants:
 - The gradients are those of all sequences in one padded batch.
 - Ranks exchange gradients once, in the last pass. Where weights or gradients are in shards every pass is an exchange, so
-  all ranks make the same number of passes.
+  all ranks make the same number of passes, each with checkpointing on all of them or on none: ZeRO-3 gathers a layer once
+  more where it is computed again.
 - If a pass runs out of memory, the budget is halved and the update begins again from its first pass. Nothing is lost.
   Where every pass is an exchange this is impossible, since other ranks wait within theirs. Then the run ends, and its
   message says what to do.
@@ -13,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -24,11 +26,19 @@ from torch.nn.parallel import DistributedDataParallel
 
 from envs.documents import InputError
 from homerl.train.packing.attention import kernel_of, packed_attention
-from homerl.train.packing.passes import STEP, Budget, Split, split
+from homerl.train.packing.passes import STEP, Budget, split
 from homerl.train.packing.rows import Row, Scores, TokenSequence, empty_row, row_of, scores
 from homerl.workarounds import compact_head
 
 Objective = Callable[[list[int], Scores], tuple[torch.Tensor, torch.Tensor]]
+
+
+@dataclass(frozen=True)
+class Pass:
+    """The indices of a pass's sequences (none: only others have some left), and whether it is made with checkpointing."""
+
+    members: list[int]
+    recomputed: bool = False
 
 
 class PackedUpdates:
@@ -84,15 +94,15 @@ class PackedUpdates:
         """
         found = [torch.zeros(0, device=self.accelerator.device)] * len(sequences)
 
-        def make(members: list[int]) -> None:
+        def make(one: Pass) -> None:
             with packed_attention(*_configs(model)), self.accelerator.autocast():
-                scored = scores(model, self._row(sequences, members)).logps.float()
-            for i, part in zip(members, scored.split([len(sequences[i].targets) for i in members]), strict=True):
+                scored = scores(model, self._row(sequences, one)).logps.float()
+            for i, part in zip(one.members, scored.split([len(sequences[i].targets) for i in one.members]), strict=True):
                 found[i] = part
 
         def every() -> None:
-            for members in self._split(sequences, Budget(self.budget.most, self.budget.most)).passes:
-                make(members)
+            for one in self._passes(sequences, Budget(self.budget.most, self.budget.most))[0]:
+                make(one)
 
         while self._runs_out(every, self._in_shards):
             self._make_room(model)
@@ -102,54 +112,62 @@ class PackedUpdates:
         self, model: Any, sequences: Sequence[TokenSequence], objective: Objective, before_exchange: Callable[[Any], None]
     ) -> Any:
         """One attempt at an update: the loss and the sums; None if some rank ran out of memory."""
-        parts = self._split(sequences, self.budget, exchanges=True)
-        *early, final = parts.passes
+        (*early, final), unique = self._passes(sequences, self.budget, exchanges=True)
         done: list[tuple[torch.Tensor, torch.Tensor, int]] = []
 
-        def make(members: list[int], last: bool) -> None:
-            row = self._row(sequences, members)
-            self._checkpoint(model, row.recomputed)
+        def make(one: Pass, last: bool) -> None:
+            row = self._row(sequences, one)
+            self._checkpoint(model, one.recomputed)
             with self._exchange(model, last) as called, packed_attention(*_configs(model)):
                 with self.accelerator.autocast():
                     scored = scores(called, row)
-                    loss, sums = objective(members, scored)
+                    loss, sums = objective(one.members, scored)
                     loss = loss + 0.0 * scored.logps.sum()  # without targets there must be gradients to exchange, too
                 if last:
                     before_exchange(sum((part for part, *_ in done), loss.detach()))
                 self._backward(loss)
-            done.append((loss.detach(), sums.detach(), row.tokens if members else 0))
+            done.append((loss.detach(), sums.detach(), row.tokens if one.members else 0))
 
-        failed = self._runs_out(lambda: [make(members, last=False) for members in early], self._in_shards)
+        failed = self._runs_out(lambda: [make(one, last=False) for one in early], self._in_shards)
         if self._anywhere(failed) or self._runs_out(lambda: make(final, last=True), self.accelerator.num_processes > 1):
             return None
         self.forwarded += sum(tokens for *_, tokens in done)
-        self.unique += parts.unique
+        self.unique += unique
         self.passes += sum(tokens > 0 for *_, tokens in done)
         self.made += 1
         return torch.stack([loss for loss, *_ in done]).sum(), torch.stack([sums for _, sums, _ in done]).sum(0)
 
-    def _split(self, sequences: Sequence[TokenSequence], budget: Budget, exchanges: bool = False) -> Split:
-        """The passes of this rank, the largest first; one at least, and as many as other ranks make if they must match.
+    def _passes(self, sequences: Sequence[TokenSequence], budget: Budget, exchanges: bool = False) -> tuple[list[Pass], int]:
+        """The passes of this rank, the largest first, one at least; and the tokens that would be enough.
 
         Under DDP the pass that `exchanges` gradients is empty, so that none runs out of memory while other ranks wait.
         """
         with_targets = [i for i, sequence in enumerate(sequences) if len(sequence.targets)]
         parts = split([sequences[i].ids for i in with_targets], budget)
-        passes = [[with_targets[i] for i in part] for part in parts.passes]
-        count = max(1, len(passes))
+        passes = [
+            Pass([with_targets[i] for i in members], budget.checkpoints(tokens))
+            for members, tokens in zip(parts.passes, parts.tokens, strict=True)
+        ]
         if self._in_shards:
-            count = int(gather(torch.tensor([count], device=self.accelerator.device)).max())
-        elif exchanges and self.accelerator.num_processes > 1:
-            count = len(passes) + 1
-        return Split(passes + [[]] * (count - len(passes)), parts.unique)
+            return self._alike(passes or [Pass([])]), parts.unique
+        ends_empty = not passes or (exchanges and self.accelerator.num_processes > 1)
+        return passes + [Pass([])] * ends_empty, parts.unique
 
-    def _row(self, sequences: Sequence[TokenSequence], members: list[int]) -> Row:
+    def _alike(self, passes: list[Pass]) -> list[Pass]:
+        """The passes, with empty ones up to the most that a rank makes, and checkpointing where a rank needs it."""
         device = self.accelerator.device
-        if not members:
-            row = empty_row(self.kernel, device)
+        count = int(gather(torch.tensor([len(passes)], device=device)).max())
+        passes = passes + [Pass([])] * (count - len(passes))
+        needs = gather(torch.tensor([[one.recomputed for one in passes]], device=device)).any(0).tolist()
+        return [replace(one, recomputed=needed) for one, needed in zip(passes, needs, strict=True)]
+
+    def _row(self, sequences: Sequence[TokenSequence], one: Pass) -> Row:
+        device = self.accelerator.device
+        if not one.members:
+            row = empty_row(self.kernel, device, one.recomputed)
         else:
-            row = row_of([sequences[i] for i in members], self.kernel, device, self.step, self.budget)
-        self._smallest = len(members) == 1 and (row.recomputed or not self.budget.allowed), row.tokens
+            row = row_of([sequences[i] for i in one.members], self.kernel, device, self.step, one.recomputed)
+        self._smallest = len(one.members) == 1 and (one.recomputed or not self.budget.allowed), row.tokens
         return row
 
     @property

@@ -283,8 +283,7 @@ def test_checkpointing_keeps_nothing_of_the_attention(monkeypatch):
     )
     _, kernel = attention.kernel_of("flash_attention_2", "cpu")
     some = [TokenSequence.of([1] * 200 + [2 + i, 3], np.array([200])) for i in range(4)]
-    row = row_of(some, kernel, "cpu", budget=Budget(0, 1000))
-    assert row.recomputed
+    row = row_of(some, kernel, "cpu", recomputed=True)
     source = torch.randn(row.tokens, 4, 8, requires_grad=True)
 
     def attended(source: torch.Tensor) -> torch.Tensor:
