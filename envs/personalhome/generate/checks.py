@@ -143,8 +143,11 @@ def clash(one: Told, other: Told) -> str | None:
             return "away"
         if first.fact.kind == "used" and first.fact.who == second.fact.who and second.fact.kind in USES:
             return "busy"
-        if first.fact.kind == second.fact.kind == "ill":
-            return "ill_twice"
+        if first.fact.kind == "ill" and second.fact.kind in ("ill", "travelled"):
+            return "ill_already"
+    if first.fact.kind == second.fact.kind == "celebrated" and first.fact.what == second.fact.what:
+        same = first.fact.what == "new_year" or first.fact.who == second.fact.who
+        return "celebrated_twice" if same and first.time.date() == second.time.date() else None
     if first.fact.kind == "broke" and first.fact.appliance == second.fact.appliance and second.fact.kind in (*USES, "broke"):
         return "out_of_order" if second.time - first.time < OUT_OF_ORDER else None
     return None

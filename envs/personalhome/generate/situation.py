@@ -26,6 +26,7 @@ from envs.personalhome.situations import Situation, situations
 EVENTS = (2, 8)  # of the last day
 MOST = 3  # situations at once
 EXTRA = (0.5, 0.35, 0.15)  # weights of how many there are besides the first
+CONSIDERED = 12  # situations that may be added, so that those which always fit are not always there
 RECENT = (3, 55)  # minutes before now in which a situation shows
 GONE = (60, 180)  # minutes before now at which people left home, if everybody is away
 
@@ -75,7 +76,7 @@ def draw_scenes(first: str, life: Life, outdoors: float, rng: random.Random) -> 
         return []
     scenes = [scene]
     extra = rng.choices(range(MOST), EXTRA)[0]
-    for key in rng.sample([key for key in situations() if key != first], len(situations()) - 1):
+    for key in rng.sample([key for key in situations() if key != first], CONSIDERED):
         if len(scenes) > extra:
             break
         if _fits_now(priors().situations[key], life, outdoors) and all(_beside(key, other, life) for other in scenes):
