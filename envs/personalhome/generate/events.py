@@ -16,6 +16,7 @@ from envs.personalhome.generate.checks import Told, clash, fact_problem
 from envs.personalhome.generate.facts import Maker
 from envs.personalhome.generate.life import Life
 from envs.personalhome.generate.priors import priors
+from envs.personalhome.generate.profiles import used_for
 from envs.personalhome.household import Fact, Member
 
 READINGS = {  # quantity -> the attribute and the unit of the sensor that measures it
@@ -80,7 +81,7 @@ def _noticed(what: str, room: str | None, who: Member, life: Life, by_sensor: bo
 def _used(what: str, room: str | None, who: Member, life: Life, rng: random.Random) -> Fact:
     """An activity, with an appliance of the room or the home for it, or without one."""
     activity = priors().activities[what]
-    devices = facts.used_for(activity, life.appliances)
+    devices = used_for(activity, life.appliances)
     near = [device for device in devices if device.room.id == room] or devices
     minutes = activity.minutes[0]
     if not near:

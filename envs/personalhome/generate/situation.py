@@ -26,7 +26,7 @@ from envs.personalhome.situations import Situation, situations
 EVENTS = (2, 8)  # of the last day
 MOST = 3  # situations at once
 EXTRA = (0.5, 0.35, 0.15)  # weights of how many there are besides the first
-CONSIDERED = 12  # situations that may be added, so that those which always fit are not always there
+CONSIDERED = 20  # situations that may be added, so that those which always fit are not always there
 RECENT = (3, 55)  # minutes before now in which a situation shows
 GONE = (60, 180)  # minutes before now at which people left home, if everybody is away
 
