@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from envs.homeenv.audit import Refused
 from envs.homeenv.devices import Device
 from envs.homeenv.home import Home
 from envs.personalhome.situations import Situation, Step, settled, verdicts
@@ -41,14 +42,17 @@ def after(home: Home, calls: Sequence[Call]) -> Home:
 
 
 def together(chosen: Mapping[str, str | None], known: Mapping[str, Situation], home: Home) -> bool:
-    """Whether some situations can go on in a home at once: none is settled, and their plans settle them all.
+    """Whether some situations can go on in a home at once: no condition holds yet, and their plans settle them all.
 
-    `chosen` are their keys, the most urgent first, with the ids of the rooms where they happen. Raises `Refused` if a plan
-    cannot be carried out.
+    `chosen` are their keys, the most urgent first, with the ids of the rooms where they happen. Situations whose plans get
+    in each other's way do not go together: one undoes the other, or leaves it nothing to do.
     """
     if any(any(verdicts(known[key], home, room)) for key, room in chosen.items()):
         return False
     end = home
-    for key, room in chosen.items():
-        end = after(end, reference_calls(known[key], end, room))
+    try:
+        for key, room in chosen.items():
+            end = after(end, reference_calls(known[key], end, room))
+    except Refused:
+        return False
     return all(settled(known[key], end, room) for key, room in chosen.items())
