@@ -99,7 +99,7 @@ def _begin(shares: tuple[float, ...], keys: Sequence[str], recipe: HouseholdReci
     fitting = [key for key in keys if fits_people(key, scaffold.people, [pet.animal for pet in pets])]
     if not fitting:
         return None
-    key = rng.choice(fitting)
+    (key,) = rng.choices(fitting, [priors().situations[key].weight for key in fitting])
     usual = priors().situations[key]
     suiting = [rooms_of(kind) for kind in dict.fromkeys(kind for kinds in needed_kinds(key) for kind in kinds)]
     wanted = [*suiting, *([usual.rooms] if usual.rooms else [])]

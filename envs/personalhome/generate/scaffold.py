@@ -95,8 +95,8 @@ def with_rooms(
     """The rooms, and one more for each collection of types of which there is none."""
     for types in wanted:
         if not any(room.type in types for room in rooms):
-            type = rng.choice(sorted(types))
-            rooms = (*rooms, Room(type, type, lexicon.room_name(type, half, {room.name for room in rooms}, rng)))
+            chosen = rng.choice(sorted(types))
+            rooms = (*rooms, Room(chosen, chosen, lexicon.room_name(chosen, half, {room.name for room in rooms}, rng)))
     return rooms
 
 

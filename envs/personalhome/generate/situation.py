@@ -140,14 +140,18 @@ def _sensors(known: Situation, by_sensor: bool) -> set[str]:
 
 
 def _rooms(known: Situation, usual: Plausible, life: Life) -> list[str]:
-    """The rooms where it can happen: with all kinds of devices that belong together there."""
-    together, _ = needed_kinds(known.key)
+    """The rooms where it can happen: with all kinds of devices that belong together there.
+
+    Of these, the rooms that have most of the devices that it needs or that measure it.
+    """
+    together, needed = needed_kinds(known.key)
     standing = {(device.room.id, device.spec.category) for device in life.devices}
-    return [
-        room.id
+    possible = {
+        room.id: sum((room.id, kind) in standing for kind in needed)
         for room in life.rooms
         if (not usual.rooms or room.type in usual.rooms) and all((room.id, kind) in standing for kind in together)
-    ]
+    }
+    return [room for room, devices in possible.items() if devices == max(possible.values())]
 
 
 # Values and events

@@ -14,7 +14,8 @@ KEYS = {
     "context",
 }  # fmt: skip
 MEMBER = {
-    "member_id", "name", "role", "age", "gender", "occupation", "persona", "hobbies", "lifestyle", "preference", "major_events",
+    "member_id", "name", "role", "age", "gender", "occupation", "persona", "hobbies", "lifestyle", "preference",
+    "major_events",
 }  # fmt: skip
 
 
