@@ -79,7 +79,12 @@ def draw_scenes(first: str, life: Life, outdoors: float, rng: random.Random) -> 
     for key in rng.sample([key for key in situations() if key != first], CONSIDERED):
         if len(scenes) > extra:
             break
-        if _fits_now(priors().situations[key], life, outdoors) and all(_beside(key, other, life) for other in scenes):
+        usual = priors().situations[key]
+        if (
+            rng.random() < usual.weight
+            and _fits_now(usual, life, outdoors)
+            and all(_beside(key, other, life) for other in scenes)
+        ):
             found = _scene(key, life, rng)
             if found is not None and _event_count([*scenes, found], life) <= EVENTS[1]:
                 scenes.append(found)
