@@ -29,8 +29,8 @@ DRIFT = 1.2  # celsius by which rooms differ from what the weather gives
 
 
 def draw_devices(
-    rooms: Sequence[Room], liked: Collection[str], animals: Collection[str], together: tuple[Collection[str], Collection[str]],
-    needed: Sequence[str], words: Words, rng: random.Random,
+    rooms: Sequence[Room], liked: Collection[str], animals: Collection[str],
+    together: tuple[Collection[str], Collection[str]], needed: Sequence[str], words: Words, rng: random.Random,
 ) -> tuple[Device, ...]:  # fmt: skip
     """The appliances, then the sensors. `liked` are the tastes, traits and hobbies of the people.
 

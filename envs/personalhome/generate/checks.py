@@ -18,6 +18,7 @@ from envs.personalhome.vocabulary import vocabulary
 
 REACH = timedelta(days=731)  # how far memories reach back
 DAY = timedelta(days=1)
+MEAL = timedelta(hours=4)  # between two times that somebody cooks
 OUT_OF_ORDER = timedelta(days=3)  # for which an appliance that nobody repaired is not used
 AT_HOME = (
     "used",
@@ -134,19 +135,36 @@ def clash(one: Told, other: Told) -> str | None:
     first, second = sorted((one, other), key=lambda told: (told.time, told.fact.kind, told.fact.who or ""))
     if first.time == second.time:
         return "same_time"
-    if first.fact.kind == second.fact.kind == "learned" and (first.fact.who, first.fact.what) == (
-        second.fact.who, second.fact.what
-    ):  # fmt: skip
-        return "learned_twice"
     if first.people & second.people and second.time <= first.end:
-        if first.fact.kind == "travelled" and second.fact.kind in AT_HOME:
-            return "away"
-        if first.fact.kind == "used" and first.fact.who == second.fact.who and second.fact.kind in USES:
-            return "busy"
-        if first.fact.kind == second.fact.kind == "ill":
-            return "ill_twice"
-    if first.fact.kind == "broke" and first.fact.appliance == second.fact.appliance and second.fact.kind in (*USES, "broke"):
+        return _overlap(first.fact, second.fact)
+    if first.fact.kind == second.fact.kind:
+        return _repetition(first, second)
+    if first.fact.kind == "broke" and second.fact.kind in USES and first.fact.appliance == second.fact.appliance:
         return "out_of_order" if second.time - first.time < OUT_OF_ORDER else None
+    return None
+
+
+def _overlap(first: Fact, second: Fact) -> str | None:
+    """What one person cannot do while something else of that person goes on."""
+    if first.kind == "travelled" and second.kind in AT_HOME:
+        return "away"
+    if first.kind == "used" and first.who == second.who and second.kind in USES:
+        return "busy"
+    return "ill_already" if first.kind == "ill" and second.kind in ("ill", "travelled") else None
+
+
+def _repetition(first: Told, second: Told) -> str | None:
+    """What does not happen twice, or not so soon."""
+    one, other, apart = first.fact, second.fact, second.time - first.time
+    match one.kind:
+        case "learned" if (one.who, one.what) == (other.who, other.what):
+            return "learned_twice"
+        case "cooked" if one.who == other.who and apart < MEAL:
+            return "cooked_twice"
+        case "celebrated" if one.what == other.what and (one.what == "new_year" or one.who == other.who) and apart < DAY:
+            return "celebrated_twice"
+        case "broke" if one.appliance == other.appliance and apart < OUT_OF_ORDER:
+            return "broken_already"
     return None
 
 

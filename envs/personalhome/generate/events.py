@@ -16,6 +16,7 @@ from envs.personalhome.generate.checks import Told, clash, fact_problem
 from envs.personalhome.generate.facts import Maker
 from envs.personalhome.generate.life import Life
 from envs.personalhome.generate.priors import priors
+from envs.personalhome.generate.profiles import used_for
 from envs.personalhome.household import Fact, Member
 
 READINGS = {  # quantity -> the attribute and the unit of the sensor that measures it
@@ -78,17 +79,12 @@ def _noticed(what: str, room: str | None, who: Member, life: Life, by_sensor: bo
 
 
 def _used(what: str, room: str | None, who: Member, life: Life, rng: random.Random) -> Fact:
-    """An activity, with an appliance of the room or the home for it, or without one."""
+    """An activity that has begun in a room, with an appliance that is there for it, or without one."""
     activity = priors().activities[what]
-    devices = facts.used_for(activity, life.appliances)
-    near = [device for device in devices if device.room.id == room] or devices
+    near = [device for device in used_for(activity, life.appliances) if device.room.id == room]
+    appliance = rng.choice(near).did if near else None
     minutes = activity.minutes[0]
-    if not near:
-        return Fact(kind="used", who=who.member_id, room=room, what=what, value=minutes, unit="minute")
-    device = rng.choice(near)
-    return Fact(
-        kind="used", who=who.member_id, appliance=device.did, room=device.room.id, what=what, value=minutes, unit="minute"
-    )
+    return Fact(kind="used", who=who.member_id, appliance=appliance, room=room, what=what, value=minutes, unit="minute")
 
 
 # Ordinary events

@@ -137,7 +137,7 @@ def complained(life: Life, rng: random.Random, like: Fact | None) -> Draft | Non
         return None
     what = like.what if like else rng.choice(vocabulary().complaints)
     types = {"weak_coffee": ("kitchen",), "hard_mattress": ("bedroom",)}.get(
-        what or "", REST + ("study", "kitchen", "bathroom")
+        what or "", (*REST, "study", "kitchen", "bathroom")
     )
     if what == "weak_coffee" and who.age(life.now.date()) < ADULT:
         return None

@@ -53,7 +53,7 @@ def _own(member: Member, today: date, rng: random.Random) -> list[tuple[str, dat
     """What happened to one person alone."""
     dates = []
     for kind, usual in priors().life_events.items():
-        if kind in OF_SEVERAL or not MAY.get(kind, lambda _: True)(member):
+        if kind in OF_SEVERAL or (kind in MAY and not MAY[kind](member)):
             continue
         day = _between(member, usual.ages, today - timedelta(days=SETTLED if kind == "moved_in" else 1), rng)
         if day is not None and rng.random() < usual.share:
@@ -70,7 +70,8 @@ def _between(member: Member, ages: tuple[int, int], latest: date, rng: random.Ra
 
 def _wedding(members: Sequence[Member], today: date, rng: random.Random) -> dict[tuple[str, str], date]:
     """The wedding day of the pairs of a role, if they are married; by kind and member id."""
-    usual, days = priors().life_events["married"], {}
+    usual = priors().life_events["married"]
+    days: dict[tuple[str, str], date] = {}
     for role in ("partner", "parent", "grandparent"):
         pair = [member for member in members if member.role == role]
         if len(pair) < 2 or rng.random() >= usual.share:

@@ -13,7 +13,7 @@ import calendar
 import random
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from envs.documents import InputError
 from envs.homeenv.devices import Device
@@ -22,6 +22,7 @@ from envs.homeenv.home_file import home_to_json
 from envs.homemaker.climate import Values
 from envs.homemaker.lexicon import lexicon_of
 from envs.homemaker.weather import Sky, Year
+from envs.personalhome.appliances import rooms_of
 from envs.personalhome.generate.appliances import draw_devices, usual_states
 from envs.personalhome.generate.checks import Told, problems
 from envs.personalhome.generate.life import Life
@@ -32,7 +33,7 @@ from envs.personalhome.generate.personas import load_personas
 from envs.personalhome.generate.priors import priors
 from envs.personalhome.generate.profiles import in_words, with_character, with_habits
 from envs.personalhome.generate.recipe import DEFAULT, HouseholdRecipe
-from envs.personalhome.generate.scaffold import STEPS, Scaffold, draw_scaffold, spread
+from envs.personalhome.generate.scaffold import STEPS, Scaffold, draw_scaffold, spread, with_rooms
 from envs.personalhome.generate.situation import (
     Scene,
     draw_events,
@@ -98,12 +99,15 @@ def _begin(shares: tuple[float, ...], keys: Sequence[str], recipe: HouseholdReci
     fitting = [key for key in keys if fits_people(key, scaffold.people, [pet.animal for pet in pets])]
     if not fitting:
         return None
-    key = rng.choice(fitting)
+    (key,) = rng.choices(fitting, [priors().situations[key].weight for key in fitting])
     usual = priors().situations[key]
+    suiting = [rooms_of(kind) for kind in dict.fromkeys(kind for kinds in needed_kinds(key) for kind in kinds)]
+    wanted = [*suiting, *([usual.rooms] if usual.rooms else [])]
+    rooms = with_rooms(scaffold.rooms, wanted, lexicon_of(recipe.language), recipe.lexicon, rng)
     for _ in range(MOMENTS):
         year, minute = draw_moment(usual.hours, rng)
         if usual.outdoors[0] <= year.at(minute).temperature <= usual.outdoors[1]:
-            return Begun(scaffold, pets, key, year, minute)
+            return Begun(replace(scaffold, rooms=rooms), pets, key, year, minute)
     return None
 
 

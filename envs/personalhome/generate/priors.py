@@ -117,6 +117,7 @@ class Plausible(Model):
     outdoors: tuple[float, float] = (-60, 60)
     away: bool = False
     by_sensor: bool = False
+    weight: float = 1.0
 
 
 class Priors(Model):

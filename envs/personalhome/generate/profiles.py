@@ -22,6 +22,7 @@ from envs.personalhome.words import Cast, Words
 
 WEEK, WORKDAYS, WEEKEND = tuple(range(7)), (0, 1, 2, 3, 4), (5, 6)
 HABITS = (1, 3)  # of a person
+DEFAULT = "room_temperature"  # the taste of who has no other
 FIRST = 3  # years from which a child has habits
 
 
@@ -47,6 +48,8 @@ def _tastes(age: int, traits: Sequence[str], rooms: Sequence[Room], rng: random.
         share = priors().usual if {*traits} & {*usual.because} else usual.share
         if usual.fits(age) and rng.random() < share:
             drawn.append(_taste(kind, usual, rooms, rng))
+    if not drawn and priors().tastes[DEFAULT].fits(age):
+        drawn.append(_taste(DEFAULT, priors().tastes[DEFAULT], rooms, rng))
     kept = sorted(rng.sample(range(len(drawn)), min(len(drawn), priors().most_tastes)))
     return tuple(drawn[index] for index in kept)
 

@@ -22,7 +22,7 @@ class HouseholdRecipe(Model):
     memories: Range = Field((12, 40), description="Fewest and most memories of a household.")
     personas: str | None = Field(
         None,
-        description="Personas that people are seeded from: a JSONL file, or a data set of the Hugging Face hub; null is none.",
+        description="Personas that people are seeded from: a JSONL file, or a data set of the hub; null is none.",
     )
 
     @model_validator(mode="after")

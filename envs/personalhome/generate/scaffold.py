@@ -9,9 +9,9 @@ Invariants:
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import TypeVar, get_args
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import TypeVar
 
 from envs.homeenv.rooms import Room
 from envs.homemaker.layout import draw_layout
@@ -20,7 +20,7 @@ from envs.personalhome.household import Gender, Occupancy
 
 T = TypeVar("T")
 # Irrational steps that are independent of each other, one for each thing that is drawn (Kronecker's sequence).
-STEPS = tuple(root**0.5 % 1 for root in (2, 3, 5, 7))
+STEPS = tuple(root**0.5 % 1 for root in (2, 3, 5, 7, 11))
 OCCUPANCY: dict[Occupancy, float] = {"single occupant": 0.5, "family": 0.3, "non-related roommates": 0.2}
 SIZES: dict[Occupancy, dict[int, float]] = {
     "single occupant": {1: 1.0},
@@ -75,16 +75,29 @@ def pick(weights: Mapping[T, float], share: float) -> T:
 
 
 def draw_scaffold(shares: tuple[float, ...], lexicon: Lexicon, half: Half, rng: random.Random) -> Scaffold:
-    """A scaffold. `shares` are those of `spread`: they choose type, size, and how many pets there are."""
+    """A scaffold. `shares` are those of `spread`: they choose type, size, how many pets there are, and the first gender."""
     occupancy = pick(OCCUPANCY, shares[0])
     size = pick(SIZES[occupancy], shares[1])
     pets = pick(PETS, shares[3]) if shares[2] < PET_OWNERS[occupancy] else 0
     people = PEOPLE[occupancy](size, rng)
+    if (people[0].gender == "Female") != (shares[4] < 0.5):
+        people = tuple(replace(person, gender=_other(person.gender)) for person in people)
     return Scaffold(occupancy, people, pets, _rooms(people, lexicon, half, rng))
 
 
 def _rooms(people: tuple[Person, ...], lexicon: Lexicon, half: Half, rng: random.Random) -> tuple[Room, ...]:
     return draw_layout(rng.randint(*ROOMS[len(people)]), lexicon, half, rng)
+
+
+def with_rooms(
+    rooms: tuple[Room, ...], wanted: Iterable[Collection[str]], lexicon: Lexicon, half: Half, rng: random.Random
+) -> tuple[Room, ...]:
+    """The rooms, and one more for each collection of types of which there is none."""
+    for types in wanted:
+        if not any(room.type in types for room in rooms):
+            chosen = rng.choice(sorted(types))
+            rooms = (*rooms, Room(chosen, chosen, lexicon.room_name(chosen, half, {room.name for room in rooms}, rng)))
+    return rooms
 
 
 # People
@@ -96,7 +109,7 @@ def _single(size: int, rng: random.Random) -> tuple[Person, ...]:
 
 def _roommates(size: int, rng: random.Random) -> tuple[Person, ...]:
     """Roommates are within six years of each other."""
-    youngest = rng.randint(19, 33) if rng.random() < 0.6 else rng.randint(34, 75)
+    youngest = rng.randint(19, 33) if rng.random() < 0.45 else rng.randint(34, 75)
     ages = (youngest, *(youngest + rng.randint(0, 6) for _ in range(size - 1)))
     return tuple(Person("roommate", age, _gender(rng)) for age in ages)
 
@@ -119,8 +132,11 @@ def _pair(role: str, age: int, rng: random.Random) -> tuple[Person, Person]:
     """Two partners within four years of each other, most often of two genders."""
     first = _gender(rng)
     same = rng.random() < 0.08
-    second = first if same else next(gender for gender in get_args(Gender) if gender != first)
-    return Person(role, age, first), Person(role, age + rng.randint(-4, 4), second)
+    return Person(role, age, first), Person(role, age + rng.randint(-4, 4), first if same else _other(first))
+
+
+def _other(gender: Gender) -> Gender:
+    return "Male" if gender == "Female" else "Female"
 
 
 def _gender(rng: random.Random) -> Gender:

@@ -26,6 +26,7 @@ from envs.personalhome.situations import Situation, situations
 EVENTS = (2, 8)  # of the last day
 MOST = 3  # situations at once
 EXTRA = (0.5, 0.35, 0.15)  # weights of how many there are besides the first
+CONSIDERED = 20  # situations that may be added, so that those which always fit are not always there
 RECENT = (3, 55)  # minutes before now in which a situation shows
 GONE = (60, 180)  # minutes before now at which people left home, if everybody is away
 
@@ -75,10 +76,15 @@ def draw_scenes(first: str, life: Life, outdoors: float, rng: random.Random) -> 
         return []
     scenes = [scene]
     extra = rng.choices(range(MOST), EXTRA)[0]
-    for key in rng.sample([key for key in situations() if key != first], len(situations()) - 1):
+    for key in rng.sample([key for key in situations() if key != first], CONSIDERED):
         if len(scenes) > extra:
             break
-        if _fits_now(priors().situations[key], life, outdoors) and all(_beside(key, other, life) for other in scenes):
+        usual = priors().situations[key]
+        if (
+            rng.random() < usual.weight
+            and _fits_now(usual, life, outdoors)
+            and all(_beside(key, other, life) for other in scenes)
+        ):
             found = _scene(key, life, rng)
             if found is not None and _event_count([*scenes, found], life) <= EVENTS[1]:
                 scenes.append(found)
@@ -139,14 +145,18 @@ def _sensors(known: Situation, by_sensor: bool) -> set[str]:
 
 
 def _rooms(known: Situation, usual: Plausible, life: Life) -> list[str]:
-    """The rooms where it can happen: with all kinds of devices that belong together there."""
-    together, _ = needed_kinds(known.key)
+    """The rooms where it can happen: with all kinds of devices that belong together there.
+
+    Of these, the rooms that have most of the devices that it needs or that measure it.
+    """
+    together, needed = needed_kinds(known.key)
     standing = {(device.room.id, device.spec.category) for device in life.devices}
-    return [
-        room.id
+    possible = {
+        room.id: sum((room.id, kind) in standing for kind in needed)
         for room in life.rooms
         if (not usual.rooms or room.type in usual.rooms) and all((room.id, kind) in standing for kind in together)
-    ]
+    }
+    return [room for room, devices in possible.items() if devices == max(possible.values())]
 
 
 # Values and events

@@ -1,0 +1,41 @@
+"""The priors name what there is, and leave out nothing."""
+
+from __future__ import annotations
+
+from envs.personalhome.appliances import kinds, sensors
+from envs.personalhome.generate.events import READINGS
+from envs.personalhome.generate.priors import priors
+from envs.personalhome.vocabulary import vocabulary
+from envs.personalhome.words import words_for
+
+
+def test_each_group_of_keys_has_its_priors() -> None:
+    known, usual = vocabulary(), priors()
+    groups = {
+        "occupations": usual.occupations, "hobbies": usual.hobbies, "traits": usual.traits, "tastes": usual.tastes,
+        "life_events": usual.life_events, "activities": usual.activities, "dishes": usual.dishes, "things": usual.prices,
+        "places": usual.trips, "ailments": usual.illness, "skills": usual.skills, "pet_care": usual.pet_care,
+        "pet_acts": usual.pet_acts, "faults": usual.faults, "repairs": usual.repairs, "situations": usual.situations,
+    }  # fmt: skip
+    assert {group: {*entries} for group, entries in groups.items()} == {group: {*known.keys(group)} for group in groups}
+
+
+def test_every_kind_of_device_that_is_named_exists() -> None:
+    usual = priors()
+    equipment = usual.appliances
+    assert {*equipment.weights} | {*equipment.mandatory} == {*kinds()}
+    assert {*equipment.sensor_weights} == {*sensors()}
+    named = [entry.kinds for entry in (*usual.activities.values(), *usual.dishes.values())]
+    assert {kind for group in (*named, *usual.faults.values(), usual.adjustments) for kind in group} <= {*kinds()}
+    assert {*usual.signs.values()} | {*usual.gauges.values()} <= {*sensors()}
+    for quantity, kind in usual.gauges.items():
+        attribute, unit = READINGS[quantity]
+        assert attribute in sensors()[kind].attribute_index and unit in words_for().units
+
+
+def test_every_fault_can_be_repaired_and_every_liking_exists() -> None:
+    usual, known = priors(), vocabulary()
+    assert {fault for faults in usual.repairs.values() for fault in faults} == {*known.faults}
+    likings = {*known.tastes, *known.traits, *known.hobbies}
+    assert {liking for kind in usual.appliances.weights.values() for liking in kind.because} <= likings
+    assert {trait for taste in usual.tastes.values() for trait in taste.because} <= {*known.traits}
