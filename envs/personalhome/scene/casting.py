@@ -178,9 +178,13 @@ def _things(script: Script, cast: Cast, rng: random.Random) -> None:
         free = [*stage().extras.get(room.type, ()), *stage().extras["any"]]
         free = [kind for kind in dict.fromkeys(free) if kind not in cast.landmarks.values()]
         _add(cast.landmarks, rng.choice(free), room.id, cast, "" if number else "extra")
+    surfaces = [id for id, kind in cast.landmarks.items() if kind in stage().surfaces]
     for number in range(LOOSE):
         free = [kind for kind in stage().loose if kind not in cast.objects.values()]
-        place = rng.choice(sorted(cast.landmarks)) if number else cast.roles["extra"]
+        main = [id for id in surfaces if cast.places[id] == cast.roles["main"]]
+        place = rng.choice(surfaces if number or not main else main)
+        if place in main and not number:
+            cast.roles["surface"] = place
         _add(cast.objects, rng.choice(free), place, cast, "" if number else "loose")
 
 

@@ -98,6 +98,7 @@ class Stage(Model):
     before: dict[str, str]
     objects: dict[str, str]
     landmarks: tuple[str, ...]
+    surfaces: tuple[str, ...]
     extras: dict[str, tuple[str, ...]]
     loose: tuple[str, ...]
     sounds: tuple[str, ...]

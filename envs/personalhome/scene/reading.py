@@ -153,6 +153,25 @@ def extract_frames(
     return Shown({"frames": rows, "note": NO_CLIP}, ids)
 
 
+def readable(transcript: Transcript) -> frozenset[str]:
+    """The ids that any call can show. Questions rest on these facts alone.
+
+    No tool of the paper shows where people and pets are before the first event, or what pets look like.
+    """
+    entities = transcript.video_description.entities
+    calls = (
+        get_scene_summary(transcript),
+        get_layout_zones(transcript),
+        get_landmarks_in_house(transcript),
+        get_members_appearance(transcript, [one.member_id for one in entities.members]),
+        get_appliance_descriptions(transcript, [one.appliance_id for one in entities.appliances]),
+        get_object_information(transcript),
+        extract_captions(transcript),
+        get_audio_events(transcript),
+    )
+    return frozenset(id for call in calls for id in call.ids)
+
+
 def frame_times(transcript: Transcript, start: Time = None, end: Time = None, fps: Time = FPS) -> list[float]:
     """The times of the frames, in seconds. Raises `Refused` without a time, for a bad one, and for too many frames."""
     if start is None and end is None:

@@ -34,7 +34,8 @@ def playable(household: Household, domain: Domain | None = None) -> tuple[str, .
 def write_transcript(household: Household, situation: str, seed: int, room: str | None = None) -> Transcript:
     """The transcript of a situation in a household, in the household's language.
 
-    `room` is the id of the room where it should happen, such as that of the events that tell of it.
+    `room` is the id of the room where it should happen, such as that of the events that tell of it. It happens elsewhere if
+    the home has no such cast.
 
     Raises `KeyError` for a situation without a script, and `InputError` if the household cannot play it.
     """
@@ -71,8 +72,9 @@ def _chosen(household: Household, situation: str, rng: random.Random, room: str 
         raise KeyError(situation)
     home = home_of(household)
     for domain, script in rng.sample(found, len(found)):
-        if cast := cast_script(script, household, home, rng, room):
-            return domain, script, cast
+        for here in dict.fromkeys((room, None)):
+            if cast := cast_script(script, household, home, rng, here):
+                return domain, script, cast
     remedy = f"play one of {', '.join(playable(household))}"
     raise InputError(f"lacks a room, a person or an appliance for '{situation}'", household.household_id, remedy)
 

@@ -10,7 +10,7 @@ from scene_household import scene_household
 from envs.homeenv.audit import Refused
 from envs.personalhome.scene import reading
 from envs.personalhome.scene.schema import seconds
-from envs.personalhome.scene.script import write_transcript
+from envs.personalhome.scene.script import playable, write_transcript
 
 SCENE = write_transcript(scene_household(3), "smoke", 1)
 EVENTS = SCENE.video_description.entities.events
@@ -108,7 +108,8 @@ def test_frames_say_what_is_seen_at_their_times_and_let_nothing_be_heard():
     assert [frame["ts"] for frame in shown.data["frames"]][:3] == ["00:00.000", "00:00.500", "00:01.000"]
     assert len(shown.data["frames"]) == 21
     assert facts(shown) and not any(fact.sound for fact in facts(shown))
-    assert shown.data["frames"][0]["seen"] == [EVENTS[0].description]
+    first = reading.extract_frames(SCENE, start=EVENTS[0].ts_start, end=EVENTS[0].ts_start)
+    assert [frame["seen"] for frame in first.data["frames"]] == [[EVENTS[0].description]]
 
 
 def test_with_a_clip_there_are_handles_in_place_of_words():
@@ -160,6 +161,18 @@ def test_frames_need_one_time():
 )
 def test_times_are_read_in_every_usual_form(written, read):
     assert reading.parsed(written, "start") == read
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.integers(0, 200))
+def test_every_event_can_be_read_with_its_times_and_the_setting_but_for_what_no_tool_shows(seed):
+    household = scene_household(seed)
+    scene = write_transcript(household, playable(household)[seed % 5], seed)
+    known = reading.readable(scene)
+    hidden = [fact for fact in scene.facts if f"scene:{fact.id}" not in known]
+    assert {fact.attribute for fact in hidden} <= {"location", "posture", "animal", "coat"}
+    assert all(fact.event_id is None for fact in hidden)
+    assert all(f"scene:{fact.id}.time" in known for fact in scene.facts if fact.event_id)
 
 
 def test_chinese_queries_find_chinese_captions():

@@ -225,6 +225,9 @@ def test_a_home_that_has_what_a_situation_needs_has_what_its_scene_needs():
 def test_the_first_zone_is_the_room_that_is_asked_for():
     for room in ("study", "bedroom"):
         assert write_transcript(HOME, "fall", 1, room).video_description.scene.layout.zones[0].zone_id == room
+    small = scene_household(0, small=True)
+    elsewhere = write_transcript(small, "returning_home", 1, "kitchen")  # its second zone must be the kitchen
+    assert [zone.zone_id for zone in elsewhere.video_description.scene.layout.zones] == ["living_room", "kitchen"]
 
 
 def test_a_script_that_names_what_is_not_there_is_found():
