@@ -399,7 +399,6 @@ def test_only_targets_go_through_the_head(monkeypatch):
     monkeypatch.setattr(
         utils._ChunkedLogProbFunction, "apply", lambda hidden, *rest: (seen.append(len(hidden)), apply(hidden, *rest))[1]
     )
-    packed = updates()
     with attention.packed_attention(MODELS["full"].config):
-        scores(MODELS["full"], packed._row(SOME, [0]))
+        scores(MODELS["full"], row_of(SOME[:1], attention.by_segment, "cpu"))
     assert seen == [12]
