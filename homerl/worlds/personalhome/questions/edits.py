@@ -18,7 +18,7 @@ from homerl.worlds.personalhome.questions.tables import Row, Tables
 
 Factor = Literal["time", "actor", "activity", "appliance", "location", "sensor", "routine", "environment", "value"]
 SHIFTS = (-40, -15, -6, 6, 15, 40)  # days by which a memory is moved
-YEARS = (1, 2, 4)
+YEARS = (2, 3, 4)
 
 
 @dataclass(frozen=True)
@@ -74,10 +74,18 @@ def edits(tables: Tables, groups: Mapping[str, Sequence[str]], rng: random.Rando
     yield from _of_people(tables, groups, rng)
     yield from _of_devices(tables, rng)
     for row in tables.rows["weather"]:
-        new = round(row["value"] + rng.choice((-3, -2, 2, 3)), 1)
-        slots = {"quantity": Slot("weather", (row["side"], row["quantity"])), "new": Slot("number", max(new, 0.0))}
-        rows = tuple({**r, "value": max(new, 0.0)} if r is row else r for r in tables.rows["weather"])
+        new = _elsewhere(row, rng)
+        slots = {"quantity": Slot("weather", (row["side"], row["quantity"])), "new": Slot("number", new)}
+        rows = tuple({**r, "value": new} if r is row else r for r in tables.rows["weather"])
         yield row["id"], Edit("environment", "weather_value", slots, _with(tables, "weather", rows))
+
+
+def _elsewhere(row: Row, rng: random.Random) -> float:
+    """Another value of the weather that is possible: a share stays a share, and only temperatures fall below 0."""
+    if row["quantity"] == "sunny":
+        return round(abs(row["value"] - rng.choice((0.2, 0.3, 0.4))), 2)
+    value = round(row["value"] + rng.choice((-3, -2, 2, 3)), 1)
+    return value if row["quantity"] == "temperature" else abs(value) + (value == 0)
 
 
 def _of_memory(tables: Tables, row: Row, groups: Mapping[str, Sequence[str]], rng: random.Random) -> Iterator[Edit]:

@@ -282,7 +282,7 @@ def of_days_apart(tables: Tables) -> Iterator[Candidate]:
                 yield Candidate("days_apart", Difference(_latest(_of(Deed(one), who), "time"), last), slots, _number("day"))
             first = Extreme(Where(_of(Deed(one), who), "time", last, ">"), "time", largest=False)
             answer = OBJECT.get(one) or f"what:{one}"
-            yield Candidate("first_after", The(Column(first, _object(one))), slots, answer)
+            yield Candidate(f"first_after_{one}", The(Column(first, _object(one))), slots, answer)
 
 
 @family

@@ -115,7 +115,8 @@ def _near(kind: str, right: Any) -> list[Any]:
     if isinstance(right, date):
         return [right + timedelta(days=days) for days in NEAR_DAYS]
     if isinstance(right, int | float):
-        return [round(right + step, 2) for step in NEAR_NUMBERS if right + step >= 0]
+        scale = 0.1 if isinstance(right, float) and abs(right) < 1 else 1  # a share has other shares beside it
+        return [round(right + step * scale, 2) for step in NEAR_NUMBERS if right < 0 or right + step * scale >= 0]
     group = WHAT.get(kind.removeprefix("what:"), kind)
     if kind == "animal":
         return list(get_args(Animal))
