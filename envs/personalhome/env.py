@@ -10,7 +10,7 @@ Invariants:
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any, Self
 
 from envs.homeenv.audit import Refused
@@ -18,6 +18,7 @@ from envs.homeenv.types import shown
 from envs.personalhome.calls import call, offered
 from envs.personalhome.checking import schema_of
 from envs.personalhome.state import HouseholdState
+from envs.personalhome.tool import Tool
 from envs.world import Action, World
 
 Goals = Callable[[HouseholdState], Sequence[bool]]
@@ -26,18 +27,22 @@ Goals = Callable[[HouseholdState], Sequence[bool]]
 class PersonalHome(World):
     """A world that is made from a state, which it forks, so that the caller's does not change.
 
-    `goals` says of a state which goals hold; it is a pure function. `looks` is whether the agent may look around; otherwise
-    there is no tool, since the prompt says all.
+    `goals` says of a state which goals hold; it is a pure function. `tools` are the names of those that the agent has: all
+    by default, and none where the prompt says all.
     """
 
-    def __init__(self, state: HouseholdState, goals: Goals | None = None, looks: bool = True) -> None:
+    def __init__(self, state: HouseholdState, goals: Goals | None = None, tools: Collection[str] | None = None) -> None:
         self.state = state.fork()
-        self._goals, self._looks = goals, looks
+        self._goals, self._tools = goals, None if tools is None else frozenset(tools)
 
     @property
     def tools(self) -> list[dict[str, Any]]:
         """The tools that the agent may call, as OpenAI function schemas. Those of plans are steps, and never among them."""
-        return [schema_of(tool) for tool in offered(self.state)] if self._looks else []
+        return [schema_of(tool) for tool in self._offered()]
+
+    def _offered(self) -> Iterator[Tool]:
+        """The tools that the household offers and the agent has."""
+        return (tool for tool in offered(self.state) if self._tools is None or tool.name in self._tools)
 
     @property
     def progress(self) -> float:
@@ -66,8 +71,9 @@ class PersonalHome(World):
         given = dict(action) if isinstance(action, Mapping) else {}
         name, blocked = given.pop("name", None), None
         try:
-            if not self._looks:
-                raise Refused("unknown_tool", f"there is no tool {shown(name)}; answer with what the prompt says")
+            if name not in (known := [tool.name for tool in self._offered()]):
+                said = f"there is {', '.join(known)}" if known else "answer with what the prompt says"
+                raise Refused("unknown_tool", f"there is no tool {shown(name)}; {said}")
             observation = observed(call(self.state, name, given, in_plans=False))
         except Refused as refusal:
             observation = f"refused: {refusal.rule}: {refusal.message}"

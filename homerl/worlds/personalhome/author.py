@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 from envs.personalhome.features import feature_ranking, features
 from envs.personalhome.generate import make_household
@@ -58,10 +57,9 @@ def make_blueprint(
     counts: Counter[str] = Counter()
     kind = rng.choices(list(recipe.tasks), list(recipe.tasks.values()))[0]
     level = rng.choices(list(recipe.difficulties), list(recipe.difficulties.values()))[0]
+    half = split if recipe.names == "split" else recipe.names
     for _ in range(TRIES):
-        household = make_household(
-            rng.randrange(1 << 31), recipe.household.model_copy(update={"lexicon": split}), counts
-        )  # fmt: skip
+        household = make_household(rng.randrange(1 << 31), recipe.household.model_copy(update={"lexicon": half}), counts)
         task = draw_task(kind, level, household, recipe, split, rng)
         if task is None:
             counts[f"no task of kind '{kind}' ({level})"] += 1
@@ -80,7 +78,8 @@ def blueprint_of(
     subcategory = task.situations[0] if isinstance(task, Plans) else getattr(task, "difficulty", task.kind)
     intent = PersonalHomeIntent(family=task.kind, subcategory=subcategory, queries=(query,), clarification=query)
     return PersonalHomeBlueprint(
-        id=id, seed=seed, split=split, language=household.language, setting=recipe.setting, household=household, task=task,
+        id=id, seed=seed, split=split, language=household.language, setting=recipe.setting, tools=recipe.tools,
+        household=household, task=task,
         intents=(intent,),
     )  # fmt: skip
 

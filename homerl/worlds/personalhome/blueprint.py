@@ -11,6 +11,7 @@ from typing import Annotated, Any, ClassVar, Literal
 from pydantic import Field, field_validator, model_validator
 
 from envs.model import Model
+from envs.personalhome.calls import TOOLS
 from envs.personalhome.generate import HouseholdRecipe
 from envs.personalhome.household import Household
 
@@ -93,7 +94,7 @@ class PersonalHomeIntent(Model):
 
 
 class PersonalHomeBlueprint(Model):
-    """The script of one episode of PersonalHome."""
+    """The script of one episode of PersonalHome. `tools` are the names of those that the agent has; None is all."""
 
     format: Literal[1] = 1
     world: Literal["personalhome"] = "personalhome"
@@ -102,6 +103,7 @@ class PersonalHomeBlueprint(Model):
     split: Literal["train", "heldout"] = "heldout"
     language: str = "en"
     setting: Setting = "agentic"
+    tools: tuple[str, ...] | None = None
     household: Household
     task: Task
     intents: tuple[PersonalHomeIntent, ...] = Field(min_length=1, max_length=1)
@@ -138,6 +140,13 @@ class PersonalHomeRecipe(Model):
     setting: Setting = Field(
         "agentic", description="Whether the agent looks around with tools, or is shown the whole household (`sole`)."
     )
+    tools: tuple[str, ...] | None = Field(
+        None, description="Names of the tools that the agent has, such as `get_weather`; null is all."
+    )
+    names: Literal["split", "train", "heldout"] = Field(
+        "split",
+        description="Which half of names and phrasings households have: that of the blueprint's split, or always one.",
+    )
     household: HouseholdRecipe = Field(HouseholdRecipe(), description="What the households are like.")
 
     @property
@@ -151,6 +160,14 @@ class PersonalHomeRecipe(Model):
         if unknown := sorted(set(weights) - set(KINDS)):
             raise ValueError(f"there is no task {', '.join(unknown)} (there is {', '.join(KINDS)})")
         return weights
+
+    @field_validator("tools")
+    @classmethod
+    def _looking(cls, tools: tuple[str, ...] | None) -> tuple[str, ...] | None:
+        known = [tool.name for tool in TOOLS.values() if not tool.in_plans]
+        if unknown := sorted(set(tools or ()) - set(known)):
+            raise ValueError(f"an agent has no tool {', '.join(unknown)} (there is {', '.join(known)})")
+        return tools
 
     @model_validator(mode="after")
     def _some(self) -> PersonalHomeRecipe:

@@ -1,7 +1,7 @@
 """The scripted expert: it reads the evidence of a task in few calls, and then answers. And agents that no suite may reward.
 
-Invariants: candidate messages are a pure function of seed and dialogue; without mistakes every call is accepted, all evidence is
-seen, and the answer is right; the other agents do not look at answers or evidence.
+Invariants: candidate messages are a pure function of seed and dialogue; without mistakes every call is accepted, all
+evidence is seen, and the answer is right; the other agents do not look at answers or evidence.
 """
 
 from __future__ import annotations

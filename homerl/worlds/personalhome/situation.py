@@ -31,7 +31,7 @@ ROOM, SPARE = 4, 24
 
 def world_for(blueprint: PersonalHomeBlueprint) -> PersonalHome:
     """The world of a blueprint, with tools in the setting `agentic` only."""
-    return PersonalHome(HouseholdState(blueprint.household), looks=blueprint.setting == "agentic")
+    return PersonalHome(HouseholdState(blueprint.household), tools=() if blueprint.setting == "sole" else blueprint.tools)
 
 
 @dataclass

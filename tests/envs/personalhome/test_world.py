@@ -200,7 +200,7 @@ def test_the_key_is_the_same_in_every_process() -> None:
 
 
 def test_a_world_without_looking_around_has_no_tools() -> None:
-    played = world(looks=False)
+    played = world(tools=())
     assert played.tools == [] and played.step({"name": "get_weather"})[4]["blocked"]["rule"] == "unknown_tool"
 
 

@@ -1,7 +1,7 @@
 """PersonalHomeBench as a suite: 1,000 households with a grounding task, a choice, a feature and a plan task each.
 
-A grounding task asks a question and its two counterfactuals in one episode, so these are 4,000 episodes with 6,000 answers, as
-many as the paper has on text.
+A grounding task asks a question and its two counterfactuals in one episode, so these are 4,000 episodes with 6,000 answers,
+as many as the paper has on text.
 
 Invariants:
 - Instances are a pure function of seed and language. An instance keeps the seed of its household and a digest, and makes the

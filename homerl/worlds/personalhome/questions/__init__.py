@@ -1,1 +1,1 @@
-"""Questions about a household: small typed programs whose answers, distractors, counterfactuals and evidence are computed."""
+"""Questions about a household: typed programs, whose answers, distractors, counterfactuals and evidence are computed."""

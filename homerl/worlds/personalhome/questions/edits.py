@@ -23,7 +23,7 @@ YEARS = (2, 3, 4)
 
 @dataclass(frozen=True)
 class Edit:
-    """A change of one factor. `frame` names its sentence, `slots` what the sentence names; `tables` is the other household."""
+    """A change of one factor. `frame` names its sentence, `slots` what it names; `tables` is the other household."""
 
     factor: Factor
     frame: str

@@ -1,7 +1,7 @@
 """Puts questions, assumptions and answers of a household into words.
 
-Invariants: a text is a pure function of household, language and random generator; a question that names ids and one that names
-people have the same answer.
+Invariants: a text is a pure function of household, language and random generator; a question that names ids and one that
+names people have the same answer.
 """
 
 from __future__ import annotations
