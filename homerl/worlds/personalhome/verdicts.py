@@ -1,7 +1,7 @@
 """What the goals Φ of a task say about an agent's last words.
 
-Invariants: a verdict is a pure function of blueprint and words; every goal of a task that is answered wrong is unmet, so what
-was gained by looking around is lost again, and no policy gains by looking around alone.
+Invariants: a verdict is a pure function of blueprint and words; every goal of a task that is answered wrong is unmet, so
+what was gained by looking around is lost again, and no policy gains by looking around alone.
 """
 
 from __future__ import annotations
