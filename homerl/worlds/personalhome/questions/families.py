@@ -147,7 +147,7 @@ def of_pets(tables: Tables) -> Iterator[Candidate]:
     """Age and animal of a pet."""
     for row in tables.rows["pets"]:
         one = Where(Table("pets"), "pet", row["pet"])
-        for column, kind in (("age", "years"), ("animal", "animal")):
+        for column, kind in (("age", "years"), ("animal", "animals")):
             yield Candidate(f"pet_{column}", The(Column(one, column)), {"pet": Slot("pet", row["pet"])}, kind)
 
 

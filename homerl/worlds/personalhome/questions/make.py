@@ -26,7 +26,7 @@ NEAR_NUMBERS = (1, -1, 2, -2, 3, 4, 5)
 NEAR_DAYS = (1, -1, 7, -7, 2, 14, 30)
 COLUMNS = {  # kind of answer -> the (table, column) pairs whose values are of this kind
     "person": (("members", "who"),), "years": (("members", "age"), ("pets", "age")),
-    "occupations": (("members", "occupation"),), "hobbies": (("hobbies", "hobby"),), "animal": (("pets", "animal"),),
+    "occupations": (("members", "occupation"),), "hobbies": (("hobbies", "hobby"),), "animals": (("pets", "animal"),),
     "room": (("appliances", "room"), ("sensors", "room")), "appliance": (("appliances", "appliance"),),
     "date": (("memories", "date"), ("life", "date")),
 }  # fmt: skip
@@ -118,6 +118,6 @@ def _near(kind: str, right: Any) -> list[Any]:
         scale = 0.1 if isinstance(right, float) and abs(right) < 1 else 1  # a share has other shares beside it
         return [round(right + step * scale, 2) for step in NEAR_NUMBERS if right < 0 or right + step * scale >= 0]
     group = WHAT.get(kind.removeprefix("what:"), kind)
-    if kind == "animal":
+    if kind == "animals":
         return list(get_args(Animal))
     return list(vocabulary().keys(group)) if group in Vocabulary.model_fields else []

@@ -20,7 +20,10 @@ from envs.personalhome.household import Fact, Household
 Value = Any  # str, int, float, bool, date, datetime or None
 Row = Mapping[str, Value]
 FACT = ("kind", "who", "pet", "appliance", "sensor", "room", "what", "value", "unit")
-WEATHER_UNITS = {"temperature": "celsius", "humidity": "percentage", "dust": "ug/m3"}
+WEATHER_UNITS = {
+    "temperature": "celsius", "humidity": "percentage", "dust": "micrograms", "rain": "millimetre", "snow": "millimetre",
+    "wind": "metre_per_second",
+}  # fmt: skip
 
 
 @dataclass(frozen=True)

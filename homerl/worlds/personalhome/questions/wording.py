@@ -87,6 +87,8 @@ class Wording:
             return self.cast.people[value] if self.personal else value
         if kind in ("appliance", "sensor"):
             return self.cast.devices[value] if self.personal else value
+        if kind == "pet":
+            return str(value)
         if kind == "room":
             return self.cast.rooms[value].name if self.personal else value
         if kind == "date":
