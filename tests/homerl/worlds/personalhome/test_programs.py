@@ -1,0 +1,150 @@
+"""Programs of questions on a small household whose answers are worked out by hand."""
+
+from __future__ import annotations
+
+from datetime import date, datetime
+from typing import Any
+
+import pytest
+
+from homerl.worlds.personalhome.questions.families import Candidate, Deed, candidates
+from homerl.worlds.personalhome.questions.make import answered
+from homerl.worlds.personalhome.questions.programs import (
+    Column,
+    Count,
+    Difference,
+    Extreme,
+    Follow,
+    NoAnswer,
+    Shared,
+    Table,
+    The,
+    Total,
+    Usual,
+    Where,
+    YearsSince,
+    difficulty,
+    steps,
+)
+from homerl.worlds.personalhome.questions.tables import Tables
+
+BLANK = dict.fromkeys(("who", "pet", "appliance", "sensor", "room", "what", "value", "unit"))
+
+
+def memory(number: int, day: str, kind: str, **fields: Any) -> dict[str, Any]:
+    time = datetime.fromisoformat(f"{day}T10:00")
+    return {"id": f"memory:{number}", "time": time, "date": time.date(), "kind": kind, **BLANK, **fields}
+
+
+def person(who: str, **fields: Any) -> dict[str, Any]:
+    return {"id": f"member:{who}", "who": who, **fields}
+
+
+TABLES = Tables(
+    datetime(2026, 3, 10, 18, 0),
+    {
+        "members": (
+            person("a", name="Ann", age=41, occupation="nurse", role="parent", gender="Female"),
+            person("b", name="Ben", age=9, occupation="pupil", role="child", gender="Male"),
+        ),
+        "hobbies": tuple(person(who, hobby=hobby) for who, hobby in (("a", "yoga"), ("a", "chess"), ("b", "chess"))),
+        "life": ({"id": "life:a", "who": "a", "date": date(2020, 6, 1), "kind": "moved_in"},),
+        "pets": ({"id": "pet:Rex", "pet": "Rex", "animal": "dog", "age": 3},),
+        "memories": (
+            memory(0, "2025-01-05", "cooked", who="a", what="pizza", value=4.0),
+            memory(1, "2025-02-05", "cooked", who="a", what="pizza", value=2.0),
+            memory(2, "2025-03-05", "cooked", who="b", what="muffins", value=6.0),
+            memory(3, "2025-03-20", "ill", who="a", what="cold", value=3.0),
+            memory(4, "2025-04-02", "ill", who="a", what="flu", value=5.0),
+            memory(5, "2025-05-01", "cooked", who="a", what="curry", value=2.0),
+        ),
+        **dict.fromkeys(("events", "weather", "appliances", "sensors", "states", "readings"), ()),
+    },
+)
+MEMORIES = Table("memories")
+COOKED = Where(MEMORIES, "kind", "cooked")
+BY_ANN = Where(COOKED, "who", "a")
+LAST_COOKED = The(Column(Extreme(BY_ANN, "time"), "time"))
+LAST_BAKER = Column(Extreme(Where(COOKED, "what", "muffins"), "time"), "who")
+LAST_ILL = The(Column(Extreme(Where(Where(MEMORIES, "kind", "ill"), "who", "a"), "time"), "time"))
+
+
+@pytest.mark.parametrize(
+    ("program", "answer", "evidence", "operations"),
+    [
+        (The(Column(Where(Table("members"), "who", "a"), "occupation")), "nurse", {"member:a"}, 2),
+        (Count(Where(BY_ANN, "what", "pizza")), 2, {"memory:0", "memory:1"}, 4),
+        (The(Column(Extreme(BY_ANN, "time"), "what")), "curry", {"memory:0", "memory:1", "memory:5"}, 4),
+        (Total(Column(Where(Where(MEMORIES, "kind", "ill"), "who", "a"), "value")), 8.0, {"memory:3", "memory:4"}, 4),
+        (Usual(Column(BY_ANN, "what")), "pizza", {"memory:0", "memory:1", "memory:5"}, 4),
+        (YearsSince(The(Column(Table("life"), "date"))), 5, {"life:a"}, 2),
+        (
+            The(Shared(*(Column(Where(Table("hobbies"), "who", who), "hobby") for who in "ab"))), "chess",
+            {"member:a", "member:b"}, 5,
+        ),
+        (The(Column(Follow(LAST_BAKER, "members", "who"), "age")), 9, {"memory:2", "member:b"}, 6),
+        (
+            The(Column(Extreme(Where(BY_ANN, "time", LAST_ILL, ">"), "time", largest=False), "what")), "curry",
+            {"memory:3", "memory:4", "memory:5"}, 9,
+        ),
+        (Difference(LAST_ILL, LAST_COOKED), 29, {f"memory:{n}" for n in (0, 1, 3, 4, 5)}, 9),
+    ],
+)  # fmt: skip
+def test_answer_evidence_and_steps(program, answer, evidence, operations):
+    found = program.run(TABLES)
+    assert (found.value, set(found.evidence), steps(program)) == (answer, evidence, operations)
+
+
+@pytest.mark.parametrize(
+    "program",
+    [
+        Count(Where(COOKED, "what", "salmon")),  # it never happened
+        The(Column(COOKED, "what")),  # several
+        Usual(Column(Where(MEMORIES, "kind", "ill"), "what")),  # each once
+        The(Column(Where(Table("pets"), "pet", "Tom"), "age")),  # there is no such pet
+        Difference(Count(Where(COOKED, "what", "muffins")), Count(Where(COOKED, "what", "curry"))),  # 1 and 1
+        The(Shared(Column(Table("hobbies"), "hobby"), Column(Table("hobbies"), "hobby"))),  # two in common
+    ],
+)
+def test_no_single_answer(program):
+    with pytest.raises(NoAnswer):
+        program.run(TABLES)
+
+
+def test_a_tie_is_no_answer():
+    tied = TABLES.edited("memories", "memory:5", {"time": datetime(2025, 2, 5, 10, 0)})
+    with pytest.raises(NoAnswer):
+        Extreme(BY_ANN, "time").run(tied)
+
+
+def test_difficulty_goes_by_steps():
+    rows: Any = MEMORIES
+    found = []
+    for _ in range(11):
+        found.append(difficulty(Count(rows)))
+        rows = Where(rows, "kind", "cooked")
+    assert found == ["simple"] * 3 + ["medium"] * 2 + ["hard"] * 5 + [None]
+
+
+def test_edits_leave_the_tables_alone():
+    program = Count(Where(BY_ANN, "what", "pizza"))
+    assert program.run(TABLES.edited("memories", "memory:0", None)).value == 1
+    assert program.run(TABLES.edited("memories", "memory:2", {"who": "a", "what": "pizza"})).value == 3
+    later = TABLES.later(2)
+    assert [row["age"] for row in later.rows["members"]] == [43, 11] and later.rows["pets"][0]["age"] == 5
+    assert YearsSince(The(Column(Table("life"), "date"))).run(later).value == 7
+    assert program.run(TABLES).value == 2
+
+
+def test_every_candidate_names_what_it_asks_about():
+    found = candidates(TABLES)
+    assert len({(one.family, str(one.slots)) for one in found}) == len(found), "no question is asked twice"
+    times = [one for one in found if one.family == "times" and one.slots["deed"].value == Deed("cooked", "pizza")]
+    assert len(times) == 1 and answered(times[0], TABLES).answer == 2
+
+
+def test_what_has_too_many_steps_is_not_asked():
+    rows: Any = MEMORIES
+    for _ in range(11):
+        rows = Where(rows, "kind", "cooked")
+    assert answered(Candidate("long", Count(rows), {}, "times"), TABLES) is None
