@@ -121,13 +121,28 @@ def _well_formed(state: HouseholdState, step: Mapping[str, Any]) -> bool:
 
 
 def compatible(state: HouseholdState, steps: Sequence[Mapping[str, Any]]) -> bool:
-    """Whether steps can run together: none asks for an attention that another asks for, and no order matters."""
-    asked = [features()[key].attention for step in steps if (key := feature_key(state, step)) in features()]
-    taken = [attention for attention in asked if attention != "none"]
-    if len(taken) > len(set(taken)):
-        return False
-    forward, backward = state.fork(), state.fork()
-    return run(forward, steps) == run(backward, steps[::-1])[::-1] and not forward.home.diff(backward.home)
+    """Whether steps go together: no two appliances ask for the same attention, and no step changes what another did.
+
+    Steps run in order, so a step may need an earlier one.
+    """
+    askers: dict[str, str] = {}
+    for step in steps:
+        feature = features().get(feature_key(state, step) or "")
+        if (
+            feature
+            and feature.attention != "none"
+            and askers.setdefault(feature.attention, step["appliance"]) != step["appliance"]
+        ):
+            return False
+    present, written = state.fork(), set[int]()
+    for step in steps:
+        before = present.home.fork()
+        run(present, [step])
+        changed = {change.slot for change in before.diff(present.home)}
+        if changed & written:
+            return False
+        written |= changed
+    return True
 
 
 def reasoned(state: HouseholdState, step: Mapping[str, Any]) -> bool:

@@ -98,9 +98,20 @@ def notice(appliance: str, feature: str) -> dict[str, Any]:
 
 
 def test_one_sense_is_asked_once(leaking):
-    twice = [notice("speaker", "notify"), notice("speaker", "notify")]
-    assert not plan_rules.compatible(HouseholdState(leaking), twice)
-    assert plan_rules.compatible(HouseholdState(leaking), [notice("speaker", "notify"), notice("tv", "visual_notification")])
+    state = HouseholdState(leaking)
+    told, shown = notice("speaker", "notify"), notice("tv", "visual_notification")
+    asked = {
+        "step_id": "8",
+        "appliance": "refrigerator",
+        "feature": "view_contents",
+        "category": [],
+        "args": {},
+        "rationale": "",
+    }
+    assert plan_rules.compatible(state, [told, shown])
+    assert not plan_rules.compatible(state, [shown, asked]), "both are to be looked at"
+    other = {**told, "args": {"message": "Another message."}}
+    assert not plan_rules.compatible(state, [told, other]), "the second undoes the first"
 
 
 def test_a_noise_in_quiet_hours_breaks_a_preference_unless_it_warns():
