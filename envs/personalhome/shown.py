@@ -1,146 +1,145 @@
 """A household as agents and judges see it: the schema of PersonalHomeBench Appendix H, as plain data.
 
-Invariants: ages are those of now; typed facts, tastes, habits, traits and the keys of situations are never shown; rooms are
-shown by name, devices by name (their id), kind and state.
+Tools show rows of it, and `shown` shows all rows at once.
+
+Invariants:
+- A row is the same in both, and holds nothing that its arguments do not say.
+- Typed facts, tastes, habits, traits and the keys of situations are never shown.
+- Keys of `vocabulary.yaml` are words of the household's language. Texts that are no keys, which tools may write, stay.
+- Ages are those of the home's clock; times are ISO 8601 of that clock, in minutes.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from datetime import datetime
 from typing import Any
 
-from envs.personalhome.appliances import catalogue, is_sensor
-from envs.personalhome.household import Event, Household, Indoor, Member, Memory, Outdoor, Pet, Weather
-from envs.personalhome.words import words_for
+from envs.homeenv.devices import Device
+from envs.personalhome.appliances import is_sensor
+from envs.personalhome.household import Event, Household, Indoor, Member, Memory, Outdoor, Pet
+from envs.personalhome.state import HouseholdState, Note
+from envs.personalhome.words import Words, words_for
 
 Plain = dict[str, Any]
 # The unit of each quantity of the weather, as `envs.personalhome.words` knows it; None is a plain number.
-UNITS = {
-    "rain": "millimetre", "snow": "millimetre", "sunny": "percentage", "wind": "metre_per_second", "temperature": "celsius",
+WEATHER_UNITS = {
+    "rain": "millimetre", "snow": "millimetre", "sunny": None, "wind": "metre_per_second", "temperature": "celsius",
     "dust": "micrograms", "humidity": "percentage", "odor": None,
 }  # fmt: skip
 
 
 def shown(household: Household) -> Plain:
     """The whole household, at its start."""
+    state = HouseholdState(household)
     return {
-        **profile_shown(household),
-        "members": [member_shown(member, household) for member in household.members],
-        "appliances": appliances_shown(household),
-        "sensors": sensors_shown(household),
-        "memories": [memory_shown(memory) for memory in household.memories],
-        "context": context_shown(household),
+        **profile_shown(state),
+        "members": [{**member_shown(one, state), **life_shown(one)} for one in state.records.members],
+        "appliances": [device_shown(device, state) for device in state.appliances],
+        "sensors": [device_shown(device, state) for device in state.sensors],
+        "memories": [memory_shown(memory) for memory in state.records.memories],
+        "context": {
+            "events": [event_shown(event) for event in household.context.events],
+            "weather": weather_shown(state),
+        },
     }
 
 
-def profile_shown(household: Household) -> Plain:
-    """The household without its members, devices, memories and context."""
-    words = words_for(household.language)
+def clock_shown(time: datetime) -> str:
+    """A time: `2026-03-14T08:30`."""
+    return time.isoformat(timespec="minutes")
+
+
+def profile_shown(state: HouseholdState) -> Plain:
+    """The household at a glance: its kind, layout and pets, the ids of its members, and the time now."""
+    members, pets = state.records.members, state.records.pets
     return {
-        "household_id": household.household_id,
-        "household_size": len(household.members),
-        "occupancy_type": words.word("occupancy", household.occupancy_type),
-        "layout": household.layout,
-        "pets": [pet_shown(pet, household) for pet in household.pets],
+        "household_id": state.household.household_id,
+        "household_size": len(members),
+        "occupancy_type": _words(state).word("occupancy", state.household.occupancy_type),
+        "layout": state.household.layout,
+        "pets": [pet_shown(pet, state) for pet in pets],
+        "member_ids": [member.member_id for member in members],
+        "time": clock_shown(state.now),
     }
 
 
-def pet_shown(pet: Pet, household: Household) -> Plain:
+def pet_shown(pet: Pet, state: HouseholdState) -> Plain:
     """A pet."""
-    return {"name": pet.name, "animal": words_for(household.language).word("animals", pet.animal), "age": pet.age}
+    return {"name": pet.name, "animal": _words(state).word("animals", pet.animal), "age": pet.age}
 
 
-def member_shown(member: Member, household: Household) -> Plain:
-    """A member, with the age of now."""
-    words = words_for(household.language)
+def member_shown(member: Member, state: HouseholdState) -> Plain:
+    """A member without the major events, which `life_shown` gives."""
+    words = _words(state)
     return {
         "member_id": member.member_id,
         "name": member.name,
         "role": words.word("roles", member.role),
-        "age": member.age(household.now.date()),
+        "age": member.age(state.now.date()),
         "gender": words.word("genders", member.gender),
         "occupation": words.word("occupations", member.occupation),
         "persona": member.persona,
         "hobbies": [words.word("hobbies", hobby) for hobby in member.hobbies],
         "lifestyle": member.lifestyle,
         "preference": member.preference,
-        "major_events": life_shown(member),
     }
 
 
-def life_shown(member: Member) -> list[Plain]:
+def life_shown(member: Member) -> Plain:
     """The major events of a member, in the order of time."""
-    return [{"date": event.date.isoformat(), "description": event.description} for event in member.major_events]
+    events = [{"date": event.date.isoformat(), "description": event.description} for event in member.major_events]
+    return {"member_id": member.member_id, "name": member.name, "major_events": events}
 
 
-def memory_shown(memory: Memory) -> Plain:
+def memory_shown(memory: Memory | Note) -> Plain:
     """A memory."""
     return {
         "memory": memory.memory,
         "subjects": list(memory.subjects),
         "additional_information": memory.additional_information,
-        "time": memory.time.isoformat(timespec="minutes"),
+        "time": clock_shown(memory.time),
     }
 
 
-def device_shown(name: str, kind: str, state: Mapping[str, Any]) -> Plain:
-    """A device: its name in the home, its kind, and its values by attribute."""
-    return {"name": name, "kind": kind, "state": dict(state)}
-
-
-def appliances_shown(household: Household) -> list[Plain]:
-    """The appliances at the start, each with its location."""
-    return [{"appliance": device, "location": room} for device, room, sensor in _devices(household) if not sensor]
-
-
-def sensors_shown(household: Household) -> list[Plain]:
-    """The sensors at the start, each with its location."""
-    return [{"sensor": device, "location": room} for device, room, sensor in _devices(household) if sensor]
-
-
-def room_names(household: Household) -> dict[str, str]:
-    """The name of each room by its id."""
-    return {room["id"]: room["name"] for room in household.home["rooms"]}
-
-
-def context_shown(household: Household) -> Plain:
-    """The events of the last day, and the weather."""
+def event_shown(event: Event) -> Plain:
+    """An event of the last day, with the ids of the devices that it concerns."""
     return {
-        "events": [event_shown(event, household) for event in household.context.events],
-        "weather": weather_shown(household.context.weather, household),
-    }
-
-
-def event_shown(event: Event, household: Household) -> Plain:
-    """An event, with the devices that it concerns as they are at the start."""
-    known = {device["name"]: (device, room) for device, room, _ in _devices(household)}
-    return {
-        "time": event.time.isoformat(timespec="minutes"),
+        "time": clock_shown(event.time),
         "description": event.description,
-        "sensors": [{"sensor": known[name][0], "location": known[name][1]} for name in event.sensors],
-        "appliances": [{"appliance": known[name][0], "location": known[name][1]} for name in event.appliances],
+        "sensors": list(event.sensors),
+        "appliances": list(event.appliances),
     }
 
 
-def weather_shown(weather: Weather, household: Household) -> Plain:
-    """The weather outside and inside, as texts with units."""
-    return {"outdoor": _air_shown(weather.outdoor, household), "indoor": _air_shown(weather.indoor, household)}
+def owned_shown(device: Device) -> Plain:
+    """An appliance or a sensor: its id for tools, what texts call it, its type and the name of its room."""
+    key = "sensor" if is_sensor(device.spec) else "appliance"
+    return {key: device.did, "name": device.name, "type": device.spec.category, "location": device.room.name}
 
 
-def _air_shown(air: Outdoor | Indoor, household: Household) -> dict[str, str]:
-    words, shares = words_for(household.language), {"sunny": 100}
-    texts = {}
-    for name, value in air:
-        unit, scaled = UNITS[name], round(value * shares.get(name, 1), 1)
-        texts[name] = words.quantity(scaled, unit) if unit else f"{scaled:g}"
-    return texts
+def device_shown(device: Device, state: HouseholdState) -> Plain:
+    """An appliance or a sensor with its values by attribute."""
+    return {**owned_shown(device), "state": plain(state.values(device.did))}
 
 
-def _devices(household: Household) -> list[tuple[Plain, str, bool]]:
-    """The devices at the start as (shown, the name of the room, whether it is a sensor)."""
-    rooms = room_names(household)
-    found = []
-    for device in household.home["devices"]:
-        spec = catalogue()[device["spid"]]
-        found.append((device_shown(device["did"], spec.category, device["state"]), rooms[device["room"]], is_sensor(spec)))
-    return found
+def weather_shown(state: HouseholdState) -> Plain:
+    """The weather outside and the air inside, with units; the share of sunshine and the odour are plain numbers."""
+    weather, words = state.household.context.weather, _words(state)
+    return {"outdoor": _air_shown(weather.outdoor, words), "indoor": _air_shown(weather.indoor, words)}
+
+
+def plain(value: Any) -> Any:
+    """A device's value as JSON returns it, with lists in place of tuples."""
+    if isinstance(value, Mapping):
+        return {key: plain(part) for key, part in value.items()}
+    return [plain(part) for part in value] if isinstance(value, (list, tuple)) else value
+
+
+def _air_shown(air: Outdoor | Indoor, words: Words) -> dict[str, str | float]:
+    units = ((name, value, WEATHER_UNITS[name]) for name, value in air)
+    return {name: words.quantity(value, unit) if unit else value for name, value, unit in units}
+
+
+def _words(state: HouseholdState) -> Words:
+    return words_for(state.household.language)

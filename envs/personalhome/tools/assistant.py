@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from envs.personalhome.rows import clock
+from envs.personalhome.shown import clock_shown
 from envs.personalhome.state import HouseholdState
 
 ASKED: Mapping[str, str] = {"complex_query": "query"}  # method of an appliance -> the argument that holds the question
@@ -26,4 +26,4 @@ def ask(state: HouseholdState, question: str) -> str:
     texts = [text for _, _, text in rows]
     best = [rows[at] for at in state.rank(question, texts)[:QUOTED]]
     state.see(*(id for id, _, _ in best))
-    return state.answer(question, [f"{clock(time)} {text}" for _, time, text in best])
+    return state.answer(question, [f"{clock_shown(time)} {text}" for _, time, text in best])

@@ -9,8 +9,8 @@ from envs.homeenv.devices import Device
 from envs.homeenv.interface import Argument
 from envs.homeenv.service import CompiledService
 from envs.personalhome.features import features
-from envs.personalhome.rows import device_row, plain
 from envs.personalhome.rules import Refused, unknown
+from envs.personalhome.shown import device_shown, owned_shown, plain
 from envs.personalhome.state import HouseholdState
 from envs.personalhome.tool import Tool
 from envs.personalhome.tools.assistant import ASKED, ask
@@ -28,7 +28,7 @@ STATE = {
 def get_owned_appliances(state: HouseholdState, arguments: Mapping[str, Any]) -> list[dict[str, Any]]:
     """All appliances: name, type and location."""
     state.see(*(f"appliance:{device.did}" for device in state.appliances))
-    return [device_row("appliance", device) for device in state.appliances]
+    return [owned_shown(device) for device in state.appliances]
 
 
 def get_appliances(state: HouseholdState, arguments: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
@@ -93,7 +93,7 @@ def _read(state: HouseholdState, devices: Iterable[Device]) -> list[dict[str, An
     rows = []
     for device in devices:
         state.see(f"appliance:{device.did}", f"state:{device.did}")
-        rows.append(device_row("appliance", device) | {"state": plain(state.values(device.did))})
+        rows.append(device_shown(device, state))
     return rows
 
 

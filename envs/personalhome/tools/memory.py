@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from envs.personalhome.household import Memory
-from envs.personalhome.rows import memory_row
+from envs.personalhome.shown import memory_shown
 from envs.personalhome.state import HouseholdState, Note
 from envs.personalhome.tool import Tool
 from envs.personalhome.tools.lookup import member
@@ -40,7 +40,7 @@ def _search(
         texts = [f"{memories[at].memory} {memories[at].additional_information}" for at in indices]
         indices = [indices[place] for place in state.rank(query, texts)]
     state.see(*(f"memory:{at}" for at in indices[:most]))
-    return [memory_row(memories[at]) for at in indices[:most]]
+    return [memory_shown(memories[at]) for at in indices[:most]]
 
 
 TOOLS = (

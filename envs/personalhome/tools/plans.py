@@ -14,8 +14,8 @@ from typing import Any, get_args
 
 from envs.homeenv.types import shown
 from envs.personalhome.household import Animal, Gender, Memory
-from envs.personalhome.rows import device_row, member_row, pet_row, plain
 from envs.personalhome.rules import Refused, unknown
+from envs.personalhome.shown import device_shown, member_shown, pet_shown
 from envs.personalhome.state import HouseholdState, Note, Routine
 from envs.personalhome.tool import Tool
 from envs.personalhome.tools.devices import APPLIANCE, STATE, bind_feature, update_appliance
@@ -66,7 +66,7 @@ def update_user_information(state: HouseholdState, arguments: Mapping[str, Any])
     members = tuple(new if one is old else one for one in state.records.members)
     state.records = replace(state.records, members=members)
     state.see(f"member:{new.member_id}")
-    return member_row(new, state.now.date())
+    return member_shown(new, state)
 
 
 def update_pet_information(state: HouseholdState, arguments: Mapping[str, Any]) -> dict[str, Any]:
@@ -78,7 +78,7 @@ def update_pet_information(state: HouseholdState, arguments: Mapping[str, Any]) 
     pets = tuple(pet.model_copy(update=given) if pet.name == given["name"] else pet for pet in pets)
     state.records = replace(state.records, pets=pets)
     state.see(f"pet:{given['name']}")
-    return next(pet_row(pet) for pet in pets if pet.name == given["name"])
+    return next(pet_shown(pet, state) for pet in pets if pet.name == given["name"])
 
 
 def update_memories(state: HouseholdState, arguments: Mapping[str, Any]) -> None:
@@ -109,7 +109,7 @@ def update_sensor_status(state: HouseholdState, arguments: Mapping[str, Any]) ->
         written[f"{device.did}.{path}"] = index[path][1].check(value, path)
     state.records = replace(state.records, statuses=written)
     state.see(f"sensor:{device.did}", f"state:{device.did}")
-    return device_row("sensor", device) | {"state": plain(state.values(device.did))}
+    return device_shown(device, state)
 
 
 def update_appliance_status(state: HouseholdState, arguments: Mapping[str, Any]) -> dict[str, Any]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from envs.personalhome.rows import clock, life_rows, member_row, pet_row
+from envs.personalhome.shown import life_shown, member_shown, profile_shown
 from envs.personalhome.state import HouseholdState
 from envs.personalhome.tool import Tool
 from envs.personalhome.tools.lookup import NAMES, member
@@ -13,31 +13,22 @@ from envs.personalhome.tools.lookup import NAMES, member
 
 def get_household_profile(state: HouseholdState, arguments: Mapping[str, Any]) -> dict[str, Any]:
     """The household at a glance, with the ids of its members and the present time."""
-    members, pets = state.records.members, state.records.pets
-    state.see("profile", *(f"pet:{pet.name}" for pet in pets))
-    return {
-        "household_id": state.household.household_id,
-        "household_size": len(members),
-        "occupancy_type": state.household.occupancy_type,
-        "layout": state.household.layout,
-        "pets": [pet_row(pet) for pet in pets],
-        "member_ids": [member.member_id for member in members],
-        "time": clock(state.now),
-    }
+    state.see("profile", *(f"pet:{pet.name}" for pet in state.records.pets))
+    return profile_shown(state)
 
 
 def get_household_member_info(state: HouseholdState, arguments: Mapping[str, Any]) -> list[dict[str, Any]]:
     """The profiles of some members, in the order asked. Raises `Refused` for an unknown member."""
     members = [member(state, member_id) for member_id in dict.fromkeys(arguments["member_ids"])]
     state.see(*(f"member:{one.member_id}" for one in members))
-    return [member_row(one, state.now.date()) for one in members]
+    return [member_shown(one, state) for one in members]
 
 
 def get_household_member_major_events(state: HouseholdState, arguments: Mapping[str, Any]) -> dict[str, Any]:
     """The major events of one member's life. Raises `Refused` for an unknown member."""
     one = member(state, arguments["member_id"])
     state.see(f"life:{one.member_id}")
-    return {"member_id": one.member_id, "name": one.name, "major_events": life_rows(one)}
+    return life_shown(one)
 
 
 TOOLS = (

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from envs.homeenv.devices import Device
-from envs.personalhome.rows import device_row, plain, weather_row
+from envs.personalhome.shown import device_shown, owned_shown, weather_shown
 from envs.personalhome.state import HouseholdState
 from envs.personalhome.tool import Tool
 from envs.personalhome.tools.lookup import NAMES, rooms, sensor
@@ -15,7 +15,7 @@ from envs.personalhome.tools.lookup import NAMES, rooms, sensor
 def get_owned_sensors(state: HouseholdState, arguments: Mapping[str, Any]) -> list[dict[str, Any]]:
     """All sensors: name, type and location."""
     state.see(*(f"sensor:{device.did}" for device in state.sensors))
-    return [device_row("sensor", device) for device in state.sensors]
+    return [owned_shown(device) for device in state.sensors]
 
 
 def get_sensors(state: HouseholdState, arguments: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
@@ -32,14 +32,14 @@ def get_sensors_by_location(state: HouseholdState, arguments: Mapping[str, Any])
 def get_weather(state: HouseholdState, arguments: Mapping[str, Any]) -> dict[str, Any]:
     """The weather now, outside and inside."""
     state.see("weather")
-    return weather_row(state.household.context.weather)
+    return weather_shown(state)
 
 
 def _read(state: HouseholdState, devices: Iterable[Device]) -> list[dict[str, Any]]:
     rows = []
     for device in devices:
         state.see(f"sensor:{device.did}", f"state:{device.did}")
-        rows.append(device_row("sensor", device) | {"state": plain(state.values(device.did))})
+        rows.append(device_shown(device, state))
     return rows
 
 
@@ -66,8 +66,8 @@ TOOLS = (
     ),
     Tool(
         "get_weather",
-        "The weather now. Outdoors: rain and snow in mm/h, share of sunshine, temperature in degrees Celsius, wind in m/s. "
-        "Indoors: dust (PM2.5) in µg/m³, humidity in percent, odour from 0 to 5, temperature in degrees Celsius.",
+        "The weather now. Outdoors: rain, snow, the share of sunshine from 0 to 1, temperature and wind. "
+        "Indoors: dust (PM2.5), humidity, odour from 0 to 5, and temperature.",
         {},
         get_weather,
     ),

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from envs.personalhome.household import Event
-from envs.personalhome.rows import clock, event_row
+from envs.personalhome.shown import clock_shown, event_shown
 from envs.personalhome.state import HouseholdState
 from envs.personalhome.tool import Tool
 
@@ -15,7 +15,7 @@ def get_appliance_and_sensor_events(state: HouseholdState, arguments: Mapping[st
     """The events that concern a device, in the order of time."""
     events = [(at, event) for at, event in enumerate(state.household.context.events) if event.sensors or event.appliances]
     state.see(*(f"event:{at}" for at, _ in events))
-    return [event_row(event) for _, event in sorted(events, key=lambda pair: pair[1].time)]
+    return [event_shown(event) for _, event in sorted(events, key=lambda pair: pair[1].time)]
 
 
 def get_contextual_event_descriptions(state: HouseholdState, arguments: Mapping[str, Any]) -> str:
@@ -24,12 +24,12 @@ def get_contextual_event_descriptions(state: HouseholdState, arguments: Mapping[
     state.see(*(f"event:{at}" for at in range(len(events))))
     ordered = sorted(events, key=lambda event: event.time, reverse=not arguments.get("sort_by_time", False))
     if arguments.get("compact", False):
-        return "\n".join(f"{clock(event.time)} {event.description}" for event in ordered)
+        return "\n".join(f"{clock_shown(event.time)} {event.description}" for event in ordered)
     return "\n".join(_described(event, arguments.get("indent", "  ")) for event in ordered)
 
 
 def _described(event: Event, indent: str) -> str:
-    lines = [f"{clock(event.time)}", f"{indent}{event.description}"]
+    lines = [f"{clock_shown(event.time)}", f"{indent}{event.description}"]
     lines += [f"{indent}{kind}: {', '.join(names)}" for kind, names in _devices(event).items() if names]
     return "\n".join(lines)
 

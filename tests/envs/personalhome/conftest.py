@@ -50,7 +50,7 @@ NAMES = {"speaker": "wall speaker"}  # what texts call a device, where it is not
 STATES = {
     "oven": {"power": "off", "temperature": 180, "probe": 20.0, "days": [], "idle_seconds": 60},
     "speaker": {
-        "volume": 30, "last_notification": "", "notified_room": "here", "last_instruction": "play jazz", "instructions": 3,
+        "volume": 30, "last_notification": "", "notified_room": "here", "last_instruction": "play_music", "instructions": 3,
         "calibrated_for": "none", "profile": "standard", "devices_found": 0, "devices_near": 2, "last_query": "",
         "microphone_muted": False,
     },
