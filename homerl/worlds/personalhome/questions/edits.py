@@ -7,7 +7,7 @@ computed. An edit that leaves no single answer is no counterfactual.
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, Literal
@@ -29,6 +29,16 @@ class Edit:
     frame: str
     slots: Mapping[str, Slot]
     tables: Tables
+
+
+Editor = Callable[[Tables, random.Random], Iterator[tuple[str, Edit]]]
+EDITORS: list[Editor] = []
+
+
+def editor(function: Editor) -> Editor:
+    """Register a function that gives edits, each with the id of the row that it changes."""
+    EDITORS.append(function)
+    return function
 
 
 @dataclass(frozen=True)
@@ -78,6 +88,8 @@ def edits(tables: Tables, groups: Mapping[str, Sequence[str]], rng: random.Rando
         slots = {"quantity": Slot("weather", (row["side"], row["quantity"])), "new": Slot("number", new)}
         rows = tuple({**r, "value": new} if r is row else r for r in tables.rows["weather"])
         yield row["id"], Edit("environment", "weather_value", slots, _with(tables, "weather", rows))
+    for each in EDITORS:
+        yield from each(tables, rng)
 
 
 def _elsewhere(row: Row, rng: random.Random) -> float:

@@ -15,11 +15,13 @@ from typing import Any, get_args
 from envs.personalhome.household import Animal, Household
 from envs.personalhome.vocabulary import Vocabulary, vocabulary
 from homerl.worlds.personalhome.normal import normal
+from homerl.worlds.personalhome.questions import scene_edits as _scene_edits  # noqa: F401  (registers its families and edits)
 from homerl.worlds.personalhome.questions.edits import Counterfactual, counterfactuals
 from homerl.worlds.personalhome.questions.families import Candidate, candidates
 from homerl.worlds.personalhome.questions.programs import Difficulty, NoAnswer, difficulty
+from homerl.worlds.personalhome.questions.scene_words import elsewhere, in_scene
 from homerl.worlds.personalhome.questions.tables import Tables, tables_of
-from homerl.worlds.personalhome.questions.wording import WHAT, Wording
+from homerl.worlds.personalhome.questions.wording import SCENE, WHAT, Wording
 
 WRONG = 4
 NEAR_NUMBERS = (1, -1, 2, -2, 3, 4, 5)
@@ -104,6 +106,8 @@ def distractors(question: Question, household: Household, wording: Wording, rng:
 
 
 def _of_household(kind: str, tables: Tables) -> list[Any]:
+    if kind.startswith(SCENE):
+        return in_scene(kind, tables)
     if kind.startswith("what:"):
         deed = kind.removeprefix("what:")
         return [row["what"] for row in tables.rows["memories"] if row["kind"] == deed and row["what"]]
@@ -117,6 +121,8 @@ def _near(kind: str, right: Any) -> list[Any]:
     if isinstance(right, int | float):
         scale = 0.1 if isinstance(right, float) and abs(right) < 1 else 1  # a share has other shares beside it
         return [round(right + step * scale, 2) for step in NEAR_NUMBERS if right < 0 or right + step * scale >= 0]
+    if kind.startswith(SCENE):
+        return elsewhere(kind)
     group = WHAT.get(kind.removeprefix("what:"), kind)
     if kind == "animals":
         return list(get_args(Animal))

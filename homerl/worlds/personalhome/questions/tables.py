@@ -16,6 +16,7 @@ from typing import Any
 from envs.homeenv.home_file import home_from_json
 from envs.personalhome.appliances import is_sensor
 from envs.personalhome.household import Fact, Household
+from homerl.worlds.personalhome.questions.scene_tables import scene_tables
 
 Value = Any  # str, int, float, bool, date, datetime or None
 Row = Mapping[str, Value]
@@ -87,6 +88,7 @@ def tables_of(household: Household) -> Tables:
                 for side, part in household.context.weather.model_dump().items() for quantity, value in part.items()
             ),
             **_devices(household),
+            **scene_tables(household),
         },
     )  # fmt: skip
 

@@ -19,13 +19,15 @@ from envs.personalhome.household import Household
 from envs.personalhome.words import Cast, Words, cast_of, words_for
 from homerl.worlds.personalhome.questions.edits import Edit
 from homerl.worlds.personalhome.questions.families import Candidate, Deed, Slot
+from homerl.worlds.personalhome.questions.scene_words import SceneWords
 
 # kind of answer -> the group of `vocabulary.yaml` that its keys are from
 WHAT = {
     "cooked": "dishes", "used": "activities", "travelled": "places", "complained": "complaints", "ill": "ailments",
     "bought": "things", "celebrated": "occasions", "cared": "pet_care", "repaired": "repairs", "learned": "skills",
 }  # fmt: skip
-COUNTS = {"years", "span", "times"}  # kinds of numbers whose unit is a phrase of questions
+SCENE = "scene:"  # begins the kinds whose words are those of the scene
+COUNTS = {"years", "span", "times", "seconds"}  # kinds of numbers whose unit is a phrase of questions
 
 
 @cache
@@ -33,6 +35,13 @@ def phrases(language: str) -> Mapping[str, Mapping[str, Any]]:
     """The sentences of a language. Raises `InputError` if it has none."""
     data: Mapping[str, Mapping[str, Any]] = read_yaml(Path(__file__).parent / "phrases" / f"{language}.yaml").data
     return data
+
+
+def frames_of(language: str, group: str, name: str) -> Sequence[str]:
+    """The sentences of a family or an edit. `group` is `questions` or `edits`; those of scenes have sections of their own."""
+    known = phrases(language)
+    found: Sequence[str] = known[group].get(name) or known["scenes"][group][name]
+    return found
 
 
 @dataclass(frozen=True)
@@ -52,18 +61,25 @@ class Wording:
         """What texts call people, rooms and devices."""
         return cast_of(self.household.members, self.household.home)
 
+    @property
+    def scene(self) -> SceneWords:
+        """The words of the household's scene."""
+        return SceneWords(self.household, phrases(self.household.language)["scenes"], self.personal)
+
     def question(self, candidate: Candidate, rng: random.Random) -> str:
         """A question in words."""
-        frames: Sequence[str] = phrases(self.household.language)["questions"][candidate.family]
+        frames = frames_of(self.household.language, "questions", candidate.family)
         return _sentence(rng.choice(frames).format(**self._slots(candidate.slots)))
 
     def assumption(self, edit: Edit, rng: random.Random) -> str:
         """The condition of a counterfactual in words."""
-        frames: Sequence[str] = phrases(self.household.language)["edits"][edit.frame]
+        frames = frames_of(self.household.language, "edits", edit.frame)
         return _sentence(rng.choice(frames).format(**self._slots(edit.slots)))
 
     def answers(self, kind: str, value: Any) -> tuple[str, ...]:
         """The texts that give an answer, the best first, each once."""
+        if kind.startswith(SCENE):
+            return self.scene.answers(kind, value)
         if kind == "person":
             return (self.cast.people[value], value)
         if kind == "date":
@@ -83,6 +99,8 @@ class Wording:
     def say(self, slot: Slot) -> str:
         """The words for a thing."""
         kind, value = slot.kind, slot.value
+        if kind.startswith(SCENE):
+            return self.scene.say(kind, value)
         if kind == "person":
             return self.cast.people[value] if self.personal else value
         if kind in ("appliance", "sensor"):
