@@ -1,0 +1,103 @@
+"""Our figures beside those that the paper prints, a model in each line.
+
+Invariants: the paper's lines are marked as printed, and never mixed with ours; a printed figure that is not to be trusted is
+marked and has its reason below the table; a doubt about a whole column marks the head of the column.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from homerl.worlds.personalhome.bench.figures import Figure, Scores
+from homerl.worlds.personalhome.bench.judged import Judged
+from homerl.worlds.personalhome.bench.stored import Results
+from homerl.worlds.personalhome.bench.tables import PERCENT, POINTS, UNITS, Cell, Line, Table, cell
+from homerl.worlds.personalhome.printed import Row, Setting, printed
+
+SETTINGS: dict[Setting, str] = {"agentic": "with tools", "sole": "the whole household in the prompt"}
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column: its head, our figure, and the printed table and column beside it, with the decimals that are printed."""
+
+    head: str
+    figure: str
+    table: str
+    printed: str
+    digits: int
+
+
+RESULTS = (
+    Column("IG", "IG ACC", "text", "IG", 2),
+    Column("CF", "CF ACC", "text", "CF", 2),
+    Column("MC", "MC ACC", "text", "MC", 2),
+    Column("MAP@1 printed", "MAP@1 printed", "text", "FR", 3),
+    Column("RRS", "RRS", "rank_sum", "RRS", 2),
+    Column("RPJ rel", "win rate", "text", "RPJ_REL", 1),
+    Column("validity", "validity", "text", "validity", 3),
+)
+NAMING = (Column("IG", "IG ACC", "personalisation", "IG", 2), Column("CF", "CF ACC", "personalisation", "CF", 2))
+
+
+@dataclass(frozen=True)
+class Run:
+    """A run with all that is known of it. `win` is its win rate in rel mode."""
+
+    results: Results
+    scores: Scores
+    judged: Judged | None
+    win: Figure | None
+
+    def figure(self, name: str) -> Figure | None:
+        """A figure of its tasks."""
+        if name == "win rate":
+            return self.win
+        return self.scores.tasks.get(name) or (self.judged.figures.get(name) if self.judged else None)
+
+
+def results_beside(runs: Sequence[Run], setting: Setting) -> Table:
+    """Our runs of a setting beside Tables 2 and 11. It has no lines if there are no such runs."""
+    ours = [
+        Line(run.results.model, tuple(cell(run.figure(one.figure), UNITS.get(one.figure, PERCENT)) for one in RESULTS))
+        for run in runs if run.results.setting == setting
+    ]  # fmt: skip
+    return _table(f"Beside Tables 2 and 11, {SETTINGS[setting]}", RESULTS, ours, [setting])
+
+
+def naming_beside(runs: Sequence[Run]) -> Table:
+    """What names gain over ids, beside Table 3. It has no lines if the runs do not have both."""
+    gains = {run.results.name: [run.scores.naming.get(one.figure, {}).get("difference") for one in NAMING] for run in runs}
+    ours = [Line(name, tuple(cell(one, POINTS) for one in gain)) for name, gain in gains.items() if any(gain)]
+    settings = [setting for setting in SETTINGS if any(run.results.setting == setting for run in runs)]
+    return _table("Accuracy with names less accuracy with ids, in points, beside Table 3", NAMING, ours, settings)
+
+
+def _table(title: str, columns: Sequence[Column], ours: Sequence[Line], settings: Sequence[Setting]) -> Table:
+    """Our lines, and the paper's lines of some settings."""
+    several = len(settings) > 1
+    rows = [(f"{row.model}, {setting}" if several else row.model, row, setting)
+            for setting in settings for row in printed().table(columns[0].table).rows if setting in row.settings()]  # fmt: skip
+    doubted = {one.head: [_doubts(row, setting, one) for _, row, setting in rows] for one in columns}
+    whole = {head: [why for why in lists[0] if all(why in other for other in lists)] for head, lists in doubted.items()}
+    lines, reasons = [], {why: [head] for head, found in whole.items() for why in found}
+    for at, (label, row, setting) in enumerate(rows):
+        cells = []
+        for one in columns:
+            doubts = [why for why in doubted[one.head][at] if why not in whole[one.head]]
+            value = printed().table(one.table).figure(row.model, setting, one.printed)
+            cells.append(Cell(f"{value:{'+' if columns is NAMING else ''}.{one.digits}f}", doubts=tuple(doubts)))
+            for why in doubts:
+                reasons.setdefault(why, []).append(f"{label} {one.head}")
+        lines.append(Line(label, tuple(cells), printed=True))
+    heads = tuple(f"{one.head} ?" if whole[one.head] else one.head for one in columns)
+    notes = tuple(f"? {'; '.join(where)}: {why}" for why, where in reasons.items())
+    return Table(title, heads, (*ours, *lines) if ours else (), notes, beside=True)
+
+
+def _doubts(row: Row, setting: Setting, column: Column) -> list[str]:
+    """Why a printed figure is not to be trusted."""
+    book = printed()
+    there = next(one for one in book.table(column.table).rows if (one.model, one.modality) == (row.model, row.modality))
+    return book.doubts_about(column.table, there, setting, column.printed)
