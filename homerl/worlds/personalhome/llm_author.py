@@ -34,6 +34,7 @@ from homerl.llm.structured import StructuredClient, Unreadable
 from homerl.worlds.contract import NoBlueprint, Split
 from homerl.worlds.personalhome.author import blueprint_of, draw_task
 from homerl.worlds.personalhome.authoring.reader import EVENTS, MEMORIES, Reader
+from homerl.worlds.personalhome.authoring.rules import telling_events
 from homerl.worlds.personalhome.authoring.shapes import Past, People
 from homerl.worlds.personalhome.blueprint import PersonalHomeBlueprint, PersonalHomeRecipe
 
@@ -169,7 +170,7 @@ def told_for_past(household: Household, life: Life) -> str:
             "events": {kind: _shape(kind, facts[kind].fields, facts[kind].what) for kind in EVENTS},
             "words": {group: words.keys[str(group)] for group in sorted(map(str, groups))} | {"units": words.units},
             "number_of_memories": len(household.memories),
-            "events_before": household.context.events[0].time.isoformat(timespec="minutes"),
+            "events_before": min(event.time for event in telling_events(household)).isoformat(timespec="minutes"),
         }
     )
 

@@ -26,6 +26,7 @@ WHAT = {
     "bought": "things", "celebrated": "occasions", "cared": "pet_care", "repaired": "repairs", "learned": "skills",
 }  # fmt: skip
 COUNTS = {"years", "span", "times"}  # kinds of numbers whose unit is a phrase of questions
+GROUPS = WHAT | {"animal": "animals"}  # kind of slot -> the group of words that its keys are from
 
 
 @cache
@@ -91,6 +92,8 @@ class Wording:
             return self.cast.rooms[value].name if self.personal else value
         if kind == "date":
             return self._date(value)
+        if kind == "pet":
+            return str(value)
         if kind == "moment":
             return f"{value:%H:%M}, {self._date(value)}"
         if kind == "attribute":
@@ -100,7 +103,7 @@ class Wording:
             return str(phrases(self.household.language)["weather"][side][quantity])
         if isinstance(value, int | float):
             return _number(value)
-        return self.words.word(WHAT.get(kind.removeprefix("what:"), kind), value)
+        return self.words.word(GROUPS.get(kind.removeprefix("what:"), kind), value)
 
     def _slots(self, slots: Mapping[str, Slot]) -> dict[str, str]:
         texts: dict[str, str] = {}
