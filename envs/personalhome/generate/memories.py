@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta
 
 from envs.homemaker.lexicon import Half
@@ -49,7 +49,7 @@ def draw_memories(count: int, life: Life, rng: random.Random, dropped: Counter[s
         if len(kept) >= count:
             break
         for told in _theme(life, rng):
-            problem = _problem(told, kept, life)
+            problem = memory_problem(told, kept, life)
             if problem is None and len(kept) < count:
                 kept.append(told)
             elif problem is not None:
@@ -57,7 +57,8 @@ def draw_memories(count: int, life: Life, rng: random.Random, dropped: Counter[s
     return tuple(sorted(kept, key=lambda told: told.time))
 
 
-def _problem(told: Told, kept: list[Told], life: Life) -> str | None:
+def memory_problem(told: Told, kept: Sequence[Told], life: Life) -> str | None:
+    """The rule that a memory breaks, by itself or beside those that are kept; None if it breaks none."""
     if not life.now - REACH <= told.time <= told.end < life.now - timedelta(days=SHORTEST):
         return "out_of_reach"
     return fact_problem(told, life) or next((rule for other in kept if (rule := clash(told, other))), None)

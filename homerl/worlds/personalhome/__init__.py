@@ -70,6 +70,13 @@ class PersonalHomeWorld(WorldAdapter):
         return PersonalHomeExpert(seed, config.mistakes)
 
     @property
+    def llm_author(self) -> Callable[..., Any]:
+        """Writes households with an LLM, see `llm_author.py`."""
+        from homerl.worlds.personalhome.llm_author import author_blueprint
+
+        return author_blueprint
+
+    @property
     def baselines(self) -> Mapping[str, Callable[[], Agent]]:
         """The expert, and agents that no suite may reward."""
         from homerl.worlds.personalhome.expert import BASELINES

@@ -128,7 +128,8 @@ def test_a_noise_in_quiet_hours_breaks_a_preference_unless_it_warns():
 
 
 @pytest.mark.parametrize(
-    ("hours", "hour", "counts"), [(None, 3, True), ((22, 7), 23, True), ((22, 7), 7, False), ((9, 17), 12, True), ((9, 17), 17, False)]
-)  # fmt: skip
+    ("hours", "hour", "counts"),
+    [(None, 3, True), ((22, 7), 23, True), ((22, 7), 7, False), ((9, 17), 12, True), ((9, 17), 17, False)],
+)
 def test_hours_may_pass_midnight(hours, hour, counts):
     assert plan_rules.counts_at(Taste(kind="soft_light", hours=hours), hour) is counts
