@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from homerl.worlds.personalhome.questions import scene_tables
 from homerl.worlds.personalhome.questions.families import Candidate, Deed, candidates
 from homerl.worlds.personalhome.questions.make import answered
 from homerl.worlds.personalhome.questions.programs import (
@@ -58,7 +59,7 @@ TABLES = Tables(
             memory(4, "2025-04-02", "ill", who="a", what="flu", value=5.0),
             memory(5, "2025-05-01", "cooked", who="a", what="curry", value=2.0),
         ),
-        **dict.fromkeys(("events", "weather", "appliances", "sensors", "states", "readings"), ()),
+        **dict.fromkeys(("events", "weather", "appliances", "sensors", "states", "readings", *scene_tables.TABLES), ()),
     },
 )
 MEMORIES = Table("memories")
