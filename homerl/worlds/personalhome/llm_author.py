@@ -28,6 +28,7 @@ from envs.personalhome.generate.checks import problems
 from envs.personalhome.generate.life import Life, life_of
 from envs.personalhome.household import Household, Member
 from envs.personalhome.shown import profile_shown
+from envs.personalhome.state import HouseholdState
 from envs.personalhome.vocabulary import vocabulary
 from envs.personalhome.words import words_for
 from homerl.llm.structured import StructuredClient, Unreadable
@@ -143,7 +144,7 @@ def told_for_people(household: Household, life: Life) -> str:
     words, groups = words_for(household.language), ("hobbies", "activities", "tastes", "genres", "scents")
     return _json(
         {
-            "household": profile_shown(household),
+            "household": profile_shown(HouseholdState(household)),
             "people": [_person(member, household) for member in household.members],
             **_home(life),
             "tastes": {kind: _shape(kind, shape.fields, shape.what) for kind, shape in vocabulary().tastes.items()},
@@ -162,7 +163,7 @@ def told_for_past(household: Household, life: Life) -> str:
     ]
     return _json(
         {
-            "household": profile_shown(household),
+            "household": profile_shown(HouseholdState(household)),
             "people": people,
             **_home(life),
             "now": household.now.isoformat(timespec="minutes"),
