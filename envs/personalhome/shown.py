@@ -128,12 +128,13 @@ def weather_shown(weather: Weather, household: Household) -> Plain:
 
 
 def _air_shown(air: Outdoor | Indoor, household: Household) -> dict[str, str]:
-    words, shares = words_for(household.language), {"sunny": 100}
-    texts = {}
-    for name, value in air:
-        unit, scaled = UNITS[name], round(value * shares.get(name, 1), 1)
-        texts[name] = words.quantity(scaled, unit) if unit else f"{scaled:g}"
-    return texts
+    words, values = words_for(household.language), weather_values(air)
+    return {name: words.quantity(value, unit) if unit else f"{value:g}" for name, (value, unit) in values.items()}
+
+
+def weather_values(air: Outdoor | Indoor) -> dict[str, tuple[float, str | None]]:
+    """The numbers that are shown, each with its unit: a share in percent, and all with one decimal."""
+    return {name: (round(value * (100 if name == "sunny" else 1), 1), UNITS[name]) for name, value in air}
 
 
 def _devices(household: Household) -> list[tuple[Plain, str, bool]]:

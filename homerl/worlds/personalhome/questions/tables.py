@@ -16,11 +16,11 @@ from typing import Any
 from envs.homeenv.home_file import home_from_json
 from envs.personalhome.appliances import is_sensor
 from envs.personalhome.household import Fact, Household
+from envs.personalhome.shown import weather_values
 
 Value = Any  # str, int, float, bool, date, datetime or None
 Row = Mapping[str, Value]
 FACT = ("kind", "who", "pet", "appliance", "sensor", "room", "what", "value", "unit")
-WEATHER_UNITS = {"temperature": "celsius", "humidity": "percentage", "dust": "ug/m3"}
 
 
 @dataclass(frozen=True)
@@ -78,10 +78,8 @@ def tables_of(household: Household) -> Tables:
                 _fact_row(f"event:{n}", event.time, event.fact) for n, event in enumerate(household.context.events)
             ),
             "weather": tuple(
-                {
-                    "id": "weather", "side": side, "quantity": quantity, "value": value, "unit": WEATHER_UNITS.get(quantity)
-                }
-                for side, part in household.context.weather.model_dump().items() for quantity, value in part.items()
+                {"id": "weather", "side": side, "quantity": quantity, "value": value, "unit": unit}
+                for side, air in household.context.weather for quantity, (value, unit) in weather_values(air).items()
             ),
             **_devices(household),
         },
