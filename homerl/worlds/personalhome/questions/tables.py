@@ -16,15 +16,12 @@ from typing import Any
 from envs.homeenv.home_file import home_from_json
 from envs.personalhome.appliances import is_sensor
 from envs.personalhome.household import Fact, Household
+from envs.personalhome.shown import WEATHER_UNITS
 from homerl.worlds.personalhome.questions.scene_tables import scene_tables
 
 Value = Any  # str, int, float, bool, date, datetime or None
 Row = Mapping[str, Value]
 FACT = ("kind", "who", "pet", "appliance", "sensor", "room", "what", "value", "unit")
-WEATHER_UNITS = {
-    "temperature": "celsius", "humidity": "percentage", "dust": "micrograms", "rain": "millimetre", "snow": "millimetre",
-    "wind": "metre_per_second",
-}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -83,7 +80,7 @@ def tables_of(household: Household) -> Tables:
             ),
             "weather": tuple(
                 {
-                    "id": "weather", "side": side, "quantity": quantity, "value": value, "unit": WEATHER_UNITS.get(quantity)
+                    "id": "weather", "side": side, "quantity": quantity, "value": value, "unit": WEATHER_UNITS[quantity]
                 }
                 for side, part in household.context.weather.model_dump().items() for quantity, value in part.items()
             ),

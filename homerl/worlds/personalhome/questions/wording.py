@@ -93,7 +93,9 @@ class Wording:
             return (_number(value), phrases(self.household.language)[kind].format(n=_number(value)))
         if kind.startswith("number:"):
             unit = kind.removeprefix("number:")
-            return (self.words.quantity(value, unit), _number(value)) if unit in self.words.units else (_number(value),)
+            known = unit in self.words.units
+            quantity = self.words.quantity(value, unit) if known else f"{_number(value)} {unit.replace('_', ' ')}"
+            return tuple(dict.fromkeys((quantity, _number(value)) if known else (_number(value), quantity)))
         return (self.say(Slot(kind, value)),)
 
     def say(self, slot: Slot) -> str:

@@ -1,0 +1,416 @@
+"""Properties of the tasks of PersonalHome: answers are computed and unique, and a lazy policy gains nothing."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import random
+import subprocess
+import sys
+from collections import Counter
+from functools import cache
+from hashlib import sha256
+from pathlib import Path
+from statistics import fmean
+
+import pytest
+
+from envs.messages import call_message, text_message, tool_call
+from envs.personalhome.features import feature_ranking
+from envs.personalhome.generate import HouseholdRecipe, make_household
+from envs.personalhome.shown import weather_shown
+from envs.personalhome.vocabulary import vocabulary
+from homerl.play.episode import Episode, EpisodeLimits
+from homerl.play.loop import play
+from homerl.play.scripted_user import ScriptedUser
+from homerl.play.situation import Reply
+from homerl.worlds.personalhome.answers import matches
+from homerl.worlds.personalhome.author import MARGIN, draw_task, make_blueprint
+from homerl.worlds.personalhome.blueprint import KINDS, PersonalHomeRecipe
+from homerl.worlds.personalhome.expert import BASELINES, Constant, PersonalHomeExpert, right_answer
+from homerl.worlds.personalhome.needs import needs_of
+from homerl.worlds.personalhome.normal import normal
+from homerl.worlds.personalhome.plan_rules import judge
+from homerl.worlds.personalhome.questions.edits import edits
+from homerl.worlds.personalhome.questions.families import candidates
+from homerl.worlds.personalhome.questions.make import answer_stated, answered, assumed, distractors, questions
+from homerl.worlds.personalhome.questions.programs import steps
+from homerl.worlds.personalhome.questions.tables import tables_of
+from homerl.worlds.personalhome.questions.wording import WHAT, Wording
+from homerl.worlds.personalhome.reference import reference_plan
+from homerl.worlds.personalhome.situation import PersonalHomeSituation
+from homerl.worlds.personalhome.verdicts import goals_of
+
+ROOT = Path(__file__).parents[4]
+LANGUAGES = ("en", "zh")
+HOUSEHOLDS = range(12)
+LIMITS = EpisodeLimits(1, 16, 16)
+BOUNDS = {"simple": (1, 3), "medium": (4, 5), "hard": (6, 10)}
+both = pytest.mark.parametrize("language", LANGUAGES)
+
+
+@cache
+def household(seed: int, language: str, half: str = "train"):
+    return make_household(seed, HouseholdRecipe(language=language, lexicon=half))
+
+
+@cache
+def blueprint(kind: str, language: str, seed: int, split: str = "train", setting: str = "agentic"):
+    data = {"world": "personalhome", "tasks": {kind: 1}, "household": {"language": language}, "setting": setting}
+    return make_blueprint(PersonalHomeRecipe.model_validate(data), split, seed)
+
+
+def blueprints(kind: str, language: str, count: int = 20):
+    return [blueprint(kind, language, seed) for seed in range(count)]
+
+
+@cache
+def asked(language: str):
+    """(household, wording, question) of some questions of some households."""
+    found = []
+    for seed in HOUSEHOLDS:
+        home, rng = household(seed, language), random.Random(seed)
+        wording = Wording(home, seed % 2 == 0)
+        found += [(home, wording, question) for question, _ in zip(questions(home, rng), range(25), strict=False)]
+    return found
+
+
+# Questions
+
+
+@both
+def test_every_question_assumption_and_answer_has_words(language):
+    groups = {kind: vocabulary().keys(group) for kind, group in WHAT.items()}
+    groups["occupations"] = vocabulary().keys("occupations")
+    for seed in HOUSEHOLDS[:8]:
+        home, rng = household(seed, language), random.Random(seed)
+        tables, wording = tables_of(home), Wording(home, seed % 2 == 0)
+        for candidate in candidates(tables):
+            assert wording.question(candidate, rng)
+            if (question := answered(candidate, tables)) is not None:
+                texts = wording.answers(candidate.answer, question.answer)
+                assert texts and all(texts) and len(set(texts)) == len(texts)
+        assert all(wording.assumption(edit, rng) for _, edit in edits(tables, groups, rng))
+
+
+@both
+def test_a_program_gives_the_same_single_answer_again_and_its_difficulty_is_its_steps(language):
+    for home, _, question in asked(language):
+        found = question.candidate.program.run(tables_of(home))
+        assert found.value == question.answer and tuple(sorted(found.evidence)) == question.evidence
+        low, high = BOUNDS[question.difficulty]
+        assert low <= steps(question.candidate.program) <= high
+        assert question.evidence, "an answer that no row says"
+
+
+def by_hand(question, home):
+    """The answer of a question of some families, computed from the household's facts without its program."""
+    slots = {name: slot.value for name, slot in question.candidate.slots.items()}
+    facts = [(memory.time, memory.fact) for memory in home.memories]
+    family, who = question.candidate.family, slots.get("who")
+    if family in ("times", "last_day"):
+        deed = slots["deed"]
+        column = "appliance" if deed.kind in ("used", "repaired") else "what"
+        times = [t for t, f in facts if (f.kind, f.who, getattr(f, column)) == (deed.kind, who, deed.object)]
+        return len(times) if family == "times" else max(times).date()
+    if family.startswith("total_"):
+        return sum(f.value for _, f in facts if f.kind == family.removeprefix("total_") and f.who == who and f.value)
+    if family == "last_bought":
+        return max((t, f.what) for t, f in facts if f.kind == "bought" and f.who == who)[1]
+    if family == "who_has_hobby":
+        return next(one.member_id for one in home.members if slots["what"] in one.hobbies)
+    if family == "shared_hobby":
+        one, other = (set(home.member(id).hobbies) for id in (who, slots["other"]))
+        return next(iter(one & other))
+    if family == "age_of_last":
+        deed = slots["deed"]
+        column = "appliance" if deed.kind in ("used", "repaired") else "what"
+        done = [(t, f.who) for t, f in facts if f.kind == deed.kind and getattr(f, column) == deed.object and f.who]
+        return home.member(max(done)[1]).age(home.now.date())
+    return question.answer
+
+
+@both
+def test_answers_agree_with_answers_by_hand(language):
+    families: Counter[str] = Counter()
+    for home, _, question in asked(language):
+        assert by_hand(question, home) == question.answer, question
+        families[question.candidate.family] += 1
+    for name in ("times", "last_day", "total_used", "last_bought", "who_has_hobby", "age_of_last"):
+        assert families[name]
+
+
+@both
+def test_no_question_states_its_answer(language):
+    for kind in ("grounding", "choice"):
+        for made in blueprints(kind, language):
+            variants = (
+                made.task.parts[0].variants if kind == "grounding" else (made.task.choices["ABCDE".index(made.task.right)],)
+            )
+            assert not answer_stated(made.task.question, variants)
+
+
+@both
+def test_what_a_tool_shows_is_a_right_answer(language):
+    """The weather is shown as text with units, and a state as a bare number, to which an agent may add its unit."""
+    shown_numbers = 0
+    for seed in HOUSEHOLDS:
+        home = household(seed, language)
+        wording, tables = Wording(home), tables_of(home)
+        for candidate in candidates(tables):
+            family, question = candidate.family, answered(candidate, tables)
+            if question is None or not family.startswith(("weather_", "state_of_")):
+                continue
+            shown_numbers += 1
+            variants = wording.answers(candidate.answer, question.answer)
+            shown = str(question.answer)
+            if family.startswith("weather_"):
+                _, side, quantity = family.split("_")
+                shown = weather_shown(home.context.weather, home)[side][quantity]
+            unit = candidate.answer.removeprefix("number").removeprefix(":").replace("_", " ")
+            assert matches(shown, variants) and matches(f"{question.answer} {unit}".strip(), variants), variants
+    assert shown_numbers > 200
+
+
+# Counterfactuals
+
+
+@both
+def test_one_of_two_counterfactuals_changes_the_answer(language):
+    pairs = 0
+    for home, _, question in asked(language)[::5]:
+        pair = assumed(question, home, random.Random(3))
+        if pair is None:
+            continue
+        pairs += 1
+        assert sorted(one.changed for one in pair) == [False, True]
+        for one in pair:
+            value = question.candidate.program.run(one.edit.tables).value
+            assert value == one.answer and (value != question.answer) is one.changed
+            assert len(set(map(id, one.edit.tables.rows.values())) - set(map(id, tables_of(home).rows.values()))) >= 1
+    assert pairs > 20
+
+
+@both
+def test_parts_of_a_grounding_task_agree_with_changed(language):
+    for made in blueprints("grounding", language):
+        original, *others = made.task.parts
+        assert [part.key for part in others] == ["counterfactual_1", "counterfactual_2"] and original.changed is None
+        assert sorted(part.changed for part in others) == [False, True]
+        for part in others:
+            assert part.condition and matches(part.variants[0], original.variants) is not part.changed
+            assert part.changed or part.variants == original.variants
+
+
+# Choices
+
+
+@both
+def test_wrong_choices_are_four_of_one_type_and_none_is_right(language):
+    found = 0
+    for home, wording, question in asked(language)[::3]:
+        wrong = distractors(question, home, wording, random.Random(1))
+        if wrong is None:
+            continue
+        found += 1
+        right = wording.answers(question.candidate.answer, question.answer)
+        assert len(wrong) == 4 and len({normal(text) for text in (*wrong, right[0])}) == 5
+        assert not any(matches(text, right) for text in wrong), (wrong, right)
+        numbers = [any(character.isdigit() for character in text) for text in (*wrong, right[0])]
+        if question.candidate.answer.startswith(("number", "date", "times", "years", "span")):
+            assert all(numbers)
+    assert found > 40
+
+
+@cache
+def choices():
+    """300 choice tasks: five of each of 30 households in each language."""
+    found = []
+    for seed in range(150):
+        for language in LANGUAGES:
+            recipe = PersonalHomeRecipe.model_validate({"world": "personalhome", "household": {"language": language}})
+            home, rng = household(seed % 30, language), random.Random(f"{language} {seed}")
+            found.append(draw_task("choice", ("simple", "medium", "hard")[seed % 3], home, recipe, "train", rng))
+    return [task for task in found if task is not None]
+
+
+def test_the_right_letter_cannot_be_guessed():
+    tasks = choices()
+    letters = Counter(task.right for task in tasks)
+    assert len(tasks) > 280 and all(0.14 <= letters[letter] / len(tasks) <= 0.26 for letter in "ABCDE"), letters
+    assert all(len({normal(choice) for choice in task.choices}) == 5 for task in tasks)
+
+
+def test_the_form_of_a_choice_says_nothing():
+    """Neither the longest nor the middle one of the choices is right much more often than one time in five."""
+    longest = [max(range(5), key=lambda at, task=task: len(task.choices[at])) for task in choices()]
+    assert fmean("ABCDE"[at] == task.right for at, task in zip(longest, choices(), strict=True)) < 0.3
+    middles = [(task, at) for task in choices() if (at := middle(task)) is not None]
+    assert len(middles) > 60 and fmean("ABCDE"[at] == task.right for task, at in middles) < 0.4
+
+
+def middle(task) -> int | None:
+    """The choice whose number is the median, or None if the choices are no numbers."""
+    numbers = [normal(choice).split()[0] for choice in task.choices]
+    if not all(number.lstrip("-").replace(".", "", 1).isdigit() for number in numbers):
+        return None
+    values = [float(number) for number in numbers]
+    return values.index(sorted(values)[2])
+
+
+# Features
+
+
+@both
+def test_features_lie_in_three_tiers_with_margins(language):
+    for made in blueprints("features", language):
+        task, home = made.task, made.household
+        needs = needs_of(home)
+        weight = {
+            feature.name: weight for feature, weight in feature_ranking({key: need.weight for key, need in needs.items()})
+        }
+        weights = [weight[key] for key in task.ranking]
+        owned = {device["spid"] for device in home.home["devices"]}
+        assert owned and weights == sorted(weights, reverse=True)
+        for at in (0, 1, 2, 5):
+            assert weights[at] - weights[at + 1] >= MARGIN, weights
+        assert sorted(task.titles) == sorted(task.ranking) and len(set(task.titles.values())) == 10
+
+
+def test_the_order_in_which_features_are_shown_says_nothing():
+    ranks = [list(made.task.titles).index(made.task.ranking[0]) for language in LANGUAGES
+             for made in blueprints("features", language, 40)]  # fmt: skip
+    assert 3.3 <= fmean(ranks) <= 5.7
+
+
+# Plans
+
+
+def goals(made, plan) -> tuple[bool, ...]:
+    return judge(made.household, made.task.situations, plan).goals()
+
+
+@both
+def test_a_reference_plan_is_right_and_every_step_of_it_counts(language):
+    several = 0
+    for made in blueprints("plans", language, 30):
+        plan = reference_plan(made)
+        assert all(goals(made, plan))
+        for at, program in enumerate(plan):
+            for step in program["steps"]:
+                fewer = {**program, "steps": [one for one in program["steps"] if one is not step]}
+                assert not all(goals(made, [*plan[:at], fewer, *plan[at + 1 :]])), step
+        if len(plan) > 1:
+            several += 1
+            assert not all(goals(made, plan[::-1]))
+        assert not any(goals(made, [])) and not any(goals(made, [{"program_id": "p", "steps": []}]))
+    assert several >= 1
+
+
+@both
+def test_writing_that_a_situation_is_over_settles_nothing(language):
+    for made in blueprints("plans", language):
+        told = [
+            {
+                **step, "appliance": "toolbox", "feature": "update_appliance_status",
+                "args": {"appliance_name": step["appliance"], "status": "off and safe"},
+            }
+            for program in reference_plan(made) for step in program["steps"]
+        ]  # fmt: skip
+        plan = [{"program_id": "told", "steps": told[:5]}]
+        assert not any(goals(made, plan))
+
+
+# Policies
+
+
+class ReadsAll:
+    """Calls everything that needs no argument, then gives up."""
+
+    name = "reads all"
+
+    async def consult(self, episode, n=1):
+        tools = [tool["function"] for tool in episode.world.tools]
+        free = [tool["name"] for tool in tools if not tool["parameters"].get("required")]
+        done = sum(1 for message in episode.messages if message.get("tool_calls"))
+        if done < min(len(free), 14):
+            return [Reply(call_message(tool_call(free[done], {})))]
+        return [Reply(text_message('{"answer": "unknown"}'))]
+
+
+def as_shown(made) -> str:
+    titles = getattr(made.task, "titles", {})
+    return json.dumps({"ranked_features": list(titles)})
+
+
+def letter(made) -> str:
+    return json.dumps({"answer": "A"})
+
+
+LAZY = {
+    "nothing": BASELINES["nothing"],
+    "unknown": BASELINES["unknown"],
+    "first": BASELINES["first"],
+    "as shown": lambda: Constant("as shown", as_shown),
+    "letter": lambda: Constant("letter", letter),
+    "reads all": ReadsAll,
+}
+
+
+def played(made, agent):
+    return asyncio.run(play(Episode.begin(PersonalHomeSituation.begin(made), LIMITS), agent, ScriptedUser()))
+
+
+def progress_at_end(trajectory) -> float:
+    """The sum of the progress reward over the episode."""
+    return sum(step.facts.progress_after - step.facts.progress_before for step in trajectory.steps)
+
+
+@pytest.mark.parametrize("setting", ["agentic", "sole"])
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_expert_succeeds_and_lazy_policies_gain_nothing(kind, setting):
+    made = [blueprint(kind, language, seed, "train", setting) for language in LANGUAGES for seed in range(6)]
+    for one in made:
+        trajectory = played(one, PersonalHomeExpert())
+        assert trajectory.success and trajectory.progress == 1 and not any(step.facts.blocked for step in trajectory.steps)
+        assert all(goals_of(one, right_answer(one)))
+    bounds = {"grounding": 0.02, "choice": 0.45, "features": 0.2, "plans": 0.0}  # a letter is right one time in five
+    for name, lazy in LAZY.items():
+        gains = [progress_at_end(played(one, lazy())) for one in made]
+        assert min(gains) >= -1e-9 and fmean(gains) <= bounds[kind], (name, gains)
+
+
+# Bytes and splits
+
+MAKE = """
+import hashlib
+from homerl.worlds.personalhome.author import make_blueprint
+from homerl.worlds.personalhome.blueprint import PersonalHomeRecipe
+for language in ("en", "zh"):
+    recipe = PersonalHomeRecipe.model_validate({"world": "personalhome", "household": {"language": language}})
+    for seed in range(4):
+        print(hashlib.sha256(make_blueprint(recipe, "train", seed).model_dump_json().encode()).hexdigest())
+"""
+
+
+def test_the_same_seed_gives_the_same_bytes_in_another_process():
+    environment = {**os.environ, "PYTHONHASHSEED": "7", "PYTHONPATH": str(ROOT)}
+    done = subprocess.run([sys.executable, "-c", MAKE], env=environment, capture_output=True, text=True, check=True)
+    recipes = [{"world": "personalhome", "household": {"language": language}} for language in LANGUAGES]
+    here = [
+        sha256(make_blueprint(PersonalHomeRecipe.model_validate(recipe), "train", seed).model_dump_json().encode())
+        for recipe in recipes for seed in range(4)
+    ]  # fmt: skip
+    assert done.stdout.split() == [digest.hexdigest() for digest in here]
+
+
+@both
+def test_the_splits_share_no_question_and_no_name(language):
+    names, said = {}, {}
+    for split in ("train", "heldout"):
+        made = [blueprint(kind, language, seed, split) for kind in ("grounding", "choice") for seed in range(10)]
+        people = {member.name for one in made for member in one.household.members}
+        names[split] = people | {pet.name for one in made for pet in one.household.pets}
+        said[split] = {one.task.question for one in made}
+    assert not names["train"] & names["heldout"] and not said["train"] & said["heldout"]
