@@ -30,6 +30,7 @@ from homerl.worlds.personalhome.blueprint import (
     Plans,
     Task,
 )
+from homerl.worlds.personalhome.filmed import filmed, scene_signs
 from homerl.worlds.personalhome.needs import needs_of
 from homerl.worlds.personalhome.plan_rules import judge
 from homerl.worlds.personalhome.prompts import question_of
@@ -62,6 +63,11 @@ def make_blueprint(
         household = make_household(
             rng.randrange(1 << 31), recipe.household.model_copy(update={"lexicon": split}), counts
         )  # fmt: skip
+        if recipe.scenes:
+            household = filmed(household, seed) or household
+        if recipe.scenes and household.transcript is None:
+            counts["no situation that can be filmed"] += 1
+            continue
         task = draw_task(kind, level, household, recipe, split, rng)
         if task is None:
             counts[f"no task of kind '{kind}' ({level})"] += 1
@@ -97,7 +103,7 @@ def draw_task(
     for question in questions(household, rng, recipe.families):
         if question.difficulty != level:
             continue
-        text = _asked(question, wording, split, rng)
+        text = asked(question, wording, split, rng)
         if text is None:
             continue
         if kind == "choice":
@@ -109,7 +115,7 @@ def draw_task(
     return None
 
 
-def _asked(question: Question, wording: Wording, split: Split, rng: random.Random) -> str | None:
+def asked(question: Question, wording: Wording, split: Split, rng: random.Random) -> str | None:
     """The question in words of a split; None if it has none, or states its answer."""
     try:
         text = of_split(lambda: wording.question(question.candidate, rng), split)
@@ -165,7 +171,7 @@ def features_task(household: Household, rng: random.Random) -> Features | None:
         return None
     titles = {key: getattr(features()[key].title, household.language) for key in rng.sample(chosen, len(chosen))}
     used = {key for feature in chosen for key in features()[feature].wanted_when if key in needs}
-    evidence = sorted({id for key in used for id in needs[key].evidence})
+    evidence = sorted({*scene_signs(household), *(id for key in used for id in needs[key].evidence)})
     return Features(titles=titles, ranking=tuple(chosen), evidence=tuple(evidence))
 
 
@@ -201,4 +207,4 @@ def plans_task(household: Household) -> Plans | None:
         return None
     events = (f"event:{at}" for at in range(len(household.context.events)))
     used = dict.fromkeys(f"features:{step['appliance']}" for program in programs for step in program["steps"])
-    return Plans(situations=tuple(keys), evidence=(*events, *used))
+    return Plans(situations=tuple(keys), evidence=(*scene_signs(household), *events, *used))

@@ -138,6 +138,9 @@ class PersonalHomeRecipe(Model):
     setting: Setting = Field(
         "agentic", description="Whether the agent looks around with tools, or is shown the whole household (`sole`)."
     )
+    scenes: bool = Field(
+        False, description="Whether each household has a video of what is going on, which tools show in words."
+    )
     household: HouseholdRecipe = Field(HouseholdRecipe(), description="What the households are like.")
 
     @property

@@ -127,7 +127,8 @@ def of_acts(tables: Tables) -> Iterator[Candidate]:
     """Who does something, with what, where, how often and for how long."""
     for act in _values(tables, "scene_acts", "act"):
         slots = {"act": act_slot(act)}
-        yield Candidate("scene_room_of_act", The(Column(_exactly(act, ACTS), "zone")), slots, "scene:zone")
+        if act.zone is None:
+            yield Candidate("scene_room_of_act", The(Column(_exactly(act, ACTS), "zone")), slots, "scene:zone")
         yield Candidate("scene_seconds", Difference(_when(act), _when(act, "end")), slots, "seconds")
         if act.who is not None:
             who, asked = The(Column(_like(act, who=True), "who")), {"act": act_slot(replace(act, who=WHO))}

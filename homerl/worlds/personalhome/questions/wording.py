@@ -151,4 +151,5 @@ def _number(value: float) -> str:
 
 
 def _sentence(text: str) -> str:
-    return text[0].upper() + text[1:]
+    """The text with a capital letter, unless it begins with an id."""
+    return text if "_" in text.split()[0] else text[0].upper() + text[1:]
