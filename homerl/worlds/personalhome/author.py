@@ -131,7 +131,7 @@ def grounding_task(
     kind = question.candidate.answer
     parts = [Part(key="original", variants=wording.answers(kind, question.answer))]
     if counterfactuals:
-        pair = assumed(question, household, rng)
+        pair = assumed(question, rng)
         if pair is None:
             return None
         for key, one in zip(("counterfactual_1", "counterfactual_2"), pair, strict=True):
@@ -145,7 +145,7 @@ def grounding_task(
 
 def choice_task(question: Question, text: str, household: Household, wording: Wording, rng: random.Random) -> Choice | None:
     """A multiple-choice task; None if there are not four wrong answers of the right type."""
-    wrong = distractors(question, household, wording, rng)
+    wrong = distractors(question, wording, rng)
     if wrong is None:
         return None
     right = wording.answers(question.candidate.answer, question.answer)[0]

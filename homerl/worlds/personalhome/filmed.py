@@ -5,21 +5,29 @@ Invariant: a transcript is a pure function of household, domain and seed.
 
 from __future__ import annotations
 
+from envs.documents import InputError
 from envs.personalhome.household import Household
-from envs.personalhome.scene.script import playable, write_transcript
-from envs.personalhome.scene.transcript import Domain
+from envs.personalhome.scene.playbook import domain_of
+from envs.personalhome.scene.script import write_transcript
+from envs.personalhome.scene.transcript import Domain, Transcript
 from envs.personalhome.situations import situations
 from homerl.worlds.personalhome.reference import room_of
 
 
 def filmed(household: Household, seed: int, domain: Domain | None = None) -> Household | None:
     """The household with a video of its most urgent situation that can be played; None if there is none of the domain."""
-    known = playable(household, domain)
-    key = next((key for key in household.context.situations if key in known), None)
-    if key is None:
+    for key in household.context.situations:
+        if domain in (None, domain_of(key)) and (transcript := _transcript(household, key, seed)) is not None:
+            return household.model_copy(update={"transcript": transcript})
+    return None
+
+
+def _transcript(household: Household, key: str, seed: int) -> Transcript | None:
+    """The transcript of a situation, in the room where it happens; None if the household lacks what its scripts need."""
+    try:
+        return write_transcript(household, key, seed, room_of(household, situations()[key]))
+    except InputError:
         return None
-    transcript = write_transcript(household, key, seed, room_of(household, situations()[key]))
-    return household.model_copy(update={"transcript": transcript})
 
 
 def scene_signs(household: Household) -> tuple[str, ...]:

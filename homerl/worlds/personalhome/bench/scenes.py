@@ -108,6 +108,13 @@ def levels_of(number: int) -> list[Difficulty]:
 def tasks_of(household: Household, number: int, dropped: Counter[str]) -> list[Task] | None:
     """All tasks of the household of a number; None, counted by reason, if one is missing or not valid."""
     rng = random.Random(f"{NAME} {household.language} {household.household_id}")
+    proactive: list[Task] = []
+    for name, task in (("features", features_task(household, rng)), ("plans", plans_task(household))):
+        flaw = f"no task '{name}'" if task is None else next(flaws(household, task, RECIPE), None)
+        if task is None or flaw is not None:
+            dropped[f"validity: {flaw}"] += 1
+            return None
+        proactive.append(task)
     tasks: list[Task] = []
     for kind in ("grounding", "choice"):
         found = question_tasks(kind, levels_of(number), household, rng)
@@ -115,13 +122,7 @@ def tasks_of(household: Household, number: int, dropped: Counter[str]) -> list[T
             dropped[f"validity: too few tasks '{kind}'"] += 1
             return None
         tasks += found
-    for name, task in (("features", features_task(household, rng)), ("plans", plans_task(household))):
-        flaw = f"no task '{name}'" if task is None else next(flaws(household, task, RECIPE), None)
-        if task is None or flaw is not None:
-            dropped[f"validity: {flaw}"] += 1
-            return None
-        tasks.append(task)
-    return tasks
+    return tasks + proactive
 
 
 def question_tasks(kind: str, levels: Sequence[Difficulty], household: Household, rng: random.Random) -> list[Task] | None:

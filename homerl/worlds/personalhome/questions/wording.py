@@ -10,7 +10,7 @@ import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
-from functools import cache
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
 
@@ -61,7 +61,7 @@ class Wording:
         """What texts call people, rooms and devices."""
         return cast_of(self.household.members, self.household.home)
 
-    @property
+    @cached_property
     def scene(self) -> SceneWords:
         """The words of the household's scene."""
         return SceneWords(self.household, phrases(self.household.language)["scenes"], self.personal)
