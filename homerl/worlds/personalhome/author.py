@@ -60,12 +60,8 @@ def make_blueprint(
     kind = rng.choices(list(recipe.tasks), list(recipe.tasks.values()))[0]
     level = rng.choices(list(recipe.difficulties), list(recipe.difficulties.values()))[0]
     for _ in range(TRIES):
-        household = make_household(
-            rng.randrange(1 << 31), recipe.household.model_copy(update={"lexicon": split}), counts
-        )  # fmt: skip
-        if recipe.scenes:
-            household = filmed(household, seed) or household
-        if recipe.scenes and household.transcript is None:
+        household = _household(recipe, split, rng.randrange(1 << 31), counts)
+        if household is None:
             counts["no situation that can be filmed"] += 1
             continue
         task = draw_task(kind, level, household, recipe, split, rng)
@@ -76,6 +72,12 @@ def make_blueprint(
             dropped.update(counts)
         return blueprint_of(household, task, f"{split}-{seed}", seed, split, recipe)
     raise unmade(f"no blueprint of the seed {seed} in {TRIES} households", counts, REMEDIES)
+
+
+def _household(recipe: PersonalHomeRecipe, split: Split, seed: int, counts: Counter[str]) -> Household | None:
+    """The household of a seed, with a video if the recipe wants it; None if nothing in it can be filmed."""
+    household = make_household(seed, recipe.household.model_copy(update={"lexicon": split}), counts)
+    return filmed(household, seed) if recipe.scenes else household
 
 
 def blueprint_of(
@@ -106,13 +108,19 @@ def draw_task(
         text = asked(question, wording, split, rng)
         if text is None:
             continue
-        if kind == "choice":
-            task: Task | None = choice_task(question, text, household, wording, rng)
-        else:
-            task = grounding_task(question, text, household, wording, recipe.counterfactuals, rng)
+        task = question_task(kind, question, text, wording, recipe, rng)
         if task is not None:
             return task
     return None
+
+
+def question_task(
+    kind: str, question: Question, text: str, wording: Wording, recipe: PersonalHomeRecipe, rng: random.Random
+) -> Task | None:
+    """A task that asks a question: a choice, or a grounding task; None if there is none."""
+    if kind == "choice":
+        return choice_task(question, text, wording, rng)
+    return grounding_task(question, text, wording, recipe.counterfactuals, rng)
 
 
 def asked(question: Question, wording: Wording, split: Split, rng: random.Random) -> str | None:
@@ -125,7 +133,7 @@ def asked(question: Question, wording: Wording, split: Split, rng: random.Random
 
 
 def grounding_task(
-    question: Question, text: str, household: Household, wording: Wording, counterfactuals: bool, rng: random.Random
+    question: Question, text: str, wording: Wording, counterfactuals: bool, rng: random.Random
 ) -> Grounding | None:
     """A grounding task; None if it needs counterfactuals and there is no pair of them."""
     kind = question.candidate.answer
@@ -143,7 +151,7 @@ def grounding_task(
     )  # fmt: skip
 
 
-def choice_task(question: Question, text: str, household: Household, wording: Wording, rng: random.Random) -> Choice | None:
+def choice_task(question: Question, text: str, wording: Wording, rng: random.Random) -> Choice | None:
     """A multiple-choice task; None if there are not four wrong answers of the right type."""
     wrong = distractors(question, wording, rng)
     if wrong is None:

@@ -39,7 +39,7 @@ def reads(blueprint: PersonalHomeBlueprint) -> list[Call]:
         needed.setdefault(kind, []).append(name)
     calls: list[Call] = []
     if "scene" in needed:
-        begun = [] if isinstance(task, Grounding | Choice) else [("get_scene_summary", {})]
+        begun: list[Call] = [] if isinstance(task, Grounding | Choice) else [("get_scene_summary", {})]
         scene = [f"scene:{name}" for name in needed["scene"]]
         calls += scene_reads(state, getattr(task, "question", ""), scene, begun)
     people = [member.member_id for member in blueprint.household.members]

@@ -20,7 +20,7 @@ from envs.personalhome.household import Household
 from envs.personalhome.scene.playbook import domains
 from envs.personalhome.scene.transcript import Domain
 from homerl.worlds import contract
-from homerl.worlds.personalhome.author import asked, choice_task, features_task, grounding_task, plans_task
+from homerl.worlds.personalhome.author import asked, features_task, plans_task, question_task
 from homerl.worlds.personalhome.bench.suite import LEVELS, PersonalHomeInstance, digest_of, flaws
 from homerl.worlds.personalhome.blueprint import CATEGORIES, Difficulty, PersonalHomeRecipe, Task
 from homerl.worlds.personalhome.filmed import filmed
@@ -126,18 +126,18 @@ def tasks_of(household: Household, number: int, dropped: Counter[str]) -> list[T
 
 
 def question_tasks(kind: str, levels: Sequence[Difficulty], household: Household, rng: random.Random) -> list[Task] | None:
-    """A valid task of a kind for each of the difficulties, in their order of drawing; None if there are not so many."""
-    left, texts = Counter(levels), set()
+    """A valid task of a kind for each of the difficulties, as they are drawn; None if there are not so many."""
+    left = Counter(levels)
+    texts: set[str] = set()
     tasks: list[Task] = []
     for question in questions(household, rng, FAMILIES):
-        wording = Wording(household, rng.random() < RECIPE.personal)
-        if not left[question.difficulty] or (text := asked(question, wording, "heldout", rng)) in (None, *texts):
+        if not left[question.difficulty]:
             continue
-        task: Task | None = (
-            choice_task(question, text, household, wording, rng)
-            if kind == "choice"
-            else grounding_task(question, text, household, wording, RECIPE.counterfactuals, rng)
-        )
+        wording = Wording(household, rng.random() < RECIPE.personal)
+        text = asked(question, wording, "heldout", rng)
+        if text is None or text in texts:
+            continue
+        task = question_task(kind, question, text, wording, RECIPE, rng)
         if task is None or next(flaws(household, task, RECIPE), None) is not None:
             continue
         tasks.append(task)

@@ -38,7 +38,7 @@ def phrases(language: str) -> Mapping[str, Mapping[str, Any]]:
 
 
 def frames_of(language: str, group: str, name: str) -> Sequence[str]:
-    """The sentences of a family or an edit. `group` is `questions` or `edits`; those of scenes have sections of their own."""
+    """The sentences of a family or an edit. `group` is `questions` or `edits`; scenes have a section of their own."""
     known = phrases(language)
     found: Sequence[str] = known[group].get(name) or known["scenes"][group][name]
     return found
