@@ -85,10 +85,11 @@ class PersonalHomeWorld(WorldAdapter):
 
     @property
     def suites(self) -> Mapping[str, Suite]:
-        """The suite `personalhome-bench`."""
+        """The suites `personalhome-bench` and, with videos, `personalhome-scenes`."""
+        from homerl.worlds.personalhome.bench.scenes import ScenesSuite
         from homerl.worlds.personalhome.bench.suite import PersonalHomeSuite
 
-        return {PersonalHomeSuite.name: PersonalHomeSuite()}
+        return {suite.name: suite() for suite in (PersonalHomeSuite, ScenesSuite)}
 
     @property
     def dimensions(self) -> Mapping[str, str]:  # type: ignore[override]

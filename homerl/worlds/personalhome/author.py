@@ -29,6 +29,7 @@ from homerl.worlds.personalhome.blueprint import (
     Plans,
     Task,
 )
+from homerl.worlds.personalhome.filmed import filmed, scene_signs
 from homerl.worlds.personalhome.needs import needs_of
 from homerl.worlds.personalhome.plan_rules import judge
 from homerl.worlds.personalhome.prompts import question_of
@@ -59,7 +60,10 @@ def make_blueprint(
     level = rng.choices(list(recipe.difficulties), list(recipe.difficulties.values()))[0]
     half = split if recipe.names == "split" else recipe.names
     for _ in range(TRIES):
-        household = make_household(rng.randrange(1 << 31), recipe.household.model_copy(update={"lexicon": half}), counts)
+        household = _household(recipe, half, rng.randrange(1 << 31), counts)
+        if household is None:
+            counts["no situation that can be filmed"] += 1
+            continue
         task = draw_task(kind, level, household, recipe, split, rng)
         if task is None:
             counts[f"no task of kind '{kind}' ({level})"] += 1
@@ -68,6 +72,12 @@ def make_blueprint(
             dropped.update(counts)
         return blueprint_of(household, task, f"{split}-{seed}", seed, split, recipe)
     raise unmade(f"no blueprint of the seed {seed} in {TRIES} households", counts, REMEDIES)
+
+
+def _household(recipe: PersonalHomeRecipe, split: Split, seed: int, counts: Counter[str]) -> Household | None:
+    """The household of a seed, with a video if the recipe wants it; None if nothing in it can be filmed."""
+    household = make_household(seed, recipe.household.model_copy(update={"lexicon": split}), counts)
+    return filmed(household, seed) if recipe.scenes else household
 
 
 def blueprint_of(
@@ -96,19 +106,25 @@ def draw_task(
     for question in questions(household, rng, recipe.families):
         if question.difficulty != level:
             continue
-        text = _asked(question, wording, split, rng)
+        text = asked(question, wording, split, rng)
         if text is None:
             continue
-        if kind == "choice":
-            task: Task | None = choice_task(question, text, household, wording, rng)
-        else:
-            task = grounding_task(question, text, household, wording, recipe.counterfactuals, rng)
+        task = question_task(kind, question, text, wording, recipe, rng)
         if task is not None:
             return task
     return None
 
 
-def _asked(question: Question, wording: Wording, split: Split, rng: random.Random) -> str | None:
+def question_task(
+    kind: str, question: Question, text: str, wording: Wording, recipe: PersonalHomeRecipe, rng: random.Random
+) -> Task | None:
+    """A task that asks a question: a choice, or a grounding task; None if there is none."""
+    if kind == "choice":
+        return choice_task(question, text, wording, rng)
+    return grounding_task(question, text, wording, recipe.counterfactuals, rng)
+
+
+def asked(question: Question, wording: Wording, split: Split, rng: random.Random) -> str | None:
     """The question in words of a split; None if it has none, or states its answer."""
     try:
         text = of_split(lambda: wording.question(question.candidate, rng), split)
@@ -118,13 +134,13 @@ def _asked(question: Question, wording: Wording, split: Split, rng: random.Rando
 
 
 def grounding_task(
-    question: Question, text: str, household: Household, wording: Wording, counterfactuals: bool, rng: random.Random
+    question: Question, text: str, wording: Wording, counterfactuals: bool, rng: random.Random
 ) -> Grounding | None:
     """A grounding task; None if it needs counterfactuals and there is no pair of them."""
     kind = question.candidate.answer
     parts = [Part(key="original", variants=wording.answers(kind, question.answer))]
     if counterfactuals:
-        pair = assumed(question, household, rng)
+        pair = assumed(question, rng)
         if pair is None:
             return None
         for key, one in zip(("counterfactual_1", "counterfactual_2"), pair, strict=True):
@@ -136,9 +152,9 @@ def grounding_task(
     )  # fmt: skip
 
 
-def choice_task(question: Question, text: str, household: Household, wording: Wording, rng: random.Random) -> Choice | None:
+def choice_task(question: Question, text: str, wording: Wording, rng: random.Random) -> Choice | None:
     """A multiple-choice task; None if there are not four wrong answers of the right type."""
-    wrong = distractors(question, household, wording, rng)
+    wrong = distractors(question, wording, rng)
     if wrong is None:
         return None
     right = wording.answers(question.candidate.answer, question.answer)[0]
@@ -164,7 +180,7 @@ def features_task(household: Household, rng: random.Random) -> Features | None:
         return None
     titles = {key: getattr(features()[key].title, household.language) for key in rng.sample(chosen, len(chosen))}
     used = {key for feature in chosen for key in features()[feature].wanted_when if key in needs}
-    evidence = sorted({id for key in used for id in needs[key].evidence})
+    evidence = sorted({*scene_signs(household), *(id for key in used for id in needs[key].evidence)})
     return Features(titles=titles, ranking=tuple(chosen), evidence=tuple(evidence))
 
 
@@ -200,4 +216,4 @@ def plans_task(household: Household) -> Plans | None:
         return None
     events = (f"event:{at}" for at in range(len(household.context.events)))
     used = dict.fromkeys(f"features:{step['appliance']}" for program in programs for step in program["steps"])
-    return Plans(situations=tuple(keys), evidence=(*events, *used))
+    return Plans(situations=tuple(keys), evidence=(*scene_signs(household), *events, *used))

@@ -147,6 +147,9 @@ class PersonalHomeRecipe(Model):
         "split",
         description="Which half of names and phrasings households have: that of the blueprint's split, or always one.",
     )
+    scenes: bool = Field(
+        False, description="Whether each household has a video of what is going on, which tools show in words."
+    )
     household: HouseholdRecipe = Field(HouseholdRecipe(), description="What the households are like.")
 
     @property

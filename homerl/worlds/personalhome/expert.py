@@ -20,6 +20,7 @@ from homerl.play.loop import Agent
 from homerl.play.situation import Reply
 from homerl.worlds.personalhome.blueprint import Choice, Features, Grounding, PersonalHomeBlueprint
 from homerl.worlds.personalhome.reference import reference_plan
+from homerl.worlds.personalhome.scene_reads import scene_reads
 
 Call = tuple[str, dict[str, Any]]
 SEARCHES = (5, 10, 20, 50)  # numbers of memories that are asked for
@@ -29,7 +30,7 @@ def reads(blueprint: PersonalHomeBlueprint) -> list[Call]:
     """The calls that show all evidence of a task, in the order in which an agent can know their arguments.
 
     Ids of people come from the household's profile, and names from their profiles. Memories are searched in the words of the
-    question.
+    question. What a video shows comes first; proactive tasks begin with its summary.
     """
     task, state = blueprint.task, HouseholdState(blueprint.household)
     needed: dict[str, list[str]] = {}
@@ -37,11 +38,15 @@ def reads(blueprint: PersonalHomeBlueprint) -> list[Call]:
         kind, _, name = id.partition(":")
         needed.setdefault(kind, []).append(name)
     calls: list[Call] = []
+    if "scene" in needed:
+        begun: list[Call] = [] if isinstance(task, Grounding | Choice) else [("get_scene_summary", {})]
+        scene = [f"scene:{name}" for name in needed["scene"]]
+        calls += scene_reads(state, getattr(task, "question", ""), scene, begun)
     people = [member.member_id for member in blueprint.household.members]
     if _about_people(blueprint, needed):
-        calls = [("get_household_profile", {}), ("get_household_member_info", {"member_ids": people})]
+        calls += [("get_household_profile", {}), ("get_household_member_info", {"member_ids": people})]
     calls += [("get_household_member_major_events", {"member_id": name}) for name in needed.get("life", ())]
-    if "pet" in needed and not calls:
+    if "pet" in needed and ("get_household_profile", {}) not in calls:
         calls.append(("get_household_profile", {}))
     if "memory" in needed:
         calls.append(_search(state, getattr(task, "question", ""), {f"memory:{name}" for name in needed["memory"]}))
@@ -74,10 +79,13 @@ LOOKS = (  # tool, its argument, the kind of evidence that it shows, and whether
 
 
 def _about_people(blueprint: PersonalHomeBlueprint, needed: Mapping[str, Sequence[str]]) -> bool:
-    """Whether an agent must know who is who: for people's own data, and for memories of somebody named by id."""
+    """Whether an agent must know who is who: for people's own data, for memories of somebody named by id, and for a video
+    of somebody named by name."""
     task = blueprint.task
     generic = isinstance(task, Grounding | Choice) and not task.personal
-    return "member" in needed or "life" in needed or (generic and ("memory" in needed or "event" in needed))
+    named = [member for member in blueprint.household.members if member.name in getattr(task, "question", "")]
+    told = generic and ("memory" in needed or "event" in needed)
+    return "member" in needed or "life" in needed or told or ("scene" in needed and bool(named))
 
 
 def _search(state: HouseholdState, question: str, wanted: set[str]) -> Call:

@@ -6,12 +6,13 @@ import json
 from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from envs.documents import read_yaml
 from envs.personalhome.shown import shown
 
 if TYPE_CHECKING:
+    from envs.personalhome.household import Household
     from homerl.worlds.personalhome.blueprint import PersonalHomeBlueprint, Task
 
 
@@ -25,9 +26,15 @@ def prompts(language: str) -> Mapping[str, str]:
 def system_prompt(blueprint: PersonalHomeBlueprint) -> str:
     """The system prompt: what the agent is, and the form of its answer. In the setting `sole`, the household too."""
     texts, task = prompts(blueprint.language), blueprint.task
-    about = json.dumps(shown(blueprint.household), ensure_ascii=False) if blueprint.setting == "sole" else ""
+    about = json.dumps(_all_of(blueprint.household), ensure_ascii=False) if blueprint.setting == "sole" else ""
     more = texts["more"] if task.kind == "grounding" and len(task.parts) > 1 else ""
     return texts[blueprint.setting].format(about=about) + "\n" + texts[task.kind].format(more=more)
+
+
+def _all_of(household: Household) -> dict[str, Any]:
+    """The household, and what its video shows. The id of a video tells its situation, so it is left out."""
+    video = household.transcript.shown()["video_description"] if household.transcript else None
+    return shown(household) | ({"video_description": video} if video else {})
 
 
 def question_of(task: Task, language: str) -> str:

@@ -7,7 +7,7 @@ Invariants:
 - A right answer meets all of Φ, whatever was read before.
 - A wrong answer meets none of it, so what was gained by reading is lost again.
 - Reading counts only while it is sparing: who has seen more than `ROOM` times the evidence, and `SPARE` rows, has gained
-  nothing by it.
+  nothing by it. A fact of a video and its time are one row.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ class PersonalHomeSituation(Situation):
         verdict = self._verdict or goals_of(self.blueprint, "")
         if self.answer is not None:
             return (verdict[0],) * len(evidence) + verdict
-        sparing = len(seen) <= ROOM * len(evidence) + SPARE
+        sparing = len({id.removesuffix(".time") for id in seen}) <= ROOM * len(evidence) + SPARE
         return tuple(sparing and id in seen for id in evidence) + (False,) * len(verdict)
 
     def open_intents(self) -> list[PersonalHomeIntent]:

@@ -17,7 +17,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from envs.documents import InputError
 from envs.hashing import text_hash
@@ -60,6 +60,8 @@ class PersonalHomeInstance(Model):
     digest: str
     task: Task
 
+    suite: ClassVar[str] = NAME
+
     @property
     def blueprint(self) -> PersonalHomeBlueprint:
         """The blueprint, with tools. Raises `InputError` if the household is not the one of the digest."""
@@ -67,14 +69,18 @@ class PersonalHomeInstance(Model):
 
     def blueprint_for(self, setting: Setting) -> PersonalHomeBlueprint:
         """The blueprint in a setting."""
-        household = household_of(self.household, self.language)
+        household = self.made()
         if digest_of(household) != self.digest:
             raise InputError(
                 f"household {self.household} came out otherwise than when the suite was built", self.id,
-                f"build the suite again: homerl bench build {NAME}",
+                f"build the suite again: homerl bench build {self.suite}",
             )  # fmt: skip
         recipe = PersonalHomeRecipe(world="personalhome", setting=setting)
         return blueprint_of(household, self.task, self.id, self.household, "heldout", recipe)
+
+    def made(self) -> Household:
+        """The household, made again."""
+        return household_of(self.household, self.language)
 
     def limits_for(self, setting: Setting) -> EpisodeLimits:
         """One message of the user, and 15 turns of the agent before its answer."""

@@ -36,12 +36,13 @@ COLUMNS = {  # kind of answer -> the (table, column) pairs whose values are of t
 
 @dataclass(frozen=True)
 class Question:
-    """A question with its answer. `evidence` are the ids of the rows that its program reads, in order."""
+    """A question with its answer. `evidence` are the ids of the rows that its program reads in `tables`, in order."""
 
     candidate: Candidate
     difficulty: Difficulty
     answer: Any
     evidence: tuple[str, ...]
+    tables: Tables
 
 
 def questions(household: Household, rng: random.Random, families: Sequence[str] | None = None) -> Iterator[Question]:
@@ -67,7 +68,7 @@ def answered(candidate: Candidate, tables: Tables) -> Question | None:
     except NoAnswer:
         return None
     level = difficulty(candidate.program)
-    return Question(candidate, level, found.value, tuple(sorted(found.evidence))) if level else None
+    return Question(candidate, level, found.value, tuple(sorted(found.evidence)), tables) if level else None
 
 
 def answer_stated(text: str, variants: Sequence[str]) -> bool:
@@ -76,17 +77,17 @@ def answer_stated(text: str, variants: Sequence[str]) -> bool:
     return any(f" {normal(variant)} " in said or (not variant.isascii() and variant in text) for variant in variants)
 
 
-def assumed(question: Question, household: Household, rng: random.Random) -> tuple[Counterfactual, Counterfactual] | None:
+def assumed(question: Question, rng: random.Random) -> tuple[Counterfactual, Counterfactual] | None:
     """Two counterfactuals in random order, one of which changes the answer; None if there are none."""
     groups = {kind: vocabulary().keys(group) for kind, group in WHAT.items()}
     groups["occupations"] = vocabulary().keys("occupations")
-    pair = counterfactuals(question.candidate.program, tables_of(household), groups, rng)
+    pair = counterfactuals(question.candidate.program, question.tables, groups, rng)
     if pair is None:
         return None
     return pair if rng.random() < 0.5 else (pair[1], pair[0])
 
 
-def distractors(question: Question, household: Household, wording: Wording, rng: random.Random) -> list[str] | None:
+def distractors(question: Question, wording: Wording, rng: random.Random) -> list[str] | None:
     """Four wrong answers of the type of the right one; None if there are not so many.
 
     Values of this household come first, then values near the right one, or other keys of its group.
@@ -94,7 +95,7 @@ def distractors(question: Question, household: Household, wording: Wording, rng:
     kind, right = question.candidate.answer, question.answer
     taken = {normal(text) for text in wording.answers(kind, right)}
     found: list[str] = []
-    for pool in (_of_household(kind, tables_of(household)), _near(kind, right)):
+    for pool in (_of_household(kind, question.tables), _near(kind, right)):
         pool = list(dict.fromkeys(pool))
         rng.shuffle(pool)
         for value in pool:

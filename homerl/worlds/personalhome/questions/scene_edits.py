@@ -49,8 +49,9 @@ def _of_act(tables: Tables, row: Row, rng: random.Random) -> Iterator[Edit]:
         other = rng.choice(others)
         slots = {"who": Slot("scene:actor", act.who), "other": Slot("scene:actor", other)}
         yield edit("actor", "actor", lambda one: _renamed(one, act.who, other), **slots)
-    if act.what in (things := _movable(tables)) and len(things) > 1:
-        new = rng.choice([thing for thing in things if thing != act.what])
+    things = _movable(tables)
+    if act.what in things and (free := [thing for thing in things if thing not in (act.what, act.at)]):
+        new = rng.choice(free)
         slots = {"what": Slot("scene:thing", act.what), "other": Slot("scene:thing", new)}
         yield edit("activity", "object", lambda one: _renamed(one, act.what, new), **slots)
     if act.zone is None and (zones := _others(tables, "scene_acts", "zone", row["zone"])):

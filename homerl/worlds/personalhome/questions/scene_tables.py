@@ -1,7 +1,7 @@
 """The present scene of a household as tables: what is done, heard and seen in its video.
 
-`scene_acts` and `scene_sounds` tell what happens, without its times; `scene_acts_timed` and `scene_sounds_timed` are the same
-rows for programs that read times, in seconds from the start of the video. `scene_states` tells what state somebody or
+`scene_acts` and `scene_sounds` tell what happens, without its times; `scene_acts_timed` and `scene_sounds_timed` are the
+same rows for programs that read times, in seconds from the start of the video. `scene_states` tells what state somebody or
 something is in from a time on, `scene_things` what does not change, `scene_looks` what people look like.
 
 Invariants: a row is a fact that a scene tool can show, and its id is the one that the tool counts as shown; rows of one

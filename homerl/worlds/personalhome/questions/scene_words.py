@@ -10,13 +10,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 from envs.personalhome.household import Household
 from envs.personalhome.scene.naming import GROUPS, nouns
 from envs.personalhome.scene.playbook import Words, stage, words
 from envs.personalhome.scene.transcript import Transcript
-from envs.personalhome.words import cast_of
+from envs.personalhome.words import Cast, cast_of
 from homerl.worlds.personalhome.questions.scene_tables import Act
 from homerl.worlds.personalhome.questions.scenes import CHANGING
 from homerl.worlds.personalhome.questions.tables import Tables
@@ -52,6 +53,16 @@ class SceneWords:
         assert self.household.transcript is not None
         return self.household.transcript
 
+    @cached_property
+    def nouns(self) -> Mapping[str, str]:
+        """What captions call everything in the scene, by id."""
+        return nouns(self.transcript)
+
+    @cached_property
+    def cast(self) -> Cast:
+        """What texts call people, rooms and devices."""
+        return cast_of(self.household.members, self.household.home)
+
     @property
     def words(self) -> Words:
         """The words of captions in the household's language."""
@@ -69,7 +80,7 @@ class SceneWords:
         if kind == "act":
             yield from self._clauses(value)
         elif kind == "zone" and value != GONE:
-            room = cast_of(self.household.members, self.household.home).rooms[value]
+            room = self.cast.rooms[value]
             noun = self.words.frames["zone"].format(name=room.name)
             yield from (noun, room.name, self.words.frames["location"].format(zone=noun), value)
         elif kind in ("actor", "thing", "spot"):
@@ -101,13 +112,11 @@ class SceneWords:
 
     def _names(self, id: str) -> Iterator[str]:
         """The names of somebody or something: the best, then others, then the id."""
-        cast = cast_of(self.household.members, self.household.home)
-        called = cast.people.get(id) or cast.devices.get(id)
-        known = nouns(self.transcript)
+        called = self.cast.people.get(id) or self.cast.devices.get(id)
         if called and self.personal:
             yield called
-        if id in known:
-            yield known[id]
+        if id in self.nouns:
+            yield self.nouns[id]
             labels = [one.label for one in self.transcript.video_description.entities.objects if one.object_id == id]
             yield from (label for label in labels if self._alone(label))
         if called:

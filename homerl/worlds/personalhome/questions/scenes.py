@@ -1,7 +1,7 @@
 """Families of questions about the present scene: who does what, where, in which order, and what is heard and seen.
 
-Invariants: those of `families.py`; a household without a transcript has no candidates, because its tables are empty; the names
-of these families begin with `scene_`.
+Invariants: those of `families.py`; a household without a transcript has no candidates, because its tables are empty; the
+names of these families begin with `scene_`.
 """
 
 from __future__ import annotations
@@ -52,12 +52,12 @@ def _values(tables: Tables, table: str, column: str) -> list[Any]:
     return list(dict.fromkeys(row[column] for row in tables.rows[table] if row[column] is not None))
 
 
-def _like(act: Act, table: Expression = ACTS, **unknown: Any) -> Expression:
-    """The rows of what is done as in an act, whatever the fields are that are `unknown`."""
-    rows: Expression = Where(table, "do", act.do)
+def _like(act: Act, unknown: str) -> Expression:
+    """The rows of what is done as in an act, whatever the column is that is `unknown`."""
+    rows: Expression = Where(ACTS, "do", act.do)
     for column in ("who", "what", "at", "zone"):
         value = getattr(act, column)
-        if value is not None and column not in unknown:
+        if value is not None and column != unknown:
             rows = Where(rows, column, value)
     return rows
 
@@ -127,20 +127,21 @@ def of_acts(tables: Tables) -> Iterator[Candidate]:
     """Who does something, with what, where, how often and for how long."""
     for act in _values(tables, "scene_acts", "act"):
         slots = {"act": act_slot(act)}
-        yield Candidate("scene_room_of_act", The(Column(_exactly(act, ACTS), "zone")), slots, "scene:zone")
+        if act.zone is None:
+            yield Candidate("scene_room_of_act", The(Column(_exactly(act, ACTS), "zone")), slots, "scene:zone")
         yield Candidate("scene_seconds", Difference(_when(act), _when(act, "end")), slots, "seconds")
         if act.who is not None:
-            who, asked = The(Column(_like(act, who=True), "who")), {"act": act_slot(replace(act, who=WHO))}
+            who, asked = The(Column(_like(act, "who"), "who")), {"act": act_slot(replace(act, who=WHO))}
             yield Candidate("scene_who", who, asked, "scene:actor")
         for column in ("what", "at"):
             if act.who is not None and getattr(act, column) is not None:
-                missing = The(Column(_like(act, **{column: True}), column))
+                missing = The(Column(_like(act, column), column))
                 yield Candidate("scene_gap", missing, {"act": act_slot(replace(act, **{column: GAP}))}, "scene:thing")
 
 
 @family
 def of_kinds_of_acts(tables: Tables) -> Iterator[Candidate]:
-    """How often somebody does something, and with what they do it first and last."""
+    """How often somebody does a kind of thing, and with what they do it first and last."""
     for who, do in dict.fromkeys((row["who"], row["do"]) for row in tables.rows["scene_acts"] if row["who"]):
         like = next(row["act"] for row in tables.rows["scene_acts"] if (row["who"], row["do"]) == (who, do))
         loose = replace(like, **{name: text for name, text in LOOSE.items() if getattr(like, name) is not None})
@@ -290,7 +291,7 @@ def of_doers(tables: Tables) -> Iterator[Candidate]:
         if act.who is None:
             continue
         slots = {"act": act_slot(replace(act, who=SOMEBODY))}
-        doer = Column(_like(act, who=True), "who")
+        doer = Column(_like(act, "who"), "who")
         for column, answer in (("occupation", "occupations"), ("age", "years")):
             yield Candidate(f"scene_{column}_of_doer", The(Column(Follow(doer, "members", "who"), column)), slots, answer)
         for attribute in ("top_colour", "hair", "feet"):

@@ -10,7 +10,7 @@ import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
-from functools import cache
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
 
@@ -38,7 +38,7 @@ def phrases(language: str) -> Mapping[str, Mapping[str, Any]]:
 
 
 def frames_of(language: str, group: str, name: str) -> Sequence[str]:
-    """The sentences of a family or an edit. `group` is `questions` or `edits`; those of scenes have sections of their own."""
+    """The sentences of a family or an edit. `group` is `questions` or `edits`; scenes have a section of their own."""
     known = phrases(language)
     found: Sequence[str] = known[group].get(name) or known["scenes"][group][name]
     return found
@@ -61,7 +61,7 @@ class Wording:
         """What texts call people, rooms and devices."""
         return cast_of(self.household.members, self.household.home)
 
-    @property
+    @cached_property
     def scene(self) -> SceneWords:
         """The words of the household's scene."""
         return SceneWords(self.household, phrases(self.household.language)["scenes"], self.personal)
@@ -155,4 +155,5 @@ def _number(value: float) -> str:
 
 
 def _sentence(text: str) -> str:
-    return text[0].upper() + text[1:]
+    """The text with a capital letter, unless it begins with an id."""
+    return text if "_" in text.split()[0] else text[0].upper() + text[1:]

@@ -1,0 +1,148 @@
+"""PersonalHomeBench with videos, in words: 742 grounding tasks and choices, 100 feature and plan tasks, in 100 households.
+
+The households are 30 of safety, 38 of health and 32 of daily life (Table 6), each with a transcript of a situation of its
+domain. Questions are about the scene. A grounding task asks its two counterfactuals too, which makes 1,484 of these.
+
+Invariants: those of `suite.py`; an instance keeps the domain of its household too; a household asks no question twice in one
+kind of task, and of each difficulty as often as the others, up to one.
+"""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from functools import lru_cache
+from typing import ClassVar
+
+from envs.personalhome.generate import HouseholdRecipe, make_household
+from envs.personalhome.household import Household
+from envs.personalhome.scene.playbook import domains
+from envs.personalhome.scene.transcript import Domain
+from homerl.worlds import contract
+from homerl.worlds.personalhome.author import asked, features_task, plans_task, question_task
+from homerl.worlds.personalhome.bench.suite import LEVELS, PersonalHomeInstance, digest_of, flaws
+from homerl.worlds.personalhome.blueprint import CATEGORIES, Difficulty, PersonalHomeRecipe, Task
+from homerl.worlds.personalhome.filmed import filmed
+from homerl.worlds.personalhome.questions.make import questions
+from homerl.worlds.personalhome.questions.wording import Wording, phrases
+
+NAME = "personalhome-scenes"
+HOUSEHOLDS = 100
+QUESTIONS = 742  # of grounding tasks, and of choices
+FAMILIES = tuple(phrases("en")["scenes"]["questions"])
+RECIPE = PersonalHomeRecipe(world="personalhome", families=FAMILIES)
+
+
+class SceneInstance(PersonalHomeInstance):
+    """One task of the suite. `domain` is what the video of its household is about."""
+
+    domain: Domain
+
+    suite: ClassVar[str] = NAME
+
+    def made(self) -> Household:
+        """The household with its transcript, made again."""
+        household = filmed_household(self.household, self.language, self.domain)
+        assert household is not None, f"{self.id}: a household that was filmed once"
+        return household
+
+
+class ScenesSuite(contract.Suite):
+    """1,684 episodes in 100 households with transcripts."""
+
+    name = NAME
+    settings = ("agentic", "sole")
+    instance = SceneInstance
+    labels = ("category", "difficulty", "domain")
+
+    def build(
+        self, seed: int, language: str, dropped: Counter[str], progress: contract.Progress
+    ) -> tuple[int, Iterator[SceneInstance]]:
+        """The number of instances, and the instances household by household."""
+        return 2 * QUESTIONS + 2 * HOUSEHOLDS, build_instances(seed, language, dropped, progress)
+
+
+@lru_cache(maxsize=8)
+def filmed_household(seed: int, language: str, domain: Domain) -> Household | None:
+    """The household of a seed with a transcript of a situation of the domain; None if none can be played."""
+    household = make_household(seed, HouseholdRecipe(language=language, lexicon="heldout", wanted=domain))
+    return filmed(household, seed, domain)
+
+
+def build_instances(
+    seed: int, language: str, dropped: Counter[str], progress: contract.Progress, households: int = HOUSEHOLDS
+) -> Iterator[SceneInstance]:
+    """The instances of as many households as have all their tasks, domain by domain, in the order of their seeds."""
+    number, candidate, total = 0, seed * 1_000_000, 2 * QUESTIONS + 2 * HOUSEHOLDS
+    done = 0
+    for domain, count in domains(households).items():
+        for _ in range(count):
+            tasks = None
+            while tasks is None:
+                household = filmed_household(candidate, language, domain)
+                tasks = None if household is None else tasks_of(household, number, dropped)
+                candidate += 1
+            for at, task in enumerate(tasks):
+                yield instance_of(candidate - 1, language, domain, task, at)
+            number, done = number + 1, done + len(tasks)
+            progress(done, total)
+
+
+def instance_of(seed: int, language: str, domain: Domain, task: Task, number: int) -> SceneInstance:
+    """A task as an instance; `number` tells the tasks of a household apart."""
+    household = filmed_household(seed, language, domain)
+    assert household is not None
+    return SceneInstance(
+        id=f"{NAME}-{task.kind}-{seed}-{number}", category=CATEGORIES[task.kind], domain=domain, language=language,
+        difficulty=getattr(task, "difficulty", ""), household=seed, digest=digest_of(household), task=task,
+    )  # fmt: skip
+
+
+def levels_of(number: int) -> list[Difficulty]:
+    """The difficulties of the questions of a household, so that all households together ask `QUESTIONS`."""
+    count = (number + 1) * QUESTIONS // HOUSEHOLDS - number * QUESTIONS // HOUSEHOLDS
+    return [LEVELS[(number + at) % len(LEVELS)] for at in range(count)]
+
+
+def tasks_of(household: Household, number: int, dropped: Counter[str]) -> list[Task] | None:
+    """All tasks of the household of a number; None, counted by reason, if one is missing or not valid."""
+    rng = random.Random(f"{NAME} {household.language} {household.household_id}")
+    proactive: list[Task] = []
+    for name, task in (("features", features_task(household, rng)), ("plans", plans_task(household))):
+        flaw = f"no task '{name}'" if task is None else next(flaws(household, task, RECIPE), None)
+        if task is None or flaw is not None:
+            dropped[f"validity: {flaw}"] += 1
+            return None
+        proactive.append(task)
+    tasks: list[Task] = []
+    for kind in ("grounding", "choice"):
+        found = question_tasks(kind, levels_of(number), household, rng)
+        if found is None:
+            dropped[f"validity: too few tasks '{kind}'"] += 1
+            return None
+        tasks += found
+    return tasks + proactive
+
+
+def question_tasks(kind: str, levels: Sequence[Difficulty], household: Household, rng: random.Random) -> list[Task] | None:
+    """A valid task of a kind for each of the difficulties, as they are drawn; None if there are not so many."""
+    left = Counter(levels)
+    texts: set[str] = set()
+    tasks: list[Task] = []
+    for question in questions(household, rng, FAMILIES):
+        if not left[question.difficulty]:
+            continue
+        wording = Wording(household, rng.random() < RECIPE.personal)
+        text = asked(question, wording, "heldout", rng)
+        if text is None or text in texts:
+            continue
+        task = question_task(kind, question, text, wording, RECIPE, rng)
+        if task is None or next(flaws(household, task, RECIPE), None) is not None:
+            continue
+        tasks.append(task)
+        texts.add(text)
+        left[question.difficulty] -= 1
+        if not left.total():
+            return tasks
+    return None
