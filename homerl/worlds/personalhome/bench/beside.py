@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from homerl.worlds.personalhome.bench.figures import Figure, Scores
 from homerl.worlds.personalhome.bench.judged import Judged
+from homerl.worlds.personalhome.bench.reflecting import Reflection
 from homerl.worlds.personalhome.bench.stored import Results
 from homerl.worlds.personalhome.bench.tables import PERCENT, POINTS, UNITS, Cell, Line, Table, cell
 from homerl.worlds.personalhome.printed import Row, Setting, printed
@@ -49,6 +50,7 @@ class Run:
     scores: Scores
     judged: Judged | None
     win: Figure | None
+    reflection: Reflection | None = None
 
     def figure(self, name: str) -> Figure | None:
         """A figure of its tasks."""
@@ -72,6 +74,36 @@ def naming_beside(runs: Sequence[Run]) -> Table:
     ours = [Line(name, tuple(cell(one, POINTS) for one in gain)) for name, gain in gains.items() if any(gain)]
     settings = [setting for setting in SETTINGS if any(run.results.setting == setting for run in runs)]
     return _table("Accuracy with names less accuracy with ids, in points, beside Table 3", NAMING, ours, settings)
+
+
+def reflection_beside(runs: Sequence[Run]) -> Table:
+    """Plans before and after one revision, beside Table 4. It has no lines if no plan was revised."""
+    found = [(run.results.name, run.reflection) for run in runs if run.reflection and run.reflection.before]
+    ours, theirs = [], []
+    for name, both in found:
+        for when, figures in (("before", both.before), ("after", both.after)):
+            cells = tuple(cell(figures.get(key), UNITS.get(key, PERCENT)) for key in REFLECTED)
+            ours.append(Line(f"{name}, {when}", cells))
+    book = printed()
+    row = book.table("reflection").rows[0]  # that of data as text
+    notes: dict[str, None] = {}
+    for when in ("before", "after"):
+        cells = []
+        for column in REFLECTED.values():
+            if column is None:
+                cells.append(None)
+                continue
+            doubts = tuple(book.doubts_about("reflection", row, when, column))
+            notes |= dict.fromkeys(f"? {row.model}, {when}: {why}" for why in doubts)
+            digits = 2 if column == "RPJ_ABS" else 3
+            cells.append(Cell(f"{book.table('reflection').figure(row.model, when, column):.{digits}f}", doubts=doubts))
+        theirs.append(Line(f"{row.model}, {when}", tuple(cells), printed=True))
+    title = "One revision of plans, beside Table 4"
+    return Table(title, tuple(HEADS[key] for key in REFLECTED), (*ours, *theirs) if ours else (), tuple(notes), beside=True)
+
+
+REFLECTED = {"RPJ abs": "RPJ_ABS", "validity": "validity", "executed": None, "settled": None}  # and the printed columns
+HEADS = {"RPJ abs": "RPJ abs", "validity": "validity", "executed": "executed", "settled": "settled %"}
 
 
 def _table(title: str, columns: Sequence[Column], ours: Sequence[Line], settings: Sequence[Setting]) -> Table:

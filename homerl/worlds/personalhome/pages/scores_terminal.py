@@ -8,7 +8,7 @@ from rich.table import Table as Shown
 from rich.text import Text
 
 from homerl.worlds.personalhome.bench.report import Report
-from homerl.worlds.personalhome.bench.tables import Cell, Line, Table
+from homerl.worlds.personalhome.bench.tables import Cell, Table
 
 
 def tables(report: Report) -> Group:
@@ -26,10 +26,12 @@ def _table(table: Table) -> Shown:
     shown = Shown(
         Column("", no_wrap=True), *counted, *heads, title=table.title, title_justify="left", box=None, padding=(0, 2, 0, 0)
     )  # fmt: skip
-    for line in table.lines:
+    for at, line in enumerate(table.lines):
+        if line.printed and not table.lines[at - 1].printed:
+            shown.add_row()
         label = Text(line.label, "bold" if table.beside and not line.printed else "")
         label.append("  printed" if line.printed else "", "dim")
-        numbers = [] if table.beside else [Text(_numbers(line), "dim")]
+        numbers = [] if table.beside else [Text("/".join(line.numbers), "dim")]
         shown.add_row(label, *numbers, *(_cell(cell, not table.beside) for cell in line.cells))
     return shown
 
@@ -40,8 +42,3 @@ def _cell(cell: Cell | None, whole: bool) -> Text:
     text = Text(cell.text + (" ?" if cell.doubts else ""))
     return text.append(f" ({cell.interval})", "dim") if whole and cell.interval else text
 
-
-def _numbers(line: Line) -> str:
-    """The number of cases, once if it is the same of all runs."""
-    numbers = dict.fromkeys(str(cell.n) for cell in line.cells if cell and cell.n is not None)
-    return "/".join(numbers)
