@@ -34,7 +34,7 @@ RESULTS = (
     Column("IG", "IG ACC", "text", "IG", 2),
     Column("CF", "CF ACC", "text", "CF", 2),
     Column("MC", "MC ACC", "text", "MC", 2),
-    Column("MAP@1 printed", "MAP@1 printed", "text", "FR", 3),
+    Column("MAP@1/3", "MAP@1 printed", "text", "FR", 3),
     Column("RRS", "RRS", "rank_sum", "RRS", 2),
     Column("RPJ rel", "win rate", "text", "RPJ_REL", 1),
     Column("validity", "validity", "text", "validity", 3),
@@ -123,7 +123,7 @@ def _table(title: str, columns: Sequence[Column], ours: Sequence[Line], settings
             for why in doubts:
                 reasons.setdefault(why, []).append(f"{label} {one.head}")
         lines.append(Line(label, tuple(cells), printed=True))
-    heads = tuple(f"{one.head} ?" if whole[one.head] else one.head for one in columns)
+    heads = tuple(f"{one.head}?" if whole[one.head] else one.head for one in columns)
     notes = tuple(f"? {'; '.join(where)}: {why}" for why, where in reasons.items())
     return Table(title, heads, (*ours, *lines) if ours else (), notes, beside=True)
 

@@ -17,7 +17,6 @@ from rich.progress import Progress, TaskID
 from envs.documents import InputError
 from homerl.llm.endpoint import Endpoint, endpoint_of
 from homerl.llm.settings import EndpointSettings
-from homerl.llm.structured import StructuredClient
 from homerl.terminal.progress import progress_bar
 from homerl.worlds.personalhome.bench import judged, reflecting
 from homerl.worlds.personalhome.bench.endpoint import EndpointAgent
@@ -41,17 +40,19 @@ def judge_runs(folders: Sequence[Path], url: str, model: str, relative: bool) ->
 
     Raises `InputError` for a single run with `relative`.
     """
-    runs, client = read_results(folders), judge_client(url, model)
+    runs, judge = read_results(folders), (url, model)
     if relative and len(runs) < 2:
         raise InputError("the plans of one run cannot be compared", "--relative", "name the results of several runs")
-    heard = [_ask(client, list(judged.questions_of(run)), Verdicts(run.folder / judged.FILE), run.name) for run in runs]
+    heard = [_ask(judge, list(judged.questions_of(run)), Verdicts(run.folder / judged.FILE), run.name) for run in runs]
     if relative:
         pairs = [question for _, _, both in judged.orderings(runs) for question in both]
-        heard.append(_ask(client, pairs, judged.together(runs), "all together"))
+        heard.append(_ask(judge, pairs, judged.together(runs), "all together"))
     return Heard(sum(one.asked for one in heard), sum(one.answered for one in heard))
 
 
-def _ask(client: StructuredClient, questions: Sequence[Question], verdicts: Verdicts, note: str) -> Heard:
+def _ask(judge: tuple[str, str], questions: Sequence[Question], verdicts: Verdicts, note: str) -> Heard:
+    """Ask the judge of a URL and a name what has no verdict yet."""
+    client = judge_client(*judge)
     with progress_bar() as bar:
         task = bar.add_task("judge", total=None, note=note)
         progress = partial(_show, bar, task)
@@ -65,13 +66,13 @@ def reflect_run(folder: Path, url: str, model: str, judge_url: str, judge_model:
 
     Return what the judge was asked at last, and how many revisions a server spoiled.
     """
-    (run,), client = read_results([folder]), judge_client(judge_url, judge_model)
+    (run,), judge = read_results([folder]), (judge_url, judge_model)
     verdicts, kept = Verdicts(folder / judged.FILE), Verdicts(folder / reflecting.FILE)
     before = (judged.rating(played, judged.programs_of(played)) for played in run.played(("plans",)))
-    _ask(client, [question for question in before if question], verdicts, run.name)
+    _ask(judge, [question for question in before if question], verdicts, run.name)
     missing = _revise(run, _agent(url, model), verdicts, judge_model, kept)
     after = reflecting.questions_after(run, verdicts, judge_model, kept)
-    return _ask(client, after, verdicts, "revised plans"), missing
+    return _ask(judge, after, verdicts, "revised plans"), missing
 
 
 def _agent(url: str, model: str) -> EndpointAgent:

@@ -71,7 +71,7 @@ def _details(runs: Sequence[Run]) -> Iterator[Table]:
                           {name: f"{name.removesuffix(' ACC')}, {level}" for name in QUESTIONS}) for level in LEVELS)  # fmt: skip
     yield Table("Questions by difficulty, accuracy in %", heads, tuple(line for lines in by_level for line in lines))
     yield Table("Names (personal) and ids (generic), accuracy in %", heads, tuple(_named_lines(runs)))
-    features = {**{f"MAP@{k}": f"MAP@{k}" for k in CUTS}, "MAP@1 printed": "MAP@1 as printed (a third)", "RRS": "RRS, 0 is best"}
+    features = {**{f"MAP@{k}": f"MAP@{k}" for k in CUTS}, "MAP@1 printed": "MAP@1/3, as printed", "RRS": "RRS, 0 is best"}
     yield Table("Features", heads, tuple(_lines(runs, features)))
     yield Table("Plans", heads, tuple(_lines(runs, PLAN_LABELS)), ("A plan that settles nothing keeps no rule.",))
     yield Table("Errors, number (and by episode)", heads, tuple(_error_lines(runs)))
