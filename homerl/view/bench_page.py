@@ -57,9 +57,9 @@ def render(report: BenchReport) -> str:
 
 
 def overall(report: BenchReport, categories: Sequence[str]) -> float | None:
-    """Success over all of the paper's categories; None if some were not played, for then it is no figure of the paper's."""
+    """Success over all of the paper's categories; None if other categories were played, for then it is none of its figures."""
     played = report.score.get("by_category", {})
-    return report.score.get("success") if all(name in played for name in categories) else None
+    return report.score.get("success") if set(played) == set(categories) else None
 
 
 def errors(report: BenchReport) -> Iterator[tuple[str, str, int, float]]:

@@ -54,7 +54,7 @@ def tables(report: BenchReport) -> Group:
         found.append(f"{judge[0].upper()}{judge[1:]}.")
     categories, rows = report.printed()
     if rows:
-        found.append(_printed(report, categories, rows))
+        found += [_printed(report, categories, rows), *([Text(report.printed_note, "dim")] if report.printed_note else [])]
     return Group(*found, f"report: {report.folder / 'report.html'}")
 
 

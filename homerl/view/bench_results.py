@@ -82,10 +82,20 @@ class BenchReport:
 
     def printed(self) -> tuple[list[str], list[Row]]:
         """The paper's categories and rows for this suite and setting; empty if there are none."""
-        known = suites()[self.suite][1].printed() if self.suite in suites() else {}
-        if not known:
+        if not self._printed:
             return [], []
-        return known["categories"], [row for row in known["rows"] if row.get("setting", self.setting) == self.setting]
+        rows = [row for row in self._printed["rows"] if row.get("setting", self.setting) == self.setting]
+        return self._printed["categories"], rows
+
+    @property
+    def printed_note(self) -> str:
+        """How the paper's figures differ from ours, if that is known."""
+        note: str = self._printed.get("note", "")
+        return note
+
+    @cached_property
+    def _printed(self) -> Row:
+        return suites()[self.suite][1].printed() if self.suite in suites() else {}
 
 
 def parts(score: Row) -> dict[str, Mapping[str, Row]]:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from homerl.worlds.personalhome.bench.figures import Figure, Scores
 from homerl.worlds.personalhome.bench.judged import Judged
+from homerl.worlds.personalhome.bench.reflecting import Reflection
 from homerl.worlds.personalhome.bench.stored import Results
 from homerl.worlds.personalhome.bench.tables import PERCENT, POINTS, UNITS, Cell, Line, Table, cell
 from homerl.worlds.personalhome.printed import Row, Setting, printed
@@ -33,7 +34,7 @@ RESULTS = (
     Column("IG", "IG ACC", "text", "IG", 2),
     Column("CF", "CF ACC", "text", "CF", 2),
     Column("MC", "MC ACC", "text", "MC", 2),
-    Column("MAP@1 printed", "MAP@1 printed", "text", "FR", 3),
+    Column("MAP@1/3", "MAP@1 printed", "text", "FR", 3),
     Column("RRS", "RRS", "rank_sum", "RRS", 2),
     Column("RPJ rel", "win rate", "text", "RPJ_REL", 1),
     Column("validity", "validity", "text", "validity", 3),
@@ -49,6 +50,7 @@ class Run:
     scores: Scores
     judged: Judged | None
     win: Figure | None
+    reflection: Reflection | None = None
 
     def figure(self, name: str) -> Figure | None:
         """A figure of its tasks."""
@@ -74,6 +76,36 @@ def naming_beside(runs: Sequence[Run]) -> Table:
     return _table("Accuracy with names less accuracy with ids, in points, beside Table 3", NAMING, ours, settings)
 
 
+def reflection_beside(runs: Sequence[Run]) -> Table:
+    """Plans before and after one revision, beside Table 4. It has no lines if no plan was revised."""
+    found = [(run.results.name, run.reflection) for run in runs if run.reflection and run.reflection.before]
+    ours, theirs = [], []
+    for name, both in found:
+        for when, figures in (("before", both.before), ("after", both.after)):
+            cells = tuple(cell(figures.get(key), UNITS.get(key, PERCENT)) for key in REFLECTED)
+            ours.append(Line(f"{name}, {when}", cells))
+    book = printed()
+    row = book.table("reflection").rows[0]  # that of data as text
+    notes: dict[str, None] = {}
+    for when in ("before", "after"):
+        cells = []
+        for column in REFLECTED.values():
+            if column is None:
+                cells.append(None)
+                continue
+            doubts = tuple(book.doubts_about("reflection", row, when, column))
+            notes |= dict.fromkeys(f"? {row.model}, {when}: {why}" for why in doubts)
+            digits = 2 if column == "RPJ_ABS" else 3
+            cells.append(Cell(f"{book.table('reflection').figure(row.model, when, column):.{digits}f}", doubts=doubts))
+        theirs.append(Line(f"{row.model}, {when}", tuple(cells), printed=True))
+    title = "One revision of plans, beside Table 4"
+    return Table(title, tuple(HEADS[key] for key in REFLECTED), (*ours, *theirs) if ours else (), tuple(notes), beside=True)
+
+
+REFLECTED = {"RPJ abs": "RPJ_ABS", "validity": "validity", "executed": None, "settled": None}  # and the printed columns
+HEADS = {"RPJ abs": "RPJ abs", "validity": "validity", "executed": "executed", "settled": "settled %"}
+
+
 def _table(title: str, columns: Sequence[Column], ours: Sequence[Line], settings: Sequence[Setting]) -> Table:
     """Our lines, and the paper's lines of some settings."""
     several = len(settings) > 1
@@ -91,7 +123,7 @@ def _table(title: str, columns: Sequence[Column], ours: Sequence[Line], settings
             for why in doubts:
                 reasons.setdefault(why, []).append(f"{label} {one.head}")
         lines.append(Line(label, tuple(cells), printed=True))
-    heads = tuple(f"{one.head} ?" if whole[one.head] else one.head for one in columns)
+    heads = tuple(f"{one.head}?" if whole[one.head] else one.head for one in columns)
     notes = tuple(f"? {'; '.join(where)}: {why}" for why, where in reasons.items())
     return Table(title, heads, (*ours, *lines) if ours else (), notes, beside=True)
 

@@ -9,11 +9,14 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from homerl.worlds.personalhome.bench.beside import SETTINGS, Run, naming_beside, results_beside
+from homerl.worlds.personalhome.bench.beside import SETTINGS, Run, naming_beside, reflection_beside, results_beside
 from homerl.worlds.personalhome.bench.figures import LEVELS, QUESTIONS, RULES, TASKS, Figures, scores
 from homerl.worlds.personalhome.bench.judged import Compared, compared, judge_in, judged, together
-from homerl.worlds.personalhome.bench.stored import read_results
+from homerl.worlds.personalhome.bench.reflecting import FILE as REVISIONS
+from homerl.worlds.personalhome.bench.reflecting import reflection
+from homerl.worlds.personalhome.bench.stored import Results, read_results
 from homerl.worlds.personalhome.bench.tables import PERCENT, POINTS, UNITS, Cell, Line, Table, cell
+from homerl.worlds.personalhome.judge.hearing import Verdicts
 from homerl.worlds.personalhome.metrics import CALL_CLASSES, CUTS, ERRORS
 
 RULES_IN_WORDS = {
@@ -37,14 +40,21 @@ def report(folders: Sequence[Path], judge: str | None = None) -> Report:
     verdicts = together(found)
     by = judge_in(verdicts, judge)
     orders = compared(found, verdicts, by) if by and len(found) > 1 else None
-    runs = [
-        Run(one, scores(one.rows), judged(one, verdicts, by) if by else None, orders.wins.get(one.name) if orders else None)
-        for one in found
-    ]
-    tables = [*(results_beside(runs, setting) for setting in SETTINGS), *_details(runs), naming_beside(runs)]
+    runs = [_run(one, verdicts, by, orders) for one in found]
+    beside = (results_beside(runs, setting) for setting in SETTINGS)
+    tables = [*beside, reflection_beside(runs), *_details(runs), naming_beside(runs)]
     return Report(
         tuple(one.name for one in found), tuple(table for table in tables if table.lines), tuple(_notes(runs, by, orders))
     )
+
+
+def _run(results: Results, verdicts: Verdicts, by: str | None, orders: Compared | None) -> Run:
+    if by is None:
+        return Run(results, scores(results.rows), None, None)
+    kept = Verdicts(results.folder / REVISIONS)
+    win = orders.wins.get(results.name) if orders else None
+    reflected = reflection(results, verdicts, by, kept) if kept.rows else None
+    return Run(results, scores(results.rows), judged(results, verdicts, by), win, reflected)
 
 
 # Runs as columns
@@ -61,7 +71,7 @@ def _details(runs: Sequence[Run]) -> Iterator[Table]:
                           {name: f"{name.removesuffix(' ACC')}, {level}" for name in QUESTIONS}) for level in LEVELS)  # fmt: skip
     yield Table("Questions by difficulty, accuracy in %", heads, tuple(line for lines in by_level for line in lines))
     yield Table("Names (personal) and ids (generic), accuracy in %", heads, tuple(_named_lines(runs)))
-    features = {**{f"MAP@{k}": f"MAP@{k}" for k in CUTS}, "MAP@1 printed": "MAP@1 as printed (a third)", "RRS": "RRS, 0 is best"}
+    features = {**{f"MAP@{k}": f"MAP@{k}" for k in CUTS}, "MAP@1 printed": "MAP@1/3, as printed", "RRS": "RRS, 0 is best"}
     yield Table("Features", heads, tuple(_lines(runs, features)))
     yield Table("Plans", heads, tuple(_lines(runs, PLAN_LABELS)), ("A plan that settles nothing keeps no rule.",))
     yield Table("Errors, number (and by episode)", heads, tuple(_error_lines(runs)))
@@ -129,6 +139,8 @@ def _notes(runs: Sequence[Run], by: str | None, orders: Compared | None) -> Iter
             yield f"{run.results.name}: {run.scores.left_out} episodes are left out, since they say nothing about the agent."
         if run.judged and run.judged.missing:
             yield f"{run.results.name}: {run.judged.missing} questions to the judge have no verdict; ask again."
+        if run.reflection and run.reflection.missing:
+            yield f"{run.results.name}: {run.reflection.missing} plans have no revision that is rated."
         if run.judged and run.judged.unsure:
             yield f"{run.results.name}: of {run.judged.unsure} answers the judge could not tell; they count as wrong."
     if by:

@@ -48,7 +48,7 @@ def extra_results(trajectory: Trajectory) -> dict[str, Any]:
     blueprint, text = blueprint_of(trajectory), final_words(trajectory)
     rules = [rule for step in trajectory.steps for rule in step.facts.blocked]
     return {
-        **_metrics(blueprint, text),
+        **metrics_of(blueprint, text),
         "personal": getattr(blueprint.task, "personal", None),
         "errors": error_counts(rules, [_form(blueprint, text)]),
         "calls": call_class(trajectory.tool_calls),
@@ -65,7 +65,8 @@ def _form(blueprint: PersonalHomeBlueprint, text: str) -> str | None:
     return (read_ranking if isinstance(task, Features) else read_plan)(text).error
 
 
-def _metrics(blueprint: PersonalHomeBlueprint, text: str) -> dict[str, Any]:
+def metrics_of(blueprint: PersonalHomeBlueprint, text: str) -> dict[str, Any]:
+    """The metrics of a task for an answer, by name."""
     task = blueprint.task
     if isinstance(task, Grounding):
         right = parts_right(task, text)

@@ -102,7 +102,7 @@ class PersonalHomeSuite(contract.Suite):
         return HOUSEHOLDS * len(KINDS), build_instances(seed, language, dropped, progress)
 
     def printed(self) -> Mapping[str, Any]:
-        """The accuracies of IG and MC that the paper prints, with tools, in percent."""
+        """The accuracies of IG and MC that the paper prints, in percent. Ours of IG is stricter (`printed.accuracies`)."""
         from homerl.worlds.personalhome.printed import accuracies
 
         return accuracies()

@@ -49,6 +49,11 @@ class Line:
     cells: tuple[Cell | None, ...]
     printed: bool = False
 
+    @property
+    def numbers(self) -> tuple[str, ...]:
+        """The number of cases of each cell, once if it is the same in all."""
+        return tuple(dict.fromkeys(str(cell.n) for cell in self.cells if cell and cell.n is not None))
+
 
 @dataclass(frozen=True)
 class Table:
