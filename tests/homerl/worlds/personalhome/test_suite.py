@@ -1,4 +1,4 @@
-"""The suite of PersonalHomeBench: the same bytes from a seed, held-out words, and instances that only a right answer passes."""
+"""The suite of PersonalHomeBench: the same bytes from a seed, held-out words, and tasks that only a right answer passes."""
 
 from __future__ import annotations
 
