@@ -88,6 +88,12 @@ NOT_RUN = {
         "homerl bench run simuhome --episodes": ENDPOINT,
         "accelerate launch recipes/simuhome_8b.yaml": GPU,
     },
+    "docs/personalhome.md": {
+        "homerl bench run built/personalhome-bench.jsonl --model http": ENDPOINT,
+        "homerl personalhome judge": ENDPOINT,
+        "accelerate launch recipes/personalhome_8b.yaml": GPU,
+        "scripts/test": RECURSION,
+    },
 }
 SLOW = {  # commands of pages, by their starts
     "README.md": (
@@ -98,6 +104,12 @@ SLOW = {  # commands of pages, by their starts
     "docs/recipes.md": ("accelerate launch recipes/quickstart.yaml",),
     "docs/models.md": ("accelerate launch recipes/synth.yaml",),
     "docs/simuhome.md": ("homerl bench build", "accelerate launch recipes/simuhome_quickstart.yaml"),
+    "docs/personalhome.md": (
+        "homerl bench build",
+        "homerl bench run built",
+        "homerl personalhome scores",
+        "accelerate launch recipes/personalhome_quickstart.yaml",
+    ),
 }
 TINY = (
     "--synth.blueprints 60 --synth.shard 10 --sft.max_steps 6 --rlve.updates 1 --rlve.blueprints_per_update 2 "

@@ -90,7 +90,7 @@ class Wording:
             room = self.cast.rooms[value]
             return tuple(dict.fromkeys((room.name, self.words.place(room), self.words.inside(room), value)))
         if kind in COUNTS:
-            return (_number(value), phrases(self.household.language)[kind].format(n=_number(value)))
+            return (_number(value), str(phrases(self.household.language)[kind]).format(n=_number(value)))
         if kind.startswith("number:"):
             unit = kind.removeprefix("number:")
             known = unit in self.words.units

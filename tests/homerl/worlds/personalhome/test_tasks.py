@@ -153,7 +153,7 @@ def test_no_question_states_its_answer(language):
 
 @both
 def test_what_a_tool_shows_is_a_right_answer(language):
-    """The weather is shown as text with units, and a state as a bare number, to which an agent may add its unit."""
+    """The weather is shown as text with units, and a state as a bare number."""
     shown_numbers = 0
     for seed in HOUSEHOLDS:
         home = household(seed, language)
@@ -168,8 +168,7 @@ def test_what_a_tool_shows_is_a_right_answer(language):
             if family.startswith("weather_"):
                 _, side, quantity = family.split("_")
                 shown = weather_shown(home.context.weather, home)[side][quantity]
-            unit = candidate.answer.removeprefix("number").removeprefix(":").replace("_", " ")
-            assert matches(shown, variants) and matches(f"{question.answer} {unit}".strip(), variants), variants
+            assert matches(shown, variants), (shown, variants)
     assert shown_numbers > 200
 
 
