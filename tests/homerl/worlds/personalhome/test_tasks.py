@@ -20,6 +20,7 @@ from envs.messages import call_message, text_message, tool_call
 from envs.personalhome.features import feature_ranking
 from envs.personalhome.generate import HouseholdRecipe, make_household
 from envs.personalhome.shown import weather_shown
+from envs.personalhome.state import HouseholdState
 from envs.personalhome.vocabulary import vocabulary
 from homerl.play.episode import Episode, EpisodeLimits
 from homerl.play.loop import play
@@ -167,7 +168,7 @@ def test_what_a_tool_shows_is_a_right_answer(language):
             shown = str(question.answer)
             if family.startswith("weather_"):
                 _, side, quantity = family.split("_")
-                shown = weather_shown(home.context.weather, home)[side][quantity]
+                shown = weather_shown(HouseholdState(home))[side][quantity]
             assert matches(shown, variants), (shown, variants)
     assert shown_numbers > 200
 
@@ -179,7 +180,7 @@ def test_what_a_tool_shows_is_a_right_answer(language):
 def test_one_of_two_counterfactuals_changes_the_answer(language):
     pairs = 0
     for home, _, question in asked(language)[::5]:
-        pair = assumed(question, home, random.Random(3))
+        pair = assumed(question, random.Random(3))
         if pair is None:
             continue
         pairs += 1
@@ -209,7 +210,7 @@ def test_parts_of_a_grounding_task_agree_with_changed(language):
 def test_wrong_choices_are_four_of_one_type_and_none_is_right(language):
     found = 0
     for home, wording, question in asked(language)[::3]:
-        wrong = distractors(question, home, wording, random.Random(1))
+        wrong = distractors(question, wording, random.Random(1))
         if wrong is None:
             continue
         found += 1
