@@ -26,7 +26,7 @@ from envs.model import Model
 from envs.personalhome.scene.transcript import Domain
 
 FOLDER = Path(__file__).parent
-WORDS = Part(FOLDER / "words", "personalhome-scenes.yaml")
+WORDS = Part(FOLDER / "words", "personalhome_scenes.yaml")
 DOMAINS: dict[Domain, int] = {"safety": 30, "health": 38, "daily": 32}  # videos (PersonalHomeBench Table 6)
 PERSONS = ("adult", "elder", "minor", "child", "anyone", "unknown")
 NONE = "none"

@@ -25,7 +25,7 @@ def household_view(household: Household) -> Group:
     ]  # fmt: skip
     if told["pets"]:
         parts += _part("Pets", [", ".join(f"{pet['name']} ({pet['animal']}, {pet['age']})" for pet in told["pets"])])
-    devices = [("appliance", one) for one in told["appliances"]] + [("sensor", one) for one in told["sensors"]]
+    devices = told["appliances"] + told["sensors"]
     parts += _part(f"Devices: {len(told['appliances'])} appliances, {len(told['sensors'])} sensors", [_devices(devices)])
     parts += _part("Weather", [_air(place, air) for place, air in context["weather"].items()])
     parts += _part("Events", [_timed((one["time"], one["description"]) for one in context["events"])])
@@ -48,14 +48,13 @@ def _members(members: Sequence[Mapping[str, Any]]) -> Iterator[RenderableType]:
         yield from (Padding(Text(text), (0, 0, 0, 2)) for text in said if text)
 
 
-def _devices(devices: Sequence[tuple[str, Mapping[str, Any]]]) -> Table:
+def _devices(devices: Sequence[Mapping[str, Any]]) -> Table:
     """The devices by room, appliances before sensors."""
     table = Table(box=None, show_header=False, padding=(0, 2, 0, 0))
-    for room, inside in groupby(sorted(devices, key=lambda one: one[1]["location"]), key=lambda one: one[1]["location"]):
-        for at, (kind, one) in enumerate(inside):
-            device = one[kind]
-            state = ", ".join(f"{name} {_value(value)}" for name, value in device["state"].items() if value != "")
-            table.add_row(Text("" if at else room, "bold"), device["name"], Text(state, "dim"))
+    for room, inside in groupby(sorted(devices, key=lambda one: one["location"]), key=lambda one: one["location"]):
+        for at, one in enumerate(inside):
+            state = ", ".join(f"{name} {_value(value)}" for name, value in one["state"].items() if value != "")
+            table.add_row(Text("" if at else room, "bold"), one["name"], Text(state, "dim"))
     return table
 
 
@@ -63,7 +62,7 @@ def _value(value: Any) -> str:
     return {True: "yes", False: "no"}[value] if isinstance(value, bool) else str(value)
 
 
-def _air(place: str, air: Mapping[str, str]) -> str:
+def _air(place: str, air: Mapping[str, str | float]) -> str:
     return f"{place}: {', '.join(f'{name} {value}' for name, value in air.items())}"
 
 
