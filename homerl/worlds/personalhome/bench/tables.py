@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from homerl.worlds.personalhome.bench.figures import Figure
 from homerl.worlds.personalhome.metrics import CUTS, WORST_RANK_SUM
 
+
 @dataclass(frozen=True)
 class Unit:
     """How a figure is written: times `factor`, with `digits` decimals and perhaps its sign. `top` is the bar's end."""

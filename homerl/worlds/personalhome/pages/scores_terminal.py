@@ -47,4 +47,3 @@ def _cell(cell: Cell | None, gap: str | None) -> Text:
         return Text("")
     text = Text(cell.text + ("?" if cell.doubts else ""))
     return text.append(f"{gap}({cell.interval})", "dim") if gap and cell.interval else text
-
