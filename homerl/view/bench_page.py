@@ -57,7 +57,7 @@ def render(report: BenchReport) -> str:
 
 
 def overall(report: BenchReport, categories: Sequence[str]) -> float | None:
-    """Success over all of the paper's categories; None if other categories were played, for then it is none of its figures."""
+    """Success over all of the paper's categories; None if others were played, for then it is not the paper's figure."""
     played = report.score.get("by_category", {})
     return report.score.get("success") if set(played) == set(categories) else None
 

@@ -45,7 +45,7 @@ def as_csv(report: BenchReport) -> str:
 
 def tables(report: BenchReport) -> Group:
     """Tables for the terminal: success by group, errors, why episodes were left out, and the paper's figures."""
-    found = [_success(report)]
+    found: list[Table | str] = [_success(report)]
     if report.score.get("errors"):
         found.append(_errors(report))
     if report.faults:
@@ -54,7 +54,7 @@ def tables(report: BenchReport) -> Group:
         found.append(f"{judge[0].upper()}{judge[1:]}.")
     categories, rows = report.printed()
     if rows:
-        found += [_printed(report, categories, rows), *([Text(report.printed_note, "dim")] if report.printed_note else [])]
+        found += [_printed(report, categories, rows), *filter(None, [report.printed_note])]
     return Group(*found, f"report: {report.folder / 'report.html'}")
 
 

@@ -78,39 +78,49 @@ def naming_beside(runs: Sequence[Run]) -> Table:
 
 def reflection_beside(runs: Sequence[Run]) -> Table:
     """Plans before and after one revision, beside Table 4. It has no lines if no plan was revised."""
-    found = [(run.results.name, run.reflection) for run in runs if run.reflection and run.reflection.before]
-    ours, theirs = [], []
-    for name, both in found:
-        for when, figures in (("before", both.before), ("after", both.after)):
-            cells = tuple(cell(figures.get(key), UNITS.get(key, PERCENT)) for key in REFLECTED)
-            ours.append(Line(f"{name}, {when}", cells))
+    ours = []
+    for run in runs:
+        if run.reflection and run.reflection.before:
+            for when, figures in (("before", run.reflection.before), ("after", run.reflection.after)):
+                cells = tuple(cell(figures.get(name), UNITS.get(name, PERCENT)) for name in REFLECTED)
+                ours.append(Line(f"{run.results.name}, {when}", cells))
+    row = printed().table("reflection").rows[0]  # of data as text
+    theirs = [Line(f"{row.model}, {when}", _reflected(row, when), printed=True) for when in ROUNDS]
+    reasons = {f"? {line.label}: {why}": None for line in theirs for one in line.cells if one for why in one.doubts}
+    heads = tuple(head for head, _, _ in REFLECTED.values())
+    return Table(
+        "One revision of plans, beside Table 4", heads, (*ours, *theirs) if ours else (), tuple(reasons), beside=True
+    )
+
+
+ROUNDS: tuple[Setting, ...] = ("before", "after")
+REFLECTED = {  # the head of our figure, and the printed column beside it with its decimals
+    "RPJ abs": ("RPJ abs", "RPJ_ABS", 2),
+    "validity": ("validity", "validity", 3),
+    "executed": ("executed", None, 0),
+    "settled": ("settled %", None, 0),
+}
+
+
+def _reflected(row: Row, when: Setting) -> tuple[Cell | None, ...]:
+    """The printed figures of Table 4 in the order of our columns; None where the paper has none."""
     book = printed()
-    row = book.table("reflection").rows[0]  # that of data as text
-    notes: dict[str, None] = {}
-    for when in ("before", "after"):
-        cells = []
-        for column in REFLECTED.values():
-            if column is None:
-                cells.append(None)
-                continue
-            doubts = tuple(book.doubts_about("reflection", row, when, column))
-            notes |= dict.fromkeys(f"? {row.model}, {when}: {why}" for why in doubts)
-            digits = 2 if column == "RPJ_ABS" else 3
-            cells.append(Cell(f"{book.table('reflection').figure(row.model, when, column):.{digits}f}", doubts=doubts))
-        theirs.append(Line(f"{row.model}, {when}", tuple(cells), printed=True))
-    title = "One revision of plans, beside Table 4"
-    return Table(title, tuple(HEADS[key] for key in REFLECTED), (*ours, *theirs) if ours else (), tuple(notes), beside=True)
 
+    def one(column: str | None, digits: int) -> Cell | None:
+        if column is None:
+            return None
+        value = book.table("reflection").figure(row.model, when, column)
+        return Cell(f"{value:.{digits}f}", doubts=tuple(book.doubts_about("reflection", row, when, column)))
 
-REFLECTED = {"RPJ abs": "RPJ_ABS", "validity": "validity", "executed": None, "settled": None}  # and the printed columns
-HEADS = {"RPJ abs": "RPJ abs", "validity": "validity", "executed": "executed", "settled": "settled %"}
+    return tuple(one(column, digits) for _, column, digits in REFLECTED.values())
 
 
 def _table(title: str, columns: Sequence[Column], ours: Sequence[Line], settings: Sequence[Setting]) -> Table:
     """Our lines, and the paper's lines of some settings."""
     several = len(settings) > 1
+    known = printed().table(columns[0].table).rows
     rows = [(f"{row.model}, {setting}" if several else row.model, row, setting)
-            for setting in settings for row in printed().table(columns[0].table).rows if setting in row.settings()]  # fmt: skip
+            for setting in settings for row in known if setting in row.settings()]  # fmt: skip
     doubted = {one.head: [_doubts(row, setting, one) for _, row, setting in rows] for one in columns}
     whole = {head: [why for why in lists[0] if all(why in other for other in lists)] for head, lists in doubted.items()}
     lines, reasons = [], {why: [head] for head, found in whole.items() for why in found}

@@ -22,7 +22,9 @@ class EndpointAgent:
 
     async def propose(self, observation: Observation, n: int = 1) -> Sequence[Reply]:
         """The next message. Raises `InfraError` if the server fails."""
-        sent = [{key: value for key, value in message.items() if value not in ([], None)} for message in observation.messages]
+        sent = [
+            {key: value for key, value in message.items() if value not in ([], None)} for message in observation.messages
+        ]
         answer = await self.endpoint.chat(
             sent, n=n, temperature=0.0, max_tokens=self.max_tokens,
             **({"tools": list(observation.tools)} if observation.tools else {}),

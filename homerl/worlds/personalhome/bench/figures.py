@@ -64,7 +64,7 @@ def scores(rows: Iterable[Row]) -> Scores:
         episodes={task: len(part) for task in TASKS if (part := of_task(counted, task))},
         left_out=len(rows) - len(counted),
         tasks={**questions(counted), **rankings(of_task(counted, "FR")), **plans(of_task(counted, "PG"))},
-        levels={level: part for level in LEVELS if (part := questions([r for r in counted if r["difficulty"] == level]))},
+        levels={level: of for level in LEVELS if (of := questions([row for row in counted if row["difficulty"] == level]))},
         naming=_naming(counted),
         errors={task: _errors(part) for task in TASKS if (part := of_task(counted, task))},
         calls={task: _calls(part) for task in TASKS if (part := of_task(counted, task))},
@@ -110,7 +110,8 @@ def difference(ours: Sequence[float], theirs: Sequence[float], seed: int = 0) ->
 
 def _resampled(values: np.ndarray, rng: np.random.Generator) -> np.ndarray:
     """The means of `RESAMPLES` samples of the values."""
-    return values[rng.integers(0, len(values), (RESAMPLES, len(values)))].mean(axis=1)
+    means: np.ndarray = values[rng.integers(0, len(values), (RESAMPLES, len(values)))].mean(axis=1)
+    return means
 
 
 # Questions

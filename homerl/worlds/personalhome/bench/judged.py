@@ -1,7 +1,7 @@
 """What judges are asked about the results of runs, and the figures of their stored verdicts.
 
-Plans are rated (abs mode) and, for several runs of one suite, ordered (rel mode) by the role-playing judge. Answers to IG and
-CF that no rule decides go to the judge of meaning.
+The role-playing judge rates plans (abs mode), and orders those of several runs of one suite (rel mode). Answers to IG and CF
+that no rule decides go to the judge of meaning.
 
 Invariants: figures come from stored verdicts alone; a question without a verdict is counted as missing; a plan of no program
 is not asked about in abs mode, and has the lowest score.
@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from envs.documents import InputError
@@ -68,7 +67,7 @@ def judge_in(verdicts: Verdicts, asked: str | None = None) -> str | None:
 
     Raises `InputError` if there are several, or another than was asked for.
     """
-    known = sorted({row["by"] for row in verdicts.rows.values()})
+    known: list[str] = sorted({row["by"] for row in verdicts.rows.values()})
     if asked in known or not known:
         return asked if known else None
     if asked is not None or len(known) > 1:

@@ -29,7 +29,7 @@ from homerl.worlds.personalhome.bench.figures import Figures, plans
 from homerl.worlds.personalhome.bench.judged import Programs, figures_of_ratings, programs_of, rating
 from homerl.worlds.personalhome.bench.results import final_words, metrics_of
 from homerl.worlds.personalhome.bench.stored import Key, Played, Results
-from homerl.worlds.personalhome.bench.suite import TURNS
+from homerl.worlds.personalhome.bench.suite import TURNS, digest_of
 from homerl.worlds.personalhome.judge.hearing import Question, Verdicts
 from homerl.worlds.personalhome.judge.reflection import RefusedStep, revision_message
 from homerl.worlds.personalhome.plan_rules import tool_of
@@ -99,7 +99,8 @@ async def revise(played: Played, message: Message, agent: Policy) -> dict[str, A
 
 def key_of(played: Played, message: Message, agent: str) -> str:
     """A hash of all that a revision depends on."""
-    said = json.dumps([agent, played.trajectory.messages, message["content"]], ensure_ascii=False)
+    household = digest_of(played.blueprint.household)  # tasks with tools have equal prompts
+    said = json.dumps([agent, *played.key, household, played.trajectory.messages, message["content"]], ensure_ascii=False)
     return hashlib.blake2b(said.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
 
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from homerl.worlds.personalhome.bench.beside import SETTINGS, Run, naming_beside, reflection_beside, results_beside
-from homerl.worlds.personalhome.bench.figures import LEVELS, QUESTIONS, RULES, TASKS, Figures, scores
+from homerl.worlds.personalhome.bench.figures import LEVELS, QUESTIONS, TASKS, Figures, scores
 from homerl.worlds.personalhome.bench.judged import Compared, compared, judge_in, judged, together
 from homerl.worlds.personalhome.bench.reflecting import FILE as REVISIONS
 from homerl.worlds.personalhome.bench.reflecting import reflection
@@ -67,9 +67,7 @@ def _details(runs: Sequence[Run]) -> Iterator[Table]:
         meant = {"IG ACC": "IG", "CF ACC": "CF"}
         lines = _lines_of([run.judged.figures if run.judged else {} for run in runs], meant)
         yield Table("Questions with the judge of meaning, accuracy in %", heads, tuple(lines))
-    by_level = (_lines_of([run.scores.levels.get(level, {}) for run in runs],
-                          {name: f"{name.removesuffix(' ACC')}, {level}" for name in QUESTIONS}) for level in LEVELS)  # fmt: skip
-    yield Table("Questions by difficulty, accuracy in %", heads, tuple(line for lines in by_level for line in lines))
+    yield Table("Questions by difficulty, accuracy in %", heads, tuple(_level_lines(runs)))
     yield Table("Names (personal) and ids (generic), accuracy in %", heads, tuple(_named_lines(runs)))
     features = {**{f"MAP@{k}": f"MAP@{k}" for k in CUTS}, "MAP@1 printed": "MAP@1/3, as printed", "RRS": "RRS, 0 is best"}
     yield Table("Features", heads, tuple(_lines(runs, features)))
@@ -82,8 +80,8 @@ QUESTION_LABELS = {"IG ACC": "IG", "CF ACC": "CF", "CF ACC changed": "CF, the an
                    "CF ACC unchanged": "CF, it does not", "MC ACC": "MC"}  # fmt: skip
 PLAN_LABELS = {
     "validity": "validity, static", "executed": "validity, executed", "settled": "situations settled, %",
-    **{rule: f"{RULES_IN_WORDS[rule]}, %" for rule in RULES}, "RPJ abs": "RPJ abs, 1 to 5", "RPJ members": "RPJ abs of members",
-    "RPJ home": "RPJ abs of the home", "win rate": "RPJ rel, best plan, %",
+    **{rule: f"{words}, %" for rule, words in RULES_IN_WORDS.items()}, "RPJ abs": "RPJ abs, 1 to 5",
+    "RPJ members": "RPJ abs of members", "RPJ home": "RPJ abs of the home", "win rate": "RPJ rel, best plan, %",
 }  # fmt: skip
 
 
@@ -97,6 +95,12 @@ def _lines_of(found: Sequence[Figures], labels: Mapping[str, str]) -> Iterator[L
         cells = tuple(cell(figures.get(name), UNITS.get(name, PERCENT)) for figures in found)
         if any(cells):
             yield Line(label, cells)
+
+
+def _level_lines(runs: Sequence[Run]) -> Iterator[Line]:
+    for level in LEVELS:
+        labels = {name: f"{name.removesuffix(' ACC')}, {level}" for name in QUESTIONS}
+        yield from _lines_of([run.scores.levels.get(level, {}) for run in runs], labels)
 
 
 def _named_lines(runs: Sequence[Run]) -> Iterator[Line]:
@@ -149,6 +153,6 @@ def _notes(runs: Sequence[Run], by: str | None, orders: Compared | None) -> Iter
         yield "No judge has been asked: homerl personalhome judge."
     if orders and orders.disagrees and orders.kept:
         changed, kept = 100 * orders.disagrees.mean, 100 * orders.kept.mean
-        yield f"In rel mode the best plan changed with the letters in {changed:.1f} % of tasks; {kept:.1f} % of pairs stayed."
+        yield f"In rel mode the best plan changed with the letters in {changed:.1f} % of tasks; {kept:.1f} % of pairs kept."
     if orders and orders.missing:
         yield f"In rel mode {orders.missing} tasks lack a verdict."

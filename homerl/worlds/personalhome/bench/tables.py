@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from homerl.worlds.personalhome.bench.figures import Figure
 from homerl.worlds.personalhome.metrics import CUTS, WORST_RANK_SUM
 
+
 @dataclass(frozen=True)
 class Unit:
     """How a figure is written: times `factor`, with `digits` decimals and perhaps its sign. `top` is the bar's end."""
@@ -27,7 +28,7 @@ class Unit:
 PERCENT, POINTS = Unit(), Unit(signed=True, top=None)
 SHARE, RANKS, SCORE = Unit(1.0, 3), Unit(1.0, 2, top=WORST_RANK_SUM), Unit(1.0, 2, top=5.0)
 UNITS = {"RRS": RANKS, "validity": SHARE, "executed": SHARE, "RPJ abs": SCORE, "RPJ members": SCORE, "RPJ home": SCORE}
-UNITS |= {name: SHARE for name in (*(f"MAP@{k}" for k in CUTS), "MAP@1 printed")}
+UNITS |= dict.fromkeys((*(f"MAP@{k}" for k in CUTS), "MAP@1 printed"), SHARE)
 
 
 @dataclass(frozen=True)

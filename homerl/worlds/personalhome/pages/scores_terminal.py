@@ -28,8 +28,8 @@ def _table(table: Table) -> Shown:
     heads = [Column(head, justify="right", no_wrap=len(table.heads) <= FITTING) for head in table.heads]
     counted = [] if table.beside else [Column("n", justify="right")]
     shown = Shown(
-        Column("", no_wrap=table.beside), *counted, *heads, title=table.title, title_justify="left", box=None, padding=(0, 2, 0, 0),
-        pad_edge=False,
+        Column("", no_wrap=table.beside), *counted, *heads, title=table.title, title_justify="left",
+        box=None, padding=(0, 2, 0, 0), pad_edge=False,
     )  # fmt: skip
     for at, line in enumerate(table.lines):
         if line.printed and not table.lines[at - 1].printed:
@@ -47,4 +47,3 @@ def _cell(cell: Cell | None, gap: str | None) -> Text:
         return Text("")
     text = Text(cell.text + ("?" if cell.doubts else ""))
     return text.append(f"{gap}({cell.interval})", "dim") if gap and cell.interval else text
-

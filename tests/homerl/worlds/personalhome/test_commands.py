@@ -172,8 +172,9 @@ def test_the_judge_of_meaning_decides_what_rules_leave_open(runs):
 
 def _without_verdict(folder):
     rows = [json.loads(line) for line in (folder / FILE).read_text().splitlines()]
-    found = next(row for row in rows if row["mode"] == "equivalence")
-    return {key: value for key, value in found.items() if key != "verdict"}
+    return next(
+        {key: value for key, value in row.items() if key != "verdict"} for row in rows if row["mode"] == "equivalence"
+    )
 
 
 def agent_of(instances):

@@ -68,8 +68,9 @@ def test_a_share_has_wilsons_interval_and_a_mean_a_bootstrap():
 def test_rankings_by_equation_8_and_as_printed():
     found = scores([ranked("a", "b", "c"), ranked("x", "a", "y", "b", "c")]).tasks
     assert found["MAP@1"].mean == 0.5 and found["MAP@1 printed"].mean == pytest.approx(1 / 6)
-    assert found["MAP@2"].mean == (1 + 0.25) / 2
-    assert found["MAP@10"].mean == pytest.approx((1 + (1 / 2 + 2 / 4 + 3 / 5) / 3) / 2)
+    assert found["MAP@2"].mean == (1 + 0.25) / 2 and found["MAP@10"].mean == pytest.approx(
+        (1 + (1 / 2 + 2 / 4 + 3 / 5) / 3) / 2
+    )
     assert found["RRS"].mean == (0 + 1 + 2 + 2) / 2 and {f"MAP@{k}" for k in CUTS} < set(found)
 
 
@@ -82,8 +83,9 @@ def test_a_plan_that_settles_nothing_keeps_no_rule():
 def test_errors_and_calls_by_task_and_episodes_that_say_nothing_are_left_out():
     empty = NO_ERRORS | {"EMPTY_OUTPUT": 1, "EXECUTION_ERROR": 2}
     spoiled = asked(False, False, False, outcome="infra_error", errors=empty, calls=">10")
-    unfinished = asked(True, True, True, errors=empty, calls="5-10", outcome="agent_failure")
-    found = scores([unfinished, spoiled, planned(1, [True])])
+    found = scores(
+        [asked(True, True, True, errors=empty, calls="5-10", outcome="agent_failure"), spoiled, planned(1, [True])]
+    )
     assert found.left_out == 1 and found.tasks["IG ACC"].n == 1
     assert found.errors["IG"] == empty and not any(found.errors["PG"].values())
     assert found.calls == {"IG": {"<5": 0, "5-10": 1, ">10": 0}, "PG": {"<5": 1, "5-10": 0, ">10": 0}}
