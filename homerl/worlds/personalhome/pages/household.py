@@ -53,9 +53,8 @@ def _devices(devices: Sequence[tuple[str, Mapping[str, Any]]]) -> Table:
     table = Table(box=None, show_header=False, padding=(0, 2, 0, 0))
     for room, inside in groupby(sorted(devices, key=lambda one: one[1]["location"]), key=lambda one: one[1]["location"]):
         for at, (kind, one) in enumerate(inside):
-            device = one[kind]
-            state = ", ".join(f"{name} {_value(value)}" for name, value in device["state"].items() if value != "")
-            table.add_row(Text("" if at else room, "bold"), device["name"], Text(state, "dim"))
+            state = ", ".join(f"{name} {_value(value)}" for name, value in one["state"].items() if value != "")
+            table.add_row(Text("" if at else room, "bold"), one[kind], Text(state, "dim"))
     return table
 
 

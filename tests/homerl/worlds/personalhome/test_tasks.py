@@ -20,6 +20,7 @@ from envs.messages import call_message, text_message, tool_call
 from envs.personalhome.features import feature_ranking
 from envs.personalhome.generate import HouseholdRecipe, make_household
 from envs.personalhome.shown import weather_shown
+from envs.personalhome.state import HouseholdState
 from envs.personalhome.vocabulary import vocabulary
 from homerl.play.episode import Episode, EpisodeLimits
 from homerl.play.loop import play
@@ -167,7 +168,7 @@ def test_what_a_tool_shows_is_a_right_answer(language):
             shown = str(question.answer)
             if family.startswith("weather_"):
                 _, side, quantity = family.split("_")
-                shown = weather_shown(home.context.weather, home)[side][quantity]
+                shown = str(weather_shown(HouseholdState(home))[side][quantity])
             assert matches(shown, variants), (shown, variants)
     assert shown_numbers > 200
 
