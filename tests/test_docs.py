@@ -92,7 +92,6 @@ NOT_RUN = {
         "homerl bench run built/personalhome-bench.jsonl --model http": ENDPOINT,
         "homerl personalhome judge": ENDPOINT,
         "accelerate launch recipes/personalhome_8b.yaml": GPU,
-        "scripts/test": RECURSION,
     },
 }
 SLOW = {  # commands of pages, by their starts

@@ -38,6 +38,7 @@ from homerl.worlds.personalhome.authoring.reader import EVENTS, MEMORIES, Reader
 from homerl.worlds.personalhome.authoring.rules import telling_events
 from homerl.worlds.personalhome.authoring.shapes import Past, People
 from homerl.worlds.personalhome.blueprint import PersonalHomeBlueprint, PersonalHomeRecipe
+from homerl.worlds.personalhome.filmed import filmed
 
 FEWEST_EVENTS = 2  # of the last day, with those that tell of the situation
 
@@ -75,12 +76,15 @@ async def author_blueprint(
     rng = random.Random(f"llm personalhome {split} {seed}")
     kind = rng.choices(list(recipe.tasks), list(recipe.tasks.values()))[0]
     level = rng.choices(list(recipe.difficulties), list(recipe.difficulties.values()))[0]
+    half = split if recipe.names == "split" else recipe.names
     for attempt in range(1, attempts + 1):
-        scaffold = make_household(rng.randrange(1 << 31), recipe.household.model_copy(update={"lexicon": split}))
+        number = rng.randrange(1 << 31)
+        scaffold = make_household(number, recipe.household.model_copy(update={"lexicon": half}))
         dropped["candidates: written"] += 1
         candidate = Candidate(scaffold, split, recipe.household.memories[0], client, dropped)
         try:
             household = await candidate.household(rng.getrandbits(31))
+            household = _with_video(household, number) if recipe.scenes else household
         except (Unreadable, Unfit) as error:
             dropped[f"candidate: {error if isinstance(error, Unfit) else 'unreadable'}"] += 1
             continue
@@ -95,6 +99,13 @@ async def author_blueprint(
 
 class Unfit(Exception):
     """Too little of a candidate is left, or it breaks a rule; the text says which."""
+
+
+def _with_video(household: Household, seed: int) -> Household:
+    """The household with a video. Raises `Unfit`."""
+    if (made := filmed(household, seed)) is None:
+        raise Unfit("no situation that can be filmed")
+    return made
 
 
 @dataclass(frozen=True)

@@ -95,7 +95,7 @@ def edits(tables: Tables, groups: Mapping[str, Sequence[str]], rng: random.Rando
 def _elsewhere(row: Row, rng: random.Random) -> float:
     """Another value of the weather that is possible: a share stays a share, and only temperatures fall below 0."""
     if row["quantity"] == "sunny":
-        return float(round(abs(row["value"] - rng.choice((20, 30, 40))), 1))
+        return float(round(abs(row["value"] - rng.choice((0.2, 0.3, 0.4))), 2))
     value: float = round(row["value"] + rng.choice((-3, -2, 2, 3)), 1)
     return value if row["quantity"] == "temperature" else abs(value) + (value == 0)
 

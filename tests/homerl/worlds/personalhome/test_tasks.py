@@ -168,7 +168,7 @@ def test_what_a_tool_shows_is_a_right_answer(language):
             shown = str(question.answer)
             if family.startswith("weather_"):
                 _, side, quantity = family.split("_")
-                shown = weather_shown(HouseholdState(home))[side][quantity]
+                shown = str(weather_shown(HouseholdState(home))[side][quantity])
             assert matches(shown, variants), (shown, variants)
     assert shown_numbers > 200
 
@@ -209,7 +209,7 @@ def test_parts_of_a_grounding_task_agree_with_changed(language):
 @both
 def test_wrong_choices_are_four_of_one_type_and_none_is_right(language):
     found = 0
-    for home, wording, question in asked(language)[::3]:
+    for _, wording, question in asked(language)[::3]:
         wrong = distractors(question, wording, random.Random(1))
         if wrong is None:
             continue
