@@ -126,8 +126,9 @@ def question_task(
 
 def asked(question: Question, wording: Wording, split: Split, rng: random.Random) -> str | None:
     """The question in words of a split; None if it has none, or states its answer."""
+    texts = wording.questions(question.candidate)
     try:
-        text = of_split(lambda: wording.question(question.candidate, rng), split)
+        text = of_split(lambda: rng.choice(texts), split)
     except NoSentence:
         return None
     return None if answer_stated(text, wording.answers(question.candidate.answer, question.answer)) else text

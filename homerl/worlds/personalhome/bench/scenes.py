@@ -74,29 +74,32 @@ def build_instances(
     seed: int, language: str, dropped: Counter[str], progress: contract.Progress, households: int = HOUSEHOLDS
 ) -> Iterator[SceneInstance]:
     """The instances of as many households as have all their tasks, domain by domain, in the order of their seeds."""
-    number, candidate, total = 0, seed * 1_000_000, 2 * QUESTIONS + 2 * HOUSEHOLDS
-    done = 0
-    for domain, count in domains(households).items():
-        for _ in range(count):
-            tasks = None
-            while tasks is None:
-                household = filmed_household(candidate, language, domain)
-                tasks = None if household is None else tasks_of(household, number, dropped)
-                candidate += 1
-            for at, task in enumerate(tasks):
-                yield instance_of(candidate - 1, language, domain, task, at)
-            number, done = number + 1, done + len(tasks)
-            progress(done, total)
+    wanted = [domain for domain, count in domains(households).items() for _ in range(count)]
+    candidate, done = seed * 1_000_000, 0
+    for number, domain in enumerate(wanted):
+        made: list[SceneInstance] = []
+        while not made:
+            made = instances_of(candidate, language, domain, number, dropped)
+            candidate += 1
+        yield from made
+        done += len(made)
+        progress(done, 2 * QUESTIONS + 2 * HOUSEHOLDS)
 
 
-def instance_of(seed: int, language: str, domain: Domain, task: Task, number: int) -> SceneInstance:
-    """A task as an instance; `number` tells the tasks of a household apart."""
+def instances_of(seed: int, language: str, domain: Domain, number: int, dropped: Counter[str]) -> list[SceneInstance]:
+    """All tasks of a household as instances; none if the household lacks one. `number` is that of the household."""
     household = filmed_household(seed, language, domain)
-    assert household is not None
-    return SceneInstance(
-        id=f"{NAME}-{task.kind}-{seed}-{number}", category=CATEGORIES[task.kind], domain=domain, language=language,
-        difficulty=getattr(task, "difficulty", ""), household=seed, digest=digest_of(household), task=task,
-    )  # fmt: skip
+    if household is None:
+        dropped["validity: nothing to film"] += 1
+        return []
+    digest = digest_of(household)
+    return [
+        SceneInstance(
+            id=f"{NAME}-{task.kind}-{seed}-{at}", category=CATEGORIES[task.kind], domain=domain, language=language,
+            difficulty=getattr(task, "difficulty", ""), household=seed, digest=digest, task=task,
+        )
+        for at, task in enumerate(tasks_of(household, number, dropped))
+    ]  # fmt: skip
 
 
 def levels_of(number: int) -> list[Difficulty]:
@@ -105,22 +108,22 @@ def levels_of(number: int) -> list[Difficulty]:
     return [LEVELS[(number + at) % len(LEVELS)] for at in range(count)]
 
 
-def tasks_of(household: Household, number: int, dropped: Counter[str]) -> list[Task] | None:
-    """All tasks of the household of a number; None, counted by reason, if one is missing or not valid."""
+def tasks_of(household: Household, number: int, dropped: Counter[str]) -> list[Task]:
+    """All tasks of the household of a number; none, counted by reason, if one is missing or not valid."""
     rng = random.Random(f"{NAME} {household.language} {household.household_id}")
     proactive: list[Task] = []
     for name, task in (("features", features_task(household, rng)), ("plans", plans_task(household))):
         flaw = f"no task '{name}'" if task is None else next(flaws(household, task, RECIPE), None)
         if task is None or flaw is not None:
             dropped[f"validity: {flaw}"] += 1
-            return None
+            return []
         proactive.append(task)
     tasks: list[Task] = []
     for kind in ("grounding", "choice"):
         found = question_tasks(kind, levels_of(number), household, rng)
         if found is None:
             dropped[f"validity: too few tasks '{kind}'"] += 1
-            return None
+            return []
         tasks += found
     return tasks + proactive
 

@@ -66,10 +66,11 @@ class Wording:
         """The words of the household's scene."""
         return SceneWords(self.household, phrases(self.household.language)["scenes"], self.personal)
 
-    def question(self, candidate: Candidate, rng: random.Random) -> str:
-        """A question in words."""
+    def questions(self, candidate: Candidate) -> list[str]:
+        """A question in all words that there are for it."""
+        slots = self._slots(candidate.slots)
         frames = frames_of(self.household.language, "questions", candidate.family)
-        return _sentence(rng.choice(frames).format(**self._slots(candidate.slots)))
+        return [_sentence(frame.format(**slots)) for frame in frames]
 
     def assumption(self, edit: Edit, rng: random.Random) -> str:
         """The condition of a counterfactual in words."""
