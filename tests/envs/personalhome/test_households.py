@@ -33,8 +33,8 @@ MANDATORY = {"refrigerator", "thermostat", "microwave", "speaker", "tv"}
 
 
 @cache
-def many(language: str = "en") -> tuple[Household, ...]:
-    return tuple(make_household(seed, HouseholdRecipe(language=language)) for seed in range(SEEDS))
+def many(language: str = "en", seeds: int = SEEDS) -> tuple[Household, ...]:
+    return tuple(make_household(seed, HouseholdRecipe(language=language)) for seed in range(seeds))
 
 
 def digest(seeds: Iterable[int], language: str) -> str:
@@ -101,7 +101,7 @@ def test_memories_repeat_so_that_there_is_something_to_count() -> None:
 
 @pytest.mark.parametrize("language", ["en", "zh"])
 def test_texts_name_their_people_and_nothing_is_left_unsaid(language: str) -> None:
-    for household in many(language)[:40]:
+    for household in many(language, 40):
         names = {member.member_id: member.name for member in household.members}
         for memory in household.memories:
             assert all(names.get(subject, subject) in memory.memory for subject in memory.subjects if subject in names)

@@ -46,7 +46,7 @@ def scene(seed: int, situation: str, language: str = "en") -> Transcript:
     return write_transcript(household, situation if situation in playable(household) else "smoke", seed)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(SCENES)
 def test_a_transcript_survives_being_written_and_read(given_scene):
     transcript = scene(*given_scene)
@@ -58,7 +58,7 @@ def test_a_household_carries_its_transcript_in_its_file():
     assert Household.model_validate_json(household.model_dump_json()).transcript == household.transcript
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(SCENES)
 def test_everything_that_a_caption_says_is_a_fact_and_every_fact_of_an_event_is_in_its_caption(given_scene):
     transcript = scene(*given_scene)
@@ -73,7 +73,7 @@ def test_everything_that_a_caption_says_is_a_fact_and_every_fact_of_an_event_is_
             assert name.casefold() in captions[fact.event_id]
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(SCENES)
 def test_a_state_has_one_value_at_a_time_from_the_start_to_the_end(given_scene):
     transcript = scene(*given_scene)
@@ -87,7 +87,7 @@ def test_a_state_has_one_value_at_a_time_from_the_start_to_the_end(given_scene):
         assert all(before[1] == after[0] for before, after in zip(known, known[1:]))
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(SCENES)
 def test_who_acts_is_in_view_in_the_zone_of_the_event(given_scene):
     transcript = scene(*given_scene)
@@ -99,7 +99,7 @@ def test_who_acts_is_in_view_in_the_zone_of_the_event(given_scene):
             assert here == [fact.zone], (fact, here)
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(SCENES)
 def test_no_two_things_have_one_name_and_no_fact_one_id(given_scene):
     transcript = scene(*given_scene)
@@ -107,7 +107,7 @@ def test_no_two_things_have_one_name_and_no_fact_one_id(given_scene):
     assert len({fact.id for fact in transcript.facts}) == len(transcript.facts)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(SCENES)
 def test_what_is_inferred_rests_on_facts_and_is_nowhere_stated(given_scene):
     transcript = scene(*given_scene)
@@ -117,7 +117,7 @@ def test_what_is_inferred_rests_on_facts_and_is_nowhere_stated(given_scene):
     assert "facts" not in transcript.shown() and "inferred" not in transcript.shown()
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(SCENES)
 def test_every_value_has_words_and_no_text_has_an_open_field(given_scene):
     transcript = scene(*given_scene)
