@@ -81,8 +81,8 @@ def figures(**named: Figure | None) -> Figures:
     return {name: figure for name, figure in named.items() if figure is not None}
 
 
-def share(cases: Iterable[bool]) -> Figure | None:
-    """The share of cases that hold; None for no cases."""
+def share(cases: Iterable[float]) -> Figure | None:
+    """The share of cases that hold (1, otherwise 0); None for no cases."""
     return _figure(list(map(float, cases)), wilson=True)
 
 
@@ -126,10 +126,10 @@ def questions(rows: Sequence[Row]) -> Figures:
         for key, moved in row["changed"].items():
             parts[sides[moved]].append(row["right"][key])
     return figures(**{
-        "IG ACC": share(map(bool, asked["IG ACC"])),
+        "IG ACC": share(asked["IG ACC"]),
         "CF ACC": average(asked["CF ACC"]),
         **{name: share(right) for name, right in parts.items()},
-        "MC ACC": share(map(bool, asked["MC ACC"])),
+        "MC ACC": share(asked["MC ACC"]),
     })  # fmt: skip
 
 
@@ -154,7 +154,8 @@ def _naming(rows: Sequence[Row]) -> dict[str, Figures]:
     found = {}
     for name, ours in cases(named).items():
         if (gain := difference(ours, theirs := cases(generic)[name])) is not None:
-            found[name] = figures(personal=average(ours), generic=average(theirs), difference=gain)
+            one = average if name == "CF ACC" else share
+            found[name] = figures(personal=one(ours), generic=one(theirs), difference=gain)
     return found
 
 

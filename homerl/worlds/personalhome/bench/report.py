@@ -153,6 +153,7 @@ def _notes(runs: Sequence[Run], by: str | None, orders: Compared | None) -> Iter
         yield "No judge has been asked: homerl personalhome judge."
     if orders and orders.disagrees and orders.kept:
         changed, kept = 100 * orders.disagrees.mean, 100 * orders.kept.mean
-        yield f"In rel mode the best plan changed with the letters in {changed:.1f} % of tasks; {kept:.1f} % of pairs kept."
+        yield f"In rel mode the best plan changed with the letters in {changed:.1f} % of tasks."
+        yield f"Of two plans, the better one was the same both times in {kept:.1f} % of pairs."
     if orders and orders.missing:
         yield f"In rel mode {orders.missing} tasks lack a verdict."

@@ -20,18 +20,18 @@ def household_view(household: Household) -> Group:
     told = shown(household)
     context = told["context"]
     parts: list[RenderableType] = [
-        Text(f"{told['household_id']}  {household.now:%Y-%m-%d %H:%M}", "bold"), told["layout"],
+        Text(f"{told['household_id']}  {household.now:%Y-%m-%d %H:%M}", "bold"), Text(told["layout"]),
         *_part(f"Members: {told['occupancy_type']}", _members(told["members"])),
     ]  # fmt: skip
     if told["pets"]:
-        parts += _part("Pets", [", ".join(f"{pet['name']} ({pet['animal']}, {pet['age']})" for pet in told["pets"])])
+        parts += _part("Pets", [Text(", ".join(f"{pet['name']} ({pet['animal']}, {pet['age']})" for pet in told["pets"]))])
     devices = told["appliances"] + told["sensors"]
     parts += _part(f"Devices: {len(told['appliances'])} appliances, {len(told['sensors'])} sensors", [_devices(devices)])
     parts += _part("Weather", [_air(place, air) for place, air in context["weather"].items()])
     parts += _part("Events", [_timed((one["time"], one["description"]) for one in context["events"])])
     memories = ((one["time"], f"{one['memory']} {one['additional_information']}") for one in told["memories"])
     parts += _part(f"Memories: {len(told['memories'])}", [_timed(memories)])
-    parts += _part("Situations (agents are not told)", [", ".join(household.context.situations) or "none"])
+    parts += _part("Situations (agents are not told)", [Text(", ".join(household.context.situations) or "none")])
     return Group(*parts)
 
 
@@ -59,11 +59,13 @@ def _devices(devices: Sequence[Mapping[str, Any]]) -> Table:
 
 
 def _value(value: Any) -> str:
-    return {True: "yes", False: "no"}[value] if isinstance(value, bool) else str(value)
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return " + ".join(map(str, value)) if isinstance(value, list) else str(value)
 
 
-def _air(place: str, air: Mapping[str, str | float]) -> str:
-    return f"{place}: {', '.join(f'{name} {value}' for name, value in air.items())}"
+def _air(place: str, air: Mapping[str, str | float]) -> Text:
+    return Text(f"{place}: {', '.join(f'{name} {value}' for name, value in air.items())}")
 
 
 def _timed(rows: Iterable[tuple[str, str]]) -> Table:
