@@ -42,6 +42,7 @@ from homerl.worlds.personalhome.questions.wording import WHAT, Wording
 from homerl.worlds.personalhome.reference import reference_plan
 from homerl.worlds.personalhome.situation import PersonalHomeSituation
 from homerl.worlds.personalhome.verdicts import goals_of
+from rewards.composite import step_rewards
 
 ROOT = Path(__file__).parents[4]
 LANGUAGES = ("en", "zh")
@@ -362,9 +363,9 @@ def played(made, agent):
     return asyncio.run(play(Episode.begin(PersonalHomeSituation.begin(made), LIMITS), agent, ScriptedUser()))
 
 
-def progress_at_end(trajectory) -> float:
-    """The sum of the progress reward over the episode."""
-    return sum(step.facts.progress_after - step.facts.progress_before for step in trajectory.steps)
+def total_reward(trajectory) -> float:
+    """The sum of all rewards of all steps, with the default weights: 2 for an episode without a fault."""
+    return sum(sum(step_rewards(step.facts).values()) for step in trajectory.steps)
 
 
 @pytest.mark.parametrize("setting", ["agentic", "sole"])
@@ -374,11 +375,11 @@ def test_the_expert_succeeds_and_lazy_policies_gain_nothing(kind, setting):
     for one in made:
         trajectory = played(one, PersonalHomeExpert())
         assert trajectory.success and trajectory.progress == 1 and not any(step.facts.blocked for step in trajectory.steps)
-        assert all(goals_of(one, right_answer(one)))
-    bounds = {"grounding": 0.02, "choice": 0.45, "features": 0.2, "plans": 0.0}  # a letter is right one time in five
+        assert all(goals_of(one, right_answer(one))) and total_reward(trajectory) == pytest.approx(2)
+    bounds = {"grounding": 0.02, "choice": 0.9, "features": 0.2, "plans": 0.0}  # a letter is right one time in five
     for name, lazy in LAZY.items():
-        gains = [progress_at_end(played(one, lazy())) for one in made]
-        assert min(gains) >= -1e-9 and fmean(gains) <= bounds[kind], (name, gains)
+        gains = [total_reward(played(one, lazy())) for one in made]
+        assert fmean(gains) <= bounds[kind] + 1e-9, (name, gains)
 
 
 # Bytes and splits
