@@ -121,10 +121,10 @@ def instance_from(line: str, where: str = "") -> Any:
     """The instance in one line of a suite's file, or `InputError` if it is none."""
     try:
         data = json.loads(line)
-        name, blueprint = data["id"], data["blueprint"]
+        name, world = data["id"], world_of(data["blueprint"] if "blueprint" in data else {"world": data["world"]})
     except (ValueError, KeyError, TypeError) as error:
         raise InputError(f"the line is no task of a suite ({type(error).__name__}: {error})", where, REBUILD) from None
-    instance = suite_of(name, world_of(blueprint), where).instance
+    instance = suite_of(name, world, where).instance
     try:
         return instance.model_validate(data)
     except ValidationError as error:

@@ -135,6 +135,7 @@ class Instance(Protocol):
     """One task of a suite: a blueprint, and the settings under which an agent plays it.
 
     `id` starts with the name of the suite. A suite that declares `labels` has instances with attributes of these names.
+    An instance whose file leaves out the blueprint, because it can be made again, has a field `world`.
     """
 
     id: str

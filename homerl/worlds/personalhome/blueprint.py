@@ -118,8 +118,8 @@ class PersonalHomeBlueprint(Model):
 
     @property
     def difficulty(self) -> str:
-        """The difficulty of a question; proactive tasks have none."""
-        return getattr(self.task, "difficulty", "")
+        """The difficulty of a question; proactive tasks have none, and are `unrated`."""
+        return getattr(self.task, "difficulty", "unrated")
 
 
 class PersonalHomeRecipe(Model):

@@ -96,7 +96,7 @@ def instances_of(seed: int, language: str, domain: Domain, number: int, dropped:
     return [
         SceneInstance(
             id=f"{NAME}-{task.kind}-{seed}-{at}", category=CATEGORIES[task.kind], domain=domain, language=language,
-            difficulty=getattr(task, "difficulty", ""), household=seed, digest=digest, task=task,
+            difficulty=getattr(task, "difficulty", "unrated"), household=seed, digest=digest, task=task,
         )
         for at, task in enumerate(tasks_of(household, number, dropped))
     ]  # fmt: skip

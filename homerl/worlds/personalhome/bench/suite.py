@@ -17,7 +17,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 from envs.documents import InputError
 from envs.hashing import text_hash
@@ -53,6 +53,7 @@ class PersonalHomeInstance(Model):
     """One task of the suite. `household` is the seed of its household, and `digest` a hash of that household."""
 
     id: str
+    world: Literal["personalhome"] = "personalhome"
     category: str
     difficulty: str
     language: str
@@ -137,8 +138,8 @@ def build_instances(
 def instance_of(household: int, language: str, task: Task) -> PersonalHomeInstance:
     """A task as an instance."""
     return PersonalHomeInstance(
-        id=f"{NAME}-{task.kind}-{household}", category=CATEGORIES[task.kind], difficulty=getattr(task, "difficulty", ""),
-        language=language, household=household, digest=digest_of(household_of(household, language)), task=task,
+        id=f"{NAME}-{task.kind}-{household}", category=CATEGORIES[task.kind],
+        difficulty=getattr(task, "difficulty", "unrated"), language=language, household=household, digest=digest_of(household_of(household, language)), task=task,
     )  # fmt: skip
 
 
