@@ -139,7 +139,8 @@ def instance_of(household: int, language: str, task: Task) -> PersonalHomeInstan
     """A task as an instance."""
     return PersonalHomeInstance(
         id=f"{NAME}-{task.kind}-{household}", category=CATEGORIES[task.kind],
-        difficulty=getattr(task, "difficulty", "unrated"), language=language, household=household, digest=digest_of(household_of(household, language)), task=task,
+        difficulty=getattr(task, "difficulty", "unrated"), language=language, household=household,
+        digest=digest_of(household_of(household, language)), task=task,
     )  # fmt: skip
 
 
