@@ -185,7 +185,7 @@ def test_the_reference_lists_its_recipe_beside_the_others(tmp_path):
     homerl("reference", "--out", tmp_path / "reference.md")
     page = (tmp_path / "reference.md").read_text()
     worlds = re.findall(r"^### `synth.recipe`, world (\w+)$", page, re.M)
-    assert sorted(worlds) == ["homeenv", "lamp", "simuhome"]
+    assert sorted(worlds) == ["homeenv", "lamp", "personalhome", "simuhome"]
     assert "| `synth.recipe.levels` | list of integer | `[0, 20, 40, 60, 80, 100]` |" in page
 
 

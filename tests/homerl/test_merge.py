@@ -157,8 +157,8 @@ def test_a_file_takes_the_place_of_a_recipe_and_the_other_way_round(tmp_path: Pa
         ("recipe: {world: simuhome, home: {}}", "top.yaml:3: synth.recipe.home is not a known key"),
         ("recipe: {types: {qt1: 1}}", "top.yaml:3: synth.recipe.types is not a known key"),
         ("recipe: {world: [simuhome]}", "top.yaml:3: synth.recipe is {'world': ['simuhome']}"),
-        ("recipe: 3", "write a mapping with `world:` set to one of homeenv, simuhome"),
-        ("recipe: {world: mars}", "write a mapping with `world:` set to one of homeenv, simuhome"),
+        ("recipe: 3", "write a mapping with `world:` set to one of homeenv, personalhome, simuhome"),
+        ("recipe: {world: mars}", "write a mapping with `world:` set to one of homeenv, personalhome, simuhome"),
         ("recipe: {world: null}", "top.yaml:3: synth.recipe.world is empty, which is not allowed"),
     ],
 )

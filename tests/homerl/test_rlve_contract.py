@@ -143,7 +143,7 @@ def test_advantages_are_each_steps_credit_on_its_sampled_tokens(mode, recipe, up
         for row, (values, rollout) in enumerate(zip(credit, rollouts, strict=True)):
             ledger, mine = rollout.ledger, slice(tokens.starts[row], tokens.starts[row + 1])
             sequence = tokens.sequences[row]
-            assert sequence.ids == ledger.ids[: len(sequence.ids)] and not any(ledger.mask[len(sequence.ids) :])
+            assert sequence.ids.tolist() == ledger.ids[: len(sequence.ids)] and not any(ledger.mask[len(sequence.ids) :])
             assert sequence.targets.tolist() == [i for i, sampled in enumerate(ledger.mask) if sampled]
             expected = np.zeros(len(ledger.ids))
             for value, (start, end) in list(zip(values, ledger.spans, strict=True))[ledger.shared :]:
@@ -177,7 +177,7 @@ def test_passes_and_iterations_change_no_rollouts(recipe, updates, tmp_path):
     assert lines[0][0]["packing/passes"] == 1 < lines[1][0]["packing/passes"]
     (_, whole, _), (_, parts, _), (_, twice, _) = updates
     for other in (parts, twice):
-        assert [one.ids for one in other.sequences] == [one.ids for one in whole.sequences]
+        assert [one.ids.tolist() for one in other.sequences] == [one.ids.tolist() for one in whole.sequences]
         assert np.array_equal(other.advantages, whole.advantages)
 
 
