@@ -6,13 +6,13 @@
 Invariants:
 - A right answer meets all of Φ, whatever was read before.
 - A wrong answer meets none of it, so what was gained by reading is lost again.
-- Reading counts only while it is sparing: who has seen more than `ROOM` times the evidence, and `SPARE` rows, has gained
-  nothing by it. A fact of a video and its time are one row.
+- Reading counts only while it is sparing: in rows (beyond `ROOM` times the evidence, and `SPARE`, nothing counts; a fact
+  of a video and its time are one row) and in messages (`patience`). So who reads and never answers gains nothing.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -29,6 +29,11 @@ ANSWER = "answer"  # the action that words stand for
 ROOM, SPARE = 4, 24
 
 
+def patience(evidence: Sequence[str]) -> int:
+    """The messages within which reading counts: one for each kind of evidence, and two to find out what there is."""
+    return len({id.partition(":")[0] for id in evidence}) + 2
+
+
 def world_for(blueprint: PersonalHomeBlueprint) -> PersonalHome:
     """The world of a blueprint, with tools in the setting `agentic` only."""
     return PersonalHome(HouseholdState(blueprint.household), tools=() if blueprint.setting == "sole" else blueprint.tools)
@@ -36,11 +41,15 @@ def world_for(blueprint: PersonalHomeBlueprint) -> PersonalHome:
 
 @dataclass
 class PersonalHomeSituation(Situation):
-    """A blueprint's household during an episode. `answer` is the agent's last words, or None before them."""
+    """A blueprint's household during an episode. `answer` is the agent's last words, or None before them.
+
+    `messages` counts what it has sent.
+    """
 
     blueprint: PersonalHomeBlueprint
     world: PersonalHome
     answer: str | None = None
+    messages: int = 0
     _verdict: tuple[bool, ...] = ()
 
     @classmethod
@@ -54,7 +63,7 @@ class PersonalHomeSituation(Situation):
 
     def fork(self) -> PersonalHomeSituation:
         """An independent copy."""
-        return PersonalHomeSituation(self.blueprint, self.world.fork(), self.answer, self._verdict)
+        return PersonalHomeSituation(self.blueprint, self.world.fork(), self.answer, self.messages, self._verdict)
 
     def met(self) -> tuple[bool, ...]:
         """The goals of the evidence, then those of the answer."""
@@ -64,7 +73,8 @@ class PersonalHomeSituation(Situation):
         verdict = self._verdict or goals_of(self.blueprint, "")
         if self.answer is not None:
             return (verdict[0],) * len(evidence) + verdict
-        sparing = len({id.removesuffix(".time") for id in seen}) <= ROOM * len(evidence) + SPARE
+        rows = len({id.removesuffix(".time") for id in seen})
+        sparing = rows <= ROOM * len(evidence) + SPARE and self.messages <= patience(evidence)
         return tuple(sparing and id in seen for id in evidence) + (False,) * len(verdict)
 
     def open_intents(self) -> list[PersonalHomeIntent]:
@@ -89,6 +99,10 @@ class PersonalHomeSituation(Situation):
         self.answer = str(action["text"])
         self._verdict = goals_of(self.blueprint, self.answer)
         return "", {"blocked": None, "error": None, "changed": (ANSWER,)}
+
+    def note_reply(self, intent: int | None, message: Message, refusals: Sequence[str], spoke: bool) -> None:
+        """Count the agent's messages."""
+        self.messages += 1
 
     def mark(self) -> tuple[HouseholdState, str | None]:
         """The present state and answer, to compare with later."""

@@ -50,7 +50,8 @@ def goals_of(blueprint: PersonalHomeBlueprint, text: str) -> tuple[bool, ...]:
     """The goals that the last words of an episode meet. The first decides whether what was read still counts."""
     task = blueprint.task
     if isinstance(task, Grounding):
-        return parts_right(task, text)
+        original, *others = parts_right(task, text)
+        return original, *(original and other for other in others)  # an assumption may state its answer
     if isinstance(task, Choice):
         return (choice_right(task, text),)
     if isinstance(task, Features):

@@ -44,7 +44,8 @@ class SceneInstance(PersonalHomeInstance):
     def made(self) -> Household:
         """The household with its transcript, made again."""
         household = filmed_household(self.household, self.language, self.domain)
-        assert household is not None, f"{self.id}: a household that was filmed once"
+        if household is None:
+            raise self.outdated()
         return household
 
 

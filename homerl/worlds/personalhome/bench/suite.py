@@ -72,12 +72,14 @@ class PersonalHomeInstance(Model):
         """The blueprint in a setting."""
         household = self.made()
         if digest_of(household) != self.digest:
-            raise InputError(
-                f"household {self.household} came out otherwise than when the suite was built", self.id,
-                f"build the suite again: homerl bench build {self.suite}",
-            )  # fmt: skip
+            raise self.outdated()
         recipe = PersonalHomeRecipe(world="personalhome", setting=setting)
         return blueprint_of(household, self.task, self.id, self.household, "heldout", recipe)
+
+    def outdated(self) -> InputError:
+        """The error of an instance whose household is made otherwise than it was."""
+        what = f"household {self.household} came out otherwise than when the suite was built"
+        return InputError(what, self.id, f"build the suite again: homerl bench build {self.suite}")
 
     def made(self) -> Household:
         """The household, made again."""

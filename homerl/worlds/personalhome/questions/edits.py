@@ -94,10 +94,11 @@ def edits(tables: Tables, groups: Mapping[str, Sequence[str]], rng: random.Rando
 
 def _elsewhere(row: Row, rng: random.Random) -> float:
     """Another value of the weather that is possible: a share stays a share, and only temperatures fall below 0."""
-    if row["quantity"] == "sunny":
-        return float(round(abs(row["value"] - rng.choice((0.2, 0.3, 0.4))), 2))
-    value: float = round(row["value"] + rng.choice((-3, -2, 2, 3)), 1)
-    return value if row["quantity"] == "temperature" else abs(value) + (value == 0)
+    steps = (-0.3, -0.2, 0.2, 0.3) if row["quantity"] == "sunny" else (-3, -2, 2, 3)
+    values = [round(row["value"] + step, 2) for step in steps]
+    least = -100.0 if row["quantity"] == "temperature" else 0.0
+    most = {"sunny": 1.0, "humidity": 100.0, "odor": 5.0}.get(row["quantity"], float("inf"))
+    return float(rng.choice([value for value in values if least <= value <= most]))
 
 
 def _of_memory(tables: Tables, row: Row, groups: Mapping[str, Sequence[str]], rng: random.Random) -> Iterator[Edit]:
@@ -174,7 +175,7 @@ def _of_people(tables: Tables, groups: Mapping[str, Sequence[str]], rng: random.
         slots = {"pet": Slot("pet", row["pet"]), "new": Slot("number", new_age)}
         yield row["id"], Edit("value", "pet_age", slots, tables.edited("pets", row["id"], {"age": new_age}))
     years = rng.choice(YEARS)
-    for id in ("member:all", "pet:all", "life:all"):
+    for id in ("member:all", "pet:all"):
         yield id, Edit("time", "years_later", {"years": Slot("number", years)}, tables.later(years))
 
 
@@ -189,7 +190,10 @@ def _of_devices(tables: Tables, rng: random.Random) -> Iterator[tuple[str, Edit]
                 yield row["id"], Edit("location", f"{name}_room", slots, edited)
     for row in tables.rows["states"]:
         if isinstance(row["value"], int | float) and not isinstance(row["value"], bool):
-            value = row["value"] + rng.choice((-2, -1, 1, 2))
+            value = round(row["value"] + rng.choice((-2, -1, 1, 2)), 2)
+            low, high = row["range"] or (0, value)
+            if not low <= value <= high:
+                continue
             slots = {
                 "appliance": Slot("appliance", row["appliance"]), "attribute": Slot("attribute", row["attribute"]),
                 "new": Slot("number", value),
@@ -198,7 +202,7 @@ def _of_devices(tables: Tables, rng: random.Random) -> Iterator[tuple[str, Edit]
             yield row["id"], Edit("value", "state_value", slots, _with(tables, "states", rows))
     for row in tables.rows["sensors"]:
         known = tuple(one for one in tables.rows["events"] if one["sensor"] != row["sensor"])
-        edited = _with(tables.edited("readings", row["id"], None), "events", known)
+        edited = _with(tables.edited("readings", f"state:{row['sensor']}", None), "events", known)
         lost = (one["id"] for one in tables.rows["events"] if one["sensor"] == row["sensor"])
         slots = {"sensor": Slot("sensor", row["sensor"])}
         yield next(lost, row["id"]), Edit("sensor", "sensor_fault", slots, edited)

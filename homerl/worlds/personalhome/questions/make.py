@@ -24,8 +24,8 @@ from homerl.worlds.personalhome.questions.tables import Tables, tables_of
 from homerl.worlds.personalhome.questions.wording import SCENE, WHAT, Wording
 
 WRONG = 4
-NEAR_NUMBERS = (1, -1, 2, -2, 3, 4, 5)
-NEAR_DAYS = (1, -1, 7, -7, 2, 14, 30)
+NEAR_NUMBERS = (1, 2, 3)  # gaps between numbers
+NEAR_DAYS = (1, 2, 7, 14)  # gaps between dates
 COLUMNS = {  # kind of answer -> the (table, column) pairs whose values are of this kind
     "person": (("members", "who"),), "years": (("members", "age"), ("pets", "age")),
     "occupations": (("members", "occupation"),), "hobbies": (("hobbies", "hobby"),), "animals": (("pets", "animal"),),
@@ -62,10 +62,17 @@ def questions(household: Household, rng: random.Random, families: Sequence[str] 
 
 
 def answered(candidate: Candidate, tables: Tables) -> Question | None:
-    """The question of a candidate; None if it has no single answer or too many steps."""
+    """The question of a candidate; None if it has no single answer or too many steps.
+
+    Questions are about memories. If the last day's events or a companion's deeds, which agents see too, would change the
+    answer, there is no question.
+    """
     try:
         found = candidate.program.run(tables)
+        told = candidate.program.run(tables.as_told())
     except NoAnswer:
+        return None
+    if found.value != told.value:
         return None
     level = difficulty(candidate.program)
     return Question(candidate, level, found.value, tuple(sorted(found.evidence)), tables) if level else None
@@ -95,7 +102,7 @@ def distractors(question: Question, wording: Wording, rng: random.Random) -> lis
     kind, right = question.candidate.answer, question.answer
     taken = {normal(text) for text in wording.answers(kind, right)}
     found: list[str] = []
-    for pool in (_of_household(kind, question.tables), _near(kind, right)):
+    for pool in (_of_household(kind, question.tables), _near(kind, right, rng)):
         pool = list(dict.fromkeys(pool))
         rng.shuffle(pool)
         for value in pool:
@@ -104,6 +111,13 @@ def distractors(question: Question, wording: Wording, rng: random.Random) -> lis
                 taken.add(normal(text))
                 found.append(text)
     return found if len(found) == WRONG else None
+
+
+def _around(gaps: Sequence[int], below: int, rng: random.Random, above: int = WRONG) -> list[int]:
+    """Steps from a value to four others: first how many of them lie below it is drawn, then how far apart they are."""
+    under = rng.randint(max(0, WRONG - above), min(WRONG, below))
+    gap = rng.choice(gaps) if below >= WRONG * max(gaps) and above >= WRONG else 1
+    return [gap * step for step in range(-under, WRONG - under + 1) if step]
 
 
 def _of_household(kind: str, tables: Tables) -> list[Any]:
@@ -115,13 +129,19 @@ def _of_household(kind: str, tables: Tables) -> list[Any]:
     return [row[column] for table, column in COLUMNS.get(kind, ()) for row in tables.rows[table] if row[column] is not None]
 
 
-def _near(kind: str, right: Any) -> list[Any]:
-    """Values that might be right but are not in the household."""
+def _near(kind: str, right: Any, rng: random.Random) -> list[Any]:
+    """Values that might be right but are not in the household.
+
+    Of numbers and dates as many as are asked for, and the right one has any place among them.
+    """
     if isinstance(right, date):
-        return [right + timedelta(days=days) for days in NEAR_DAYS]
+        return [right + timedelta(days=days) for days in _around(NEAR_DAYS, WRONG * max(NEAR_DAYS), rng)]
     if isinstance(right, int | float):
-        scale = 0.1 if isinstance(right, float) and abs(right) < 1 else 1  # a share has other shares beside it
-        return [round(right + step * scale, 2) for step in NEAR_NUMBERS if right < 0 or right + step * scale >= 0]
+        share = isinstance(right, float) and 0 <= right < 1
+        scale = 0.1 if share else 1
+        below = WRONG if right < 0 else int(round(right / scale, 6))  # how many lie below, down to 0
+        above = int(round((1 - right) / scale, 6)) if share else WRONG
+        return [round(right + step * scale, 2) for step in _around(NEAR_NUMBERS, below, rng, above)]
     if kind.startswith(SCENE):
         return elsewhere(kind)
     group = WHAT.get(kind.removeprefix("what:"), kind)

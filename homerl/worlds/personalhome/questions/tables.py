@@ -8,7 +8,7 @@ so a person with three hobbies has three rows in `hobbies`; tables never change,
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import date, datetime, timedelta
 from typing import Any
@@ -21,15 +21,21 @@ from homerl.worlds.personalhome.questions.scene_tables import scene_tables
 
 Value = Any  # str, int, float, bool, date, datetime or None
 Row = Mapping[str, Value]
+TOGETHER = ("travelled", "celebrated")  # what companions did as well
 FACT = ("kind", "who", "pet", "appliance", "sensor", "room", "what", "value", "unit")
 
 
 @dataclass(frozen=True)
 class Tables:
-    """All tables of a household by name, and its clock."""
+    """All tables of a household by name, and its clock.
+
+    `told` are the rows of `memories` with everything else that agents are told of the kind: the last day's events, and
+    companions. None if there is nothing else.
+    """
 
     now: datetime
     rows: Mapping[str, tuple[Row, ...]]
+    told: tuple[Row, ...] | None = None
 
     def edited(self, table: str, id: str, changes: Row | None) -> Tables:
         """The tables with some values of the rows of an id replaced, or without these rows if there are no changes."""
@@ -45,7 +51,13 @@ class Tables:
         older = {
             table: tuple({**row, "age": row["age"] + years} for row in self.rows[table]) for table in ("members", "pets")
         }
-        return Tables(self.now.replace(year=self.now.year + years, day=min(self.now.day, 28)), {**self.rows, **older})
+        leap_day = (self.now.month, self.now.day) == (2, 29)
+        now = self.now.replace(year=self.now.year + years, day=28 if leap_day else self.now.day)
+        return Tables(now, {**self.rows, **older})
+
+    def as_told(self) -> Tables:
+        """The tables with everything that is told in place of the memories."""
+        return self if self.told is None else replace(self, rows={**self.rows, "memories": self.told})
 
 
 def tables_of(household: Household) -> Tables:
@@ -87,7 +99,19 @@ def tables_of(household: Household) -> Tables:
             **_devices(household),
             **scene_tables(household),
         },
+        tuple(_told(household)),
     )  # fmt: skip
+
+
+def _told(household: Household) -> Iterator[Row]:
+    """The facts of memories and events, those of trips and celebrations once for each companion, too."""
+    memories = [(f"memory:{n}", one.time, one.fact) for n, one in enumerate(household.memories)]
+    events = [(f"event:{n}", one.time, one.fact) for n, one in enumerate(household.context.events)]
+    for id, time, fact in (*memories, *events):
+        row = _fact_row(id, time, fact)
+        yield row
+        if fact.kind in TOGETHER:
+            yield from ({**row, "who": other} for other in fact.others)
 
 
 def _fact_row(id: str, time: datetime, fact: Fact) -> Row:
@@ -108,6 +132,7 @@ def _devices(household: Household) -> dict[str, tuple[Row, ...]]:
                 {
                     "id": f"state:{device.did}", kind: device.did, "kind": device.spec.category, "attribute": path,
                     "value": value, "unit": device.spec.attribute_index[path][1].unit,
+                    "range": device.spec.attribute_index[path][1].range,
                 }
             )  # fmt: skip
     return {name: tuple(rows) for name, rows in found.items()}

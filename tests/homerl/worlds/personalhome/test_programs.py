@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import random
+from collections import Counter
+from dataclasses import replace
 from datetime import date, datetime
 from typing import Any
 
@@ -9,7 +12,7 @@ import pytest
 
 from homerl.worlds.personalhome.questions import scene_tables
 from homerl.worlds.personalhome.questions.families import Candidate, Deed, candidates
-from homerl.worlds.personalhome.questions.make import answered
+from homerl.worlds.personalhome.questions.make import _near, answered
 from homerl.worlds.personalhome.questions.programs import (
     Column,
     Count,
@@ -149,3 +152,29 @@ def test_what_has_too_many_steps_is_not_asked():
     for _ in range(11):
         rows = Where(rows, "kind", "cooked")
     assert answered(Candidate("long", Count(rows), {}, "times"), TABLES) is None
+
+
+def test_what_events_or_companions_would_change_is_not_asked():
+    last = Candidate("last_cooked", The(Column(Extreme(BY_ANN, "time"), "what")), {}, "what:cooked")
+    event = {**memory(9, "2026-03-10", "cooked", who="a", what="popcorn"), "id": "event:0"}
+    told = replace(TABLES, told=(*TABLES.rows["memories"], event))
+    assert answered(last, TABLES).answer == "curry" and answered(last, told) is None
+    ill = Candidate("total_ill", Total(Column(Where(Where(MEMORIES, "kind", "ill"), "who", "a"), "value")), {}, "number:day")
+    assert answered(ill, told).answer == 8.0, "popcorn is no illness"
+
+
+def test_only_a_leap_day_moves():
+    assert replace(TABLES, now=datetime(2026, 3, 31)).later(2).now == datetime(2028, 3, 31)
+    assert replace(TABLES, now=datetime(2028, 2, 29)).later(2).now == datetime(2030, 2, 28)
+
+
+def test_the_right_number_has_any_place_among_the_wrong_ones():
+    places = Counter()
+    for seed in range(500):
+        wrong = _near("times", 20, random.Random(seed))
+        assert len(set(wrong)) == 4 and 20 not in wrong
+        places[sum(value < 20 for value in wrong)] += 1
+    assert set(places) == set(range(5)) and max(places.values()) < 140
+    for seed in range(50):
+        assert all(0 <= value <= 1 for value in _near("number", 0.8, random.Random(seed)))
+        assert min(_near("times", 1, random.Random(seed))) >= 0

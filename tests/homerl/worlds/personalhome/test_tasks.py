@@ -29,7 +29,7 @@ from homerl.play.situation import Reply
 from homerl.worlds.personalhome.answers import matches
 from homerl.worlds.personalhome.author import MARGIN, draw_task, make_blueprint
 from homerl.worlds.personalhome.blueprint import KINDS, PersonalHomeRecipe
-from homerl.worlds.personalhome.expert import BASELINES, Constant, PersonalHomeExpert, right_answer
+from homerl.worlds.personalhome.expert import BASELINES, Constant, PersonalHomeExpert, reads, right_answer
 from homerl.worlds.personalhome.needs import needs_of
 from homerl.worlds.personalhome.normal import normal
 from homerl.worlds.personalhome.plan_rules import judge
@@ -340,6 +340,18 @@ class ReadsAll:
         return [Reply(text_message('{"answer": "unknown"}'))]
 
 
+class ReadsAndIsSilent:
+    """Reads the evidence as the expert does, and goes on reading for ever."""
+
+    name = "silent"
+
+    async def consult(self, episode, n=1):
+        done = sum(1 for message in episode.messages if message.get("tool_calls"))
+        calls = reads(episode.blueprint)
+        name, arguments = calls[done] if done < len(calls) else ("get_household_profile", {})
+        return [Reply(call_message(tool_call(name, arguments)))]
+
+
 def as_shown(made) -> str:
     titles = getattr(made.task, "titles", {})
     return json.dumps({"ranked_features": list(titles)})
@@ -356,6 +368,7 @@ LAZY = {
     "as shown": lambda: Constant("as shown", as_shown),
     "letter": lambda: Constant("letter", letter),
     "reads all": ReadsAll,
+    "silent": ReadsAndIsSilent,
 }
 
 
