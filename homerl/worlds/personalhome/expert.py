@@ -18,7 +18,7 @@ from homerl.play.candidates import candidates
 from homerl.play.episode import Episode
 from homerl.play.loop import Agent
 from homerl.play.situation import Reply
-from homerl.worlds.personalhome.blueprint import Choice, Features, Grounding, PersonalHomeBlueprint
+from homerl.worlds.personalhome.blueprint import LETTERS, Choice, Features, Grounding, PersonalHomeBlueprint
 from homerl.worlds.personalhome.reference import reference_plan
 from homerl.worlds.personalhome.scene_reads import scene_reads
 
@@ -117,7 +117,7 @@ def wrong_answer(blueprint: PersonalHomeBlueprint, rng: random.Random) -> str:
     if isinstance(task, Grounding):
         return _json({part.key: {"answer": "unknown", "rationale": ""} for part in task.parts})
     if isinstance(task, Choice):
-        return _json({"answer": rng.choice([letter for letter in "ABCDE" if letter != task.right]), "evidence": []})
+        return _json({"answer": rng.choice([letter for letter in LETTERS if letter != task.right]), "evidence": []})
     if isinstance(task, Features):
         return _json({"ranked_features": rng.sample(task.ranking, len(task.ranking))})
     return _json(reference_plan(blueprint)[1:])

@@ -6,14 +6,12 @@ import json
 from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from envs.documents import read_yaml
+from envs.personalhome.household import Household
 from envs.personalhome.shown import shown
-
-if TYPE_CHECKING:
-    from envs.personalhome.household import Household
-    from homerl.worlds.personalhome.blueprint import PersonalHomeBlueprint, Task
+from homerl.worlds.personalhome.blueprint import LETTERS, PersonalHomeBlueprint, Task
 
 
 @cache
@@ -44,7 +42,7 @@ def question_of(task: Task, language: str) -> str:
         conditions = "".join(texts["condition"].format(key=p.key, condition=p.condition) for p in task.parts if p.condition)
         return texts["ask_parts"].format(question=task.question, conditions=conditions)
     if task.kind == "choice":
-        choices = "\n".join(f"{letter}. {choice}" for letter, choice in zip("ABCDE", task.choices, strict=True))
+        choices = "\n".join(f"{letter}. {choice}" for letter, choice in zip(LETTERS, task.choices, strict=True))
         return texts["ask_choice"].format(question=task.question, choices=choices)
     if task.kind == "features":
         return texts["ask_features"].format(features="\n".join(f"{id}: {title}" for id, title in task.titles.items()))

@@ -43,19 +43,19 @@ def world_for(blueprint: PersonalHomeBlueprint) -> PersonalHome:
 class PersonalHomeSituation(Situation):
     """A blueprint's household during an episode. `answer` is the agent's last words, or None before them.
 
-    `messages` counts what it has sent.
+    `messages` counts what it has sent. `verdict` are the goals of the answer, of which silence meets none.
     """
 
     blueprint: PersonalHomeBlueprint
     world: PersonalHome
+    verdict: tuple[bool, ...]
     answer: str | None = None
     messages: int = 0
-    _verdict: tuple[bool, ...] = ()
 
     @classmethod
     def begin(cls, blueprint: PersonalHomeBlueprint) -> PersonalHomeSituation:
         """The situation before the first call."""
-        return cls(blueprint, world_for(blueprint))
+        return cls(blueprint, world_for(blueprint), goals_of(blueprint, ""))
 
     def opening(self) -> list[Message]:
         """The system message."""
@@ -63,19 +63,18 @@ class PersonalHomeSituation(Situation):
 
     def fork(self) -> PersonalHomeSituation:
         """An independent copy."""
-        return PersonalHomeSituation(self.blueprint, self.world.fork(), self.answer, self.messages, self._verdict)
+        return PersonalHomeSituation(self.blueprint, self.world.fork(), self.verdict, self.answer, self.messages)
 
     def met(self) -> tuple[bool, ...]:
         """The goals of the evidence, then those of the answer."""
         evidence, seen = self.blueprint.task.evidence, self.world.state.seen
         if self.blueprint.setting == "sole":
             evidence = ()
-        verdict = self._verdict or goals_of(self.blueprint, "")
         if self.answer is not None:
-            return (verdict[0],) * len(evidence) + verdict
+            return (self.verdict[0],) * len(evidence) + self.verdict
         rows = len({id.removesuffix(".time") for id in seen})
         sparing = rows <= ROOM * len(evidence) + SPARE and self.messages <= patience(evidence)
-        return tuple(sparing and id in seen for id in evidence) + (False,) * len(verdict)
+        return tuple(sparing and id in seen for id in evidence) + self.verdict
 
     def open_intents(self) -> list[PersonalHomeIntent]:
         """The one intent, unless all of Φ is met."""
@@ -97,7 +96,7 @@ class PersonalHomeSituation(Situation):
         if action["name"] != ANSWER:
             return super().take(action)
         self.answer = str(action["text"])
-        self._verdict = goals_of(self.blueprint, self.answer)
+        self.verdict = goals_of(self.blueprint, self.answer)
         return "", {"blocked": None, "error": None, "changed": (ANSWER,)}
 
     def note_reply(self, intent: int | None, message: Message, refusals: Sequence[str], spoke: bool) -> None:

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from homerl.worlds.personalhome.answers import choice_of, matches, read_answer, read_ranking, read_three
-from homerl.worlds.personalhome.blueprint import Choice, Features, Grounding, PersonalHomeBlueprint, Plans
+from homerl.worlds.personalhome.blueprint import LETTERS, Choice, Features, Grounding, PersonalHomeBlueprint, Plans
 from homerl.worlds.personalhome.metrics import rank_deviation
 from homerl.worlds.personalhome.plan_rules import judge
 from homerl.worlds.personalhome.plans import read_plan
@@ -34,7 +34,7 @@ def said_to(task: Grounding, key: str, text: str) -> Any:
 
 def choice_right(task: Choice, text: str) -> bool:
     """Whether the choice is right (eq. 6)."""
-    return choice_of(read_answer(text).value, task.choices) == "ABCDE".index(task.right)
+    return choice_of(read_answer(text).value, task.choices) == LETTERS.index(task.right)
 
 
 def goals_of_ranking(task: Features, text: str) -> tuple[bool, ...]:
