@@ -79,7 +79,7 @@ class PersonalHomeWorld(WorldAdapter):
     @property
     def baselines(self) -> Mapping[str, Callable[[], Agent]]:
         """The expert, and agents that no suite may reward."""
-        from homerl.worlds.personalhome.expert import BASELINES
+        from homerl.worlds.personalhome.baselines import BASELINES
 
         return BASELINES
 

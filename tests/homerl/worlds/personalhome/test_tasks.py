@@ -28,8 +28,9 @@ from homerl.play.scripted_user import ScriptedUser
 from homerl.play.situation import Reply
 from homerl.worlds.personalhome.answers import matches
 from homerl.worlds.personalhome.author import MARGIN, draw_task, make_blueprint
+from homerl.worlds.personalhome.baselines import BASELINES, Constant
 from homerl.worlds.personalhome.blueprint import KINDS, PersonalHomeRecipe
-from homerl.worlds.personalhome.expert import BASELINES, Constant, PersonalHomeExpert, reads, right_answer
+from homerl.worlds.personalhome.expert import PersonalHomeExpert, reads, right_answer
 from homerl.worlds.personalhome.needs import needs_of
 from homerl.worlds.personalhome.normal import normal
 from homerl.worlds.personalhome.plan_rules import judge
