@@ -129,7 +129,7 @@ class PersonalHomeWorld(WorldAdapter):
         return card(recipe)
 
     def commands(self, cli: CommandLine) -> None:
-        """Add `homerl personalhome`."""
+        """Add `homerl personalhome` and `homerl view personalhome`."""
         from homerl.worlds.personalhome.commands import add
 
         add(cli)
