@@ -51,6 +51,10 @@ def run_command(
         Path | None, typer.Option(help="a folder of the paper's released episode files, if the suite reads them")
     ] = None,
     mended: Annotated[bool, typer.Option(help="play these files without the known faults of the paper's program")] = False,
+    videos: Annotated[
+        Path | None,
+        typer.Option(help="a folder of real clips, whose frames a served model is shown, if the suite has videos"),
+    ] = None,
     served: Annotated[str | None, typer.Option(help="the model's name, if the server has several")] = None,
     user: Annotated[str | None, typer.Option(help="URL of an LLM user; default: the scripted user")] = None,
     at_once: Annotated[int, typer.Option(help="concurrent episodes")] = 16,
@@ -79,7 +83,7 @@ def run_command(
 
     settings = BenchRun(
         suite, model, out, setting, episodes, mended, served, user, at_once, runs, limit, temperature, max_tokens,
-        prices=_prices(price), resume=resume, seed=seed, cpu=cpu,
+        prices=_prices(price), videos=videos, resume=resume, seed=seed, cpu=cpu,
         judge=judge_of(judge, judge_model, judge_votes, judge_sample),
     )  # fmt: skip
     play(settings)
