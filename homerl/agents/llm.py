@@ -38,13 +38,15 @@ class LLMAgent:
     async def propose(self, observation: Observation, n: int = 1) -> Sequence[Reply]:
         """The endpoint's candidate messages. Raises `InfraError` if the server fails."""
         one_answer, messages = observation.one_answer, observation.messages
-        tools: dict[str, Any] = {} if one_answer else {"tools": list(observation.tools)}
+        more: dict[str, Any] = {}
+        if observation.tools and not one_answer:  # servers refuse an empty list
+            more["tools"] = list(observation.tools)
         if self.seed is not None:
-            tools["seed"] = derived_seed(self.seed, observation.blueprint_id, len(messages))
+            more["seed"] = derived_seed(self.seed, observation.blueprint_id, len(messages))
         sent = [as_sent(message) for message in messages]
         if self.clips is not None:
             sent = await asyncio.to_thread(with_images, sent, self.clips)  # to read a film takes long
-        answer = await self.endpoint.chat(sent, n=n, **tools, **self.options)
+        answer = await self.endpoint.chat(sent, n=n, **more, **self.options)
         prompt, completion = (answer.usage.prompt_tokens, answer.usage.completion_tokens) if answer.usage else (0, 0)
         count = len(answer.choices)
         return [reply_of(choice.message, completion // count, prompt, one_answer) for choice in answer.choices]
