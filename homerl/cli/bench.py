@@ -21,26 +21,15 @@ def build_command(
     language: str = "en",
 ) -> None:
     """Make a suite as JSON Lines, with its checksum. Every instance passes the validity checks."""
-    from collections import Counter
+    from homerl.bench.suites import SEED, named
+    from homerl.run.bench_build import build_suite
 
-    from homerl.bench.suites import SEED, named, write_suite
-    from homerl.terminal.progress import progress_bar
-
-    dropped, path = Counter(), out / f"{suite}.jsonl"
-    with progress_bar() as bar:
-        task = bar.add_task(f"build {suite}", total=None, note=str(path))
-        count, instances = named(suite).build(
-            SEED if seed is None else seed, language, dropped, lambda n, of: bar.update(task, completed=n, total=of)
-        )
-        digest = write_suite(instances, path)
-    console.print(f"{path}: {count} instances, sha256 {digest}")
-    for reason, count in dropped.most_common():
-        console.print(f"  dropped {count}: {reason}", highlight=False)
+    build_suite(named(suite), out, SEED if seed is None else seed, language)
 
 
 @app.command("run")
 def run_command(
-    suite: Annotated[str, typer.Argument(help="the name of a suite, or a file of `bench build`")],
+    suite: Annotated[str, typer.Argument(help="the name of a suite or of a world, or a file of `bench build`")],
     model: Annotated[str, typer.Option(help="http://host/v1 (several with commas), a folder, a hub id, or a baseline")],
     out: Annotated[Path, typer.Option(help="a folder for the results")],
     setting: Annotated[

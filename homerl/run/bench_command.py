@@ -22,6 +22,7 @@ from homerl.llm.endpoint import Endpoint
 from homerl.llm.images import Clips
 from homerl.play.loop import Policy, User
 from homerl.play.scripted_user import ScriptedUser
+from homerl.run.bench_build import found_or_built
 from homerl.run.preflight import on_hub
 from homerl.terminal.progress import progress_bar
 from homerl.worlds.contract import Suite, WorldAdapter
@@ -91,8 +92,12 @@ def run_benchmark(settings: BenchRun) -> dict[str, Any]:
 
 
 def instances_of(settings: BenchRun) -> list[Any]:
-    """The instances of the run: those of a suite, or of a paper's released files."""
-    instances = read_suite(settings.suite) if settings.episodes is None else _released(settings)
+    """The instances of the run: those of a suite, or of a paper's released files.
+
+    A suite that is not shipped is built beside the results.
+    """
+    files = settings.episodes is not None
+    instances = _released(settings) if files else read_suite(found_or_built(settings.suite, settings.out))
     world = world_of(instances[0].blueprint)
     if settings.user and "llm" not in world.users:
         raise InputError(f"in the world '{world.name}' the user speaks by itself", "--user", "leave it out")
