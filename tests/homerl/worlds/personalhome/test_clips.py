@@ -5,6 +5,8 @@ from __future__ import annotations
 import base64
 import io
 import json
+import subprocess
+import sys
 from collections import Counter
 
 import pytest
@@ -86,7 +88,9 @@ def sent(served, text):
 def test_a_served_model_sees_the_frames_of_the_asked_seconds_and_trajectories_keep_handles(suite, clips, tmp_path):
     calls = called("extract_frames", start=2, end=3, fps=1), called("inspect_video_segment", start="0", end="00:01")
     with server(suite, *calls) as served:
-        scored = run(suite, tmp_path / "out", served, videos=clips)
+        options = ["--model", served.url, "--videos", clips, "--out", tmp_path / "out"]
+        command = [sys.executable, "-m", "homerl.cli", "bench", "run", suite, *options]
+        subprocess.run([*map(str, command)], check=True, capture_output=True, timeout=120)
     filmed, other = (one.household for one in read_suite(str(suite)))
     messages = sent(served, f"h{filmed}")
     assert [message["role"] for message in messages] == ["system", "user", "assistant", "tool", "tool", "user"]
@@ -96,7 +100,7 @@ def test_a_served_model_sees_the_frames_of_the_asked_seconds_and_trajectories_ke
     told = sent(served, "no clip is there")
     assert [message["role"] for message in told][-2:] == ["tool", "tool"] and f"h{other}" not in json.dumps(told)
 
-    assert scored["success"] == 1.0
+    assert json.loads((tmp_path / "out/score.json").read_text())["success"] == 1.0
     stored = (tmp_path / "out/trajectories.jsonl").read_text()
     assert "base64" not in stored and f"video:h{filmed}@0.000-1.000" in stored
     assert all(row["messages"][-1]["role"] == "assistant" for row in read_rows(tmp_path / "out/trajectories.jsonl"))
