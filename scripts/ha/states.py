@@ -18,7 +18,7 @@ States = dict[str, dict[str, Any]]
 
 async def states(client: Client) -> States:
     """State and attributes of each entity, without those that change by themselves."""
-    kept = [state for state in await client.states() if not state["entity_id"].startswith((*RANDOM, "conversation."))]
+    kept = [state for state in await client.states() if not state["entity_id"].startswith((*RANDOM, "conversation.", "sun."))]
     return {state["entity_id"]: {key: state[key] for key in ("state", "attributes")} for state in kept}
 
 
