@@ -72,6 +72,7 @@ NOT_RUN = {
     "docs/training.md": {"accelerate launch": GPU, "VLLM_SERVER_DEV_MODE=1 vllm serve": GPU},
     "docs/synthesis.md": {"homerl synth recipes/synth_m3.yaml": ENDPOINT, "homerl push-data": HUB},
     "docs/endpoints.md": {"homerl serve-user": GPU, "homerl audit-user": ENDPOINT, "homerl bench run": ENDPOINT},
+    "docs/homeassistant.md": {"scripts/check_homeassistant": "it installs a real Home Assistant, 2 GB"},
     "docs/models.md": {
         "accelerate launch recipes/sft_8b.yaml": GPU,
         "accelerate launch recipes/rlve_full.yaml": GPU,
