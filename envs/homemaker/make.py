@@ -112,7 +112,7 @@ class HomeRecipe(Model):
 
     @model_validator(mode="after")
     def _makes_or_takes(self) -> HomeRecipe:
-        keys = ("keep",) if not self.files else FURNISHING
+        keys: tuple[str, ...] = ("keep",) if not self.files else FURNISHING
         keys += ("weather", "hemisphere", "forecast") if self.keep != "nothing" and self.files else ()
         given = [name for name in keys if getattr(self, name) != type(self).model_fields[name].default]
         if given and not self.files:

@@ -22,8 +22,8 @@ from homerl.worlds.sources import AnyBlueprintRecipe, default_recipe
 class SuiteSettings(Model):
     """A held-out suite: its seeds, users and sentences differ from those of training by construction.
 
-    With `benchmark` it is `count` instances of a shipped or built benchmark, spread evenly over it (or over its easier half), with
-    the benchmark's own limits.
+    With `benchmark` it is `count` instances of a shipped or built benchmark, spread evenly over it (or over its easier
+    half), with the benchmark's own limits.
     """
 
     name: str = Field("heldout", description="Name of the suite, and of its folder below `bench/` of the run.")
