@@ -20,9 +20,10 @@ def build_command(
     seed: Annotated[int | None, typer.Option(help="default: that of the shipped suite")] = None,
     language: str = "en",
     homes: Annotated[
-        list[str] | None, typer.Option(help="a home file, or a folder of them, for own-home; may be repeated")
+        list[str] | None,
+        typer.Option(help="a home file, or a folder of them, for a suite that takes homes; may be repeated"),
     ] = None,
-    toolset: Annotated[str | None, typer.Option(help="with --homes: the agent's tools; default: smh")] = None,
+    toolset: Annotated[str | None, typer.Option(help="with --homes: the agent's tools; default: those of the suite")] = None,
 ) -> None:
     """Make a suite as JSON Lines, with its checksum. Every instance passes the validity checks."""
     from collections import Counter
