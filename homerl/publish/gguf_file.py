@@ -23,7 +23,8 @@ KINDS = ("f32", "f16", "bf16", "q8_0")
 ARCHITECTURE = "qwen3"
 SPLITS = {  # how text is split before BPE, by the name that llama.cpp has for it
     "gpt-2": None,  # tokenizers' ByteLevel by itself
-    "qwen2": r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+",
+    "qwen2": r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}"
+    r"| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+",
 }
 MERGED = "export it without --gguf"
 
@@ -112,7 +113,7 @@ def split_name(tokenizer: Any, where: str) -> str:
 
 
 def _check_added(added: Iterable[Mapping[str, Any]], where: str) -> None:
-    """Refuse added tokens that llama.cpp would find elsewhere: it looks for the longest first, tokenizers for the leftmost."""
+    """Refuse added tokens that llama.cpp would find elsewhere: it takes the longest first, transformers the leftmost."""
     texts = [token["content"] for token in added]
     if odd := [token["content"] for token in added if token["single_word"] or token["lstrip"] or token["rstrip"]]:
         raise InputError(f"llama.cpp cannot find the token {odd[0]!r} by its rules", where, MERGED)

@@ -108,7 +108,8 @@ def prepare_scratch(recipe: Any, rows: Any) -> str:
 def load_tokenizer(source: str) -> Any:
     """Load a tokenizer with homerl's training chat template, and with `<|im_end|>` as the end of a turn.
 
-    A tokenizer that already has a homerl template keeps it; an exported one gets its marks of training back. Raises `InputError` if the tokenizer does not know ChatML.
+    A tokenizer that already has a homerl template keeps it; an exported one gets its marks of training back. Raises
+    `InputError` if the tokenizer does not know ChatML.
     """
     from transformers import AutoTokenizer
 

@@ -87,7 +87,7 @@ def test_only_rows_that_blocks_divide_are_quantised(run: Path, tmp_path: Path):
 
 
 def test_the_shape_of_the_model(exported):
-    kind, folder = exported
+    _, folder = exported
     reader, config = read(folder), AutoConfig.from_pretrained(folder)
     assert value(reader, "general.architecture") == "qwen3"
     for key, known in {
