@@ -23,6 +23,7 @@ from envs.homemaker.make import HomeRecipe, make_home
 from envs.model import Model
 from homerl.language.grammar import Pool
 from homerl.language.splits import NoSentence, Split, Voice
+from homerl.language.writing import AS_IT_IS, Writing
 from homerl.worlds.contract import unmade
 from homerl.worlds.homeenv.blueprints.blueprint import Blueprint, Intent, Past, Profile
 from homerl.worlds.homeenv.blueprints.filters import first_failure
@@ -75,6 +76,11 @@ class BlueprintRecipe(Model):
     frames: Pool = Field(
         "any", description="Which frames of the grammar people use: `heldout` is a quarter of them, `train` the others."
     )
+    writing: Writing = Field(
+        AS_IT_IS,
+        exclude_if=lambda writing: writing == AS_IT_IS,  # bytes that depend on a recipe are older than this key
+        description="How people write: letter case, final marks, and short sentences.",
+    )
     preserve: bool = Field(True, description="Whether success also needs that no device outside the task has changed.")
     toolset: ToolsetName = Field(
         "homeflow",
@@ -124,8 +130,8 @@ class BlueprintRecipe(Model):
 
     @property
     def voice(self) -> Voice:
-        """The language, temperature and frames that the user speaks with."""
-        return Voice(self.home.language, self.temperature, self.frames)
+        """The language, temperature, frames and writing of the user."""
+        return Voice(self.home.language, self.temperature, self.frames, self.writing)
 
 
 def make_blueprint(recipe: BlueprintRecipe, split: Split, seed: int, dropped: Counter | None = None) -> Blueprint:
