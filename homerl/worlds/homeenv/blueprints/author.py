@@ -129,6 +129,12 @@ class BlueprintRecipe(Model):
         return TOOLSETS[self.toolset].one_answer
 
     @property
+    def told(self) -> tuple[bool, bool]:
+        """Whether the agent is told about floors and the user's place, and whether it is told the date and time."""
+        full = self.prompt == "full"
+        return full, full or TOOLSETS[self.toolset].automations
+
+    @property
     def voice(self) -> Voice:
         """The language, temperature, frames and writing of the user."""
         return Voice(self.home.language, self.temperature, self.frames, self.writing)
@@ -182,7 +188,7 @@ def _draw(recipe: BlueprintRecipe, split: Split, seed: int, home: Home, rng: ran
         taken = frozenset((spared, *(did for draft in drafts for did in draft.concerned)))
         wording = _weighted(recipe.wordings, rng)
         family, propose = _family(recipe, rng)
-        draft = propose(home, rng, Ask(wording, taken, recipe.devices, number == 0, recipe.prompt == "full"))
+        draft = propose(home, rng, Ask(wording, taken, recipe.devices, number == 0, *recipe.told))
         if draft is None:
             break
         for part in (draft, *draft.then):
