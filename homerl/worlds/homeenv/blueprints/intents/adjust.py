@@ -1,8 +1,9 @@
 """Relative changes: `step` ("louder"), `amount` ("raise the brightness by 20 percent"), `limit` ("to the maximum").
 
 Invariants: the wanted value follows from the state before, and the expert reads that state first. An amount is added to the
-value in the attribute's own unit (20 percent of brightness 40 is 60) and ends at the bound of the range. A step without an
-amount is met by any change in its direction of at most a quarter of the range, or one step if that is more. A limit is the bound of the range.
+value in the attribute's own unit (a brightness of 40, increased by 20 percent, is 60) and ends at the bound of the range.
+A step without an amount is met by any change in its direction of at most a quarter of the range, or one step if that is
+more. A limit is the bound of the range.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Plain colours by name: "make the kitchen lamp blue".
 
-Invariants: a colour is a region, not a point: a range of hues with at least half of full saturation (pink: a fifth). A light that takes hue
-and saturation must be anywhere in the region; one that takes a code must have one of the region's codes in `CODES`, which
-have the channel levels of the usual named colours. A light that is off, or shows white, is switched first.
+Invariants: a colour is a region, not a point: a range of hues with at least half of full saturation (pink: a fifth). A light
+that takes hue and saturation must be anywhere in the region; one that takes a code must have one of the region's codes in
+`CODES`, which have the channel levels of the usual named colours. A light that is off, or shows white, is switched first.
 """
 
 from __future__ import annotations
