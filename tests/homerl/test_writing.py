@@ -2,6 +2,7 @@
 
 import random
 import re
+from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
@@ -11,8 +12,10 @@ from envs.homemaker.make import HomeRecipe, make_home
 from homerl.language.grammar import tight
 from homerl.language.splits import Voice, split_of
 from homerl.language.writing import AS_IT_IS, Writing, asks, bare, capitalised, lowered, punctuated, write
+from homerl.run.recipe import load_recipe
 from homerl.worlds.homeenv.blueprints.author import BlueprintRecipe, make_blueprint
 from homerl.worlds.homeenv.blueprints.blueprint import Blueprint
+from homerl.worlds.homeenv.diversity import blueprint_recipe, measure_diversity
 from homerl.worlds.homeenv.language.known import grammar
 from homerl.worlds.homeenv.language.speaker import Speaker
 
@@ -85,6 +88,13 @@ def test_a_recipe_without_the_key_writes_none():
     """Digests of data sets are taken over the recipe as plain data."""
     assert "writing" not in BlueprintRecipe().model_dump()
     assert BlueprintRecipe.model_validate(BlueprintRecipe(writing=Writing(short=1)).model_dump()).writing.short == 1
+
+
+def test_the_recipe_of_people_comes_near_to_them():
+    recipe = blueprint_recipe(load_recipe(Path(__file__).parents[2] / "recipes" / "people.yaml"), "people.yaml")
+    report = measure_diversity(recipe, homes=20, each=40, sample=2)
+    assert 5 <= report.median_length <= 7
+    assert 0.4 < report.capitalised < 0.6 and 0.4 < report.punctuated < 0.6
 
 
 @settings(max_examples=20, deadline=None)
