@@ -80,7 +80,7 @@ def test_each_package_says_what_it_holds(house: House) -> None:
 
 
 SCRIPTS = [path for path in sorted((ROOT / "scripts").rglob("*")) if path.is_file() and "__pycache__" not in path.parts]
-OURS = ("envs.", "rewards.", "homerl.", "gpu.")  # `gpu` is scripts/gpu
+OURS = ("envs.", "rewards.", "homerl.", "gpu.", "ha.")  # `gpu` and `ha` are folders of scripts
 PROGRAMS = [path for path in SCRIPTS if path.read_text("utf-8").startswith("#!/usr/bin/env python")]
 BEHIND = [path for path in SCRIPTS if path.suffix == ".py"]  # the modules behind programs
 

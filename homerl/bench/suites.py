@@ -18,17 +18,43 @@ from pydantic import ValidationError
 from envs.documents import InputError, write_atomic
 from homerl.play.trajectory import read_rows
 from homerl.worlds.contract import Instance, Suite, WorldAdapter
-from homerl.worlds.registry import suites, world_of
+from homerl.worlds.registry import suites, world_of, worlds
 
 SEED = 2026  # seed of the shipped suites
 REBUILD = "build the suite again: homerl bench build"
 
 
 def named(name: str) -> Suite:
-    """The suite with this name, or `InputError` with the known names."""
-    if name not in suites():
-        raise InputError(f"there is no suite '{name}'", "homerl bench", f"known: {', '.join(suites())}")
-    return suites()[name][1]
+    """The suite with this name, or the first suite of the world with this name; `InputError` with the known names."""
+    if name in suites():
+        return suites()[name][1]
+    if name in worlds() and worlds()[name].suites:
+        return next(iter(worlds()[name].suites.values()))
+    raise InputError(f"there is no suite '{name}'", "homerl bench", f"known: {', '.join(suites())}")
+
+
+def suite_of_homes(name: str, homes: Sequence[str], toolset: str | None) -> Suite:
+    """The suite with this name; with `homes` (files) or a `toolset`, made for these. `InputError` if it takes none."""
+    suite = named(name)
+    if not homes and toolset is None:
+        return suite
+    if (made := suite.of_homes(homes, toolset)) is None:
+        takers = ", ".join(known for known, (_, other) in suites().items() if other.of_homes((), None) is not None)
+        given = "--homes" if homes else "--toolset"
+        raise InputError(f"{name} has tasks of its own", given, f"leave it out, or build one that takes homes: {takers}")
+    return made
+
+
+def suite_behind(source: str) -> tuple[WorldAdapter, Suite]:
+    """The world and the suite of a name, or of a file of instances. Raises `InputError` if it is neither."""
+    if source in suites():
+        return suites()[source]
+    path, lines = _lines_of(source)
+    if not lines:
+        raise InputError("the file holds no task of a suite", str(path), REBUILD)
+    first = instance_from(lines[0], f"{path}:1")
+    world = world_of(first.blueprint)
+    return world, suite_of(first.id, world, str(path))
 
 
 def name_in(id: str, known: Iterable[str]) -> str | None:
@@ -97,6 +123,11 @@ def read_suite(source: str) -> list[Any]:
 
     Raises `InputError` if the suite is not shipped, if the checksum differs, or if a line is of no suite.
     """
+    path, lines = _lines_of(source)
+    return [instance_from(line, f"{path}:{number}") for number, line in enumerate(lines, 1)]
+
+
+def _lines_of(source: str) -> tuple[Path, list[str]]:
     path = Path(source)
     if not path.is_file():
         path = shipped_file(named(source))
@@ -106,12 +137,17 @@ def read_suite(source: str) -> list[Any]:
     stated = path.with_name(f"{name}.sha256")
     if stated.exists() and stated.read_text().split()[0] != hashlib.sha256(data).hexdigest():
         raise InputError("the suite is not the one that was built", str(path), REBUILD)
-    return [instance_from(line, f"{path}:{number}") for number, line in enumerate(data.decode().splitlines(), 1)]
+    return path, data.decode().splitlines()
+
+
+def is_shipped(suite: Suite) -> bool:
+    """Whether the suite's instances of the default seed are there as a file."""
+    return suite.shipped is not None and suite.shipped.is_file()
 
 
 def shipped_file(suite: Suite) -> Path:
     """The file with the suite's instances, or `InputError` if it is not shipped."""
-    if suite.shipped is None or not suite.shipped.is_file():
+    if not is_shipped(suite):
         remedy = f"build it (homerl bench build {suite.name} --out DIR) and run DIR/{suite.name}.jsonl"
         raise InputError(f"the suite '{suite.name}' is not shipped", remedy=remedy)
     return suite.shipped

@@ -18,6 +18,7 @@ from pydantic import Field
 
 from envs.documents import InputError
 from envs.model import Model
+from homerl.llm.images import Clips
 from homerl.play.episode import Episode, EpisodeLimits
 from homerl.play.loop import Agent, Oracle, Policy
 from homerl.play.situation import Situation
@@ -177,6 +178,13 @@ class Suite(ABC):
         Candidates that are not valid are counted in `dropped` by reason. `progress` is called with (done, total).
         """
 
+    def of_homes(self, files: Sequence[str], toolset: str | None) -> Suite | None:
+        """The suite with its tasks in the homes of `files` and for the tools of `toolset` (None is its usual one).
+
+        None if the suite has tasks of its own only.
+        """
+        return None
+
     def printed(self) -> Mapping[str, Any]:
         """The results that the suite's paper reports, or an empty mapping.
 
@@ -193,6 +201,13 @@ class Suite(ABC):
         """Instances from the files that the suite's paper released, or None if the suite cannot read such files.
 
         With `mended`, known faults of the paper's program are corrected.
+        """
+        return None
+
+    def with_clips(self, instances: Sequence[Any], folder: Path, setting: str) -> tuple[list[Any], Clips] | None:
+        """The instances with the clips of a folder, and these clips; None if the suite's tasks have no videos.
+
+        Tools then name frames, which the agent is shown. Raises `InputError` if the folder or a clip cannot be used.
         """
         return None
 

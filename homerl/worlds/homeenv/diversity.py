@@ -17,6 +17,7 @@ from rich.table import Table
 
 from envs.documents import InputError
 from envs.homemaker.make import HomeRecipe, make_home
+from homerl.language.splits import Unclear
 from homerl.language.writing import MARKS
 from homerl.measure.text_diversity import SAMPLE, TOKENS, TextDiversity
 from homerl.worlds.homeenv.blueprints.author import BlueprintRecipe
@@ -135,9 +136,12 @@ def utterances(recipe: BlueprintRecipe, rng: random.Random, count: int) -> Itera
         for call in draft.before:
             told.call(call.did, call.service, call.args)
         for _ in range(min(PER_DRAFT, left)):
+            try:
+                said = sentence(draft.meaning, told, recipe.voice, draft.wording or wording, rng)
+            except Unclear:
+                break
             left -= 1
-            text = sentence(draft.meaning, told, recipe.voice, draft.wording or wording, rng)
-            yield name, as_written(text, told, recipe.voice, rng)
+            yield name, as_written(said, told, recipe.voice, rng)
 
 
 def _subcategories(recipe: BlueprintRecipe) -> dict[str, float]:

@@ -24,6 +24,7 @@ from envs.homeenv.types import ValueType
 from envs.homemaker.lexicon import lexicon_of
 from homerl.language.grammar import Grammar, Style
 from homerl.language.splits import Voice
+from homerl.worlds.homeenv.language.clear import refuse_shared_device, refuse_shared_room
 from homerl.worlds.homeenv.language.known import grammar
 from homerl.worlds.homeenv.language.meaning import Act, Comparison, Target
 from homerl.worlds.homeenv.language.noun import is_heavy, noun, phrase
@@ -133,6 +134,7 @@ class Speaker:
         if target.kind is not None:
             return self._kind_in_room(target) or phrase(target, self)
         (device,) = target.devices
+        refuse_shared_device(device, self.home)
         if target.part and len({path.rpartition(".")[0] for path in device.spec.service_index}) > 1:
             owner = self.say("device.owner", room=device.room.name, device=device.name)
             text = self.say("part", device=owner, part=self.name(target.part, device))
@@ -150,8 +152,10 @@ class Speaker:
     def device(self, device: Device) -> str:
         """A device by room and name, sometimes with its brand if no other device of the room has it.
 
-        A short speaker may leave out the room if no other name of the home has a word in common with the device's.
+        A short speaker may leave out the room if no other name of the home has a word in common with the device's. Raises
+        `Unclear` if another device has the same room and name.
         """
+        refuse_shared_device(device, self.home)
         slots = {"room": device.room.name, "device": device.name}
         if self.short and self.rng.random() < ALONE and _stands_alone(device, self.home):
             return self.say("short.device.alone", device=device.name)
@@ -161,7 +165,8 @@ class Speaker:
         return self.say("device", **slots)
 
     def room(self, room: Room) -> str:
-        """A room by its name."""
+        """A room by its name. Raises `Unclear` if another room has it too."""
+        refuse_shared_room(room, self.home)
         return self.say("room", room=room.name)
 
     def name(self, word: str, device: Device | None = None) -> str:

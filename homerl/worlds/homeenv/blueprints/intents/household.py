@@ -22,6 +22,7 @@ from homerl.worlds.homeenv.blueprints.actions import literal
 from homerl.worlds.homeenv.blueprints.blueprint import Call, Factors
 from homerl.worlds.homeenv.blueprints.intents.draft import Ask, Draft, Propose
 from homerl.worlds.homeenv.blueprints.undo import after, changed
+from homerl.worlds.homeenv.language.clear import refuse_shared_device
 from homerl.worlds.homeenv.language.known import grammar, languages
 from homerl.worlds.homeenv.language.meaning import Target
 from homerl.worlds.homeenv.language.speaker import Speaker
@@ -121,7 +122,10 @@ def _listed(home: Home, device: Device, compiled: CompiledService, rng: random.R
 
 def _area(home: Home, device: Device, compiled: CompiledService, rng: random.Random) -> Thing | None:
     """A room to clean."""
-    room = rng.choice(home.plan.rooms)
+    rooms = [room for room in home.plan.rooms if room.type != "home"]  # that is where things are that are in no room
+    if not rooms:
+        return None
+    room = rng.choice(rooms)
     args = _arguments(compiled, (room.id,)) or _arguments(compiled, room.id)
     return None if args is None else Thing(args, text=room.name)
 
@@ -161,6 +165,7 @@ class Wanted:
         kind = "named" if self.errand.by_name else "sole" if self.sole else "of"
         slots = {"thing": self.thing.said(speaker)}
         if self.errand.by_name:
+            refuse_shared_device(self.device, speaker.home)
             slots["thing"] = self.device.name
         elif not self.sole:
             slots["target"] = speaker.target(Target.of(self.device, self.part))

@@ -1,0 +1,52 @@
+"""Writes what a real Home Assistant answers: `python -m ha.record URL` with its token in HA_TOKEN.
+
+It wants a Home Assistant that was just furnished, for the calls change it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gzip
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+from ha.assist import assist, tools
+from ha.normal import Normal
+from ha.services import services
+from homerl.homeassistant.client import connect, token_from
+
+FOLDER = Path(__file__).parents[2] / "tests/homerl/homeassistant/recorded"
+LARGE = 200_000  # bytes from which on a record is packed
+
+
+async def record(url: str) -> None:
+    """Ask what the home is first, then what Assist does in it, then what its services do."""
+    token, normal = token_from("HA_TOKEN"), Normal()
+    head = {"Authorization": f"Bearer {token.get_secret_value()}"}
+    rest = httpx.AsyncClient(base_url=url, headers=head, trust_env=False, timeout=60)
+    async with connect(url, token) as client, rest as http:
+        write("listing", normal((await client.listing()).model_dump(mode="json")))
+        write("tools", normal(await tools(http), sort=False))
+        write("assist", normal(await assist(http, client)))
+        write("services", normal(await services(url, token, http, client)))
+
+
+def write(name: str, answer: Any) -> None:
+    """A record as JSON, packed if it is large."""
+    data = json.dumps(answer, indent=1, ensure_ascii=False, sort_keys=False).encode() + b"\n"
+    for old in FOLDER.glob(f"{name}.json*"):
+        old.unlink()
+    FOLDER.mkdir(parents=True, exist_ok=True)
+    if len(data) > LARGE:
+        (FOLDER / f"{name}.json.gz").write_bytes(gzip.compress(data, mtime=0))
+    else:
+        (FOLDER / f"{name}.json").write_bytes(data)
+    print(f"{name}: {len(data)} bytes")
+
+
+if __name__ == "__main__":
+    asyncio.run(record(sys.argv[1]))

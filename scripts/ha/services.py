@@ -1,0 +1,129 @@
+"""Records of service calls: what each call did to its entity, right after it and once the entity had settled.
+
+Entities get their calls side by side, for a cover takes seconds; one entity gets them one after the other. Calls that reach
+other entities come last, one by one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import httpx
+import yaml
+from pydantic import SecretStr
+
+from ha.normal import RANDOM
+from ha.states import MOVING, PATIENCE, PAUSE, QUIET, SLOW, changes, settled, states
+from homerl.homeassistant.client import Client, connect
+from homerl.homeassistant.errors import HomeAssistantError
+
+Calls = list[tuple[str, dict[str, Any]]]  # services with their data
+
+CALLS: dict[str, Calls] = yaml.safe_load((Path(__file__).parent / "services.yaml").read_text("utf-8"))
+PASSIVE = frozenset("air_quality calendar camera conversation device_tracker event person stt sun tts update zone".split())
+EVERY = [("homeassistant.turn_off", {}), ("homeassistant.turn_on", {}), ("homeassistant.toggle", {})]
+RETURNING = {"get_forecasts", "get_items", "get_schedule"}  # services that answer
+WIDE = {"scene", "script"}
+WITHOUT = {"reload", "browse_media", "search_media", "delete", "trigger"}  # of no home, or of a person at a screen
+STRAY = [
+    ("light.no_such_light", "light.turn_on", {}),
+    ("switch.ac", "light.turn_on", {}),
+    ("light.bed_light", "light.glow", {}),
+    ("light.bed_light", "lamp.turn_on", {}),
+]
+
+
+async def services(url: str, token: SecretStr, http: httpx.AsyncClient, client: Client) -> list[dict[str, Any]]:
+    """Every call with its outcome, by entity."""
+    named = [state for state in await client.states() if not state["entity_id"].startswith(RANDOM)]
+    plan = {state["entity_id"]: await _plan(client, state) for state in sorted(named, key=lambda state: state["entity_id"])}
+    narrow = [_calls(url, token, http, entity, calls) for entity, calls in plan.items() if _domain(entity) not in WIDE]
+    done = [call for calls in await asyncio.gather(*narrow) for call in calls]
+    wide = [(entity, *call) for entity, calls in plan.items() if _domain(entity) in WIDE for call in calls]
+    return done + [await _wide_call(client, *call) for call in [*wide, *STRAY]]
+
+
+def _domain(entity: str) -> str:
+    return entity.partition(".")[0]
+
+
+async def _plan(client: Client, state: Mapping[str, Any]) -> Calls:
+    """The calls of an entity: those of its domain, those that nobody named, and those of every entity."""
+    entity, domain = state["entity_id"], _domain(state["entity_id"])
+    if domain in PASSIVE:
+        return []
+    forms = CALLS.get(domain, ())
+    calls = [(f"{domain}.{name}", data) for name, form in forms for data in _filled(form, state["attributes"])]
+    named = {service for service, _ in calls} | {service for service, _ in EVERY}
+    offered = sorted(await client.call("get_services_for_target", target={"entity_id": [entity]}))
+    rest = [(service, {}) for service in offered if service not in named and service.partition(".")[2] not in WITHOUT]
+    ours = [(service, data) for service, data in rest if _domain(service) == domain]
+    return calls + ours + (EVERY if calls else [])
+
+
+def _filled(form: Mapping[str, Any], attributes: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    """The data of a form, with `$name` replaced by the attribute's first and last entry."""
+    asked = [(key, str(value)[1:]) for key, value in form.items() if str(value).startswith("$")]
+    if not asked:
+        yield dict(form)
+        return
+    ((key, name),) = asked
+    entries = list(attributes.get(name) or ())
+    for entry in dict.fromkeys([*entries[:1], *entries[-1:]]):
+        yield {**form, key: entry}
+
+
+async def _calls(url: str, token: SecretStr, http: httpx.AsyncClient, entity: str, calls: Calls) -> list[dict[str, Any]]:
+    """One entity's calls in turn, over a connection of its own."""
+    if not calls:
+        return []
+    async with connect(url, token) as client:
+        return [await _call(client, http, entity, service, data) for service, data in calls]
+
+
+async def _call(client: Client, http: httpx.AsyncClient, entity: str, service: str, data: dict[str, Any]) -> dict[str, Any]:
+    before = await _state(http, entity)
+    outcome = await _outcome(client, entity, service, data)
+    after = await _state(http, entity)
+    end = after
+    if entity.startswith(SLOW):
+        end = await _settled(http, entity, after)
+    call = {"entity": entity, "service": service, "data": data, "outcome": outcome, "before": before, "after": after}
+    return call if end == after else call | {"settled": end}
+
+
+async def _wide_call(client: Client, entity: str, service: str, data: dict[str, Any]) -> dict[str, Any]:
+    """A call that may reach other entities, with all that it changed."""
+    before = await states(client)
+    outcome = await _outcome(client, entity, service, data)
+    await asyncio.sleep(PAUSE)  # a script works on after the call
+    changed = changes(before, await settled(client, before))
+    return {"entity": entity, "service": service, "data": data, "outcome": outcome, "changed": changed}
+
+
+async def _outcome(client: Client, entity: str, service: str, data: dict[str, Any]) -> dict[str, Any]:
+    domain, _, name = service.partition(".")
+    try:
+        said = await client.call_service(domain, name, data, {"entity_id": entity}, returns=name in RETURNING)
+    except HomeAssistantError as error:
+        return {"code": error.code, "error": error.said}
+    return {"ok": True} | ({"response": said} if name in RETURNING else {})
+
+
+async def _state(http: httpx.AsyncClient, entity: str) -> dict[str, Any]:
+    state = (await http.get(f"/api/states/{entity}")).raise_for_status().json()
+    return {key: state[key] for key in ("state", "attributes")}
+
+
+async def _settled(http: httpx.AsyncClient, entity: str, state: dict[str, Any]) -> dict[str, Any]:
+    """The entity's state once it has been at rest for a while."""
+    quiet, deadline = 0, time.monotonic() + PATIENCE
+    while quiet < QUIET and time.monotonic() < deadline:
+        await asyncio.sleep(PAUSE)
+        now = await _state(http, entity)
+        quiet, state = (quiet + 1 if now == state and now["state"] not in MOVING else 0), now
+    return state
