@@ -1,7 +1,6 @@
 """Errands: of products in Home Assistant's shape, and of shipped ones where these can do them."""
 
 import random
-from pathlib import Path
 
 import pytest
 
@@ -17,13 +16,12 @@ from homerl.worlds.homeenv.blueprints.undo import after
 from homerl.worlds.homeenv.language.speaker import Speaker
 from tests.homerl.intents import TOOLSETS, expert_plays, idle_plays
 
-PRODUCTS = str(Path(__file__).parent / "errands")
-KINDS = ("timer", "todo", "media_player", "scene", "vacuum", "lawn_mower", "light")
-SUBCATEGORIES = ("timer", "list", "skip", "artist", "named", "clean", "mow")
+KINDS = ("timer", "todo", "media_player", "scene", "script", "vacuum", "lawn_mower", "light")
+SUBCATEGORIES = ("timer", "list", "skip", "artist", "named", "clean", "mow", "time_left", "on_list")
 
 
 def home(language: str = "en") -> HomeRecipe:
-    return HomeRecipe(catalogue=(PRODUCTS,), categories=KINDS, devices=(16, 24), language=language)
+    return HomeRecipe(catalogue=("homeassistant",), categories=KINDS, devices=(16, 24), language=language)
 
 
 def blueprint(name: str, toolset: str, language: str, seed: int) -> Blueprint:

@@ -18,15 +18,21 @@ from envs.homeenv.audit import Refused
 from envs.homeenv.devices import Device
 from envs.homeenv.home import Home
 from envs.homeenv.service import CompiledService
+from homerl.language.answers import Answer
 from homerl.worlds.homeenv.blueprints.actions import literal
 from homerl.worlds.homeenv.blueprints.blueprint import Call, Factors
+from homerl.worlds.homeenv.blueprints.intents.dialogue import framed
 from homerl.worlds.homeenv.blueprints.intents.draft import Ask, Draft, Propose
-from homerl.worlds.homeenv.blueprints.undo import after, changed
+from homerl.worlds.homeenv.blueprints.intents.questions import number_answer, question
+from homerl.worlds.homeenv.blueprints.undo import after
 from homerl.worlds.homeenv.language.clear import refuse_shared_device
 from homerl.worlds.homeenv.language.known import grammar, languages
 from homerl.worlds.homeenv.language.meaning import Target
 from homerl.worlds.homeenv.language.speaker import Speaker
+from homerl.worlds.homeenv.language.state import join_clauses
 
+SLACK = 5  # seconds by which an answer about a running timer may be off
+LONG, CUT = 90, 75  # minutes: a timer that was set before the episode, and by how much it was then shortened
 MINUTES = (1, 2, 3, 4, 5, 8, 10, 12, 15, 20, 25, 30, 40, 45, 60)
 PER = {"second": 60, "minute": 1}  # units of a duration: how many make a minute
 
@@ -64,6 +70,7 @@ class Errand:
     things: Things | None = None
     by_name: bool = False  # the device's name is what is asked for: a scene, a script
     judged: tuple[str, ...] = ()  # the attributes that count, if not all that the call changes
+    prepared: str = ""  # what happened before the episode, a key of `PREPARED`
 
 
 def _arguments(compiled: CompiledService, *values: Any) -> tuple[Any, ...] | None:
@@ -109,7 +116,7 @@ def language_of(home: Home) -> str:
 
 def _listed(home: Home, device: Device, compiled: CompiledService, rng: random.Random) -> Thing | None:
     """Something that is on the device's list."""
-    state = home.state_of(device.did)
+    state = home.told_of(device.did)
     items = [item for items in state.values() if isinstance(items, (list, tuple)) for item in items]
     texts = [item if isinstance(item, str) else dict(item).get("summary") for item in items if item]
     found = [text for text in texts if isinstance(text, str) and text]
@@ -118,6 +125,15 @@ def _listed(home: Home, device: Device, compiled: CompiledService, rng: random.R
     text = rng.choice(found)
     args = _arguments(compiled, text)
     return None if args is None else Thing(args, text=text)
+
+
+def _completed(home: Home, device: Device, compiled: CompiledService, rng: random.Random) -> Thing | None:
+    """Something that is on the device's list, and is done."""
+    known = [argument.name for argument in compiled.service.arguments]
+    thing = _listed(home, device, compiled, rng)
+    if thing is None or "status" not in known:
+        return None
+    return replace(thing, args=(*thing.args, *[None] * (known.index("status") - 1), "completed"))
 
 
 def _area(home: Home, device: Device, compiled: CompiledService, rng: random.Random) -> Thing | None:
@@ -132,12 +148,12 @@ def _area(home: Home, device: Device, compiled: CompiledService, rng: random.Ran
 
 ERRANDS: Mapping[str, tuple[Errand, ...]] = {
     "timer": (
-        Errand("start", ("timer",), _duration), Errand("pause", ("timer",)), Errand("cancel", ("timer",)),
-        Errand("change", ("timer",), _duration),
+        Errand("start", ("timer",), _duration), Errand("pause", ("timer",), prepared="started"),
+        Errand("cancel", ("timer",), prepared="started"), Errand("change", ("timer",), _duration, prepared="shortened"),
     ),
     "list": (
-        Errand("add_item", (), _one_of("household.item")), Errand("remove_item", (), _listed),
-        Errand("complete_item", (), _listed),
+        Errand("add_item", (), _one_of("household.item")), Errand("remove_item", (), _listed, prepared="written"),
+        Errand("update_item", (), _completed, judged=("needs_action", "completed"), prepared="written"),
     ),
     "skip": (Errand("media_next_track"), Errand("media_previous_track")),
     "artist": (Errand("play_media", (), _one_of("household.artist", "artist"), judged=("media_content_id", "state")),),
@@ -195,10 +211,10 @@ def _effect(home: Home, call: Call, device: Device, errand: Errand) -> str | Non
         later = after(home, (call,))
     except Refused:
         return None
-    state = later.state_of(device.did)
-    counted = [
-        path for path in changed(home, later, device) if not errand.judged or path.rpartition(".")[2] in errand.judged
-    ]
+    earlier, state = home.told_of(device.did), later.told_of(device.did)
+    counted = [path for path in state if state[path] != earlier[path]]
+    if errand.judged:
+        counted = [path for path in counted if path.rpartition(".")[2] in errand.judged]
     said = [arg for arg in call.args if isinstance(arg, str)]
     clauses = [f'device("{device.did}").{path} {_equal(state[path], said)}' for path in counted]
     return " and ".join(clauses) or None
@@ -212,10 +228,28 @@ def _equal(value: Any, said: Sequence[str]) -> str:
     return f"in {tuple(ways)!r}" if len(ways) > 1 else f"== {literal(value)}"
 
 
-def _wanted(home: Home, errand: Errand, rng: random.Random, taken: frozenset[str]) -> Iterator[Draft]:
-    doers = _doers(home, errand)
+def _calls_before(home: Home, device: Device, prepared: str, rng: random.Random) -> tuple[Call, ...]:
+    """Calls before the episode after which an errand makes sense: a timer runs, something is on a list."""
+    made: list[Call] = []
+    if prepared == "written":
+        items = grammar(language_of(home)).plain_all("household.item")
+        made = [Call(did=device.did, service="add_item", args=(item,)) for item in rng.sample(items, rng.randint(1, 3))]
+    elif prepared:
+        made = [Call(did=device.did, service="start", args=(60 * LONG,))]
+        made += [Call(did=device.did, service="change", args=(-60 * CUT,))] if prepared == "shortened" else []
+    try:
+        after(home, made)
+    except (Refused, KeyError):
+        return ()
+    return tuple(made)
+
+
+def _wanted(original: Home, errand: Errand, rng: random.Random, ask: Ask) -> Iterator[Draft]:
+    doers = _doers(original, errand)
     for device, path in rng.sample(doers, len(doers)):
-        compiled = device.spec.service_index[path]
+        compiled, taken = device.spec.service_index[path], ask.taken
+        before = _calls_before(original, device, errand.prepared, rng) if ask.first else ()
+        home = after(original, before)
         empty = _arguments(compiled)
         thing = errand.things(home, device, compiled, rng) if errand.things else Thing(empty) if empty is not None else None
         if thing is None or device.did in taken:
@@ -224,7 +258,7 @@ def _wanted(home: Home, errand: Errand, rng: random.Random, taken: frozenset[str
         if condition := _effect(home, call, device, errand):
             meaning = Wanted(errand, device, path.rpartition(".")[0], thing, len(doers) == 1)
             yield Draft(
-                "", meaning, Factors(), conditions=(condition,), devices=(device.did,), plan=(call,),
+                "", meaning, Factors(), conditions=(condition,), devices=(device.did,), plan=(call,), before=before,
             )  # fmt: skip
 
 
@@ -233,11 +267,38 @@ def _about(subcategory: str) -> Propose:
         """The first of the subcategory's errands, in random order, that some free device can do."""
         errands = ERRANDS[subcategory]
         for errand in rng.sample(errands, len(errands)):
-            for draft in _wanted(home, errand, rng, ask.taken):
+            for draft in _wanted(home, errand, rng, ask):
                 return replace(draft, subcategory=subcategory)
         return None
 
     return propose
 
 
-SUBCATEGORIES: dict[str, Propose] = {name: _about(name) for name in ERRANDS}
+def time_left(home: Home, rng: random.Random, ask: Ask) -> Draft | None:
+    """ "How long does the timer still run?", of the home's only timer, which was started before."""
+    timers = [device for device in home.devices(category="timer") if "remaining" in device.spec.attribute_index]
+    before = _calls_before(home, timers[0], "started", rng) if len(timers) == 1 and ask.first else ()
+    left = after(home, before).get(timers[0].did, "remaining") if len(timers) == 1 else None
+    if not isinstance(left, int) or not left:
+        return None
+    kind, reads = timers[0].spec.attribute_index["remaining"][1], ((timers[0].did, "remaining"),)
+    reply = framed("household.reply.left", value=lambda speaker: speaker.value(left, kind))
+    draft = question(framed("household.left"), number_answer(left, kind.unit, SLACK), reads, reply)
+    return None if draft is None else replace(draft, subcategory="time_left", before=before)
+
+
+def on_list(home: Home, rng: random.Random, ask: Ask) -> Draft | None:
+    """ "What is on my list?", of the home's only list, after some things were written on it."""
+    lists = [device for device in home.devices(category="todo") if "needs_action" in device.spec.attribute_index]
+    before = _calls_before(home, lists[0], "written", rng) if len(lists) == 1 and ask.first else ()
+    items = after(home, before).get(lists[0].did, "needs_action") if len(lists) == 1 else ()
+    if not items or not all(isinstance(item, str) for item in items):
+        return None
+    others = [item for item in grammar(language_of(home)).plain_all("household.item") if item not in items]
+    answer = Answer(type="names", value=tuple(items), accepted=tuple((i,) for i in items), distractors=tuple(others))
+    reply = framed("household.reply.listed", items=lambda speaker: join_clauses(speaker, items))
+    draft = question(framed("household.listed"), answer, ((lists[0].did, "needs_action"),), reply)
+    return None if draft is None else replace(draft, subcategory="on_list", before=before)
+
+
+SUBCATEGORIES: dict[str, Propose] = {name: _about(name) for name in ERRANDS} | {"time_left": time_left, "on_list": on_list}
