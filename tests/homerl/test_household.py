@@ -16,7 +16,7 @@ from homerl.worlds.homeenv.blueprints.undo import after
 from homerl.worlds.homeenv.language.speaker import Speaker
 from tests.homerl.intents import TOOLSETS, expert_plays, idle_plays
 
-KINDS = ("timer", "todo", "media_player", "scene", "script", "vacuum", "lawn_mower", "light")
+KINDS = ("timer", "todo", "media_player", "scene", "script", "weather", "vacuum", "lawn_mower", "light")
 SUBCATEGORIES = ("timer", "list", "skip", "artist", "named", "clean", "mow", "time_left", "on_list")
 
 
@@ -40,6 +40,16 @@ def test_the_expert_succeeds_and_idling_fails(name, toolset, language):
     for seed in range(3):
         made = blueprint(name, toolset, language, seed)
         assert expert_plays(made) is Outcome.SUCCESS, made.intents[0].queries
+        assert idle_plays(made) is not Outcome.SUCCESS
+
+
+@pytest.mark.parametrize("language", ["en", "zh"])
+@pytest.mark.parametrize("name", ["sky", "outdoors"])
+def test_the_weather_is_told_from_its_device(name, language):
+    for toolset in TOOLSETS:
+        recipe = BlueprintRecipe(families={f"weather/{name}": 1}, intents=(1, 1), home=home(language), toolset=toolset)
+        made = make_blueprint(recipe, "train", 0)
+        assert expert_plays(made) is Outcome.SUCCESS, made.intents[0].reply
         assert idle_plays(made) is not Outcome.SUCCESS
 
 
