@@ -338,7 +338,7 @@ def _average(home: Home, rng: random.Random) -> Draft | None:
 def _levels(home: Home, kind: str) -> list[tuple[Device, str, float]]:
     """The (device, path, value) triples to compare; empty if it is unclear which devices are meant."""
     everything = match_devices(home, kind, (above(LEVELS[kind][0], -1000),))
-    if everything is None:
+    if everything is None or any(home.get(*read) is None for read in everything.reads):
         return []
     return [(home.plan.by_did[did], path, home.get(did, path)) for did, path in everything.reads]
 
