@@ -19,6 +19,7 @@ from typing import Any, Protocol
 from envs.homeenv.devices import Device
 from envs.homeenv.home import Home
 from envs.homeenv.sandbox import RunResult
+from envs.homeenv.spec import DeviceSpec
 from envs.homeenv.tools import Tool
 from envs.messages import Message, call_message, text_message
 
@@ -172,6 +173,7 @@ class Toolset:
             time and the rooms.
         listed: how the prompt lists the devices of a home; one a line if left out.
         missing: the result of a call of a tool that is not there.
+        beyond: whether no tool reaches a product that has services.
     """
 
     tools: tuple[Tool, ...]
@@ -184,6 +186,7 @@ class Toolset:
     told: Callable[[Home], str] | None = None
     listed: Callable[[Home], str] | None = None
     missing: Callable[[str], RunResult] | None = None
+    beyond: Callable[[DeviceSpec], bool] | None = None
 
     def offered(self, home: Home) -> tuple[Tool, ...]:
         """The tools of an agent in a home."""
