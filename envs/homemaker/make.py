@@ -24,7 +24,7 @@ from envs.documents import InputError
 from envs.homeenv.devices import Device
 from envs.homeenv.home import Home
 from envs.homeenv.physics import Moment, Outdoors
-from envs.homeenv.rooms import Room
+from envs.homeenv.rooms import HOME, Room
 from envs.homeenv.spec import SHIPPED, Catalogue, DeviceSpec
 from envs.homemaker.climate import Values, initial_state
 from envs.homemaker.furnish import Stock, entrance, furnish, shipped_priors
@@ -71,7 +71,9 @@ class HomeRecipe(Model):
         description="Form of device ids: a `number`, or a `slug` of room and name as Home Assistant makes it (room and "
         "category, where names are not ASCII).",
     )
-    catalogue: tuple[str, ...] = Field((), description="Folders of device files, added to the shipped ones.")
+    catalogue: tuple[str, ...] = Field(
+        (), description="Folders of device files, added to the shipped ones; `homeassistant` is one that is shipped as well."
+    )
 
     @model_validator(mode="after")
     def _coherent(self) -> HomeRecipe:
@@ -125,6 +127,7 @@ def make_home(seed: int, recipe: HomeRecipe = DEFAULT) -> Home:
     wanted = rng.randint(*devices)
     for _ in range(TRIES):
         layout = draw_layout(_room_count(wanted, rooms, rng), lexicon, recipe.lexicon, rng)
+        layout += (Room(HOME, HOME, lexicon.home),) if stock.roomless else ()
         if (room_for := stock.capacity(layout)) >= devices[0]:
             break
     else:

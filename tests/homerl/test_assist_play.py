@@ -1,10 +1,14 @@
 """Episodes with the toolset `assist`: what its author makes, the expert solves, in any style and any kind of request."""
 
 import asyncio
+import json
+import subprocess
+import sys
 from collections import Counter
 
 import pytest
 
+from envs.homeenv.assist.dump import latest
 from homerl.play.loop import play
 from homerl.play.scripted_user import ScriptedUser
 from homerl.play.trajectory import Outcome
@@ -84,3 +88,21 @@ def test_an_instance_of_a_benchmark_can_be_played_with_it():
             assert played(instance.blueprint_for("eia")).outcome is Outcome.SUCCESS
             solved += 1
     assert solved
+
+
+def test_dialogues_are_made_from_a_recipe_and_replayed(tmp_path):
+    """A run as a person starts it, and the messages that a policy is trained on."""
+    recipe = {
+        "homerl": 1, "run": "synth", "out": str(tmp_path / "out"),
+        "synth": {"blueprints": 4, "shard": 4, "recipe": {
+            "toolset": "assist", "prompt": "full", "intents": [1, 1], "home": {"devices": [6, 8]},
+        }},
+    }  # fmt: skip
+    (tmp_path / "play.yaml").write_text(json.dumps(recipe))
+    for command in (["run", "play.yaml"], ["reverify", "out/trajectories.jsonl"]):
+        done = subprocess.run([sys.executable, "-m", "homerl.cli", *command], cwd=tmp_path, capture_output=True, text=True)
+        assert done.returncode == 0, done.stdout + done.stderr
+    rows = [json.loads(line) for line in (tmp_path / "out/trajectories.jsonl").read_text().splitlines()]
+    called = {call["function"]["name"] for row in rows for m in row["messages"] for call in m.get("tool_calls") or ()}
+    assert rows and called and all("__" in name for name in called)
+    assert all(row["messages"][0]["content"].startswith(latest().before) for row in rows)

@@ -24,6 +24,7 @@ from envs.homeenv.spec import Component, DeviceSpec
 from envs.homeenv.types import ValueType
 
 TEXTS = {True: "on", False: "off", None: "unknown"}
+AS_THERE = "ha_"  # begins the `spid` of products in Home Assistant's shape
 FLOORS = ("Ground floor", "First floor", "Second floor", "Third floor", "Fourth floor")
 
 
@@ -179,6 +180,9 @@ def shapes(spec: DeviceSpec) -> tuple[Shape, ...]:
 
 
 def _shaped(spec: DeviceSpec) -> Iterator[Shape]:
+    if spec.spid.startswith(AS_THERE):
+        yield _whole(spec)
+        return
     kinds = dict(spec.kinds)
     parts = [(prefix, part, kinds.get(prefix, spec.category)) for prefix, part in spec.parts()]
     mains = {prefix: _main(spec, prefix, part, kind) for prefix, part, kind in parts}
@@ -190,6 +194,20 @@ def _shaped(spec: DeviceSpec) -> Iterator[Shape]:
             shape, consumed = found
             yield Shape(**(vars(shape) | {"suffix": words}))
         yield from _rest(prefix, part, words, consumed)
+
+
+def _whole(spec: DeviceSpec) -> Shape:
+    """A product in Home Assistant's shape: one entity, whose attributes and services have Home Assistant's names."""
+    domain, names = (
+        table().domains.get(spec.category, table().domains["switch"]),
+        {path for path, (_, a) in spec.attribute_index.items() if not a.internal},
+    )
+    acts = {act: step for act, ways in domain.acts.items() if (step := _step("", spec, ways))}
+    sets = {what: setting for what, ways in domain.sets.items() if (setting := _setting("", spec, ways))}
+    shows = {name: name for name in table().shown if name in names}
+    return Shape(
+        "", "", spec.category, acts=acts, sets=sets, state="state" if "state" in names else None, shows=shows
+    )  # fmt: skip
 
 
 def _words(path: str) -> str:
@@ -253,7 +271,8 @@ def _setting(prefix: str, part: Component, ways: tuple[str, ...]) -> Setting | N
             named = [a for a in service.arguments if a.name == wanted or not wanted]
             others = [a for a in service.arguments if a.required and a not in named]
             if service.name == name and named and not others and (wanted or len(service.arguments) == 1):
-                return Setting(prefix + name, wanted or None, named[0])
+                first = named[0] is service.arguments[0]
+                return Setting(prefix + name, None if first else wanted, named[0])
     return None
 
 
@@ -261,7 +280,7 @@ def _rest(prefix: str, part: Component, words: str, consumed: set[str]) -> Itera
     """What is left of a part, as entities of their own."""
     used = set(consumed)
     for attribute in part.attributes:
-        if attribute.name in consumed or getattr(attribute, "internal", False):
+        if attribute.name in consumed or attribute.internal:
             continue
         name = f"{words} {_words(attribute.name)}".strip()
         path, setter = prefix + attribute.name, f"set_{attribute.name}"

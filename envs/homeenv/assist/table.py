@@ -79,6 +79,7 @@ class Table(Model):
 
     kinds: dict[str, tuple[Kind, ...]]
     domains: dict[str, Domain]
+    shown: tuple[str, ...]
     readings: dict[str, str]
     units: dict[str, str]
     tools: dict[str, Act]
