@@ -32,6 +32,7 @@ VALUES = {  # domain -> the attributes that limit its state, and the argument `v
     "number": ("min", "max"), "input_number": ("min", "max"), "counter": ("minimum", "maximum"), "text": ("min", "max"),
     "input_text": ("min", "max"),
 }  # fmt: skip
+KEPT = ("unavailable", "unknown")  # states that every entity may have
 CAPABILITIES = frozenset(  # attributes that are limits, or are of no interest to a home
     [*OPTIONS, *(name for pair in (*RANGES.values(), *VALUES.values()) for name in pair)]
 ) | frozenset(
@@ -49,9 +50,11 @@ def limited(typed: Mapping[str, Any], name: str, entity: Entity, widens: bool = 
     if options := _options(name, entity):
         if "options" in typed and not set(options) & set(typed["options"]):
             changed["type"] = "str"
-        changed["options"] = options
+        changed["options"] = [*options, *(one for one in typed.get("options", ()) if one in KEPT)]
         if typed["type"] == "enum" or typed["type"] == "str":
             changed["type"] = "str"
+    elif name == "state" and "options" in typed and entity.state not in (*typed["options"], *KEPT):
+        changed["options"] = [*typed["options"], entity.state]
     elif bounds := _bounds(name, entity):
         changed |= _ranged(typed, bounds)
     if unit := _unit(name, entity, typed):

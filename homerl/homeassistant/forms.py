@@ -42,6 +42,15 @@ def fields(form: Mapping[str, Any], attributes: Mapping[str, Any]) -> Iterator[t
             yield name, field
 
 
+def every_field(form: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """All fields of a service, for whatever entity."""
+    for name, field in form.get("fields", {}).items():
+        if "fields" in field:
+            yield from every_field(field)
+        else:
+            yield name, field
+
+
 def _targets(target: Mapping[str, Any] | None, domain: str, attributes: Mapping[str, Any]) -> bool:
     if target is None:
         return False

@@ -59,11 +59,13 @@ def import_home(listing: Listing, everything: bool = False) -> Imported:
     devices: list[Device] = []
     links: dict[str, Link] = {}
     state: dict[str, Mapping[str, Any]] = {OUTDOORS: MILD}
+    nowhere = Room("nowhere", "room", "Nowhere")
+    rooms = (*rooms, nowhere)
     by_id = {room.id: room for room in rooms}
     for entity in entities:
         spec, link, unknown = product_of(entity, listing.sources[FORMS])
         notes += unknown
-        device = Device(entity.entity_id, names[entity.entity_id], by_id.get(entity.area_id or ""), spec)
+        device = Device(entity.entity_id, names[entity.entity_id], by_id.get(entity.area_id or "", nowhere), spec)
         devices.append(device)
         links[device.did] = link
         state[device.did] = _first_values(device, entity, link, notes)
@@ -104,7 +106,7 @@ def _missing(spec: DeviceSpec, values: Mapping[str, Any]) -> Iterator[tuple[str,
 
 def _air(room: Room, listing: Listing, entities: tuple[Entity, ...]) -> dict[str, Any]:
     """The air of a room: by the area's own sensors, else by a device there that measures it, else mild."""
-    area = next(area for area in listing.sources[AREAS] if area["area_id"] == room.id)
+    area = next((area for area in listing.sources[AREAS] if area["area_id"] == room.id), {})
     inside = [entity for entity in entities if entity.area_id == room.id]
     states = {state["entity_id"]: state["state"] for state in listing.sources[STATES]}
     air: dict[str, Any] = dict(MILD)

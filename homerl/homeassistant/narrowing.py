@@ -16,6 +16,7 @@ from typing import Any
 
 Spec = dict[str, Any]  # a specification as JSON
 COMPARED: dict[type, Callable[[Any, Any], bool]] = {ast.Eq: operator.eq, ast.NotEq: operator.ne}
+NUMERIC = ("abs", "int", "max", "min", "round")
 ORDERED = (ast.Lt, ast.LtE, ast.Gt, ast.GtE)
 EXPRESSIONS = ("counts", "derived", "starts")  # keys of attributes that hold an expression
 
@@ -139,7 +140,8 @@ class _Without(ast.NodeTransformer):
 
     def visit_Call(self, node: ast.Call) -> ast.AST:
         arguments = [self.visit(argument) for argument in node.args]
-        return ast.Constant(None) if any(map(_none, arguments)) else ast.Call(node.func, arguments, [])
+        numeric = isinstance(node.func, ast.Name) and node.func.id in NUMERIC
+        return ast.Constant(None) if numeric and any(map(_none, arguments)) else ast.Call(node.func, arguments, [])
 
 
 def _none(node: ast.AST) -> bool:

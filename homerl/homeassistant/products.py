@@ -18,7 +18,7 @@ from typing import Any
 from envs.homeenv.origin import Link
 from envs.homeenv.spec import Catalogue, DeviceSpec, spec_from_json
 from homerl.homeassistant.capabilities import Typed, limited
-from homerl.homeassistant.forms import Forms, fields
+from homerl.homeassistant.forms import Forms, every_field, fields
 from homerl.homeassistant.generic import Note, named, readings, service, state_of
 from homerl.homeassistant.listing import Entity
 from homerl.homeassistant.narrowing import Spec, narrowed
@@ -26,6 +26,7 @@ from homerl.homeassistant.narrowing import Spec, narrowed
 FOLDER = Path(__file__).parents[2] / "envs" / "homeenv" / "homeassistant"
 SENSORS = ("binary_sensor", "sensor")
 HIDDEN = frozenset("reload delete browse_media search_media".split())  # for the owner of the home at a screen, not for a speaker
+BOUNDS = ("type", "options", "range", "precision", "unit")
 HIDING = {"media_player": ("off", "unknown")}  # states in which Home Assistant does not show all attributes
 PLAIN = (*SENSORS, "air_quality", "sun", "zone", "event", "device_tracker", "calendar")  # domains whose state nobody sets
 
@@ -83,28 +84,34 @@ def _narrow(base: DeviceSpec, entity: Entity, forms: Forms) -> Spec:
         if one["name"] in offered
     }
     spec = narrowed(spec, shown, services)
-    spec["attributes"] = [limited(one, one["name"], entity) for one in spec["attributes"]]
+    spec["attributes"] = _limited(spec["attributes"], entity)
     for one in spec["services"]:
         if "arguments" in one:
             one["arguments"] = [limited(argument, argument["name"], entity) for argument in one["arguments"]]
     return spec
 
 
+def _limited(attributes: list[Typed], entity: Entity) -> list[Typed]:
+    """The attributes with the entity's own limits. The memory of an attribute has the limits of that attribute."""
+    made = {one["name"]: limited(one, one["name"], entity) for one in attributes}
+    for one in attributes:
+        if one.get("internal") and "starts" in one:
+            for other in (other for other in attributes if f"self.{other['name']}" in one["starts"]):
+                if _bounds(one) == _bounds(other):
+                    mine = {key: value for key, value in made[one["name"]].items() if key not in BOUNDS}
+                    made[one["name"]] = mine | {key: made[other["name"]][key] for key in BOUNDS if key in made[other["name"]]}
+    return list(made.values())
+
+
+def _bounds(typed: Typed) -> list[Any]:
+    return [typed.get(key) for key in BOUNDS]
+
+
 def _arguments(declared: Mapping[str, Any], form: Mapping[str, Any], entity: Entity) -> set[str]:
     """The arguments of a product's service that make sense for the entity. One that the form does not have makes sense."""
-    every = {name for name, _ in fields(_unfiltered(form), {})}
+    every = {name for name, _ in every_field(form)}
     fitting = {name for name, _ in fields(form, entity.attributes)}
     return {one["name"] for one in declared.get("arguments", ()) if one["name"] in fitting or one["name"] not in every}
-
-
-def _unfiltered(form: Mapping[str, Any]) -> dict[str, Any]:
-    """The form with fields that fit every entity."""
-    return {
-        "fields": {
-            name: _unfiltered(field) if "fields" in field else {key: one for key, one in field.items() if key != "filter"}
-            for name, field in form.get("fields", {}).items()
-        }
-    }
 
 
 def _empty(entity: Entity) -> Spec:

@@ -8,16 +8,19 @@ Invariants:
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from envs.homeenv.audit import Refused
 from envs.homeenv.devices import Device
 from envs.homeenv.expressions import attributes_in, parse_expression
 from envs.homeenv.home import Home
-from envs.homeenv.interface import Attribute
+from envs.homeenv.interface import Argument, Attribute
 from envs.homeenv.origin import Link
+from envs.homeenv.types import NUMBERS
+from homerl.homeassistant.forms import every_field, shipped_forms
 
+CLAMPING = ("light",)  # domains whose services take numbers beyond their range as the nearest one within
 DEAD = ("unavailable", "unknown")
 NONE = Link()
 
@@ -66,7 +69,29 @@ def from_homeassistant(home: Home, entity: str, service: str, data: Mapping[str,
     if ours not in device.spec.service_index or full.partition(".")[0] != domain_of(entity):
         raise Refused("unknown_service", f"{device.name} {entity} has no service '{service}'")
     mine = {there: here for here, there in link.arguments.items()}
-    return ours, {mine.get(key, key): value for key, value in data.items()}
+    known = {argument.name: argument for argument in device.spec.service_index[ours].service.arguments}
+    ignored = {field for field, _ in every_field(shipped_forms().get(domain_of(entity), {}).get(name, {}))} - known.keys()
+    given = {mine.get(key, key): value for key, value in _flat(data, known)}
+    return ours, {key: _within(known.get(key), value, domain) for key, value in given.items() if key not in ignored}
+
+
+def _flat(data: Mapping[str, Any], known: Container[str]) -> Iterator[tuple[str, Any]]:
+    """The arguments, with those of a group that the device does not know as a whole: `media` holds an id and a type."""
+    for key, value in data.items():
+        if isinstance(value, Mapping) and key not in known:
+            yield from value.items()
+        else:
+            yield key, value
+
+
+def _within(argument: Argument | None, value: Any, domain: str) -> Any:
+    """The value, within the argument's range where Home Assistant does not refuse others."""
+    if domain not in CLAMPING or argument is None or argument.range is None or argument.type not in NUMBERS:
+        return value
+    low, high = argument.range
+    if isinstance(value, (int, float)) and not low <= value <= high:
+        return argument.check(int(low if value < low else high) if argument.type == "int" else low if value < low else high)
+    return value
 
 
 def domain_of(entity: str) -> str:
