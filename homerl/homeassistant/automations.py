@@ -20,10 +20,9 @@ from envs.homeenv.rules import Rule
 from homerl.homeassistant.client import Client
 from homerl.homeassistant.errors import HomeAssistantError
 from homerl.homeassistant.generic import Note
-from homerl.homeassistant.listing import STATES, Listing
+from homerl.homeassistant.listing import AUTOMATIONS, STATES, Listing
 from homerl.homeassistant.translation import from_homeassistant
 
-CONFIGS = "automation/config"  # by entity: the automation as its owner wrote it; None where it could not be read
 CLOCK = re.compile(r"(\d{1,2}):(\d\d)(?::(\d\d))?")
 WEEK = {day: number for number, day in enumerate("sun mon tue wed thu fri sat".split(), 1)}
 
@@ -38,12 +37,12 @@ async def with_automations(client: Client, listing: Listing) -> Listing:
     for entity in sorted(state["entity_id"] for state in listing.sources[STATES]):
         if entity.startswith("automation."):
             try:
-                texts[entity] = (await client.call(CONFIGS, entity_id=entity)).get("config")
+                texts[entity] = (await client.call(AUTOMATIONS, entity_id=entity)).get("config")
             except HomeAssistantError as error:
                 if error.code is None:
                     raise
                 texts[entity] = None
-    return listing.model_copy(update={"sources": listing.sources | {CONFIGS: texts}})
+    return listing.model_copy(update={"sources": listing.sources | {AUTOMATIONS: texts}})
 
 
 def add_automations(home: Home, listing: Listing) -> list[Note]:
@@ -53,7 +52,7 @@ def add_automations(home: Home, listing: Listing) -> list[Note]:
         entity = state["entity_id"]
         if not entity.startswith("automation."):
             continue
-        text = listing.sources.get(CONFIGS, {}).get(entity)
+        text = listing.sources.get(AUTOMATIONS, {}).get(entity)
         if text is None:
             notes.append(Note(entity, "automation", "its text could not be read: give an administrator's token"))
             continue

@@ -10,10 +10,12 @@ from collections.abc import Collection, Mapping
 from typing import Any
 
 from homerl.homeassistant.listing import (
+    AUTOMATIONS,
     CONFIG,
     DEVICES,
     ENTRIES,
     EXPOSED,
+    FORMS,
     REGISTERED,
     SERVICES,
     STATES,
@@ -30,6 +32,7 @@ SECRET = frozenset(  # attributes of any entity: tokens, places, accounts, and w
     "access_token entity_picture entity_picture_local latitude longitude gps_accuracy in_zones user_id device_trackers persons "
     "message description location ip mac host_name code media_content_id source_entity".split()
 )
+CODES = frozenset("code password pin".split())
 PEOPLE = ("person", "device_tracker")
 
 
@@ -39,6 +42,7 @@ def stripped(listing: Listing, entities: Collection[str]) -> Listing:
     entries = {name: _part(entry, KEPT_OF_ENTRIES) for name, entry in old[ENTRIES].items() if name in kept and entry}
     needed = _needed([entry.get("device_id") for entry in entries.values()], old[DEVICES])
     exposed = old[EXPOSED]["exposed_entities"]
+    domains = {name.partition(".")[0] for name in kept}
     return listing.model_copy(
         update={
             "sources": old
@@ -49,6 +53,8 @@ def stripped(listing: Listing, entities: Collection[str]) -> Listing:
                 ENTRIES: entries,
                 EXPOSED: {"exposed_entities": {name: to for name, to in exposed.items() if name in kept}},
                 STATES: [_state(state) for state in old[STATES] if state["entity_id"] in kept],
+                FORMS: {domain: forms for domain, forms in old[FORMS].items() if domain in domains},
+                AUTOMATIONS: {name: _without_codes(text) for name, text in old.get(AUTOMATIONS, {}).items() if name in kept},
                 SERVICES: {name: offered for name, offered in old[SERVICES].items() if name in kept},
             }
         }
@@ -62,6 +68,13 @@ def without_secrets(entity: str, state: str, attributes: Mapping[str, Any]) -> t
     if attributes.get("mode") == "password":
         state = ""
     return state, {name: value for name, value in attributes.items() if name not in SECRET}
+
+
+def _without_codes(text: Any) -> Any:
+    """The text of an automation without the codes of locks and alarms."""
+    if isinstance(text, Mapping):
+        return {key: _without_codes(part) for key, part in text.items() if key not in CODES}
+    return [_without_codes(part) for part in text] if isinstance(text, list) else text
 
 
 def _state(row: Mapping[str, Any]) -> dict[str, Any]:
