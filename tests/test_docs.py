@@ -108,6 +108,7 @@ SLOW = {  # commands of pages, by their starts
         "homerl bench build",
         "homerl bench run built",
         "homerl personalhome scores",
+        "homerl view personalhome runs",
         "accelerate launch recipes/personalhome_quickstart.yaml",
     ),
 }

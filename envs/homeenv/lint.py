@@ -100,7 +100,7 @@ def _of_part(document: Document, key: KeyPath, part: Component, is_sensor: bool)
     written = {attribute.name for compiled in part.compiled() for _, attribute, _ in compiled.writes}
     for at, attribute in enumerate(part.attributes):
         place = (*key, "attributes", at)
-        if attribute.name not in written and not attribute.read_only and not is_sensor:
+        if not (attribute.name in written or attribute.read_only or attribute.changes or is_sensor):
             remedy = "add a service that sets it, or read_only: true, or the tag sensor"
             yield _warn(document, place, f"no service writes '{attribute.name}'", remedy)
         if attribute.name in written and attribute.read_only:
@@ -112,7 +112,7 @@ def _of_part(document: Document, key: KeyPath, part: Component, is_sensor: bool)
     for at, service in enumerate(part.services):
         for number, argument in enumerate(service.arguments):
             target = attributes.get(argument.name)
-            if target and _allows_more(argument, target):
+            if target and target.derived is None and _allows_more(argument, target):
                 what = f"{service.name} takes {argument.describe()}, but the attribute holds {target.describe()}"
                 yield _warn(document, (*key, "services", at, "arguments", number), what, "give both the same bounds")
 

@@ -24,7 +24,7 @@ from envs.documents import InputError
 from envs.homeenv.devices import Device
 from envs.homeenv.home import Home
 from envs.homeenv.physics import Moment, Outdoors
-from envs.homeenv.rooms import Room
+from envs.homeenv.rooms import HOME, Room
 from envs.homeenv.spec import SHIPPED, Catalogue
 from envs.homemaker.climate import Values, initial_state
 from envs.homemaker.furnish import Stock, entrance, furnish, shipped_priors
@@ -125,6 +125,7 @@ def make_home(seed: int, recipe: HomeRecipe = DEFAULT) -> Home:
     wanted = rng.randint(*devices)
     for _ in range(TRIES):
         layout = draw_layout(_room_count(wanted, rooms, rng), lexicon, recipe.lexicon, rng)
+        layout += (Room(HOME, HOME, lexicon.home),) if stock.roomless else ()
         if (room_for := stock.capacity(layout)) >= devices[0]:
             break
     else:

@@ -34,7 +34,7 @@ def query_device(home: Home, arguments: Mapping[str, Any], limits: Limits) -> Ru
             "out_of_range", f"{len(matching)} devices match; ask for {MOST_DEVICES} at most: narrow it by room or tags"
         )
     show: dict[str, Callable[[Home, Device], dict[str, Any]]]
-    show = {"candidates": _candidate, "spec": abilities, "status": lambda home, device: home.state_of(device.did)}
+    show = {"candidates": _candidate, "spec": abilities, "status": lambda home, device: home.told_of(device.did)}
     return RunResult(as_json([{"did": d.did} | show[arguments["what"]](home, d) for d in matching]))
 
 
@@ -72,7 +72,7 @@ def abilities(home: Home, device: Device) -> dict[str, Any]:
         | ({"requires": compiled.service.requires} if compiled.service.requires else {})
         for path, compiled in device.spec.service_index.items()
     }
-    attributes = {path: attribute.describe() for path, (_, attribute) in device.spec.attribute_index.items()}
+    attributes = {path: attribute.describe() for path, attribute in device.spec.told.items()}
     return {"attributes": attributes, "services": services}
 
 

@@ -129,7 +129,7 @@ def _attributes(home: Home, rng: random.Random, types: tuple[str, ...]):
     triples = [
         (device, path, kind)
         for device in home.plan.devices
-        for path, (_, kind) in device.spec.attribute_index.items()
+        for path, kind in device.spec.told.items()
         if kind.type in types and kind.counts is None and path.rpartition(".")[2] not in UNASKED
     ]
     return rng.sample(triples, len(triples))
