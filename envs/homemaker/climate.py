@@ -113,11 +113,11 @@ def share_on(kind: str, context: HabitContext) -> float:
     return 0.5
 
 
-def settings(spec: DeviceSpec, context: HabitContext, rng: random.Random) -> Values:
+def settings(spec: DeviceSpec, context: HabitContext, rng: random.Random, kept: Values | None = None) -> Values:
     """The values of a device by path.
 
-    They are drawn uniformly first. Then habits replace some of them, and then whatever contradicts another value is
-    corrected.
+    They are drawn uniformly first. Then habits replace some of them, then `kept` does, and then whatever contradicts
+    another value is corrected.
     """
     values = _drawn(spec, rng)
     for path, share in _seldom(spec.flags):
@@ -131,6 +131,8 @@ def settings(spec: DeviceSpec, context: HabitContext, rng: random.Random) -> Val
                 _aim(values, spec, prefix, value)
         for name, value in _measured(prefix, values, rng):
             _put(values, spec, prefix + name, value)
+    values.update(kept or {})
+    for prefix, kind in spec.kinds:
         for name, value in _entailed(kind, {name: values.get(prefix + name) for name in ENTAILING}):
             _put(values, spec, prefix + name, value)
     return _at_rest(spec, values)
@@ -293,8 +295,12 @@ def initial_state(
     sky: Sky,
     rng: random.Random,
     given: Mapping[str, Values] | None = None,
+    kept: Mapping[str, Values] | None = None,
 ) -> dict[str, Values]:
-    """The values of every owner (outdoors, rooms, devices), by owner and path. `given` fixes attributes, by did and path."""
+    """The values of every owner (outdoors, rooms, devices), by owner and path.
+
+    Both `given` and `kept` hold values by did and path. `given` fixes them; `kept` gives way where others contradict it.
+    """
     state: dict[str, Values] = {
         OUTDOORS: {"temperature": sky.temperature, "humidity": sky.humidity, "brightness": sky.illuminance}
     }
@@ -308,7 +314,7 @@ def initial_state(
         running: list[Running] = []
         busy: set[str] = set()
         for device in inside[room.id]:
-            values = settings(device.spec, context, rng)
+            values = settings(device.spec, context, rng, (kept or {}).get(device.did))
             _give_way(device.spec, values, busy)
             values.update((given or {}).get(device.did, {}))
             running.append((device.spec, values))

@@ -19,17 +19,22 @@ def build_command(
     out: Annotated[Path, typer.Option(help="a folder for the suite")],
     seed: Annotated[int | None, typer.Option(help="default: that of the shipped suite")] = None,
     language: str = "en",
+    homes: Annotated[
+        list[str] | None, typer.Option(help="a home file, or a folder of them, for own-home; may be repeated")
+    ] = None,
+    toolset: Annotated[str | None, typer.Option(help="with --homes: the agent's tools; default: smh")] = None,
 ) -> None:
     """Make a suite as JSON Lines, with its checksum. Every instance passes the validity checks."""
     from collections import Counter
 
-    from homerl.bench.suites import SEED, named, write_suite
+    from homerl.bench.suites import SEED, suite_of_homes, write_suite
     from homerl.terminal.progress import progress_bar
 
+    made = suite_of_homes(suite, homes or (), toolset)
     dropped, path = Counter(), out / f"{suite}.jsonl"
     with progress_bar() as bar:
         task = bar.add_task(f"build {suite}", total=None, note=str(path))
-        count, instances = named(suite).build(
+        count, instances = made.build(
             SEED if seed is None else seed, language, dropped, lambda n, of: bar.update(task, completed=n, total=of)
         )
         digest = write_suite(instances, path)
