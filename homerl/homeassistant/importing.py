@@ -20,7 +20,7 @@ from envs.homeenv.devices import Device
 from envs.homeenv.home import Home
 from envs.homeenv.home_file import MILD
 from envs.homeenv.origin import Link, Origin
-from envs.homeenv.rooms import OUTDOORS, ROOM_STATE, Room
+from envs.homeenv.rooms import HOME, OUTDOORS, ROOM_STATE, Room
 from envs.homeenv.spec import DeviceSpec
 from homerl.homeassistant.automations import add_automations
 from homerl.homeassistant.exposure import selected
@@ -28,7 +28,7 @@ from homerl.homeassistant.generic import Note
 from homerl.homeassistant.listing import AREAS, CONFIG, FORMS, STATES, Entity, Listing
 from homerl.homeassistant.privacy import stripped
 from homerl.homeassistant.products import product_of
-from homerl.homeassistant.rooms import names_of, rooms_of
+from homerl.homeassistant.rooms import names_of, room_id, rooms_of
 from homerl.homeassistant.translation import values_of
 
 SYSTEM = "homeassistant"
@@ -59,18 +59,19 @@ def import_home(listing: Listing, everything: bool = False) -> Imported:
     devices: list[Device] = []
     links: dict[str, Link] = {}
     state: dict[str, Mapping[str, Any]] = {OUTDOORS: MILD}
-    nowhere = Room("nowhere", "room", "Nowhere")
-    rooms = (*rooms, nowhere)
-    by_id = {room.id: room for room in rooms}
+    by_area = {area.area_id: room for area, room in zip(listing.areas, rooms)}
+    elsewhere = Room(HOME, HOME, HOME)
+    if any(entity.area_id not in by_area for entity in entities):
+        rooms = (*rooms, elsewhere)
     for entity in entities:
         spec, link, unknown = product_of(entity, listing.sources[FORMS])
         notes += unknown
-        device = Device(entity.entity_id, names[entity.entity_id], by_id.get(entity.area_id or "", nowhere), spec)
+        device = Device(entity.entity_id, names[entity.entity_id], by_area.get(entity.area_id or "", elsewhere), spec)
         devices.append(device)
         links[device.did] = link
         state[device.did] = _first_values(device, entity, link, notes)
     state |= {room.id: _air(room, listing, entities) for room in rooms}
-    aliases = {area.area_id: area.aliases for area in listing.areas if area.aliases}
+    aliases = {by_area[area.area_id].id: area.aliases for area in listing.areas if area.aliases}
     origin = Origin(system=SYSTEM, version=listing.version, devices=_telling(links), rooms=aliases)
     home = Home.build(rooms, devices, state, _clock(listing, notes), origin=origin)
     notes += add_automations(home, listing)
@@ -106,8 +107,8 @@ def _missing(spec: DeviceSpec, values: Mapping[str, Any]) -> Iterator[tuple[str,
 
 def _air(room: Room, listing: Listing, entities: tuple[Entity, ...]) -> dict[str, Any]:
     """The air of a room: by the area's own sensors, else by a device there that measures it, else mild."""
-    area = next((area for area in listing.sources[AREAS] if area["area_id"] == room.id), {})
-    inside = [entity for entity in entities if entity.area_id == room.id]
+    area = next((area for area in listing.sources[AREAS] if room_id(area["area_id"]) == room.id), {})
+    inside = [entity for entity in entities if entity.area_id is not None and room_id(entity.area_id) == room.id]
     states = {state["entity_id"]: state["state"] for state in listing.sources[STATES]}
     air: dict[str, Any] = dict(MILD)
     for quantity, key in AIR.items():

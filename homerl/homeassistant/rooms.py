@@ -12,7 +12,7 @@ from functools import cache
 from pathlib import Path
 
 from envs.documents import read_yaml
-from envs.homeenv.rooms import Room
+from envs.homeenv.rooms import HOME, OUTDOORS, Room
 from homerl.homeassistant.listing import Area, Entity, Listing
 
 GENERAL = "room"  # the type of a room whose name says nothing
@@ -25,9 +25,14 @@ def rooms_of(listing: Listing) -> tuple[Room, ...]:
     """A room for each area, on the level of its floor."""
     levels = {floor.floor_id: floor.level or 0 for floor in listing.floors}
     return tuple(
-        Room(area.area_id, type_of(area.name, *area.aliases), area.name, levels.get(area.floor_id or "", 0))
+        Room(room_id(area.area_id), type_of(area.name, *area.aliases), area.name, levels.get(area.floor_id or "", 0))
         for area in listing.areas
     )
+
+
+def room_id(area: str) -> str:
+    """The id of an area's room: its own, unless every home gives that another meaning."""
+    return f"{area}_area" if area in (HOME, OUTDOORS) else area
 
 
 def type_of(*names: str) -> str:

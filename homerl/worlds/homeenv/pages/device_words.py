@@ -131,7 +131,7 @@ def _part(prefix: str, part: Component, values: Mapping[str, Any]) -> DeviceSumm
     """The summary of one component, or of the device itself. An idle component shows its measurements but not its
     settings.
     """
-    mine = {a.name: values[prefix + a.name] for a in part.attributes}
+    mine = {a.name: values[prefix + a.name] for a in part.attributes if prefix + a.name in values}
     key = next((name for name in STATES if name in mine), None)
     state = _word(mine[key]) if key else None
     if state == "off":
