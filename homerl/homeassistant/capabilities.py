@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from envs.homeenv.types import NUMBERS
 from homerl.homeassistant.listing import Entity
 
 Typed = dict[str, Any]  # an attribute or argument as JSON
@@ -33,6 +34,7 @@ VALUES = {  # domain -> the attributes that limit its state, and the argument `v
     "input_text": ("min", "max"),
 }  # fmt: skip
 KEPT = ("unavailable", "unknown")  # states that every entity may have
+TEXTS = ("text", "input_text")  # domains whose limits are of a length
 CAPABILITIES = frozenset(  # attributes that are limits, or are of no interest to a home
     [*OPTIONS, *(name for pair in (*RANGES.values(), *VALUES.values()) for name in pair)]
 ) | frozenset(
@@ -55,7 +57,7 @@ def limited(typed: Mapping[str, Any], name: str, entity: Entity, widens: bool = 
             changed["type"] = "str"
     elif name == "state" and "options" in typed and entity.state not in (*typed["options"], *KEPT):
         changed["options"] = [*typed["options"], entity.state]
-    elif bounds := _bounds(name, entity):
+    elif (bounds := _bounds(name, entity)) and (typed["type"] in NUMBERS) == (entity.domain not in TEXTS):
         changed |= _ranged(typed, bounds)
     if unit := _unit(name, entity, typed):
         changed["unit"] = unit

@@ -136,7 +136,7 @@ def _part(prefix: str, part: Component, values: Mapping[str, Any]) -> DeviceSumm
     state = _word(mine[key]) if key else None
     if state == "off":
         return DeviceSummary("off", "off")
-    others = (a for a in part.attributes if a.name != key)
+    others = (a for a in part.attributes if a.name != key and a.name in mine)
     said = [said for a in others if (said := _said(a, mine[a.name], state is not None))]
     tones = {_tone(state), *(one.tone for one in said)}
     tone = next(tone for tone in TONES if tone in tones)
