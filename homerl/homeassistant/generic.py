@@ -106,6 +106,8 @@ def _code(name: str, arguments: list[Typed], attributes: Mapping[str, Typed]) ->
         target = argument["name"]
         if name in ("set_value", "select_option") and target in ("value", "option"):
             target = "state"
+        if "derived" in attributes.get(target, {}):
+            continue
         if target in attributes and target != "state" or (target == "state" and state.get("type") == argument["type"]):
             given, was = argument["name"], f"self.{target}"
             yield f"{was} = {given}" if argument.get("required", True) else f"{was} = {given} if {given} != None else {was}"

@@ -29,7 +29,7 @@ from homerl.homeassistant.listing import AREAS, CONFIG, FORMS, STATES, Entity, L
 from homerl.homeassistant.privacy import stripped
 from homerl.homeassistant.products import product_of
 from homerl.homeassistant.rooms import names_of, room_id, rooms_of
-from homerl.homeassistant.translation import values_of
+from homerl.homeassistant.translation import first_values, values_of
 
 SYSTEM = "homeassistant"
 AIR = {"temperature": "temperature_entity_id", "humidity": "humidity_entity_id"}  # an area's own sensors
@@ -55,6 +55,7 @@ def import_home(listing: Listing, everything: bool = False) -> Imported:
     entities = selected(listing, everything=True)
     rooms = rooms_of(listing)
     names = names_of(entities, {area.area_id: area for area in listing.areas})
+    measuring = {one.entity_id: one for area in listing.sources[AREAS] for one in _measuring(area, entities).values()}
     notes: list[Note] = []
     devices: list[Device] = []
     links: dict[str, Link] = {}
@@ -64,7 +65,7 @@ def import_home(listing: Listing, everything: bool = False) -> Imported:
     if any(entity.area_id not in by_area for entity in entities):
         rooms = (*rooms, elsewhere)
     for entity in entities:
-        spec, link, unknown = product_of(entity, listing.sources[FORMS])
+        spec, link, unknown = product_of(entity, listing.sources[FORMS], entity.entity_id in measuring)
         notes += unknown
         device = Device(entity.entity_id, names[entity.entity_id], by_area.get(entity.area_id or "", elsewhere), spec)
         devices.append(device)
@@ -85,7 +86,7 @@ def _telling(links: Mapping[str, Link]) -> dict[str, Link]:
 def _first_values(device: Device, entity: Entity, link: Link, notes: list[Note]) -> dict[str, Any]:
     """The values of a device: what its state shows, how the rest starts, and the least possible value where neither is told."""
     shown = values_of(device, entity.state, entity.attributes, link)
-    values = device.spec.completed(shown)
+    values = device.spec.completed(first_values(device, shown))
     for path, default in _missing(device.spec, values):
         values[path] = default
         if not device.spec.attribute_index[path][1].internal:
@@ -105,21 +106,38 @@ def _missing(spec: DeviceSpec, values: Mapping[str, Any]) -> Iterator[tuple[str,
             yield path, None if attribute.nullable else attribute.options[0] if attribute.options else plain.get(attribute.type)
 
 
-def _air(room: Room, listing: Listing, entities: tuple[Entity, ...]) -> dict[str, Any]:
-    """The air of a room: by the area's own sensors, else by a device there that measures it, else mild."""
-    area = next((area for area in listing.sources[AREAS] if room_id(area["area_id"]) == room.id), {})
-    inside = [entity for entity in entities if entity.area_id is not None and room_id(entity.area_id) == room.id]
-    states = {state["entity_id"]: state["state"] for state in listing.sources[STATES]}
-    air: dict[str, Any] = dict(MILD)
+def _measuring(area: Mapping[str, Any], entities: tuple[Entity, ...]) -> dict[str, Entity]:
+    """By quantity, the entity that tells the air of an area: the one that its owner chose, else the first sensor, else a device."""
+    inside = [entity for entity in entities if entity.area_id == area["area_id"]]
+    found: dict[str, Entity] = {}
     for quantity, key in AIR.items():
-        measured = [states.get(area.get(key)), *(entity.attributes.get(f"current_{quantity}") for entity in inside)]
-        for value in measured:
-            try:
-                air[quantity] = ROOM_STATE[quantity].check(float(value))  # type: ignore[arg-type]
-                break
-            except (TypeError, ValueError, Refused):
-                continue
-    return air
+        chosen = [entity for entity in entities if entity.entity_id == area.get(key)]
+        sensors = [entity for entity in inside if entity.attributes.get("device_class") == quantity and entity.domain == "sensor"]
+        others = [entity for entity in inside if f"current_{quantity}" in entity.attributes]
+        candidates = (one for one in (*chosen, *sensors, *others) if _measured(one, quantity) is not None)
+        if (entity := next(candidates, None)) is not None:
+            found[quantity] = entity
+    return found
+
+
+def _measured(entity: Entity, quantity: str) -> float | None:
+    """What an entity says of the air, in the units of rooms; None if that is no air of a room."""
+    told = entity.attributes.get(f"current_{quantity}", entity.state)
+    unit = entity.attributes.get("unit_of_measurement", entity.attributes.get("temperature_unit"))
+    try:
+        value = float(told)
+        value = (value - 32) / 1.8 if unit == "°F" else value
+        checked: float = ROOM_STATE[quantity].check(value)
+    except (TypeError, ValueError, Refused):
+        return None
+    return checked
+
+
+def _air(room: Room, listing: Listing, entities: tuple[Entity, ...]) -> dict[str, Any]:
+    """The air of a room: as it is measured there, else mild."""
+    area = next((area for area in listing.sources[AREAS] if room_id(area["area_id"]) == room.id), None)
+    told = _measuring(area, entities) if area else {}
+    return MILD | {quantity: _measured(entity, quantity) for quantity, entity in told.items()}
 
 
 def _clock(listing: Listing, notes: list[Note]) -> int:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import ast
 import operator
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 Spec = dict[str, Any]  # a specification as JSON
@@ -36,6 +36,25 @@ def narrowed(spec: Spec, attributes: Collection[str], services: Mapping[str, Col
         air = {key: value if key == "kind" else _expression(value, has) for key, value in spec["air"].items()}
         narrow["air"] = {key: value for key, value in air.items() if value != "None"}
     return narrow
+
+
+def rebounded(code: str, ranges: Mapping[str, tuple[Sequence[float], Sequence[float]]]) -> str:
+    """The code with new bounds, by attribute as (before, now): in what is assigned, `min` and `max` keep to them."""
+    if not ranges:
+        return code
+    tree = ast.parse(code)
+    for statement in tree.body:
+        if isinstance(statement, ast.Assign) and (own := _own(statement.targets[0])) in ranges:
+            before, now = ranges[str(own)]
+            for call in ast.walk(statement.value):
+                if isinstance(call, ast.Call) and isinstance(call.func, ast.Name) and call.func.id in ("min", "max"):
+                    call.args = [_moved(argument, dict(zip(before, now))) for argument in call.args]
+    return ast.unparse(tree)
+
+
+def _moved(node: ast.expr, bounds: Mapping[float, float]) -> ast.expr:
+    number = isinstance(node, ast.Constant) and isinstance(node.value, (int, float)) and not isinstance(node.value, bool)
+    return ast.Constant(bounds[node.value]) if number and node.value in bounds else node  # type: ignore[attr-defined]
 
 
 def _attribute(attribute: Mapping[str, Any], has: frozenset[str]) -> dict[str, Any]:

@@ -15,17 +15,20 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from envs.homeenv.audit import Refused
 from envs.homeenv.origin import Link
 from envs.homeenv.spec import Catalogue, DeviceSpec, spec_from_json
+from envs.homeenv.types import NUMBERS
 from homerl.homeassistant.capabilities import Typed, limited
 from homerl.homeassistant.forms import Forms, every_field, fields
 from homerl.homeassistant.generic import Note, named, readings, service, state_of
 from homerl.homeassistant.listing import Entity
-from homerl.homeassistant.narrowing import Spec, narrowed
+from homerl.homeassistant.narrowing import Spec, narrowed, rebounded
 
 FOLDER = Path(__file__).parents[2] / "envs" / "homeenv" / "homeassistant"
 SENSORS = ("binary_sensor", "sensor")
 HIDDEN = frozenset("reload delete browse_media search_media".split())  # for the owner of the home at a screen, not for a speaker
+UNSAID = {"vacuum": {"clean_spot": 1024, "send_command": 256, "set_fan_speed": 32}}  # features that no form tells
 BOUNDS = ("type", "options", "range", "precision", "unit")
 HIDING = {"media_player": ("off", "unknown")}  # states in which Home Assistant does not show all attributes
 PLAIN = (*SENSORS, "air_quality", "sun", "zone", "event", "device_tracker", "calendar")  # domains whose state nobody sets
@@ -39,8 +42,12 @@ def bases() -> tuple[DeviceSpec, ...]:
 
 def base_of(entity: Entity) -> DeviceSpec | None:
     """The product of the entity's domain that has most of what the entity has, and least beside that."""
-    offered = {full.partition(".")[2] for full in entity.services if full.startswith(f"{entity.domain}.")}
+    offered = _offered(entity)
     has, kind = offered | set(entity.attributes), entity.attributes.get("device_class")
+
+    if entity.domain in SENSORS:
+        unit = "_fahrenheit" if entity.attributes.get("unit_of_measurement") == "°F" else ""
+        return next((spec for spec in bases() if _is_sensor(spec, entity, f"{kind}{unit}")), None)
 
     def fit(spec: DeviceSpec) -> tuple[bool, int, int]:
         own = {one.name for one in spec.attributes if not one.internal} | {one.name for one in spec.services}
@@ -49,11 +56,36 @@ def base_of(entity: Entity) -> DeviceSpec | None:
     return max((spec for spec in bases() if spec.category == entity.domain), key=fit, default=None)
 
 
-def product_of(entity: Entity, forms: Forms) -> tuple[DeviceSpec, Link, list[Note]]:
-    """The product of an entity, what its names are there, and what was not understood."""
+def _offered(entity: Entity) -> set[str]:
+    """The services of its own domain that an entity supports."""
+    needs = UNSAID.get(entity.domain, {})
+    has = int(entity.attributes.get("supported_features") or 0)
+    named = {full.partition(".")[2] for full in entity.services if full.startswith(f"{entity.domain}.")}
+    return {name for name in named if has & needs.get(name, 0) == needs.get(name, 0)}
+
+
+def _is_sensor(spec: DeviceSpec, entity: Entity, kind: str) -> bool:
+    """Whether a sensor's product is of this kind, and can show what the entity shows."""
+    if (spec.category, spec.userdata.subcategory) != (entity.domain, kind):
+        return False
+    (state,) = (one for one in spec.attributes if one.name == "state")
+    try:
+        state.check(float(entity.state) if state.type in NUMBERS else entity.state)
+    except (Refused, ValueError):
+        return False
+    return True
+
+
+def product_of(entity: Entity, forms: Forms, measures: bool = False) -> tuple[DeviceSpec, Link, list[Note]]:
+    """The product of an entity, what its names are there, and what was not understood.
+
+    `measures`: it is the sensor that tells the air of its room. Any other sensor keeps what it shows.
+    """
     notes: list[Note] = []
     base = base_of(entity)
     spec = _narrow(base, entity, forms) if base else _empty(entity)
+    if entity.domain in SENSORS and not measures:
+        spec["attributes"] = [_without(one, "measures") for one in spec.get("attributes", ())]
     attributes = {attribute["name"]: attribute for attribute in spec.get("attributes", ())}
     theirs: dict[str, str] = {}
     if "state" not in attributes:
@@ -63,11 +95,9 @@ def product_of(entity: Entity, forms: Forms) -> tuple[DeviceSpec, Link, list[Not
         attributes[reading["name"]] = reading
         theirs |= {reading["name"]: name} if reading["name"] != name else {}
     services = {made["name"]: made for made in spec.get("services", ())}
-    for full in sorted(entity.services):
-        domain, _, name = full.partition(".")
-        if domain == entity.domain and name not in HIDDEN and name not in services:
-            if made := service(entity, full, forms, attributes, notes):
-                services[made["name"]] = made
+    for name in sorted(_offered(entity) - HIDDEN - services.keys()):
+        if made := service(entity, f"{entity.domain}.{name}", forms, attributes, notes):
+            services[made["name"]] = made
     spec["attributes"], spec["services"] = list(attributes.values()), list(services.values())
     return spec_from_json(_numbered(spec)), _link(entity, theirs, services), notes
 
@@ -77,23 +107,34 @@ def _narrow(base: DeviceSpec, entity: Entity, forms: Forms) -> Spec:
     spec = base.model_dump(mode="json", exclude_defaults=True)
     hides = entity.state == "unavailable" or (entity.domain in HIDING and entity.state in HIDING[entity.domain])
     shown = {one["name"] for one in spec["attributes"] if hides or one.get("internal")} | {"state", *entity.attributes}
-    offered = {full.partition(".")[2] for full in entity.services if full.startswith(f"{entity.domain}.")}
+    offered = _offered(entity)
+    written = {a.name for c in base.compiled() if c.service.name in offered for _, a, _ in c.writes}
+    shown |= {one["name"] for one in spec["attributes"] if one["name"] in written and "starts" in one}  # it shows them never
     services = {
         one["name"]: _arguments(one, forms.get(entity.domain, {}).get(one["name"], {}), entity)
         for one in spec.get("services", ())
         if one["name"] in offered
     }
     spec = narrowed(spec, shown, services)
+    before = {one["name"]: one for one in spec["attributes"]}
     spec["attributes"] = _limited(spec["attributes"], entity)
+    ranges = {one["name"]: (was["range"], one["range"]) for was, one in _changed(before, spec["attributes"])}
     for one in spec["services"]:
+        one["code"] = rebounded(one["code"], ranges)
         if "arguments" in one:
             one["arguments"] = [limited(argument, argument["name"], entity) for argument in one["arguments"]]
     return spec
 
 
+def _changed(before: Mapping[str, Typed], attributes: list[Typed]) -> list[tuple[Typed, Typed]]:
+    """The attributes with another range than before, as (before, now)."""
+    pairs = [(before[one["name"]], one) for one in attributes]
+    return [(was, one) for was, one in pairs if "range" in was and "range" in one and was["range"] != one["range"]]
+
+
 def _limited(attributes: list[Typed], entity: Entity) -> list[Typed]:
     """The attributes with the entity's own limits. The memory of an attribute has the limits of that attribute."""
-    made = {one["name"]: limited(one, one["name"], entity) for one in attributes}
+    made = {one["name"]: _constant(limited(one, one["name"], entity), entity) for one in attributes}
     for one in attributes:
         if one.get("internal") and "starts" in one:
             for other in (other for other in attributes if f"self.{other['name']}" in one["starts"]):
@@ -103,8 +144,20 @@ def _limited(attributes: list[Typed], entity: Entity) -> list[Typed]:
     return list(made.values())
 
 
+def _without(typed: Typed, key: str) -> Typed:
+    return {name: one for name, one in typed.items() if name != key}
+
+
 def _bounds(typed: Typed) -> list[Any]:
     return [typed.get(key) for key in BOUNDS]
+
+
+def _constant(typed: Typed, entity: Entity) -> Typed:
+    """An attribute that is the same for all of its product is what the entity shows."""
+    given = entity.attributes.get(typed["name"])
+    if "derived" in typed and "self." not in typed["derived"] and isinstance(given, list):
+        return typed | {"derived": repr(tuple(map(str, given)))}
+    return typed
 
 
 def _arguments(declared: Mapping[str, Any], form: Mapping[str, Any], entity: Entity) -> set[str]:

@@ -19,8 +19,12 @@ from envs.homeenv.interface import Argument, Attribute
 from envs.homeenv.origin import Link
 from envs.homeenv.types import NUMBERS
 from homerl.homeassistant.forms import every_field, shipped_forms
+from homerl.homeassistant.times import seconds, written
 
+TIMES = ("date", "datetime", "time")  # names of arguments whose texts Home Assistant reads as times
+STRICT = ("todo",)  # domains whose services refuse what an entity does not have; others ignore it
 CLAMPING = ("light",)  # domains whose services take numbers beyond their range as the nearest one within
+OPEN = "needs_action"  # the attribute with the open items of a list
 DEAD = ("unavailable", "unknown")
 NONE = Link()
 
@@ -56,8 +60,8 @@ def to_homeassistant(home: Home, did: str, service: str, arguments: Mapping[str,
 def from_homeassistant(home: Home, entity: str, service: str, data: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
     """The service of ours and its arguments that a call there (`light.turn_on`) stands for. Raises `Refused`.
 
-    `homeassistant.turn_on` is the `turn_on` of the entity's domain. Arguments that Home Assistant would ignore for this entity are left
-    out; it is refused if no service of the device is meant.
+    `homeassistant.turn_on` is the `turn_on` of the entity's domain. Arguments that Home Assistant would ignore for this
+    entity are left out.
     """
     device = home.plan.by_did.get(entity)
     if device is None:
@@ -70,9 +74,10 @@ def from_homeassistant(home: Home, entity: str, service: str, data: Mapping[str,
         raise Refused("unknown_service", f"{device.name} {entity} has no service '{service}'")
     mine = {there: here for here, there in link.arguments.items()}
     known = {argument.name: argument for argument in device.spec.service_index[ours].service.arguments}
-    ignored = {field for field, _ in every_field(shipped_forms().get(domain_of(entity), {}).get(name, {}))} - known.keys()
+    form = {} if domain in STRICT else shipped_forms().get(domain_of(entity), {}).get(name, {})
+    ignored = {field for field, _ in every_field(form)} - known.keys()
     given = {mine.get(key, key): value for key, value in _flat(data, known)}
-    return ours, {key: _within(known.get(key), value, domain) for key, value in given.items() if key not in ignored}
+    return ours, {key: _argument(known.get(key), value, domain) for key, value in given.items() if key not in ignored}
 
 
 def _flat(data: Mapping[str, Any], known: Container[str]) -> Iterator[tuple[str, Any]]:
@@ -84,9 +89,26 @@ def _flat(data: Mapping[str, Any], known: Container[str]) -> Iterator[tuple[str,
             yield key, value
 
 
-def _within(argument: Argument | None, value: Any, domain: str) -> Any:
-    """The value, within the argument's range where Home Assistant does not refuse others."""
-    if domain not in CLAMPING or argument is None or argument.range is None or argument.type not in NUMBERS:
+def _argument(argument: Argument | None, value: Any, domain: str) -> Any:
+    """The value as the argument has it. Raises `Refused` for a text that is no such time."""
+    if argument is None:
+        return value
+    if argument.unit == "second" and isinstance(value, str):
+        return _or_refuse(seconds(value), argument.name, value)
+    if argument.name in TIMES and argument.type == "str" and isinstance(value, str):
+        return _or_refuse(written(argument.name, value), argument.name, value)
+    return _within(argument, value) if domain in CLAMPING else value
+
+
+def _or_refuse(read: Any, name: str, value: str) -> Any:
+    if read is None:
+        raise Refused("out_of_range", f"{name} = '{value}' is none")
+    return read
+
+
+def _within(argument: Argument, value: Any) -> Any:
+    """The value, within the argument's range: Home Assistant does not refuse others."""
+    if argument.range is None or argument.type not in NUMBERS:
         return value
     low, high = argument.range
     if isinstance(value, (int, float)) and not low <= value <= high:
@@ -138,8 +160,8 @@ def refresh(home: Home, states: Iterable[Mapping[str, Any]]) -> Home:
 def _restarted(device: Device, old: Mapping[str, Any], shown: Mapping[str, Any]) -> dict[str, Any]:
     """The values from which a device goes on: what is shown, and of its own memory what that does not contradict.
 
-    A memory that starts from what is shown follows it, unless it is not shown now: a light that is off keeps its brightness. Any other
-    memory starts anew if the device is not as it was.
+    A memory that starts from what is shown follows it, unless it is not shown now: a light that is off keeps its
+    brightness. Any other memory starts anew if the device is not as it was.
     """
     index = device.spec.attribute_index
     differs = any(old[path] != value for path, value in shown.items() if not index[path][1].read_only)
@@ -151,7 +173,22 @@ def _restarted(device: Device, old: Mapping[str, Any], shown: Mapping[str, Any])
             any(shown[read] is not None and shown[read] != old[read] for read in told) if told else differs and attribute.starts
         ):
             del kept[path]
-    return kept | dict(shown)
+    return _with_items(device, kept | dict(shown), shown.get("state"))
+
+
+def first_values(device: Device, shown: Mapping[str, Any]) -> dict[str, Any]:
+    """The values with which a device begins, from what is shown."""
+    fresh = {OPEN: ()} if OPEN in device.spec.attribute_index and OPEN not in shown else {}
+    return _with_items(device, fresh | dict(shown), shown.get("state"))
+
+
+def _with_items(device: Device, values: dict[str, Any], count: Any) -> dict[str, Any]:
+    """The values with as many open items as a list says that it has; it does not say which."""
+    items = values.get(OPEN)
+    if domain_of(device.did) != "todo" or not isinstance(count, int) or items is None or len(items) == count:
+        return values
+    unknown = tuple(f"item {number}" for number in range(1, count + 1) if f"item {number}" not in items)
+    return values | {OPEN: (*items, *unknown)[:count]}
 
 
 def _plain(value: Any) -> Any:
@@ -164,6 +201,8 @@ def _as(attribute: Attribute, shown: Any) -> Any:
     """What a state shows, as the attribute's type writes it: states of numbers are texts there."""
     kind = attribute.type
     if kind in ("int", "float"):
+        if attribute.unit == "second" and isinstance(shown, str) and (duration := seconds(shown)) is not None:
+            return duration
         if shown in DEAD and attribute.nullable:
             return None
         number = float(shown) if isinstance(shown, str) and _is_number(shown) else shown
