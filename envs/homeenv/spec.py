@@ -31,7 +31,7 @@ from envs.homeenv.clockwork import (
     compile_start,
     derived_of,
 )
-from envs.homeenv.expressions import Closure
+from envs.homeenv.expressions import Closure, attributes_in, parse_expression
 from envs.homeenv.interface import Attribute
 from envs.homeenv.parts import Component as Component
 from envs.homeenv.parts import KeyProblem, unusable
@@ -115,11 +115,10 @@ class DeviceSpec(Component):
     def service_index(self) -> dict[str, CompiledService]:
         """Maps each dotted service path to the compiled service."""
         index: dict[str, CompiledService] = {}
-        reachable = None if self.available is None else compile_over(self.available, self.attributes)
         for prefix, part, offset in self._placed():
             follow = tuple((d.offset, d.attribute, d.equals) for d in derived_of(part.attributes, offset))
             for service in part.services:
-                index[prefix + service.name] = compile_service(service, part.attributes, offset, reachable, follow)
+                index[prefix + service.name] = compile_service(service, part.attributes, offset, self._reachable, follow)
         return index
 
     def _placed(self) -> Iterator[tuple[str, Component, int]]:
@@ -163,11 +162,30 @@ class DeviceSpec(Component):
             if part.air
         }
 
+    @cached_property
+    def fresh(self) -> dict[str, Any]:
+        """The values of the attributes that start at a constant, by path: those of a new device."""
+        scope, index = Scope([None] * len(self.attribute_index), 0, {}), self.attribute_index
+        constant = {path for path in self._starts if not attributes_in(parse_expression(index[path][1].starts or ""))}
+        return {path: index[path][1].check(start(scope), path) for path, start in self._starts.items() if path in constant}
+
+    @cached_property
+    def _starts(self) -> Mapping[str, Closure]:
+        """The compiled `starts` of the attributes, by dotted path."""
+        return {
+            prefix + attribute.name: start
+            for prefix, part, offset in self._placed()
+            for attribute in part.attributes
+            if (start := compile_start(attribute, part.attributes, offset)) is not None
+        }
+
+    @cached_property
+    def _reachable(self) -> Closure | None:
+        return None if self.available is None else compile_over(self.available, self.attributes)
+
     def can_be_reached(self, values: Mapping[str, Any]) -> bool:
         """Whether services can be called at these values, which are those of all attributes by path."""
-        if self.available is None:
-            return True
-        return bool(compile_over(self.available, self.attributes)(Scope(list(values.values()), 0, {})))
+        return self._reachable is None or bool(self._reachable(Scope(list(values.values()), 0, {})))
 
     @cached_property
     def completes(self) -> bool:
@@ -177,18 +195,20 @@ class DeviceSpec(Component):
     def completed(self, given: Mapping[str, Any]) -> dict[str, Any]:
         """The values of all attributes by path, from those given: others as they start, and the derived ones as they follow.
 
-        A value that is neither given nor starts is left out. Raises `Refused` for a value that is invalid, and `ValueError` for one that cannot be computed.
+        A value that is neither given nor starts is left out. Raises `Refused` for a value that is invalid, and
+        `ValueError` for one that cannot be computed.
         """
+        given = {**self.fresh, **given}
         index = self.attribute_index.items()
         values = [a.check(given[path], path) if path in given else None for path, (_, a) in index]
         scope, paths = Scope(values, 0, {}), list(self.attribute_index)
         known = {path for path in paths if path in given}
         try:
-            for _, part, offset in self._placed():
-                for at, attribute in enumerate(part.attributes, offset):
-                    if paths[at] not in given and (start := compile_start(attribute, part.attributes, offset)) is not None:
-                        values[at] = attribute.check(start(scope), attribute.name)
-                        known.add(paths[at])
+            for path, start in self._starts.items():
+                if path not in given:
+                    at, attribute = self.attribute_index[path]
+                    values[at] = attribute.check(start(scope), attribute.name)
+                    known.add(path)
             for derived in self.derived:
                 values[derived.offset] = derived.attribute.check(derived.equals(scope), derived.attribute.name)
                 known.add(paths[derived.offset])

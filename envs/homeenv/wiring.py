@@ -150,7 +150,8 @@ class Mover:
         count = max(ceil(min(abs(edge - value), abs(target - value)) / step) - 1, 1)
         while low < self._moved(values, count) < high or self._moved(values, count) == value:
             count += 1
-        return ceil((self._steps(clock) + count) / self.motion.rate)
+        seconds: int = ceil((self._steps(clock) + count) / self.motion.rate)
+        return seconds
 
     def _steps(self, clock: int) -> int:
         """The number of steps that a motion has made from the epoch to the clock."""

@@ -154,7 +154,7 @@ def _aim(values: Values, spec: DeviceSpec, prefix: str, target: float) -> None:
 def _drawn(spec: DeviceSpec, rng: random.Random) -> Values:
     """Values that are drawn uniformly; a device that cannot be reached is rare."""
     for _ in range(TRIES):
-        values = {path: attribute.sample(rng) for path, (_, attribute) in spec.attribute_index.items()}
+        values = {path: attribute.sample(rng) for path, (_, attribute) in spec.attribute_index.items()} | spec.fresh
         if spec.can_be_reached(values) or rng.random() < UNREACHABLE:
             break
     return values
