@@ -52,6 +52,18 @@ def rebounded(code: str, ranges: Mapping[str, tuple[Sequence[float], Sequence[fl
     return ast.unparse(tree)
 
 
+def restarted(starts: str, was: Mapping[str, Any], now: Mapping[str, Any]) -> str:
+    """How an attribute starts, with what its limits allow now in the place of what they allowed before."""
+    tree = ast.parse(starts, mode="eval").body
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Constant) and not isinstance(node.value, bool):
+            if node.value in (was.get("options") or ()) and node.value not in (now.get("options") or ()):
+                node.value = (now.get("options") or [node.value])[0]
+            elif isinstance(node.value, (int, float)) and "range" in now:
+                node.value = min(max(node.value, now["range"][0]), now["range"][1])
+    return ast.unparse(tree)
+
+
 def _moved(node: ast.expr, bounds: Mapping[float, float]) -> ast.expr:
     number = isinstance(node, ast.Constant) and isinstance(node.value, (int, float)) and not isinstance(node.value, bool)
     return ast.Constant(bounds[node.value]) if number and node.value in bounds else node  # type: ignore[attr-defined]

@@ -23,7 +23,7 @@ from homerl.homeassistant.capabilities import Typed, limited
 from homerl.homeassistant.forms import Forms, every_field, fields
 from homerl.homeassistant.generic import Note, named, readings, service, state_of
 from homerl.homeassistant.listing import Entity
-from homerl.homeassistant.narrowing import Spec, narrowed, rebounded
+from homerl.homeassistant.narrowing import Spec, narrowed, rebounded, restarted
 
 FOLDER = Path(__file__).parents[2] / "envs" / "homeenv" / "homeassistant"
 SENSORS = ("binary_sensor", "sensor")
@@ -51,7 +51,7 @@ def base_of(entity: Entity) -> DeviceSpec | None:
 
     def fit(spec: DeviceSpec) -> tuple[bool, int, int]:
         own = {one.name for one in spec.attributes if not one.internal} | {one.name for one in spec.services}
-        return spec.userdata.subcategory == kind, len(own & has), -len(own - has)
+        return kind is not None and spec.userdata.subcategory == kind, len(own & has), -len(own - has)
 
     return max((spec for spec in bases() if spec.category == entity.domain), key=fit, default=None)
 
@@ -141,7 +141,16 @@ def _limited(attributes: list[Typed], entity: Entity) -> list[Typed]:
                 if _bounds(one) == _bounds(other):
                     mine = {key: value for key, value in made[one["name"]].items() if key not in BOUNDS}
                     made[one["name"]] = mine | {key: made[other["name"]][key] for key in BOUNDS if key in made[other["name"]]}
-    return list(made.values())
+    return [_started(one, made[one["name"]]) for one in attributes]
+
+
+def _started(was: Typed, now: Typed) -> Typed:
+    """The attribute with a start that its own limits allow."""
+    if "starts" not in now or _bounds(was) == _bounds(now):
+        return now
+    if now.get("internal"):
+        return now | {"starts": restarted(now["starts"], was, now)}
+    return now if "self." in now["starts"] else _without(now, "starts")  # then it begins as it is shown
 
 
 def _without(typed: Typed, key: str) -> Typed:
