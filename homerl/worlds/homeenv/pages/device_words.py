@@ -123,7 +123,7 @@ def _named(prefix: str, words: str) -> str:
 
 def _nothing(spec: DeviceSpec, values: Mapping[str, Any]) -> str:
     """The words for a device whose values are all false or zero."""
-    false = (path for path in spec.attribute_index if values[path] in (False, 0))
+    false = (path for path in spec.attribute_index if values.get(path) in (False, 0))
     return next((f"no {path.replace('.', ' ').replace('_', ' ')}" for path in false), "")
 
 
@@ -131,7 +131,7 @@ def _part(prefix: str, part: Component, values: Mapping[str, Any]) -> DeviceSumm
     """The summary of one component, or of the device itself. An idle component shows its measurements but not its
     settings.
     """
-    mine = {a.name: values[prefix + a.name] for a in part.attributes if prefix + a.name in values}
+    mine = {a.name: value for a in part.attributes if (value := values.get(prefix + a.name)) is not None}
     key = next((name for name in STATES if name in mine), None)
     state = _word(mine[key]) if key else None
     if state == "off":
@@ -209,7 +209,7 @@ def _brief(kind: ValueType, value: Any) -> str:
 def _level(part: Component, mine: Mapping[str, Any]) -> int | None:
     """How far open or how bright, as a percentage of the attribute's maximum."""
     for attribute in part.attributes:
-        if attribute.name in LEVELS and attribute.type in NUMBERS and attribute.range and attribute.range[1] > 0:
+        if attribute.name in LEVELS and attribute.name in mine and attribute.type in NUMBERS and attribute.range and attribute.range[1] > 0:
             return round(100 * min(max(mine[attribute.name] / attribute.range[1], 0), 1))
     return None
 
