@@ -53,11 +53,13 @@ class HomeRecipe(Model):
 
     files: tuple[str, ...] = Field(
         (),
+        exclude_if=lambda files: not files,  # digests of recipes are older than this key and the next
         description="Home files, and folders of them (`*.json`), one of which is drawn in place of making a home. Rooms, "
         "devices, names and ids are those of the file.",
     )
     keep: Keep = Field(
         "nothing",
+        exclude_if=lambda keep: keep == "nothing",
         description="What stays as in `files`: `nothing` draws weather, hour and the state of devices anew for each task, "
         "`weather` only the state, and `state` draws nothing.",
     )
