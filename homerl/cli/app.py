@@ -169,7 +169,9 @@ def seeds(runs: list[Path], suite: str = "heldout") -> None:
 @app.command("import-ha")
 def import_ha_command(
     source: Annotated[str, typer.Argument(help="Home Assistant's address, or a folder of its files")],
-    out: Annotated[Path, typer.Option(help="the home file; what was not understood is written beside it")] = Path("home.json"),
+    out: Annotated[Path, typer.Option(help="the home file; what was not understood is written beside it")] = Path(
+        "home.json"
+    ),
     token_env: Annotated[str, typer.Option(help="the environment variable that holds the token")] = "HA_TOKEN",
     everything: Annotated[bool, typer.Option("--all", help="import all entities, not only those exposed to Assist")] = False,
     save: Annotated[Path | None, typer.Option(help="a folder to keep what was read, to import it again")] = None,

@@ -1,7 +1,7 @@
 """How well an imported home does what the real one does: the same calls in both, and the states that follow.
 
-A recorded call has an entity, a service and its data, the entity's state before and right after it, and, where it took time, at rest
-(`settled`). A call that reached other entities has all that it changed instead.
+A recorded call has an entity, a service and its data, the entity's state before and right after it, and, where it took
+time, at rest (`settled`). A call that reached other entities has all that it changed instead.
 
 Invariant: before each call the home shows what the real one showed.
 """
@@ -42,7 +42,8 @@ class Compared:
 
     def __str__(self) -> str:
         said = "; ".join(f"{who} refuses: {why}" for who, why in (("ours", self.ours), ("the real one", self.theirs)) if why)
-        return f"{self.entity} {self.service} {dict(self.data)}: {self.wanted!r} there, {self.got!r} here{'; ' + said if said else ''}"
+        states = f"{self.wanted!r} there, {self.got!r} here"
+        return f"{self.entity} {self.service} {dict(self.data)}: {states}{'; ' + said if said else ''}"
 
 
 def compare(home: Home, calls: Iterable[Mapping[str, Any]]) -> Iterator[Compared]:

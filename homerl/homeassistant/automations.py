@@ -1,6 +1,7 @@
 """Automations of a Home Assistant as automations of the home; scripts and scenes are devices that the home can call.
 
-Read are triggers by state, by number and by time, conditions by state and by number, and actions that call services of entities.
+Read are triggers by state, by number and by time, conditions by state and by number, and actions that call services of
+entities.
 
 Invariants: an automation is taken as a whole or not at all; for each one that is not, a note says why.
 """
@@ -79,7 +80,7 @@ def _rules(home: Home, entity: str, text: Mapping[str, Any], enabled: bool) -> I
 
 def _listed(text: Mapping[str, Any], *keys: str) -> list[Any]:
     """The entries under the first of several keys that is there."""
-    found = next((text[key] for key in keys if text.get(key) is not None), [])
+    found: Any = next((text[key] for key in keys if text.get(key) is not None), [])
     return found if isinstance(found, list) else [found]
 
 
@@ -89,7 +90,7 @@ def _trigger(trigger: Mapping[str, Any]) -> tuple[list[str], int]:
     if kind == "time":
         return [f"time_cron = {_cron(at, trigger.get('weekday'))}" for at in _one(trigger, "at")], 0
     if kind in ("state", "numeric_state"):
-        return [_condition({"condition": kind} | trigger)], _seconds(trigger.get("for"))
+        return [_condition({"condition": kind, **trigger})], _seconds(trigger.get("for"))
     raise Unread(f"a trigger of the kind '{kind}' is not known here")
 
 
@@ -152,7 +153,12 @@ def _seconds(text: Any) -> int:
     if text is None:
         return 0
     if isinstance(text, Mapping):
-        return int(sum(float(text.get(unit, 0)) * size for unit, size in (("days", 86400), ("hours", 3600), ("minutes", 60), ("seconds", 1))))
+        return int(
+            sum(
+                float(text.get(unit, 0)) * size
+                for unit, size in (("days", 86400), ("hours", 3600), ("minutes", 60), ("seconds", 1))
+            )
+        )
     if isinstance(text, (int, float)):
         return int(text)
     parts = str(text).split(":")

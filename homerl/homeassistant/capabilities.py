@@ -38,12 +38,22 @@ TEXTS = ("text", "input_text")  # domains whose limits are of a length
 CAPABILITIES = frozenset(  # attributes that are limits, or are of no interest to a home
     [*OPTIONS, *(name for pair in (*RANGES.values(), *VALUES.values()) for name in pair)]
 ) | frozenset(
-    "friendly_name icon supported_features supported_color_modes device_class state_class unit_of_measurement attribution editable "
-    "assumed_state step target_temp_step target_humidity_step percentage_step pattern id restored entity_picture initial "
+    "friendly_name icon supported_features supported_color_modes device_class state_class "
+    "unit_of_measurement attribution editable assumed_state step target_temp_step target_humidity_step percentage_step "
+    "pattern id restored entity_picture initial "
     "precipitation_unit pressure_unit temperature_unit visibility_unit wind_speed_unit code_arm_required "
     "display_precision release_url release_summary title auto_update native_unit_of_measurement".split()
 )
-UNITS = {"°C": "celsius", "°F": "fahrenheit", "%": "percentage", "lx": "lux", "K": "kelvin", "s": "second", "min": "minute", "h": "hour"}
+UNITS = {
+    "°C": "celsius",
+    "°F": "fahrenheit",
+    "%": "percentage",
+    "lx": "lux",
+    "K": "kelvin",
+    "s": "second",
+    "min": "minute",
+    "h": "hour",
+}
 
 
 def limited(typed: Mapping[str, Any], name: str, entity: Entity, widens: bool = False) -> Typed:
@@ -75,7 +85,7 @@ def _options(name: str, entity: Entity) -> list[str] | None:
 
 def _bounds(name: str, entity: Entity) -> tuple[float, float] | None:
     keys = VALUES.get(entity.domain) if name in ("state", "value") else RANGES.get(name)
-    low, high = (entity.attributes.get(key) for key in keys or (None, None))
+    low, high = (entity.attributes.get(key) for key in keys or ("", ""))
     number = all(isinstance(bound, (int, float)) and not isinstance(bound, bool) for bound in (low, high))
     return (low, high) if number and low < high else None  # type: ignore[return-value, operator]
 

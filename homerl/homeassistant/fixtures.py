@@ -68,7 +68,9 @@ def _saved(path: Path) -> Listing:
     try:
         return Listing.model_validate(read_json(path).data)
     except ValidationError as error:
-        raise InputError(f"is no saved listing ({error.errors()[0]['msg']})", str(path), "save it again with --save") from None
+        raise InputError(
+            f"is no saved listing ({error.errors()[0]['msg']})", str(path), "save it again with --save"
+        ) from None
 
 
 def _found(folder: Path, stem: str) -> Any:
@@ -82,7 +84,7 @@ def _found(folder: Path, stem: str) -> Any:
 
 def _listing(found: Mapping[str, Any]) -> Listing:
     """The listing of what was found: rows get the keys that the WebSocket's have, and what is missing is empty."""
-    states = [{"attributes": {}} | dict(state) for state in found[STATES]]
+    states: list[dict[str, Any]] = [{"attributes": {}} | dict(state) for state in found[STATES]]
     entries = {row["entity_id"]: dict(row) for row in _rows(found.get(REGISTERED), "entities")}
     forms = _forms(found.get(FORMS)) or shipped_forms()
     config = dict(found.get(CONFIG) or {})
@@ -124,7 +126,10 @@ def _forms(data: Any) -> dict[str, Any]:
 def _exposed(data: Any, entries: Mapping[str, Any]) -> dict[str, Any]:
     """What is exposed, in the WebSocket's form, from the store's."""
     rows = (data or {}).get("exposed_entities", {})
-    known = {name: {to: bool(said.get("should_expose")) for to, said in row.get("assistants", {}).items()} for name, row in rows.items()}
+    known = {
+        name: {to: bool(said.get("should_expose")) for to, said in row.get("assistants", {}).items()}
+        for name, row in rows.items()
+    }
     for name, entry in entries.items():
         for to, said in (entry.get("options") or {}).items():
             if isinstance(said, Mapping) and "should_expose" in said:

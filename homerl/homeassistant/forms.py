@@ -29,7 +29,9 @@ def supported(forms: Forms, entity: str, attributes: Mapping[str, Any]) -> list[
     """The services of its own domain that an entity supports, as `light.turn_on`."""
     domain = entity.partition(".")[0]
     return sorted(
-        f"{domain}.{name}" for name, form in forms.get(domain, {}).items() if _targets(form.get("target"), domain, attributes)
+        f"{domain}.{name}"
+        for name, form in forms.get(domain, {}).items()
+        if _targets(form.get("target"), domain, attributes)
     )
 
 
@@ -66,9 +68,7 @@ def _targets(target: Mapping[str, Any] | None, domain: str, attributes: Mapping[
 def _fits(needs: Mapping[str, Any], attributes: Mapping[str, Any]) -> bool:
     if (features := needs.get("supported_features")) and not _any_feature(features, attributes):
         return False
-    return all(
-        set(wanted) & set(attributes.get(name) or ()) for name, wanted in (needs.get("attribute") or {}).items()
-    )
+    return all(set(wanted) & set(attributes.get(name) or ()) for name, wanted in (needs.get("attribute") or {}).items())
 
 
 def _any_feature(needed: list[int], attributes: Mapping[str, Any]) -> bool:

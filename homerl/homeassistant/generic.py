@@ -1,7 +1,7 @@
 """Products made from nothing but what an entity shows: its attributes, and the forms of its services.
 
-Invariants: what cannot be made is noted, with the reason; a service whose effect its form does not tell changes nothing, and is
-noted too.
+Invariants: what cannot be made is noted, with the reason; a service whose effect its form does not tell changes nothing,
+and is noted too.
 """
 
 from __future__ import annotations
@@ -70,7 +70,9 @@ def _typed(value: Any) -> Typed | None:
     return None
 
 
-def service(entity: Entity, full: str, forms: Forms, attributes: Mapping[str, Typed], notes: list[Note]) -> dict[str, Any] | None:
+def service(
+    entity: Entity, full: str, forms: Forms, attributes: Mapping[str, Typed], notes: list[Note]
+) -> dict[str, Any] | None:
     """A service by its form. It sets the attributes that its arguments name, and the state if its name says so."""
     domain, _, name = full.partition(".")
     form = forms.get(domain, {}).get(name)
@@ -108,7 +110,7 @@ def _code(name: str, arguments: list[Typed], attributes: Mapping[str, Typed]) ->
             target = "state"
         if "derived" in attributes.get(target, {}):
             continue
-        if target in attributes and target != "state" or (target == "state" and state.get("type") == argument["type"]):
+        if (target in attributes and target != "state") or (target == "state" and state.get("type") == argument["type"]):
             given, was = argument["name"], f"self.{target}"
             yield f"{was} = {given}" if argument.get("required", True) else f"{was} = {given} if {given} != None else {was}"
 
@@ -128,7 +130,20 @@ def _selected(selector: Mapping[str, Any]) -> Typed | None:
         return {"type": "tuple", "items": [{"type": "int", "range": [0, 255]}] * 3}
     if kind == "color_temp":
         return {"type": "int", "unit": "kelvin"}
-    if kind in ("text", "select", "state", "time", "date", "datetime", "duration", "entity", "area", "device", "template", "icon"):
+    if kind in (
+        "text",
+        "select",
+        "state",
+        "time",
+        "date",
+        "datetime",
+        "duration",
+        "entity",
+        "area",
+        "device",
+        "template",
+        "icon",
+    ):
         return _several(said, {"type": "str"})
     return None
 

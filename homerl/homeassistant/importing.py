@@ -84,7 +84,7 @@ def _telling(links: Mapping[str, Link]) -> dict[str, Link]:
 
 
 def _first_values(device: Device, entity: Entity, link: Link, notes: list[Note]) -> dict[str, Any]:
-    """The values of a device: what its state shows, how the rest starts, and the least possible value where neither is told."""
+    """The values of a device: what its state shows, how the rest starts, and the least possible where neither is told."""
     shown = values_of(device, entity.state, entity.attributes, link)
     values = device.spec.completed(first_values(device, shown))
     for path, default in _missing(device.spec, values):
@@ -103,16 +103,21 @@ def _missing(spec: DeviceSpec, values: Mapping[str, Any]) -> Iterator[tuple[str,
         if path not in values:
             low = attribute.range[0] if attribute.range else 0
             plain = {"bool": False, "int": int(low), "float": low, "str": "x" * int(low), "hex": "#000000", "list": ()}
-            yield path, None if attribute.nullable else attribute.options[0] if attribute.options else plain.get(attribute.type)
+            yield (
+                path,
+                None if attribute.nullable else attribute.options[0] if attribute.options else plain.get(attribute.type),
+            )
 
 
 def _measuring(area: Mapping[str, Any], entities: tuple[Entity, ...]) -> dict[str, Entity]:
-    """By quantity, the entity that tells the air of an area: the one that its owner chose, else the first sensor, else a device."""
+    """By quantity, the entity that tells the air of an area: its owner's choice, else the first sensor, else a device."""
     inside = [entity for entity in entities if entity.area_id == area["area_id"]]
     found: dict[str, Entity] = {}
     for quantity, key in AIR.items():
         chosen = [entity for entity in entities if entity.entity_id == area.get(key)]
-        sensors = [entity for entity in inside if entity.attributes.get("device_class") == quantity and entity.domain == "sensor"]
+        sensors = [
+            entity for entity in inside if entity.attributes.get("device_class") == quantity and entity.domain == "sensor"
+        ]
         others = [entity for entity in inside if f"current_{quantity}" in entity.attributes]
         candidates = (one for one in (*chosen, *sensors, *others) if _measured(one, quantity) is not None)
         if (entity := next(candidates, None)) is not None:

@@ -1,7 +1,8 @@
 """Narrows a product to what one entity has.
 
 A product of Home Assistant's shape has all that its domain may have. What an entity lacks is dropped. Reads of it become
-`None`, what is computed with `None` becomes `None`, and what follows from that is worked out, so that the code of the narrowed product speaks of what is there alone.
+`None`, what is computed with `None` becomes `None`, and what follows from that is worked out, so that the code of the
+narrowed product speaks of what is there alone.
 
 Invariants: a narrowed product has no name of what was dropped in its code; narrowing with everything kept gives a product
 that behaves alike.

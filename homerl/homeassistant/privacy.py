@@ -29,8 +29,8 @@ KEPT_OF_ENTRIES = (
 )  # fmt: skip
 KEPT_OF_STATES = ("entity_id", "state", "attributes", "last_updated")
 SECRET = frozenset(  # attributes of any entity: tokens, places, accounts, and what others wrote
-    "access_token entity_picture entity_picture_local latitude longitude gps_accuracy in_zones user_id device_trackers persons "
-    "message description location ip mac host_name code media_content_id source_entity".split()
+    "access_token entity_picture entity_picture_local latitude longitude gps_accuracy in_zones user_id device_trackers "
+    "persons message description location ip mac host_name code media_content_id source_entity".split()
 )
 CODES = frozenset("code password pin".split())
 PEOPLE = ("person", "device_tracker")

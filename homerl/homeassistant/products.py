@@ -20,14 +20,16 @@ from envs.homeenv.origin import Link
 from envs.homeenv.spec import Catalogue, DeviceSpec, spec_from_json
 from envs.homeenv.types import NUMBERS
 from homerl.homeassistant.capabilities import Typed, limited
-from homerl.homeassistant.forms import Forms, every_field, fields
+from homerl.homeassistant.forms import Forms, every_field, fields, shipped_forms
 from homerl.homeassistant.generic import Note, named, readings, service, state_of
 from homerl.homeassistant.listing import Entity
 from homerl.homeassistant.narrowing import Spec, narrowed, rebounded, restarted
 
 FOLDER = Path(__file__).parents[2] / "envs" / "homeenv" / "homeassistant"
 SENSORS = ("binary_sensor", "sensor")
-HIDDEN = frozenset("reload delete browse_media search_media".split())  # for the owner of the home at a screen, not for a speaker
+HIDDEN = frozenset(
+    "reload delete browse_media search_media".split()
+)  # for the owner of the home at a screen, not for a speaker
 UNSAID = {"vacuum": {"clean_spot": 1024, "send_command": 256, "set_fan_speed": 32}}  # features that no form tells
 BOUNDS = ("type", "options", "range", "precision", "unit")
 HIDING = {"media_player": ("off", "unknown")}  # states in which Home Assistant does not show all attributes
@@ -43,7 +45,11 @@ def bases() -> tuple[DeviceSpec, ...]:
 def base_of(entity: Entity) -> DeviceSpec | None:
     """The product of the entity's domain that has most of what the entity has, and least beside that."""
     offered = _offered(entity)
-    has, kind = offered | set(entity.attributes), entity.attributes.get("device_class")
+    told = {
+        name for one in offered for name, _ in fields(shipped_forms().get(entity.domain, {}).get(one, {}), entity.attributes)
+    }
+    has = offered | (told if _hides(entity) else set(entity.attributes))
+    kind = entity.attributes.get("device_class")
 
     if entity.domain in SENSORS:
         unit = "_fahrenheit" if entity.attributes.get("unit_of_measurement") == "°F" else ""
@@ -51,9 +57,15 @@ def base_of(entity: Entity) -> DeviceSpec | None:
 
     def fit(spec: DeviceSpec) -> tuple[bool, int, int]:
         own = {one.name for one in spec.attributes if not one.internal} | {one.name for one in spec.services}
+        own = own & (told | offered) if _hides(entity) else own
         return kind is not None and spec.userdata.subcategory == kind, len(own & has), -len(own - has)
 
     return max((spec for spec in bases() if spec.category == entity.domain), key=fit, default=None)
+
+
+def _hides(entity: Entity) -> bool:
+    """Whether Home Assistant does not show all attributes of an entity in its present state."""
+    return entity.state == "unavailable" or entity.state in HIDING.get(entity.domain, ())
 
 
 def _offered(entity: Entity) -> set[str]:
@@ -105,8 +117,10 @@ def product_of(entity: Entity, forms: Forms, measures: bool = False) -> tuple[De
 def _narrow(base: DeviceSpec, entity: Entity, forms: Forms) -> Spec:
     """The product of the domain with what the entity has."""
     spec = base.model_dump(mode="json", exclude_defaults=True)
-    hides = entity.state == "unavailable" or (entity.domain in HIDING and entity.state in HIDING[entity.domain])
-    shown = {one["name"] for one in spec["attributes"] if hides or one.get("internal")} | {"state", *entity.attributes}
+    shown = {one["name"] for one in spec["attributes"] if _hides(entity) or one.get("internal")} | {
+        "state",
+        *entity.attributes,
+    }
     offered = _offered(entity)
     written = {a.name for c in base.compiled() if c.service.name in offered for _, a, _ in c.writes}
     shown |= {one["name"] for one in spec["attributes"] if one["name"] in written and "starts" in one}  # it shows them never
@@ -140,7 +154,9 @@ def _limited(attributes: list[Typed], entity: Entity) -> list[Typed]:
             for other in (other for other in attributes if f"self.{other['name']}" in one["starts"]):
                 if _bounds(one) == _bounds(other):
                     mine = {key: value for key, value in made[one["name"]].items() if key not in BOUNDS}
-                    made[one["name"]] = mine | {key: made[other["name"]][key] for key in BOUNDS if key in made[other["name"]]}
+                    made[one["name"]] = mine | {
+                        key: made[other["name"]][key] for key in BOUNDS if key in made[other["name"]]
+                    }
     return [_started(one, made[one["name"]]) for one in attributes]
 
 

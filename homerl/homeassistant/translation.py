@@ -170,7 +170,9 @@ def _restarted(device: Device, old: Mapping[str, Any], shown: Mapping[str, Any])
         reads = attributes_in(parse_expression(attribute.starts)) if attribute.internal and attribute.starts else []
         told = [read for read in reads if read in shown]
         if attribute.internal and (
-            any(shown[read] is not None and shown[read] != old[read] for read in told) if told else differs and attribute.starts
+            any(shown[read] is not None and shown[read] != old[read] for read in told)
+            if told
+            else differs and attribute.starts
         ):
             del kept[path]
     return _with_items(device, kept | dict(shown), shown.get("state"))

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
-from homerl.homeassistant.listing import Entity, Listing
+from homerl.homeassistant.listing import Entity
 from tests.homerl.homeassistant.replay import listing
 
 
 def entity(entity_id: str, state: str = "on", attributes: dict[str, Any] | None = None, **fields: Any) -> Entity:
     """An entity with little to say."""
     plain = {
-        "name": entity_id, "aliases": (), "area_id": None, "device_id": None, "labels": (), "platform": None, "category": None,
-        "hidden": False, "exposed": True, "services": (),
+        "name": entity_id, "aliases": (), "area_id": None, "device_id": None, "labels": (), "platform": None,
+        "category": None, "hidden": False, "exposed": True, "services": (),
     }  # fmt: skip
     return Entity(entity_id=entity_id, state=state, attributes=attributes or {}, **(plain | fields))
 
@@ -20,8 +20,3 @@ def entity(entity_id: str, state: str = "on", attributes: dict[str, Any] | None 
 def recorded_entity(entity_id: str) -> Entity:
     """An entity of the recorded home."""
     return next(one for one in listing().entities if one.entity_id == entity_id)
-
-
-def with_sources(base: Listing, **sources: Any) -> Listing:
-    """The listing with other sources, by their command with `/` as `__`."""
-    return base.model_copy(update={"sources": base.sources | {name.replace("__", "/"): one for name, one in sources.items()}})

@@ -33,7 +33,9 @@ def test_an_automation_acts_in_the_home() -> None:
 
 
 def test_a_time_of_day_is_a_time_here() -> None:
-    home = imported({"triggers": [{"trigger": "time", "at": "06:30:00"}], "actions": [{"action": "light.turn_off", **TARGET}]}).home
+    home = imported(
+        {"triggers": [{"trigger": "time", "at": "06:30:00"}], "actions": [{"action": "light.turn_off", **TARGET}]}
+    ).home
     assert home.get(BED, "state") == "on"
     home.advance(86400)
     assert home.get(BED, "state") == "off"
@@ -73,6 +75,10 @@ def test_what_cannot_be_read_is_noted(text: dict[str, Any] | None, why: str) -> 
 
 
 def test_codes_are_in_no_home() -> None:
-    secret = {"action": "alarm_control_panel.alarm_disarm", "target": {"entity_id": "alarm_control_panel.security"}, "data": {"code": "8421"}}
+    secret = {
+        "action": "alarm_control_panel.alarm_disarm",
+        "target": {"entity_id": "alarm_control_panel.security"},
+        "data": {"code": "8421"},
+    }
     made = imported({"triggers": [MOTION], "actions": [secret]})
     assert "8421" not in made.listing.model_dump_json() and "8421" not in repr(made.home.rules)

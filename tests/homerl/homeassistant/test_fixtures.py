@@ -55,7 +55,13 @@ def test_the_files_that_people_have_give_a_home(simple: Path) -> None:
 
 
 def test_yaml_is_read_too(tmp_path: Path) -> None:
-    states = [{"entity_id": "light.lamp", "state": "on", "attributes": {"friendly_name": "Lamp", "supported_color_modes": ["onoff"]}}]
+    states = [
+        {
+            "entity_id": "light.lamp",
+            "state": "on",
+            "attributes": {"friendly_name": "Lamp", "supported_color_modes": ["onoff"]},
+        }
+    ]
     (tmp_path / "states.yaml").write_text(yaml.safe_dump(states), encoding="utf-8")
     assert [one.name for one in load(tmp_path).entities] == ["Lamp"]
     assert import_home(load(tmp_path)).home.get("light.lamp", "state") == "on"

@@ -21,7 +21,9 @@ def test_the_shipped_forms_are_the_recorded_ones() -> None:
     assert {"light", "climate", "media_player"} <= shipped.keys() <= recorded.keys()
     for entity in listing().entities:
         if entity.domain in shipped:
-            assert supported(shipped, entity.entity_id, entity.attributes) == supported(recorded, entity.entity_id, entity.attributes)
+            assert supported(shipped, entity.entity_id, entity.attributes) == supported(
+                recorded, entity.entity_id, entity.attributes
+            )
 
 
 def test_a_field_is_there_for_entities_that_fit_its_filter() -> None:

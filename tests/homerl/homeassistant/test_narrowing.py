@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import random
 from typing import Any
 
 import pytest
@@ -35,8 +36,6 @@ def test_what_keeps_everything_behaves_alike(spec: DeviceSpec, seed: int, data: 
         return
     declared = spec.service_index[service].service.arguments
     chosen = [one for one in declared if one.required or data.draw(st.booleans())]
-    import random
-
     arguments = {one.name: one.sample(random.Random(seed)) for one in chosen}
     outcomes = []
     for device in (spec.rand(seed), same.rand(seed)):
@@ -75,7 +74,8 @@ LAMP = {
             "name": "turn_on",
             "arguments": [{"name": "brightness", "type": "int", "range": [0, 255], "required": False}],
             "requires": "brightness == None or self.brightness != None",
-            "code": 'self.state = "off" if brightness == 0 else "on"\nself.brightness = self.brightness if brightness == None else brightness',
+            "code": 'self.state = "off" if brightness == 0 else "on"\n'
+            "self.brightness = self.brightness if brightness == None else brightness",
         },
         {"name": "turn_off", "code": 'self.state = "off"'},
     ],

@@ -12,7 +12,16 @@ from tests.homerl.homeassistant.replay import listing
 
 def test_no_token_place_or_account_is_left() -> None:
     text = stripped(listing(), [one.entity_id for one in selected(listing(), everything=True)]).model_dump_json()
-    for secret in ("access_token", "entity_picture", "latitude", "52.5", "user_id", "unique_id", "identifiers", "Future Event"):
+    for secret in (
+        "access_token",
+        "entity_picture",
+        "latitude",
+        "52.5",
+        "user_id",
+        "unique_id",
+        "identifiers",
+        "Future Event",
+    ):
         assert secret in listing().model_dump_json() and secret not in text
 
 

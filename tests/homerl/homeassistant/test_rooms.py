@@ -40,7 +40,8 @@ KITCHEN = Area(area_id="kitchen", name="Kitchen", aliases=("厨房",), floor_id=
 @pytest.mark.parametrize(
     ("full", "short"),
     [
-        ("Kitchen Lights", "Lights"), ("kitchen: Oven", "Oven"), ("厨房灯", "灯"), ("Kitchen", "Kitchen"), ("Kitchen 2", "Kitchen 2"),
+        ("Kitchen Lights", "Lights"), ("kitchen: Oven", "Oven"), ("厨房灯", "灯"), ("Kitchen", "Kitchen"),
+        ("Kitchen 2", "Kitchen 2"),
         ("Kitchenette lamp", "Kitchenette lamp"), ("Lamp of the kitchen", "Lamp of the kitchen"),
     ],
 )  # fmt: skip
@@ -49,7 +50,9 @@ def test_a_name_is_without_its_rooms(full: str, short: str) -> None:
 
 
 def test_names_in_a_room_differ() -> None:
-    lamps = [entity(f"light.{n}", name=name, area_id="kitchen") for n, name in enumerate(("Kitchen Lamp", "Lamp", "Lamp", "lamp"))]
+    lamps = [
+        entity(f"light.{n}", name=name, area_id="kitchen") for n, name in enumerate(("Kitchen Lamp", "Lamp", "Lamp", "lamp"))
+    ]
     names = list(names_of(lamps, {"kitchen": KITCHEN}).values())
     assert names[0] == "Lamp" and len({name.casefold() for name in names}) == 4
 

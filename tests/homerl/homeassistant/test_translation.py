@@ -72,7 +72,11 @@ def test_states_of_the_listing_change_nothing_that_can_be_set() -> None:
 
 
 def test_a_light_that_went_off_by_itself_keeps_its_brightness() -> None:
-    on = {"entity_id": "light.bed_light", "state": "on", "attributes": {"brightness": 77, "color_mode": "hs", "hs_color": [10, 20]}}
+    on = {
+        "entity_id": "light.bed_light",
+        "state": "on",
+        "attributes": {"brightness": 77, "color_mode": "hs", "hs_color": [10, 20]},
+    }
     off = {"entity_id": "light.bed_light", "state": "off", "attributes": {"brightness": None, "hs_color": None}}
     fresh = refresh(refresh(home(), [on]), [off])
     assert fresh.get("light.bed_light", "state") == "off"
@@ -98,7 +102,8 @@ def test_what_was_not_given_is_not_sent() -> None:
         ("timer.pizza", "timer.start", {"duration": "00:10:00"}, ("start", {"duration": 600})),
         ("time.time", "time.set_value", {"time": "7:30"}, ("set_value", {"time": "07:30:00"})),
         (
-            "media_player.bedroom", "media_player.play_media", {"media": {"media_content_id": "a", "media_content_type": "music"}},
+            "media_player.bedroom", "media_player.play_media",
+            {"media": {"media_content_id": "a", "media_content_type": "music"}},
             ("play_media", {"media_content_id": "a", "media_content_type": "music"}),
         ),
     ],

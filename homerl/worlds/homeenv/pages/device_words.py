@@ -209,7 +209,8 @@ def _brief(kind: ValueType, value: Any) -> str:
 def _level(part: Component, mine: Mapping[str, Any]) -> int | None:
     """How far open or how bright, as a percentage of the attribute's maximum."""
     for attribute in part.attributes:
-        if attribute.name in LEVELS and attribute.name in mine and attribute.type in NUMBERS and attribute.range and attribute.range[1] > 0:
+        bounded = attribute.type in NUMBERS and attribute.range and attribute.range[1] > 0
+        if attribute.range and bounded and attribute.name in LEVELS and attribute.name in mine:
             return round(100 * min(max(mine[attribute.name] / attribute.range[1], 0), 1))
     return None
 
