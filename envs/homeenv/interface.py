@@ -98,5 +98,6 @@ class Service(Model):
     description: str | None = None
 
     def signature(self) -> str:
-        """The signature as agents read it: `set_brightness(brightness: int 1..100 percentage)`."""
-        return f"{self.name}({', '.join(f'{a.name}: {a.describe()}' for a in self.arguments)})"
+        """The signature as agents read it: `set_brightness(brightness: int 1..100 percentage)`; `a?` may be left out."""
+        named = (f"{a.name}{'' if a.required else '?'}: {a.describe()}" for a in self.arguments)
+        return f"{self.name}({', '.join(named)})"

@@ -87,7 +87,9 @@ class HomeRecipe(Model):
         description="Form of device ids: a `number`, or a `slug` of room and name as Home Assistant makes it (room and "
         "category, where names are not ASCII).",
     )
-    catalogue: tuple[str, ...] = Field((), description="Folders of device files, added to the shipped ones.")
+    catalogue: tuple[str, ...] = Field(
+        (), description="Folders of device files, added to the shipped ones; `homeassistant` is one that is shipped as well."
+    )
 
     @model_validator(mode="after")
     def _coherent(self) -> HomeRecipe:

@@ -13,6 +13,7 @@ from envs.homeenv.audit import Refused
 from envs.homeenv.automation import make_rule, put_rule
 from envs.homeenv.devices import Device
 from envs.homeenv.home import Home
+from envs.homeenv.interface import Argument
 from envs.homeenv.rules import Rule
 from envs.homeenv.sandbox import Limits, RunResult
 from envs.homeenv.tools import Tool, as_json
@@ -67,13 +68,17 @@ def _candidate(home: Home, device: Device) -> dict[str, Any]:
 def abilities(home: Home, device: Device) -> dict[str, Any]:
     """The attributes and services of a device by locator."""
     services = {
-        path: {"arguments": {a.name: a.describe() for a in compiled.service.arguments}}
+        path: {"arguments": {a.name: _taken(a) for a in compiled.service.arguments}}
         | ({"description": compiled.service.description} if compiled.service.description else {})
         | ({"requires": compiled.service.requires} if compiled.service.requires else {})
         for path, compiled in device.spec.service_index.items()
     }
     attributes = {path: attribute.describe() for path, attribute in device.spec.told.items()}
     return {"attributes": attributes, "services": services}
+
+
+def _taken(argument: Argument) -> str:
+    return argument.describe() if argument.required else f"{argument.describe()}; may be left out"
 
 
 def control_device(home: Home, arguments: Mapping[str, Any], limits: Limits) -> RunResult:
