@@ -81,6 +81,7 @@ NOT_RUN = {
         "accelerate launch recipes/sft_8b.yaml": GPU,
         "accelerate launch recipes/rlve_full.yaml": GPU,
         "homerl export": "it needs a model that GPUs trained",
+        "vllm serve": GPU,
     },
     "docs/benchmarks.md": {
         "homerl bench run smh-bench --model http": ENDPOINT,
