@@ -56,15 +56,14 @@ UNITS = {
 }
 
 
-def limited(typed: Mapping[str, Any], name: str, entity: Entity, widens: bool = False) -> Typed:
-    """The attribute or argument of this name with the entity's own limits. `widens`: a value beyond them is not refused."""
+def limited(typed: Mapping[str, Any], name: str, entity: Entity) -> Typed:
+    """The attribute or argument of this name with the entity's own limits."""
     changed = dict(typed)
+    if typed["type"] == "int" and isinstance(now := entity.attributes.get(name), float) and now % 1:
+        changed["type"] = "float"
     if options := _options(name, entity):
-        if "options" in typed and not set(options) & set(typed["options"]):
-            changed["type"] = "str"
+        changed["type"] = "str"
         changed["options"] = [*options, *(one for one in typed.get("options", ()) if one in KEPT)]
-        if typed["type"] == "enum" or typed["type"] == "str":
-            changed["type"] = "str"
     elif name == "state" and "options" in typed and entity.state not in (*typed["options"], *KEPT):
         changed["options"] = [*typed["options"], entity.state]
     elif (bounds := _bounds(name, entity)) and (typed["type"] in NUMBERS) == (entity.domain not in TEXTS):
