@@ -11,11 +11,11 @@ from envs.homeenv.audit import Refused
 from envs.homeenv.home import Home
 from envs.messages import Message, call_message, text_message, tool_call
 from homerl.homeassistant.errors import HomeAssistantError
-from homerl.homeassistant.serving.caretaker import Caretaker
-from homerl.homeassistant.serving.journal import Journal
 from homerl.play.observation import Observation
 from homerl.play.situation import Reply
 from homerl.worlds.homeenv.live import Made
+from homerl.worlds.homeenv.serving.caretaker import Caretaker
+from homerl.worlds.homeenv.serving.journal import Journal
 
 
 def device_of(home: Home, category: str):

@@ -14,7 +14,7 @@ import uvicorn
 from serving import call_of, device_of
 
 from envs.documents import InputError
-from homerl.homeassistant.serving.server import Address, Endpoint, dialogue_of
+from homerl.worlds.homeenv.serving.server import Address, Endpoint, dialogue_of
 
 
 @pytest.fixture

@@ -23,13 +23,13 @@ from envs.homeenv.audit import Refused
 from envs.homeenv.home import Home
 from envs.messages import Message
 from homerl.homeassistant.errors import HomeAssistantError
-from homerl.homeassistant.serving.guard import Guard
-from homerl.homeassistant.serving.journal import CallRecord, ChangeRecord, Entry, Journal, Outcome
-from homerl.homeassistant.serving.words import Words
 from homerl.play.episode import Episode, EpisodeLimits
 from homerl.play.faults import AgentFault, InfraError
 from homerl.play.loop import Agent, replies_from
 from homerl.worlds.homeenv.live import LiveSituation, Made, Visit
+from homerl.worlds.homeenv.serving.guard import Guard
+from homerl.worlds.homeenv.serving.journal import CallRecord, ChangeRecord, Entry, Journal, Outcome
+from homerl.worlds.homeenv.serving.words import Words
 
 Mode = Literal["shadow", "confirm", "act"]
 STEPS = 8  # messages of the agent for one of the person's

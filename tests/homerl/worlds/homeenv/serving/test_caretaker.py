@@ -8,9 +8,9 @@ import pytest
 from serving import call_of, device_of
 
 from envs.documents import InputError
-from homerl.homeassistant.serving import caretaker as module
-from homerl.homeassistant.serving.guard import is_guarded
 from homerl.play.faults import InfraError
+from homerl.worlds.homeenv.serving import caretaker as module
+from homerl.worlds.homeenv.serving.guard import is_guarded
 
 
 @pytest.fixture

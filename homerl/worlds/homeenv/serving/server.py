@@ -19,9 +19,9 @@ from uuid import uuid4
 
 from envs.documents import InputError
 from envs.messages import Message
-from homerl.homeassistant.serving.caretaker import Caretaker
-from homerl.homeassistant.serving.page import journal_page
 from homerl.play.faults import InfraError
+from homerl.worlds.homeenv.serving.caretaker import Caretaker
+from homerl.worlds.homeenv.serving.page import journal_page
 
 try:
     import uvicorn

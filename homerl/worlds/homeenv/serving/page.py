@@ -13,7 +13,7 @@ from itertools import groupby
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
-from homerl.homeassistant.serving.journal import Entry
+from homerl.worlds.homeenv.serving.journal import Entry
 
 MEANING = {  # of each outcome, as the page says it
     "said": "answered", "shadowed": "would have acted", "asked": "asked for consent", "done": "acted",
@@ -49,7 +49,7 @@ def days(entries: Sequence[Entry]) -> Iterator[Day]:
 def journal_page(entries: Sequence[Entry]) -> str:
     """The page as HTML."""
     environment = Environment(
-        loader=PackageLoader("homerl.homeassistant", "serving"), autoescape=True, undefined=StrictUndefined,
+        loader=PackageLoader("homerl.worlds.homeenv", "serving"), autoescape=True, undefined=StrictUndefined,
         trim_blocks=True, lstrip_blocks=True,
     )  # fmt: skip
     environment.filters["plain"] = lambda path: str(path).replace("_", " ").replace(".", " ")

@@ -11,9 +11,9 @@ from serving import OtherHome, Says, Served
 from envs.homeenv.home import Home
 from envs.homemaker.make import HomeRecipe, make_home
 from envs.messages import Message
-from homerl.homeassistant.serving.caretaker import Caretaker, House
-from homerl.homeassistant.serving.guard import Guard
-from homerl.homeassistant.serving.journal import Journal
+from homerl.worlds.homeenv.serving.caretaker import Caretaker, House
+from homerl.worlds.homeenv.serving.guard import Guard
+from homerl.worlds.homeenv.serving.journal import Journal
 
 
 @pytest.fixture(scope="module")

@@ -7,8 +7,8 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from envs.documents import InputError
-from homerl.homeassistant.serving.journal import Entry, Journal
-from homerl.homeassistant.serving.page import days, journal_page
+from homerl.worlds.homeenv.serving.journal import Entry, Journal
+from homerl.worlds.homeenv.serving.page import days, journal_page
 
 
 def entry(number: int, **fields) -> Entry:
