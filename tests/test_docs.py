@@ -90,7 +90,9 @@ NOT_RUN = {
         "accelerate launch recipes/simuhome_8b.yaml": GPU,
     },
     "docs/personalhome.md": {
+        "homerl bench run personalhome --model http": ENDPOINT,
         "homerl bench run built/personalhome-bench.jsonl --model http": ENDPOINT,
+        "homerl bench run built/personalhome-scenes.jsonl --model http": ENDPOINT,
         "homerl personalhome judge": ENDPOINT,
         "accelerate launch recipes/personalhome_8b.yaml": GPU,
     },
@@ -108,6 +110,7 @@ SLOW = {  # commands of pages, by their starts
         "homerl bench build",
         "homerl bench run built",
         "homerl personalhome scores",
+        "homerl view personalhome runs",
         "accelerate launch recipes/personalhome_quickstart.yaml",
     ),
 }

@@ -129,10 +129,20 @@ def test_a_task_of_no_suite_is_refused(tmp_path):
     assert "other.jsonl:2: the world 'lamp' has no suite with a task 'torch-1'" in said and "lamp-bench-night" in said
 
 
-def test_a_benchmark_that_is_not_shipped_is_refused(tmp_path):
-    for suite in ("lamp-bench", "lamp-bench-night"):  # the file of one is missing, the other never has one
-        said = homerl("bench", "run", suite, "--model", "expert", "--out", tmp_path / "out", code=2)
-        assert f"'{suite}' is not shipped" in said and f"homerl bench build {suite} --out DIR" in said
+def test_a_benchmark_that_is_not_shipped_is_built_beside_its_results_once(tmp_path):
+    suites = {"lamp": "lamp-bench", "lamp-bench-night": "lamp-bench-night"}  # the first of the world; and one by name
+    for name, suite in suites.items():
+        out, file = tmp_path / suite, tmp_path / suite / f"{suite}.jsonl"
+        said = homerl("bench", "run", name, "--model", "expert", "--out", out)
+        homerl("bench", "build", name, "--out", tmp_path / "built")
+        assert file.read_bytes() == (tmp_path / f"built/{suite}.jsonl").read_bytes() and "sha256" in said
+        assert "sha256" not in homerl("bench", "run", name, "--model", "expert", "--out", out, "--resume")
+        file.write_text(file.read_text() + "{}\n")
+        again = homerl("bench", "run", name, "--model", "expert", "--out", out, "--resume", code=2)
+        assert f"{suite}.jsonl: the suite is not the one that was built" in again
+
+
+def test_a_recipe_is_refused_a_benchmark_that_is_not_shipped(tmp_path):
     said = homerl("check", of_benchmark(tmp_path), code=2)
     assert "bench.suites.0.benchmark" in said and "'lamp-bench' is not shipped" in said
 

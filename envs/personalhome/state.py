@@ -2,8 +2,8 @@
 
 Invariants:
 - The household never changes. A fork shares it and is independent in everything else.
-- `state_key` covers all that decides the future: household, home, records and what was seen. It leaves out `rank`, `answer`
-  and `clip`, which an experiment fixes. It is the same in every process.
+- `state_key` covers all that decides the future: household, home, records and what was seen. It leaves out `rank` and
+  `answer`, which an experiment fixes. It is the same in every process.
 - What a sensor measures stands in the home. What somebody wrote about a sensor stands in the records and hides it, so that
   nobody ends a leak by writing that there is none.
 """
@@ -77,17 +77,16 @@ class Records:
 class HouseholdState:
     """A household in an episode. Raises `InputError` if its home cannot be built.
 
-    `rank` orders memories and captions for a query. `answer` puts what was found for a question into words. `clip` names the
-    film of the household's scene; without one its transcript tells what frames show.
+    `rank` orders memories and captions for a query. `answer` puts what was found for a question into words.
 
     `home` holds the appliances and sensors; each call puts another object in its place. `seen` are the ids of all that calls
     have shown (see `see`), and `shown` are those that the last call showed, which decide nothing.
     """
 
-    __slots__ = ("_digest", "_start", "answer", "clip", "home", "household", "rank", "records", "seen", "shown")
+    __slots__ = ("_digest", "_start", "answer", "home", "household", "rank", "records", "seen", "shown")
 
-    def __init__(self, household: Household, rank: Rank = bm25, answer: Answer = quoted, clip: str | None = None) -> None:
-        self.household, self.rank, self.answer, self.clip = household, rank, answer, clip
+    def __init__(self, household: Household, rank: Rank = bm25, answer: Answer = quoted) -> None:
+        self.household, self.rank, self.answer = household, rank, answer
         start, self._digest = _start_of(household.model_dump_json())
         self.home: Home = start.fork()
         self.records = self._start = Records(household.members, household.pets, household.memories)

@@ -1,11 +1,13 @@
 """Any OpenAI-compatible endpoint as an agent.
 
-Invariants: it is sent the dialogue and the tools, and nothing else; its answer is not corrected, so malformed calls
-reach the world, which says what is wrong with them; errors of servers are `InfraError`s, never faults of the model.
+Invariants: it is sent the dialogue, the tools and the images that tools name, and nothing else; its answer is not corrected,
+so malformed calls reach the world, which says what is wrong with them; errors of servers are `InfraError`s, never faults of
+the model.
 """
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 from typing import Any
 
@@ -13,6 +15,7 @@ from openai.types.chat import ChatCompletionMessage
 
 from envs.messages import Message
 from homerl.llm.endpoint import Endpoint, derived_seed
+from homerl.llm.images import Clips, with_images
 from homerl.play.messages import parse_reply
 from homerl.play.observation import Observation
 from homerl.play.situation import Reply
@@ -22,19 +25,28 @@ class LLMAgent:
     """Asks an endpoint for the next message. `n` candidates come from one request."""
 
     def __init__(
-        self, endpoint: Endpoint, temperature: float = 0.0, max_tokens: int = 2048, seed: int | None = None, **options: Any
-    ) -> None:
-        """With a `seed`, every request has a seed derived from it, the blueprint and the number of messages so far."""
-        self.name, self.endpoint, self.seed = f"llm:{endpoint.model}", endpoint, seed
+        self, endpoint: Endpoint, temperature: float = 0.0, max_tokens: int = 2048, seed: int | None = None,
+        clips: Clips | None = None, **options: Any,
+    ) -> None:  # fmt: skip
+        """With a `seed`, every request has a seed derived from it, the blueprint and the number of messages so far.
+
+        With `clips`, the model is shown the frames that results of tools name.
+        """
+        self.name, self.endpoint, self.seed, self.clips = f"llm:{endpoint.model}", endpoint, seed, clips
         self.options = {"temperature": temperature, "max_tokens": max_tokens} | options
 
     async def propose(self, observation: Observation, n: int = 1) -> Sequence[Reply]:
         """The endpoint's candidate messages. Raises `InfraError` if the server fails."""
         one_answer, messages = observation.one_answer, observation.messages
-        tools: dict[str, Any] = {} if one_answer else {"tools": list(observation.tools)}
+        more: dict[str, Any] = {}
+        if observation.tools and not one_answer:  # servers refuse an empty list
+            more["tools"] = list(observation.tools)
         if self.seed is not None:
-            tools["seed"] = derived_seed(self.seed, observation.blueprint_id, len(messages))
-        answer = await self.endpoint.chat([as_sent(m) for m in messages], n=n, **tools, **self.options)
+            more["seed"] = derived_seed(self.seed, observation.blueprint_id, len(messages))
+        sent = [as_sent(message) for message in messages]
+        if self.clips is not None:
+            sent = await asyncio.to_thread(with_images, sent, self.clips)  # to read a film takes long
+        answer = await self.endpoint.chat(sent, n=n, **more, **self.options)
         prompt, completion = (answer.usage.prompt_tokens, answer.usage.completion_tokens) if answer.usage else (0, 0)
         count = len(answer.choices)
         return [reply_of(choice.message, completion // count, prompt, one_answer) for choice in answer.choices]

@@ -18,17 +18,19 @@ from pydantic import ValidationError
 from envs.documents import InputError, write_atomic
 from homerl.play.trajectory import read_rows
 from homerl.worlds.contract import Instance, Suite, WorldAdapter
-from homerl.worlds.registry import suites, world_of
+from homerl.worlds.registry import suites, world_of, worlds
 
 SEED = 2026  # seed of the shipped suites
 REBUILD = "build the suite again: homerl bench build"
 
 
 def named(name: str) -> Suite:
-    """The suite with this name, or `InputError` with the known names."""
-    if name not in suites():
-        raise InputError(f"there is no suite '{name}'", "homerl bench", f"known: {', '.join(suites())}")
-    return suites()[name][1]
+    """The suite with this name, or the first suite of the world with this name; `InputError` with the known names."""
+    if name in suites():
+        return suites()[name][1]
+    if name in worlds() and worlds()[name].suites:
+        return next(iter(worlds()[name].suites.values()))
+    raise InputError(f"there is no suite '{name}'", "homerl bench", f"known: {', '.join(suites())}")
 
 
 def name_in(id: str, known: Iterable[str]) -> str | None:
@@ -109,9 +111,14 @@ def read_suite(source: str) -> list[Any]:
     return [instance_from(line, f"{path}:{number}") for number, line in enumerate(data.decode().splitlines(), 1)]
 
 
+def is_shipped(suite: Suite) -> bool:
+    """Whether the suite's instances of the default seed are there as a file."""
+    return suite.shipped is not None and suite.shipped.is_file()
+
+
 def shipped_file(suite: Suite) -> Path:
     """The file with the suite's instances, or `InputError` if it is not shipped."""
-    if suite.shipped is None or not suite.shipped.is_file():
+    if not is_shipped(suite):
         remedy = f"build it (homerl bench build {suite.name} --out DIR) and run DIR/{suite.name}.jsonl"
         raise InputError(f"the suite '{suite.name}' is not shipped", remedy=remedy)
     return suite.shipped

@@ -21,26 +21,15 @@ def build_command(
     language: str = "en",
 ) -> None:
     """Make a suite as JSON Lines, with its checksum. Every instance passes the validity checks."""
-    from collections import Counter
+    from homerl.bench.suites import SEED, named
+    from homerl.run.bench_build import build_suite
 
-    from homerl.bench.suites import SEED, named, write_suite
-    from homerl.terminal.progress import progress_bar
-
-    dropped, path = Counter(), out / f"{suite}.jsonl"
-    with progress_bar() as bar:
-        task = bar.add_task(f"build {suite}", total=None, note=str(path))
-        count, instances = named(suite).build(
-            SEED if seed is None else seed, language, dropped, lambda n, of: bar.update(task, completed=n, total=of)
-        )
-        digest = write_suite(instances, path)
-    console.print(f"{path}: {count} instances, sha256 {digest}")
-    for reason, count in dropped.most_common():
-        console.print(f"  dropped {count}: {reason}", highlight=False)
+    build_suite(named(suite), out, SEED if seed is None else seed, language)
 
 
 @app.command("run")
 def run_command(
-    suite: Annotated[str, typer.Argument(help="the name of a suite, or a file of `bench build`")],
+    suite: Annotated[str, typer.Argument(help="the name of a suite or of a world, or a file of `bench build`")],
     model: Annotated[str, typer.Option(help="http://host/v1 (several with commas), a folder, a hub id, or a baseline")],
     out: Annotated[Path, typer.Option(help="a folder for the results")],
     setting: Annotated[
@@ -51,6 +40,10 @@ def run_command(
         Path | None, typer.Option(help="a folder of the paper's released episode files, if the suite reads them")
     ] = None,
     mended: Annotated[bool, typer.Option(help="play these files without the known faults of the paper's program")] = False,
+    videos: Annotated[
+        Path | None,
+        typer.Option(help="a folder of real clips, whose frames a served model is shown, if the suite has videos"),
+    ] = None,
     served: Annotated[str | None, typer.Option(help="the model's name, if the server has several")] = None,
     user: Annotated[str | None, typer.Option(help="URL of an LLM user; default: the scripted user")] = None,
     at_once: Annotated[int, typer.Option(help="concurrent episodes")] = 16,
@@ -79,7 +72,7 @@ def run_command(
 
     settings = BenchRun(
         suite, model, out, setting, episodes, mended, served, user, at_once, runs, limit, temperature, max_tokens,
-        prices=_prices(price), resume=resume, seed=seed, cpu=cpu,
+        prices=_prices(price), videos=videos, resume=resume, seed=seed, cpu=cpu,
         judge=judge_of(judge, judge_model, judge_votes, judge_sample),
     )  # fmt: skip
     play(settings)

@@ -12,11 +12,11 @@ import asyncio
 import json
 import logging
 import os
+import re
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from itertools import count
 from typing import Any
-from urllib.parse import urlsplit, urlunsplit
 
 from pydantic import SecretStr
 from websockets.asyncio.client import ClientConnection
@@ -27,7 +27,7 @@ from homerl.homeassistant.errors import HomeAssistantError
 from homerl.homeassistant.listing import ENTRIES, PLAIN, SERVICES, Listing
 
 PATIENCE = 60.0  # seconds for one answer: the slowest service call of a real home
-SCHEMES = {"http": "ws", "https": "wss"}
+ADDRESS = re.compile(r"https?://([^@:/?#\[\]\s]+|\[[0-9a-fA-F:.]+\])(:\d{1,5})?(/[^?#\s]*)?")
 
 frames = logging.getLogger(f"{__name__}.frames")
 frames.setLevel(logging.WARNING)  # at DEBUG the library logs each message, and the first one is the token
@@ -56,7 +56,7 @@ async def connect(url: str, token: SecretStr, patience: float = PATIENCE) -> Asy
         raise HomeAssistantError(
             f"{url} answers HTTP {status}, not as Home Assistant does. Give the address that you open in a browser."
         ) from None
-    except (OSError, TimeoutError, InvalidHandshake) as error:
+    except (OSError, ValueError, TimeoutError, InvalidHandshake) as error:
         reason = str(error) or type(error).__name__
         raise HomeAssistantError(
             f"{url} cannot be reached ({reason}). Is Home Assistant running, and are host, port and http(s) right?"
@@ -130,6 +130,10 @@ class Client:
             raise HomeAssistantError(
                 f"{self.url} closed the connection at `{command}`. Has Home Assistant stopped?", command
             ) from None
+        except ValueError:
+            raise HomeAssistantError(
+                f"{self.url} answered `{command}` with what is no message. Is a proxy in between?", command
+            ) from None
 
     def _refusal(self, command: str, fields: Mapping[str, Any], error: Mapping[str, Any]) -> HomeAssistantError:
         code, said = str(error.get("code", "unknown_error")), str(error.get("message", ""))
@@ -146,15 +150,16 @@ class Client:
 
 
 def _socket_address(url: str) -> str:
-    parts = urlsplit(url)
-    if parts.scheme not in SCHEMES or not parts.hostname or parts.username or parts.query:
-        shown = parts._replace(netloc=parts.netloc.rpartition("@")[2], query="").geturl()
+    if not ADDRESS.fullmatch(url):
+        shown = re.sub(r"(?<=//).*@|\?.*", "", url)  # without a password or a token
         raise HomeAssistantError(f"'{shown}' is no address of a Home Assistant. Write it like http://127.0.0.1:8123")
-    return urlunsplit((SCHEMES[parts.scheme], parts.netloc, f"{parts.path.rstrip('/')}/api/websocket", "", ""))
+    return f"ws{url.removeprefix('http').rstrip('/')}/api/websocket"
 
 
 async def _receive(socket: ClientConnection) -> dict[str, Any]:
-    message: dict[str, Any] = json.loads(await socket.recv())
+    message = json.loads(await socket.recv())
+    if not isinstance(message, dict):
+        raise ValueError("a message that is no object")
     return message
 
 

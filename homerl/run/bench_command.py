@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,8 +19,10 @@ from homerl.bench.judge import JudgeSettings, judge_run
 from homerl.bench.runner import Pace, ParticipantFactories, run_suite
 from homerl.bench.suites import named, read_suite, refuse_text, setting_of, suite_of
 from homerl.llm.endpoint import Endpoint
+from homerl.llm.images import Clips
 from homerl.play.loop import Policy, User
 from homerl.play.scripted_user import ScriptedUser
+from homerl.run.bench_build import found_or_built
 from homerl.run.preflight import on_hub
 from homerl.terminal.progress import progress_bar
 from homerl.worlds.contract import Suite, WorldAdapter
@@ -52,23 +55,30 @@ class BenchRun:
     seed: int = 0
     cpu: bool = False
     judge: JudgeSettings | None = None
+    videos: Path | None = None
+
+    @property
+    def is_served(self) -> bool:
+        """Whether the model answers at a URL."""
+        return self.model.startswith(("http://", "https://"))
 
 
 def run_benchmark(settings: BenchRun) -> dict[str, Any]:
     """Play the suite; return the score, which is also in `score.json`. Raises `InputError` for options that do not fit."""
     if (settings.out / "results.jsonl").exists() and not settings.resume:
         raise InputError("there are results already", str(settings.out), "add --resume to go on, or choose another --out")
-    if settings.served is None and settings.model.startswith(("http://", "https://")):
+    if settings.served is None and settings.is_served:
         settings = replace(settings, served=served_model(settings.model))
     suite_instances = instances_of(settings)[: settings.limit]
     world = world_of(suite_instances[0].blueprint)
     suite = suite_of(suite_instances[0].id, world)
     setting = setting_of(suite, settings.setting, "--setting")
+    suite_instances, clips = with_clips(settings, suite, setting, suite_instances)
     instances = Instances(suite_instances, setting, settings.runs)
     if settings.judge:
         settings = replace(settings, judge=replace(settings.judge, votes=settings.judge.votes or suite.judge_votes))
     said = asdict(replace(settings, setting=setting))
-    factories, pace = factories_of(settings, world, suite, setting)
+    factories, pace = factories_of(settings, world, suite, setting, clips)
     write_atomic(settings.out / "run.json", json.dumps(said, default=str, indent=1) + "\n")
     with progress_bar() as bar:
         task = bar.add_task(f"{Path(settings.suite).name} {setting}", total=len(instances), note=settings.model)
@@ -82,8 +92,12 @@ def run_benchmark(settings: BenchRun) -> dict[str, Any]:
 
 
 def instances_of(settings: BenchRun) -> list[Any]:
-    """The instances of the run: those of a suite, or of a paper's released files."""
-    instances = read_suite(settings.suite) if settings.episodes is None else _released(settings)
+    """The instances of the run: those of a suite, or of a paper's released files.
+
+    A suite that is not shipped is built beside the results.
+    """
+    files = settings.episodes is not None
+    instances = _released(settings) if files else read_suite(found_or_built(settings.suite, settings.out))
     world = world_of(instances[0].blueprint)
     if settings.user and "llm" not in world.users:
         raise InputError(f"in the world '{world.name}' the user speaks by itself", "--user", "leave it out")
@@ -97,19 +111,34 @@ def _released(settings: BenchRun) -> list[Any]:
     return instances
 
 
-def factories_of(settings: BenchRun, world: WorldAdapter, suite: Suite, setting: str) -> tuple[ParticipantFactories, Pace]:
-    """The factories of agent and user, and the number of concurrent episodes."""
+def with_clips(settings: BenchRun, suite: Suite, setting: str, instances: list[Any]) -> tuple[list[Any], Clips | None]:
+    """The instances with the clips of `--videos`, and these clips; without the option, the instances as they are."""
+    if settings.videos is None:
+        return instances, None
+    if not settings.is_served:
+        remedy = "serve a model that sees (--model http://...), or leave it out: tools then tell what frames show"
+        raise InputError("only a served model is shown frames", "--videos", remedy)
+    found = suite.with_clips(instances, settings.videos, setting)
+    if found is None:
+        raise InputError(f"the tasks of {suite.name} have no videos", "--videos", "leave it out, or name another suite")
+    return found
+
+
+def factories_of(
+    settings: BenchRun, world: WorldAdapter, suite: Suite, setting: str, clips: Clips | None = None
+) -> tuple[ParticipantFactories, Pace]:
+    """The factories of agent and user, and the number of concurrent episodes. `clips` are shown to an endpoint."""
     user, spoken = user_of(settings)
     sampling = f"{settings.temperature} {settings.max_tokens} {settings.seed} {spoken}"
     if (baseline := world.baselines.get(settings.model)) is not None:
         return ParticipantFactories(baseline, user, f"{settings.model} {sampling}"), Pace(settings.at_once, waves=False)
     own = world.endpoint_agent(setting)
-    if settings.model.startswith(("http://", "https://")):
+    if settings.is_served:
         from homerl.agents.llm import LLMAgent
 
         name = settings.served
         endpoint = Endpoint(settings.model.split(","), name, seed=settings.seed)
-        kind = own or LLMAgent
+        kind = own or partial(LLMAgent, clips=clips)
         agent: Callable[[], Policy] = lambda: kind(endpoint, settings.temperature, settings.max_tokens)  # noqa: E731
         return ParticipantFactories(agent, user, f"{name} {sampling}"), Pace(settings.at_once, waves=False)
     refuse_text(world, suite, setting, f"--setting {setting}")

@@ -18,6 +18,7 @@ from pydantic import Field
 
 from envs.documents import InputError
 from envs.model import Model
+from homerl.llm.images import Clips
 from homerl.play.episode import Episode, EpisodeLimits
 from homerl.play.loop import Agent, Oracle, Policy
 from homerl.play.situation import Situation
@@ -193,6 +194,13 @@ class Suite(ABC):
         """Instances from the files that the suite's paper released, or None if the suite cannot read such files.
 
         With `mended`, known faults of the paper's program are corrected.
+        """
+        return None
+
+    def with_clips(self, instances: Sequence[Any], folder: Path, setting: str) -> tuple[list[Any], Clips] | None:
+        """The instances with the clips of a folder, and these clips; None if the suite's tasks have no videos.
+
+        Tools then name frames, which the agent is shown. Raises `InputError` if the folder or a clip cannot be used.
         """
         return None
 

@@ -1,4 +1,4 @@
-# Sourced by scripts/check_homeassistant. Installs Home Assistant once, and runs a fresh one. It needs root (debootstrap, chroot).
+# Sourced by scripts/check_homeassistant. Installs Home Assistant once, and runs a fresh one, as root (debootstrap, chroot).
 # It lives in $HOMERL_HA or the user's cache, about 2 GB: Home Assistant wants a newer Python than the systems that we support
 # have, so it comes with a Debian of its own.
 
@@ -11,11 +11,14 @@ ha_pid=
 # Installs into a folder that gets its name when it is whole: killed half-way, the next start begins anew.
 ha_install() {
     local new=$ha_home/new
+    [ "$(id -u)" = 0 ] || { say "a real Home Assistant needs root (debootstrap, chroot)."; return 1; }
+    mkdir -p "$ha_home"
+    exec 9>"$ha_home/lock"  # what is started keeps it open, so the lock lasts as long as the server
+    flock --nonblock 9 || { say "$ha_home is in use. Stop the other check, or set HOMERL_HA and HOMERL_HA_PORT."; return 1; }
     [ "$(cat "$ha_debian/.homerl" 2>/dev/null)" = "$ha_version" ] && return
-    [ "$(id -u)" = 0 ] || { say "installing Home Assistant needs root (debootstrap, chroot)."; return 1; }
-    command -v debootstrap >/dev/null || { say "debootstrap is missing. Install it (Debian, Ubuntu: apt install debootstrap)."; return 1; }
+    command -v debootstrap >/dev/null || { say "debootstrap is missing. Try: apt install debootstrap"; return 1; }
     say "installing Home Assistant $ha_version into $ha_home (2 GB, some minutes)"
-    rm -rf "$ha_debian" "$new" && mkdir -p "$ha_home"
+    ha_clear "$new" && ha_clear "$ha_debian"
     # the script `sid` serves each newer Debian, also one that an older debootstrap does not know; two packages want a compiler
     debootstrap --variant=minbase --include=python3,python3-venv,python3-dev,g++,ca-certificates \
         forky "$new" "${HOMERL_HA_DEBIAN:-http://deb.debian.org/debian}" /usr/share/debootstrap/scripts/sid >"$ha_home/install.log"
@@ -31,6 +34,15 @@ ha_install() {
     mv "$new" "$ha_debian"
 }
 
+# Removes an installation. debootstrap that was killed leaves /proc mounted in it.
+ha_clear() {
+    local point
+    for point in "$1/proc" "$1/sys"; do
+        ! mountpoint --quiet "$point" || umount "$point"
+    done
+    rm -rf --one-file-system "$1"
+}
+
 ha_pip() {
     local where=$1
     shift
@@ -41,23 +53,23 @@ ha_pip() {
 # Starts a Home Assistant without a past, on the loopback only, and furnishes it. Sets HOMERL_HA_URL and HA_TOKEN.
 ha_start() {
     local config=$ha_debian/config
-    exec 9>"$ha_home/lock"
-    flock --nonblock 9 || { say "another Home Assistant runs in $ha_home. Stop it, or set HOMERL_HA."; return 1; }
     rm -rf "$config" && mkdir -p "$config/.storage"
     cp "$root/scripts/ha/configuration.yaml" "$config/"
     # `http:` in the YAML would be undone after five minutes
     printf '{"version": 1, "minor_version": 1, "key": "http", "data": {"server_host": ["127.0.0.1"], "server_port": %s}}' \
         "$ha_port" >"$config/.storage/http"
-    chroot "$ha_debian" /ha/bin/hass --config /config --skip-pip >"$ha_home/homeassistant.log" 2>&1 9>&- &
+    # with another hash seed, the words of an enum in a tool's schema come in another order
+    PYTHONHASHSEED=0 setsid python -m homerl.processes.guard $$ \
+        chroot "$ha_debian" /ha/bin/hass --config /config --skip-pip >"$ha_home/homeassistant.log" 2>&1 &
     ha_pid=$!
     trap ha_stop EXIT
     export HOMERL_HA_URL=http://127.0.0.1:$ha_port
-    PYTHONPATH=$root${PYTHONPATH:+:$PYTHONPATH} python "$root/scripts/ha/household.py" "$HOMERL_HA_URL" "$ha_home/token"
+    PYTHONPATH=$root/scripts${PYTHONPATH:+:$PYTHONPATH} python -m ha.household "$HOMERL_HA_URL" "$ha_home/token"
     HA_TOKEN=$(cat "$ha_home/token")
     export HA_TOKEN
 }
 
 ha_stop() {
-    kill "$ha_pid" 2>/dev/null && wait "$ha_pid" 2>/dev/null
+    kill -- "-$ha_pid" 2>/dev/null && wait "$ha_pid" 2>/dev/null  # the guard's group
     rm -f "$ha_home/token"
 }

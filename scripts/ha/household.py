@@ -1,4 +1,4 @@
-"""Makes a fresh Home Assistant a home: `python scripts/ha/household.py URL TOKEN_FILE`.
+"""Makes a fresh Home Assistant a home: `python -m ha.household URL TOKEN_FILE`.
 
 It makes the owner, writes a long-lived token into the file, sets up the Assist tools and lists, and puts the demo's devices
 into the areas of two floors. The same version of Home Assistant gives the same home each time.

@@ -12,7 +12,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 MOMENT = "2026-01-01T00:00:00+00:00"
-NEAR = timedelta(days=3)
+NEAR = timedelta(days=9)  # a weekly forecast is near
 TIME = re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:\.\d+)?(?:[+-]\d\d:\d\d|Z)?")
 SECRET = re.compile(r"\b[0-9a-f]{64}\b")
 UUID = r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}"
@@ -29,14 +29,14 @@ class Normal:
     def __init__(self) -> None:
         self._ids: dict[str, str] = {}
 
-    def __call__(self, value: Any) -> Any:
-        """The answer as the record keeps it."""
-        return self._named(_ordered(value))
+    def __call__(self, value: Any, sort: bool = True) -> Any:
+        """The answer as the record keeps it; with its own order if that is what an agent reads."""
+        return self._named(_ordered(value) if sort else value)
 
     def _named(self, value: Any) -> Any:
         if isinstance(value, dict):
             value = value | SUN if SUN.keys() <= value.keys() else value
-            return {self._text(key): 0.0 if key in FLOATS else self._named(one) for key, one in value.items()}
+            return {self._text(key): self._named(_steady(key, one)) for key, one in value.items()}
         if isinstance(value, list):
             return [self._named(one) for one in value]
         return self._text(value) if isinstance(value, str) else value
@@ -44,6 +44,16 @@ class Normal:
     def _text(self, text: str) -> str:
         text = SECRET.sub("0" * 64, TIME.sub(_moment, text))
         return ID.sub(lambda found: self._ids.setdefault(found[0], f"{len(self._ids) + 1:0{len(found[0])}d}"), text)
+
+
+def _steady(key: str, value: Any) -> Any:
+    """A value that runs with the clock, stopped."""
+    if key in FLOATS:
+        return 0.0
+    if key == "remaining":  # of a timer, up to the next ten seconds
+        hours, minutes, seconds = map(int, value.split(":"))
+        return str(timedelta(hours=hours, minutes=minutes, seconds=-(-seconds // 10) * 10))
+    return value
 
 
 def _moment(found: re.Match[str]) -> str:

@@ -30,7 +30,7 @@ async def record(url: str) -> None:
     rest = httpx.AsyncClient(base_url=url, headers=head, trust_env=False, timeout=60)
     async with connect(url, token) as client, rest as http:
         write("listing", normal((await client.listing()).model_dump(mode="json")))
-        write("tools", normal(await tools(http)))
+        write("tools", normal(await tools(http), sort=False))
         write("assist", normal(await assist(http, client)))
         write("services", normal(await services(url, token, http, client)))
 

@@ -11,6 +11,7 @@ from homerl.homeassistant.client import Client
 
 MOVING = {"arming", "closing", "locking", "opening", "pending", "returning", "unlocking"}
 SLOW = ("alarm_control_panel.", "cover.", "lawn_mower.", "lock.", "vacuum.", "valve.")
+RESTLESS = (*RANDOM, "conversation.", "sun.")  # change by themselves
 PATIENCE, PAUSE, QUIET = 45.0, 0.5, 4  # seconds; seconds between looks; looks without a change (covers move each second)
 
 States = dict[str, dict[str, Any]]
@@ -18,7 +19,7 @@ States = dict[str, dict[str, Any]]
 
 async def states(client: Client) -> States:
     """State and attributes of each entity, without those that change by themselves."""
-    kept = [state for state in await client.states() if not state["entity_id"].startswith((*RANDOM, "conversation."))]
+    kept = [state for state in await client.states() if not state["entity_id"].startswith(RESTLESS)]
     return {state["entity_id"]: {key: state[key] for key in ("state", "attributes")} for state in kept}
 
 

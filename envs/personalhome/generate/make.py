@@ -67,6 +67,11 @@ class Begun:
         return self.year.at(self.minute)
 
 
+def id_of(seed: int) -> str:
+    """The id of the household of a seed."""
+    return f"h{seed}"
+
+
 def make_household(seed: int, recipe: HouseholdRecipe = DEFAULT, dropped: Counter[str] | None = None) -> Household:
     """The household of a seed. What was drawn and broke a rule is counted in `dropped`, by the rule's name.
 
@@ -81,7 +86,7 @@ def make_household(seed: int, recipe: HouseholdRecipe = DEFAULT, dropped: Counte
     for attempt in range(TRIES):
         shares = tuple(rng.random() for _ in STEPS) if attempt and recipe.wanted else spread(seed)
         begun = _begin(shares, keys, recipe, rng)
-        household = None if begun is None else _finish(f"h{seed}", begun, recipe, rng, counted)
+        household = None if begun is None else _finish(id_of(seed), begun, recipe, rng, counted)
         if household is not None:
             return household
         counted["unfit" if begun is None else "redrawn"] += 1

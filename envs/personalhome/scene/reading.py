@@ -128,26 +128,24 @@ def get_audio_events(
     return Shown(data, _ids(transcript, lambda fact: fact.event_id in heard and fact.sound is not None, times=True))
 
 
-def inspect_video_segment(transcript: Transcript, start: Time, end: Time, clip: str | None = None) -> Shown:
-    """A part of the video: a handle of it if there is a `clip` of that name, else what happens in it and is heard."""
+def inspect_video_segment(transcript: Transcript, start: Time, end: Time) -> Shown:
+    """A part of the video: a handle of it if there is a clip, else what happens in it and is heard."""
     begin, until = span(transcript, start, end)
     events = _within(transcript, begin, until)
     ids = _of_events(transcript, [one.event_id for one in events])
-    if clip is not None:
+    if clip := transcript.clip:
         return Shown({"start": begin, "end": until, "video": part_handle(clip, begin, until)}, ids)
     rows = [{key: getattr(one, key) for key in ("ts_start", "ts_end", "description", "audio")} for one in events]
     return Shown({"start": begin, "end": until, "events": rows, "note": NO_CLIP}, ids)
 
 
-def extract_frames(
-    transcript: Transcript, start: Time = None, end: Time = None, fps: Time = FPS, clip: str | None = None
-) -> Shown:
-    """Frames at `fps` a second: handles of images if there is a `clip` of that name, else what is seen at their times."""
+def extract_frames(transcript: Transcript, start: Time = None, end: Time = None, fps: Time = FPS) -> Shown:
+    """Frames at `fps` a second: handles of images if there is a clip, else what is seen at their times."""
     times = frame_times(transcript, start, end, fps)
     moments = [[event for event in _within(transcript, time, time) if event.event_type != "sound"] for time in times]
     seen = {event.event_id for events in moments for event in events}
     ids = _ids(transcript, lambda fact: fact.event_id in seen and fact.sound is None, times=True)
-    if clip is not None:
+    if clip := transcript.clip:
         return Shown({"frames": [{"ts": stamp(time), "image": frame_handle(clip, time)} for time in times]}, ids)
     rows = [{"ts": stamp(time), "seen": [one.description for one in events]} for time, events in zip(times, moments)]
     return Shown({"frames": rows, "note": NO_CLIP}, ids)

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
+from pathlib import PurePath
 from typing import Any, Literal, Self
 
 from pydantic import Field, model_validator
@@ -53,7 +54,10 @@ class Inference(Model):
 
 
 class Transcript(Model):
-    """A video in words and in facts. `length` is in seconds. `video_path` is empty if there is no clip."""
+    """A video in words and in facts. `length` is in seconds. `video_path` is empty if there is no clip.
+
+    A clip is a file or folder that is named by its household's id.
+    """
 
     datapoint_id: str
     video_path: str = ""
@@ -64,6 +68,11 @@ class Transcript(Model):
     video_description: VideoDescription
     facts: tuple[SceneFact, ...]
     inferred: tuple[Inference, ...] = ()
+
+    @property
+    def clip(self) -> str | None:
+        """The name of the clip; None: the transcript tells what the video shows."""
+        return PurePath(self.video_path).stem or None
 
     def shown(self) -> dict[str, Any]:
         """The paper's schema as plain data: what agents may see of it."""

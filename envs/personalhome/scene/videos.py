@@ -5,7 +5,7 @@ each named by the second from which on it is shown (`0.png`, `2.5.png`). Video f
 images the package Pillow.
 
 A tool's result holds handles, which are plain text: `frame:h1@12.500` is a frame, `video:h1@3.000-10.000` a part of a clip.
-`Videos` turns a handle into images.
+`Videos` turns a handle into images, which are as large as the clip.
 
 Invariants: a name cannot lead out of the folder; the same handle gives the same images.
 """
@@ -19,6 +19,7 @@ import shutil
 import subprocess
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -78,17 +79,26 @@ class Videos:
         match = _HANDLE.fullmatch(handle)
         if match is None:
             raise InputError(f"'{handle}' is no handle of a clip", remedy="write it as a tool returned it")
-        name, end = match["frame"] or match["part"], float(match["to"])
+        name = _name(match)
         path = self.path(name)
         if path is None:
             raise InputError(f"there is no clip '{name}'", str(self.folder), f"add {name}.mp4, or play without clips")
-        return [image_at(path, time) for time in _times(float(match["from"] or end), end)]
+        return [image_at(path, time) for time in _times(match)]
+
+    def frames_in(self, text: str) -> list[str]:
+        """The handles of the frames that a text names, in its order. A part of a clip names one a second.
+
+        Handles of clips that there are not, which an agent may have made up, are left out.
+        """
+        there = [match for match in _HANDLE.finditer(text) if self.path(_name(match))]
+        return [frame_handle(_name(match), time) for match in there for time in _times(match)]
 
     def parts(self, handle: str) -> list[dict[str, Any]]:
         """The images of a handle as content parts of a message in OpenAI's form."""
         return [image.part() for image in self.images(handle)]
 
 
+@lru_cache(maxsize=256)  # each message of an agent shows the frames of the ones before again
 def image_at(path: Path, time: float) -> Image:
     """The frame of a clip at a time in seconds, or its last one. Raises `InputError` if it cannot be read."""
     if path.is_dir():
@@ -96,7 +106,13 @@ def image_at(path: Path, time: float) -> Image:
     return _of_film(path, time) if path.suffix in FILMS else _of_animation(path, time)
 
 
-def _times(start: float, end: float) -> Iterator[float]:
+def _name(handle: re.Match[str]) -> str:
+    return handle["frame"] or handle["part"]
+
+
+def _times(handle: re.Match[str]) -> Iterator[float]:
+    end = float(handle["to"])
+    start = float(handle["from"] or end)
     count = min(int((end - start) * PART_FPS) + 1, MOST)
     return (start + index / PART_FPS for index in range(count))
 

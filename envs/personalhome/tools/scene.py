@@ -48,10 +48,6 @@ def _ranked(state: HouseholdState) -> Mapping[str, Any]:
     return {"rank": state.rank}
 
 
-def _filmed(state: HouseholdState) -> Mapping[str, Any]:
-    return {"clip": state.clip}
-
-
 TOOLS = (
     _tool("get_scene_summary", "What the video of the present scene shows, in a few sentences.", reading.get_scene_summary),
     _tool("get_layout_zones", "The zones of the home that are in view.", reading.get_layout_zones),
@@ -108,7 +104,6 @@ TOOLS = (
         reading.inspect_video_segment,
         {"start": {**START, "type": ["number", "string"]}, "end": {**END, "type": ["number", "string"]}},
         required=("start", "end"),
-        with_state=_filmed,
     ),
     _tool(
         "get_audio_events",
@@ -126,6 +121,5 @@ TOOLS = (
             "end": END,
             "fps": {**TIME, "type": ["number", "string"], "maximum": 300, "description": "frames a second (default 2)"},
         },
-        with_state=_filmed,
     ),
 )

@@ -79,7 +79,7 @@ class PersonalHomeWorld(WorldAdapter):
     @property
     def baselines(self) -> Mapping[str, Callable[[], Agent]]:
         """The expert, and agents that no suite may reward."""
-        from homerl.worlds.personalhome.expert import BASELINES
+        from homerl.worlds.personalhome.baselines import BASELINES
 
         return BASELINES
 
@@ -129,7 +129,7 @@ class PersonalHomeWorld(WorldAdapter):
         return card(recipe)
 
     def commands(self, cli: CommandLine) -> None:
-        """Add `homerl personalhome`."""
+        """Add `homerl personalhome` and `homerl view personalhome`."""
         from homerl.worlds.personalhome.commands import add
 
         add(cli)

@@ -1,18 +1,23 @@
 """The commands `homerl personalhome`: figures of runs, the judges, reflection, and a look at a household.
 
+`homerl view personalhome` draws a household as a page.
+
 The docstrings of the commands are their help texts.
 """
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from envs.documents import write_atomic
+from envs.documents import InputError, write_atomic
 from homerl.terminal.console import console, one_of
 from homerl.worlds.contract import CommandLine
+
+if TYPE_CHECKING:
+    from envs.personalhome.household import Household
 
 Folders = Annotated[list[Path], typer.Argument(help="folders of `homerl bench run personalhome-bench`")]
 Folder = Annotated[Path, typer.Argument(help="a folder of `homerl bench run personalhome-bench`")]
@@ -22,7 +27,7 @@ Judge = Annotated[str | None, typer.Option("--judge-model", help="the judge whos
 
 
 def add(cli: CommandLine) -> None:
-    """Add the commands to `homerl`."""
+    """Add the commands to `homerl` and `homerl view`."""
     app = typer.Typer(no_args_is_help=True)
     app.command("scores")(scores_command)
     app.command("judge")(judge_command)
@@ -30,6 +35,7 @@ def add(cli: CommandLine) -> None:
     app.command("check-judge")(check_command)
     app.command("household")(household_command)
     cli.app.add_typer(app, name="personalhome", help="PersonalHomeBench: figures, judges, reflection; look at a household.")
+    cli.view.command("personalhome")(view_personalhome)
 
 
 def scores_command(
@@ -104,12 +110,50 @@ def household_command(
     json: Annotated[Path | None, typer.Option(help="also write the household, with its typed facts, to this file")] = None,
 ) -> None:
     """Make the household of a seed and show it."""
-    from envs.personalhome.generate import HouseholdRecipe, make_household
     from homerl.worlds.personalhome.pages.household import household_view
 
-    one_of("--language", language, ("en", "zh"))
-    household = make_household(seed, HouseholdRecipe(language=language, lexicon="heldout" if heldout else "train"))
+    household = _household(seed, language, heldout)
     console.print(household_view(household))
     if json is not None:
         write_atomic(json, household.model_dump_json(indent=1) + "\n")
         console.print(f"household: {json}")
+
+
+def view_personalhome(
+    source: Annotated[str, typer.Argument(help="a household's seed, a trajectories.jsonl, or a run's folder")],
+    out: Annotated[
+        Path | None, typer.Option(help="the HTML file; default: beside the input, or household_SEED.html")
+    ] = None,
+    episode: Annotated[str | None, typer.Option(help="id of the episode, or its number from 1; default: the first")] = None,
+    language: Annotated[str | None, typer.Option(help="of a seed's household: en or zh; default: en")] = None,
+    heldout: Annotated[bool, typer.Option(help="a seed's household in held-out words, as in the benchmark")] = False,
+) -> None:
+    """Draw a household as one HTML page: people, rooms, two years and the last day, and what an episode read and needed."""
+    from homerl.worlds.personalhome.pages.household_page import render_household
+    from homerl.worlds.personalhome.pages.replay import find_episode, replayed
+
+    if source.isdecimal():
+        if episode is not None:
+            raise InputError("a seed has no episodes", "--episode", "name a trajectories.jsonl or a run's folder")
+        household, page = _household(int(source), language or "en", heldout), out or Path(f"household_{source}.html")
+        write_atomic(page, render_household(household).encode("utf-8", "replace"))
+        console.print(
+            f"{page}: {household.household_id}, {len(household.members)} people, {len(household.memories)} memories"
+        )
+        return
+    if language is not None or heldout:
+        raise InputError("a stored household has its words", source, "leave out --language and --heldout")
+    where, trajectory = find_episode(Path(source), episode or "1")
+    replay = replayed(trajectory, where)
+    page = out or (Path(source) / "household.html" if Path(source).is_dir() else Path(source).with_suffix(".html"))
+    write_atomic(page, render_household(replay.blueprint.household, replay).encode("utf-8", "replace"))
+    steps = len(trajectory.steps)
+    console.print(f"{page}: {replay.blueprint.id}, {trajectory.outcome}, {steps} step{'s' if steps != 1 else ''}")
+
+
+def _household(seed: int, language: str, heldout: bool) -> Household:
+    """The household of a seed. Raises `InputError` for a language that there is not."""
+    from envs.personalhome.generate import HouseholdRecipe, make_household
+
+    one_of("--language", language, ("en", "zh"))
+    return make_household(seed, HouseholdRecipe(language=language, lexicon="heldout" if heldout else "train"))

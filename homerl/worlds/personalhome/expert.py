@@ -1,14 +1,14 @@
-"""The scripted expert: it reads the evidence of a task in few calls, and then answers. And agents that no suite may reward.
+"""The scripted expert: it reads the evidence of a task in few calls, and then answers.
 
 Invariants: candidate messages are a pure function of seed and dialogue; without mistakes every call is accepted, all
-evidence is seen, and the answer is right; the other agents do not look at answers or evidence.
+evidence is seen, and the answer is right.
 """
 
 from __future__ import annotations
 
 import json
 import random
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from envs.messages import Message, call_message, text_message, tool_call
@@ -16,7 +16,6 @@ from envs.personalhome.calls import call
 from envs.personalhome.state import HouseholdState
 from homerl.play.candidates import candidates
 from homerl.play.episode import Episode
-from homerl.play.loop import Agent
 from homerl.play.situation import Reply
 from homerl.worlds.personalhome.blueprint import LETTERS, Choice, Features, Grounding, PersonalHomeBlueprint
 from homerl.worlds.personalhome.reference import reference_plan
@@ -150,36 +149,3 @@ class PersonalHomeExpert:
             if not look.seen <= seen:
                 return call_message(tool_call(name, arguments))
         return text_message(right_answer(blueprint))
-
-
-class Constant:
-    """Says the same of every task of a kind."""
-
-    def __init__(self, name: str, say: Callable[[PersonalHomeBlueprint], str]) -> None:
-        self.name, self._say = name, say
-
-    async def consult(self, episode: Episode, n: int = 1) -> Sequence[Reply]:
-        """One message."""
-        blueprint: Any = episode.blueprint
-        return [Reply(text_message(self._say(blueprint)))]
-
-
-def _unknown(blueprint: PersonalHomeBlueprint) -> str:
-    if isinstance(blueprint.task, Grounding):
-        return _json({part.key: {"answer": "unknown"} for part in blueprint.task.parts})
-    return _json({"answer": "unknown"})
-
-
-def _first(blueprint: PersonalHomeBlueprint) -> str:
-    """The first letter, features in the order shown, or one empty program."""
-    if isinstance(blueprint.task, Features):
-        return _json({"ranked_features": list(blueprint.task.titles)})
-    return _json({"answer": "A"} if isinstance(blueprint.task, Choice) else [{"program_id": "nothing", "steps": []}])
-
-
-BASELINES: Mapping[str, Callable[[], Agent]] = {
-    "expert": PersonalHomeExpert,
-    "nothing": lambda: Constant("nothing", lambda blueprint: ""),
-    "unknown": lambda: Constant("unknown", _unknown),
-    "first": lambda: Constant("first", _first),
-}

@@ -24,12 +24,12 @@ def prompts(language: str) -> Mapping[str, str]:
 def system_prompt(blueprint: PersonalHomeBlueprint) -> str:
     """The system prompt: what the agent is, and the form of its answer. In the setting `sole`, the household too."""
     texts, task = prompts(blueprint.language), blueprint.task
-    about = json.dumps(_all_of(blueprint.household), ensure_ascii=False) if blueprint.setting == "sole" else ""
+    about = json.dumps(all_of(blueprint.household), ensure_ascii=False) if blueprint.setting == "sole" else ""
     more = texts["more"] if task.kind == "grounding" and len(task.parts) > 1 else ""
     return texts[blueprint.setting].format(about=about) + "\n" + texts[task.kind].format(more=more)
 
 
-def _all_of(household: Household) -> dict[str, Any]:
+def all_of(household: Household) -> dict[str, Any]:
     """The household, and what its video shows. The id of a video tells its situation, so it is left out."""
     video = household.transcript.shown()["video_description"] if household.transcript else None
     return shown(household) | ({"video_description": video} if video else {})

@@ -96,9 +96,16 @@ def test_a_scene_tool_refuses(state: HouseholdState, name: str, arguments: dict[
     assert caught.value.rule == rule and state.state_key() == key
 
 
-def test_the_rank_and_the_clip_of_an_experiment_are_used() -> None:
-    state = HouseholdState(filmed(), rank=lambda query, texts: [0], clip="h1")
+def test_the_rank_of_an_experiment_is_used() -> None:
+    state = HouseholdState(filmed(), rank=lambda query, texts: [0])
     assert len(call(state, "extract_event_captions", {"query": "anything"})) == 1
+
+
+def test_a_household_with_a_clip_shows_its_frames() -> None:
+    household = filmed()
+    assert household.transcript is not None
+    clip = household.transcript.model_copy(update={"video_path": "h1.mp4"})
+    state = HouseholdState(household.model_copy(update={"transcript": clip}))
     assert call(state, "extract_frames", {"start": 0, "end": 0})["frames"] == [
         {"ts": "00:00.000", "image": "frame:h1@0.000"}
     ]

@@ -55,6 +55,7 @@ class Replay:
     lacks: frozenset[str] = frozenset()  # commands that this version does not have
     silent: frozenset[str] = frozenset()  # commands to which it gives no answer
     hangs_up: frozenset[str] = frozenset()  # commands at which it closes the connection
+    garbled: frozenset[str] = frozenset()  # commands that it answers with half a message
     seen: list[dict[str, Any]] = field(default_factory=list)  # the commands that came
 
     def __enter__(self) -> Replay:
@@ -91,7 +92,9 @@ class Replay:
                 self.seen.append(message)
                 if message["type"] in self.hangs_up:
                     return await connection.close()
-                if message["type"] not in self.silent:
+                if message["type"] in self.garbled:
+                    await connection.send_text('{"id": ')
+                elif message["type"] not in self.silent:
                     await connection.send_json({"id": message["id"], "type": "result"} | self._answer(message))
         except WebSocketDisconnect:
             return None

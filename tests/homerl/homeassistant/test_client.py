@@ -116,10 +116,24 @@ def test_a_closed_connection_is_told() -> None:
     assert "closed the connection at `get_config`. Has Home Assistant stopped?" in str(error)
 
 
+def test_an_answer_that_is_no_message_is_told() -> None:
+    with Replay(garbled=frozenset({"get_config"})) as home:
+        error = refusal(home.url, lambda client: client.call("get_config"))
+    assert "answered `get_config` with what is no message" in str(error)
+
+
 def test_nobody_at_the_port_is_told() -> None:
     with socket.create_server(("127.0.0.1", 0)) as bound:
         url = f"http://127.0.0.1:{bound.getsockname()[1]}"
     assert f"{url} cannot be reached" in str(refusal(url, version))
+
+
+def test_a_port_that_cannot_be_is_told() -> None:
+    assert "http://127.0.0.1:99999 cannot be reached" in str(refusal("http://127.0.0.1:99999", version))
+
+
+def test_a_slash_behind_the_address_does_no_harm(home: Replay) -> None:
+    assert ask(f"{home.url}/", version) == recorded_listing().version
 
 
 def test_another_program_at_the_port_is_told(home: Replay) -> None:
@@ -127,8 +141,12 @@ def test_another_program_at_the_port_is_told(home: Replay) -> None:
 
 
 @pytest.mark.parametrize(
-    "url", ["homeassistant.local:8123", "ftp://127.0.0.1", "http://", "http://me:secret@127.0.0.1:8123"]
-)
+    "url",
+    [
+        "homeassistant.local:8123", "ftp://127.0.0.1", "http://", "http://127.0.0.1:port", "http://[::1", "http://a b",
+        "http://me:secret@127.0.0.1:8123", "http://127.0.0.1:8123?token=secret",
+    ],
+)  # fmt: skip
 def test_what_is_no_address_is_refused_without_its_password(url: str) -> None:
     error = str(refusal(url, version))
     assert "is no address of a Home Assistant" in error and "secret" not in error

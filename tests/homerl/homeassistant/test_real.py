@@ -66,8 +66,10 @@ def test_a_sentence_changes_the_lamp() -> None:
 
 def test_a_refusal_is_home_assistants() -> None:
     with pytest.raises(HomeAssistantError) as raised:
-        ask(lambda client: client.call_service("light", "turn_on", {"brightness": 300}, {"entity_id": "light.bed_light"}))
-    assert raised.value.code == "invalid_format" and raised.value.said in str(raised.value)
+        ask(
+            lambda client: client.call_service("light", "turn_on", {"brightness_pct": 130}, {"entity_id": "light.bed_light"})
+        )
+    assert raised.value.code == "invalid_format" and str(raised.value.said) in str(raised.value)
 
 
 def test_an_unknown_command_is_told_by_the_version() -> None:

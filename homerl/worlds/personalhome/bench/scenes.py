@@ -13,16 +13,27 @@ import random
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
-from typing import ClassVar
+from pathlib import Path
+from typing import Any, ClassVar
 
+from envs.documents import InputError
 from envs.personalhome.generate import HouseholdRecipe, make_household
 from envs.personalhome.household import Household
 from envs.personalhome.scene.playbook import domains
 from envs.personalhome.scene.transcript import Domain
+from envs.personalhome.scene.videos import Videos
 from homerl.worlds import contract
 from homerl.worlds.personalhome.author import asked, features_task, plans_task, question_task
+from homerl.worlds.personalhome.bench.clips import films_of
 from homerl.worlds.personalhome.bench.suite import LEVELS, PersonalHomeInstance, digest_of, flaws
-from homerl.worlds.personalhome.blueprint import CATEGORIES, Difficulty, PersonalHomeRecipe, Task
+from homerl.worlds.personalhome.blueprint import (
+    CATEGORIES,
+    Difficulty,
+    PersonalHomeBlueprint,
+    PersonalHomeRecipe,
+    Setting,
+    Task,
+)
 from homerl.worlds.personalhome.filmed import filmed
 from homerl.worlds.personalhome.questions.make import questions
 from homerl.worlds.personalhome.questions.wording import Wording, phrases
@@ -49,6 +60,23 @@ class SceneInstance(PersonalHomeInstance):
         return household
 
 
+class FilmedInstance(SceneInstance):
+    """A task of a household with a real clip: its name in the folder of clips, and a hash of it.
+
+    With the hash, a run with a clip that was changed is another run.
+    """
+
+    video_path: str
+    video: str
+
+    def blueprint_for(self, setting: Setting) -> PersonalHomeBlueprint:
+        """The blueprint, whose tools name frames of the clip."""
+        blueprint = super().blueprint_for(setting)
+        transcript = blueprint.household.transcript.model_copy(update={"video_path": self.video_path})
+        household = blueprint.household.model_copy(update={"transcript": transcript})
+        return blueprint.model_copy(update={"household": household})
+
+
 class ScenesSuite(contract.Suite):
     """1,684 episodes in 100 households with transcripts."""
 
@@ -62,6 +90,17 @@ class ScenesSuite(contract.Suite):
     ) -> tuple[int, Iterator[SceneInstance]]:
         """The number of instances, and the instances household by household."""
         return 2 * QUESTIONS + 2 * HOUSEHOLDS, build_instances(seed, language, dropped, progress)
+
+    def with_clips(self, instances: Sequence[Any], folder: Path, setting: str) -> tuple[list[Any], Videos]:
+        """The instances, those whose household has a clip in the folder as `FilmedInstance`, and the clips."""
+        if setting != "agentic":
+            what = f"in the setting '{setting}' there are no tools that show frames"
+            raise InputError(what, "--videos", "leave it out, or add --setting agentic")
+        films, clips = films_of((one.household for one in instances), folder)
+        return [
+            FilmedInstance(**one.model_dump(), **films[one.household]) if one.household in films else one
+            for one in instances
+        ], clips
 
 
 @lru_cache(maxsize=8)

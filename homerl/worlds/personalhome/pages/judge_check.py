@@ -10,11 +10,10 @@ import hashlib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
-
 from homerl.worlds.personalhome.judge.household import HOME
 from homerl.worlds.personalhome.judge.human import COLUMNS, Item
 from homerl.worlds.personalhome.judge.words import words
+from homerl.worlds.personalhome.pages.templates import template
 
 TRAITS = ("role", "age", "gender", "occupation")
 TEXTS = ("persona", "lifestyle", "preference")
@@ -25,14 +24,9 @@ def render_check(items: Sequence[Item], language: str = "en") -> str:
     ids = [item.item_id for item in items]
     if len(set(ids)) != len(ids):
         raise ValueError("the items of a page need ids that differ")
-    environment = Environment(
-        loader=PackageLoader("homerl.worlds.personalhome", "pages"), autoescape=True, undefined=StrictUndefined,
-        trim_blocks=True, lstrip_blocks=True,
-    )  # fmt: skip
-    environment.filters |= {"words": lambda text: str(text).replace("_", " "), "name": _name}
-    return environment.get_template("judge_check.html.jinja").render(
+    return template("judge_check.html.jinja").render(
         items=items, said=words(language).check, language=language, columns=COLUMNS, page=_key(ids),
-        called=called, traits=traits, texts=texts,
+        called=called, traits=traits, texts=texts, name=_name,
     )  # fmt: skip
 
 

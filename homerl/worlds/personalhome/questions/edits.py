@@ -49,14 +49,20 @@ class Counterfactual:
     answer: Any
     changed: bool
 
+    @property
+    def stated(self) -> bool:
+        """Whether the assumption names its answer, so that no question is left."""
+        named = [slot.value for slot in self.edit.slots.values()]
+        return any(self.answer in (value, getattr(value, "object", value)) for value in named)
+
 
 def counterfactuals(
     program: Expression, tables: Tables, groups: Mapping[str, Sequence[str]], rng: random.Random
 ) -> tuple[Counterfactual, Counterfactual] | None:
     """One counterfactual that changes the answer and one that does not; None if there is no such pair.
 
-    `groups` are the keys of `vocabulary.yaml` by group. The one that changes nothing is near: it is drawn from edits of the
-    table that the program reads, if there is one.
+    `groups` are the keys of `vocabulary.yaml` by group. Those that do not name their answer are preferred, and of these the
+    near ones, which edit a table that the program reads.
     """
     base = program.run(tables)
     near = {id.partition(":")[0] for id in base.evidence}
@@ -69,10 +75,13 @@ def counterfactuals(
             answer = program.run(edit.tables).value
         except NoAnswer:
             continue
-        outcomes.setdefault(answer != base.value, Counterfactual(edit, answer, answer != base.value))
-        if len(outcomes) == 2:
-            return outcomes[True], outcomes[False]
-    return None
+        found = Counterfactual(edit, answer, answer != base.value)
+        kept = outcomes.get(found.changed)
+        if kept is None or (kept.stated and not found.stated):
+            outcomes[found.changed] = found
+        if len(outcomes) == 2 and not any(one.stated for one in outcomes.values()):
+            break
+    return (outcomes[True], outcomes[False]) if len(outcomes) == 2 else None
 
 
 def edits(tables: Tables, groups: Mapping[str, Sequence[str]], rng: random.Random) -> Iterator[tuple[str, Edit]]:

@@ -51,7 +51,7 @@ def questions(household: Household, rng: random.Random, families: Sequence[str] 
     by_family: dict[str, list[Candidate]] = {}
     for candidate in candidates(tables):
         if families is None or candidate.family in families:
-            by_family.setdefault(candidate.family, []).append(candidate)
+            by_family.setdefault(_group(candidate), []).append(candidate)
     while by_family:
         name = rng.choice(list(by_family))
         chosen = by_family[name].pop(rng.randrange(len(by_family[name])))
@@ -59,6 +59,11 @@ def questions(household: Household, rng: random.Random, families: Sequence[str] 
             del by_family[name]
         if (question := answered(chosen, tables)) is not None:
             yield question
+
+
+def _group(candidate: Candidate) -> str:
+    """The weather has a family for each of its nine quantities, which count as one."""
+    return "weather" if candidate.family.startswith("weather_") else candidate.family
 
 
 def answered(candidate: Candidate, tables: Tables) -> Question | None:

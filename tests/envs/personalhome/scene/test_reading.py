@@ -113,9 +113,10 @@ def test_frames_say_what_is_seen_at_their_times_and_let_nothing_be_heard():
 
 
 def test_with_a_clip_there_are_handles_in_place_of_words():
-    part = reading.inspect_video_segment(SCENE, 1, 3, clip="h3").data
+    scene = SCENE.model_copy(update={"video_path": "h3"})
+    part = reading.inspect_video_segment(scene, 1, 3).data
     assert part == {"start": 1.0, "end": 3.0, "video": "video:h3@1.000-3.000"}
-    frames = reading.extract_frames(SCENE, 1, 2, clip="h3").data["frames"]
+    frames = reading.extract_frames(scene, 1, 2).data["frames"]
     assert frames[1] == {"ts": "00:01.500", "image": "frame:h3@1.500"}
 
 

@@ -15,12 +15,13 @@ from homerl.bench.runner import Pace, ParticipantFactories, run_suite
 from homerl.bench.score import score
 from homerl.cli.app import app
 from homerl.view.bench_report import write_report
+from homerl.worlds.personalhome.baselines import BASELINES
 from homerl.worlds.personalhome.bench.judged import FILE, together
 from homerl.worlds.personalhome.bench.reflecting import FILE as REVISIONS
 from homerl.worlds.personalhome.bench.report import report
 from homerl.worlds.personalhome.bench.stored import read_results
 from homerl.worlds.personalhome.bench.suite import build_instances
-from homerl.worlds.personalhome.expert import BASELINES, right_answer
+from homerl.worlds.personalhome.expert import right_answer
 from homerl.worlds.personalhome.pages.scores import render_scores
 
 LANGUAGE = "en"

@@ -21,6 +21,7 @@ from homerl.play.episode import Episode, EpisodeLimits
 from homerl.play.loop import play
 from homerl.play.scripted_user import ScriptedUser
 from homerl.worlds.personalhome.author import blueprint_of, features_task, make_blueprint, plans_task
+from homerl.worlds.personalhome.baselines import BASELINES
 from homerl.worlds.personalhome.bench.scenes import (
     HOUSEHOLDS,
     QUESTIONS,
@@ -31,7 +32,7 @@ from homerl.worlds.personalhome.bench.scenes import (
     question_tasks,
 )
 from homerl.worlds.personalhome.blueprint import KINDS, PersonalHomeRecipe
-from homerl.worlds.personalhome.expert import BASELINES, reads
+from homerl.worlds.personalhome.expert import reads
 from homerl.worlds.personalhome.filmed import scene_signs
 from homerl.worlds.personalhome.prompts import system_prompt
 from homerl.worlds.personalhome.scene_reads import scene_reads

@@ -13,9 +13,9 @@ from homerl.language.splits import split_of
 from homerl.play.loop import play
 from homerl.play.scripted_user import ScriptedUser
 from homerl.play.trajectory import Trajectory
+from homerl.worlds.personalhome.baselines import BASELINES
 from homerl.worlds.personalhome.bench.suite import LEVELS, PersonalHomeInstance, build_instances
 from homerl.worlds.personalhome.blueprint import KINDS
-from homerl.worlds.personalhome.expert import BASELINES
 from homerl.worlds.registry import begin, suites
 
 LANGUAGES = ("en", "zh")

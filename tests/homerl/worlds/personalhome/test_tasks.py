@@ -9,6 +9,7 @@ import random
 import subprocess
 import sys
 from collections import Counter
+from contextlib import suppress
 from functools import cache
 from hashlib import sha256
 from pathlib import Path
@@ -28,15 +29,16 @@ from homerl.play.scripted_user import ScriptedUser
 from homerl.play.situation import Reply
 from homerl.worlds.personalhome.answers import matches
 from homerl.worlds.personalhome.author import MARGIN, draw_task, make_blueprint
+from homerl.worlds.personalhome.baselines import BASELINES, Constant
 from homerl.worlds.personalhome.blueprint import KINDS, PersonalHomeRecipe
-from homerl.worlds.personalhome.expert import BASELINES, Constant, PersonalHomeExpert, reads, right_answer
+from homerl.worlds.personalhome.expert import PersonalHomeExpert, reads, right_answer
 from homerl.worlds.personalhome.needs import needs_of
 from homerl.worlds.personalhome.normal import normal
 from homerl.worlds.personalhome.plan_rules import judge
-from homerl.worlds.personalhome.questions.edits import edits
+from homerl.worlds.personalhome.questions.edits import Counterfactual, counterfactuals, edits
 from homerl.worlds.personalhome.questions.families import candidates
 from homerl.worlds.personalhome.questions.make import answer_stated, answered, assumed, distractors, questions
-from homerl.worlds.personalhome.questions.programs import steps
+from homerl.worlds.personalhome.questions.programs import NoAnswer, steps
 from homerl.worlds.personalhome.questions.tables import tables_of
 from homerl.worlds.personalhome.questions.wording import WHAT, Wording
 from homerl.worlds.personalhome.reference import reference_plan
@@ -191,6 +193,29 @@ def test_one_of_two_counterfactuals_changes_the_answer(language):
             assert value == one.answer and (value != question.answer) is one.changed
             assert len(set(map(id, one.edit.tables.rows.values())) - set(map(id, tables_of(home).rows.values()))) >= 1
     assert pairs > 20
+
+
+@both
+def test_an_assumption_names_its_answer_only_if_none_can_be_found_that_does_not(language):
+    """Asked what somebody cooked last, "assume that it was soup" leaves no question; another memory's date does."""
+    groups = {kind: vocabulary().keys(group) for kind, group in WHAT.items()}
+    groups["occupations"] = vocabulary().keys("occupations")
+    found = Counter()
+    for _, _, question in asked(language)[::5]:
+        program, base = question.candidate.program, question.answer
+        pair = counterfactuals(program, question.tables, groups, random.Random(1))
+        if pair is None:
+            continue
+        silent = set()
+        for _, edit in edits(question.tables, groups, random.Random(1)):
+            with suppress(NoAnswer):
+                answer = program.run(edit.tables).value
+                one = Counterfactual(edit, answer, answer != base)
+                silent |= set() if one.stated else {one.changed}
+        for one in pair:
+            found[one.stated] += 1
+            assert not one.stated or one.changed not in silent
+    assert found[False] and found[True]
 
 
 @both
