@@ -78,7 +78,12 @@ class Journal:
 
     def entries(self) -> list[Entry]:
         """All entries, in order. Raises `InputError` if a line is none; a last line that a crash cut is left out."""
-        return list(_entries(self.path))
+        return read_journal(self.path)
+
+
+def read_journal(path: Path) -> list[Entry]:
+    """The entries of a log, in order. Raises `InputError` if there is no such file or a line is none of it."""
+    return list(_entries(path))
 
 
 def _end_cut_line(path: Path) -> None:
