@@ -202,7 +202,10 @@ class Caretaker:
             del self._waiting[next(iter(self._waiting))]
 
     def _unable(self, played: Exchange) -> str:
-        return self.words.say("refused", why=played.refusals[-1]) if played.refusals else self.words.say("unable")
+        if not played.refusals:
+            return self.words.say("unable")
+        _, _, why = played.refusals[-1].removeprefix("refused: ").partition(": ")
+        return self.words.say("refused", why=why or played.refusals[-1])
 
     def _shown(self, made: Sequence[Made], changes: Sequence[ChangeRecord]) -> str:
         """Changes in words; calls whose effect the twin does not show are named by their service."""

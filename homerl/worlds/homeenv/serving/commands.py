@@ -49,7 +49,7 @@ def serve_agent_command(agents: Callable[..., Any]) -> Callable[..., None]:
         cpu: Annotated[bool, typer.Option(help="load the model on the CPU, in float32")] = False,
         max_tokens: Annotated[int, typer.Option(min=1, help="most tokens of a message of the model")] = 512,
         host: Annotated[
-            str, typer.Option(help="address to listen on; any but this machine's own needs --key-env")
+            str, typer.Option(help="address to listen on; others than this machine's own need a key")
         ] = "127.0.0.1",
         port: Annotated[int, typer.Option(help="port to listen on")] = 8124,
         key_env: Annotated[str | None, typer.Option(help="environment variable with the key that clients must send")] = None,
