@@ -98,6 +98,7 @@ NOT_RUN = {
     },
 }
 SLOW = {  # commands of pages, by their starts
+    "docs/homes.md": ("accelerate launch recipes/own_home.yaml", "homerl bench build", "homerl bench run built"),
     "README.md": (
         "homerl export runs/quickstart",
         "accelerate launch recipes/quickstart.yaml",
@@ -121,6 +122,8 @@ TINY = (
 )
 TWO_BLUEPRINTS = "--synth.blueprints 2 --synth.curriculum [] --synth.recipe.home.devices [3,6] --processes 0"
 SHORTER = {
+    "accelerate launch recipes/own_home.yaml": TINY.format(world="homeenv"),
+    "homerl bench run built/own-home.jsonl": "--limit 4 --max-tokens 16",
     "accelerate launch recipes/quickstart.yaml": TINY.format(world="homeenv"),
     "accelerate launch recipes/simuhome_quickstart.yaml": TINY.format(world="simuhome"),
     "accelerate launch recipes/synth.yaml": TWO_BLUEPRINTS,

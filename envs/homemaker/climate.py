@@ -111,11 +111,11 @@ def share_on(kind: str, context: HabitContext) -> float:
     return 0.5
 
 
-def settings(spec: DeviceSpec, context: HabitContext, rng: random.Random) -> Values:
+def settings(spec: DeviceSpec, context: HabitContext, rng: random.Random, kept: Values | None = None) -> Values:
     """The values of a device by path.
 
-    They are drawn uniformly first. Then habits replace some of them, and then whatever contradicts another value is
-    corrected.
+    They are drawn uniformly first. Then habits replace some of them, then `kept` does, and then whatever contradicts
+    another value is corrected.
     """
     values = {path: attribute.sample(rng) for path, (_, attribute) in spec.attribute_index.items()}
     for path, share in _seldom(spec.flags):
@@ -127,6 +127,8 @@ def settings(spec: DeviceSpec, context: HabitContext, rng: random.Random) -> Val
             _put(values, spec, prefix + name, value)
         for name, value in _measured(prefix, values, rng):
             _put(values, spec, prefix + name, value)
+    values.update(kept or {})
+    for prefix, kind in spec.kinds:
         for name, value in _entailed(kind, {name: values.get(prefix + name) for name in ENTAILING}):
             _put(values, spec, prefix + name, value)
     return values
@@ -256,8 +258,12 @@ def initial_state(
     sky: Sky,
     rng: random.Random,
     given: Mapping[str, Values] | None = None,
+    kept: Mapping[str, Values] | None = None,
 ) -> dict[str, Values]:
-    """The values of every owner (outdoors, rooms, devices), by owner and path. `given` fixes attributes, by did and path."""
+    """The values of every owner (outdoors, rooms, devices), by owner and path.
+
+    Both `given` and `kept` hold values by did and path. `given` fixes them; `kept` gives way where others contradict it.
+    """
     state: dict[str, Values] = {
         OUTDOORS: {"temperature": sky.temperature, "humidity": sky.humidity, "brightness": sky.illuminance}
     }
@@ -271,7 +277,7 @@ def initial_state(
         running: list[Running] = []
         busy: set[str] = set()
         for device in inside[room.id]:
-            values = settings(device.spec, context, rng)
+            values = settings(device.spec, context, rng, (kept or {}).get(device.did))
             _give_way(device.spec, values, busy)
             values.update((given or {}).get(device.did, {}))
             running.append((device.spec, values))

@@ -2,7 +2,7 @@
 
 Invariants:
 - `make_home` is a pure function of seed and recipe, and gives the same bytes in every process, given the same files.
-- Catalogues, lexicon and weather are read once per process.
+- Catalogues, lexicon, weather and people's own homes are read once per process.
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ from envs.homemaker.climate import Values, initial_state
 from envs.homemaker.furnish import Stock, entrance, furnish, shipped_priors
 from envs.homemaker.layout import draw_layout
 from envs.homemaker.lexicon import Half, lexicon_of
+from envs.homemaker.own import Keep, own_home
 from envs.homemaker.weather import Hemisphere, Sky, Weather
 from envs.model import Model
 
@@ -41,12 +42,27 @@ SCALES: dict[Scale, tuple[Range, Range]] = {
     "medium": ((26, 44), (9, 12)),
     "complex": ((120, 150), (28, 34)),
 }
+FURNISHING = (
+    "scale", "devices", "rooms", "entrance", "lexicon", "categories", "products", "did_range", "ids", "catalogue",
+)  # fmt: skip  # keys by which homes are made, and which homes of files have no use for
 TRIES = 50  # layouts that are drawn before a recipe is refused because its rooms hold too few devices
 
 
 class HomeRecipe(Model):
-    """What kind of homes to make. Pairs are inclusive ranges."""
+    """What kind of homes to make, or whose homes to take. Pairs are inclusive ranges."""
 
+    files: tuple[str, ...] = Field(
+        (),
+        exclude_if=lambda files: not files,  # digests of recipes are older than this key and the next
+        description="Home files, and folders of them (`*.json`), one of which is drawn in place of making a home. Rooms, "
+        "devices, names and ids are those of the file.",
+    )
+    keep: Keep = Field(
+        "nothing",
+        exclude_if=lambda keep: keep == "nothing",
+        description="What stays as in `files`: `nothing` draws weather, hour and the state of devices anew for each task, "
+        "`weather` only the state, and `state` draws nothing.",
+    )
     scale: Scale | dict[Scale, float] | None = Field(
         None,
         description="Size of the homes as SMH-Bench has them, or weights of several; in place of `devices` and `rooms`.",
@@ -96,6 +112,19 @@ class HomeRecipe(Model):
             raise ValueError("hemisphere is for the bundled years: weather files have their own")
         return self
 
+    @model_validator(mode="after")
+    def _makes_or_takes(self) -> HomeRecipe:
+        keys: tuple[str, ...] = ("keep",) if not self.files else FURNISHING
+        keys += ("weather", "hemisphere", "forecast") if self.keep != "nothing" and self.files else ()
+        given = [name for name in keys if getattr(self, name) != type(self).model_fields[name].default]
+        if given and not self.files:
+            raise ValueError("keep is for homes from `files`: name home files, or leave it out")
+        if given and given[0] not in FURNISHING:
+            raise ValueError(f"keep: {self.keep} leaves the weather as in `files`: leave out {given[0]}")
+        if given:
+            raise ValueError(f"{given[0]} is for homes that are made, and `files` names homes: leave out one of the two")
+        return self
+
     def sizes(self) -> tuple[tuple[Range, Range | None], ...]:
         """The (devices, rooms) ranges of every scale of the recipe, or those of the recipe itself."""
         if self.scale is None:
@@ -115,9 +144,11 @@ DEFAULT = HomeRecipe()
 def make_home(seed: int, recipe: HomeRecipe = DEFAULT) -> Home:
     """The home of a seed. Raises `InputError` if the recipe cannot be met.
 
-    For example, its rooms hold too few devices, or a category is unknown.
+    For example, its rooms hold too few devices, a category is unknown, or one of its files is no home.
     """
     rng = random.Random(f"home {seed}")  # a text, because `random` would treat -1 and 1 alike
+    if recipe.files:
+        return own_home(recipe.files, recipe.keep, Weather.load(recipe.weather, recipe.hemisphere), recipe.forecast, rng)
     lexicon, stock = lexicon_of(recipe.language), _stock(recipe.catalogue, recipe.categories, recipe.products)
     year, minute = Weather.load(recipe.weather, recipe.hemisphere).draw(rng)
     sky = year.at(minute)

@@ -5,12 +5,13 @@ Invariants: unknown keys are refused; nothing here imports torch.
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Literal
 
 from pydantic import Field, ValidationInfo, field_validator, model_validator
 
 from envs.model import Model
-from homerl.bench.suites import named, refuse_text, setting_of, shipped_file
+from homerl.bench.suites import named, refuse_text, setting_of, shipped_file, suite_behind
 from homerl.play.episode import EpisodeLimits
 from homerl.recipe.base import Base
 from homerl.train.recipe import ModelSettings
@@ -21,8 +22,8 @@ from homerl.worlds.sources import AnyBlueprintRecipe, default_recipe
 class SuiteSettings(Model):
     """A held-out suite: its seeds, users and sentences differ from those of training by construction.
 
-    With `benchmark` it is `count` instances of a shipped benchmark, spread evenly over it (or over its easier half), with
-    the benchmark's own limits.
+    With `benchmark` it is `count` instances of a shipped or built benchmark, spread evenly over it (or over its easier
+    half), with the benchmark's own limits.
     """
 
     name: str = Field("heldout", description="Name of the suite, and of its folder below `bench/` of the run.")
@@ -30,7 +31,9 @@ class SuiteSettings(Model):
     count: int = Field(500, ge=1, description="Number of blueprints (with `benchmark`: of instances) that are played.")
     first_seed: int = Field(0, description="Seed of the first blueprint; the others follow it.")
     benchmark: str | None = Field(
-        None, description="Name of a shipped benchmark, whose instances are played in place of blueprints of `recipe`."
+        None,
+        description="Name of a shipped benchmark, or a file of `homerl bench build`, whose instances are played in place of "
+        "blueprints of `recipe`.",
     )
     setting: str | None = Field(
         None,
@@ -44,8 +47,12 @@ class SuiteSettings(Model):
     def _known(cls, name: str | None) -> str | None:
         if name is None:
             return None
+        if Path(name).is_file():
+            suite_behind(name)
+            return name
         if name not in suites():
-            raise ValueError(f"there is no benchmark '{name}' (there is {', '.join(suites())})")
+            known = ", ".join(suites())
+            raise ValueError(f"there is no benchmark and no file '{name}' (there is {known})")
         shipped_file(named(name))
         return name
 
@@ -55,7 +62,7 @@ class SuiteSettings(Model):
         if "benchmark" not in info.data:  # the benchmark was refused
             return setting
         if info.data["benchmark"] is not None:
-            world, suite = suites()[info.data["benchmark"]]
+            world, suite = suite_behind(info.data["benchmark"])
             refuse_text(world, suite, setting_of(suite, setting))
         elif setting is not None:
             raise ValueError("`setting` is of a `benchmark`")
@@ -67,7 +74,7 @@ class SuiteSettings(Model):
             raise ValueError("a benchmark has its own tasks: leave out `recipe` and `first_seed`")
         if self.easier_half and not self.benchmark:
             raise ValueError("`easier_half` is of a `benchmark`")
-        if self.easier_half and suites()[self.benchmark][1].easier_half([]) is None:
+        if self.easier_half and suite_behind(self.benchmark)[1].easier_half([]) is None:
             raise ValueError(f"'{self.benchmark}' has no easier half")
         return self
 

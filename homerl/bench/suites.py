@@ -33,6 +33,30 @@ def named(name: str) -> Suite:
     raise InputError(f"there is no suite '{name}'", "homerl bench", f"known: {', '.join(suites())}")
 
 
+def suite_of_homes(name: str, homes: Sequence[str], toolset: str | None) -> Suite:
+    """The suite with this name; with `homes` (files) or a `toolset`, made for these. `InputError` if it takes none."""
+    suite = named(name)
+    if not homes and toolset is None:
+        return suite
+    if (made := suite.of_homes(homes, toolset)) is None:
+        takers = ", ".join(known for known, (_, other) in suites().items() if other.of_homes((), None) is not None)
+        given = "--homes" if homes else "--toolset"
+        raise InputError(f"{name} has tasks of its own", given, f"leave it out, or build one that takes homes: {takers}")
+    return made
+
+
+def suite_behind(source: str) -> tuple[WorldAdapter, Suite]:
+    """The world and the suite of a name, or of a file of instances. Raises `InputError` if it is neither."""
+    if source in suites():
+        return suites()[source]
+    path, lines = _lines_of(source)
+    if not lines:
+        raise InputError("the file holds no task of a suite", str(path), REBUILD)
+    first = instance_from(lines[0], f"{path}:1")
+    world = world_of(first.blueprint)
+    return world, suite_of(first.id, world, str(path))
+
+
 def name_in(id: str, known: Iterable[str]) -> str | None:
     """The longest of the known names that an id starts with, or None."""
     return max(filter(id.startswith, known), key=len, default=None)
@@ -99,6 +123,11 @@ def read_suite(source: str) -> list[Any]:
 
     Raises `InputError` if the suite is not shipped, if the checksum differs, or if a line is of no suite.
     """
+    path, lines = _lines_of(source)
+    return [instance_from(line, f"{path}:{number}") for number, line in enumerate(lines, 1)]
+
+
+def _lines_of(source: str) -> tuple[Path, list[str]]:
     path = Path(source)
     if not path.is_file():
         path = shipped_file(named(source))
@@ -108,7 +137,7 @@ def read_suite(source: str) -> list[Any]:
     stated = path.with_name(f"{name}.sha256")
     if stated.exists() and stated.read_text().split()[0] != hashlib.sha256(data).hexdigest():
         raise InputError("the suite is not the one that was built", str(path), REBUILD)
-    return [instance_from(line, f"{path}:{number}") for number, line in enumerate(data.decode().splitlines(), 1)]
+    return path, data.decode().splitlines()
 
 
 def is_shipped(suite: Suite) -> bool:

@@ -19,12 +19,17 @@ def build_command(
     out: Annotated[Path, typer.Option(help="a folder for the suite")],
     seed: Annotated[int | None, typer.Option(help="default: that of the shipped suite")] = None,
     language: str = "en",
+    homes: Annotated[
+        list[str] | None,
+        typer.Option(help="a home file, or a folder of them, for a suite that takes homes; may be repeated"),
+    ] = None,
+    toolset: Annotated[str | None, typer.Option(help="with --homes: the agent's tools; default: those of the suite")] = None,
 ) -> None:
     """Make a suite as JSON Lines, with its checksum. Every instance passes the validity checks."""
-    from homerl.bench.suites import SEED, named
+    from homerl.bench.suites import SEED, suite_of_homes
     from homerl.run.bench_build import build_suite
 
-    build_suite(named(suite), out, SEED if seed is None else seed, language)
+    build_suite(suite_of_homes(suite, homes or (), toolset), out, SEED if seed is None else seed, language)
 
 
 @app.command("run")

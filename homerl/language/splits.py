@@ -21,6 +21,10 @@ class NoSentence(Exception):
     """Raised if no drawn sentence belongs to the split. The author then drops the blueprint and counts it."""
 
 
+class Unclear(NoSentence):
+    """Raised if no sentence is clear, because two things have the same name."""
+
+
 @dataclass(frozen=True)
 class Voice:
     """How the people of a blueprint recipe talk.

@@ -41,9 +41,9 @@ def episodes_of(suite: SuiteSettings, limits: EpisodeLimits) -> EpisodeSpecs:
     if suite.benchmark is None:
         return Heldout(suite, limits)
     from homerl.bench.instances import Instances
-    from homerl.bench.suites import named, read_suite, setting_of, spread_evenly
+    from homerl.bench.suites import read_suite, setting_of, spread_evenly, suite_behind
 
-    instances, benchmark = read_suite(suite.benchmark), named(suite.benchmark)
+    instances, benchmark = read_suite(suite.benchmark), suite_behind(suite.benchmark)[1]
     played = benchmark.easier_half(instances) if suite.easier_half else instances
     return Instances(spread_evenly(played, suite.count), setting_of(benchmark, suite.setting), runs=1)
 

@@ -183,6 +183,13 @@ class Suite(ABC):
         Candidates that are not valid are counted in `dropped` by reason. `progress` is called with (done, total).
         """
 
+    def of_homes(self, files: Sequence[str], toolset: str | None) -> Suite | None:
+        """The suite with its tasks in the homes of `files` and for the tools of `toolset` (None is its usual one).
+
+        None if the suite has tasks of its own only.
+        """
+        return None
+
     def printed(self) -> Mapping[str, Any]:
         """The results that the suite's paper reports, or an empty mapping.
 

@@ -118,10 +118,11 @@ class HomeEnvWorld(WorldAdapter):
 
     @property
     def suites(self) -> Mapping[str, Suite]:
-        """SmartHome-Bench and SMH-Bench, see `bench.suites`."""
+        """SmartHome-Bench and SMH-Bench, see `bench.suites`; and a person's own homes, see `bench.own_home`."""
+        from homerl.worlds.homeenv.bench.own_home import OWN_HOME
         from homerl.worlds.homeenv.bench.suites import SUITES
 
-        return SUITES
+        return {**SUITES, OWN_HOME.name: OWN_HOME}
 
     @property
     def dimensions(self) -> Mapping[str, str]:  # type: ignore[override]

@@ -16,6 +16,7 @@ from rich.table import Table
 
 from envs.documents import InputError
 from envs.homemaker.make import HomeRecipe, make_home
+from homerl.language.splits import Unclear
 from homerl.measure.text_diversity import SAMPLE, TextDiversity
 from homerl.worlds.homeenv.blueprints.author import BlueprintRecipe
 from homerl.worlds.homeenv.blueprints.intents import Ask, families
@@ -120,8 +121,12 @@ def utterances(recipe: BlueprintRecipe, rng: random.Random, count: int) -> Itera
         for call in draft.before:
             told.call(call.did, call.service, call.args)
         for _ in range(min(PER_DRAFT, left)):
+            try:
+                said = sentence(draft.meaning, told, recipe.voice, draft.wording or wording, rng).lower()
+            except Unclear:
+                break
             left -= 1
-            yield name, sentence(draft.meaning, told, recipe.voice, draft.wording or wording, rng).lower()
+            yield name, said
 
 
 def _subcategories(recipe: BlueprintRecipe) -> dict[str, float]:

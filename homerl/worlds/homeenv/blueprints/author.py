@@ -1,7 +1,8 @@
 """The scripted author: makes a filtered blueprint from a seed.
 
 Invariants: a blueprint is a pure function of (recipe, split, seed); the splits share no home seed, no given name of a
-user and no sentence; dropped candidates are counted by filter and reason; no intent may change one randomly chosen
+user and no sentence (with `home.files` they share the homes: rooms, devices and their names; with `keep: state` the state
+too); dropped candidates are counted by filter and reason; no intent may change one randomly chosen
 controllable device, so that an agent that touches everything differs from one that obeys.
 """
 
@@ -22,7 +23,7 @@ from envs.homeenv.toolsets import TOOLSETS, ToolsetName
 from envs.homemaker.make import HomeRecipe, make_home
 from envs.model import Model
 from homerl.language.grammar import Pool
-from homerl.language.splits import NoSentence, Split, Voice
+from homerl.language.splits import NoSentence, Split, Unclear, Voice
 from homerl.worlds.contract import unmade
 from homerl.worlds.homeenv.blueprints.blueprint import Blueprint, Intent, Past, Profile
 from homerl.worlds.homeenv.blueprints.filters import first_failure
@@ -35,10 +36,12 @@ from homerl.worlds.homeenv.language.speaker import Speaker, Wording
 
 ATTEMPTS = 20
 TOO_LITTLE, UNSAID = "author: home offers too little", "author: no sentence of this split"
+SHARED_NAME = "author: two things share a name"
 REMEDIES = {  # for the reasons by which candidates are dropped
     TOO_LITTLE: "ask for fewer `intents`, for larger homes (`home.devices`) or for other `families`; a family of your own "
     "must propose a draft for such homes",
     UNSAID: "raise `temperature`, or add frames to the grammar: each split needs sentences of its own",
+    SHARED_NAME: "give each room of the home file a name of its own, and each device a name of its own in its room",
     "": "the query types under `families` propose what this check refuses; correct those of your own, or name others",
 }
 
@@ -151,8 +154,8 @@ def author(
     """One candidate for this home if it passes the filters; otherwise None, and the reason is counted in `dropped`."""
     try:
         candidate = _draw(recipe, split, seed, home, rng)
-    except NoSentence:
-        dropped[UNSAID] += 1
+    except NoSentence as error:
+        dropped[SHARED_NAME if isinstance(error, Unclear) else UNSAID] += 1
         return None
     if candidate is None:
         dropped[TOO_LITTLE] += 1

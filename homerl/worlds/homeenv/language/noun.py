@@ -17,6 +17,7 @@ from typing import Any
 from envs.homeenv.devices import Device
 from envs.homeenv.home import Home
 from envs.homeenv.rooms import Room
+from homerl.worlds.homeenv.language.clear import refuse_shared_room
 from homerl.worlds.homeenv.language.meaning import Comparison, Rank, Sayer, Target
 
 OPERATORS = {
@@ -138,6 +139,8 @@ def rooms_said(rooms: Sequence[Room], speaker: Sayer, bare: bool = False) -> str
         return speaker.say(f"noun.rooms.{type}")
     if len(rooms) == 1 and not bare:
         return speaker.room(rooms[0])
+    for room in rooms:
+        refuse_shared_room(room, speaker.home)
     return join_phrases([speaker.say("noun.room", room=room.name) for room in rooms], speaker)
 
 

@@ -23,6 +23,7 @@ from envs.homeenv.types import ValueType
 from envs.homemaker.lexicon import lexicon_of
 from homerl.language.grammar import Grammar, Style
 from homerl.language.splits import Voice
+from homerl.worlds.homeenv.language.clear import refuse_shared_device, refuse_shared_room
 from homerl.worlds.homeenv.language.known import grammar
 from homerl.worlds.homeenv.language.meaning import Act, Comparison, Target
 from homerl.worlds.homeenv.language.noun import is_heavy, phrase
@@ -121,6 +122,7 @@ class Speaker:
         if target.kind is not None:
             return phrase(target, self)
         (device,) = target.devices
+        refuse_shared_device(device, self.home)
         if target.part and len({path.rpartition(".")[0] for path in device.spec.service_index}) > 1:
             owner = self.say("device.owner", room=device.room.name, device=device.name)
             text = self.say("part", device=owner, part=self.name(target.part, device))
@@ -130,7 +132,11 @@ class Speaker:
         return text
 
     def device(self, device: Device) -> str:
-        """A device by room and name, sometimes with its brand if no other device of the room has it."""
+        """A device by room and name, sometimes with its brand if no other device of the room has it.
+
+        Raises `Unclear` if another device has the same room and name.
+        """
+        refuse_shared_device(device, self.home)
         slots = {"room": device.room.name, "device": device.name}
         brand = _brand(device, self.home, self.voice.language)
         if brand and self.chance(BRANDED):
@@ -138,7 +144,8 @@ class Speaker:
         return self.say("device", **slots)
 
     def room(self, room: Room) -> str:
-        """A room by its name."""
+        """A room by its name. Raises `Unclear` if another room has it too."""
+        refuse_shared_room(room, self.home)
         return self.say("room", room=room.name)
 
     def name(self, word: str, device: Device | None = None) -> str:

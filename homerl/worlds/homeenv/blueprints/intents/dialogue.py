@@ -20,6 +20,7 @@ from homerl.worlds.homeenv.blueprints.actions import DeviceAction, actions, enac
 from homerl.worlds.homeenv.blueprints.blueprint import Call, Factors
 from homerl.worlds.homeenv.blueprints.intents.draft import Ask, Draft, PastTurn, control
 from homerl.worlds.homeenv.blueprints.undo import after, as_it_was, can_be_told, changed, restore
+from homerl.worlds.homeenv.language.clear import refuse_shared_device
 from homerl.worlds.homeenv.language.meaning import Act, Command, Meaning, Target
 from homerl.worlds.homeenv.language.speaker import Speaker
 from homerl.worlds.homeenv.language.state import Standing, Standings
@@ -78,6 +79,16 @@ IT = frame_text("it")
 def device_text(device: Device, part: str = "") -> Callable[[Speaker], str]:
     """A slot that names a device, or its part."""
     return lambda speaker: speaker.target(Target.of(device, part))
+
+
+def there_text(device: Device) -> Callable[[Speaker], str]:
+    """A slot that names a device of the room that was spoken of: "the fan there"."""
+
+    def said(speaker: Speaker) -> str:
+        refuse_shared_device(device, speaker.home)
+        return speaker.say("multi_turn.there", device=device.name)
+
+    return said
 
 
 def room_text(room: Room) -> Callable[[Speaker], str]:

@@ -32,6 +32,7 @@ from homerl.worlds.homeenv.blueprints.intents.dialogue import (
     plan_undo,
     repeated,
     room_text,
+    there_text,
     value_text,
 )
 from homerl.worlds.homeenv.blueprints.intents.draft import Ask, Draft, Propose, control
@@ -236,7 +237,7 @@ def _there(home: Home, now: Home, past: DeviceAction, rng: random.Random, ask: A
     for action in effective_actions(now, rng, here):
         if len({path.rpartition(".")[0] for path in action.device.spec.service_index}) > 1:
             continue
-        meaning = Phrased(action.act(), frame_text("multi_turn.there", device=action.device.name), "multi_turn.now")
+        meaning = Phrased(action.act(), there_text(action.device), "multi_turn.now")
         return follow_up(ask, rng, home, (past,), _request(action, meaning))
     return None
 

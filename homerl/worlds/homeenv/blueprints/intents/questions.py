@@ -12,6 +12,7 @@ from homerl.worlds.homeenv.blueprints.blueprint import Factors
 from homerl.worlds.homeenv.blueprints.intents.draft import Draft
 from homerl.worlds.homeenv.blueprints.intents.ways import numbered, ways_of_device
 from homerl.worlds.homeenv.blueprints.traits import Read
+from homerl.worlds.homeenv.language.clear import refuse_shared_device
 from homerl.worlds.homeenv.language.meaning import Meaning
 from homerl.worlds.homeenv.language.speaker import Speaker
 from homerl.worlds.homeenv.language.state import join_clauses
@@ -75,6 +76,8 @@ class DeviceList:
 
     def words(self, speaker: Speaker) -> str:
         """The list as a sentence; a count of more than four devices leaves the names out."""
+        for device in self.devices:
+            refuse_shared_device(device, speaker.home)
         names = [speaker.say("query.device", room=device.room.name, device=device.name) for device in self.devices]
         if not names:
             return speaker.say("query.reply.none")
