@@ -1,7 +1,7 @@
 """A served agent in a real Home Assistant (`scripts/check_homeassistant` starts one), from a sentence to the lamp.
 
-The sentence goes through Home Assistant's conversation API and its own `llama_cpp` integration to `homerl serve-agent`, whose
-model is an endpoint that a test scripts.
+The sentence goes through Home Assistant's conversation API and its own `llama_cpp` integration to `homerl serve-agent`. The
+model behind that is an endpoint that a test scripts.
 """
 
 from __future__ import annotations
@@ -105,7 +105,7 @@ def _configured(base_url: str) -> str:
     flow = rest("/api/config/config_entries/flow", handler="llama_cpp")
     form = rest(f"/api/config/config_entries/flow/{flow['flow_id']}", base_url=base_url)
     assert form["step_id"] == "model", form
-    known = {name for name in states_of("conversation")}
+    known = states_of("conversation")
     made = rest(f"/api/config/config_entries/flow/{flow['flow_id']}", chat_model="scripted")
     assert made["type"] == "create_entry", made
     until = time.monotonic() + 30
@@ -134,7 +134,7 @@ def entries(log: Path) -> list[Entry]:
 
 
 def off(entity: str) -> None:
-    rest(f"/api/services/light/turn_off", entity_id=entity)  # noqa: F541
+    rest("/api/services/light/turn_off", entity_id=entity)
 
 
 def test_a_sentence_changes_the_lamp(tmp_path):
