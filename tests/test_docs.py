@@ -77,6 +77,7 @@ NOT_RUN = {
         "accelerate launch recipes/sft_8b.yaml": GPU,
         "accelerate launch recipes/rlve_full.yaml": GPU,
         "homerl export": "it needs a model that GPUs trained",
+        "vllm serve": GPU,
     },
     "docs/benchmarks.md": {
         "homerl bench run smh-bench --model http": ENDPOINT,
@@ -130,6 +131,7 @@ SHORTER = {
     "homerl synth recipes/synth.yaml": TWO_BLUEPRINTS,
     "homerl diversity --homes": "--homes 2 --each 5",
     "homerl diversity recipes/quickstart.yaml": "--homes 2 --each 5",
+    "homerl diversity recipes/people.yaml": "--homes 2 --each 5",
 }
 LONG = ("docs/benchmarks.md", "docs/language.md")  # pages whose commands take many seconds
 EXIT = {  # the code, and what is printed

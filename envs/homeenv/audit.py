@@ -27,6 +27,7 @@ RULES: dict[str, str] = {
     "wrong_type": "a value has another type than the specification says",
     "out_of_range": "a value is outside its range or options",
     "precondition": "the device refuses this in its present state",
+    "unavailable": "the device cannot be reached",
     "read_only": "attributes change through services alone",
     "restricted_code": "the code uses a construct that agents may not use",
     "syntax": "the code or the call cannot be parsed",

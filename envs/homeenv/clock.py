@@ -5,9 +5,9 @@ Events are:
 - a time of a rule's cron line or `at`, and the end of a rule's `hold`;
 - a moment at which a quantity crosses a threshold of some rule (for `temperature > 25`, the second at which it passes 25).
 
-Between events the air of a room follows a closed form (`physics.py`) and a counter grows by one each second, so no step of
-one second is ever simulated. The air of a room that no rule reads is computed once, at the end of `advance`, unless a
-rule's action needs it before.
+Between events the air of a room follows a closed form (`physics.py`), a counter grows by one each second, and an attribute
+moves by whole steps, so no step of one second is ever simulated. The air of a room that no rule reads is computed once, at
+the end of `advance`, unless a rule's action needs it before.
 
 Invariants:
 - `advance(a); advance(b)` leaves the same home as `advance(a + b)`, and the rules act at the same seconds in the same order.
@@ -26,12 +26,13 @@ from typing import Any, NamedTuple
 
 from envs.homeenv.audit import Refused
 from envs.homeenv.calls import call_service
-from envs.homeenv.conditions import Condition, Numbers
+from envs.homeenv.conditions import Condition
 from envs.homeenv.physics import LIGHT, Air, Outdoors, air_goal
 from envs.homeenv.plan import LATEST
 from envs.homeenv.rules import NEVER, Rule
 from envs.homeenv.state import HomeState
-from envs.homeenv.wiring import AirReading, Counter
+from envs.homeenv.thresholds import Numbers
+from envs.homeenv.wiring import AirReading, Counter, Mover
 
 LONGEST = 366 * 86400  # the most seconds of one `advance`
 
@@ -214,6 +215,7 @@ def _write_readings(home: HomeState, air: list[Air], rooms: Iterable[int], readi
         air[room] = _current(home, air[room])
     for reading in readings:
         home.set(reading.slot, reading.at(air, home.clock))
+    _follow(home)
 
 
 def _weather_at(home: HomeState, clock: int) -> Outdoors | None:
@@ -223,9 +225,18 @@ def _weather_at(home: HomeState, clock: int) -> Outdoors | None:
 
 
 def _count(home: HomeState, seconds: int) -> None:
-    """Let counters grow by `seconds`. A counter is 0 while its condition does not hold."""
+    """Let counters grow and attributes move for `seconds`. A counter is 0 while its condition does not hold."""
     for counter in home.plan.wiring.counters:
         home.set(counter.slot, counter.after(home.values, seconds))
+    for mover in home.plan.wiring.movers:
+        home.set(mover.slot, mover.after(home.values, home.clock, seconds))
+    _follow(home)
+
+
+def _follow(home: HomeState) -> None:
+    """Give derived attributes the values that follow from the others."""
+    for follower in home.plan.wiring.followers:
+        home.set(follower.slot, follower.value(home.values))
 
 
 # The next event
@@ -275,7 +286,8 @@ class ThresholdWatch:
         """
         up = self.reading.at(air, end) > self.value
         edge, half = (self.high, self.reading.half) if up else (self.low, -self.reading.half)
-        near, far = (air[self.room].when(self.reading.quantity, number) for number in (edge - half, edge + half))
+        sides = (self.reading.quantity_of(number) for number in (edge - half, edge + half))
+        near, far = (air[self.room].when(self.reading.quantity, number) for number in sides)
         tries = [far, far - 1, near, near - 1]
         while end - now > 1:
             middle = min(max(tries.pop(), now + 1), end - 1) if tries else (now + end) // 2
@@ -284,10 +296,11 @@ class ThresholdWatch:
 
 
 class Watches(NamedTuple):
-    """The slots that change with time alone and that rules read: readings of the air, and (counter, thresholds) pairs."""
+    """The slots that change with time alone and that rules read: readings of the air, and others with their thresholds."""
 
     readings: list[ThresholdWatch]
     counters: list[tuple[Counter, Numbers]]
+    movers: list[tuple[Mover, Numbers]]
 
 
 def _watches(home: HomeState) -> Watches:
@@ -296,13 +309,22 @@ def _watches(home: HomeState) -> Watches:
     for rule in home.rules:
         if rule.enabled and rule.condition is not None:
             for slot, thresholds in rule.condition.thresholds.items():
-                known = numbers.get(slot, frozenset())
-                numbers[slot] = None if known is None or thresholds is None else known | thresholds
-    readings, counters = home.plan.wiring.reading_of, home.plan.wiring.counter_of
+                numbers[slot] = _joined(numbers.get(slot, frozenset()), thresholds)
+    for follower in reversed(home.plan.wiring.followers):  # what a derived slot reads is read by those who read it
+        if follower.slot in numbers:
+            for slot, thresholds in follower.thresholds.items():
+                numbers[slot] = _joined(numbers.get(slot, frozenset()), thresholds)
+    readings, counters, movers = home.plan.wiring.reading_of, home.plan.wiring.counter_of, home.plan.wiring.mover_of
     return Watches(
         [ThresholdWatch(readings[slot], thresholds) for slot, thresholds in numbers.items() if slot in readings],
         [(counters[slot], thresholds) for slot, thresholds in numbers.items() if slot in counters],
+        [(movers[slot], thresholds) for slot, thresholds in numbers.items() if slot in movers],
     )
+
+
+def _joined(some: Numbers, others: Numbers) -> Numbers:
+    """The thresholds of two readers of a slot; None if one of them may change at any number."""
+    return None if some is None or others is None else some | others
 
 
 def _next_event(home: HomeState, air: list[Air], end: int, watches: Watches, agenda: Agenda) -> int:
@@ -319,6 +341,9 @@ def _next_event(home: HomeState, air: list[Air], end: int, watches: Watches, age
             at = watch.at
     for counter, numbers in watches.counters:
         at = min(at, _counter_crossing(home, counter, numbers))
+    for mover, numbers in watches.movers:
+        reached = mover.reaches(home.values, now, *_neighbours(home.values[mover.slot], numbers))
+        at = at if reached is None else min(at, reached)
     return min(at, weather)
 
 

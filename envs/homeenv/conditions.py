@@ -14,7 +14,6 @@ import ast
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from math import inf, nextafter
 from typing import Any, Protocol
 
 from envs.documents import InputError
@@ -23,10 +22,9 @@ from envs.homeenv.audit import Refused
 from envs.homeenv.expressions import Closure, ExpressionError, compile_expression, parse_expression, path_of
 from envs.homeenv.plan import Plan
 from envs.homeenv.rooms import OUTDOORS
+from envs.homeenv.thresholds import Numbers, constants, thresholds_of
 
 KNOWN_SHOWN = 20  # at most so many known names are considered as suggestions for a wrong one
-EXACT = 1 << 50  # below it, the float next to a number could not be the value of a slot
-Numbers = frozenset[float] | None  # a slot's thresholds; None if the slot is used in more than comparisons with constants
 
 
 class Valued(Protocol):
@@ -61,7 +59,7 @@ class Condition:
         The number is just above or below a constant where the comparison changes on one side only: `> 25` changes just
         above 25. None stands for a slot that is used in more than comparisons with constants (`a - b > 5`).
         """
-        return _thresholds(self.tree, self.plan, self.slots)
+        return thresholds_of(self.tree, lambda node: _slot(node, self.plan), self.slots)
 
     def holds(self, home: Valued) -> bool:
         """Whether the condition holds now. One that cannot be evaluated (incompatible types, 1 / 0) does not hold."""
@@ -135,71 +133,4 @@ def _comparisons(tree: ast.expr, plan: Plan) -> Iterator[tuple[int, Any]]:
             among = [False, *(isinstance(op, (ast.In, ast.NotIn)) for op in node.ops)]
             for side, of_members in zip(sides, among):
                 for part in side.elts if of_members and isinstance(side, (ast.Tuple, ast.List)) else (side,):
-                    yield from ((slot, value) for value in _constants(part) for slot in slots)
-
-
-def _thresholds(tree: ast.expr, plan: Plan, slots: frozenset[int]) -> dict[int, Numbers]:
-    """For each slot, the thresholds of its plain comparisons, or None if it is used in anything else."""
-    numbers: dict[int, set[float] | None] = {slot: set() for slot in slots}
-
-    def walk(node: ast.AST) -> None:
-        if isinstance(node, ast.expr) and (slot := _slot(node, plan)) is not None:
-            numbers[slot] = None
-        elif isinstance(node, ast.Compare) and (plain := _plain_comparison(node, plan)) is not None:
-            for slot, values in plain:
-                if (known := numbers[slot]) is not None:
-                    known.update(values)
-        else:
-            for child in ast.iter_child_nodes(node):
-                walk(child)
-
-    walk(tree)
-    return {slot: None if values is None else frozenset(values) for slot, values in numbers.items()}
-
-
-def _plain_comparison(node: ast.Compare, plan: Plan) -> list[tuple[int, list[float]]] | None:
-    """The (slot, thresholds) pairs of a comparison in which each slot is compared with constants only; else None."""
-    sides = [node.left, *node.comparators]
-    slots = [_slot(side, plan) for side in sides]
-    constants = [list(_constants(side)) for side in sides]
-    pairs: list[tuple[int, list[float]]] = []
-    for at, slot in enumerate(slots):
-        near = [n for n in (at - 1, at + 1) if 0 <= n < len(sides)]
-        if slot is None and not constants[at]:
-            return None
-        if slot is not None and not all(constants[n] for n in near):
-            return None
-        if slot is not None:
-            edges = [(_side(node.ops[min(at, n)], n > at), value) for n in near for value in constants[n]]
-            pairs.append((slot, [_edge(number, side) for side, value in edges for number in _numbers(value)]))
-    return pairs
-
-
-def _side(op: ast.cmpop, slot_first: bool) -> float:
-    """On which side of a constant a comparison changes: just above it (inf), just below it (-inf), or on both (0)."""
-    above, below = (ast.Gt, ast.LtE), (ast.Lt, ast.GtE)
-    if isinstance(op, above + below):
-        return inf if isinstance(op, above) == slot_first else -inf
-    return 0
-
-
-def _edge(number: float, side: float) -> float:
-    """The float next to a number on the given side, a threshold that no slot's value equals.
-
-    It is the number itself if the comparison changes on both sides, or if the number is too large.
-    """
-    return nextafter(number, side) if side and abs(number) < EXACT else number
-
-
-def _numbers(value: Any) -> Iterator[float]:
-    """The numbers in a constant: itself, or the members of a tuple or list."""
-    for part in value if isinstance(value, (tuple, list)) else (value,):
-        if isinstance(part, (int, float)):
-            yield part
-
-
-def _constants(node: ast.expr) -> Iterator[Any]:
-    try:
-        yield ast.literal_eval(node)
-    except ValueError:
-        return
+                    yield from ((slot, value) for value in constants(part) for slot in slots)

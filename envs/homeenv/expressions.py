@@ -1,12 +1,15 @@
 """The closed expression grammar of conditions, preconditions and service code.
 
-Allowed are constants, tuples and lists, names and attribute paths that the caller resolves, comparisons (also chained
-ones), `and or not in`, arithmetic, conditional expressions, and the functions `abs min max len any all`.
+Allowed are constants, tuples and lists, dicts of constant keys, names and attribute paths that the caller resolves,
+comparisons (also chained ones), `and or not in`, arithmetic, `list + list`, `list[place]`, `dict[key]`, conditional
+expressions, and the functions `abs min max len any all round int index without replaced`.
 
 Invariants:
 - An expression compiles once, to a closure of one argument (the scope).
 - Anything outside the grammar is an `ExpressionError` that names the column.
 - Nothing is evaluated by Python's `eval`.
+- `<`, `<=`, `>` and `>=` are false if a side is None. What cannot be computed raises `TypeError`, `ValueError` or
+  `ArithmeticError`. No value grows without bound.
 """
 
 from __future__ import annotations
@@ -21,17 +24,70 @@ from envs.homeenv import parsing
 Closure = Callable[[Any], Any]
 Resolver = Callable[[ast.expr], Closure | None]
 
+
+def _ordered(compare: Callable[[Any, Any], bool]) -> Callable[[Any, Any], bool]:
+    """A comparison that is false if a side is None."""
+
+    def compared(a: Any, b: Any) -> bool:
+        try:
+            return compare(a, b)
+        except TypeError:
+            if a is None or b is None:
+                return False
+            raise
+
+    return compared
+
+
 COMPARISONS: dict[type, Callable[[Any, Any], bool]] = {
-    ast.Eq: operator.eq, ast.NotEq: operator.ne, ast.Lt: operator.lt, ast.LtE: operator.le,
-    ast.Gt: operator.gt, ast.GtE: operator.ge,
+    ast.Eq: operator.eq, ast.NotEq: operator.ne, ast.Lt: _ordered(operator.lt), ast.LtE: _ordered(operator.le),
+    ast.Gt: _ordered(operator.gt), ast.GtE: _ordered(operator.ge),
     ast.In: lambda a, b: a in b, ast.NotIn: lambda a, b: a not in b,
 }  # fmt: skip
 ARITHMETIC: dict[type, Callable[[Any, Any], Any]] = {
-    ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.Div: operator.truediv,
+    ast.Sub: operator.sub, ast.Mult: operator.mul, ast.Div: operator.truediv,
     ast.FloorDiv: operator.floordiv, ast.Mod: operator.mod,
 }  # fmt: skip
 MOST_NESTED = 100
-FUNCTIONS: dict[str, Callable[..., Any]] = {"abs": abs, "min": min, "max": max, "len": len, "any": any, "all": all}
+MOST_ITEMS = 10_000  # of a list that an expression makes
+MOST_DIGITS = 10  # to which `round` rounds
+
+
+def _rounded(value: Any, digits: int = 0) -> Any:
+    """The value rounded as Python does, halves to even. It is an int without digits."""
+    if not isinstance(digits, int) or not 0 <= digits <= MOST_DIGITS:
+        raise ValueError(f"round takes 0 to {MOST_DIGITS} digits")
+    return round(_number(value), digits) if digits else round(_number(value))
+
+
+def _index(items: Any, value: Any) -> int:
+    """The place of a value in a list. Raises `ValueError` if it is not there."""
+    if value not in _listed(items):
+        raise ValueError(f"{value!r} is not in the list")
+    return _listed(items).index(value)
+
+
+def _without(items: Any, value: Any) -> tuple[Any, ...]:
+    """The list without all items that equal a value."""
+    return tuple(item for item in _listed(items) if item != value)
+
+
+def _replaced(items: Any, old: Any, new: Any) -> tuple[Any, ...]:
+    """The list with `new` in the place of all items that equal `old`."""
+    return tuple(new if item == old else item for item in _listed(items))
+
+
+def _listed(value: Any) -> tuple[Any, ...]:
+    if not isinstance(value, tuple):
+        raise TypeError(f"{value!r} is not a list")
+    return value
+
+
+FUNCTIONS: dict[str, Callable[..., Any]] = {
+    "abs": abs, "min": min, "max": max, "len": len, "any": any, "all": all,
+    "round": _rounded, "int": lambda value: int(_number(value)),
+    "index": _index, "without": _without, "replaced": _replaced,
+}  # fmt: skip
 
 
 class ExpressionError(ValueError):
@@ -86,6 +142,10 @@ def compile_expression(node: ast.expr, resolve: Resolver) -> Closure:
         case ast.Tuple(elts=parts) | ast.List(elts=parts):
             closures = [compile_expression(part, resolve) for part in parts]
             return lambda scope: tuple(part(scope) for part in closures)
+        case ast.Dict(keys=keys, values=parts) if all(isinstance(key, ast.Constant) for key in keys):
+            closures = [compile_expression(part, resolve) for part in parts]
+            named = [key.value for key in keys if isinstance(key, ast.Constant)]
+            return lambda scope: tuple((key, part(scope)) for key, part in zip(named, closures))
         case ast.BoolOp(op=op, values=parts):
             closures = [compile_expression(part, resolve) for part in parts]
             return _either(closures, until=isinstance(op, ast.Or))
@@ -99,6 +159,12 @@ def compile_expression(node: ast.expr, resolve: Resolver) -> Closure:
             yes, no = compile_expression(body, resolve), compile_expression(orelse, resolve)
             when = compile_expression(test, resolve)
             return lambda scope: yes(scope) if when(scope) else no(scope)
+        case ast.BinOp(left=left, op=ast.Add(), right=right):
+            first, second = compile_expression(left, resolve), compile_expression(right, resolve)
+            return lambda scope: _sum(first(scope), second(scope))
+        case ast.Subscript(value=value, slice=place) if not isinstance(place, ast.Slice):
+            items, at = compile_expression(value, resolve), compile_expression(place, resolve)
+            return lambda scope: _item(items(scope), at(scope))
         case ast.BinOp(left=left, op=op, right=right) if type(op) in ARITHMETIC:
             act = ARITHMETIC[type(op)]
             a, b = compile_expression(left, resolve), compile_expression(right, resolve)
@@ -138,6 +204,29 @@ def _number(value: Any) -> Any:
     if not isinstance(value, (int, float)):
         raise TypeError(f"{value!r} is not a number")
     return value
+
+
+def _sum(a: Any, b: Any) -> Any:
+    """The sum of two numbers, or two lists in one."""
+    if not (isinstance(a, tuple) and isinstance(b, tuple)):
+        return _number(a) + _number(b)
+    if len(a) + len(b) > MOST_ITEMS:
+        raise ValueError(f"a list has more than {MOST_ITEMS} items")
+    return a + b
+
+
+def _item(items: Any, at: Any) -> Any:
+    """The item of a list at a place; negative places count from the end. Of a dict, the value of a key."""
+    if isinstance(at, str):
+        for key, value in (pair for pair in _listed(items) if isinstance(pair, tuple) and len(pair) == 2):
+            if key == at:
+                return value
+        raise ValueError(f"there is no {at!r}")
+    if not isinstance(at, int) or isinstance(at, bool):
+        raise TypeError(f"{at!r} is not a place in a list")
+    if not -len(_listed(items)) <= at < len(items):
+        raise ValueError(f"the list has {len(items)} items, and none at {at}")
+    return items[at]
 
 
 def _comparison(node: ast.Compare, resolve: Resolver) -> Closure:

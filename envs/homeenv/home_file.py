@@ -29,7 +29,7 @@ from envs.homeenv.devices import Device
 from envs.homeenv.home import Home
 from envs.homeenv.interface import Attribute
 from envs.homeenv.physics import Moment, Outdoors, restored_air
-from envs.homeenv.rooms import OUTDOORS, Room
+from envs.homeenv.rooms import HOME, OUTDOORS, Room
 from envs.homeenv.rules import Rule
 from envs.homeenv.spec import Catalogue, Component, DeviceSpec, UserData, spec_from_json
 from envs.model import Model
@@ -63,7 +63,7 @@ class UserDataRecord(UserData):
     """Which device of which product it is, and where (Table 7). `product` is the specification's name."""
 
     did: str
-    room: str
+    room: str | None
     product: str | None = None
 
 
@@ -80,8 +80,8 @@ class DeviceRecord(DeviceSpec):
         return self.userdata.did
 
     @property
-    def room(self) -> str:
-        """The id of the room that the device is in."""
+    def room(self) -> str | None:
+        """The id of the room that the device is in; None for a device in no room."""
         return self.userdata.room
 
     @property
@@ -113,7 +113,7 @@ class PlacedRecord(Model):
 
     did: str
     name: str
-    room: str
+    room: str | None
     spid: str
     state: dict[str, Any]
 
@@ -223,7 +223,8 @@ def _whole(home: Home, device: Device) -> dict[str, Any]:
     parts = [_part(prefix, part, state) for prefix, part in spec.parts()]
     known = spec.userdata.model_dump(mode="json", exclude_defaults=True)
     userdata = {"did": device.did, "tags": [], **known, "room": device.room.id, "product": spec.name}
-    return parts[0] | {"name": device.name, "components": parts[1:], "userdata": userdata}
+    reachable = {} if spec.available is None else {"available": spec.available}
+    return parts[0] | reachable | {"name": device.name, "components": parts[1:], "userdata": userdata}
 
 
 def _part(prefix: str, part: Component, state: Mapping[str, Any]) -> dict[str, Any]:
@@ -276,6 +277,8 @@ def _build(record: HomeRecord, source: str) -> Home:
         raise InputError(f"home format {record.format} is not known", where=source, remedy=f"this version reads {FORMAT}")
     specs = {spid: _resolve(spid, spec, source) for spid, spec in record.specs.items()}
     rooms = [Room(r.id, r.type, r.name, r.floor, r.parent) for r in record.rooms]
+    if any(d.room is None for d in record.devices) and all(room.id != HOME for room in rooms):
+        rooms.append(Room(HOME, HOME, HOME))
     by_id = {room.id: room for room in rooms}
     try:
         devices = [_device(d, by_id, specs) for d in record.devices]
@@ -294,13 +297,14 @@ def _build(record: HomeRecord, source: str) -> Home:
 
 
 def _device(record: DeviceRecord | PlacedRecord, rooms: Mapping[str, Room], specs: Mapping[str, DeviceSpec]) -> Device:
-    if record.room not in rooms:
+    room = rooms.get(HOME if record.room is None else record.room)
+    if room is None:
         raise ValueError(f"device {record.did} is in room '{record.room}', which does not exist")
     if isinstance(record, DeviceRecord):
-        return Device(record.did, record.name, rooms[record.room], record.product())
+        return Device(record.did, record.name, room, record.product())
     if record.spid not in specs:
         raise ValueError(f"device {record.did} has the spid {record.spid}, which is not among the file's specs")
-    return Device(record.did, record.name, rooms[record.room], specs[record.spid])
+    return Device(record.did, record.name, room, specs[record.spid])
 
 
 def _resume(home: Home, record: HomeRecord) -> None:

@@ -4,19 +4,27 @@ The `code` of a service is a sequence of assignments to attributes of `self`. It
 `returns` are expressions over them. All use the closed grammar of `expressions.py`. Nothing here is executed: `service.py`
 compiles the code, and `spec.py` builds device specifications.
 
-Invariants: an attribute that counts seconds is an int from 0; the default of an argument fits its type. The docstrings of
-the models are descriptions in docs/schemas.
+Invariants: an attribute that counts seconds is an int from 0; one that moves has whole steps; at most one of `counts`,
+`moves`, `derived` and `measures` says how an attribute changes by itself; the default of an argument fits its type. The
+docstrings of the models are descriptions in docs/schemas.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 from pydantic import Field, model_validator
 
 from envs.homeenv.audit import Refused
-from envs.homeenv.types import ValueType
+from envs.homeenv.types import NUMBERS, ValueType
 from envs.model import Model
+
+
+class Motion(Model):
+    """How an attribute moves while time passes: towards `to`, by `rate` a second. It stands still while `to` is None."""
+
+    to: str = Field(description="an expression over self, over attributes that services alone change")
+    rate: float = Field(gt=0, le=1e6, description="by how much the value changes in a second")
 
 
 class Attribute(ValueType):
@@ -26,6 +34,30 @@ class Attribute(ValueType):
     description: str | None = None
     read_only: bool = False
     counts: str | None = Field(None, description="an expression over self: the value is for how many seconds it has held")
+
+    moves: Motion | None = Field(None, description="the value moves to a target while time passes")
+    derived: str | None = Field(None, description="an expression over self that the value always equals")
+    measures: Literal["temperature", "humidity", "brightness"] | None = Field(
+        None, description="the quantity of its room's air that the value shows"
+    )
+    internal: bool = Field(False, description="whether agents are not told of it: the device's own memory")
+    starts: str | None = Field(None, description="an expression over self: the value where a home file gives none")
+
+    @property
+    def changes(self) -> bool:
+        """Whether the value changes by itself, and not by services alone."""
+        return bool(self.counts or self.moves or self.derived or self.measures)
+
+    @model_validator(mode="after")
+    def _changes_in_one_way(self) -> Attribute:
+        ways = [way for way in ("counts", "moves", "derived", "measures") if getattr(self, way) is not None]
+        if len(ways) > 1:
+            raise ValueError(f"attribute '{self.name}' has {' and '.join(ways)}, and may have one of them")
+        if (self.moves or self.measures) and (self.type not in NUMBERS or self.options or self.nullable):
+            raise ValueError(f"attribute '{self.name}' {ways[0]}, so it is an int or a float, without options or null")
+        if self.moves and self.type == "float" and not self.precision:
+            raise ValueError(f"attribute '{self.name}' moves in steps, so a float needs a precision")
+        return self
 
     @model_validator(mode="after")
     def _countable(self) -> Attribute:
@@ -66,5 +98,6 @@ class Service(Model):
     description: str | None = None
 
     def signature(self) -> str:
-        """The signature as agents read it: `set_brightness(brightness: int 1..100 percentage)`."""
-        return f"{self.name}({', '.join(f'{a.name}: {a.describe()}' for a in self.arguments)})"
+        """The signature as agents read it: `set_brightness(brightness: int 1..100 percentage)`; `a?` may be left out."""
+        named = (f"{a.name}{'' if a.required else '?'}: {a.describe()}" for a in self.arguments)
+        return f"{self.name}({', '.join(named)})"

@@ -15,6 +15,7 @@ from pathlib import Path
 from envs.documents import Document, InputError, KeyPath, problems, read_yaml
 from envs.homeenv.interface import Argument, Attribute
 from envs.homeenv.spec import Component, DeviceSpec, device_files, load_specs
+from envs.homeenv.trials import dead_services, unwired
 from envs.homeenv.types import NUMBERS
 
 
@@ -93,6 +94,9 @@ def _suspicious(document: Document, specs: list[DeviceSpec], known: Collection[s
             yield _warn(document, (i, "userdata", "category"), what, "add for example rooms: [kitchen] under userdata")
         for key, part in [((i,), spec), *(((i, "components", j), c) for j, c in enumerate(spec.components))]:
             yield from _of_part(document, key, part, is_sensor="sensor" in spec.userdata.tags)
+        places: dict[str, KeyPath] = {"": (i,)} | {f"{c.name}.": (i, "components", j) for j, c in enumerate(spec.components)}
+        for prefix, what, remedy in unwired(spec):
+            yield _warn(document, places[prefix], what, remedy)
 
 
 def _of_part(document: Document, key: KeyPath, part: Component, is_sensor: bool) -> Iterator[Finding]:
@@ -100,7 +104,7 @@ def _of_part(document: Document, key: KeyPath, part: Component, is_sensor: bool)
     written = {attribute.name for compiled in part.compiled() for _, attribute, _ in compiled.writes}
     for at, attribute in enumerate(part.attributes):
         place = (*key, "attributes", at)
-        if attribute.name not in written and not attribute.read_only and not is_sensor:
+        if not (attribute.name in written or attribute.read_only or attribute.changes or is_sensor):
             remedy = "add a service that sets it, or read_only: true, or the tag sensor"
             yield _warn(document, place, f"no service writes '{attribute.name}'", remedy)
         if attribute.name in written and attribute.read_only:
@@ -109,10 +113,13 @@ def _of_part(document: Document, key: KeyPath, part: Component, is_sensor: bool)
     if silent := [service.name for service in part.services if not service.description]:
         what = f"no description of {', '.join(silent)}: agents read the names alone"
         yield _warn(document, (*key, "services"), what, "add description: ... to each service")
+    for at, reason in dead_services(part):
+        what = f"{part.services[at].name} was refused in all trials: {reason}"
+        yield _warn(document, (*key, "services", at), what, "check what it requires, and the bounds of what its code sets")
     for at, service in enumerate(part.services):
         for number, argument in enumerate(service.arguments):
             target = attributes.get(argument.name)
-            if target and _allows_more(argument, target):
+            if target and target.derived is None and _allows_more(argument, target):
                 what = f"{service.name} takes {argument.describe()}, but the attribute holds {target.describe()}"
                 yield _warn(document, (*key, "services", at, "arguments", number), what, "give both the same bounds")
 

@@ -20,13 +20,14 @@ Invariants:
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from math import ceil, exp, log
 from typing import Any, NamedTuple
 
+from envs.homeenv.service import Scope
 from envs.homeenv.spec import DeviceSpec
-from envs.homeenv.types import NUMBERS
+from envs.homeenv.types import NUMBERS, ValueType
 
 Running = tuple[DeviceSpec, Mapping[str, Any]]  # a device's specification and its values by path
 
@@ -106,8 +107,9 @@ class Inputs(NamedTuple):
 
 def inputs(running: Sequence[Running]) -> Inputs:
     """What these devices do to the air of their room in their present state."""
-    covers = [(spec, values) for spec, values in running if spec.category in COVERS]
-    positions = [_number(values.get(prefix + "position"), 100) for spec, values in covers for prefix, _ in spec.kinds]
+    running = [(spec, as_seen(spec, values)) for spec, values in running]
+    covers = [(values, prefix) for spec, values in running for prefix, kind in spec.kinds if _covers(spec, prefix, kind)]
+    positions = [_number(values.get(prefix + "position"), 100) for values, prefix in covers]
     openness = 0.05 + 0.95 * sum(positions) / len(positions) / 100 if positions else 1.0
     on = [
         (values, prefix, kind)
@@ -116,23 +118,74 @@ def inputs(running: Sequence[Running]) -> Inputs:
         if values.get(prefix + "state") == "on"
     ]
     lux = sum((LUX_PER_PERCENT * lamp(*part) for part in on), 0.0)
-    heating = tuple(effect for part in on if (effect := _heating(*part)))
+    heating = tuple(effect for part in on for effect in _heating(*part))
     moistening = tuple(effect for part in on if (effect := _moistening(*part)))
     return Inputs(openness, lux, heating, moistening)
+
+
+def as_seen(spec: DeviceSpec, values: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The values of a device in the terms of this module: celsius, percent, and what its `air` says.
+
+    They are the values themselves for a device that says nothing of the kind.
+    """
+    if not spec.air_effects and not spec.imperial:
+        return values
+    seen = {path: celsius(value) if path in spec.imperial else value for path, value in values.items()}
+    scope = Scope([seen.get(path) for path in spec.attribute_index], 0, {})
+    for prefix, settings in spec.air_effects.items():
+        named = {
+            f"{prefix}{_attribute(spec, prefix, name)}": _worked_out(closure, scope) for name, closure in settings.items()
+        }
+        seen = {path: value for path, value in seen.items() if path == prefix + "state" or not _within(path, prefix)} | named
+    return seen
+
+
+def _within(path: str, prefix: str) -> bool:
+    """Whether a path is of the part with this prefix itself, and not of another part."""
+    return path.startswith(prefix) and "." not in path[len(prefix) :]
+
+
+def _worked_out(closure: Callable[[Any], Any], scope: Scope) -> Any:
+    """The value of an expression; None if it cannot be computed from the present values."""
+    try:
+        return closure(scope)
+    except (ArithmeticError, TypeError, ValueError):
+        return None
+
+
+def celsius(value: Any) -> Any:
+    """A temperature in celsius, from fahrenheit. None stays None."""
+    return (value - 32) * 5 / 9 if isinstance(value, (int, float)) else value
+
+
+def shown_in(quantity: float, type: ValueType) -> float:
+    """A quantity of the air in the unit of a type: temperatures in fahrenheit, if that is its unit."""
+    return quantity * 9 / 5 + 32 if type.unit == "fahrenheit" else quantity
+
+
+def _attribute(spec: DeviceSpec, prefix: str, setting: str) -> str:
+    """The attribute that stands for a setting of `air` in this module."""
+    if setting == "mode" and dict(spec.kinds)[prefix] == "air_conditioner":
+        return "ac_mode"
+    return {"power": "power_level"}.get(setting, setting)
 
 
 THERMAL = frozenset({"air_conditioner", "heater", "thermostat"})  # kinds of parts that heat or cool
 COVERS = frozenset({"curtain", "blind", "cover"})
 CLIMATE = THERMAL | COVERS | {"humidifier", "dehumidifier"}
 # A sensor's attribute -> the index of the quantity of the room that it measures.
+MEASURED = {"temperature": 0, "humidity": 1, "brightness": 2}  # an attribute's `measures` -> the same index
 REPORTS = {"temperature": 0, "current_temperature": 0, "humidity": 1, "current_humidity": 1, "illuminance": 2}
 
 
 def reports(spec: DeviceSpec) -> Iterator[tuple[str, int]]:
     """The (path, quantity) pairs of the attributes by which a device measures the air of its room."""
+    for path, (_, attribute) in spec.attribute_index.items():
+        if attribute.measures is not None:
+            yield path, MEASURED[attribute.measures]
     if spec.category.endswith("_sensor") or spec.category == "thermostat":
         for path, (_, attribute) in spec.attribute_index.items():
-            if path in REPORTS and attribute.type in NUMBERS and not attribute.options and not attribute.counts:
+            if path in REPORTS and attribute.type in NUMBERS and not attribute.options and not attribute.changes:
                 yield path, REPORTS[path]
 
 
@@ -146,15 +199,22 @@ def _number(value: Any, otherwise: float) -> float:
     return value if isinstance(value, (int, float)) else otherwise
 
 
-def _heating(values: Mapping[str, Any], prefix: str, kind: str) -> tuple[str, float, float] | None:
-    target = values.get(prefix + "target_temperature")
-    if kind not in THERMAL or not isinstance(target, (int, float)):
-        return None
+def _covers(spec: DeviceSpec, prefix: str, kind: str) -> bool:
+    """Whether a part covers a window: every part of a device of these categories, and a part whose `air` says so."""
+    return kind in COVERS if prefix in spec.air_effects else spec.category in COVERS
+
+
+def _heating(values: Mapping[str, Any], prefix: str, kind: str) -> Iterator[tuple[str, float, float]]:
+    if kind not in THERMAL:
+        return
     modes = {"air_conditioner": values.get(prefix + "ac_mode"), "thermostat": values.get(prefix + "mode", "heat")}
     mode: Any = modes.get(kind, "heat")
     power: Any = values.get(prefix + "fan_speed", values.get(prefix + "power_level"))
     share = POWER.get(power, 0.7)
-    return (mode, target, share) if mode in ("heat", "cool", "auto") else None
+    for bound, way in (("target_temperature", mode), ("target_low", "heat"), ("target_high", "cool")):
+        target = values.get(prefix + bound)
+        if isinstance(target, (int, float)) and way in ("heat", "cool", "auto"):
+            yield way, target, share
 
 
 def _moistening(values: Mapping[str, Any], prefix: str, kind: str) -> tuple[str, float, float] | None:

@@ -19,6 +19,7 @@ ROOM_STATE: dict[str, ValueType] = {
     "humidity": ValueType(type="float", range=(0, 100), precision=0.1, unit="percentage"),
     "brightness": ValueType(type="float", range=(0, 120000), precision=0.1, unit="lux"),
 }
+HOME: Literal["home"] = "home"  # the id and type of the room of what is in no room
 OUTDOORS = "outdoors"  # the owner of the weather's slots, as room and device ids are owners of theirs
 
 

@@ -1,4 +1,4 @@
-"""Compiles the code of services and counters to closures over the flat values of a home.
+"""Compiles the code of services to closures over the flat values of a home.
 
 Invariants:
 - A service that compiles can be called. A call gives canonical values and plain data, or raises `Refused`.
@@ -49,23 +49,12 @@ class Outcome(NamedTuple):
 
 
 @dataclass(frozen=True)
-class CompiledCounter:
-    """An attribute that counts seconds. `offset` is its offset within the device's slots.
-
-    It grows while `holds` is true. `reads` are the offsets of the attributes that `holds` reads.
-    """
-
-    offset: int
-    holds: Closure
-    reads: tuple[int, ...]
-
-
-@dataclass(frozen=True)
 class CompiledService:
     """A service that is ready to run.
 
     `writes` are the assignments as (offset, attribute, closure), in the order of the code. `requires` is the precondition,
     and `reads` are the (name, offset) pairs of the attributes that the precondition reads. `returns` gives the answer.
+    `available` says whether the device can be reached. `follow` are the derived attributes of the part, in order.
     """
 
     service: Service
@@ -73,6 +62,8 @@ class CompiledService:
     requires: Callable[[Scope], bool] | None = None
     reads: tuple[tuple[str, int], ...] = ()
     returns: Closure | None = None
+    available: Closure | None = None
+    follow: tuple[tuple[int, Attribute, Closure], ...] = ()
 
     def bind(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:
         """The canonical arguments by name, from positional and named ones. Raises `Refused` if they do not fit."""
@@ -100,17 +91,21 @@ class CompiledService:
         """What a call with these arguments writes and returns.
 
         Each write sees those before it, and the answer sees them all. `values` itself is not changed. `base` is the device's
-        first slot. Raises `Refused` if the precondition does not hold, or if a value is invalid or cannot be computed.
+        first slot. Raises `Refused` if the device cannot be reached, if the precondition does not hold, or if a value is
+        invalid or cannot be computed.
         """
         written = list(values)
         scope = Scope(written, base, arguments)
         updates = []
         try:
+            if self.available is not None and not self.available(scope):
+                raise Refused("unavailable", f"{self.service.name}: the device cannot be reached now")
             if self.requires is not None and not self.requires(scope):
                 raise Refused("precondition", self._unmet(scope))
-            for offset, attribute, closure in self.writes:
-                value = written[base + offset] = attribute.check(closure(scope), attribute.name)
-                updates.append((base + offset, value))
+            for write in self.writes:
+                for offset, attribute, closure in (write, *self.follow):
+                    value = written[base + offset] = attribute.check(closure(scope), attribute.name)
+                    updates.append((base + offset, value))
             returned = None if self.returns is None else _plain(self.returns(scope))
         except (ArithmeticError, TypeError, ValueError) as error:
             raise Refused("out_of_range", f"{self.service.name} cannot be worked out: {error}") from None
@@ -131,26 +126,7 @@ class ServiceError(ValueError):
         super().__init__(str(error))
 
 
-def compile_counter(
-    attribute: Attribute, attributes: tuple[Attribute, ...], offset: int = 0
-) -> tuple[Closure, tuple[int, ...]] | None:
-    """The condition under which an attribute counts, and the offsets that the condition reads.
-
-    It is None for an attribute that does not count. `offset` is the offset of the first of `attributes` within the device.
-    Raises `ExpressionError` if the condition does not compile or reads a counter.
-    """
-    if attribute.counts is None:
-        return None
-    offsets = {a.name: (offset + i, a) for i, a in enumerate(attributes)}
-    tree = parse_expression(attribute.counts).body
-    counted = compile_expression(tree, _resolver(offsets, frozenset()))
-    reads = [offsets[name] for name in attributes_in(tree)]
-    if any(read.counts is not None for _, read in reads):
-        raise ExpressionError("what is counted must not count itself", tree)
-    return counted, tuple(at for at, _ in reads)
-
-
-def _resolver(offsets: Offsets, arguments: frozenset[str]) -> Resolver:
+def resolver(offsets: Offsets, arguments: frozenset[str]) -> Resolver:
     """A resolver of the names of arguments and the attributes of `self`. It gives closures over a `Scope`."""
 
     def resolve(node: ast.expr) -> Closure | None:
@@ -168,24 +144,31 @@ def _resolver(offsets: Offsets, arguments: frozenset[str]) -> Resolver:
     return resolve
 
 
-def compile_service(service: Service, attributes: tuple[Attribute, ...], offset: int = 0) -> CompiledService:
+def compile_service(
+    service: Service,
+    attributes: tuple[Attribute, ...],
+    offset: int = 0,
+    available: Closure | None = None,
+    follow: tuple[tuple[int, Attribute, Closure], ...] = (),
+) -> CompiledService:
     """Compile the code, the precondition and the answer of a service. Raises `ServiceError` if one does not compile.
 
     `attributes` are those of the part that has the service. `offset` is the offset of the first of them within the device.
+    `available` and `follow` are those of `CompiledService`.
     """
     offsets = {a.name: (offset + i, a) for i, a in enumerate(attributes)}
-    resolve = _resolver(offsets, frozenset(a.name for a in service.arguments))
+    resolve = resolver(offsets, frozenset(a.name for a in service.arguments))
     with _part("code"):
         tree = parse_statements(service.code)
         writes = tuple(_write(statement, offsets, resolve) for statement in tree.body)
     returns = _answer(service.returns, resolve)
     if not service.requires:
-        return CompiledService(service, writes, returns=returns)
+        return CompiledService(service, writes, returns=returns, available=available, follow=follow)
     with _part("requires"):
         condition = parse_expression(service.requires)
         requires = compile_expression(condition.body, resolve)
     reads = tuple((name, offsets[name][0]) for name in attributes_in(condition))
-    return CompiledService(service, writes, requires, reads, returns)
+    return CompiledService(service, writes, requires, reads, returns, available, follow)
 
 
 @contextmanager
@@ -229,4 +212,6 @@ def _write(statement: ast.stmt, offsets: Offsets, resolve: Resolver) -> tuple[in
     if not (isinstance(root, ast.Name) and root.id == "self" and len(names) == 1 and names[0] in offsets):
         raise ExpressionError(f"{quoted_source(statement.targets[0])} is not an attribute of self", statement)
     offset, attribute = offsets[names[0]]
+    if attribute.derived is not None:
+        raise ExpressionError(f"'{attribute.name}' is derived: set what it is derived from", statement)
     return offset, attribute, compile_expression(statement.value, resolve)

@@ -11,80 +11,37 @@ from __future__ import annotations
 
 import hashlib
 import json
-import keyword
 import random
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from functools import cached_property, lru_cache
 from pathlib import Path
-from typing import Any, Protocol, TextIO
+from typing import Any, TextIO
 
-from pydantic import Field, ValidationError, model_validator
+from pydantic import Field, ValidationError
 
 from envs.documents import Document, InputError, read_yaml, validate
-from envs.documents.explain import Problems
 from envs.homeenv.audit import Refused
-from envs.homeenv.expressions import ExpressionError
-from envs.homeenv.interface import Attribute, Service
-from envs.homeenv.rooms import ROOM_STATE, RoomType
-from envs.homeenv.service import CompiledCounter, CompiledService, ServiceError, compile_counter, compile_service
-from envs.model import Model
+from envs.homeenv.clockwork import (
+    CompiledCounter,
+    CompiledDerived,
+    CompiledMotion,
+    compile_counter,
+    compile_motion,
+    compile_over,
+    compile_start,
+    derived_of,
+)
+from envs.homeenv.expressions import Closure, attributes_in, parse_expression
+from envs.homeenv.interface import Attribute
+from envs.homeenv.parts import Component as Component
+from envs.homeenv.parts import KeyProblem, unusable
+from envs.homeenv.parts import UserData as UserData
+from envs.homeenv.rooms import ROOM_STATE
+from envs.homeenv.service import CompiledService, Scope, compile_service
 
 PART_KINDS = {"light": "light", "heater": "heater", "ac": "air_conditioner", "floor_heating": "heater", "dryer": "dryer"}
 SHIPPED = Path(__file__).resolve().parent / "catalogue"
-KeyProblem = tuple[tuple[str | int, ...], str]  # (key path within a model, what is wrong there)
-
-
-class HasName(Protocol):
-    """A part of a specification that agents' code refers to by name."""
-
-    @property
-    def name(self) -> str:
-        """The name that agents' code uses."""
-
-
-class Component(Model):
-    """A named part of a device that holds attributes and services (`light.brightness`)."""
-
-    name: str
-    attributes: tuple[Attribute, ...] = ()
-    services: tuple[Service, ...] = ()
-    description: str | None = None
-
-    @model_validator(mode="after")
-    def _executable(self) -> Component:
-        if problems := list(self._problems()):
-            raise Problems(problems)
-        return self
-
-    def compiled(self) -> Iterator[CompiledService]:
-        """The services of this part alone, compiled against its own attributes."""
-        return (compile_service(service, self.attributes) for service in self.services)
-
-    def _problems(self) -> Iterator[KeyProblem]:
-        """Problems that concern several fields, which pydantic's checks of single fields cannot find."""
-        yield from _unusable(attributes=self.attributes, services=self.services)
-        for i, service in enumerate(self.services):
-            yield from (((("services", i, *key), what)) for key, what in _unusable(arguments=service.arguments))
-            try:
-                compile_service(service, self.attributes)
-            except ServiceError as error:
-                yield ("services", i, *error.key), f"service '{service.name}': {error}"
-        for i, attribute in enumerate(self.attributes):
-            try:
-                compile_counter(attribute, self.attributes)
-            except ExpressionError as error:
-                yield ("attributes", i, "counts"), f"attribute '{attribute.name}': {error}"
-
-
-class UserData(Model):
-    """What is known of a product besides its abilities (SMH-Bench Table 7)."""
-
-    category: str
-    spid: str
-    brand: str | None = None
-    subcategory: str | None = None
-    tags: tuple[str, ...] = ()
-    rooms: tuple[RoomType, ...] = Field((), description="types of rooms where HomeMaker puts it; its category's if empty")
+NAMED = {"homeassistant": Path(__file__).resolve().parent / "homeassistant"}  # catalogues that come with homerl as well
 
 
 class DeviceSpec(Component):
@@ -92,11 +49,14 @@ class DeviceSpec(Component):
 
     userdata: UserData
     components: tuple[Component, ...] = ()
+    available: str | None = Field(None, description="an expression over self: false while it cannot be reached")
 
     def _problems(self) -> Iterator[KeyProblem]:
         yield from super()._problems()
+        if self.available is not None:
+            yield from self._problem_of(("available",), self.available)
         own = {a.name for a in self.attributes} | {service.name for service in self.services}
-        yield from _unusable(components=self.components)
+        yield from unusable(components=self.components)
         for i, component in enumerate(self.components):
             if component.name in own:
                 yield ("components", i, "name"), f"component '{component.name}': its name is used twice"
@@ -123,6 +83,11 @@ class DeviceSpec(Component):
         return tuple(path for path, (_, attribute) in self.attribute_index.items() if attribute.type == "bool")
 
     @cached_property
+    def imperial(self) -> frozenset[str]:
+        """The dotted paths of the attributes in fahrenheit."""
+        return frozenset(path for path, (_, a) in self.attribute_index.items() if a.unit == "fahrenheit")
+
+    @cached_property
     def kinds(self) -> tuple[tuple[str, str], ...]:
         """The (prefix, kind) pairs of all parts that hold attributes.
 
@@ -130,7 +95,9 @@ class DeviceSpec(Component):
         other part has the category of the device. Example: the `light` of a bath heater is a light.
         """
         return tuple(
-            (prefix, PART_KINDS.get(prefix[:-1], self.category)) for prefix, part in self.parts() if part.attributes
+            (prefix, part.air.kind if part.air else PART_KINDS.get(prefix[:-1], self.category))
+            for prefix, part in self.parts()
+            if part.attributes
         )
 
     @cached_property
@@ -140,27 +107,114 @@ class DeviceSpec(Component):
         return {path: (offset, attribute) for offset, (path, attribute) in enumerate(pairs)}
 
     @cached_property
+    def told(self) -> dict[str, Attribute]:
+        """The attributes that agents are told of, by dotted path: all but the internal ones."""
+        return {path: attribute for path, (_, attribute) in self.attribute_index.items() if not attribute.internal}
+
+    @cached_property
     def service_index(self) -> dict[str, CompiledService]:
         """Maps each dotted service path to the compiled service."""
         index: dict[str, CompiledService] = {}
+        for prefix, part, offset in self._placed():
+            follow = tuple((d.offset, d.attribute, d.equals) for d in derived_of(part.attributes, offset))
+            for service in part.services:
+                index[prefix + service.name] = compile_service(service, part.attributes, offset, self._reachable, follow)
+        return index
+
+    def _placed(self) -> Iterator[tuple[str, Component, int]]:
+        """The (prefix, part, offset of its first attribute) triples of all parts."""
         offset = 0
         for prefix, part in self.parts():
-            for service in part.services:
-                index[prefix + service.name] = compile_service(service, part.attributes, offset)
+            yield prefix, part, offset
             offset += len(part.attributes)
-        return index
 
     @cached_property
     def counter_index(self) -> dict[str, CompiledCounter]:
         """Maps the dotted path of each attribute that counts seconds to the compiled counter."""
-        index: dict[str, CompiledCounter] = {}
-        offset = 0
-        for prefix, part in self.parts():
-            for at, attribute in enumerate(part.attributes):
-                if (counted := compile_counter(attribute, part.attributes, offset)) is not None:
-                    index[prefix + attribute.name] = CompiledCounter(offset + at, *counted)
-            offset += len(part.attributes)
-        return index
+        return {
+            prefix + attribute.name: counter
+            for prefix, part, offset in self._placed()
+            for attribute in part.attributes
+            if (counter := compile_counter(attribute, part.attributes, offset)) is not None
+        }
+
+    @cached_property
+    def motions(self) -> tuple[CompiledMotion, ...]:
+        """The attributes that move to a target while time passes."""
+        return tuple(
+            motion
+            for _, part, offset in self._placed()
+            for attribute in part.attributes
+            if (motion := compile_motion(attribute, part.attributes, offset)) is not None
+        )
+
+    @cached_property
+    def derived(self) -> tuple[CompiledDerived, ...]:
+        """The derived attributes, each after those that it reads."""
+        return tuple(derived for _, part, offset in self._placed() for derived in derived_of(part.attributes, offset))
+
+    @cached_property
+    def air_effects(self) -> Mapping[str, Mapping[str, Closure]]:
+        """By the prefix of each part with `air`: its settings there, compiled."""
+        return {
+            prefix: {name: compile_over(text, part.attributes, offset) for name, text in part.air.expressions().items()}
+            for prefix, part, offset in self._placed()
+            if part.air
+        }
+
+    @cached_property
+    def fresh(self) -> dict[str, Any]:
+        """The values of the attributes that start at a constant, by path: those of a new device."""
+        scope, index = Scope([None] * len(self.attribute_index), 0, {}), self.attribute_index
+        constant = {path for path in self._starts if not attributes_in(parse_expression(index[path][1].starts or ""))}
+        return {path: index[path][1].check(start(scope), path) for path, start in self._starts.items() if path in constant}
+
+    @cached_property
+    def _starts(self) -> Mapping[str, Closure]:
+        """The compiled `starts` of the attributes, by dotted path."""
+        return {
+            prefix + attribute.name: start
+            for prefix, part, offset in self._placed()
+            for attribute in part.attributes
+            if (start := compile_start(attribute, part.attributes, offset)) is not None
+        }
+
+    @cached_property
+    def _reachable(self) -> Closure | None:
+        return None if self.available is None else compile_over(self.available, self.attributes)
+
+    def can_be_reached(self, values: Mapping[str, Any]) -> bool:
+        """Whether services can be called at these values, which are those of all attributes by path."""
+        return self._reachable is None or bool(self._reachable(Scope(list(values.values()), 0, {})))
+
+    @cached_property
+    def completes(self) -> bool:
+        """Whether some values follow from others: derived ones, and those that a home file may leave out."""
+        return any(attribute.derived or attribute.starts for _, attribute in self.attribute_index.values())
+
+    def completed(self, given: Mapping[str, Any]) -> dict[str, Any]:
+        """The values of all attributes by path, from those given: others as they start, and the derived ones as they follow.
+
+        A value that is neither given nor starts is left out. Raises `Refused` for a value that is invalid, and
+        `ValueError` for one that cannot be computed.
+        """
+        given = {**self.fresh, **given}
+        index = self.attribute_index.items()
+        values = [a.check(given[path], path) if path in given else None for path, (_, a) in index]
+        scope, paths = Scope(values, 0, {}), list(self.attribute_index)
+        known = {path for path in paths if path in given}
+        try:
+            for path, start in self._starts.items():
+                if path not in given:
+                    at, attribute = self.attribute_index[path]
+                    values[at] = attribute.check(start(scope), attribute.name)
+                    known.add(path)
+            for derived in self.derived:
+                values[derived.offset] = derived.attribute.check(derived.equals(scope), derived.attribute.name)
+                known.add(paths[derived.offset])
+        except (ArithmeticError, TypeError) as error:
+            raise ValueError(f"{self.name}: a value cannot be worked out: {error}") from None
+        return {path: value for path, value in zip(paths, values) if path in known}
 
     @cached_property
     def digest(self) -> str:
@@ -172,7 +226,8 @@ class DeviceSpec(Component):
         rng = random.Random(seed)
         for quantity in ROOM_STATE.values():  # unused draws, kept so that a seed goes on giving the same device
             quantity.sample(rng)
-        return LoneDevice(self, [attribute.sample(rng) for _, attribute in self.attribute_index.values()])
+        drawn = {path: attribute.sample(rng) for path, (_, attribute) in self.attribute_index.items()}
+        return LoneDevice(self, list(self.completed(drawn).values()))
 
 
 class LoneDevice:
@@ -210,19 +265,6 @@ class LoneDevice:
         return outcome.returned
 
 
-def _unusable(**lists: Sequence[HasName]) -> Iterator[KeyProblem]:
-    """Names that are no Python identifiers, or that two things share."""
-    seen: set[str] = set()
-    for key, things in lists.items():
-        for i, thing in enumerate(things):
-            kind, name = type(thing).__name__.lower(), thing.name
-            if not name.isidentifier() or keyword.iskeyword(name) or name.startswith("_"):
-                yield (key, i, "name"), f"{kind} '{name}': a name is letters, digits and underscores, a letter first"
-            if name in seen:
-                yield (key, i, "name"), f"{kind} '{name}': its name is used twice"
-            seen.add(name)
-
-
 class Entity:
     """The loader of specifications, under the name that HomeFlow A.2 gives it."""
 
@@ -255,9 +297,12 @@ class Catalogue(Mapping[str, DeviceSpec]):
 
     @classmethod
     def load(cls, *folders: Path) -> Catalogue:
-        """The products of all device files of some folders. Raises `InputError` if a file is wrong or a spid repeats."""
+        """The products of all device files of some folders. Raises `InputError` if a file is wrong or a spid repeats.
+
+        A folder may be a key of `NAMED`.
+        """
         specs: dict[str, DeviceSpec] = {}
-        for path in (path for folder in folders for path in device_files(folder)):
+        for path in (path for folder in folders for path in device_files(NAMED.get(str(folder), folder))):
             document = read_yaml(path)
             for i, spec in enumerate(load_specs(document)):
                 if spec.spid in specs:

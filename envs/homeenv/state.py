@@ -72,10 +72,12 @@ class HomeState:
     ) -> Self:
         """A home from its parts. Raises `ValueError` if they do not fit together or a value is missing or invalid.
 
-        `state` gives every value of every owner, by owner and path. `clock` is in seconds since the epoch (local time).
-        `bias` is that of `Plan`. Without it, the bias is chosen such that the air in `state` is a steady state.
+        `state` gives every value of every owner, by owner and path, but for what devices complete by themselves. `clock` is
+        in seconds since the epoch (local time). `bias` is that of `Plan`. Without it, the bias is chosen such that the air
+        in `state` is a steady state.
         """
         plan = Plan(tuple(rooms), tuple(devices), entrance, tuple(forecast), tuple(bias or ()))
+        state = {**state, **_completed(plan, state)}
         values = []
         for slot in plan.slots:
             try:
@@ -135,11 +137,25 @@ class HomeState:
             return {path: self.values[base + offset] for path, (offset, _) in index.items()}
         return {path: self.get(owner, path) for path in ROOM_STATE}
 
+    def told_of(self, did: str) -> dict[str, Any]:
+        """The values of a device by path that agents are told of."""
+        base, spec = self.plan.base[did], self.plan.by_did[did].spec
+        return {path: self.values[base + spec.attribute_index[path][0]] for path in spec.told}
+
     def devices(self, room: str | None = None, category: str | None = None) -> Iterator[Device]:
         """The devices in the order of the plan, optionally only those of a room (by its id) and of a category."""
         for device in self.plan.devices:
             if room in (None, device.room.id) and category in (None, device.spec.category):
                 yield device
+
+
+def _completed(plan: Plan, state: Mapping[str, Mapping[str, Any]]) -> dict[str, Mapping[str, Any]]:
+    """The state of the devices that have derived attributes or such as start by themselves, with these."""
+    some = [device for device in plan.devices if device.spec.completes and device.did in state]
+    try:
+        return {device.did: device.spec.completed(state[device.did]) for device in some}
+    except Refused as error:
+        raise ValueError(f"the state is wrong: {error.message}") from None
 
 
 def _slot_hash(slot: int, value: Any) -> int:

@@ -43,6 +43,7 @@ class ValueType(Model):
     name: str | None = None
     precision: float | None = Field(None, ge=1e-9, le=1e9, description="numbers are rounded to a multiple of this")
     unit: str | None = None
+    nullable: bool = Field(False, description="whether the value may be null (`None` in code): not known, or not set")
 
     @model_validator(mode="after")
     def _coherent(self) -> ValueType:
@@ -96,7 +97,7 @@ class ValueType(Model):
         if self.options:
             bounds = " one of " + ", ".join(map(repr, self.options))
         inner = f"({', '.join(item.describe() for item in self.items)})" if self.items else ""
-        return f"{self.type}{inner}{bounds}{' ' + self.unit if self.unit else ''}"
+        return f"{self.type}{inner}{bounds}{' ' + self.unit if self.unit else ''}{' or None' if self.nullable else ''}"
 
     def check(self, value: Any, what: str = "value") -> Any:
         """The canonical form of `value`. Raises `Refused` with the rule `wrong_type` or `out_of_range`.
@@ -107,6 +108,8 @@ class ValueType(Model):
             return value  # a fast path: most values are options or booleans
         if type(value) is bool and self.type == "bool" and self.options is None:
             return value
+        if value is None and self.nullable:
+            return None
         value = self._typed(value, what)
         if self.options is not None and value not in self.options:
             raise Refused("out_of_range", f"{what} = {shown(value)} is not one of {', '.join(map(repr, self.options))}")
@@ -160,7 +163,10 @@ class ValueType(Model):
         return int(rounded) if self.type == "int" else rounded
 
     def sample(self, rng: random.Random) -> Any:
-        """A canonical value, drawn uniformly from the options or the range. Texts and lists have their least length."""
+        """A canonical value, drawn uniformly from the options or the range. Texts and lists have their least length.
+
+        It is never None.
+        """
         if self.options is not None:
             return self.check(rng.choice(self.options))
         low, high = self.range or (0, 100)

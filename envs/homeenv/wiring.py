@@ -1,4 +1,4 @@
-"""The parts of a home that change with time alone: the air of rooms, the slots that show it, and counters of seconds.
+"""The parts of a home that change with time alone: the air of rooms, the slots that show it, counters, and what moves.
 
 Invariants:
 - A `Wiring` depends on the parts of a plan alone and never changes.
@@ -7,13 +7,17 @@ Invariants:
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
-from math import inf
+from functools import cached_property, lru_cache
+from math import ceil, floor, inf
 from typing import Any
 
+from envs.homeenv.audit import Refused
+from envs.homeenv.clockwork import CompiledDerived, CompiledMotion
 from envs.homeenv.devices import Device
+from envs.homeenv.expressions import path_of
 from envs.homeenv.physics import (
     CLIMATE,
     PLAIN_SHELL,
@@ -23,13 +27,16 @@ from envs.homeenv.physics import (
     Moment,
     Outdoors,
     Shell,
+    celsius,
     inputs,
     reports,
+    shown_in,
     steady,
 )
 from envs.homeenv.rooms import ROOM_STATE, Room
 from envs.homeenv.service import Scope
 from envs.homeenv.spec import DeviceSpec
+from envs.homeenv.thresholds import Numbers, thresholds_of
 from envs.homeenv.types import LARGEST, ValueType
 
 
@@ -66,13 +73,17 @@ class AirReading:
         self.whole, self.plain = type.type == "int", type.precision in (None, 0.1)
         self.half = max(type.precision or (1 if self.whole else 0.1), 0.1) / 2
 
+    def quantity_of(self, value: float) -> float:
+        """The quantity that the slot shows as a value (the inverse of `shows`, without rounding)."""
+        return float(celsius(value)) if self.type.unit == "fahrenheit" else value
+
     def at(self, air: Sequence[Air], clock: int) -> Any:
         """The value that the slot shows at `clock` (s). `air` is the air of all rooms."""
         return self.shows(air[self.room].at(self.quantity, clock))
 
     def shows(self, quantity: float) -> Any:
-        """The canonical value for a quantity: rounded, and clamped to the range of the slot."""
-        value = round(quantity, 1) + 0.0  # turns -0.0 into 0.0: equal values need equal hashes
+        """The canonical value for a quantity: in the slot's unit, rounded, and clamped to the range of the slot."""
+        value = round(shown_in(quantity, self.type), 1) + 0.0  # turns -0.0 into 0.0: equal values need equal hashes
         value = self.low if value < self.low else self.high if value > self.high else value
         if self.whole:
             value = round(value)
@@ -107,12 +118,87 @@ class Counter:
         return min(values[self.slot] + seconds, self.most) if self.counts(values) else 0
 
 
+@dataclass(frozen=True)
+class Mover:
+    """A slot whose value moves to a target. `base` is the first slot of the device."""
+
+    slot: int
+    base: int
+    motion: CompiledMotion
+
+    def target(self, values: Sequence[Any]) -> Any:
+        """Where the value moves to, given the flat values; its present value if it stands still."""
+        try:
+            to = self.motion.to(Scope(values, self.base, {}))
+            return values[self.slot] if to is None else self.motion.attribute.check(to)
+        except (ArithmeticError, TypeError, ValueError, Refused):  # a target that is none: it stands still
+            return values[self.slot]
+
+    def after(self, values: Sequence[Any], clock: int, seconds: int) -> Any:
+        """The value `seconds` after `clock` if nothing else changes."""
+        return self._moved(values, self._steps(clock + seconds) - self._steps(clock)) if seconds else values[self.slot]
+
+    def reaches(self, values: Sequence[Any], clock: int, low: float, high: float) -> int | None:
+        """The first clock (s) at which the value is not strictly between two numbers; None if it stops before.
+
+        If the two are the present value, this is the clock at which the value next changes.
+        """
+        value, target = values[self.slot], self.target(values)
+        edge, step = high if target > value else low, self.motion.step
+        if target == value or not (target >= edge if target > value else target <= edge):
+            return None
+        count = max(ceil(min(abs(edge - value), abs(target - value)) / step) - 1, 1)
+        while low < self._moved(values, count) < high or self._moved(values, count) == value:
+            count += 1
+        seconds: int = ceil((self._steps(clock) + count) / self.motion.rate)
+        return seconds
+
+    def _steps(self, clock: int) -> int:
+        """The number of steps that a motion has made from the epoch to the clock."""
+        return floor(clock * self.motion.rate)
+
+    def _moved(self, values: Sequence[Any], steps: int) -> Any:
+        """The value after this many steps towards the target."""
+        value, target = values[self.slot], self.target(values)
+        way = steps * self.motion.step
+        if way >= abs(target - value):
+            return target
+        return self.motion.attribute.check(value + way if target > value else value - way)
+
+
+@dataclass(frozen=True)
+class Follower:
+    """A derived slot. `reads` are the slots that it is derived from. `base` is the first slot of the device."""
+
+    slot: int
+    base: int
+    derived: CompiledDerived
+    reads: Mapping[str, int]
+
+    def value(self, values: Sequence[Any]) -> Any:
+        """What the slot holds, given the flat values; its present value where none can be computed."""
+        try:
+            return self.derived.attribute.check(self.derived.equals(Scope(values, self.base, {})))
+        except (ArithmeticError, TypeError, ValueError, Refused):
+            return values[self.slot]
+
+    @cached_property
+    def thresholds(self) -> Mapping[int, Numbers]:
+        """For each slot that it reads, the numbers at which its value may change."""
+        return thresholds_of(self.derived.tree, self._slot, self.reads.values())
+
+    def _slot(self, node: ast.expr) -> int | None:
+        root, names = path_of(node)
+        ours = isinstance(root, ast.Name) and root.id == "self" and len(names) == 1
+        return self.reads.get(names[0]) if ours else None
+
+
 class Wiring:
     """Everything in a plan that changes with time alone.
 
     `moments` are the clocks (s) at which the weather changes. `rooms` are in the order of the plan. `readings` holds all
     slots that show the air, `readings_of` those of a device by its did, and `reading_of` the reading by slot. `room_of`
-    gives the index of a device's room by its did.
+    gives the index of a device's room by its did. `followers` are the derived slots, each after those that it reads.
     """
 
     def __init__(
@@ -131,6 +217,9 @@ class Wiring:
         self.reading_of = {reading.slot: reading for reading in self.readings}
         self.counters = [counter for device in devices for counter in self._counters(device, base[device.did])]
         self.counter_of = {counter.slot: counter for counter in self.counters}
+        self.movers = [Mover(base[d.did] + m.offset, base[d.did], m) for d in devices for m in d.spec.motions]
+        self.mover_of = {mover.slot: mover for mover in self.movers}
+        self.followers = [follower for device in devices for follower in _followers(device, base[device.did])]
         inside: list[list[tuple[DeviceSpec, Mapping[str, int]]]] = [[] for _ in rooms]
         for device in devices:
             slots = _settings(device.spec, base[device.did])
@@ -166,8 +255,13 @@ class Wiring:
 
 
 def _settings(spec: DeviceSpec, base: int) -> dict[str, int]:
-    """The slots of a device by path, without its counters, which change every second and do not affect the air."""
-    return {path: base + offset for path, (offset, attribute) in spec.attribute_index.items() if attribute.counts is None}
+    """The slots of a device by path, without those that change by themselves, which do not affect the air."""
+    return {path: base + offset for path, (offset, attribute) in spec.attribute_index.items() if not attribute.changes}
+
+
+def _followers(device: Device, base: int) -> Iterator[Follower]:
+    for derived in device.spec.derived:
+        yield Follower(base + derived.offset, base, derived, {name: base + at for name, at in derived.names.items()})
 
 
 def _concerns_air(spec: DeviceSpec, slots: Mapping[str, int]) -> bool:

@@ -21,13 +21,15 @@ from typing import Any
 
 from envs.homeenv.audit import Refused
 from envs.homeenv.devices import Device
-from envs.homeenv.physics import PLAIN_SHELL, SHELLS, THERMAL, Outdoors, Running, inputs, reports, steady
+from envs.homeenv.physics import PLAIN_SHELL, SHELLS, THERMAL, Outdoors, Running, as_seen, inputs, reports, shown_in, steady
 from envs.homeenv.rooms import OUTDOORS, ROOM_STATE, Room
+from envs.homeenv.service import Scope
 from envs.homeenv.spec import DeviceSpec
 from envs.homemaker.weather import Sky
 
 Values = dict[str, Any]
 
+TRIES, UNREACHABLE = 20, 0.05  # draws of a device, and the share of those drawn as unreachable that stay so
 DARK = 1000.0  # lux outdoors below which people switch on lamps and close curtains
 # The probability that a boolean attribute is true, by its name, for those that are rarely or nearly always true.
 SELDOM = {
@@ -35,7 +37,7 @@ SELDOM = {
     "smoke": 0.01, "leak": 0.01, "gas": 0.01, "ringing": 0.02, "pressed": 0.03, "tampered": 0.02, "rain_detected": 0.1,
     "obstructed": 0.07, "overloaded": 0.05, "door_open": 0.1, "window_open": 0.1, "tank_empty": 0.12, "tank_full": 0.12,
     "bin_full": 0.12, "lint_full": 0.12, "food_empty": 0.1, "vacation_lock": 0.15, "defend_enabled": 0.25, "privacy": 0.2,
-    "quick_cool": 0.1, "quick_freeze": 0.1, "watering": 0.1, "online": 0.97, "on_base": 0.95,
+    "reachable": 0.98, "quick_cool": 0.1, "quick_freeze": 0.1, "watering": 0.1, "online": 0.97, "on_base": 0.95,
 }  # fmt: skip
 RUNNING = ("running", "heating", "brewing", "recording")  # attributes that are false in a device that is off
 # By kind, an attribute and the value that it must have in a device that is on.
@@ -117,21 +119,56 @@ def settings(spec: DeviceSpec, context: HabitContext, rng: random.Random, kept: 
     They are drawn uniformly first. Then habits replace some of them, then `kept` does, and then whatever contradicts
     another value is corrected.
     """
-    values = {path: attribute.sample(rng) for path, (_, attribute) in spec.attribute_index.items()}
+    values = _drawn(spec, rng)
     for path, share in _seldom(spec.flags):
         values[path] = rng.random() < share
     for prefix, kind in spec.kinds:
-        if values.get(prefix + "state") in ("on", "off"):
+        if values.get(prefix + "state") in ("on", "off") and _switches(spec, prefix + "state"):
             values[prefix + "state"] = "on" if rng.random() < share_on(kind, context) else "off"
         for name, value in _habits(kind, context, rng):
             _put(values, spec, prefix + name, value)
+            if prefix in spec.air_effects and name == "target_temperature":
+                _aim(values, spec, prefix, value)
         for name, value in _measured(prefix, values, rng):
             _put(values, spec, prefix + name, value)
     values.update(kept or {})
     for prefix, kind in spec.kinds:
         for name, value in _entailed(kind, {name: values.get(prefix + name) for name in ENTAILING}):
             _put(values, spec, prefix + name, value)
+    return _at_rest(spec, values)
+
+
+def _switches(spec: DeviceSpec, path: str) -> bool:
+    """Whether an attribute may be "on", and not only "off"."""
+    options = spec.attribute_index[path][1].options
+    return options is None or "on" in options
+
+
+def _aim(values: Values, spec: DeviceSpec, prefix: str, target: float) -> None:
+    """Set the attributes, of whatever names, that say where a part heats or cools to, to a usual target (celsius)."""
+    for name, offset in (("temperature", 0), ("aim", 0), ("low", -2), ("high", 2)):
+        if (path := prefix + name) in values:
+            _put(values, spec, path, round(shown_in(target + offset, spec.attribute_index[path][1])))
+
+
+def _drawn(spec: DeviceSpec, rng: random.Random) -> Values:
+    """Values that are drawn uniformly; a device that cannot be reached is rare."""
+    for _ in range(TRIES):
+        values = {path: attribute.sample(rng) for path, (_, attribute) in spec.attribute_index.items()} | spec.fresh
+        if spec.can_be_reached(values) or rng.random() < UNREACHABLE:
+            break
     return values
+
+
+def _at_rest(spec: DeviceSpec, values: Values) -> Values:
+    """The values once everything that moves has come to where it moves to, with what is derived from them."""
+    if not spec.motions and not spec.completes:
+        return values
+    paths, scope = list(values), Scope(list(values.values()), 0, {})
+    for motion in spec.motions:
+        if (to := motion.to(scope)) is not None:
+            values[paths[motion.offset]] = motion.attribute.check(to)
+    return spec.completed(values)
 
 
 @cache
@@ -294,9 +331,10 @@ def _give_way(spec: DeviceSpec, values: Values, busy: set[str]) -> None:
     `busy` holds the quantities that are being changed. The device's own are added.
     """
     for prefix, kind in spec.kinds:
+        seen = as_seen(spec, values)
         aims = {"temperature"} if kind in THERMAL else set()
-        aims |= {"humidity"} if prefix + "target_humidity" in values else set()
-        if aims and values.get(prefix + "state") == "on":
+        aims |= {"humidity"} if prefix + "target_humidity" in seen else set()
+        if aims and seen.get(prefix + "state") == "on":
             if aims & busy:
                 _put(values, spec, prefix + "state", "off")
             else:
@@ -306,4 +344,4 @@ def _give_way(spec: DeviceSpec, values: Values, busy: set[str]) -> None:
 def _report(spec: DeviceSpec, values: Values, air: Mapping[str, float]) -> None:
     """Set the readings of a sensor to the state of its room."""
     for path, quantity in reports(spec):
-        _put(values, spec, path, list(air.values())[quantity])
+        _put(values, spec, path, shown_in(list(air.values())[quantity], spec.attribute_index[path][1]))

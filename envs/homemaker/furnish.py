@@ -21,7 +21,7 @@ from pydantic import Field
 
 from envs.documents import read_yaml, validate
 from envs.homeenv.devices import Device
-from envs.homeenv.rooms import Room, RoomType
+from envs.homeenv.rooms import HOME, Room, RoomType
 from envs.homeenv.spec import DeviceSpec
 from envs.homemaker.lexicon import Half, Lexicon
 from envs.model import Model
@@ -80,10 +80,15 @@ class Stock:
         return self._offers[kind]
 
     def _offer(self, category: str, kind: str) -> Offer:
-        prior = self.priors.categories.get(category)
+        prior = {} if kind == HOME else self.priors.categories.get(category)  # what names no room is not in no room
         usual = UNKNOWN if prior is None else prior.get(cast(RoomType, kind), 0.0)
         products = tuple(s for s in self._by_category[category] if (kind in s.userdata.rooms if s.userdata.rooms else usual))
         return Offer(category, usual or UNKNOWN, products, self.priors.most_in_room.get(category, 1))
+
+    @property
+    def roomless(self) -> bool:
+        """Whether some product is put in no room."""
+        return any(HOME in spec.userdata.rooms for specs in self._by_category.values() for spec in specs)
 
     def capacity(self, rooms: Sequence[Room]) -> int:
         """The most devices that the rooms can hold."""

@@ -39,13 +39,15 @@ class Names(Model):
 class Lexicon(Model):
     """The names by room variant and by product or category. `fits` limits a name to some room types.
 
-    `brands` maps, for each half, a brand in the catalogue to the word that people use for it.
+    `home` is what stands for the room of what is in no room. `brands` maps, for each half, a brand in the catalogue to the
+    word that people use for it.
     """
 
     rooms: dict[str, Names]
     devices: dict[str, Names]
     fits: dict[str, tuple[str, ...]] = Field(default_factory=dict)
     brands: dict[Half, dict[str, str]] = Field(default_factory=dict)
+    home: str = "home"
 
     @model_validator(mode="after")
     def _each_name_once(self) -> Lexicon:

@@ -24,8 +24,8 @@ from envs.documents import InputError
 from envs.homeenv.devices import Device
 from envs.homeenv.home import Home
 from envs.homeenv.physics import Moment, Outdoors
-from envs.homeenv.rooms import Room
-from envs.homeenv.spec import SHIPPED, Catalogue
+from envs.homeenv.rooms import HOME, Room
+from envs.homeenv.spec import SHIPPED, Catalogue, DeviceSpec
 from envs.homemaker.climate import Values, initial_state
 from envs.homemaker.furnish import Stock, entrance, furnish, shipped_priors
 from envs.homemaker.layout import draw_layout
@@ -87,7 +87,9 @@ class HomeRecipe(Model):
         description="Form of device ids: a `number`, or a `slug` of room and name as Home Assistant makes it (room and "
         "category, where names are not ASCII).",
     )
-    catalogue: tuple[str, ...] = Field((), description="Folders of device files, added to the shipped ones.")
+    catalogue: tuple[str, ...] = Field(
+        (), description="Folders of device files, added to the shipped ones; `homeassistant` is one that is shipped as well."
+    )
 
     @model_validator(mode="after")
     def _coherent(self) -> HomeRecipe:
@@ -156,6 +158,7 @@ def make_home(seed: int, recipe: HomeRecipe = DEFAULT) -> Home:
     wanted = rng.randint(*devices)
     for _ in range(TRIES):
         layout = draw_layout(_room_count(wanted, rooms, rng), lexicon, recipe.lexicon, rng)
+        layout += (Room(HOME, HOME, lexicon.home),) if stock.roomless else ()
         if (room_for := stock.capacity(layout)) >= devices[0]:
             break
     else:
@@ -205,13 +208,24 @@ def _room_count(devices: int, rooms: Range | None, rng: random.Random) -> int:
     return min(count, max(devices, 2))
 
 
+def products_of(recipe: HomeRecipe) -> list[DeviceSpec]:
+    """The products that homes of a recipe may have."""
+    return _allowed(recipe.catalogue, recipe.categories, recipe.products)
+
+
 @lru_cache(maxsize=64)
 def _stock(folders: tuple[str, ...], categories: tuple[str, ...] | None, products: tuple[str, ...] | None) -> Stock:
+    return Stock(_allowed(folders, categories, products), shipped_priors())
+
+
+def _allowed(
+    folders: tuple[str, ...], categories: tuple[str, ...] | None, products: tuple[str, ...] | None
+) -> list[DeviceSpec]:
     """The products that a recipe allows. Raises `InputError` for unknown categories or products."""
     catalogue = _catalogue(folders)
     allowed = _known("categories", categories, {spec.category for spec in catalogue.values()})
     chosen = (catalogue[spid] for spid in sorted(_known("products", products, catalogue)))
-    return Stock([spec for spec in chosen if spec.category in allowed], shipped_priors())
+    return [spec for spec in chosen if spec.category in allowed]
 
 
 def _known(key: str, wanted: tuple[str, ...] | None, known: Collection[str]) -> Collection[str]:

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from functools import lru_cache
 from pathlib import Path
 
-from envs.homeenv.rooms import RoomType
+from envs.homeenv.rooms import HOME, RoomType
 from envs.homeenv.spec import Catalogue, DeviceSpec
 
 FOLDER = Path(__file__).resolve().parent / "catalogue"
@@ -45,4 +45,4 @@ def is_sensor(spec: DeviceSpec) -> bool:
 def rooms_of(kind: str) -> tuple[RoomType, ...]:
     """The types of rooms where an appliance or a sensor of a kind may stand. Raises `KeyError` for an unknown kind."""
     spec = kinds().get(kind) or sensors()[kind]
-    return spec.userdata.rooms
+    return tuple(room for room in spec.userdata.rooms if room != HOME)

@@ -79,11 +79,15 @@ def export_command(
     public: Annotated[bool, typer.Option(help="make the hub repository public")] = False,
     base: Annotated[str | None, typer.Option(help="the base model, if the adapter's own record of it leads nowhere")] = None,
     adapter: Annotated[bool, typer.Option(help="export only the adapter, not merged")] = False,
+    gguf: Annotated[
+        str | None, typer.Option(help="add a file for llama.cpp and Ollama, in f32, f16, bf16 or q8_0 (8 bits a weight)")
+    ] = None,
 ) -> None:
     """Export a trained model to a folder or to the Hugging Face hub."""
     from homerl.publish.export import export
 
-    console.print(f"exported to {export(run, to, push=push, private=not public, base=base, adapter=adapter)}")
+    folder = export(run, to, push=push, private=not public, base=base, adapter=adapter, gguf=gguf)
+    console.print(f"exported to {folder}")
 
 
 @app.command(context_settings=OVERRIDES)

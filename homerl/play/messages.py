@@ -21,6 +21,8 @@ IM_START, IM_END = "<|im_start|>", "<|im_end|>"
 CALL = re.compile(r"<tool_call>\s*(.*?)\s*(?:</tool_call>|$)", re.S)
 
 FENCE = re.compile(r"^```(?:json)?\s*(.*?)\s*```$", re.S)
+TRAINED = re.compile(r"\{%-?( (?:end)?generation )-?%\}")
+PLAIN = re.compile(r"\{#-( (?:end)?generation )-#\}")
 MOST_LEVELS = 32  # of nested arguments; Python's own limit depends on the stack
 HALF = re.compile(r"\\u[dD][89a-fA-F]|[\ud800-\udfff]")  # half of a surrogate pair, escaped or not
 
@@ -117,6 +119,16 @@ def chat_template(show_tools: bool = True) -> str:
     """homerl's training template. A model made from scratch for one toolset may leave the tool schemas out of the prompt."""
     text = (Path(__file__).parent / "chat_template.jinja").read_text(encoding="utf-8")
     return text.replace("SHOW_TOOLS", "true" if show_tools else "false")
+
+
+def plain_template(template: str) -> str:
+    """A chat template without the tags that only transformers knows: each becomes a comment, so the text stays the same."""
+    return TRAINED.sub(r"{#-\1-#}", template)
+
+
+def training_template(template: str) -> str:
+    """A template of homerl's with the tags that mark what to train on, whether or not it was made plain."""
+    return PLAIN.sub(r"{%-\1-%}", template)
 
 
 def parse_reply(text: str) -> tuple[Message, str | None]:

@@ -1,4 +1,4 @@
-"""Exports a trained run as a Hugging Face model: safetensors, tokenizer, chat template, generation config, card.
+"""Exports a trained run as a Hugging Face model: safetensors, tokenizer, chat template, generation config, card; and GGUF.
 
 Invariants: an exported model was loaded, is complete and finite, and its tokenizer can render a dialogue; the folder
 appears under its name as a whole or not at all; only content of that folder is uploaded.
@@ -14,12 +14,22 @@ from typing import Any
 
 from envs.documents import InputError, read_json
 from homerl import __version__
-from homerl.play.messages import IM_END
+from homerl.play.messages import IM_END, plain_template
+from homerl.publish.gguf_file import KINDS, check_convertible, require_gguf, write_gguf
 from homerl.publish.hub import check_token, first_line, upload
 from homerl.publish.model_card import HUB_ID, STAGES, Facts, gather, local_folder, model_card, read_recipe, source_of
+from homerl.publish.ollama import modelfile
 
 MARK = "homerl.json"  # marks a folder as an export; holds the facts of its card
-STALE = ["*.safetensors", "*.safetensors.index.json", "*.bin", "*.bin.index.json", "adapter_config.json"]
+STALE = [
+    "*.safetensors",
+    "*.safetensors.index.json",
+    "*.bin",
+    "*.bin.index.json",
+    "adapter_config.json",
+    "*.gguf",
+    "Modelfile",
+]
 OTHER_CHECKPOINT = "train again, or export an earlier checkpoint"
 RIGHT_TOKENIZER = "copy the tokenizer that the model was trained with here"
 SENTENCE = "Turn on the light."
@@ -33,6 +43,7 @@ def export(
     base: str | None = None,
     adapter: bool = False,
     license: str = "apache-2.0",
+    gguf: str | None = None,
 ) -> Path:
     """Write the model of `run` as a Hugging Face folder, and return that folder.
 
@@ -41,9 +52,10 @@ def export(
     public. With `private`, an existing public repository is refused. An earlier export in the folder is replaced; other
     content is refused. A LoRA adapter is merged into its base, unless `adapter`. `base` is the hub id or folder of the
     model that training started from, if the run's own record leads nowhere. Raises `InputError` for everything that
-    cannot be exported.
+    cannot be exported. `gguf` adds a GGUF file of this kind, such as `q8_0`, and a Modelfile for Ollama.
     """
     run = Path(run)
+    check_gguf(gguf, adapter)
     stage = find_stage(run)
     folder, repo = destination(run, to)
     _check_destination(folder, repo, push)
@@ -52,7 +64,9 @@ def export(
     model = load_adapter(stage / "model", base, push) if adapter else load_model(stage / "model", base)
     check_model(model, tokenizer, stage / "model")
     stop_at_end_of_turn(model.generation_config, tokenizer)
-    _write(model, tokenizer, facts, adapter, folder)
+    if gguf:
+        check_convertible(model.config, tokenizer, str(stage / "model"))
+    _write(model, tokenizer, facts, adapter, folder, gguf)
     if push:
         upload(folder, repo, private, f"Export by homerl {__version__}", delete=STALE)
     return folder
@@ -85,6 +99,17 @@ def destination(run: Path, to: str) -> tuple[Path, str | None]:
     if HUB_ID.fullmatch(to) and not Path(to).parent.exists():
         return run / "export" / to.split("/")[1], to
     return Path(to).expanduser().absolute(), None
+
+
+def check_gguf(kind: str | None, adapter: bool) -> None:
+    """Refuse, before any work, a GGUF file that could not be written."""
+    if kind is None:
+        return
+    if kind not in KINDS:
+        raise InputError(f"there is no kind {kind!r} of GGUF here", "--gguf", f"give one of {', '.join(KINDS)}")
+    if adapter:
+        raise InputError("a GGUF file holds a whole model", "--gguf", "export the model merged, without --adapter")
+    require_gguf()
 
 
 def _check_destination(folder: Path, repo: str | None, push: bool) -> None:
@@ -209,24 +234,30 @@ def stop_at_end_of_turn(config: Any, tokenizer: Any) -> None:
         config.pad_token_id = tokenizer.pad_token_id
 
 
-def _write(model: Any, tokenizer: Any, facts: Facts, adapter: bool, folder: Path) -> None:
+def _write(model: Any, tokenizer: Any, facts: Facts, adapter: bool, folder: Path, gguf: str | None) -> None:
     """Fill a folder beside the target, then rename it to the target."""
     making = folder.with_name(f".{folder.name}.making")
     shutil.rmtree(making, ignore_errors=True)
     making.mkdir(parents=True)
     try:
-        _fill(making, model, tokenizer, facts, adapter)
+        file = f"{folder.name}-{gguf}.gguf" if gguf else None
+        _fill(making, model, tokenizer, facts, adapter, file)
+        if gguf and file:
+            write_gguf(making, making / file, gguf, model.config, tokenizer)
+            text = modelfile(file, tokenizer.chat_template, model.config.max_position_embeddings)
+            (making / "Modelfile").write_text(text, encoding="utf-8")
         _put_in_place(making, folder)
     finally:
         shutil.rmtree(making, ignore_errors=True)
 
 
-def _fill(folder: Path, model: Any, tokenizer: Any, facts: Facts, adapter: bool) -> None:
+def _fill(folder: Path, model: Any, tokenizer: Any, facts: Facts, adapter: bool, gguf: str | None) -> None:
     model.save_pretrained(folder)
     model.generation_config.save_pretrained(folder)
+    tokenizer.chat_template = plain_template(tokenizer.chat_template)
     tokenizer.save_pretrained(folder)
     kind = "LoRA adapter" if adapter else f"{model.config.model_type}, {model.num_parameters():,} parameters"
-    (folder / "README.md").write_text(model_card(facts, kind, adapter), encoding="utf-8")
+    (folder / "README.md").write_text(model_card(facts, kind, adapter, gguf), encoding="utf-8")
     known = json.dumps({"homerl": __version__} | asdict(facts), indent=1)
     (folder / MARK).write_text(known + "\n", encoding="utf-8")
 

@@ -229,8 +229,16 @@ ONE_ANSWER = """The model makes no tool calls: its
 answer is the message's content. Send the tools above all the same, since its prompts in training had them."""
 
 
-def model_card(facts: Facts, kind: str, adapter: bool) -> str:
-    """The card: YAML front matter and Markdown. `kind` describes the model in a few words."""
+LOCAL = """`{file}` is the same model for llama.cpp and Ollama; `Modelfile` tells Ollama how. Run them in this folder:
+
+```bash
+llama-server --jinja -m {file} --port 8080      # http://localhost:8080/v1
+ollama create {name} -f Modelfile               # then: ollama run {name}; http://localhost:11434/v1
+```"""
+
+
+def model_card(facts: Facts, kind: str, adapter: bool, gguf: str | None = None) -> str:
+    """The card: YAML front matter and Markdown. `kind` describes the model in a few words; `gguf` names its GGUF file."""
     from huggingface_hub import ModelCard, ModelCardData
 
     results = eval_results(facts.scores)
@@ -245,7 +253,7 @@ def model_card(facts: Facts, kind: str, adapter: bool) -> str:
         model_name=facts.name if results else None,
         eval_results=results or None,
     )
-    sections = [(title, text) for title, text in _sections(facts, adapter) if text]
+    sections = [(title, text) for title, text in _sections(facts, adapter, gguf) if text]
     acts = "in one JSON answer to each request" if _card(facts).one_answer else "by calling tools"
     filled = {"name": facts.name, "base": facts.base, "kind": kind, "acts": acts, "sections": sections}
     return str(ModelCard.from_template(data, template_str=CARD, **filled)).rstrip() + "\n"
@@ -272,10 +280,11 @@ def eval_results(scores: Mapping[str, Mapping[str, Any]]) -> list[Any]:
     ]
 
 
-def _sections(facts: Facts, adapter: bool) -> Iterator[tuple[str, str]]:
+def _sections(facts: Facts, adapter: bool, gguf: str | None) -> Iterator[tuple[str, str]]:
     yield "Scores", _scores(facts.scores)
     yield "Use", _use(facts, adapter)
     yield "Serve", _serve(facts, adapter)
+    yield "Run at home", LOCAL.format(file=gguf, name=facts.name.split("/")[-1].lower()) if gguf else ""
     yield "Data", _data(facts)
     yield "Rewards", _rewards(facts.newest("rewards"))
     yield "Training", _training(facts)

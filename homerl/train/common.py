@@ -18,7 +18,7 @@ import psutil
 import torch
 
 from envs.documents import InputError
-from homerl.play.messages import IM_END, chat_template
+from homerl.play.messages import IM_END, chat_template, training_template
 from homerl.recipe.base import Base
 from homerl.train.background_saves import WRITING
 from homerl.train.memory import estimate, has_fused_kernels, liger_installed
@@ -108,7 +108,8 @@ def prepare_scratch(recipe: Any, rows: Any) -> str:
 def load_tokenizer(source: str) -> Any:
     """Load a tokenizer with homerl's training chat template, and with `<|im_end|>` as the end of a turn.
 
-    A tokenizer that already has a homerl template keeps it. Raises `InputError` if the tokenizer does not know ChatML.
+    A tokenizer that already has a homerl template keeps it; an exported one gets its marks of training back. Raises
+    `InputError` if the tokenizer does not know ChatML.
     """
     from transformers import AutoTokenizer
 
@@ -116,8 +117,8 @@ def load_tokenizer(source: str) -> Any:
     speaks = IM_END in tokenizer.get_added_vocab()
     require(speaks, f"its tokenizer has no {IM_END}", source, "choose a model that speaks ChatML, such as Qwen's")
     tokenizer.eos_token = IM_END
-    if TEMPLATE_MARK not in (tokenizer.chat_template or ""):
-        tokenizer.chat_template = chat_template()
+    template = tokenizer.chat_template or ""
+    tokenizer.chat_template = training_template(template) if TEMPLATE_MARK in template else chat_template()
     return tokenizer
 
 

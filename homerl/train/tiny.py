@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from envs.model import Model
 from homerl.play.messages import IM_END, IM_START, chat_template
@@ -36,6 +36,17 @@ class TinyConfig(Model):
     rope_theta: float = Field(10000.0, description="Base of the rotary position embeddings.")
     phrases: tuple[str, ...] = Field((), description="Texts that occur often in the data; each becomes one token.")
     words: tuple[str, ...] = Field((), description="Regular expressions of further texts that may become one token each.")
+    split: Literal["words", "gpt2"] = Field(
+        "words",
+        description="How text is split before it becomes tokens: into our own words, or by GPT-2's rules. "
+        "Only the latter can be exported with `--gguf`, since llama.cpp knows no other rules by which we could split.",
+    )
+
+    @model_validator(mode="after")
+    def _words_are_ours(self) -> TinyConfig:
+        if self.words and self.split == "gpt2":
+            raise ValueError("`words` are parts of our own split: leave them out, or set `split: words`")
+        return self
 
 
 def make_tokenizer(texts: Iterable[str], tools: Sequence[dict[str, Any]], config: TinyConfig = TinyConfig()):
@@ -45,9 +56,8 @@ def make_tokenizer(texts: Iterable[str], tools: Sequence[dict[str, Any]], config
 
     tokenizer = Tokenizer(models.BPE())
     split = pre_tokenizers.Split(Regex("|".join((*config.words, WORDS))), "isolated")
-    tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
-        [split, pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)]
-    )
+    own = pre_tokenizers.Sequence([split, pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)])
+    tokenizer.pre_tokenizer = own if config.split == "words" else pre_tokenizers.ByteLevel(add_prefix_space=False)
     tokenizer.decoder = decoders.ByteLevel()
     special = [PAD, IM_START, IM_END]
     alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
@@ -57,7 +67,10 @@ def make_tokenizer(texts: Iterable[str], tools: Sequence[dict[str, Any]], config
             vocab_size=config.vocab_size, special_tokens=special, initial_alphabet=alphabet, show_progress=False
         ),
     )
-    tokenizer.add_tokens([AddedToken(text, normalized=False) for text in (*call_frames(tools), *config.phrases)])
+    frames = call_frames(tools)
+    if config.split == "gpt2":  # overlapping frames are found in another order by llama.cpp
+        frames = list(dict.fromkeys(frame.removeprefix("\n") for frame in frames))
+    tokenizer.add_tokens([AddedToken(text, normalized=False) for text in (*frames, *config.phrases)])
     fast = PreTrainedTokenizerFast(
         tokenizer_object=tokenizer, eos_token=IM_END, pad_token=PAD, clean_up_tokenization_spaces=False
     )

@@ -280,6 +280,10 @@ class WorldAdapter(ABC):
         language: str = recipe.get("language", "en")
         return language
 
+    def out_of_reach(self, recipe: Any) -> Iterable[str]:
+        """What the agents of a recipe of this world can do nothing with, by name, for `homerl check`."""
+        return ()
+
     def count_devices(self, blueprint: Mapping[str, Any]) -> int | None:
         """The number of devices in a blueprint, which is given as plain data; None leaves the column out of results."""
         return None

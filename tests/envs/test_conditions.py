@@ -56,7 +56,7 @@ OUTSIDE = [
     (f"{LIGHT}.state == 'on' and open('x')", "open('x')", 34),
     (f"{LIGHT}.__class__ == 1", "no attribute '__class__'", 1),
     (f"{LIGHT}.state.upper() == 'ON'", "upper", 1),
-    (f"{LIGHT}.hs_color[0] > 1", "hs_color[0]", 1),
+    (f"{LIGHT}.hs_color[0:1] == (1,)", "hs_color[0:1]", 1),
     (f"{LIGHT}.turn_on()", "turn_on()", 1),
     ("device(9).state == 'on'", "no device '9'", 1),
     ("device('10' + '01').state == 'on'", "not allowed", 1),

@@ -6,7 +6,7 @@ import pytest
 
 from envs.documents import InputError
 from envs.homeenv.lint import LintReport, check_folder
-from envs.homeenv.spec import SHIPPED, Catalogue
+from envs.homeenv.spec import NAMED, SHIPPED, Catalogue
 from envs.homemaker.furnish import shipped_priors
 
 GOOD = """- name: lamp
@@ -34,6 +34,51 @@ def check(folder: Path, **files: str) -> LintReport:
 def test_the_shipped_catalogue_is_clean():
     report = check_folder(SHIPPED, shipped_priors().categories, Catalogue.beside(SHIPPED))
     assert not report.findings and len(report.specs) == len(Catalogue.shipped())
+
+
+def test_the_catalogue_in_home_assistants_shape_is_clean():
+    report = check_folder(NAMED["homeassistant"], shipped_priors().categories, Catalogue.shipped())
+    assert not report.findings and len(report.specs) > 50
+
+
+@pytest.mark.parametrize(
+    ("find", "put", "says"),
+    [
+        ('requires: self.state == "on"', "requires: self.level > 100", "set_level was refused in all trials"),
+        ("code: self.level = level", "code: self.level = level + 100", "set_level was refused in all trials"),
+        ("name: level, type: int, range: [1, 100]", "name: brightness, type: int, range: [1, 255]", "as percent"),
+    ],
+)
+def test_what_never_works_or_works_on_nothing_is_warned_of(tmp_path, find, put, says):
+    text = GOOD.replace(find, put)
+    text = (
+        text.replace("self.level = level", "self.brightness = brightness").replace("[{name: level", "[{name: brightness")
+        if "255" in put
+        else text
+    )
+    assert [finding.warning and says in finding.what for finding in check(tmp_path, lamp=text).findings] == [True]
+    wired = text.replace('spid: "900100"}', 'spid: "900100"}\n  air: {kind: light, brightness: self.brightness / 2.55}')
+    assert "255" not in put or not check(tmp_path, lamp=wired).findings
+
+
+AIR_CONDITIONER = """- name: cooler
+  userdata: {category: climate, spid: "900200", rooms: [study]}
+  attributes:
+    - {name: state, type: enum, options: ["off", heat, cool]}
+    - {name: temperature, type: int, range: [16, 30], unit: celsius}
+  services:
+    - name: set_temperature
+      description: Set what it does
+      arguments: [{name: temperature, type: int, range: [16, 30]}, {name: mode, type: enum, options: ["off", heat, cool]}]
+      code: "self.temperature = temperature\\nself.state = mode"
+"""
+
+
+def test_an_air_conditioner_whose_room_stays_as_it_is_is_warned_of(tmp_path):
+    (finding,) = check(tmp_path, cooler=AIR_CONDITIONER).findings
+    assert "no value of 'temperature' warms or cools the room" in finding.what and finding.where.endswith(":1")
+    air = """air: {kind: air_conditioner, state: '"on"', mode: self.state, target_temperature: self.temperature}"""
+    assert not check(tmp_path, cooler=AIR_CONDITIONER.replace("  attributes", f"  {air}\n  attributes")).findings
 
 
 def test_the_example_of_the_guide_is_clean(tmp_path):

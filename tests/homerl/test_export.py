@@ -18,7 +18,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 from envs.documents import InputError
 from envs.homeenv.toolsets import TOOLSETS
 from envs.messages import tool_call
-from homerl.play.messages import chat_template
+from homerl.play.messages import chat_template, plain_template
 from homerl.publish.export import destination, export
 from homerl.train.recipe import BlueprintSource
 from homerl.train.tiny import TinyConfig, make_tiny
@@ -146,7 +146,7 @@ def test_files(exported: Path):
         "config.json", "generation_config.json", "model.safetensors", "README.md", "homerl.json",
         "tokenizer.json", "tokenizer_config.json", "chat_template.jinja",
     }  # fmt: skip
-    assert (exported / "chat_template.jinja").read_text() == chat_template(show_tools=False)
+    assert (exported / "chat_template.jinja").read_text() == plain_template(chat_template(show_tools=False))
     ends = json.loads((exported / "generation_config.json").read_text())["eos_token_id"]
     assert AutoTokenizer.from_pretrained(exported).convert_tokens_to_ids("<|im_end|>") in ends
     assert [path.name for path in exported.parent.glob(".my-agent*")] == []

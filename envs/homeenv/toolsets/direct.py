@@ -31,7 +31,7 @@ def serialise(home: Home) -> dict[str, Any]:
             for room in home.plan.rooms
         ],
         "devices": [
-            {"did": d.did, "name": d.name, "room": d.room.id, "spid": d.spec.spid, "state": home.state_of(d.did)}
+            {"did": d.did, "name": d.name, "room": d.room.id, "spid": d.spec.spid, "state": home.told_of(d.did)}
             for d in home.plan.devices
         ],
         "products": products,

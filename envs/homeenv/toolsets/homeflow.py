@@ -25,7 +25,7 @@ def query_status(home: Home, arguments: Mapping[str, Any], limits: Limits) -> Ru
         devices = list(home.devices(room=home.plan.room(room).id))
     else:
         raise Refused("missing_argument", "query_status needs 'did' or 'room'")
-    return RunResult("\n".join(f"{d.did} {d.name}: {as_json(home.state_of(d.did))}" for d in devices) or "no devices")
+    return RunResult("\n".join(f"{d.did} {d.name}: {as_json(home.told_of(d.did))}" for d in devices) or "no devices")
 
 
 def query_spec(home: Home, arguments: Mapping[str, Any], limits: Limits) -> RunResult:
@@ -34,7 +34,7 @@ def query_spec(home: Home, arguments: Mapping[str, Any], limits: Limits) -> RunR
     if did not in home.plan.by_did:
         raise Refused("unknown_device", f"there is no device {shown(did)}")
     spec = home.plan.by_did[did].spec
-    lines = [f"{path}: {attribute.describe()}" for path, (_, attribute) in spec.attribute_index.items()]
+    lines = [f"{path}: {attribute.describe()}" for path, attribute in spec.told.items()]
     for path, compiled in spec.service_index.items():
         needs = f" (needs {compiled.service.requires})" if compiled.service.requires else ""
         lines.append(f"{path.removesuffix(compiled.service.name)}{compiled.service.signature()}{needs}")

@@ -13,6 +13,7 @@ from envs.homeenv.audit import Refused
 from envs.homeenv.automation import make_rule, put_rule
 from envs.homeenv.devices import Device
 from envs.homeenv.home import Home
+from envs.homeenv.interface import Argument
 from envs.homeenv.rules import Rule
 from envs.homeenv.sandbox import Limits, RunResult
 from envs.homeenv.tools import Tool, as_json
@@ -34,7 +35,7 @@ def query_device(home: Home, arguments: Mapping[str, Any], limits: Limits) -> Ru
             "out_of_range", f"{len(matching)} devices match; ask for {MOST_DEVICES} at most: narrow it by room or tags"
         )
     show: dict[str, Callable[[Home, Device], dict[str, Any]]]
-    show = {"candidates": _candidate, "spec": abilities, "status": lambda home, device: home.state_of(device.did)}
+    show = {"candidates": _candidate, "spec": abilities, "status": lambda home, device: home.told_of(device.did)}
     return RunResult(as_json([{"did": d.did} | show[arguments["what"]](home, d) for d in matching]))
 
 
@@ -67,13 +68,17 @@ def _candidate(home: Home, device: Device) -> dict[str, Any]:
 def abilities(home: Home, device: Device) -> dict[str, Any]:
     """The attributes and services of a device by locator."""
     services = {
-        path: {"arguments": {a.name: a.describe() for a in compiled.service.arguments}}
+        path: {"arguments": {a.name: _taken(a) for a in compiled.service.arguments}}
         | ({"description": compiled.service.description} if compiled.service.description else {})
         | ({"requires": compiled.service.requires} if compiled.service.requires else {})
         for path, compiled in device.spec.service_index.items()
     }
-    attributes = {path: attribute.describe() for path, (_, attribute) in device.spec.attribute_index.items()}
+    attributes = {path: attribute.describe() for path, attribute in device.spec.told.items()}
     return {"attributes": attributes, "services": services}
+
+
+def _taken(argument: Argument) -> str:
+    return argument.describe() if argument.required else f"{argument.describe()}; may be left out"
 
 
 def control_device(home: Home, arguments: Mapping[str, Any], limits: Limits) -> RunResult:

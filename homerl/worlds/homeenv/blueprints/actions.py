@@ -17,6 +17,7 @@ from typing import Any
 from envs.homeenv.audit import Refused
 from envs.homeenv.devices import Device
 from envs.homeenv.home import Home
+from envs.homeenv.interface import Argument
 from envs.homeenv.service import CompiledService
 from envs.homeenv.types import ValueType
 from homerl.worlds.homeenv.blueprints.blueprint import Call
@@ -53,7 +54,7 @@ class DeviceAction:
     def type(self) -> ValueType | None:
         """The type of the argument, or None for a service without arguments."""
         arguments = self.device.spec.service_index[self.path].service.arguments
-        return arguments[0] if arguments else None
+        return arguments[0] if arguments and _takes(arguments, self.value) else None
 
     def act(self, target: Target | None = None) -> Act:
         """The action as a request: of the device by its name, or of `target`, which includes the device."""
@@ -80,6 +81,8 @@ def propose(home: Home, device: Device, path: str, rng: random.Random) -> Device
     call would change nothing.
     """
     arguments = device.spec.service_index[path].service.arguments
+    if len(arguments) > 1 and not any(argument.required for argument in arguments):
+        arguments = ()  # people ask for it as it is: "turn it on"
     if len(arguments) > 1 or not all(map(_can_be_said, arguments)):
         return None
     return enact(home, device, path, spoken_value(arguments[0], rng) if arguments else None)
@@ -97,7 +100,7 @@ def try_service(home: Home, device: Device, path: str, value: Any = None) -> tup
     (None, False) if the home refuses a call. The given home does not change.
     """
     compiled = device.spec.service_index[path]
-    call = Call(did=device.did, service=path, args=(value,) if compiled.service.arguments else ())
+    call = Call(did=device.did, service=path, args=(value,) if _takes(compiled.service.arguments, value) else ())
     plan = (*_enabling(device, path, compiled), call)
     after = home.fork()
     try:
@@ -110,6 +113,11 @@ def try_service(home: Home, device: Device, path: str, value: Any = None) -> tup
     clauses = [f'device("{device.did}").{home.plan.slots[slot].path} == {literal(after.values[slot])}' for slot in written]
     changes = any(home.values[slot] != after.values[slot] for slot in written)
     return DeviceAction(device, path, value, plan, " and ".join(clauses)), changes
+
+
+def _takes(arguments: Sequence[Argument], value: Any) -> bool:
+    """Whether a call gives an argument: not if all may be left out and there is no value."""
+    return bool(arguments) and (value is not None or any(argument.required for argument in arguments))
 
 
 def _can_be_said(kind: ValueType) -> bool:

@@ -323,7 +323,7 @@ def _device(home: Home, device: Device) -> str:
         f"{path}({', '.join(argument.describe() for argument in compiled.service.arguments)})"
         for path, compiled in device.spec.service_index.items()
     )
-    state = json.dumps(home.state_of(device.did), ensure_ascii=False)
+    state = json.dumps(home.told_of(device.did), ensure_ascii=False)
     return f"- {device.did} ({device.room.name} {device.name}): {state}; {'; '.join(services)}"
 
 

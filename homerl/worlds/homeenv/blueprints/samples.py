@@ -83,7 +83,7 @@ def _counted(home: Home, counter: int) -> list[int]:
     place = home.plan.slots[counter]
     prefix = place.path.rpartition(".")[0]
     prefix += "." if prefix else ""
-    attributes = {path: attribute for path, (_, attribute) in home.plan.by_did[place.owner].spec.attribute_index.items()}
+    attributes = home.plan.by_did[place.owner].spec.told
     paths = [prefix + name for name in SELF.findall(attributes[place.path].counts or "")]
     return [home.plan.slot_of(place.owner, path) for path in paths if path in attributes]
 

@@ -30,6 +30,10 @@ class Trait:
     test: Callable[[Any], bool]
     value: Any = None  # the bound or option that the sentence names
 
+    def met_by(self, value: Any) -> bool:
+        """Whether a value has the property. Null has none."""
+        return value is not None and self.test(value)
+
     def path(self, device: Device, part: str) -> str | None:
         """The dotted path of the tested attribute, or None if the device or part has none of them."""
         paths = (f"{part}.{name}" if part else name for name in self.attributes)
@@ -120,7 +124,7 @@ def match_devices(home: Home, kind: str, traits: tuple[Trait, ...], room: Room |
         paths = [trait.path(device, part) for trait in traits]
         if all(paths):
             reads |= {(device.did, path): None for path in paths}
-            holds = all(trait.test(home.get(device.did, path)) for trait, path in zip(traits, paths, strict=True))
+            holds = all(trait.met_by(home.get(device.did, path)) for trait, path in zip(traits, paths, strict=True))
             holding += [device] if holds else []
             lacking |= set() if holds else {device.did}
     met = tuple(device for device in strict if device in holding)

@@ -49,9 +49,10 @@ def of_kind(home: Home, kind: str) -> list[Device]:
 
 
 def values_of(home: Home, device: Device, kind: str, attribute: str) -> list[Any]:
-    """The attribute's values in the device's components of this kind."""
+    """The attribute's values in the device's components of this kind, without null."""
     paths = (prefix + attribute for prefix in parts_of(device, kind))
-    return [home.get(device.did, path) for path in paths if path in device.spec.attribute_index]
+    values = (home.get(device.did, path) for path in paths if path in device.spec.attribute_index)
+    return [value for value in values if value is not None]
 
 
 def meets(home: Home, device: Device, kind: str, comparison: Comparison) -> bool:

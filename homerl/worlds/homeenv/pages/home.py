@@ -71,7 +71,7 @@ class Tile:
 
     def attributes(self) -> Iterator[tuple[str, str, str, str]]:
         """(path, value, type, description) of each attribute."""
-        for path, (_, kind) in self.device.spec.attribute_index.items():
+        for path, kind in self.device.spec.told.items():
             yield path, say(kind, self.values[path]), kind.describe(), kind.description or ""
 
     def services(self) -> Iterator[tuple[str, str, str, str]]:
@@ -105,7 +105,7 @@ class HomeView:
         """The tiles by room id, in the order of the home's devices."""
         tiles: dict[str, list[Tile]] = {room.id: [] for room in self.home.plan.rooms}
         for number, device in enumerate(self.home.plan.devices):
-            tiles[device.room.id].append(Tile(f"{self.anchor}-d{number}", device, self.home.state_of(device.did)))
+            tiles[device.room.id].append(Tile(f"{self.anchor}-d{number}", device, self.home.told_of(device.did)))
         return tiles
 
     @property

@@ -335,7 +335,7 @@ def _lasting(home: Home, rng: random.Random) -> Iterator[Trigger]:
 
 def _of_readings(home: Home, rng: random.Random) -> Iterator[Trigger]:
     for device in home.plan.devices:
-        for path in device.spec.attribute_index:
+        for path in device.spec.told:
             part, _, attribute = path.rpartition(".")
             if attribute in READINGS:
                 operator, numbers = READINGS[attribute]
@@ -347,7 +347,7 @@ def _of_readings(home: Home, rng: random.Random) -> Iterator[Trigger]:
 def _seen(home: Home, wanted: frozenset[tuple[str, Any]]) -> Iterator[tuple[Device, str, Any]]:
     """Devices with an attribute that can have one of these values, in the order of the home."""
     for device in home.plan.devices:
-        for path, (_, attribute) in device.spec.attribute_index.items():
+        for path, attribute in device.spec.told.items():
             for value in (False, True) if attribute.type == "bool" else attribute.options or ():
                 if (path.rpartition(".")[2], value) in wanted:
                     yield device, path, value

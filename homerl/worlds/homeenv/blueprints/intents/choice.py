@@ -105,7 +105,7 @@ def attributes(home: Home, devices: Sequence[Device], kind: str) -> dict[str, li
     by_name: dict[str, list[Attribute]] = {}
     for device in devices:
         for prefix in parts_of(device, kind):
-            for path, (_, attribute) in device.spec.attribute_index.items():
+            for path, attribute in device.spec.told.items():
                 own = path.startswith(prefix) and "." not in path.removeprefix(prefix)
                 if own and (kind, attribute.name) != FLICKER:
                     by_name.setdefault(attribute.name, []).append(attribute)

@@ -56,7 +56,7 @@ def _is_on(home: Home, rng: random.Random) -> Draft | None:
     """ "Is the study lamp on?" """
     for device, part, trait in _single(home, rng):
         path = trait.path(device, part)
-        holds = trait.test(home.get(device.did, path))
+        holds = trait.met_by(home.get(device.did, path))
         here, there = ways_of_trait(trait.name), ways_of_trait(OPPOSITES.get(trait.name, f"not_{trait.name}"))
         same, other = (here, there) if holds else (there, here)
         answer = Answer(type="boolean", value=holds, accepted=(same,) if same else (), distractors=other)
@@ -87,7 +87,7 @@ def _both(home: Home, rng: random.Random) -> Draft | None:
             continue
         pair = ((device, part), others[0][:2])
         reads = tuple((one.did, trait.path(one, of)) for one, of in pair)
-        both = all(trait.test(home.get(*read)) for read in reads)
+        both = all(trait.met_by(home.get(*read)) for read in reads)
         slots = {"first": device_text(*pair[0]), "second": device_text(*pair[1])}
         meaning = framed("query.both", trait=frame_text(f"query.trait.{trait.name}"), **slots)
         standings = tuple(Standing.of(home, one, path) for (one, _), (_, path) in zip(pair, reads))
@@ -129,7 +129,7 @@ def _attributes(home: Home, rng: random.Random, types: tuple[str, ...]):
     triples = [
         (device, path, kind)
         for device in home.plan.devices
-        for path, (_, kind) in device.spec.attribute_index.items()
+        for path, kind in device.spec.told.items()
         if kind.type in types and kind.counts is None and path.rpartition(".")[2] not in UNASKED
     ]
     return rng.sample(triples, len(triples))
@@ -338,7 +338,7 @@ def _average(home: Home, rng: random.Random) -> Draft | None:
 def _levels(home: Home, kind: str) -> list[tuple[Device, str, float]]:
     """The (device, path, value) triples to compare; empty if it is unclear which devices are meant."""
     everything = match_devices(home, kind, (above(LEVELS[kind][0], -1000),))
-    if everything is None:
+    if everything is None or any(home.get(*read) is None for read in everything.reads):
         return []
     return [(home.plan.by_did[did], path, home.get(did, path)) for did, path in everything.reads]
 

@@ -1,0 +1,59 @@
+"""A tiny model that learnt one dialogue by heart, in a run's folder: what several tests of exports share."""
+
+import json
+from pathlib import Path
+
+import torch
+from transformers import AutoModelForCausalLM, AutoTokenizer
+
+from envs.homeenv.toolsets import TOOLSETS
+from envs.messages import tool_call
+from homerl.play.messages import chat_template
+from homerl.train.tiny import TinyConfig, make_tiny
+
+TOOLS = [tool.schema() for tool in TOOLSETS["homeflow"].tools]
+SYSTEM = "You run a smart home through tools.\n- kitchen ceiling light=1001\n- büro, 2nd floor=1002"
+DIALOGUE = [
+    {"role": "system", "content": SYSTEM},
+    {"role": "user", "content": "Turn on the kitchen's ceiling light, please!"},
+    {
+        "role": "assistant",
+        "content": "",
+        "tool_calls": [
+            tool_call("query_status", {"did": "1001"}),
+            tool_call("pyexec", {"code": 'device("1001").turn_on()\nif True:\n    print("<ok> & ünïcode 灯")'}),
+        ],
+    },
+    {"role": "tool", "content": '1001 ceiling light: {"state": "off"}'},
+    {"role": "tool", "content": "done"},
+    {"role": "assistant", "content": "The light is on.", "tool_calls": []},
+    {"role": "user", "content": "Is it 21.5 °C or 100123 in there?"},
+    {"role": "assistant", "content": "I look.", "tool_calls": [tool_call("query_status", {"did": "1002"})]},
+    {"role": "tool", "content": "21.5"},
+    {"role": "assistant", "content": "It is 21.5 °C.", "tool_calls": []},
+]
+ROWS = [{"messages": [{"tool_calls": [], **message} for message in DIALOGUE], "tools": json.dumps(TOOLS)}]
+SIZES = {"hidden_size": 64, "layers": 2, "heads": 4, "kv_heads": 2, "head_dim": 32, "intermediate_size": 80}
+
+
+def make_agent(run: Path, steps: int = 0, show_tools: bool = False, **settings) -> Path:
+    """A run's folder with a tiny model that was trained on DIALOGUE for some steps."""
+    config = TinyConfig(**SIZES, vocab_size=500, **({"split": "gpt2"} | settings))
+    folder = make_tiny(ROWS, TOOLS, config, 0, run / "model")
+    tokenizer, model = AutoTokenizer.from_pretrained(folder), AutoModelForCausalLM.from_pretrained(folder)
+    tokenizer.chat_template = chat_template(show_tools)
+    ids = torch.tensor([tokenizer.apply_chat_template(DIALOGUE, tools=TOOLS)["input_ids"]])
+    optimizer = torch.optim.Adam(model.parameters(), lr=3e-3)
+    for _ in range(steps):
+        loss = model(ids, labels=ids).loss
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+    model.save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    return run
+
+
+def prompts() -> list[list[dict]]:
+    """The dialogue up to each message of the assistant."""
+    return [DIALOGUE[:place] for place, message in enumerate(DIALOGUE) if message["role"] == "assistant"]
