@@ -72,7 +72,11 @@ NOT_RUN = {
     "docs/training.md": {"accelerate launch": GPU, "VLLM_SERVER_DEV_MODE=1 vllm serve": GPU},
     "docs/synthesis.md": {"homerl synth recipes/synth_m3.yaml": ENDPOINT, "homerl push-data": HUB},
     "docs/endpoints.md": {"homerl serve-user": GPU, "homerl audit-user": ENDPOINT, "homerl bench run": ENDPOINT},
-    "docs/homeassistant.md": {"scripts/check_homeassistant": "it installs a real Home Assistant, 2 GB"},
+    "docs/homeassistant.md": {
+        "scripts/check_homeassistant": "it installs a real Home Assistant, 2 GB",
+        "./scripts/test": RECURSION,
+        "homerl": "it needs a home's address; tests/homerl/homeassistant/test_command.py runs it with recorded answers",
+    },
     "docs/models.md": {
         "accelerate launch recipes/sft_8b.yaml": GPU,
         "accelerate launch recipes/rlve_full.yaml": GPU,

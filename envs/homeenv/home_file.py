@@ -28,6 +28,8 @@ from envs.homeenv.automation import restored_rule
 from envs.homeenv.devices import Device
 from envs.homeenv.home import Home
 from envs.homeenv.interface import Attribute
+from envs.homeenv.origin import FORMAT as ORIGIN_FORMAT
+from envs.homeenv.origin import Origin
 from envs.homeenv.physics import Moment, Outdoors, restored_air
 from envs.homeenv.rooms import HOME, OUTDOORS, Room
 from envs.homeenv.rules import Rule
@@ -185,6 +187,7 @@ class HomeRecord(Model):
     air: dict[str, AirRecord] = {}
     rules: tuple[RuleRecord, ...] = ()
     entrance: str | None = None
+    origin: Origin | None = None
 
 
 def home_to_json(home: Home, whole: bool = False) -> dict[str, Any]:
@@ -200,7 +203,12 @@ def home_to_json(home: Home, whole: bool = False) -> dict[str, Any]:
         "air": {room.id: _air_record(home, index) for index, room in enumerate(home.plan.rooms)},
         **({"rules": [_rule_record(rule) for rule in home.rules]} if home.rules else {}),
         **({"entrance": home.plan.entrance} if home.plan.entrance is not None else {}),
+        **({"origin": _origin(home.plan.origin)} if home.plan.origin is not None else {}),
     }
+
+
+def _origin(origin: Origin) -> dict[str, Any]:
+    return {"format": origin.format} | origin.model_dump(mode="json", exclude_defaults=True)
 
 
 def _placed(home: Home, device: Device) -> dict[str, Any]:
@@ -275,6 +283,8 @@ def _plain(value: Any) -> Any:
 def _build(record: HomeRecord, source: str) -> Home:
     if record.format != FORMAT:
         raise InputError(f"home format {record.format} is not known", where=source, remedy=f"this version reads {FORMAT}")
+    if record.origin is not None and record.origin.format != ORIGIN_FORMAT:
+        raise InputError(f"origin format {record.origin.format} is not known", source, f"this version reads {ORIGIN_FORMAT}")
     specs = {spid: _resolve(spid, spec, source) for spid, spec in record.specs.items()}
     rooms = [Room(r.id, r.type, r.name, r.floor, r.parent) for r in record.rooms]
     if any(d.room is None for d in record.devices) and all(room.id != HOME for room in rooms):
@@ -289,7 +299,7 @@ def _build(record: HomeRecord, source: str) -> Home:
         biases = [bias for id in by_id if id in record.air and (bias := record.air[id].bias) is not None]
         forecast = [Moment(clock, Outdoors(*weather)) for clock, *weather in record.forecast]
         known = biases if len(biases) == len(by_id) else None
-        home = Home.build(rooms, devices, state, record.clock, record.entrance, forecast, known)
+        home = Home.build(rooms, devices, state, record.clock, record.entrance, forecast, known, record.origin)
         _resume(home, record)
     except (ValueError, Refused) as error:
         raise InputError(str(error), where=source, remedy="correct the home file, or make it again") from None

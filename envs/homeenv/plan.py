@@ -16,6 +16,7 @@ from functools import cached_property, lru_cache
 from envs.hashing import text_hash
 from envs.homeenv.audit import Refused
 from envs.homeenv.devices import Device
+from envs.homeenv.origin import Origin
 from envs.homeenv.physics import Moment, Outdoors
 from envs.homeenv.rooms import OUTDOORS, ROOM_STATE, Room
 from envs.homeenv.service import CompiledService
@@ -44,7 +45,7 @@ class Plan:
 
     `entrance` is the id of the device that people speak to, if there is one. `forecast` is the coming weather, in order of
     time. `bias` holds, for each room, by how much its air exceeds the steady state (see `Wiring.bias`). `base` maps each
-    owner to its first slot.
+    owner to its first slot. `origin` says what an imported home is where it came from.
     """
 
     rooms: tuple[Room, ...]
@@ -52,6 +53,7 @@ class Plan:
     entrance: str | None = None
     forecast: tuple[Moment, ...] = ()
     bias: tuple[tuple[float, float], ...] = ()
+    origin: Origin | None = field(default=None, hash=False)
     slots: tuple[Slot, ...] = field(init=False)
     base: Mapping[str, int] = field(init=False, compare=False, hash=False)
 
@@ -112,7 +114,8 @@ class Plan:
         rooms = [(r.id, r.type, r.name, r.floor, r.parent) for r in self.rooms]
         devices = [(d.did, d.name, d.room.id, d.spec.digest) for d in self.devices]
         weather = [(moment.clock, *moment.outdoors) for moment in self.forecast]
-        return text_hash(repr((rooms, devices, self.entrance, weather, self.bias)))
+        origin = () if self.origin is None else (self.origin.model_dump_json(),)
+        return text_hash(repr((rooms, devices, self.entrance, weather, self.bias, *origin)))
 
     def slot_of(self, owner: str, path: str) -> int:
         """The index of a slot, by the owner's id and the path. Raises `Refused` if the home has no such slot."""

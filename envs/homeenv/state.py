@@ -21,6 +21,7 @@ from typing import Any, Self
 from envs.hashing import text_hash
 from envs.homeenv.audit import Refused
 from envs.homeenv.devices import Device
+from envs.homeenv.origin import Origin
 from envs.homeenv.physics import Air, Moment
 from envs.homeenv.plan import LATEST, Plan
 from envs.homeenv.rooms import ROOM_STATE, Room
@@ -69,6 +70,7 @@ class HomeState:
         entrance: str | None = None,
         forecast: Iterable[Moment] = (),
         bias: Sequence[tuple[float, float]] | None = None,
+        origin: Origin | None = None,
     ) -> Self:
         """A home from its parts. Raises `ValueError` if they do not fit together or a value is missing or invalid.
 
@@ -76,7 +78,7 @@ class HomeState:
         in seconds since the epoch (local time). `bias` is that of `Plan`. Without it, the bias is chosen such that the air
         in `state` is a steady state.
         """
-        plan = Plan(tuple(rooms), tuple(devices), entrance, tuple(forecast), tuple(bias or ()))
+        plan = Plan(tuple(rooms), tuple(devices), entrance, tuple(forecast), tuple(bias or ()), origin)
         state = {**state, **_completed(plan, state)}
         values = []
         for slot in plan.slots:

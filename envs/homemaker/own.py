@@ -64,7 +64,7 @@ def _redrawn(home: Home, sky: Sky, clock: int, forecast: Sequence[Moment], rng: 
     plan = home.plan
     kept = {device.did: _kept(device, home) for device in plan.devices}
     state = initial_state(plan.rooms, plan.devices, sky, rng, kept=kept)
-    drawn = Home.build(plan.rooms, plan.devices, state, clock, plan.entrance, forecast)
+    drawn = Home.build(plan.rooms, plan.devices, state, clock, plan.entrance, forecast, origin=plan.origin)
     for counter in drawn.plan.wiring.counters:
         if not counter.counts(drawn.values):
             drawn.set(counter.slot, counter.type.check(0))
@@ -80,7 +80,6 @@ def _kept(device: Device, home: Home) -> Values:
     return {path: value for path, value in home.state_of(device.did).items() if path not in drawn}
 
 
-@lru_cache(maxsize=1024)
 def drawn_paths(spec: DeviceSpec) -> frozenset[str]:
     """The paths of the values that are drawn: those that services write, but for free text, and readings of the air."""
     paths = list(spec.attribute_index)

@@ -171,6 +171,28 @@ def seeds(runs: list[Path], suite: str = "heldout") -> None:
     console.print(seeds_table(runs, suite))
 
 
+@app.command("import-ha")
+def import_ha_command(
+    source: Annotated[str, typer.Argument(help="Home Assistant's address, or a folder of its files")],
+    out: Annotated[Path, typer.Option(help="the home file; what was not understood is written beside it")] = Path(
+        "home.json"
+    ),
+    token_env: Annotated[str, typer.Option(help="the environment variable that holds the token")] = "HA_TOKEN",
+    everything: Annotated[bool, typer.Option("--all", help="import all entities, not only those exposed to Assist")] = False,
+    save: Annotated[Path | None, typer.Option(help="a folder to keep what was read, to import it again")] = None,
+) -> None:
+    """Import a home from Home Assistant. What was not understood is listed, and the rest works."""
+    from homerl.homeassistant.command import import_ha
+    from homerl.homeassistant.report import report_path, table
+
+    imported = import_ha(source, out, token_env, everything, save)
+    plan = imported.home.plan
+    console.print(f"{out}: {len(plan.rooms)} rooms, {len(plan.devices)} devices, {len(imported.home.rules)} automations")
+    if imported.notes:
+        console.print(table(imported))
+        console.print(f"{report_path(out)}: {len(imported.notes)} parts were not understood", soft_wrap=True)
+
+
 @app.command("schemas")
 def schemas_command(folder: Path) -> None:
     """Write the JSON Schemas of all files that homerl reads and writes, recipes among them."""

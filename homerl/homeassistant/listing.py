@@ -23,6 +23,7 @@ FORMS = "get_services"  # by domain and service: the fields of its data, with th
 PLAIN = (CONFIG, FLOORS, AREAS, LABELS, DEVICES, REGISTERED, EXPOSED, STATES, FORMS)  # commands without fields
 ENTRIES = "config/entity_registry/get_entries"  # by registered entity: its entry with aliases
 SERVICES = "get_services_for_target"  # by entity: the services that it supports
+AUTOMATIONS = "automation/config"  # by entity: an automation as its owner wrote it; None where it could not be read
 ASSIST = "conversation"  # the assistant to which entities are exposed
 
 

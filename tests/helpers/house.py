@@ -26,8 +26,8 @@ PAGE = "CONTRIBUTING.md"
 ROW = re.compile(r"^\| `([\w./*]+)` \| (.+) \|$")
 DRAWING = re.compile(r"(<!-- rooms: [^>]*-->\n)(.*?)(<!-- /rooms -->)", re.DOTALL)
 PLUGINS = "homerl/worlds/*/"
-# The plug-ins and their simulators.
-WORLDLY = (PLUGINS, "envs/homeenv/", "envs/homemaker/", "envs/simuhome/", "envs/personalhome/")
+# The plug-ins and their simulators, and where the homes of Home Assistant become homes of a simulator.
+WORLDLY = (PLUGINS, "homerl/homeassistant/", "envs/homeenv/", "envs/homemaker/", "envs/simuhome/", "envs/personalhome/")
 MEDIAN_LINES, MOST_LINES, MOST_FUNCTION_LINES = 120, 400, 60
 MODELS = frozenset("torch transformers trl peft accelerate deepspeed vllm".split())  # each of them loads torch
 SERVICES = frozenset({"openai", "wandb"})

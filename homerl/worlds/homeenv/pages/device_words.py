@@ -123,7 +123,7 @@ def _named(prefix: str, words: str) -> str:
 
 def _nothing(spec: DeviceSpec, values: Mapping[str, Any]) -> str:
     """The words for a device whose values are all false or zero."""
-    false = (path for path in spec.attribute_index if values[path] in (False, 0))
+    false = (path for path in spec.attribute_index if values.get(path) in (False, 0))
     return next((f"no {path.replace('.', ' ').replace('_', ' ')}" for path in false), "")
 
 
@@ -131,12 +131,12 @@ def _part(prefix: str, part: Component, values: Mapping[str, Any]) -> DeviceSumm
     """The summary of one component, or of the device itself. An idle component shows its measurements but not its
     settings.
     """
-    mine = {a.name: values[prefix + a.name] for a in part.attributes}
+    mine = {a.name: value for a in part.attributes if (value := values.get(prefix + a.name)) is not None}
     key = next((name for name in STATES if name in mine), None)
     state = _word(mine[key]) if key else None
     if state == "off":
         return DeviceSummary("off", "off")
-    others = (a for a in part.attributes if a.name != key)
+    others = (a for a in part.attributes if a.name != key and a.name in mine)
     said = [said for a in others if (said := _said(a, mine[a.name], state is not None))]
     tones = {_tone(state), *(one.tone for one in said)}
     tone = next(tone for tone in TONES if tone in tones)
@@ -209,7 +209,8 @@ def _brief(kind: ValueType, value: Any) -> str:
 def _level(part: Component, mine: Mapping[str, Any]) -> int | None:
     """How far open or how bright, as a percentage of the attribute's maximum."""
     for attribute in part.attributes:
-        if attribute.name in LEVELS and attribute.type in NUMBERS and attribute.range and attribute.range[1] > 0:
+        bounded = attribute.type in NUMBERS and attribute.range and attribute.range[1] > 0
+        if attribute.range and bounded and attribute.name in LEVELS and attribute.name in mine:
             return round(100 * min(max(mine[attribute.name] / attribute.range[1], 0), 1))
     return None
 

@@ -1,0 +1,160 @@
+"""A home from what a Home Assistant says of it.
+
+Invariants:
+- A listing gives one home, the same bytes each time.
+- Each selected entity is a device of the home, or is noted with the reason why it is not.
+- No secret is in the home, nor where a person is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime, tzinfo
+from typing import Any
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+from envs.documents import InputError
+from envs.homeenv.audit import Refused
+from envs.homeenv.devices import Device
+from envs.homeenv.home import Home
+from envs.homeenv.home_file import MILD
+from envs.homeenv.origin import Link, Origin
+from envs.homeenv.rooms import HOME, OUTDOORS, ROOM_STATE, Room
+from envs.homeenv.spec import DeviceSpec
+from homerl.homeassistant.automations import add_automations
+from homerl.homeassistant.exposure import selected
+from homerl.homeassistant.generic import Note
+from homerl.homeassistant.listing import AREAS, CONFIG, FORMS, STATES, Entity, Listing
+from homerl.homeassistant.privacy import stripped
+from homerl.homeassistant.products import product_of
+from homerl.homeassistant.rooms import names_of, room_id, rooms_of
+from homerl.homeassistant.translation import first_values, values_of
+
+SYSTEM = "homeassistant"
+AIR = {"temperature": "temperature_entity_id", "humidity": "humidity_entity_id"}  # an area's own sensors
+ELSEWHERE = 1767225600  # the clock of a home that tells no time: the beginning of 2026
+
+
+@dataclass(frozen=True)
+class Imported:
+    """A home, the listing that it was made from (without what is private), and what was not understood."""
+
+    home: Home
+    listing: Listing
+    notes: tuple[Note, ...]
+
+
+def import_home(listing: Listing, everything: bool = False) -> Imported:
+    """The home of a listing: of the entities exposed to Assist, or of every one. Raises `InputError` if there are none."""
+    chosen = selected(listing, everything)
+    if not chosen:
+        remedy = "expose entities (Settings, Voice assistants, Expose), or import all with --all"
+        raise InputError("no entity is exposed to Assist", where="Home Assistant", remedy=remedy)
+    listing = stripped(listing, [entity.entity_id for entity in chosen])
+    entities = selected(listing, everything=True)
+    rooms = rooms_of(listing)
+    names = names_of(entities, {area.area_id: area for area in listing.areas})
+    measuring = {one.entity_id: one for area in listing.sources[AREAS] for one in _measuring(area, entities).values()}
+    notes: list[Note] = []
+    devices: list[Device] = []
+    links: dict[str, Link] = {}
+    state: dict[str, Mapping[str, Any]] = {OUTDOORS: MILD}
+    by_area = {area.area_id: room for area, room in zip(listing.areas, rooms)}
+    elsewhere = Room(HOME, HOME, HOME)
+    if any(entity.area_id not in by_area for entity in entities):
+        rooms = (*rooms, elsewhere)
+    for entity in entities:
+        spec, link, unknown = product_of(entity, listing.sources[FORMS], entity.entity_id in measuring)
+        notes += unknown
+        device = Device(entity.entity_id, names[entity.entity_id], by_area.get(entity.area_id or "", elsewhere), spec)
+        devices.append(device)
+        links[device.did] = link
+        state[device.did] = _first_values(device, entity, link, notes)
+    state |= {room.id: _air(room, listing, entities) for room in rooms}
+    aliases = {by_area[area.area_id].id: area.aliases for area in listing.areas if area.aliases}
+    origin = Origin(system=SYSTEM, version=listing.version, devices=_telling(links), rooms=aliases)
+    home = Home.build(rooms, devices, state, _clock(listing, notes), origin=origin)
+    notes += add_automations(home, listing)
+    return Imported(home, listing, tuple(notes))
+
+
+def _telling(links: Mapping[str, Link]) -> dict[str, Link]:
+    return {did: link for did, link in links.items() if link != Link()}
+
+
+def _first_values(device: Device, entity: Entity, link: Link, notes: list[Note]) -> dict[str, Any]:
+    """The values of a device: what its state shows, how the rest starts, and the least possible where neither is told."""
+    shown = values_of(device, entity.state, entity.attributes, link)
+    values = device.spec.completed(first_values(device, shown))
+    for path, default in _missing(device.spec, values):
+        values[path] = default
+        if not device.spec.attribute_index[path][1].internal:
+            theirs = link.attributes.get(path, path)
+            now = entity.state if path == "state" else entity.attributes.get(theirs)
+            why = f"its value {now!r} does not fit" if now is not None else "it has no value now"
+            notes.append(Note(entity.entity_id, f"attribute {theirs}", f"{why}; here it begins as {default!r}"))
+    return values
+
+
+def _missing(spec: DeviceSpec, values: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+    """The attributes without a value, with the least one."""
+    for path, (_, attribute) in spec.attribute_index.items():
+        if path not in values:
+            low = attribute.range[0] if attribute.range else 0
+            plain = {"bool": False, "int": int(low), "float": low, "str": "x" * int(low), "hex": "#000000", "list": ()}
+            yield (
+                path,
+                None if attribute.nullable else attribute.options[0] if attribute.options else plain.get(attribute.type),
+            )
+
+
+def _measuring(area: Mapping[str, Any], entities: tuple[Entity, ...]) -> dict[str, Entity]:
+    """By quantity, the entity that tells the air of an area: its owner's choice, else the first sensor, else a device."""
+    inside = [entity for entity in entities if entity.area_id == area["area_id"]]
+    found: dict[str, Entity] = {}
+    for quantity, key in AIR.items():
+        chosen = [entity for entity in entities if entity.entity_id == area.get(key)]
+        sensors = [
+            entity for entity in inside if entity.attributes.get("device_class") == quantity and entity.domain == "sensor"
+        ]
+        others = [entity for entity in inside if f"current_{quantity}" in entity.attributes]
+        candidates = (one for one in (*chosen, *sensors, *others) if _measured(one, quantity) is not None)
+        if (entity := next(candidates, None)) is not None:
+            found[quantity] = entity
+    return found
+
+
+def _measured(entity: Entity, quantity: str) -> float | None:
+    """What an entity says of the air, in the units of rooms; None if that is no air of a room."""
+    told = entity.attributes.get(f"current_{quantity}", entity.state)
+    unit = entity.attributes.get("unit_of_measurement", entity.attributes.get("temperature_unit"))
+    try:
+        value = float(told)
+        value = (value - 32) / 1.8 if unit == "°F" else value
+        checked: float = ROOM_STATE[quantity].check(value)
+    except (TypeError, ValueError, Refused):
+        return None
+    return checked
+
+
+def _air(room: Room, listing: Listing, entities: tuple[Entity, ...]) -> dict[str, Any]:
+    """The air of a room: as it is measured there, else mild."""
+    area = next((area for area in listing.sources[AREAS] if room_id(area["area_id"]) == room.id), None)
+    told = _measuring(area, entities) if area else {}
+    return MILD | {quantity: _measured(entity, quantity) for quantity, entity in told.items()}
+
+
+def _clock(listing: Listing, notes: list[Note]) -> int:
+    """The local time at which the newest state was written, in seconds since 1970."""
+    times = [state["last_updated"] for state in listing.sources[STATES] if state.get("last_updated")]
+    zone: tzinfo = UTC
+    name = listing.sources[CONFIG].get("time_zone")
+    try:
+        zone = ZoneInfo(name) if name else UTC
+    except (ZoneInfoNotFoundError, ValueError):
+        notes.append(Note("", "time_zone", f"this machine does not know the time zone '{name}', so the clock shows UTC"))
+    if not times:
+        return ELSEWHERE
+    newest = max(datetime.fromisoformat(time) for time in times).astimezone(zone)
+    return int(newest.replace(tzinfo=UTC).timestamp())

@@ -1,0 +1,180 @@
+"""Narrows a product to what one entity has.
+
+A product of Home Assistant's shape has all that its domain may have. What an entity lacks is dropped. Reads of it become
+`None`, what is computed with `None` becomes `None`, and what follows from that is worked out, so that the code of the
+narrowed product speaks of what is there alone.
+
+Invariants: a narrowed product has no name of what was dropped in its code; narrowing with everything kept gives a product
+that behaves alike.
+"""
+
+from __future__ import annotations
+
+import ast
+import operator
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Any
+
+Spec = dict[str, Any]  # a specification as JSON
+COMPARED: dict[type, Callable[[Any, Any], bool]] = {ast.Eq: operator.eq, ast.NotEq: operator.ne}
+NUMERIC = ("abs", "int", "max", "min", "round")
+ORDERED = (ast.Lt, ast.LtE, ast.Gt, ast.GtE)
+EXPRESSIONS = ("counts", "derived", "starts")  # keys of attributes that hold an expression
+
+
+def narrowed(spec: Spec, attributes: Collection[str], services: Mapping[str, Collection[str]]) -> Spec:
+    """The specification with these attributes, and these services with these arguments."""
+    has = frozenset(attributes)
+    kept = [_attribute(attribute, has) for attribute in spec.get("attributes", ()) if attribute["name"] in has]
+    offered = [service for service in spec.get("services", ()) if service["name"] in services]
+    narrow = spec | {
+        "attributes": kept,
+        "services": [_service(service, has, frozenset(services[service["name"]])) for service in offered],
+    }
+    if "available" in spec:
+        narrow["available"] = _expression(spec["available"], has)
+    if "air" in spec:
+        air = {key: value if key == "kind" else _expression(value, has) for key, value in spec["air"].items()}
+        narrow["air"] = {key: value for key, value in air.items() if value != "None"}
+    return narrow
+
+
+def rebounded(code: str, ranges: Mapping[str, tuple[Sequence[float], Sequence[float]]]) -> str:
+    """The code with new bounds, by attribute as (before, now): in what is assigned, `min` and `max` keep to them."""
+    if not ranges:
+        return code
+    tree = ast.parse(code)
+    for statement in tree.body:
+        if isinstance(statement, ast.Assign) and (own := _own(statement.targets[0])) in ranges:
+            before, now = ranges[str(own)]
+            for call in ast.walk(statement.value):
+                if isinstance(call, ast.Call) and isinstance(call.func, ast.Name) and call.func.id in ("min", "max"):
+                    call.args = [_moved(argument, dict(zip(before, now))) for argument in call.args]
+    return ast.unparse(tree)
+
+
+def restarted(starts: str, was: Mapping[str, Any], now: Mapping[str, Any]) -> str:
+    """How an attribute starts, with what its limits allow now in the place of what they allowed before."""
+    tree = ast.parse(starts, mode="eval").body
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Constant) and not isinstance(node.value, bool):
+            if node.value in (was.get("options") or ()) and node.value not in (now.get("options") or ()):
+                node.value = (now.get("options") or [node.value])[0]
+            elif isinstance(node.value, (int, float)) and "range" in now:
+                node.value = min(max(node.value, now["range"][0]), now["range"][1])
+    return ast.unparse(tree)
+
+
+def _moved(node: ast.expr, bounds: Mapping[float, float]) -> ast.expr:
+    number = isinstance(node, ast.Constant) and isinstance(node.value, (int, float)) and not isinstance(node.value, bool)
+    return ast.Constant(bounds[node.value]) if number and node.value in bounds else node  # type: ignore[attr-defined]
+
+
+def _attribute(attribute: Mapping[str, Any], has: frozenset[str]) -> dict[str, Any]:
+    changed = {key: _expression(attribute[key], has) for key in EXPRESSIONS if key in attribute}
+    if "moves" in attribute:
+        changed["moves"] = attribute["moves"] | {"to": _expression(attribute["moves"]["to"], has)}
+    known = {key: value for key, value in changed.items() if value != "None" or key == "starts"}
+    return {key: value for key, value in attribute.items() if key not in changed} | known
+
+
+def _service(service: Mapping[str, Any], has: frozenset[str], arguments: frozenset[str]) -> dict[str, Any]:
+    declared = service.get("arguments", ())
+    lacking = frozenset(argument["name"] for argument in declared) - arguments
+    narrow = {**service, "code": _code(service["code"], has, lacking)}
+    if declared:
+        narrow["arguments"] = [argument for argument in declared if argument["name"] in arguments]
+    if "requires" in service:
+        narrow["requires"] = _expression(service["requires"], has, lacking)
+        if narrow["requires"] == "True":
+            del narrow["requires"]
+    returns = service.get("returns")
+    if isinstance(returns, str):
+        narrow["returns"] = _expression(returns, has, lacking)
+    elif returns is not None:
+        narrow["returns"] = {name: _expression(text, has, lacking) for name, text in returns.items()}
+    return narrow
+
+
+def _code(code: str, has: frozenset[str], lacking: frozenset[str]) -> str:
+    """The assignments to what is there, with the rest worked out; one that changes nothing is left out."""
+    lines = []
+    for statement in ast.parse(code.strip()).body:
+        if isinstance(statement, ast.Assign) and _own(statement.targets[0]) in has:
+            value = _Without(has, lacking).visit(statement.value)
+            if ast.unparse(value) != ast.unparse(statement.targets[0]):
+                lines.append(f"{ast.unparse(statement.targets[0])} = {ast.unparse(value)}")
+    return "\n".join(lines)
+
+
+def _expression(text: str, has: frozenset[str], lacking: frozenset[str] = frozenset()) -> str:
+    return ast.unparse(_Without(has, lacking).visit(ast.parse(text.strip(), mode="eval").body))
+
+
+def _own(node: ast.AST) -> str | None:
+    """The attribute of `self` that a node names."""
+    if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "self":
+        return node.attr
+    return None
+
+
+class _Without(ast.NodeTransformer):
+    """Puts None for the attributes and arguments that are lacking, and works out what is then known."""
+
+    def __init__(self, has: frozenset[str], lacking: frozenset[str]) -> None:
+        self.has, self.lacking = has, lacking
+
+    def visit_Attribute(self, node: ast.Attribute) -> ast.AST:
+        own = _own(node)
+        return ast.Constant(None) if own is not None and own not in self.has else node
+
+    def visit_Name(self, node: ast.Name) -> ast.AST:
+        return ast.Constant(None) if node.id in self.lacking else node
+
+    def visit_IfExp(self, node: ast.IfExp) -> ast.AST:
+        test = self.visit(node.test)
+        if isinstance(test, ast.Constant):
+            result: ast.AST = self.visit(node.body if test.value else node.orelse)
+            return result
+        return ast.IfExp(test, self.visit(node.body), self.visit(node.orelse))
+
+    def visit_BoolOp(self, node: ast.BoolOp) -> ast.AST:
+        decides = isinstance(node.op, ast.Or)
+        parts: list[ast.expr] = []
+        for i, part in enumerate(map(self.visit, node.values)):
+            known = isinstance(part, ast.Constant)
+            if known and bool(part.value) is not decides and i + 1 < len(node.values):
+                continue
+            parts.append(part)
+            if known and bool(part.value) is decides:
+                break
+        return parts[0] if len(parts) == 1 else ast.BoolOp(node.op, parts)
+
+    def visit_UnaryOp(self, node: ast.UnaryOp) -> ast.AST:
+        operand = self.visit(node.operand)
+        if isinstance(node.op, ast.Not) and isinstance(operand, ast.Constant):
+            return ast.Constant(not operand.value)
+        return ast.UnaryOp(node.op, operand)
+
+    def visit_Compare(self, node: ast.Compare) -> ast.AST:
+        left, *rights = map(self.visit, (node.left, *node.comparators))
+        if len(rights) == 1:
+            if isinstance(node.ops[0], ORDERED) and (_none(left) or _none(rights[0])):
+                return ast.Constant(False)
+            compare = COMPARED.get(type(node.ops[0]))
+            if compare and isinstance(left, ast.Constant) and isinstance(rights[0], ast.Constant):
+                return ast.Constant(compare(left.value, rights[0].value))
+        return ast.Compare(left, node.ops, rights)
+
+    def visit_BinOp(self, node: ast.BinOp) -> ast.AST:
+        left, right = self.visit(node.left), self.visit(node.right)
+        return ast.Constant(None) if _none(left) or _none(right) else ast.BinOp(left, node.op, right)
+
+    def visit_Call(self, node: ast.Call) -> ast.AST:
+        arguments = [self.visit(argument) for argument in node.args]
+        numeric = isinstance(node.func, ast.Name) and node.func.id in NUMERIC
+        return ast.Constant(None) if numeric and any(map(_none, arguments)) else ast.Call(node.func, arguments, [])
+
+
+def _none(node: ast.AST) -> bool:
+    return isinstance(node, ast.Constant) and node.value is None

@@ -1,0 +1,97 @@
+"""A listing without what is nobody's business: no secret and no place of a person is in a home or in a saved listing.
+
+Invariants: what is kept is listed here by name where it could identify people or devices; a listing that is stripped twice
+is the same as stripped once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import Any
+
+from homerl.homeassistant.listing import (
+    AUTOMATIONS,
+    CONFIG,
+    DEVICES,
+    ENTRIES,
+    EXPOSED,
+    FORMS,
+    REGISTERED,
+    SERVICES,
+    STATES,
+    Listing,
+)
+
+KEPT_OF_CONFIG = ("version", "language", "time_zone", "unit_system")
+KEPT_OF_DEVICES = ("id", "area_id", "name", "name_by_user", "parent_device_id")
+KEPT_OF_ENTRIES = (
+    "entity_id", "aliases", "area_id", "device_id", "entity_category", "hidden_by", "labels", "name", "options", "platform",
+)  # fmt: skip
+KEPT_OF_STATES = ("entity_id", "state", "attributes", "last_updated")
+SECRET = frozenset(  # attributes of any entity: tokens, places, accounts, and what others wrote
+    "access_token entity_picture entity_picture_local latitude longitude gps_accuracy in_zones user_id device_trackers "
+    "persons message description location ip mac host_name code media_content_id source_entity".split()
+)
+CODES = frozenset("code password pin".split())
+PEOPLE = ("person", "device_tracker")
+
+
+def stripped(listing: Listing, entities: Collection[str]) -> Listing:
+    """The listing with these entities alone, and of them only what a home needs."""
+    old, kept = listing.sources, frozenset(entities)
+    entries = {name: _part(entry, KEPT_OF_ENTRIES) for name, entry in old[ENTRIES].items() if name in kept and entry}
+    needed = _needed([entry.get("device_id") for entry in entries.values()], old[DEVICES])
+    exposed = old[EXPOSED]["exposed_entities"]
+    domains = {name.partition(".")[0] for name in kept}
+    return listing.model_copy(
+        update={
+            "sources": old
+            | {
+                CONFIG: _part(old[CONFIG], KEPT_OF_CONFIG),
+                DEVICES: [_part(device, KEPT_OF_DEVICES) for device in old[DEVICES] if device["id"] in needed],
+                REGISTERED: [{"entity_id": name} for name in entries],
+                ENTRIES: entries,
+                EXPOSED: {"exposed_entities": {name: to for name, to in exposed.items() if name in kept}},
+                STATES: [_state(state) for state in old[STATES] if state["entity_id"] in kept],
+                FORMS: {domain: forms for domain, forms in old[FORMS].items() if domain in domains},
+                AUTOMATIONS: {name: _without_codes(text) for name, text in old.get(AUTOMATIONS, {}).items() if name in kept},
+                SERVICES: {name: offered for name, offered in old[SERVICES].items() if name in kept},
+            }
+        }
+    )
+
+
+def without_secrets(entity: str, state: str, attributes: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
+    """A state and attributes as a home may hold them."""
+    if entity.startswith(PEOPLE) and state not in ("home", "unknown", "unavailable"):
+        state = "not_home"  # a zone's name says where the person is
+    if attributes.get("mode") == "password":
+        state = ""
+    return state, {name: value for name, value in attributes.items() if name not in SECRET}
+
+
+def _without_codes(text: Any) -> Any:
+    """The text of an automation without the codes of locks and alarms."""
+    if isinstance(text, Mapping):
+        return {key: _without_codes(part) for key, part in text.items() if key not in CODES}
+    return [_without_codes(part) for part in text] if isinstance(text, list) else text
+
+
+def _state(row: Mapping[str, Any]) -> dict[str, Any]:
+    state, attributes = without_secrets(row["entity_id"], row["state"], row["attributes"])
+    return _part(row, KEPT_OF_STATES) | {"state": state, "attributes": attributes}
+
+
+def _needed(devices: list[str | None], rows: list[dict[str, Any]]) -> set[str]:
+    """The devices with those that they are parts of."""
+    above = {row["id"]: row.get("parent_device_id") for row in rows}
+    needed: set[str] = set()
+    for device in devices:
+        while device is not None and device not in needed:
+            needed.add(device)
+            device = above.get(device)
+    return needed
+
+
+def _part(row: Mapping[str, Any], names: tuple[str, ...]) -> dict[str, Any]:
+    return {name: row[name] for name in names if name in row}

@@ -1,0 +1,218 @@
+"""The product of an entity: one of its domain narrowed to what the entity has, and what else it shows beside that.
+
+Invariants:
+- Each service of the entity's domain that it supports is a service of the product, or is noted; so is each attribute.
+- Names are Home Assistant's wherever code can use them; the link has the others.
+- Entities that are alike share one product.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from envs.homeenv.audit import Refused
+from envs.homeenv.origin import Link
+from envs.homeenv.spec import Catalogue, DeviceSpec, spec_from_json
+from envs.homeenv.types import NUMBERS
+from homerl.homeassistant.capabilities import Typed, limited
+from homerl.homeassistant.forms import Forms, every_field, fields, shipped_forms
+from homerl.homeassistant.generic import Note, named, readings, service, state_of
+from homerl.homeassistant.listing import Entity
+from homerl.homeassistant.narrowing import Spec, narrowed, rebounded, restarted
+
+FOLDER = Path(__file__).parents[2] / "envs" / "homeenv" / "homeassistant"
+SENSORS = ("binary_sensor", "sensor")
+HIDDEN = frozenset(
+    "reload delete browse_media search_media".split()
+)  # for the owner of the home at a screen, not for a speaker
+UNSAID = {"vacuum": {"clean_spot": 1024, "send_command": 256, "set_fan_speed": 32}}  # features that no form tells
+BOUNDS = ("type", "options", "range", "precision", "unit")
+HIDING = {"media_player": ("off", "unknown")}  # states in which Home Assistant does not show all attributes
+PLAIN = (*SENSORS, "air_quality", "sun", "zone", "event", "device_tracker", "calendar")  # domains whose state nobody sets
+
+
+@cache
+def bases() -> tuple[DeviceSpec, ...]:
+    """The products of Home Assistant's shape."""
+    return tuple(Catalogue.load(FOLDER).values())
+
+
+def base_of(entity: Entity) -> DeviceSpec | None:
+    """The product of the entity's domain that has most of what the entity has, and least beside that."""
+    offered = _offered(entity)
+    told = {
+        name for one in offered for name, _ in fields(shipped_forms().get(entity.domain, {}).get(one, {}), entity.attributes)
+    }
+    has = offered | (told if _hides(entity) else set(entity.attributes))
+    kind = entity.attributes.get("device_class")
+
+    if entity.domain in SENSORS:
+        unit = "_fahrenheit" if entity.attributes.get("unit_of_measurement") == "°F" else ""
+        return next((spec for spec in bases() if _is_sensor(spec, entity, f"{kind}{unit}")), None)
+
+    def fit(spec: DeviceSpec) -> tuple[bool, int, int]:
+        own = {one.name for one in spec.attributes if not one.internal} | {one.name for one in spec.services}
+        own = own & (told | offered) if _hides(entity) else own
+        return kind is not None and spec.userdata.subcategory == kind, len(own & has), -len(own - has)
+
+    return max((spec for spec in bases() if spec.category == entity.domain), key=fit, default=None)
+
+
+def _hides(entity: Entity) -> bool:
+    """Whether Home Assistant does not show all attributes of an entity in its present state."""
+    return entity.state == "unavailable" or entity.state in HIDING.get(entity.domain, ())
+
+
+def _offered(entity: Entity) -> set[str]:
+    """The services of its own domain that an entity supports."""
+    needs = UNSAID.get(entity.domain, {})
+    has = int(entity.attributes.get("supported_features") or 0)
+    named = {full.partition(".")[2] for full in entity.services if full.startswith(f"{entity.domain}.")}
+    return {name for name in named if has & needs.get(name, 0) == needs.get(name, 0)}
+
+
+def _is_sensor(spec: DeviceSpec, entity: Entity, kind: str) -> bool:
+    """Whether a sensor's product is of this kind, and can show what the entity shows."""
+    if (spec.category, spec.userdata.subcategory) != (entity.domain, kind):
+        return False
+    (state,) = (one for one in spec.attributes if one.name == "state")
+    try:
+        state.check(float(entity.state) if state.type in NUMBERS else entity.state)
+    except (Refused, ValueError):
+        return False
+    return True
+
+
+def product_of(entity: Entity, forms: Forms, measures: bool = False) -> tuple[DeviceSpec, Link, list[Note]]:
+    """The product of an entity, what its names are there, and what was not understood.
+
+    `measures`: it is the sensor that tells the air of its room. Any other sensor keeps what it shows.
+    """
+    notes: list[Note] = []
+    base = base_of(entity)
+    spec = _narrow(base, entity, forms) if base else _empty(entity)
+    if entity.domain in SENSORS and not measures:
+        spec["attributes"] = [_without(one, "measures") for one in spec.get("attributes", ())]
+    attributes = {attribute["name"]: attribute for attribute in spec.get("attributes", ())}
+    theirs: dict[str, str] = {}
+    if "state" not in attributes:
+        attributes["state"] = state_of(entity)
+    for name, reading in readings(entity, frozenset(attributes), notes):
+        reading["name"] = _unused(reading["name"], attributes)
+        attributes[reading["name"]] = reading
+        theirs |= {reading["name"]: name} if reading["name"] != name else {}
+    services = {made["name"]: made for made in spec.get("services", ())}
+    for name in sorted(_offered(entity) - HIDDEN - services.keys()):
+        if made := service(entity, f"{entity.domain}.{name}", forms, attributes, notes):
+            services[made["name"]] = made
+    spec["attributes"], spec["services"] = list(attributes.values()), list(services.values())
+    return spec_from_json(_numbered(spec)), _link(entity, theirs, services), notes
+
+
+def _narrow(base: DeviceSpec, entity: Entity, forms: Forms) -> Spec:
+    """The product of the domain with what the entity has."""
+    spec = base.model_dump(mode="json", exclude_defaults=True)
+    shown = {one["name"] for one in spec["attributes"] if _hides(entity) or one.get("internal")} | {
+        "state",
+        *entity.attributes,
+    }
+    offered = _offered(entity)
+    written = {a.name for c in base.compiled() if c.service.name in offered for _, a, _ in c.writes}
+    shown |= {one["name"] for one in spec["attributes"] if one["name"] in written and "starts" in one}  # it shows them never
+    services = {
+        one["name"]: _arguments(one, forms.get(entity.domain, {}).get(one["name"], {}), entity)
+        for one in spec.get("services", ())
+        if one["name"] in offered
+    }
+    spec = narrowed(spec, shown, services)
+    before = {one["name"]: one for one in spec["attributes"]}
+    spec["attributes"] = _limited(spec["attributes"], entity)
+    ranges = {one["name"]: (was["range"], one["range"]) for was, one in _changed(before, spec["attributes"])}
+    for one in spec["services"]:
+        one["code"] = rebounded(one["code"], ranges)
+        if "arguments" in one:
+            one["arguments"] = [limited(argument, argument["name"], entity) for argument in one["arguments"]]
+    return spec
+
+
+def _changed(before: Mapping[str, Typed], attributes: list[Typed]) -> list[tuple[Typed, Typed]]:
+    """The attributes with another range than before, as (before, now)."""
+    pairs = [(before[one["name"]], one) for one in attributes]
+    return [(was, one) for was, one in pairs if "range" in was and "range" in one and was["range"] != one["range"]]
+
+
+def _limited(attributes: list[Typed], entity: Entity) -> list[Typed]:
+    """The attributes with the entity's own limits. The memory of an attribute has the limits of that attribute."""
+    made = {one["name"]: _constant(limited(one, one["name"], entity), entity) for one in attributes}
+    for one in attributes:
+        if one.get("internal") and "starts" in one:
+            for other in (other for other in attributes if f"self.{other['name']}" in one["starts"]):
+                if _bounds(one) == _bounds(other):
+                    mine = {key: value for key, value in made[one["name"]].items() if key not in BOUNDS}
+                    made[one["name"]] = mine | {
+                        key: made[other["name"]][key] for key in BOUNDS if key in made[other["name"]]
+                    }
+    return [_started(one, made[one["name"]]) for one in attributes]
+
+
+def _started(was: Typed, now: Typed) -> Typed:
+    """The attribute with a start that its own limits allow."""
+    if "starts" not in now or _bounds(was) == _bounds(now):
+        return now
+    if now.get("internal"):
+        return now | {"starts": restarted(now["starts"], was, now)}
+    return now if "self." in now["starts"] else _without(now, "starts")  # then it begins as it is shown
+
+
+def _without(typed: Typed, key: str) -> Typed:
+    return {name: one for name, one in typed.items() if name != key}
+
+
+def _bounds(typed: Typed) -> list[Any]:
+    return [typed.get(key) for key in BOUNDS]
+
+
+def _constant(typed: Typed, entity: Entity) -> Typed:
+    """An attribute that is the same for all of its product is what the entity shows."""
+    given = entity.attributes.get(typed["name"])
+    if "derived" in typed and "self." not in typed["derived"] and isinstance(given, list):
+        return typed | {"derived": repr(tuple(map(str, given)))}
+    return typed
+
+
+def _arguments(declared: Mapping[str, Any], form: Mapping[str, Any], entity: Entity) -> set[str]:
+    """The arguments of a product's service that make sense for the entity. One that the form does not have makes sense."""
+    every = {name for name, _ in every_field(form)}
+    fitting = {name for name, _ in fields(form, entity.attributes)}
+    return {one["name"] for one in declared.get("arguments", ()) if one["name"] in fitting or one["name"] not in every}
+
+
+def _empty(entity: Entity) -> Spec:
+    """A product without any services, for a domain that has none."""
+    kind = entity.attributes.get("device_class")
+    tags = ["sensor"] if entity.domain in PLAIN else []
+    named_after = {"subcategory": kind} if isinstance(kind, str) else {}
+    return {"name": entity.domain, "userdata": {"category": entity.domain, "spid": "", "tags": tags, **named_after}}
+
+
+def _unused(name: str, taken: Mapping[str, Typed]) -> str:
+    return name if name not in taken else next(f"{name}_{i}" for i in range(2, len(taken) + 3) if f"{name}_{i}" not in taken)
+
+
+def _link(entity: Entity, attributes: dict[str, str], services: Mapping[str, Any]) -> Link:
+    """The names there that differ from ours. Names of services and arguments of Home Assistant are those of code."""
+    offered = {named(full.partition(".")[2]): full for full in entity.services if full.startswith(f"{entity.domain}.")}
+    differing = {ours: full for ours, full in offered.items() if ours in services and full != f"{entity.domain}.{ours}"}
+    return Link(aliases=entity.aliases, attributes=attributes, services=differing)
+
+
+def _numbered(spec: Spec) -> Spec:
+    """The specification with an id that is the same for the same specification."""
+    plain = spec | {"userdata": spec["userdata"] | {"spid": ""}}
+    digest = hashlib.blake2b(json.dumps(plain, sort_keys=True).encode(), digest_size=4).hexdigest()
+    return spec | {"userdata": spec["userdata"] | {"spid": f"{spec['userdata']['category']}-{digest}"}}

@@ -1,0 +1,85 @@
+"""Rooms of a home from the areas and floors of Home Assistant, and the names of devices in them.
+
+Invariants: a room's id is its area's id and its name the area's; the names of the devices of a room differ; a name never
+becomes empty.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from functools import cache
+from pathlib import Path
+
+from envs.documents import read_yaml
+from envs.homeenv.rooms import HOME, OUTDOORS, Room
+from homerl.homeassistant.listing import Area, Entity, Listing
+
+GENERAL = "room"  # the type of a room whose name says nothing
+LETTER = re.compile(r"[^\W\d_]")
+COMPOUND = 5  # letters from which on a word is found within others: Schlafzimmer Eltern, Wohnküche
+SPACELESS = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")  # scripts that write words together
+
+
+def rooms_of(listing: Listing) -> tuple[Room, ...]:
+    """A room for each area, on the level of its floor."""
+    levels = {floor.floor_id: floor.level or 0 for floor in listing.floors}
+    return tuple(
+        Room(room_id(area.area_id), type_of(area.name, *area.aliases), area.name, levels.get(area.floor_id or "", 0))
+        for area in listing.areas
+    )
+
+
+def room_id(area: str) -> str:
+    """The id of an area's room: its own, unless every home gives that another meaning."""
+    return f"{area}_area" if area in (HOME, OUTDOORS) else area
+
+
+def type_of(*names: str) -> str:
+    """The type of room that the first telling name of several means; `room` if none does."""
+    return next((found for name in names if (found := _guessed(name.casefold())) is not None), GENERAL)
+
+
+def _guessed(name: str) -> str | None:
+    """The type of the longest known word in a name. Short words must stand alone: `bad` is in no `badger`."""
+    found = [(len(word), kind) for word, kind in _words() if _within(word, name)]
+    return max(found, default=(0, None), key=lambda pair: pair[0])[1]
+
+
+def _within(word: str, name: str) -> bool:
+    if SPACELESS.search(word):
+        return word in name
+    if len(word) >= COMPOUND:
+        return word in name
+    return re.search(rf"\b{re.escape(word)}\b", name) is not None
+
+
+@cache
+def _words() -> tuple[tuple[str, str], ...]:
+    listed: Mapping[str, list[str]] = read_yaml(Path(__file__).with_name("rooms.yaml")).data
+    return tuple((word.casefold(), kind) for kind, words in listed.items() for word in words)
+
+
+def names_of(entities: Iterable[Entity], areas: Mapping[str, Area]) -> dict[str, str]:
+    """What people call each entity: its name without its room's, unless two in a room would then have the same."""
+    names: dict[str, str] = {}
+    used: set[tuple[str | None, str]] = set()
+    for entity in sorted(entities, key=lambda entity: entity.entity_id):
+        area = areas.get(entity.area_id or "")
+        short = _without(entity.name, (area.name, *area.aliases) if area else ())
+        choices = [short, entity.name, *(f"{entity.name} {number}" for number in range(2, len(used) + 3))]
+        name = next(choice for choice in choices if (entity.area_id, choice.casefold()) not in used)
+        used.add((entity.area_id, name.casefold()))
+        names[entity.entity_id] = name
+    return names
+
+
+def _without(name: str, rooms: Iterable[str]) -> str:
+    """The name without the room's at its beginning. Garden is a part of `Back Garden`, but not what it begins with."""
+    name = " ".join(name.split())
+    for room in sorted(filter(None, rooms), key=len, reverse=True):
+        apart = "" if SPACELESS.search(room) else r"\b"
+        rest = re.sub(rf"^{re.escape(room)}{apart}[\s:,_-]*", "", name, flags=re.IGNORECASE)
+        if rest != name and LETTER.search(rest):
+            return rest
+    return name

@@ -1,0 +1,32 @@
+"""Durations and times of day as Home Assistant writes them.
+
+Invariant: what is none is None, and never guessed.
+"""
+
+from __future__ import annotations
+
+import re
+from datetime import date, datetime, time
+
+DURATION = re.compile(r"(-?)(?:(\d+) days?, )?(\d+):(\d\d)(?::(\d\d)(?:\.\d+)?)?")
+
+
+def seconds(text: str) -> int | None:
+    """The seconds of a duration, such as `0:45:00` or `-00:02:00`."""
+    match = DURATION.fullmatch(text.strip())
+    if match is None:
+        return None
+    days, hours, minutes, rest = (int(part or 0) for part in match.groups()[1:])
+    total = days * 86400 + hours * 3600 + minutes * 60 + rest
+    return -total if match[1] else total
+
+
+def written(kind: str, text: str) -> str | None:
+    """A `time`, `date` or `datetime` as states show it: `07:30:00` for `7:30`."""
+    try:
+        if kind == "time":
+            hour, _, rest = text.partition(":")
+            return time.fromisoformat(f"{hour:0>2}:{rest}").isoformat() if rest else None
+        return date.fromisoformat(text).isoformat() if kind == "date" else datetime.fromisoformat(text).isoformat()
+    except ValueError:
+        return None

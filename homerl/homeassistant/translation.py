@@ -1,0 +1,226 @@
+"""Between a home and the Home Assistant that it was imported from: calls, states, both ways.
+
+Invariants:
+- Nothing here reads or changes anything but its arguments: a home is never changed, a new one is given.
+- `from_homeassistant` of what `to_homeassistant` gives is the same call.
+- What a state shows of a device, `values_of`, are canonical values of the device's attributes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterable, Iterator, Mapping
+from typing import Any, NamedTuple
+
+from envs.homeenv.audit import Refused
+from envs.homeenv.devices import Device
+from envs.homeenv.expressions import attributes_in, parse_expression
+from envs.homeenv.home import Home
+from envs.homeenv.interface import Argument, Attribute
+from envs.homeenv.origin import Link
+from envs.homeenv.types import NUMBERS
+from homerl.homeassistant.forms import every_field, shipped_forms
+from homerl.homeassistant.times import seconds, written
+
+TIMES = ("date", "datetime", "time")  # names of arguments whose texts Home Assistant reads as times
+STRICT = ("todo",)  # domains whose services refuse what an entity does not have; others ignore it
+CLAMPING = ("light",)  # domains whose services take numbers beyond their range as the nearest one within
+OPEN = "needs_action"  # the attribute with the open items of a list
+DEAD = ("unavailable", "unknown")
+NONE = Link()
+
+
+class ServiceCall(NamedTuple):
+    """A call of a service in Home Assistant."""
+
+    domain: str
+    service: str
+    data: dict[str, Any]
+    target: dict[str, Any]
+
+
+def link_of(home: Home, did: str) -> Link:
+    """The names of a device there."""
+    origin = home.plan.origin
+    return origin.devices.get(did, NONE) if origin else NONE
+
+
+def to_homeassistant(home: Home, did: str, service: str, arguments: Mapping[str, Any]) -> ServiceCall:
+    """The call there that a call here stands for. Arguments that are None are not sent. Raises `Refused` as a call would."""
+    device = home.plan.by_did.get(did)
+    if device is None:
+        raise Refused("unknown_device", f"there is no device '{did}'")
+    if service not in device.spec.service_index:
+        raise Refused("unknown_service", f"{device.name} {did} has no service '{service}'")
+    link = link_of(home, did)
+    domain, _, name = link.services.get(service, f"{domain_of(did)}.{service}").partition(".")
+    data = {link.arguments.get(key, key): _plain(value) for key, value in arguments.items() if value is not None}
+    return ServiceCall(domain, name, data, {"entity_id": did})
+
+
+def from_homeassistant(home: Home, entity: str, service: str, data: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
+    """The service of ours and its arguments that a call there (`light.turn_on`) stands for. Raises `Refused`.
+
+    `homeassistant.turn_on` is the `turn_on` of the entity's domain. Arguments that Home Assistant would ignore for this
+    entity are left out.
+    """
+    device = home.plan.by_did.get(entity)
+    if device is None:
+        raise Refused("unknown_device", f"there is no device '{entity}'")
+    link = link_of(home, entity)
+    domain, _, name = service.partition(".")
+    full = f"{domain_of(entity)}.{name}" if domain == "homeassistant" else service
+    ours = next((mine for mine, there in link.services.items() if there == full), name)
+    if ours not in device.spec.service_index or full.partition(".")[0] != domain_of(entity):
+        raise Refused("unknown_service", f"{device.name} {entity} has no service '{service}'")
+    mine = {there: here for here, there in link.arguments.items()}
+    known = {argument.name: argument for argument in device.spec.service_index[ours].service.arguments}
+    form = {} if domain in STRICT else shipped_forms().get(domain_of(entity), {}).get(name, {})
+    ignored = {field for field, _ in every_field(form)} - known.keys()
+    given = {mine.get(key, key): value for key, value in _flat(data, known)}
+    return ours, {key: _argument(known.get(key), value, domain) for key, value in given.items() if key not in ignored}
+
+
+def _flat(data: Mapping[str, Any], known: Container[str]) -> Iterator[tuple[str, Any]]:
+    """The arguments, with those of a group that the device does not know as a whole: `media` holds an id and a type."""
+    for key, value in data.items():
+        if isinstance(value, Mapping) and key not in known:
+            yield from value.items()
+        else:
+            yield key, value
+
+
+def _argument(argument: Argument | None, value: Any, domain: str) -> Any:
+    """The value as the argument has it. Raises `Refused` for a text that is no such time."""
+    if argument is None:
+        return value
+    if argument.unit == "second" and isinstance(value, str):
+        return _or_refuse(seconds(value), argument.name, value)
+    if argument.name in TIMES and argument.type == "str" and isinstance(value, str):
+        return _or_refuse(written(argument.name, value), argument.name, value)
+    return _within(argument, value) if domain in CLAMPING else value
+
+
+def _or_refuse(read: Any, name: str, value: str) -> Any:
+    if read is None:
+        raise Refused("out_of_range", f"{name} = '{value}' is none")
+    return read
+
+
+def _within(argument: Argument, value: Any) -> Any:
+    """The value, within the argument's range: Home Assistant does not refuse others."""
+    if argument.range is None or argument.type not in NUMBERS:
+        return value
+    low, high = argument.range
+    if isinstance(value, (int, float)) and not low <= value <= high:
+        return argument.check(int(low if value < low else high) if argument.type == "int" else low if value < low else high)
+    return value
+
+
+def domain_of(entity: str) -> str:
+    """The kind of an entity: `light` of `light.bed`."""
+    return entity.partition(".")[0]
+
+
+def values_of(device: Device, state: str, attributes: Mapping[str, Any], link: Link = NONE) -> dict[str, Any]:
+    """The values of the device's attributes that a state there shows. What it does not show, or not usably, is left out."""
+    values: dict[str, Any] = {}
+    for path, (_, attribute) in device.spec.attribute_index.items():
+        if attribute.internal:
+            continue
+        theirs = link.attributes.get(path, path)
+        if path == "state":
+            shown: Any = state
+        elif theirs in attributes:
+            shown = attributes[theirs]
+        elif attribute.nullable:
+            shown = None
+        else:
+            continue
+        try:
+            values[path] = attribute.check(_as(attribute, shown), path)
+        except Refused:
+            continue
+    return values
+
+
+def refresh(home: Home, states: Iterable[Mapping[str, Any]]) -> Home:
+    """The home with what these states show: it follows the real one. Entities that it does not have are passed over."""
+    fresh = home.fork()
+    for row in states:
+        device = home.plan.by_did.get(row["entity_id"])
+        if device is None:
+            continue
+        shown = values_of(device, row["state"], row["attributes"], link_of(home, device.did))
+        complete = device.spec.completed(_restarted(device, home.state_of(device.did), shown))
+        for path, value in complete.items():
+            fresh.set(fresh.plan.slot_of(device.did, path), value)
+    return fresh
+
+
+def _restarted(device: Device, old: Mapping[str, Any], shown: Mapping[str, Any]) -> dict[str, Any]:
+    """The values from which a device goes on: what is shown, and of its own memory what that does not contradict.
+
+    A memory that starts from what is shown follows it, unless it is not shown now: a light that is off keeps its
+    brightness. Any other memory starts anew if the device is not as it was.
+    """
+    index = device.spec.attribute_index
+    differs = any(old[path] != value for path, value in shown.items() if not index[path][1].read_only)
+    kept = dict(old)
+    for path, (_, attribute) in index.items():
+        reads = attributes_in(parse_expression(attribute.starts)) if attribute.internal and attribute.starts else []
+        told = [read for read in reads if read in shown]
+        if attribute.internal and (
+            any(shown[read] is not None and shown[read] != old[read] for read in told)
+            if told
+            else differs and attribute.starts
+        ):
+            del kept[path]
+    return _with_items(device, kept | dict(shown), shown.get("state"))
+
+
+def first_values(device: Device, shown: Mapping[str, Any]) -> dict[str, Any]:
+    """The values with which a device begins, from what is shown."""
+    fresh = {OPEN: ()} if OPEN in device.spec.attribute_index and OPEN not in shown else {}
+    return _with_items(device, fresh | dict(shown), shown.get("state"))
+
+
+def _with_items(device: Device, values: dict[str, Any], count: Any) -> dict[str, Any]:
+    """The values with as many open items as a list says that it has; it does not say which."""
+    items = values.get(OPEN)
+    if domain_of(device.did) != "todo" or not isinstance(count, int) or items is None or len(items) == count:
+        return values
+    unknown = tuple(f"item {number}" for number in range(1, count + 1) if f"item {number}" not in items)
+    return values | {OPEN: (*items, *unknown)[:count]}
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _plain(part) for key, part in value.items()}
+    return [_plain(part) for part in value] if isinstance(value, tuple) else value
+
+
+def _as(attribute: Attribute, shown: Any) -> Any:
+    """What a state shows, as the attribute's type writes it: states of numbers are texts there."""
+    kind = attribute.type
+    if kind in ("int", "float"):
+        if attribute.unit == "second" and isinstance(shown, str) and (duration := seconds(shown)) is not None:
+            return duration
+        if shown in DEAD and attribute.nullable:
+            return None
+        number = float(shown) if isinstance(shown, str) and _is_number(shown) else shown
+        if kind == "int" and isinstance(number, float) and number.is_integer():
+            return int(number)
+        return number
+    if kind == "bool" and isinstance(shown, str):
+        return {"on": True, "off": False, "true": True, "false": False}.get(shown.lower(), shown)
+    if kind in ("str", "enum") and isinstance(shown, (int, float)) and not isinstance(shown, bool):
+        return str(shown)
+    return shown
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True

@@ -1,0 +1,57 @@
+"""The imported demo home beside the recorded one: every call that was recorded, made in both."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+
+from homerl.homeassistant.agreement import Compared, compare, share
+from homerl.homeassistant.exposure import selected
+from homerl.homeassistant.importing import Imported, import_home
+from tests.homerl.homeassistant.replay import listing, recorded
+
+LEAST = 0.97  # of the calls have the same main state after them
+
+
+@pytest.fixture(scope="module")
+def imported() -> Imported:
+    return import_home(listing())
+
+
+@pytest.fixture(scope="module")
+def compared(imported: Imported) -> list[Compared]:
+    return list(compare(imported.home, recorded("services")))
+
+
+def test_each_exposed_entity_is_imported_with_its_services(imported: Imported) -> None:
+    devices = imported.home.plan.by_did
+    assert devices.keys() == {one.entity_id for one in selected(listing())} and len(devices) > 100
+    noted = {(note.entity, note.part.rpartition(".")[2]) for note in imported.notes}
+    hidden = {"browse_media", "search_media", "delete", "clean_spot", "send_command", "set_fan_speed"}
+    for entity in selected(listing()):
+        own = {one.partition(".")[2] for one in entity.services if one.startswith(f"{entity.domain}.")}
+        missing = own - hidden - devices[entity.entity_id].spec.service_index.keys()
+        assert all((entity.entity_id, name) in noted for name in missing), (entity.entity_id, missing)
+
+
+def test_the_same_calls_give_the_same_states(compared: list[Compared]) -> None:
+    differing = [one for one in compared if not one.equal]
+    print(f"{len(compared)} calls, main state equal in {share(compared):.1%}; those that differ:")
+    for one in differing:
+        print(f"- {one}")
+    assert len(compared) > 1400 and share(compared) >= LEAST
+
+
+def test_no_kind_of_device_is_mostly_wrong(compared: list[Compared]) -> None:
+    every, equal = Counter(), Counter()
+    for one in compared:
+        every[one.entity.partition(".")[0]] += 1
+        equal[one.entity.partition(".")[0]] += one.equal
+    assert {domain: equal[domain] / every[domain] for domain in every if equal[domain] / every[domain] < 0.75} == {}
+
+
+def test_a_difference_says_what_is_there_and_here() -> None:
+    one = Compared("lock.a", "lock.open", {}, "open", "locked", ours="precondition: no")
+    assert not one.equal and str(one) == "lock.a lock.open {}: 'open' there, 'locked' here; ours refuses: precondition: no"
+    assert share([one, Compared("lock.a", "lock.lock", {}, "locked", "locked")]) == 0.5

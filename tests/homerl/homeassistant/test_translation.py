@@ -1,0 +1,141 @@
+"""Calls and states between a home and its Home Assistant."""
+
+from __future__ import annotations
+
+import random
+from functools import cache
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from envs.homeenv.audit import Refused
+from envs.homeenv.home import Home
+from envs.homeenv.origin import Link
+from homerl.homeassistant.importing import import_home
+from homerl.homeassistant.translation import from_homeassistant, refresh, to_homeassistant, values_of
+from tests.homerl.homeassistant.replay import listing, recorded
+
+
+@cache
+def home() -> Home:
+    return import_home(listing()).home
+
+
+@cache
+def callable_services() -> list[tuple[str, str]]:
+    return sorted(home().plan.services)
+
+
+@settings(max_examples=300)
+@given(place=st.integers(0, 10_000), seed=st.integers(0, 1000))
+def test_a_call_there_and_back_is_the_same_call(place: int, seed: int) -> None:
+    did, service = callable_services()[place % len(callable_services())]
+    rng = random.Random(seed)
+    declared = home().plan.services[did, service][0].service.arguments
+    arguments = {one.name: one.sample(rng) for one in declared if one.required or rng.random() < 0.5}
+    if {"date", "time", "datetime"} & arguments.keys():
+        return  # their texts are drawn without a meaning
+    domain, name, data, target = to_homeassistant(home(), did, service, arguments)
+    assert target == {"entity_id": did} and domain == did.partition(".")[0]
+    back, given_back = from_homeassistant(home(), did, f"{domain}.{name}", data)
+    compiled = home().plan.services[did, service][0]
+    assert back == service and compiled.bind((), given_back) == compiled.bind((), arguments)
+
+
+@settings(max_examples=100)
+@given(number=st.integers(0, 2000))
+def test_a_refreshed_home_shows_what_the_real_one_shows(number: int) -> None:
+    calls = [call for call in recorded("services") if call["entity"] in home().plan.by_did and "after" in call]
+    call = calls[number % len(calls)]
+    fresh = refresh(home(), [{"entity_id": call["entity"], **call["after"]}])
+    device = fresh.plan.by_did[call["entity"]]
+    shown = values_of(device, call["after"]["state"], call["after"]["attributes"])
+    index = device.spec.attribute_index
+    for path, value in shown.items():
+        if index[path][1].derived is None:
+            assert fresh.get(device.did, path) == value
+    assert refresh(fresh, [{"entity_id": call["entity"], **call["after"]}]).state_key() == fresh.state_key()
+
+
+def test_a_refresh_leaves_the_home_as_it_was() -> None:
+    before = home().state_key()
+    fresh = refresh(home(), [{"entity_id": "light.bed_light", "state": "on", "attributes": {"brightness": 12}}])
+    assert home().state_key() == before != fresh.state_key()
+    assert fresh.get("light.bed_light", "brightness") == 12
+
+
+def test_states_of_the_listing_change_nothing_that_can_be_set() -> None:
+    fresh = refresh(home(), listing().sources["get_states"])
+    assert {slot.owner for change in home().diff(fresh) if (slot := fresh.plan.slots[change.slot])} <= {"text.password"}
+
+
+def test_a_light_that_went_off_by_itself_keeps_its_brightness() -> None:
+    on = {
+        "entity_id": "light.bed_light",
+        "state": "on",
+        "attributes": {"brightness": 77, "color_mode": "hs", "hs_color": [10, 20]},
+    }
+    off = {"entity_id": "light.bed_light", "state": "off", "attributes": {"brightness": None, "hs_color": None}}
+    fresh = refresh(refresh(home(), [on]), [off])
+    assert fresh.get("light.bed_light", "state") == "off"
+    fresh.call("light.bed_light", "turn_on")
+    assert fresh.get("light.bed_light", "brightness") == 77
+
+
+def test_an_unknown_entity_is_passed_over() -> None:
+    assert refresh(home(), [{"entity_id": "light.new", "state": "on", "attributes": {}}]).state_key() == home().state_key()
+
+
+def test_what_was_not_given_is_not_sent() -> None:
+    call = to_homeassistant(home(), "light.bed_light", "turn_on", {"brightness_pct": 40, "effect": None})
+    assert call == ("light", "turn_on", {"brightness_pct": 40}, {"entity_id": "light.bed_light"})
+
+
+@pytest.mark.parametrize(
+    ("entity", "service", "data", "ours"),
+    [
+        ("light.bed_light", "homeassistant.turn_off", {}, ("turn_off", {})),
+        ("light.bed_light", "light.turn_on", {"brightness": 300}, ("turn_on", {"brightness": 255})),
+        ("light.bed_light", "light.turn_on", {"transition": 2, "white": 10}, ("turn_on", {})),
+        ("timer.pizza", "timer.start", {"duration": "00:10:00"}, ("start", {"duration": 600})),
+        ("time.time", "time.set_value", {"time": "7:30"}, ("set_value", {"time": "07:30:00"})),
+        (
+            "media_player.bedroom", "media_player.play_media",
+            {"media": {"media_content_id": "a", "media_content_type": "music"}},
+            ("play_media", {"media_content_id": "a", "media_content_type": "music"}),
+        ),
+    ],
+)  # fmt: skip
+def test_a_call_of_home_assistant_is_ours(entity: str, service: str, data: dict[str, Any], ours: Any) -> None:
+    name, arguments = from_homeassistant(home(), entity, service, data)
+    assert name == ours[0] and ours[1].items() <= arguments.items()
+    assert not {"white", "media"} & arguments.keys()
+
+
+@pytest.mark.parametrize(
+    ("entity", "service", "data", "rule"),
+    [
+        ("light.gone", "light.turn_on", {}, "unknown_device"),
+        ("light.bed_light", "light.glow", {}, "unknown_service"),
+        ("switch.ac", "light.turn_on", {}, "unknown_service"),
+        ("time.time", "time.set_value", {"time": "noon"}, "out_of_range"),
+    ],
+)
+def test_a_call_that_means_nothing_here_is_refused(entity: str, service: str, data: dict[str, Any], rule: str) -> None:
+    with pytest.raises(Refused) as refused:
+        from_homeassistant(home(), entity, service, data)
+    assert refused.value.rule == rule
+
+
+def test_names_that_differ_are_translated() -> None:
+    device = home().plan.by_did["light.bed_light"]
+    link = Link(attributes={"brightness": "Helligkeit"})
+    assert values_of(device, "on", {"Helligkeit": 9}, link)["brightness"] == 9
+
+
+def test_what_cannot_be_used_is_left_out() -> None:
+    device = home().plan.by_did["light.bed_light"]
+    shown = values_of(device, "glowing", {"brightness": "very", "color_temp_kelvin": 3000})
+    assert "state" not in shown and "brightness" not in shown and shown["color_temp_kelvin"] == 3000
