@@ -46,8 +46,8 @@ def says(*called: tuple[str, Mapping[str, Any]]) -> Callable[[Mapping[str, Any]]
     return answer
 
 
-LAMP_ON = ("HassTurnOn", {"name": "Bed Light", "domain": ["light"]})
-OPEN_LOCK = ("HassTurnOff", {"name": "Front Door", "domain": ["lock"]})
+LAMP_ON = ("intent__HassTurnOn", {"name": "Bed Light", "domain": ["light"]})
+OPEN_LOCK = ("intent__HassTurnOff", {"name": "Front Door", "domain": ["lock"]})
 
 
 def states() -> dict[str, Any]:
