@@ -30,7 +30,7 @@ from envs.homemaker.climate import Values, initial_state
 from envs.homemaker.furnish import Stock, entrance, furnish, shipped_priors
 from envs.homemaker.layout import draw_layout
 from envs.homemaker.lexicon import Half, lexicon_of
-from envs.homemaker.own import Keep, own_home
+from envs.homemaker.own import Keep, own_home, own_homes
 from envs.homemaker.weather import Hemisphere, Sky, Weather
 from envs.model import Model
 
@@ -210,6 +210,10 @@ def _room_count(devices: int, rooms: Range | None, rng: random.Random) -> int:
 
 def products_of(recipe: HomeRecipe) -> list[DeviceSpec]:
     """The products that homes of a recipe may have."""
+    if recipe.files:
+        return list(
+            {device.spec.digest: device.spec for home in own_homes(recipe.files) for device in home.plan.devices}.values()
+        )
     return _allowed(recipe.catalogue, recipe.categories, recipe.products)
 
 

@@ -215,4 +215,4 @@ def _numbered(spec: Spec) -> Spec:
     """The specification with an id that is the same for the same specification."""
     plain = spec | {"userdata": spec["userdata"] | {"spid": ""}}
     digest = hashlib.blake2b(json.dumps(plain, sort_keys=True).encode(), digest_size=4).hexdigest()
-    return spec | {"userdata": spec["userdata"] | {"spid": f"{spec['userdata']['category']}-{digest}"}}
+    return spec | {"userdata": spec["userdata"] | {"spid": f"ha_{spec['userdata']['category']}-{digest}"}}
