@@ -16,6 +16,8 @@ import numpy as np
 from gymnasium import spaces
 from jsonschema import Draft202012Validator
 
+from envs.world import arguments_in, as_action
+
 PRINTABLE = string.ascii_letters + string.digits + string.punctuation + " "
 LONGEST_SAMPLE = 32  # characters; members of the space may be longer
 
@@ -49,14 +51,14 @@ class ToolCalls(spaces.Space[dict[str, Any]]):
         """A call that fits the schema, of a tool that is drawn with equal probability."""
         name = list(self.parameters)[self.np_random.integers(len(self.parameters))]
         arguments: dict[str, Any] = _draw(self.parameters[name], self.np_random)
-        return {"name": name} | arguments
+        return as_action(name, arguments, takes_name=True)
 
     def contains(self, x: Any) -> bool:
         """Whether `x` is a call of one of the tools and its arguments fit the tool's schema."""
         if not isinstance(x, dict) or not isinstance(x.get("name"), str) or x["name"] not in self.parameters:
             return False
         schema = {"additionalProperties": False} | self.parameters[x["name"]]
-        return Draft202012Validator(schema).is_valid({key: value for key, value in x.items() if key != "name"})
+        return Draft202012Validator(schema).is_valid(arguments_in(x))
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, ToolCalls) and self.parameters == other.parameters
@@ -67,6 +69,13 @@ class ToolCalls(spaces.Space[dict[str, Any]]):
 
 def _draw(schema: Mapping[str, Any], rng: np.random.Generator) -> Any:
     """A random value that fits a JSON Schema. Required members are always drawn, optional ones with probability 1/2."""
+    if "allOf" in schema:
+        return _draw({key: value for part in schema["allOf"][::-1] for key, value in part.items()}, rng)
+    if "anyOf" in schema:
+        return _draw(schema["anyOf"][0], rng)
+    if "maximum" in schema:
+        low, high = schema.get("minimum", -1000), schema["maximum"]
+        return int(rng.integers(low, high + 1)) if schema["type"] == "integer" else float(rng.uniform(low, high))
     if "enum" in schema:
         return schema["enum"][rng.integers(len(schema["enum"]))]
     match schema.get("type"):

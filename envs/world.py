@@ -17,6 +17,19 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 Action = Mapping[str, Any]
+OWN_NAME = "$name"  # in an action, the argument that is called `name`: `name` itself is the tool
+
+
+def as_action(tool: str, arguments: Mapping[str, Any], takes_name: bool) -> dict[str, Any]:
+    """A tool call as an action. `takes_name` says whether the tool has an argument `name`; any other is ignored."""
+    own = {OWN_NAME: arguments["name"]} if takes_name and "name" in arguments else {}
+    return {**arguments, **own, "name": tool}
+
+
+def arguments_in(action: Action) -> dict[str, Any]:
+    """The arguments of an action."""
+    own = {"name": action[OWN_NAME]} if OWN_NAME in action else {}
+    return {key: value for key, value in action.items() if key not in ("name", OWN_NAME)} | own
 
 
 @dataclass(frozen=True)

@@ -135,6 +135,7 @@ SHORTER = {
     "homerl synth recipes/synth.yaml": TWO_BLUEPRINTS,
     "homerl diversity --homes": "--homes 2 --each 5",
     "homerl diversity recipes/quickstart.yaml": "--homes 2 --each 5",
+    "homerl diversity recipes/people.yaml": "--homes 2 --each 5",
 }
 LONG = ("docs/benchmarks.md", "docs/language.md")  # pages whose commands take many seconds
 EXIT = {  # the code, and what is printed

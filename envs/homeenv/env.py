@@ -25,7 +25,7 @@ from envs.homeenv.tools import Tool
 from envs.homeenv.toolsets import TOOLSETS
 from envs.homeenv.types import shown
 from envs.spaces import AnyText, ToolCalls
-from envs.world import Action, World
+from envs.world import Action, World, arguments_in
 
 
 @dataclass(frozen=True)
@@ -80,7 +80,8 @@ class HomeEnv(World, gym.Env[str, Action]):
     """A world in which an agent acts on a home by tool calls.
 
     `home` is forked, so the caller's home does not change. `conditions` are the texts of the first tasks. `toolset` is a
-    key of `TOOLSETS`, and any other name is a `ValueError`. `limits` apply to each snippet that `pyexec` runs.
+    key of `TOOLSETS`, and any other name is a `ValueError`. `limits` apply to each snippet that `pyexec` runs. `named` are
+    the tools that have an argument `name` (see `envs.world.as_action`).
     """
 
     def __init__(
@@ -88,7 +89,9 @@ class HomeEnv(World, gym.Env[str, Action]):
     ) -> None:
         if toolset not in TOOLSETS:
             raise ValueError(f"toolset '{toolset}' is not one of {', '.join(TOOLSETS)}")
-        self._toolset: dict[str, Tool] = {tool.name: tool for tool in TOOLSETS[toolset].tools}
+        self._toolset: dict[str, Tool] = {tool.name: tool for tool in TOOLSETS[toolset].offered(home)}
+        self.named = frozenset(name for name, tool in self._toolset.items() if "name" in tool.parameters)
+        self._missing = TOOLSETS[toolset].missing
         self._limits = limits
         self._start = home.fork()
         self.engine = EpisodeState(home.fork(), tuple(compile_condition(text, home.plan) for text in conditions))
@@ -124,11 +127,12 @@ class HomeEnv(World, gym.Env[str, Action]):
     def _act(self, action: Mapping[str, Any]) -> RunResult:
         name = action.get("name") if isinstance(action, Mapping) else None
         tool = self._toolset.get(name) if isinstance(name, str) else None
+        if tool is None and self._missing is not None:
+            return self._missing(name if isinstance(name, str) else shown(name))
         if tool is None:
             known = ", ".join(self._toolset)
             return RunResult("", Refused("unknown_tool", f"there is no tool {shown(name)} (there is {known})"))
-        arguments = {key: value for key, value in action.items() if key != "name"}
-        return tool.run(self.engine.home, arguments, self._limits)
+        return tool.run(self.engine.home, arguments_in(action), self._limits)
 
     def _info(self, refusal: Refused | None, error: str | None, changed: tuple[str, ...]) -> dict[str, Any]:
         blocked = {"rule": refusal.rule, "message": refusal.message} if refusal else None
@@ -160,7 +164,7 @@ def changes(before: Home, after: Home) -> tuple[str, ...]:
 def observe(result: RunResult) -> str:
     """The observation that an agent gets: the printed text, then the refusal or error, or "ok" if there is neither."""
     lines = [result.output.rstrip("\n")] if result.output.strip() else []
-    if result.refusal:
+    if result.refusal and not result.worded:
         lines.append(f"refused: {result.refusal}")
     elif result.error:
         lines.append(f"error: {result.error}")

@@ -59,11 +59,15 @@ class Limits:
 
 @dataclass(frozen=True)
 class RunResult:
-    """The result of a snippet: its printed text, and the refusal or the error (as text) that stopped it, if any."""
+    """The result of a snippet: its printed text, and the refusal or the error (as text) that stopped it, if any.
+
+    `worded` says that the text tells of the refusal already.
+    """
 
     output: str
     refusal: Refused | None = None
     error: str | None = None
+    worded: bool = False
 
 
 def run_code(code: str, home: Home, limits: Limits = Limits()) -> RunResult:

@@ -18,6 +18,8 @@ from typing import Any, Protocol
 
 from envs.homeenv.devices import Device
 from envs.homeenv.home import Home
+from envs.homeenv.sandbox import RunResult
+from envs.homeenv.spec import DeviceSpec
 from envs.homeenv.tools import Tool
 from envs.messages import Message, call_message, text_message
 
@@ -107,6 +109,10 @@ class Writer(ABC):
         """A message that makes an automation. Raises `ValueError` if the toolset has no automations."""
         raise ValueError("the toolset has no automations")
 
+    def unfit(self, calls: Sequence[Call], reads: Reads) -> str | None:
+        """Why the tools cannot make these calls or show these attributes, or None if they can."""
+        return None
+
     def say(self, text: str) -> Message:
         """A message to the user."""
         return text_message(text)
@@ -162,6 +168,12 @@ class Toolset:
         one_answer: whether the agent gives one JSON object and no tool calls. The object is the arguments of the only
             tool. Its `response` is said to the user, and `mode: clarify` marks the response as a question.
         shown: the description of the home in the prompt of such an agent, which cannot query anything.
+        offer: the tools of one home; all of them if left out.
+        told: the whole system prompt of a home for the prompt style `full`, in place of the instruction, the devices, the
+            time and the rooms.
+        listed: how the prompt lists the devices of a home; one a line if left out.
+        missing: the result of a call of a tool that is not there.
+        beyond: whether no tool reaches a product that has services.
     """
 
     tools: tuple[Tool, ...]
@@ -170,6 +182,15 @@ class Toolset:
     automations: bool = False
     one_answer: bool = False
     shown: Callable[[Home], Any] | None = None
+    offer: Callable[[Home], tuple[Tool, ...]] | None = None
+    told: Callable[[Home], str] | None = None
+    listed: Callable[[Home], str] | None = None
+    missing: Callable[[str], RunResult] | None = None
+    beyond: Callable[[DeviceSpec], bool] | None = None
+
+    def offered(self, home: Home) -> tuple[Tool, ...]:
+        """The tools of an agent in a home."""
+        return self.tools if self.offer is None else self.offer(home)
 
     def __post_init__(self) -> None:
         if self.one_answer and len(self.tools) != 1:

@@ -25,7 +25,7 @@ from envs.homeenv.devices import Device
 from envs.homeenv.home import Home
 from envs.homeenv.physics import Moment, Outdoors
 from envs.homeenv.rooms import HOME, Room
-from envs.homeenv.spec import SHIPPED, Catalogue
+from envs.homeenv.spec import SHIPPED, Catalogue, DeviceSpec
 from envs.homemaker.climate import Values, initial_state
 from envs.homemaker.furnish import Stock, entrance, furnish, shipped_priors
 from envs.homemaker.layout import draw_layout
@@ -208,13 +208,24 @@ def _room_count(devices: int, rooms: Range | None, rng: random.Random) -> int:
     return min(count, max(devices, 2))
 
 
+def products_of(recipe: HomeRecipe) -> list[DeviceSpec]:
+    """The products that homes of a recipe may have."""
+    return _allowed(recipe.catalogue, recipe.categories, recipe.products)
+
+
 @lru_cache(maxsize=64)
 def _stock(folders: tuple[str, ...], categories: tuple[str, ...] | None, products: tuple[str, ...] | None) -> Stock:
+    return Stock(_allowed(folders, categories, products), shipped_priors())
+
+
+def _allowed(
+    folders: tuple[str, ...], categories: tuple[str, ...] | None, products: tuple[str, ...] | None
+) -> list[DeviceSpec]:
     """The products that a recipe allows. Raises `InputError` for unknown categories or products."""
     catalogue = _catalogue(folders)
     allowed = _known("categories", categories, {spec.category for spec in catalogue.values()})
     chosen = (catalogue[spid] for spid in sorted(_known("products", products, catalogue)))
-    return Stock([spec for spec in chosen if spec.category in allowed], shipped_priors())
+    return [spec for spec in chosen if spec.category in allowed]
 
 
 def _known(key: str, wanted: tuple[str, ...] | None, known: Collection[str]) -> Collection[str]:

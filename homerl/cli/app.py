@@ -6,7 +6,7 @@ Invariant: the logic is in the modules that the commands call.
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -15,6 +15,7 @@ import yaml
 
 from envs.documents import InputError, write_atomic
 from homerl.cli.bench import app as bench
+from homerl.play.loop import Agent
 from homerl.terminal.console import console, one_of
 from homerl.worlds.contract import CommandLine
 from homerl.worlds.registry import restored, worlds
@@ -256,5 +257,12 @@ def _load_recipe(recipe: str, overrides: Sequence[str]) -> Any:
     return load(recipe, overrides)
 
 
+def _agents(model: str, served: str | None, cpu: bool, max_tokens: int) -> tuple[str, Callable[[], Agent]]:
+    """Agents of a model, for the commands of worlds."""
+    from homerl.run.model_agents import agents_of
+
+    return agents_of(model, served, cpu, max_tokens)
+
+
 for world in worlds().values():
-    world.commands(CommandLine(app, view_app, _load_recipe))
+    world.commands(CommandLine(app, view_app, _load_recipe, _agents))

@@ -20,7 +20,7 @@ from typing import Literal
 from pydantic import Field
 
 from envs.model import Model
-from homerl.language import signs
+from homerl.language import moments, signs
 from homerl.language.numbers import Number, blank, numbers, spelt_out
 
 Reading = Literal["right", "wrong", "undecided", "silent"]  # silent: the text makes no claim that could be the answer
@@ -33,9 +33,11 @@ class Answer(Model):
     `names`: it must name every group; with no group, it must say that there are none. Both must not name any of
     `distractors`. `boolean`: the phrases in `accepted` affirm the fact and those in `distractors` deny it; both may be
     empty. `number`: the answer is in `unit` or has no unit; numbers within the names in `distractors` are ignored.
+    `time` ("14:05", `tolerance` in minutes), `date` ("2026-11-23") and `weekday` (0 is Monday): every time, date or weekday
+    in the text must be the expected one; a date may leave out its year.
     """
 
-    type: Literal["number", "boolean", "text", "names"]
+    type: Literal["number", "boolean", "text", "names", "time", "date", "weekday"]
     value: int | float | bool | str | tuple[str, ...]
     tolerance: float = 0.0
     accepted: tuple[tuple[str, ...], ...] = Field((), description="for each expected word or name, the ways to say it")
@@ -298,4 +300,36 @@ def _all(text: str) -> Reading:
     return "undecided" if signs.ALL.search(text) else "silent"
 
 
-READERS = {"number": _number, "boolean": _boolean, "text": _text, "names": _names}
+# moments
+
+
+def _time(expected: Answer, text: str) -> Reading:
+    hour, minute = map(int, str(expected.value).split(":"))
+    wanted = 60 * hour + minute
+    near = [any(_apart(wanted, one) <= expected.tolerance for one in meant) for meant in moments.times(text)]
+    return _every(near)
+
+
+def _apart(some: int, other: int) -> int:
+    """Minutes between two times of day, the shorter way round."""
+    return min((some - other) % 1440, (other - some) % 1440)
+
+
+def _date(expected: Answer, text: str) -> Reading:
+    year, month, day = map(int, str(expected.value).split("-"))
+    return _every([found[1:] == (month, day) and found[0] in (None, year) for found in moments.dates(text)])
+
+
+def _weekday(expected: Answer, text: str) -> Reading:
+    return _every([found == expected.value for found in moments.weekdays(text)])
+
+
+def _every(right: Sequence[bool]) -> Reading:
+    """The reading of a text whose claims are right or wrong."""
+    return "silent" if not right else "right" if all(right) else "wrong"
+
+
+READERS = {
+    "number": _number, "boolean": _boolean, "text": _text, "names": _names,
+    "time": _time, "date": _date, "weekday": _weekday,
+}  # fmt: skip

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from homerl.language.grammar import Pool
+from homerl.language.writing import AS_IT_IS, Writing
 
 Split = Literal["train", "heldout"]
 HELDOUT_SHARE = 5  # one sentence in so many is held out
@@ -30,12 +31,13 @@ class Voice:
     """How the people of a blueprint recipe talk.
 
     `temperature` sets how often less usual frames are drawn; at 0 only the most usual frame is used. `frames` is the
-    pool of frames that are drawn.
+    pool of frames that are drawn. `writing` has the shares of cases, final marks and short sentences.
     """
 
     language: str = "en"
     temperature: float = 1.0
     frames: Pool = "any"
+    writing: Writing = AS_IT_IS
 
 
 def split_of(sentence: str) -> Split:

@@ -19,7 +19,7 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from envs.messages import Message, copy_of
-from envs.world import Action, StepFacts, ToolCall, World
+from envs.world import Action, StepFacts, ToolCall, World, as_action
 from homerl.play.faults import Fault
 from homerl.play.messages import Words, as_call, calls_of, parse_json, words_of
 from homerl.play.observation import Observation
@@ -177,7 +177,8 @@ class Episode:
             arguments = None
         if not isinstance(arguments, dict):
             return _malformed("the arguments are not a JSON object")
-        return self._take(arguments | {"name": name})
+        takes_name = "name" in arguments and self.situation.takes_name(name)
+        return self._take(as_action(name, arguments, takes_name))
 
     def _take(self, action: Action | str) -> Result:
         """Apply a call. A text instead of a call says why there is none."""

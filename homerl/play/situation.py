@@ -123,6 +123,10 @@ class Situation(ABC):
         text, _, _, _, info = self.world.step(action)
         return text, info
 
+    def takes_name(self, tool: str) -> bool:
+        """Whether a tool has an argument that is called `name`, as the tool is in an action."""
+        return False
+
     def code_of(self, action: Action) -> str | None:
         """The code in a call, or None: the text `code`, which a listed tool takes as an argument, or one of `code_tools`."""
         if not isinstance(code := action.get("code"), str):

@@ -23,7 +23,7 @@ from homerl.llm.images import Clips
 from homerl.play.loop import Policy, User
 from homerl.play.scripted_user import ScriptedUser
 from homerl.run.bench_build import found_or_built
-from homerl.run.preflight import on_hub
+from homerl.run.model_agents import is_url, local_engine, refuse_missing, served_model
 from homerl.terminal.progress import progress_bar
 from homerl.worlds.contract import Suite, WorldAdapter
 from homerl.worlds.registry import world_of
@@ -60,7 +60,7 @@ class BenchRun:
     @property
     def is_served(self) -> bool:
         """Whether the model answers at a URL."""
-        return self.model.startswith(("http://", "https://"))
+        return is_url(self.model)
 
 
 def run_benchmark(settings: BenchRun) -> dict[str, Any]:
@@ -142,9 +142,7 @@ def factories_of(
         agent: Callable[[], Policy] = lambda: kind(endpoint, settings.temperature, settings.max_tokens)  # noqa: E731
         return ParticipantFactories(agent, user, f"{name} {sampling}"), Pace(settings.at_once, waves=False)
     refuse_text(world, suite, setting, f"--setting {setting}")
-    if not Path(settings.model).exists() and not on_hub(settings.model):
-        remedy = f"name a URL, a folder, a hub id such as org/name, or one of {', '.join(world.baselines)}"
-        raise InputError(f"there is no model '{settings.model}', neither here nor on the hub", "--model", remedy)
+    refuse_missing(settings.model, ", ".join(world.baselines))
     return local_factories(settings, user, sampling)
 
 
@@ -163,16 +161,12 @@ def local_factories(settings: BenchRun, user: Callable[[int], User], sampling: s
     """The factories for a model that this process loads."""
     import torch
 
-    from homerl.agents.policy import PolicyAgent, TransformersEngine
+    from homerl.agents.policy import PolicyAgent
     from homerl.run.bench import file_stamps
-    from homerl.train.common import load_policy, load_tokenizer
-    from homerl.train.recipe import ModelSettings
 
-    tokenizer = load_tokenizer(settings.model)
-    dtype = "float32" if settings.cpu else "bfloat16"
-    model = load_policy(ModelSettings(name=settings.model, dtype=dtype), settings.model)
-    model = model.to("cpu" if settings.cpu else "cuda").eval()
-    engine = TransformersEngine(model, tokenizer, settings.max_tokens, settings.temperature, settings.at_once)
+    engine, tokenizer = local_engine(
+        settings.model, settings.cpu, settings.max_tokens, settings.temperature, settings.at_once
+    )
     identity = f"{settings.model} {file_stamps(settings.model)} {sampling}"
     pace = Pace(settings.at_once, begin=lambda first: torch.manual_seed(settings.seed + first))
     return ParticipantFactories(lambda: PolicyAgent(engine, tokenizer), user, identity), pace
@@ -183,18 +177,3 @@ def judge_of(url: str | None, model: str | None, votes: int | None, sample: int)
     if votes is not None and (votes < 1 or votes % 2 == 0):
         raise InputError(f"{votes} votes may be a tie", "--judge-votes", "take an odd number")
     return JudgeSettings(url, model or served_model(url), votes, sample) if url else None
-
-
-def served_model(url: str) -> str:
-    """The name of a server's only model. Raises `InputError` if the server has several models or does not answer."""
-    from openai import OpenAI, OpenAIError
-
-    from homerl.llm.endpoint import secret
-
-    try:
-        names = [model.id for model in OpenAI(base_url=url.split(",")[0], api_key=secret(), timeout=30).models.list()]
-    except OpenAIError as error:
-        raise InputError(f"the server does not answer ({error})", url, "is it running? the address ends in /v1") from None
-    if len(names) != 1:
-        raise InputError(f"the server has {len(names)} models", url, f"name one with --served: {', '.join(names) or 'none'}")
-    return names[0]

@@ -38,6 +38,8 @@ def rehearse(recipe: Base) -> list[str]:
         if ScriptedUser.name not in world.users:
             lines.append(f"{key}: {blueprint.id} begins, and only an LLM user can play it")
             continue
+        if beyond := sorted(set(world.out_of_reach(source))):
+            lines.append(f"{key}: the agent's tools do nothing with {', '.join(beyond)}")
         expert = world.expert(ExpertConfig(mistakes=0.0), 0)
         trajectory = asyncio.run(play(episode, expert, ScriptedUser(0)))
         total = sum(sum(step_rewards(step.facts, weights).values()) for step in trajectory.steps)

@@ -110,11 +110,16 @@ class CommandLine:
 
     `load_recipe` is called with a recipe's name and the overrides of its keys. It returns the checked recipe, a pydantic
     model, and raises `InputError` if there is something wrong with it.
+
+    `agents` is called with a model (a URL or a folder), the name of a server's model or None, whether to load it on the CPU,
+    and the most tokens of a reply. It returns the model's name and a factory of agents, and raises `InputError` if there is
+    no such model.
     """
 
     app: Any
     view: Any
     load_recipe: Callable[[str, Sequence[str]], Any]
+    agents: Callable[[str, str | None, bool, int], tuple[str, Callable[[], Agent]]]
 
 
 class NoBlueprint(Exception):
@@ -274,6 +279,10 @@ class WorldAdapter(ABC):
         """The language that people speak in the blueprints of a recipe, which is given as plain data."""
         language: str = recipe.get("language", "en")
         return language
+
+    def out_of_reach(self, recipe: Any) -> Iterable[str]:
+        """What the agents of a recipe of this world can do nothing with, by name, for `homerl check`."""
+        return ()
 
     def count_devices(self, blueprint: Mapping[str, Any]) -> int | None:
         """The number of devices in a blueprint, which is given as plain data; None leaves the column out of results."""

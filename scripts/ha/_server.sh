@@ -10,12 +10,13 @@ ha_pid=
 
 # Installs into a folder that gets its name when it is whole: killed half-way, the next start begins anew.
 ha_install() {
-    local new=$ha_home/new
+    local new=$ha_home/new wanted
+    wanted="$ha_version $(cksum <"$root/scripts/ha/requirements.py")"
     [ "$(id -u)" = 0 ] || { say "a real Home Assistant needs root (debootstrap, chroot)."; return 1; }
     mkdir -p "$ha_home"
     exec 9>"$ha_home/lock"  # what is started keeps it open, so the lock lasts as long as the server
     flock --nonblock 9 || { say "$ha_home is in use. Stop the other check, or set HOMERL_HA and HOMERL_HA_PORT."; return 1; }
-    [ "$(cat "$ha_debian/.homerl" 2>/dev/null)" = "$ha_version" ] && return
+    [ "$(cat "$ha_debian/.homerl" 2>/dev/null)" = "$wanted" ] && return
     command -v debootstrap >/dev/null || { say "debootstrap is missing. Try: apt install debootstrap"; return 1; }
     say "installing Home Assistant $ha_version into $ha_home (2 GB, some minutes)"
     ha_clear "$new" && ha_clear "$ha_debian"
@@ -30,7 +31,7 @@ ha_install() {
     chroot "$new" /ha/bin/python /tmp/requirements.py >"$new/tmp/requirements.txt"
     ha_pip "$new" -r /tmp/requirements.txt
     : >"$new/etc/resolv.conf"  # a home of the tests asks nobody
-    printf '%s\n' "$ha_version" >"$new/.homerl"
+    printf '%s\n' "$wanted" >"$new/.homerl"
     mv "$new" "$ha_debian"
 }
 

@@ -15,6 +15,7 @@ from typing import Any
 import httpx
 
 from ha.assist import assist, tools
+from ha.dump import dump
 from ha.normal import Normal
 from ha.services import services
 from homerl.homeassistant.client import connect, token_from
@@ -31,6 +32,7 @@ async def record(url: str) -> None:
     async with connect(url, token) as client, rest as http:
         write("listing", normal((await client.listing()).model_dump(mode="json")))
         write("tools", normal(await tools(http), sort=False))
+        print(f"the Assist API: {await dump(http, client)}")
         write("assist", normal(await assist(http, client)))
         write("services", normal(await services(url, token, http, client)))
 

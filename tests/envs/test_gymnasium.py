@@ -55,7 +55,7 @@ def test_gymnasiums_checker_finds_nothing(home, toolset):
 @each_toolset
 def test_our_checker_finds_nothing_on_well_formed_calls(home, toolset):
     env = HomeEnv(home, (some_condition(home),), toolset)
-    calls = list(lively_calls(env, 25))
+    calls = list(lively_calls(env, max(25, 8 * len(env.tools))))
     check_world(env, calls)
     assert {call["name"] for call in calls} == set(env.action_space.parameters), "each tool was called"
 

@@ -9,7 +9,7 @@ from envs.homeenv.env import HomeEnv
 from envs.homeenv.toolsets import TOOLSETS
 from envs.homeenv.toolsets.direct import serialise
 from envs.homemaker.make import HomeSampler
-from envs.world import check_world
+from envs.world import arguments_in, as_action, check_world
 
 
 def world(toolset: str = "smh", *conditions: str) -> HomeEnv:
@@ -203,7 +203,9 @@ def test_the_whole_home_is_written_down_once():
     assert {room["id"] for room in told["rooms"]} == set(home.plan.by_room)
 
 
-@pytest.mark.parametrize("toolset", TOOLSETS)
-def test_no_tool_takes_an_argument_called_name(toolset):
+def test_an_argument_called_name_reaches_its_tool_and_no_other():
     """An action's `name` is the tool's."""
-    assert not [tool.name for tool in TOOLSETS[toolset].tools if "name" in tool.parameters]
+    arguments = {"name": "desk lamp", "domain": ["light"]}
+    assert arguments_in(as_action("intent__HassTurnOn", arguments, takes_name=True)) == arguments
+    assert arguments_in(as_action("pyexec", arguments, takes_name=False)) == {"domain": ["light"]}
+    assert not [name for name in TOOLSETS if name != "assist" for tool in TOOLSETS[name].tools if "name" in tool.parameters]

@@ -169,6 +169,9 @@ def test_each_filter_drops_what_it_is_for_and_names_it():
             good, conditions=(condition, f'device("{call.did}").{path} != {value} and not {now}')
         ),
         ("consistent", "condition and devices disagree"): changed(good, devices=(*intent.devices, other)),
+        ("expressible", "'temperature' is not shown"): changed(
+            good.model_copy(update={"toolset": "assist"}), reads=(("outdoors", "temperature"),)
+        ),
     }
     assert first_failure(good) is None
     assert {name for name, _ in bad} == set(FILTERS)

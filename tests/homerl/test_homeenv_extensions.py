@@ -117,7 +117,7 @@ def test_what_a_toolset_lacks_is_refused_by_name(tmp_path, switch):
 def test_the_papers_toolsets_come_first(tmp_path, switch):
     (tmp_path / "toolsets/a_first.py").write_text(SWITCH)
     found = python("-c", "from envs.homeenv.toolsets import TOOLSETS; print(*TOOLSETS)", **switch)
-    assert found.split() == ["homeflow", "smh", "direct", "a_first", "switch"]
+    assert found.split() == ["homeflow", "smh", "direct", "assist", "a_first", "switch"]
 
 
 # A family

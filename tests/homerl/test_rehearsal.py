@@ -84,6 +84,13 @@ def test_a_world_that_only_llm_users_speak_in_begins_an_episode(tmp_path, monkey
     assert line.endswith("begins, and only an LLM user can play it")
 
 
+def test_what_the_tools_do_nothing_with_is_named(tmp_path):
+    home = {"categories": ["light", "pet_feeder"], "devices": [4, 6]}
+    lines = rehearse(synth(tmp_path, recipe={"home": home, "toolset": "assist", "families": {"atomic": 1}}))
+    assert lines[0] == "synth.recipe: the agent's tools do nothing with pet_feeder" and "success" in lines[1]
+    assert len(rehearse(synth(tmp_path, recipe={"home": home, "families": {"atomic": 1}}))) == 1
+
+
 def test_every_source_of_a_flywheel_is_played():
     lines = rehearse(load_recipe("recipes/quickstart.yaml", ["--evaluation.every", "2", "--synth.first_seed", "5"]))
     played = [line.split(": ")[0] + " " + line.split("played ")[1].split(":")[0] for line in lines]

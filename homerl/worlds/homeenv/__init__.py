@@ -66,6 +66,14 @@ class HomeEnvWorld(WorldAdapter):
         """The language of the recipe's homes."""
         return recipe.get("home", {}).get("language", "en")
 
+    def out_of_reach(self, recipe: Any) -> Iterable[str]:
+        """The products of the recipe's homes that no tool of its toolset reaches."""
+        from envs.homeenv.toolsets import TOOLSETS
+        from envs.homemaker.make import products_of
+
+        beyond = TOOLSETS[recipe.toolset].beyond
+        return (spec.name for spec in products_of(recipe.home) if beyond(spec)) if beyond else ()
+
     def count_devices(self, blueprint: Mapping[str, Any]) -> int:
         """The number of devices in the blueprint's home."""
         return len(blueprint["home"]["devices"])

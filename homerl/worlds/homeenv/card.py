@@ -28,7 +28,7 @@ def card(recipe: Mapping[str, Any]) -> Card:
     name = recipe.get("toolset") or "homeflow"
     toolset = TOOLSETS[name]
     shown = Card(
-        tools=[tool.schema() for tool in toolset.tools],
+        tools=[tool.schema() for tool in toolset.offered(example(language))],
         system=briefing(example(language), recipe.get("prompt") or "brief", name, (), language),
         told="holds the whole home" if toolset.shown else "lists the home's devices, one a line",
         utterance=agent_prompts(language).example.says,

@@ -16,6 +16,7 @@ import typer
 from envs.documents import InputError
 from homerl.terminal.console import console, one_of
 from homerl.worlds.contract import CommandLine
+from homerl.worlds.homeenv.serving.commands import add as add_serving
 
 OVERRIDES = {"allow_extra_args": True, "ignore_unknown_options": True}
 
@@ -28,6 +29,7 @@ def add(cli: CommandLine) -> None:
     cli.app.command("diversity", context_settings=OVERRIDES)(diversity_command(cli.load_recipe))
     cli.app.command("serve-env")(serve_env)
     cli.view.command("home")(view_home)
+    add_serving(cli)
 
 
 def check_home(file: Path) -> None:

@@ -10,6 +10,7 @@ import random
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, field
+from statistics import median_low
 from typing import Any
 
 from rich.table import Table
@@ -17,10 +18,11 @@ from rich.table import Table
 from envs.documents import InputError
 from envs.homemaker.make import HomeRecipe, make_home
 from homerl.language.splits import Unclear
-from homerl.measure.text_diversity import SAMPLE, TextDiversity
+from homerl.language.writing import MARKS
+from homerl.measure.text_diversity import SAMPLE, TOKENS, TextDiversity
 from homerl.worlds.homeenv.blueprints.author import BlueprintRecipe
 from homerl.worlds.homeenv.blueprints.intents import Ask, families
-from homerl.worlds.homeenv.language.sentences import sentence
+from homerl.worlds.homeenv.language.sentences import as_written, sentence
 
 PER_DRAFT = 8  # the most utterances of one intent
 
@@ -30,7 +32,9 @@ class DiversityReport:
     """The figures of a survey.
 
     `distinct_1` to `distinct_3` are the fractions of n-grams that are distinct, and `self_bleu` is between 0 and 1. `words`
-    is the number of different words, and `mean_length` is in words. `by_family` has the counts by family and subcategory.
+    is the number of different words; `mean_length` and `median_length` are in words. `capitalised` and `punctuated` are the
+    shares of utterances that begin with a capital letter and that end with a mark. `by_family` has the counts by family and
+    subcategory.
     """
 
     homes: int
@@ -43,6 +47,9 @@ class DiversityReport:
     distinct_3: float = 0.0
     words: int = 0
     mean_length: float = 0.0
+    median_length: int = 0
+    capitalised: float = 0.0
+    punctuated: float = 0.0
     self_bleu: float = 0.0
     by_family: dict[str, dict[str, int]] = field(default_factory=dict)
 
@@ -93,13 +100,21 @@ def measure_diversity(
     texts = TextDiversity(rng, sample)
     seen: dict[str, set[int]] = {}
     said: Counter[str] = Counter()
+    written: Counter[str] = Counter()
+    lengths: Counter[int] = Counter()
     for number in range(homes):
         for name, text in utterances(recipe, rng, each):
             said[name] += 1
+            written["capitalised"] += text[0].isupper()
+            written["punctuated"] += text.endswith(tuple(MARKS))
+            text = text.lower()
+            lengths[len(TOKENS.findall(text))] += 1
             seen.setdefault(name, set()).add(hash(text))
             texts.add(text)
         progress(number + 1, homes)
     report = DiversityReport(homes, recipe.home.language, recipe.temperature, **texts.figures())
+    report.capitalised, report.punctuated = (written[form] / max(1, said.total()) for form in ("capitalised", "punctuated"))
+    report.median_length = median_low(lengths.elements()) if lengths else 0
     report.by_family = {name: {"utterances": said[name], "distinct": len(seen[name])} for name in sorted(said)}
     return report
 
@@ -114,7 +129,7 @@ def utterances(recipe: BlueprintRecipe, rng: random.Random, count: int) -> Itera
         tries -= 1
         name, wording = rng.choices(names, weights)[0], rng.choices(wordings, liked)[0]
         family, _, subcategory = name.partition("/")
-        draft = families()[family][subcategory](home, rng, Ask(wording, devices=recipe.devices))
+        draft = families()[family][subcategory](home, rng, Ask(wording, devices=recipe.devices, timed=True))
         if draft is None:
             continue
         told = home.fork()
@@ -122,11 +137,11 @@ def utterances(recipe: BlueprintRecipe, rng: random.Random, count: int) -> Itera
             told.call(call.did, call.service, call.args)
         for _ in range(min(PER_DRAFT, left)):
             try:
-                said = sentence(draft.meaning, told, recipe.voice, draft.wording or wording, rng).lower()
+                said = sentence(draft.meaning, told, recipe.voice, draft.wording or wording, rng)
             except Unclear:
                 break
             left -= 1
-            yield name, said
+            yield name, as_written(said, told, recipe.voice, rng)
 
 
 def _subcategories(recipe: BlueprintRecipe) -> dict[str, float]:
@@ -151,6 +166,7 @@ def diversity_table(report: DiversityReport) -> Table:
     grams = ", ".join(f"{share:.4f}" for share in (report.distinct_1, report.distinct_2, report.distinct_3))
     rows.caption = (
         f"distinct-1, -2, -3: {grams}; self-BLEU {report.self_bleu:.3f} ({SAMPLE} sampled); "
-        f"{report.words:,} different words, {report.mean_length:.1f} words each"
+        f"{report.words:,} different words, {report.mean_length:.1f} words each "
+        f"(median {report.median_length}); {report.capitalised:.0%} capitalised, {report.punctuated:.0%} with a final mark"
     )
     return rows

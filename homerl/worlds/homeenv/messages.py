@@ -59,6 +59,8 @@ def agent_prompts(language: str) -> AgentPrompts:
 def instruction(toolset: str, language: str) -> str:
     """The full instruction of a toolset. Raises `InputError` if there is none in the language."""
     own, given = TOOLSETS[toolset].instruction, agent_prompts(language).toolsets
+    if TOOLSETS[toolset].told:  # recorded in one language, whatever the home's is
+        return own.get(language) or own["en"]
     if language not in own and toolset not in given:
         raise InputError(
             f"the toolset '{toolset}' has no instruction in '{language}'", "language",
@@ -83,12 +85,12 @@ def briefing(
     toolset of one answer, which cannot query the home, adds what it shows of the home.
     """
     told, given = agent_prompts(language), TOOLSETS[toolset]
-    parts = [system_prompt(home.plan.devices, style, toolset, language)]
-    if style == "full" or given.automations:  # an agent that makes automations must know the time
+    parts = [_introduction(home, style, toolset, language)]
+    if (style == "full" and not given.told) or given.automations:  # an agent that makes automations must know the time
         moment = datetime.fromtimestamp(home.clock, UTC)
         day = told.days[moment.weekday()]
         parts.append(told.hour.format(day=day, date=f"{moment:%Y-%m-%d}", time=f"{moment:%H:%M}"))
-    if style == "full":
+    if style == "full" and not given.told:
         parts.append(told.rooms.format(rooms=told.between.join(_placed(home, told))))
         parts += [told.entrance.format(did=home.plan.entrance)] if home.plan.entrance else []
     if known := [f"- {fact}" for fact in memory]:
@@ -96,6 +98,16 @@ def briefing(
     if given.shown:
         parts.append(json.dumps(given.shown(home), ensure_ascii=False))
     return "\n".join(parts)
+
+
+def _introduction(home: Home, style: str, toolset: str, language: str) -> str:
+    """The instruction and the devices. A toolset may have a way of its own to tell of a home, or to list its devices."""
+    given = TOOLSETS[toolset]
+    if style == "full" and given.told:
+        return given.told(home)
+    if given.listed:
+        return f"{agent_prompts(language).brief}\n{given.listed(home)}"
+    return system_prompt(home.plan.devices, style, toolset, language)
 
 
 def _placed(home: Home, told: AgentPrompts) -> Iterator[str]:

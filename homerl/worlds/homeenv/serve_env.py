@@ -23,7 +23,7 @@ import anyio.to_thread
 
 from envs.documents import InputError
 from envs.homeenv.env import HomeEnv
-from envs.world import WorldError
+from envs.world import WorldError, as_action
 from homerl import __version__
 from homerl.worlds.homeenv.messages import system_prompt
 
@@ -59,7 +59,9 @@ class Session:
         """
         async with self._turn:
             try:
-                observation, *_, info = await anyio.to_thread.run_sync(self.env.step, arguments | {"name": name})
+                observation, *_, info = await anyio.to_thread.run_sync(
+                    self.env.step, as_action(name, arguments, name in self.env.named)
+                )
             except WorldError as error:
                 raise MCPError(types.INTERNAL_ERROR, str(error)) from error
         return types.CallToolResult(

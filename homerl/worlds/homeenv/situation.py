@@ -121,6 +121,10 @@ class HomeSituation(Situation):
         text, _, _, _, info = self.world.step(action)
         return text, info
 
+    def takes_name(self, tool: str) -> bool:
+        """Whether a tool of the toolset has an argument `name`, such as those of `assist`."""
+        return tool in self.world.named
+
     def note_reply(self, intent: int | None, message: Message, refusals: Sequence[str], spoke: bool) -> None:
         """Record whether the agent's words answer the intent's question, or ask a needed clarifying question."""
         spoken_of = next((i for i in self.blueprint.intents if i.id == intent), None)

@@ -24,6 +24,7 @@ from envs.homemaker.make import HomeRecipe, make_home
 from envs.model import Model
 from homerl.language.grammar import Pool
 from homerl.language.splits import NoSentence, Split, Unclear, Voice
+from homerl.language.writing import AS_IT_IS, Writing
 from homerl.worlds.contract import unmade
 from homerl.worlds.homeenv.blueprints.blueprint import Blueprint, Intent, Past, Profile
 from homerl.worlds.homeenv.blueprints.filters import first_failure
@@ -78,6 +79,11 @@ class BlueprintRecipe(Model):
     frames: Pool = Field(
         "any", description="Which frames of the grammar people use: `heldout` is a quarter of them, `train` the others."
     )
+    writing: Writing = Field(
+        AS_IT_IS,
+        exclude_if=lambda writing: writing == AS_IT_IS,  # bytes that depend on a recipe are older than this key
+        description="How people write: letter case, final marks, and short sentences.",
+    )
     preserve: bool = Field(True, description="Whether success also needs that no device outside the task has changed.")
     toolset: ToolsetName = Field(
         "homeflow",
@@ -126,9 +132,15 @@ class BlueprintRecipe(Model):
         return TOOLSETS[self.toolset].one_answer
 
     @property
+    def told(self) -> tuple[bool, bool]:
+        """Whether the agent is told about floors and the user's place, and whether it is told the date and time."""
+        full = self.prompt == "full"
+        return full, full or TOOLSETS[self.toolset].automations
+
+    @property
     def voice(self) -> Voice:
-        """The language, temperature and frames that the user speaks with."""
-        return Voice(self.home.language, self.temperature, self.frames)
+        """The language, temperature, frames and writing of the user."""
+        return Voice(self.home.language, self.temperature, self.frames, self.writing)
 
 
 def make_blueprint(recipe: BlueprintRecipe, split: Split, seed: int, dropped: Counter | None = None) -> Blueprint:
@@ -179,7 +191,7 @@ def _draw(recipe: BlueprintRecipe, split: Split, seed: int, home: Home, rng: ran
         taken = frozenset((spared, *(did for draft in drafts for did in draft.concerned)))
         wording = _weighted(recipe.wordings, rng)
         family, propose = _family(recipe, rng)
-        draft = propose(home, rng, Ask(wording, taken, recipe.devices, number == 0, recipe.prompt == "full"))
+        draft = propose(home, rng, Ask(wording, taken, recipe.devices, number == 0, *recipe.told))
         if draft is None:
             break
         for part in (draft, *draft.then):

@@ -43,7 +43,7 @@ class Call(Model):
 
     did: str
     service: str
-    args: tuple[str | int | float | bool, ...] = ()
+    args: tuple[str | int | float | bool | tuple[float | str, ...] | None, ...] = ()
 
     @property
     def code(self) -> str:

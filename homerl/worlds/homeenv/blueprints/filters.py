@@ -1,4 +1,4 @@
-"""The triple filter (HomeFlow 3.3.1): executable, within bounds, consistent.
+"""The triple filter (HomeFlow 3.3.1): executable, within bounds, consistent. A fourth one asks the agent's tools.
 
 Each filter returns the reason why it drops a blueprint, or None.
 
@@ -16,6 +16,7 @@ from envs.homeenv.conditions import compile_condition
 from envs.homeenv.home import Home
 from envs.homeenv.home_file import home_from_json
 from envs.homeenv.sandbox import run_code
+from envs.homeenv.toolsets import TOOLSETS
 from homerl.worlds.homeenv.blueprints.blueprint import Blueprint, Intent
 from homerl.worlds.homeenv.blueprints.goals import Heard, goals, keeps
 from homerl.worlds.homeenv.blueprints.rules import flaw
@@ -81,6 +82,17 @@ def consistent(blueprint: Blueprint, home: Home) -> Verdict:
     return None
 
 
+def expressible(blueprint: Blueprint, home: Home) -> Verdict:
+    """Check that the agent's tools can make the calls of the plan, and show what must be read before them."""
+    writer = TOOLSETS[blueprint.toolset].writer(home.fork(), "", lambda device: device.did)
+    for intent in blueprint.intents:
+        if reason := writer.unfit(intent.plan, intent.reads):
+            return reason
+        for call in intent.plan:
+            writer.home.call(call.did, call.service, call.args)
+    return None
+
+
 def _all_conditions(blueprint: Blueprint) -> list[str]:
     """The conditions of the intents, those to be kept, and the effects of the automations."""
     effects = [i.automation.effects for i in blueprint.intents if i.automation]
@@ -97,6 +109,7 @@ FILTERS: dict[str, Callable[[Blueprint, Home], Verdict]] = {
     "executable": executable,
     "within_bounds": within_bounds,
     "consistent": consistent,
+    "expressible": expressible,
 }
 
 

@@ -1,6 +1,7 @@
 """Complete sentences: a meaning in the words of a random speaker, with errors of speech if the wording is noisy.
 
-Invariant: a sentence is a pure function of (meaning, home, voice, wording, random generator).
+Invariants: a sentence is a pure function of (meaning, home, voice, wording, random generator); its split is that of its
+words, before case and final mark are written.
 """
 
 from __future__ import annotations
@@ -9,19 +10,29 @@ import random
 
 from envs.homeenv.home import Home
 from homerl.language.splits import Split, Voice, of_split
+from homerl.language.writing import write
+from homerl.worlds.homeenv.language.known import grammar
 from homerl.worlds.homeenv.language.meaning import Meaning
 from homerl.worlds.homeenv.language.noise import disturb
 from homerl.worlds.homeenv.language.speaker import Speaker, Wording
 
 
 def utter(meaning: Meaning, home: Home, voice: Voice, wording: Wording, split: Split, rng: random.Random) -> str:
-    """A sentence of the split. Raises `NoSentence` if none is drawn."""
-    return of_split(lambda: sentence(meaning, home, voice, wording, rng), split)
+    """A sentence of the split, as it is written. Raises `NoSentence` if none is drawn."""
+    text = of_split(lambda: sentence(meaning, home, voice, wording, rng), split)
+    return as_written(text, home, voice, rng)
+
+
+def as_written(text: str, home: Home, voice: Voice, rng: random.Random) -> str:
+    """The sentence in the case and with the final mark that the voice's writing draws."""
+    names = {name for device in home.plan.devices for name in (device.name, device.room.name)}
+    return write(text, voice.writing, grammar(voice.language), names, rng)
 
 
 def sentence(meaning: Meaning, home: Home, voice: Voice, wording: Wording, rng: random.Random) -> str:
-    """A sentence, of either split."""
+    """The words of a sentence, of either split."""
     style = rng.choice(("clear", "colloquial")) if wording == "noisy" else wording
-    speaker = Speaker(home, voice, style, rng)
+    short = bool(voice.writing.short) and rng.random() < voice.writing.short
+    speaker = Speaker(home, voice, style, rng, short)
     text = meaning.words(speaker)
     return disturb(text, speaker) if wording == "noisy" else text

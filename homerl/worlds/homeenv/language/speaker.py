@@ -1,7 +1,8 @@
 """The speaker, which puts meanings into sentences in one style.
 
 Invariants: a sentence is a pure function of (meaning, home, voice, style, random generator); a clause is an imperative that
-can be joined with others and can follow "when ..."; polite phrases belong to the sentence, not to the clause.
+can be joined with others and can follow "when ..."; polite phrases belong to the sentence, not to the clause; only a short
+speaker uses frames under `short.*`, and uses them wherever a key has some.
 """
 
 from __future__ import annotations
@@ -26,12 +27,13 @@ from homerl.language.splits import Voice
 from homerl.worlds.homeenv.language.clear import refuse_shared_device, refuse_shared_room
 from homerl.worlds.homeenv.language.known import grammar
 from homerl.worlds.homeenv.language.meaning import Act, Comparison, Target
-from homerl.worlds.homeenv.language.noun import is_heavy, phrase
+from homerl.worlds.homeenv.language.noun import is_heavy, noun, phrase
 
 Wording = Literal["clear", "colloquial", "noisy"]
 SPELLED = 0.15  # probabilities at temperature 1: a number is written in words,
 BRANDED = 0.08  # a device is named with its brand,
 SPECIFIC = 0.5  # a frame specific to the kind of device or the value is used
+ALONE = 0.5  # the share in which a short speaker leaves out the room of a device
 SYMBOL = re.compile(r"[%°℃µ]|(?<![A-Za-z])[A-Za-z]{1,3}$")  # units that are written only after digits
 WISHED = {"clear": 0.15, "colloquial": 0.4}  # a wish for the result replaces the request
 
@@ -47,18 +49,20 @@ class Piece:
 
 
 class Speaker:
-    """Puts meanings about one home into words, in one style.
+    """Puts meanings about one home into words, in one style; a `short` speaker leaves out what goes without saying.
 
     `pieces` collects the devices and values that were mentioned; `noise` uses them.
     """
 
-    def __init__(self, home: Home, voice: Voice, style: Style, rng: random.Random) -> None:
-        self.home, self.voice, self.style, self.rng = home, voice, style, rng
+    def __init__(self, home: Home, voice: Voice, style: Style, rng: random.Random, short: bool = False) -> None:
+        self.home, self.voice, self.style, self.rng, self.short = home, voice, style, rng, short
         self.grammar: Grammar = grammar(voice.language)
         self.pieces: list[Piece] = []
 
     def say(self, key: str, **slots: str) -> str:
         """Draw a frame of the key and fill its slots."""
+        if self.short and (brief := f"short.{key}") in self.grammar:
+            key = brief
         return self.grammar.draw(key, slots, self.rng, self.style, self.voice.frames, self.voice.temperature)
 
     def first(self, *keys: str) -> str:
@@ -73,7 +77,7 @@ class Speaker:
         """A sentence that requests acts. A single short act may become a wish for its result."""
         wish = f"result.{acts[0].service}"
         brief = len(acts) == 1 and not is_heavy(acts[0].target)
-        if brief and wish in self.grammar and self.chance(WISHED[self.style]):
+        if brief and not self.short and wish in self.grammar and self.chance(WISHED[self.style]):
             slots = self._slots(acts[0])
             return self.say("wish", target=slots["target"], result=self.say(wish, **slots))
         same = groupby(acts, key=lambda act: (act.service, act.value))
@@ -86,6 +90,8 @@ class Speaker:
     def _clause(self, acts: Sequence[Act], said: str | None = None) -> str:
         """One clause for the same service and value on one or several targets."""
         act, slots = acts[0], self._slots(acts[0], said)
+        if self.short and len(acts) == 1 and said is None and (key := self._short_key(act)):
+            return self.say(key, **slots)
         for other in acts[1:]:
             slots["target"] = self.say("and", first=slots["target"], second=self.target(other.target))
         heavy = any(is_heavy(a.target) for a in acts)
@@ -100,6 +106,12 @@ class Speaker:
             return self.say(self.rng.choice(known), **slots)
         usual = _fallback(act)
         return self.say(self.first(f"act.{act.service}", *([f"{usual}.heavy"] if heavy else []), usual), **slots)
+
+    def _short_key(self, act: Act) -> str | None:
+        """The key whose short frames fit the act, or None."""
+        narrow = [f"act.{act.service}.{str(act.value).lower()}"] if isinstance(act.value, (bool, str)) else []
+        keys = (*narrow, f"act.{act.service}", *([_fallback(act)] if act.value is not None else []))
+        return next((key for key in keys if f"short.{key}" in self.grammar), None)
 
     def _slots(self, act: Act, said: str | None = None) -> dict[str, str]:
         device = act.target.devices[0] if act.target.devices and act.target.kind is None else None
@@ -120,7 +132,7 @@ class Speaker:
         if target.pronoun:
             return self.say("them" if target.many else "it")
         if target.kind is not None:
-            return phrase(target, self)
+            return self._kind_in_room(target) or phrase(target, self)
         (device,) = target.devices
         refuse_shared_device(device, self.home)
         if target.part and len({path.rpartition(".")[0] for path in device.spec.service_index}) > 1:
@@ -131,15 +143,24 @@ class Speaker:
         self.pieces.append(Piece(text, device=device))
         return text
 
+    def _kind_in_room(self, target: Target) -> str | None:
+        """ "kitchen lights", as a short speaker calls all devices of a kind in one room."""
+        if not self.short or is_heavy(target) or len(target.rooms) != 1 or target.floor is not None or not target.many:
+            return None
+        return self.say("short.room_kind", room=target.rooms[0].name, many=noun(target.kind, "many", self))
+
     def device(self, device: Device) -> str:
         """A device by room and name, sometimes with its brand if no other device of the room has it.
 
-        Raises `Unclear` if another device has the same room and name.
+        A short speaker may leave out the room if no other name of the home has a word in common with the device's. Raises
+        `Unclear` if another device has the same room and name.
         """
         refuse_shared_device(device, self.home)
         slots = {"room": device.room.name, "device": device.name}
+        if self.short and self.rng.random() < ALONE and _stands_alone(device, self.home):
+            return self.say("short.device.alone", device=device.name)
         brand = _brand(device, self.home, self.voice.language)
-        if brand and self.chance(BRANDED):
+        if brand and not self.short and self.chance(BRANDED):
             return self.say("device.branded", brand=brand, **slots)
         return self.say("device", **slots)
 
@@ -182,6 +203,14 @@ class Speaker:
         """ "whose brightness is above 80 percent"."""
         value = self.value(comparison.value, comparison.type)
         return self.say(f"where.{comparison.operator}", name=self.name(comparison.attribute), value=value)
+
+
+def _stands_alone(device: Device, home: Home) -> bool:
+    """Whether the device's name alone denotes it: no other name of a device or room contains it or is part of it."""
+    others = [other.name for other in home.plan.devices if other.did != device.did]
+    others += [room.name for room in home.plan.rooms]
+    words = set(device.name.lower().split())
+    return not any(words & set(name.lower().split()) or device.name in name or name in device.name for name in others)
 
 
 def _fallback(act: Act) -> str:

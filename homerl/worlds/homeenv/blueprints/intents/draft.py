@@ -23,7 +23,7 @@ class Ask:
 
     `taken` are ids of devices that the draft may not touch. `devices` are the fewest and most devices of a draft that
     names several. Only the `first` intent of a blueprint may have an earlier dialogue. A `briefed` agent knows on which
-    floor each room is, and where the user is.
+    floor each room is, and where the user is. A `timed` agent knows the date and time.
     """
 
     wording: Wording
@@ -31,6 +31,7 @@ class Ask:
     devices: tuple[int, int] = (2, 3)
     first: bool = True
     briefed: bool = False
+    timed: bool = False
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,308 @@
+"""The entities of a home: what its devices are in Home Assistant.
+
+A part of a device is one entity, by the table. What that entity does not take in becomes entities of their own.
+
+Invariants: the entities of a home are a pure function of its plan; an entity belongs to one device; every attribute of a
+device belongs to at most one entity; ids are unique.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from envs.homeenv.assist.table import Kind, Way, table
+from envs.homeenv.assist.values import share_of
+from envs.homeenv.devices import Device
+from envs.homeenv.home import Home
+from envs.homeenv.plan import Plan
+from envs.homeenv.rooms import Room
+from envs.homeenv.spec import Component, DeviceSpec
+from envs.homeenv.types import ValueType
+
+TEXTS = {True: "on", False: "off", None: "unknown"}
+AS_THERE = "ha_"  # begins the `spid` of products in Home Assistant's shape
+FLOORS = ("Ground floor", "First floor", "Second floor", "Third floor", "Fourth floor")
+
+
+@dataclass(frozen=True)
+class Step:
+    """A service call on an entity's device."""
+
+    service: str
+    args: tuple[Any, ...] = ()
+    kwargs: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Setting:
+    """What sets a value: a service, the name of its argument (None: its only one), and the argument's type."""
+
+    service: str
+    argument: str | None
+    kind: ValueType
+
+
+@dataclass(frozen=True)
+class Shape:
+    """An entity of a product: which part it is, what it does, and where its state is read.
+
+    `suffix` follows the device's name. `before` holds a step that a value needs first. `shows` maps Home Assistant's
+    attributes to ours.
+    """
+
+    part: str
+    suffix: str
+    domain: str
+    device_class: str | None = None
+    unit: str | None = None
+    acts: Mapping[str, Step] = field(default_factory=dict)
+    sets: Mapping[str, Setting] = field(default_factory=dict)
+    before: Mapping[str, Step] = field(default_factory=dict)
+    state: str | None = None
+    states: Mapping[Any, str] = field(default_factory=dict)
+    mode: str | None = None
+    running: str | None = None
+    shows: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Entity:
+    """An entity of a home."""
+
+    id: str
+    name: str
+    device: Device
+    shape: Shape
+
+    @property
+    def domain(self) -> str:
+        """Home Assistant's domain."""
+        return self.shape.domain
+
+    @property
+    def area(self) -> Room:
+        """The room as an area."""
+        return self.device.room
+
+    def state(self, home: Home) -> str:
+        """The state as Home Assistant writes it."""
+        shape, did = self.shape, self.device.did
+        if shape.state is None:
+            return "unknown"
+        value = home.get(did, shape.state)
+        known = shape.states.get(value, shape.states.get("else")) if _hashable(value) else None
+        text = as_state(value) if known is None else known
+        if text == "on" and shape.mode:
+            return as_state(home.get(did, shape.mode))
+        return shape.running if text == "on" and shape.running else text
+
+    def attributes(self, home: Home) -> dict[str, Any]:
+        """The attributes that Home Assistant shows to agents."""
+        rules = table().domains.get(self.domain)
+        off = rules is not None and bool(rules.while_on) and self.state(home) == "off"
+        found: dict[str, Any] = {}
+        for name, path in self.shape.shows.items():
+            dark = off and rules is not None and name in rules.while_on
+            found |= self._shown(name, path, None if dark else home.get(self.device.did, path))
+            if rules is not None and name in rules.units:
+                found[rules.units[name]] = "°C"
+        if self.shape.unit:
+            found["unit_of_measurement"] = self.shape.unit
+        return found | ({"device_class": self.shape.device_class} if self.shape.device_class else {})
+
+    def _shown(self, name: str, path: str, value: Any) -> dict[str, Any]:
+        kind = self.device.spec.attribute_index[path][1]
+        if name == "brightness":
+            share = share_of(value, kind)
+            raw = None if share is None else str(value if kind.range and kind.range[1] == 255 else round(share * 2.55))
+            return {"brightness": raw} | ({} if share is None else {"brightness_pct": str(share)})
+        if name in ("percentage", "current_position"):
+            share = share_of(value, kind)
+            return {name: None if share is None else str(share)}
+        if name == "volume_level":
+            share = share_of(value, kind)
+            return {name: None if share is None else share / 100}
+        return {name: str(value) if isinstance(value, int) else value}
+
+
+def as_state(value: Any) -> str:
+    """A value as a state."""
+    return TEXTS[value] if value is None or isinstance(value, bool) else str(value)
+
+
+def _hashable(value: Any) -> bool:
+    return isinstance(value, (str, int, float, bool, type(None)))
+
+
+def storeys(plan: Plan) -> dict[int, str]:
+    """The floors of a home by number, none if it has a single one. The lowest is the ground floor."""
+    numbers = sorted({room.floor for room in plan.rooms})
+    named = {n: FLOORS[n] if 0 <= n < len(FLOORS) else f"Floor {n}" for n in numbers}
+    return named if len(numbers) > 1 else {}
+
+
+def entities(plan: Plan) -> tuple[Entity, ...]:
+    """All entities, in the order of the plan."""
+    if (known := _known.get(plan.digest)) is None:
+        if len(_known) >= MOST_KNOWN:
+            _known.clear()
+        known = _known[plan.digest] = tuple(_entities(plan))
+    return known
+
+
+MOST_KNOWN = 64  # homes whose entities are kept
+_known: dict[int, tuple[Entity, ...]] = {}
+_shapes: dict[str, tuple[Shape, ...]] = {}
+
+
+def _entities(plan: Plan) -> Iterator[Entity]:
+    taken: Counter[str] = Counter()
+    for device in plan.devices:
+        for shape in shapes(device.spec):
+            name = f"{device.name} {shape.suffix}".strip()
+            if not shape.suffix and device.did.startswith(shape.domain + "."):
+                yield Entity(device.did, name, device, shape)
+                continue
+            slug = f"{shape.domain}.{re.sub(r'[^0-9a-zA-Z]+', '_', name.lower()).strip('_') or 'entity'}"
+            taken[slug] += 1
+            yield Entity(slug if taken[slug] == 1 else f"{slug}_{taken[slug]}", name, device, shape)
+
+
+def shapes(spec: DeviceSpec) -> tuple[Shape, ...]:
+    """The entities of a product."""
+    if (known := _shapes.get(spec.digest)) is None:
+        known = _shapes[spec.digest] = tuple(_shaped(spec))
+    return known
+
+
+def _shaped(spec: DeviceSpec) -> Iterator[Shape]:
+    if spec.spid.startswith(AS_THERE):
+        yield _whole(spec)
+        return
+    kinds = dict(spec.kinds)
+    parts = [(prefix, part, kinds.get(prefix, spec.category)) for prefix, part in spec.parts()]
+    mains = {prefix: _main(spec, prefix, part, kind) for prefix, part, kind in parts}
+    single = sum(main is not None for main in mains.values()) == 1
+    for prefix, part, _ in parts:
+        words = "" if single else _words(prefix)
+        consumed: set[str] = set()
+        if (found := mains[prefix]) is not None:
+            shape, consumed = found
+            yield Shape(**(vars(shape) | {"suffix": words}))
+        yield from _rest(prefix, part, words, consumed)
+
+
+def _whole(spec: DeviceSpec) -> Shape:
+    """A product in Home Assistant's shape: one entity, whose attributes and services have Home Assistant's names."""
+    domain, names = (
+        table().domains.get(spec.category, table().domains["switch"]),
+        {path for path, (_, a) in spec.attribute_index.items() if not a.internal},
+    )
+    acts = {act: step for act, ways in domain.acts.items() if (step := _step("", spec, ways))}
+    sets = {what: setting for what, ways in domain.sets.items() if (setting := _setting("", spec, ways))}
+    shows = {name: name for name in table().shown if name in names}
+    return Shape(
+        "", "", spec.category, acts=acts, sets=sets, state="state" if "state" in names else None, shows=shows
+    )  # fmt: skip
+
+
+def _words(path: str) -> str:
+    return path.strip(".").replace(".", " ").replace("_", " ")
+
+
+def _main(spec: DeviceSpec, prefix: str, part: Component, kind: str) -> tuple[Shape, set[str]] | None:
+    """The entity that a part is, and the names of the attributes and services that it takes in."""
+    services = {service.name for service in part.services}
+    rule = next((rule for rule in _kinds(kind) if services & set(rule.needs)), None)
+    if rule is None:
+        return None
+    domain = table().domains[rule.domain]
+    names = [a.name for a in part.attributes]
+    acts = {act: step for act, ways in domain.acts.items() if (step := _step(prefix, part, ways))}
+    sets = {what: setting for what, ways in domain.sets.items() if (setting := _setting(prefix, part, ways))}
+    before = {what: step for what, way in domain.before.items() if (step := _step(prefix, part, (way,)))}
+    state = next((name for name in domain.state if name in names), None)
+    mode = next((name for name in rule.mode if name in names), None)
+    shows = {shown: prefix + name for shown, ours in domain.shows.items() for name in ours if name in names}
+    taken_in = {state, mode, *(path.removeprefix(prefix) for path in shows.values()), *domain.hidden}
+    used = {step.service.removeprefix(prefix) for step in acts.values()}
+    shape = Shape(
+        prefix, "", rule.domain, rule.classes.get(spec.userdata.subcategory or "", rule.device_class), None, acts, sets,
+        before, prefix + state if state else None, domain.state.get(state or "", {}), prefix + mode if mode else None,
+        rule.running, shows,
+    )  # fmt: skip
+    return shape, {name for name in taken_in if name} | used
+
+
+def _kinds(kind: str) -> Iterator[Kind]:
+    """The rules of a kind of part. A category that is a domain of Home Assistant is itself, and the rest are switches."""
+    yield from table().kinds.get(kind, ())
+    if kind in table().domains:
+        yield Kind.model_validate({"domain": kind, "needs": _services_of(kind)})
+    yield Kind(domain="switch", needs=("turn_on",))
+
+
+def _services_of(domain: str) -> list[str]:
+    rules = table().domains[domain]
+    ways = [way for ways in rules.acts.values() for way in ways]
+    sets = [way.partition(":")[0] for ways in rules.sets.values() for way in ways]
+    return [way if isinstance(way, str) else way[0] for way in ways] + sets
+
+
+def _step(prefix: str, part: Component, ways: tuple[Way, ...]) -> Step | None:
+    """The first way that the part has: a service that needs no argument but the given one."""
+    for way in ways:
+        name, args = (way, ()) if isinstance(way, str) else (way[0], tuple(way[1:]))
+        for service in part.services:
+            needed = [argument for argument in service.arguments if argument.required]
+            if service.name == name and len(needed) <= len(args) <= len(service.arguments):
+                return Step(prefix + name, args)
+    return None
+
+
+def _setting(prefix: str, part: Component, ways: tuple[str, ...]) -> Setting | None:
+    for way in ways:
+        name, _, wanted = way.partition(":")
+        for service in part.services:
+            named = [a for a in service.arguments if a.name == wanted or not wanted]
+            others = [a for a in service.arguments if a.required and a not in named]
+            if service.name == name and named and not others and (wanted or len(service.arguments) == 1):
+                first = named[0] is service.arguments[0]
+                return Setting(prefix + name, None if first else wanted, named[0])
+    return None
+
+
+def _rest(prefix: str, part: Component, words: str, consumed: set[str]) -> Iterator[Shape]:
+    """What is left of a part, as entities of their own."""
+    used = set(consumed)
+    for attribute in part.attributes:
+        if attribute.name in consumed or attribute.internal:
+            continue
+        name = f"{words} {_words(attribute.name)}".strip()
+        path, setter = prefix + attribute.name, f"set_{attribute.name}"
+        if _setting(prefix, part, (setter,)) is None:
+            domain = "binary_sensor" if attribute.type == "bool" else "sensor"
+            unit = table().units.get(attribute.unit or "", attribute.unit)
+            yield Shape(prefix, name, domain, table().readings.get(attribute.name), unit, state=path)
+        elif attribute.type == "bool":
+            used.add(setter)
+            acts = {"turn_on": Step(prefix + setter, (True,)), "turn_off": Step(prefix + setter, (False,))}
+            yield Shape(prefix, name, "switch", acts=acts, state=path)
+        else:
+            used.add(setter)
+            domain = "select" if attribute.options else "number" if attribute.type in ("int", "float") else "text"
+            unit = table().units.get(attribute.unit or "", attribute.unit)
+            yield Shape(prefix, name, domain, unit=unit if domain == "number" else None, state=path)
+    for service in part.services:
+        if service.name not in used and not any(argument.required for argument in service.arguments):
+            name = f"{words} {_words(service.name)}".strip()
+            yield Shape(prefix, name, "button", acts={"turn_on": Step(prefix + service.name)})
+
+
+def unreachable(spec: DeviceSpec) -> bool:
+    """Whether a product has services, and no intent of Home Assistant reaches any of them."""
+    return bool(spec.service_index) and not any(shape.acts or shape.sets for shape in shapes(spec))

@@ -1,0 +1,261 @@
+"""Writes service calls as calls of Assist's tools, for the scripted expert.
+
+A device is meant by its name and domain, and by its area too if others have the name. Several devices that are all of a
+domain in a room are one call for the area.
+
+Invariant: a plan for which `unfit` is None has the same effect, written and executed, as the plan itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from envs.homeenv.assist.dump import latest
+from envs.homeenv.assist.entities import Entity, Step, entities
+from envs.homeenv.assist.intents import Failed, read_slots, steps
+from envs.homeenv.assist.match import NoMatch, Wanted, match
+from envs.homeenv.assist.table import Act, table
+from envs.homeenv.assist.tools import CONTEXT, TOOLS
+from envs.homeenv.assist.values import given
+from envs.homeenv.audit import Refused
+from envs.homeenv.home import Home
+from envs.homeenv.sandbox import Limits
+from envs.homeenv.toolset import Call, Reads, StructuredWriter, arguments_of
+from envs.messages import Message, call_message, tool_call
+
+ON = "intent__HassTurnOn"
+MOST_LOOKS = 3  # entities that are read one by one
+RUN = {tool.name: tool for tool in TOOLS}
+
+
+@dataclass(frozen=True)
+class Intended:
+    """A call of an intent: the tool, the entities that it means, and its values by slot."""
+
+    tool: str
+    entity: Entity
+    values: Mapping[str, Any]
+
+
+class AssistWriter(StructuredWriter):
+    """Writes intents, and reads by `GetLiveContext`."""
+
+    reads = True
+
+    def call(self, call: Call) -> dict[str, Any]:
+        """The intent that makes a service call. One that no intent makes is written as a mistake would be."""
+        return self._written(self._intended(call) or self._mistaken(call))
+
+    def act(self, calls: Sequence[Call], reply: str | None = None) -> Message:
+        """One intent for each device, or for all devices of a domain in an area."""
+        intended = [self._intended(call) or self._mistaken(call) for call in calls]
+        joined = _joined(one for i, one in enumerate(intended) if not _implied(one, intended[i + 1 :]))
+        return call_message(*self._by_area(joined))
+
+    def made(self, turn: Sequence[Message]) -> Callable[[Call], bool]:
+        """A call was made if an intent of the turn means its device and makes it."""
+        made = list(arguments_of(turn))
+        return lambda call: any(self._makes(tool, arguments, call) for tool, arguments in made)
+
+    def look(self, did: str) -> Message:
+        """A query of the device's first entity."""
+        own = [entity for entity in entities(self.home.plan) if entity.device.did == did]
+        return self._read(own[:1])
+
+    def read(self, slots: Reads) -> Message:
+        """A query of the entities that show these attributes."""
+        shown = [entity for did, path in slots for entity in self._showing(did, path)[:1]]
+        return self._read(list({entity.id: entity for entity in shown}.values()))
+
+    def unfit(self, calls: Sequence[Call], reads: Reads) -> str | None:
+        """Why these calls cannot be written or these attributes cannot be read, or None if they can."""
+        for did, path in reads:
+            if not self._showing(did, path):
+                return f"'{path.rpartition('.')[2]}' is not shown"
+        wanted, here = self.home.fork(), AssistWriter(self.home.fork(), self.done, self.label)
+        for call in calls:
+            if (intended := here._intended(call)) is None:
+                return f"no intent for '{call.service.rpartition('.')[2]}'"
+            written = here._written(intended)["function"]["name"], here._arguments(intended)
+            try:
+                wanted.call(call.did, call.service, call.args)
+            except Refused:
+                return "the plan is refused"
+            result = RUN[written[0]].run(here.home, written[1], Limits())
+            if result.refusal:
+                return f"'{written[0].rpartition('__')[2]}' is refused"
+            if here.home.state_key() != wanted.state_key():
+                return f"'{written[0].rpartition('__')[2]}' does something else"
+        return None
+
+    def _intended(self, call: Call) -> Intended | None:
+        for entity in entities(self.home.plan):
+            if entity.device.did == call.did and (found := _tool_for(entity, call)):
+                intended = Intended(found[0], entity, found[1])
+                return intended if self._arguments(intended) else None
+        return None
+
+    def _mistaken(self, call: Call) -> Intended | _Mistake:
+        own = [entity for entity in entities(self.home.plan) if entity.device.did == call.did]
+        for entity in own:
+            for what, setting in entity.shape.sets.items():
+                if setting.service == call.service and call.args and (found := _tool_setting(entity, what)):
+                    return _Mistake(found[0], {"name": entity.name, found[1]: call.args[0]})
+        return _Mistake(ON, {"name": own[0].name if own else call.did})
+
+    def _written(self, intended: Intended | _Mistake) -> dict[str, Any]:
+        if isinstance(intended, _Mistake):
+            return tool_call(intended.tool, intended.arguments)
+        return tool_call(intended.tool, self._arguments(intended) or {"name": intended.entity.name})
+
+    def _arguments(self, intended: Intended) -> dict[str, Any]:
+        """The slots that mean exactly this entity, and its values; nothing if no slots do."""
+        entity, act = intended.entity, table().tools[intended.tool]
+        domain = {"domain": [entity.domain]} if _has(intended.tool, "domain") else {}
+        for place in ({}, {"area": entity.area.name}):
+            if place and "area" not in latest().tools[intended.tool]["inputSchema"]["properties"]:
+                continue
+            if self._means(intended.tool, {"name": entity.name, **place, **domain}, act) == [entity]:
+                return {"name": entity.name, **place, **domain, **intended.values}
+        return {}
+
+    def _means(self, tool: str, slots: Mapping[str, Any], act: Act) -> list[Entity]:
+        domains = frozenset(slots.get("domain", act.domains))
+        wanted = Wanted(slots.get("name"), slots.get("area"), domains=domains, needs=act.needs)
+        try:
+            return list(match(self.home, wanted).entities)
+        except NoMatch:
+            return []
+
+    def _by_area(self, intended: Sequence[Intended | _Mistake]) -> list[dict[str, Any]]:
+        """The calls, one for an area where they are all alike and mean everything of a domain there."""
+        first, *others = intended
+        if others and isinstance(first, Intended) and all(_alike(first, one) for one in others):
+            act, slots = table().tools[first.tool], {"area": first.entity.area.name, "domain": [first.entity.domain]}
+            meant = {one.entity.id for one in intended if isinstance(one, Intended)}
+            if _has(first.tool, "domain") and {e.id for e in self._means(first.tool, slots, act)} == meant:
+                return [tool_call(first.tool, slots | dict(first.values))]
+        return [self._written(one) for one in intended]
+
+    def _makes(self, tool: str, arguments: Any, call: Call) -> bool:
+        if tool not in table().tools or not isinstance(arguments, dict):
+            return False
+        try:
+            slots = read_slots(tool, arguments)
+            found = match(self.home, replace(slots.wanted, states=frozenset())).entities
+            own = [entity for entity in found if entity.device.did == call.did]
+            made = [step for entity in own for step in steps(self.home, tool, entity, slots.values, always=True)]
+        except (Failed, NoMatch, Refused):
+            return False
+        return any(_is_call(step, call) for step in made)
+
+    def _showing(self, did: str, path: str) -> list[Entity]:
+        """The entities of a device that show an attribute now."""
+        own = [entity for entity in entities(self.home.plan) if entity.device.did == did]
+        return [entity for entity in own if _shows(entity, self.home, path)]
+
+    def _read(self, found: Sequence[Entity]) -> Message:
+        if len(found) > MOST_LOOKS:
+            domains = sorted({entity.domain for entity in found})
+            return call_message(tool_call(CONTEXT, {"domain": domains[0] if len(domains) == 1 else domains}))
+        names = [entity.name for entity in entities(self.home.plan)]
+        calls = [
+            {"name": entity.name} | ({"area": entity.area.name} if names.count(entity.name) > 1 else {}) for entity in found
+        ]
+        return call_message(*(tool_call(CONTEXT, slots) for slots in calls or [{}]))
+
+
+@dataclass(frozen=True)
+class _Mistake:
+    """A call that means something else than was wanted."""
+
+    tool: str
+    arguments: Mapping[str, Any]
+
+
+def _has(tool: str, slot: str) -> bool:
+    return slot in latest().tools[tool]["inputSchema"]["properties"]
+
+
+def _tool_for(entity: Entity, call: Call) -> tuple[str, dict[str, Any]] | None:
+    """The tool that makes a call on an entity, and its values."""
+    for act, step in entity.shape.acts.items():
+        if _is_call(step, call):
+            for name, rule in table().tools.items():
+                if rule.act == act and not rule.slots and _for(rule, entity):
+                    return name, {}
+    for what, setting in entity.shape.sets.items():
+        if setting.service == call.service and setting.argument is None and len(call.args) == 1:
+            value, found = given(what, call.args[0], setting.kind), _tool_setting(entity, what)
+            if found and value is not None:
+                return found[0], {found[1]: value}
+    return None
+
+
+def _tool_setting(entity: Entity, what: str) -> tuple[str, str] | None:
+    """The tool that sets a value of an entity, and its slot."""
+    for name, rule in table().tools.items():
+        for slot, sets in rule.sets.items():
+            if sets == what and _for(rule, entity):
+                return name, slot
+    return None
+
+
+def _for(rule: Act, entity: Entity) -> bool:
+    wanted = rule.domains or rule.offered
+    return not wanted or entity.domain in wanted
+
+
+def _is_call(step: Step, call: Call) -> bool:
+    return (step.service, step.args, dict(step.kwargs)) == (call.service, tuple(call.args), {})
+
+
+def _implied(one: Intended | _Mistake, later: Sequence[Intended | _Mistake]) -> bool:
+    """Whether a call only switches on what a later one switches on as well."""
+    if not isinstance(one, Intended) or one.tool != ON:
+        return False
+    rules = table().domains.get(one.entity.domain)
+    wakes = {slot for act in table().tools.values() for slot, what in act.sets.items() if rules and what in rules.wakes}
+    return any(isinstance(two, Intended) and two.entity == one.entity and wakes & two.values.keys() for two in later)
+
+
+def _joined(intended: Iterable[Intended | _Mistake]) -> list[Intended | _Mistake]:
+    """Values of one entity by one tool, as one call."""
+    found: list[Intended | _Mistake] = []
+    for one in intended:
+        last = found[-1] if found else None
+        if isinstance(last, Intended) and isinstance(one, Intended) and _joins(last, one):
+            found[-1] = Intended(last.tool, last.entity, {**last.values, **one.values})
+        else:
+            found.append(one)
+    return found
+
+
+def _joins(last: Intended, one: Intended) -> bool:
+    same = (last.tool, last.entity) == (one.tool, one.entity)
+    return same and bool(last.values) and bool(one.values) and not _clash({**last.values, **one.values})
+
+
+def _clash(values: Mapping[str, Any]) -> bool:
+    """Whether a light cannot have all values at once."""
+    return "color" in values and "temperature" in values
+
+
+def _alike(one: Intended, two: Intended | _Mistake) -> bool:
+    return (
+        isinstance(two, Intended)
+        and (one.tool, one.values) == (two.tool, two.values)
+        and (one.entity.domain, one.entity.area) == (two.entity.domain, two.entity.area)
+    )
+
+
+def _shows(entity: Entity, home: Home, path: str) -> bool:
+    """Whether agents can read an attribute in what they are shown of an entity now."""
+    shape, state = entity.shape, entity.state(home)
+    if path in (shape.state, shape.mode) and path not in shape.shows.values():
+        return shape.mode is None or path == shape.state or state != "off"
+    rules = table().domains.get(entity.domain)
+    dark = set(rules.while_on) if rules and state == "off" else set()
+    return any(ours == path and name not in dark for name, ours in shape.shows.items())

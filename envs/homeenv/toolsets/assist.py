@@ -1,0 +1,24 @@
+"""The `assist` toolset: Home Assistant's Assist API, with the tools, texts and results of a real one.
+
+`envs/homeenv/assist` holds its parts.
+
+Invariant: what an agent reads with the prompt `full` is what a Home Assistant with this home tells its own agent. So a
+policy that was trained with it can be used there as it is.
+"""
+
+from __future__ import annotations
+
+from envs.homeenv.assist.dump import latest
+from envs.homeenv.assist.entities import unreachable
+from envs.homeenv.assist.live import prompt, static_context
+from envs.homeenv.assist.tools import TOOLS, offered, unknown
+from envs.homeenv.assist.writer import AssistWriter
+from envs.homeenv.toolset import Toolset
+
+INSTRUCTION = {
+    "en": f"{latest().before}\n\n{latest().after}"
+}  # around the list of entities; it is the same in every language
+TOOLSET = Toolset(
+    TOOLS, INSTRUCTION, AssistWriter,
+    offer=offered, told=prompt, listed=static_context, missing=unknown, beyond=unreachable,
+)  # fmt: skip

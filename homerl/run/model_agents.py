@@ -1,0 +1,75 @@
+"""Agents from the name of a model: one that a server has, or one that this process loads.
+
+Invariant: a model that is nowhere is refused before anything is loaded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from envs.documents import InputError
+from homerl.llm.endpoint import Endpoint
+from homerl.play.loop import Policy
+from homerl.run.preflight import on_hub
+
+
+def is_url(model: str) -> bool:
+    """Whether a model answers at a URL."""
+    return model.startswith(("http://", "https://"))
+
+
+def agents_of(
+    model: str, served: str | None = None, cpu: bool = False, max_tokens: int = 512
+) -> tuple[str, Callable[[], Policy]]:
+    """The name of a model, and a factory of agents that answer with it at temperature 0; each agent plays one dialogue.
+
+    Raises `InputError` if there is no such model.
+    """
+    if is_url(model):
+        from homerl.agents.llm import LLMAgent
+
+        name = served or served_model(model)
+        endpoint = Endpoint(model.split(","), name)
+        return name, lambda: LLMAgent(endpoint, 0.0, max_tokens)
+    refuse_missing(model)
+    engine, tokenizer = local_engine(model, cpu, max_tokens)
+
+    from homerl.agents.policy import PolicyAgent
+
+    return Path(model).name, lambda: PolicyAgent(engine, tokenizer)
+
+
+def refuse_missing(model: str, baselines: str = "") -> None:
+    """Raise `InputError` if a model is neither here nor on the hub."""
+    if not Path(model).exists() and not on_hub(model):
+        remedy = f"name a URL, a folder, a hub id such as org/name{baselines and f', or one of {baselines}'}"
+        raise InputError(f"there is no model '{model}', neither here nor on the hub", "--model", remedy)
+
+
+def local_engine(model: str, cpu: bool, max_tokens: int, temperature: float = 0.0, batch: int = 1) -> tuple[Any, Any]:
+    """(engine, tokenizer) of a model that this process loads: in float32 on the CPU, in bfloat16 on a GPU."""
+    from homerl.agents.policy import TransformersEngine
+    from homerl.train.common import load_policy, load_tokenizer
+    from homerl.train.recipe import ModelSettings
+
+    tokenizer = load_tokenizer(model)
+    loaded = load_policy(ModelSettings(name=model, dtype="float32" if cpu else "bfloat16"), model)
+    loaded = loaded.to("cpu" if cpu else "cuda").eval()
+    return TransformersEngine(loaded, tokenizer, max_tokens, temperature, batch), tokenizer
+
+
+def served_model(url: str) -> str:
+    """The name of a server's only model. Raises `InputError` if the server has several models or does not answer."""
+    from openai import OpenAI, OpenAIError
+
+    from homerl.llm.endpoint import secret
+
+    try:
+        names = [model.id for model in OpenAI(base_url=url.split(",")[0], api_key=secret(), timeout=30).models.list()]
+    except OpenAIError as error:
+        raise InputError(f"the server does not answer ({error})", url, "is it running? the address ends in /v1") from None
+    if len(names) != 1:
+        raise InputError(f"the server has {len(names)} models", url, f"name one with --served: {', '.join(names) or 'none'}")
+    return names[0]

@@ -1,0 +1,108 @@
+"""A person and an agent in a home, without a task: what a served agent plays.
+
+Invariants: the caller's home does not change; `Witnessed.made` has every service call of the agent that was carried out, in
+order, and none of automations; the dialogue ends only at a limit of the episode.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, Self
+
+from envs.homeenv.env import HomeEnv
+from envs.homeenv.home import Home
+from envs.homeenv.toolsets import TOOLSETS
+from envs.messages import Message
+from homerl.worlds.homeenv.messages import briefing
+from homerl.worlds.homeenv.situation import HomeSituation
+
+
+@dataclass(frozen=True)
+class Made:
+    """A service call that a home has carried out, with its arguments by name."""
+
+    did: str
+    service: str
+    arguments: Mapping[str, Any]
+
+
+class Witnessed(Home):
+    """A home that keeps the calls of its services in `made`, which its forks share."""
+
+    __slots__ = ("made",)
+    made: list[Made]
+
+    @classmethod
+    def of(cls, home: Home) -> Witnessed:
+        """A copy of a home, with nothing made yet."""
+        twin = cls(home.plan, home.values, home.clock)
+        twin.air, twin.rules, twin.air_stale = home.air and home.air.copy(), home.rules, home.air_stale
+        twin.made = []
+        return twin
+
+    def fork(self) -> Self:
+        """An independent copy, whose calls are kept in the same list."""
+        twin = super().fork()
+        twin.made = self.made
+        return twin
+
+    def call(self, did: str, service: str, args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None) -> Any:
+        """Call a service, and keep the call unless it is refused."""
+        returned = super().call(did, service, args, kwargs)
+        names = [argument.name for argument in self.plan.services[did, service][0].service.arguments]
+        self.made.append(Made(did, service, dict(zip(names, args, strict=False)) | dict(kwargs or {})))
+        return returned
+
+
+@dataclass(frozen=True)
+class Visit:
+    """What a live episode has in place of a blueprint: no intents, and nothing that must stay as it is."""
+
+    toolset: str
+    language: str
+    prompt: Literal["brief", "full"] = "full"
+    id: str = "live"
+    seed: int = 0
+    intents: tuple[Any, ...] = ()
+    history: tuple[Any, ...] = ()
+    preserve: bool = False
+
+    @property
+    def one_answer(self) -> bool:
+        """Whether the agent answers with one JSON object instead of tool calls."""
+        return TOOLSETS[self.toolset].one_answer
+
+
+class LiveSituation(HomeSituation):
+    """A home in which a person speaks. It has no goals, so no goal is ever met."""
+
+    @classmethod
+    def visit(cls, home: Home, visit: Visit) -> LiveSituation:
+        """The situation before the person speaks."""
+        world = HomeEnv(Witnessed.of(home), (), visit.toolset)
+        return cls(visit, world, home, ())  # type: ignore[arg-type]
+
+    def opening(self) -> list[Message]:
+        """The system prompt."""
+        visit: Any = self.blueprint
+        return [{"role": "system", "content": briefing(self.start, visit.prompt, visit.toolset, (), visit.language)}]
+
+    def fork(self) -> LiveSituation:
+        """A copy with its own home."""
+        return LiveSituation(self.blueprint, self.world.fork(), self.start, ())
+
+    def met(self) -> tuple[bool, ...]:
+        """Never: what a person wants is not known."""
+        return (False,)
+
+    def side_effects(self) -> int:
+        """None, since nothing is known to be unwanted."""
+        return 0
+
+    @property
+    def made(self) -> list[Made]:
+        """The agent's service calls so far."""
+        home = self.home
+        assert isinstance(home, Witnessed)
+        return home.made

@@ -1,0 +1,31 @@
+"""The real home of a caretaker: a Home Assistant.
+
+Invariant: the token is sent to Home Assistant and nowhere else.
+"""
+
+from __future__ import annotations
+
+from pydantic import SecretStr
+
+from envs.homeenv.home import Home
+from homerl.homeassistant.client import connect
+from homerl.homeassistant.translation import refresh, to_homeassistant
+from homerl.worlds.homeenv.live import Made
+
+
+class HomeAssistant:
+    """A `RealHome` at a URL. Each request has a connection of its own, so a restart of Home Assistant costs nothing."""
+
+    def __init__(self, url: str, token: SecretStr) -> None:
+        self.url, self._token = url, token
+
+    async def refreshed(self, twin: Home) -> Home:
+        """The twin with the states that Home Assistant has now."""
+        async with connect(self.url, self._token) as client:
+            return refresh(twin, await client.states())
+
+    async def carry_out(self, twin: Home, made: Made) -> None:
+        """Call the service that a call of the twin stands for, and wait until it is carried out."""
+        call = to_homeassistant(twin, made.did, made.service, made.arguments)
+        async with connect(self.url, self._token) as client:
+            await client.call_service(call.domain, call.service, call.data, call.target)

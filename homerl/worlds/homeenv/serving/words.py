@@ -1,0 +1,47 @@
+"""What a served agent says beside the words of its model."""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from envs.documents import InputError, read_yaml
+from envs.documents.explain import did_you_mean
+
+FILE = Path(__file__).parent / "words.yaml"
+SIGNS = re.compile(r"[^\w\s']|_")
+
+
+class Words:
+    """The sentences of a language. Raises `InputError` for a language that has none."""
+
+    def __init__(self, language: str) -> None:
+        known = _texts()
+        if language not in known:
+            raise InputError(f"'{language}' has no sentences", "--language", did_you_mean(language, list(known)))
+        self._texts = known[language]
+
+    def say(self, key: str, **slots: Any) -> str:
+        """A sentence with its slots filled."""
+        text: str = self._texts[key]
+        return text.format(**slots)
+
+    def assents(self, said: str) -> bool:
+        """Whether the whole of what was said gives consent. "Yes, and open the window" does not."""
+        return _plain(said) in self._texts["assent"]
+
+    def dissents(self, said: str) -> bool:
+        """Whether the whole of what was said refuses consent."""
+        return _plain(said) in self._texts["dissent"]
+
+
+@lru_cache(maxsize=1)
+def _texts() -> dict[str, dict[str, Any]]:
+    texts: dict[str, dict[str, Any]] = read_yaml(FILE).data
+    return texts
+
+
+def _plain(said: str) -> str:
+    return " ".join(SIGNS.sub(" ", said.casefold()).split())

@@ -1,0 +1,83 @@
+"""An agent that says what a test gives it, and a simulated home that stands for the real one."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from envs.homeenv.audit import Refused
+from envs.homeenv.home import Home
+from envs.messages import Message, call_message, text_message, tool_call
+from homerl.homeassistant.errors import HomeAssistantError
+from homerl.play.observation import Observation
+from homerl.play.situation import Reply
+from homerl.worlds.homeenv.live import Made
+from homerl.worlds.homeenv.serving.caretaker import Caretaker
+from homerl.worlds.homeenv.serving.journal import Journal
+
+
+def device_of(home: Home, category: str):
+    return next(device for device in home.plan.devices if device.spec.category == category)
+
+
+def call_of(did: str, locator: str, **arguments: Any) -> Message:
+    return call_message(tool_call("control_device", {"did": did, "locator": locator, "arguments": arguments}))
+
+
+class Says:
+    """An agent that says these messages in turn, whatever it is asked."""
+
+    name = "script"
+
+    def __init__(self, *messages: Message | str) -> None:
+        self.messages = [text_message(one) if isinstance(one, str) else one for one in messages]
+        self.heard: list[Observation] = []
+
+    async def propose(self, observation: Observation, n: int = 1) -> Sequence[Reply]:
+        self.heard.append(observation)
+        return [Reply(self.messages.pop(0))]
+
+
+@dataclass
+class OtherHome:
+    """A real home that is itself simulated. `ignored` devices do not react, `broken` ones fail."""
+
+    home: Home
+    made: list[Made] = field(default_factory=list)
+    ignored: set[str] = field(default_factory=set)
+    broken: set[str] = field(default_factory=set)
+
+    async def refreshed(self, twin: Home) -> Home:
+        fresh = twin.fork()
+        for slot, value in enumerate(self.home.values):
+            fresh.set(slot, value)
+        return fresh
+
+    async def carry_out(self, twin: Home, made: Made) -> None:
+        self.made.append(made)
+        if made.did in self.broken:
+            raise HomeAssistantError(f"{made.did} does not answer. Is it plugged in?")
+        if made.did not in self.ignored:
+            try:
+                self.home.call(made.did, made.service, (), made.arguments)
+            except Refused as refusal:
+                raise HomeAssistantError(str(refusal)) from None
+
+
+@dataclass
+class Served:
+    """A caretaker with everything around it."""
+
+    caretaker: Caretaker
+    real: OtherHome
+    journal: Journal
+    dialogue: list[Message] = field(default_factory=list)
+
+    def say(self, text: str) -> str:
+        """Say something in the dialogue; the reply."""
+        self.dialogue.append({"role": "user", "content": text})
+        reply = asyncio.run(self.caretaker.answer(self.dialogue))
+        self.dialogue.append({"role": "assistant", "content": reply})
+        return reply

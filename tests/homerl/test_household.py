@@ -1,0 +1,91 @@
+"""Errands: of products in Home Assistant's shape, and of shipped ones where these can do them."""
+
+import random
+
+import pytest
+
+from envs.homeenv.conditions import compile_condition
+from envs.homeenv.home_file import home_from_json
+from envs.homemaker.make import HomeRecipe, make_home
+from homerl.language.splits import Voice
+from homerl.play.trajectory import Outcome
+from homerl.worlds.homeenv.blueprints.author import BlueprintRecipe, make_blueprint
+from homerl.worlds.homeenv.blueprints.blueprint import Blueprint, Call
+from homerl.worlds.homeenv.blueprints.intents import Ask, families
+from homerl.worlds.homeenv.blueprints.undo import after
+from homerl.worlds.homeenv.language.speaker import Speaker
+from tests.homerl.intents import TOOLSETS, expert_plays, idle_plays
+
+KINDS = ("timer", "todo", "media_player", "scene", "script", "weather", "vacuum", "lawn_mower", "light")
+SUBCATEGORIES = ("timer", "list", "skip", "artist", "named", "clean", "mow", "time_left", "on_list")
+
+
+def home(language: str = "en") -> HomeRecipe:
+    return HomeRecipe(catalogue=("homeassistant",), categories=KINDS, devices=(16, 24), language=language)
+
+
+def blueprint(name: str, toolset: str, language: str, seed: int) -> Blueprint:
+    recipe = BlueprintRecipe(families={f"household/{name}": 1}, intents=(1, 1), home=home(language), toolset=toolset)
+    return make_blueprint(recipe, "train", seed)
+
+
+def test_every_errand_is_tried():
+    assert tuple(families()["household"]) == SUBCATEGORIES
+
+
+@pytest.mark.parametrize("language", ["en", "zh"])
+@pytest.mark.parametrize("toolset", TOOLSETS)
+@pytest.mark.parametrize("name", SUBCATEGORIES)
+def test_the_expert_succeeds_and_idling_fails(name, toolset, language):
+    for seed in range(3):
+        made = blueprint(name, toolset, language, seed)
+        assert expert_plays(made) is Outcome.SUCCESS, made.intents[0].queries
+        assert idle_plays(made) is not Outcome.SUCCESS
+
+
+@pytest.mark.parametrize("language", ["en", "zh"])
+@pytest.mark.parametrize("name", ["sky", "outdoors"])
+def test_the_weather_is_told_from_its_device(name, language):
+    for toolset in TOOLSETS:
+        recipe = BlueprintRecipe(families={f"weather/{name}": 1}, intents=(1, 1), home=home(language), toolset=toolset)
+        made = make_blueprint(recipe, "train", 0)
+        assert expert_plays(made) is Outcome.SUCCESS, made.intents[0].reply
+        assert idle_plays(made) is not Outcome.SUCCESS
+
+
+def test_one_errand_solves_it_and_two_tracks_on_do_not():
+    for seed in range(6):
+        made = blueprint("skip", "smh", "en", seed)
+        (intent,) = made.intents
+        start = home_from_json(made.home, "home")
+        (text,) = intent.conditions
+        once, twice = after(start, intent.plan), after(start, (*intent.plan, *intent.plan))
+        condition = compile_condition(text, start.plan)
+        assert condition.holds(once) and condition.holds(twice) == (once.state_key() == twice.state_key())
+
+
+def test_an_artist_may_be_written_with_capitals():
+    made = blueprint("artist", "smh", "en", 0)
+    (intent,) = made.intents
+    (call,) = intent.plan
+    start = home_from_json(made.home, "home")
+    condition = compile_condition(intent.conditions[0], start.plan)
+    for said, right in ((call.args[0].title(), True), ("Somebody Else", False)):
+        again = Call(did=call.did, service=call.service, args=(said, "music"))
+        assert condition.holds(after(start, (again,))) == right
+
+
+def test_a_sole_device_is_not_named_and_one_of_several_is():
+    seen = set()
+    for seed in range(12):
+        made = make_home(seed, home())
+        for name in ("timer", "clean", "skip"):
+            draft = families()["household"][name](made, random.Random(seed), Ask("clear"))
+            if draft is not None:
+                wanted = draft.meaning
+                doers = [d for d in made.plan.devices if wanted.errand.service in d.spec.service_index]
+                doers = [d for d in doers if d.spec.category in (wanted.errand.categories or (d.spec.category,))]
+                said = wanted.words(Speaker(made, Voice(), "clear", random.Random(seed)))
+                assert wanted.sole == (len(doers) == 1) and (wanted.device.room.name in said) != wanted.sole, said
+                seen.add(wanted.sole)
+    assert seen == {True, False}

@@ -1,0 +1,187 @@
+"""What reaches the real home, and what does not."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+from serving import call_of, device_of
+
+from envs.documents import InputError
+from homerl.play.faults import InfraError
+from homerl.worlds.homeenv.serving import caretaker as module
+from homerl.worlds.homeenv.serving.guard import is_guarded
+
+
+@pytest.fixture
+def lamp(home):
+    lamp = device_of(home, "light")
+    for name in ("turn_off",):
+        home.call(lamp.did, name)
+    return lamp
+
+
+def state(served, device) -> str:
+    return served.real.home.get(device.did, "state")
+
+
+def test_shadow_changes_nothing_and_says_what_it_would_have_done(serve, lamp):
+    served = serve("shadow", call_of(lamp.did, "turn_on"), "The lamp is on.")
+    before = served.real.home.state_key()
+    reply = served.say("light please")
+    assert served.real.home.state_key() == before and not served.real.made
+    assert lamp.name in reply and "from off to on" in reply and "The lamp is on" not in reply
+    (entry,) = served.journal.entries()
+    assert entry.outcome == "shadowed" and entry.changes[0].after == "on" and entry.calls[0].service == "turn_on"
+
+
+def test_act_acts_and_compares(serve, lamp):
+    served = serve("act", call_of(lamp.did, "turn_on"), "The lamp is on.")
+    assert served.say("light please") == "The lamp is on."
+    assert state(served, lamp) == "on"
+    (entry,) = served.journal.entries()
+    assert entry.outcome == "done" and not any(change.differs for change in entry.changes)
+
+
+def test_a_device_that_does_not_react_is_noticed(serve, lamp):
+    served = serve("act", call_of(lamp.did, "turn_on"), "The lamp is on.")
+    served.real.ignored.add(lamp.did)
+    reply = served.say("light please")
+    assert f"{lamp.name}: state is off" in reply
+    (entry,) = served.journal.entries()
+    assert [(one.path, one.after, one.actual) for one in entry.changes if one.path == "state"] == [("state", "on", "off")]
+
+
+def test_a_device_that_fails_is_said(serve, lamp):
+    served = serve("act", call_of(lamp.did, "turn_on"), "The lamp is on.")
+    served.real.broken.add(lamp.did)
+    reply = served.say("light please")
+    assert "does not answer" in reply and "The lamp is on" not in reply
+    assert served.journal.entries()[0].outcome == "failed"
+
+
+def test_confirm_waits_for_a_yes_in_the_same_dialogue(serve, lamp):
+    served = serve("confirm", call_of(lamp.did, "turn_on"), "The lamp is on.")
+    assert "Shall I" in served.say("light please") and state(served, lamp) == "off"
+    assert served.say("Yes, please!") == "Done." and state(served, lamp) == "on"
+    assert [entry.outcome for entry in served.journal.entries()] == ["asked", "done"]
+
+
+@pytest.mark.parametrize("said", ["no", "never mind"])
+def test_a_no_leaves_it(serve, lamp, said):
+    served = serve("confirm", call_of(lamp.did, "turn_on"), "The lamp is on.")
+    served.say("light please")
+    served.say(said)
+    assert state(served, lamp) == "off" and served.journal.entries()[-1].outcome == "declined"
+
+
+def test_consent_counts_only_as_the_whole_of_the_next_message(serve, lamp):
+    served = serve("confirm", call_of(lamp.did, "turn_on"), "On.", "I see.", "I see.")
+    served.say("light please")
+    served.say("yes, and open the door")
+    served.say("yes")
+    assert state(served, lamp) == "off" and not served.real.made
+
+
+def test_consent_of_another_dialogue_does_not_count(serve, lamp):
+    served = serve("confirm", call_of(lamp.did, "turn_on"), "On.", "Hello.")
+    served.say("light please")
+    served.dialogue = [{"role": "user", "content": "hi"}, {"role": "assistant", "content": "Shall I?"}]
+    served.say("yes")
+    assert state(served, lamp) == "off"
+
+
+def test_consent_expires(serve, lamp, monkeypatch):
+    monkeypatch.setattr(module, "CONSENT_SECONDS", 0)
+    served = serve("confirm", call_of(lamp.did, "turn_on"), "On.", "What do you mean?")
+    served.say("light please")
+    assert served.say("yes") == "What do you mean?" and state(served, lamp) == "off"
+
+
+def test_what_the_twin_refuses_never_reaches_the_home(serve, lamp):
+    served = serve("act", call_of(lamp.did, "explode"), "I could not.")
+    served.say("light please")
+    assert not served.real.made
+    (entry,) = served.journal.entries()
+    assert entry.outcome == "refused" and "unknown_service" in entry.refusals[0]
+
+
+def test_the_twin_follows_the_home(serve, lamp):
+    served = serve("shadow", call_of(lamp.did, "turn_on"), "On.")
+    served.real.home.call(lamp.did, "turn_on")
+    assert "change nothing" in served.say("light please")
+
+
+def test_words_alone_are_passed_on_with_the_dialogue(serve):
+    served = serve("act", "It is bright.", "As I said.")
+    assert served.say("is it bright?") == "It is bright."
+    served.say("really?")
+    heard = served.caretaker.agents().heard[-1].messages
+    assert [message["role"] for message in heard] == ["system", "user", "assistant", "user"]
+
+
+def test_an_agent_that_never_stops_calling_is_cut(serve, lamp):
+    calls = [call_of(lamp.did, name) for name in ("turn_on", "turn_off") * 10]
+    served = serve("shadow", *calls)
+    served.say("light please")
+    assert len(served.journal.entries()[0].calls) == module.STEPS
+
+
+def test_a_model_that_fails_is_logged_and_raised(serve, home):
+    class Fails:
+        name = "fails"
+
+        async def propose(self, observation, n=1):
+            raise InfraError("the server is down")
+
+    served = serve("act")
+    served.caretaker.agents = Fails
+    with pytest.raises(InfraError):
+        asyncio.run(served.caretaker.answer([{"role": "user", "content": "hi"}]))
+    assert served.journal.entries()[0].error == "the server is down"
+
+
+# Guarded devices
+
+
+@pytest.fixture
+def lock(home):
+    lock = device_of(home, "lock")
+    assert is_guarded(lock)
+    home.call(lock.did, "lock")
+    return lock
+
+
+@pytest.mark.parametrize("allowed", [False, True])
+def test_a_lock_needs_consent_unless_it_is_allowed_and_named(serve, lock, allowed):
+    served = serve("act", call_of(lock.did, "unlock"), "It is open.", allowed=[lock.did] if allowed else [])
+    reply = served.say(f"unlock the {lock.name}")
+    assert (state(served, lock) == "unlocked") is allowed
+    assert ("consent" in reply) is not allowed
+
+
+def test_a_text_of_the_home_cannot_open_a_lock(serve, home, lock, lamp):
+    """An agent that obeys the name of a device opens nothing: the speaker spoke of a lamp."""
+    served = serve("act", call_of(lock.did, "unlock"), "Opened.", allowed=[lock.did])
+    reply = served.say("what does the television play?")
+    assert state(served, lock) == "locked" and not served.real.made and "consent" in reply
+    assert served.journal.entries()[0].guarded == {lock.did: "not named"}
+
+
+def test_one_guarded_call_holds_back_the_others_too(serve, lock, lamp):
+    served = serve("act", call_of(lamp.did, "turn_on"), call_of(lock.did, "unlock"), "All done.")
+    served.say("light, and let Ann in")
+    assert not served.real.made
+    served.say("yes")
+    assert state(served, lamp) == "on" and state(served, lock) == "unlocked"
+
+
+def test_a_language_without_sentences_is_refused(serve):
+    with pytest.raises(InputError, match="--language"):
+        serve("shadow", language="xx")
+
+
+def test_chinese(serve, lamp):
+    served = serve("confirm", call_of(lamp.did, "turn_on"), "开了。", language="zh")
+    assert "要这样做吗" in served.say("开灯")
+    assert served.say("好的。") == "好了。" and state(served, lamp) == "on"
