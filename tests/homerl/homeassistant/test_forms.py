@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+
+from ha.forms import OUT, forms
 from homerl.homeassistant.forms import fields, shipped_forms, supported
 from homerl.homeassistant.listing import FORMS
 from tests.homerl.homeassistant.making import recorded_entity
@@ -32,3 +35,7 @@ def test_a_field_is_there_for_entities_that_fit_its_filter() -> None:
     assert {"brightness", "color_temp_kelvin", "effect"} <= names and "white" not in names
     plain = {name for name, _ in fields(form, {"supported_color_modes": ["onoff"], "supported_features": 0})}
     assert "brightness" not in plain and "profile" in plain
+
+
+def test_the_file_of_forms_is_what_its_script_makes() -> None:
+    assert json.loads(OUT.read_text("utf-8")) == forms()
