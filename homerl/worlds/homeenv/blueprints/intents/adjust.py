@@ -106,8 +106,9 @@ def dials(home: Home, rng: random.Random, taken: frozenset[str]) -> Iterator[Dia
             if attribute not in FELT or len(arguments) != 1 or slot not in device.spec.attribute_index:
                 continue
             kind = arguments[0]
-            if kind.type in ("int", "float") and kind.range and not kind.options:
-                found.append(Dial(device, slot, path, kind, home.get(device.did, slot)))
+            now = home.get(device.did, slot)
+            if kind.type in ("int", "float") and kind.range and not kind.options and now is not None:
+                found.append(Dial(device, slot, path, kind, now))
     groups = list(dict.fromkeys(FELT.values()))
     order = rng.sample(groups, len(groups))  # else curtains, which have no "off", would be most of what is adjusted
     yield from sorted(rng.sample(found, len(found)), key=lambda dial: order.index(FELT[dial.attribute]))
