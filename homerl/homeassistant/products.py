@@ -95,7 +95,7 @@ def product_of(entity: Entity, forms: Forms, measures: bool = False) -> tuple[De
     """
     notes: list[Note] = []
     base = base_of(entity)
-    spec = _narrow(base, entity, forms) if base else _empty(entity)
+    spec = _named_after(entity, _narrow(base, entity, forms)) if base else _empty(entity)
     if entity.domain in SENSORS and not measures:
         spec["attributes"] = [_without(one, "measures") for one in spec.get("attributes", ())]
     attributes = {attribute["name"]: attribute for attribute in spec.get("attributes", ())}
@@ -112,6 +112,13 @@ def product_of(entity: Entity, forms: Forms, measures: bool = False) -> tuple[De
             services[made["name"]] = made
     spec["attributes"], spec["services"] = list(attributes.values()), list(services.values())
     return spec_from_json(_numbered(spec)), _link(entity, theirs, services), notes
+
+
+def _named_after(entity: Entity, spec: Spec) -> Spec:
+    """The specification as one of the entity's own class: a window is no garage door because that product fits it best."""
+    kind = entity.attributes.get("device_class")
+    told = {key: value for key, value in spec["userdata"].items() if key not in ("subcategory", "rooms")}
+    return spec | {"name": entity.domain, "userdata": told | ({"subcategory": kind} if isinstance(kind, str) else {})}
 
 
 def _narrow(base: DeviceSpec, entity: Entity, forms: Forms) -> Spec:

@@ -36,6 +36,7 @@ STEPS = 8  # messages of the agent for one of the person's
 CONSENT_SECONDS = 300
 PROPOSALS = 100  # that wait for consent at most; the oldest go
 SETTLE_SECONDS = 3.0  # that the real home has to become as the twin
+TRAVEL_SECONDS = 120  # after which what moves in the twin, such as a cover, has arrived
 
 
 class RealHome(Protocol):
@@ -180,7 +181,7 @@ class Caretaker:
             return replace(meant, outcome="failed", reply=self.words.say("failed", why=error), error=str(error))
         changes = await self._compared(meant.changes)
         reply = meant.reply or self.words.say("done")
-        if wrong := [change for change in changes if change.differs]:
+        if wrong := [change for change in changes if change.differs and _asked_for(change, meant.made)]:
             reply += " " + self.words.say("differs", changes="; ".join(self._is(change) for change in wrong))
         return replace(meant, outcome="done", reply=reply, changes=changes)
 
@@ -234,19 +235,29 @@ class Caretaker:
 
 
 def changes_of(before: Home, after: Home) -> tuple[ChangeRecord, ...]:
-    """What differs between two states of a home, of its devices alone."""
-    plan = before.plan
+    """What differs between two states of a home, of its devices alone, without what devices keep to themselves."""
+    plan, later = before.plan, after.fork()
+    later.advance(TRAVEL_SECONDS)
     return tuple(
-        ChangeRecord(did=slot.owner, device=plan.by_did[slot.owner].name, path=slot.path, before=one.before, after=one.after)
+        ChangeRecord(
+            did=slot.owner, device=plan.by_did[slot.owner].name, path=slot.path, before=one.before, after=one.after,
+            settled=later.values[one.slot],
+        )
         for one in before.diff(after)
-        if (slot := plan.slots[one.slot]).owner in plan.by_did
-    )
+        if (slot := plan.slots[one.slot]).owner in plan.by_did and not getattr(slot.type, "internal", False)
+    )  # fmt: skip
 
 
 def _compare(change: ChangeRecord, home: Home) -> ChangeRecord:
     actual = home.get(change.did, change.path)
-    same = actual == change.after
+    same = actual in (change.after, change.settled)
     return change.model_copy(update={"actual": None if same else actual, "differs": not same})
+
+
+def _asked_for(change: ChangeRecord, made: Sequence[Made]) -> bool:
+    """Whether a change is the main one of its device, or what a call named. What follows from it is in the log alone."""
+    name = change.path.rpartition(".")[2]
+    return name == "state" or any(one.did == change.did and name in one.arguments for one in made)
 
 
 def _key(dialogue: Sequence[Message]) -> str:

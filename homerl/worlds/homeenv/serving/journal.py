@@ -28,13 +28,17 @@ class CallRecord(Model):
 
 
 class ChangeRecord(Model):
-    """What a call changes. `actual` is the value in the real home afterwards, if it was another one."""
+    """What a call changes: the value before, at once after, and once all that moves has arrived (`settled`).
+
+    `actual` is the value in the real home afterwards, if it was another one.
+    """
 
     did: str
     device: str
     path: str
     before: Any = None
     after: Any = None
+    settled: Any = None
     actual: Any = None
     differs: bool = False
 
