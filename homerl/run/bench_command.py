@@ -24,6 +24,7 @@ from homerl.play.loop import Policy, User
 from homerl.play.scripted_user import ScriptedUser
 from homerl.run.bench_build import found_or_built
 from homerl.run.preflight import on_hub
+from homerl.terminal.console import console
 from homerl.terminal.progress import progress_bar
 from homerl.worlds.contract import Suite, WorldAdapter
 from homerl.worlds.registry import world_of
@@ -78,6 +79,9 @@ def run_benchmark(settings: BenchRun) -> dict[str, Any]:
     if settings.judge:
         settings = replace(settings, judge=replace(settings.judge, votes=settings.judge.votes or suite.judge_votes))
     said = asdict(replace(settings, setting=setting))
+    if clips:
+        console.print(f"clips of {clips.found}", highlight=False)
+        said["clips"] = clips.found
     factories, pace = factories_of(settings, world, suite, setting, clips)
     write_atomic(settings.out / "run.json", json.dumps(said, default=str, indent=1) + "\n")
     with progress_bar() as bar:
