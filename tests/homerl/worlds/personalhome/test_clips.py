@@ -18,6 +18,7 @@ from homerl.bench.rescore import rescore
 from homerl.bench.suites import read_suite, write_suite
 from homerl.llm.images import MOST, with_images
 from homerl.play.trajectory import read_rows
+from homerl.run import bench_command
 from homerl.run.bench_command import BenchRun, run_benchmark
 from homerl.worlds.personalhome.bench.scenes import ScenesSuite, build_instances
 from homerl.worlds.personalhome.bench.suite import build_instances as build_plain
@@ -223,3 +224,19 @@ def test_what_videos_cannot_be_served_for_is_refused_with_what_to_do(suite, clip
     write_suite(build_plain(5, "en", Counter(), lambda done, total: None, 1), plain)
     assert "personalhome-bench have no videos" in refused(plain, tmp_path / "out", videos=clips)
     assert not (tmp_path / "out").exists()
+
+
+def test_options_that_do_not_fit_are_refused_before_a_suite_is_built(clips, tmp_path, monkeypatch):
+    monkeypatch.setattr(bench_command, "found_or_built", lambda *given: pytest.fail("a suite is built"))
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    suite, out = "personalhome-scenes", tmp_path / "out"
+    assert "--model there is no model 'exprt'" in refused(suite, out, model="exprt")
+    assert "--model there is no model '/no/such/model'" in refused(suite, out, model="/no/such/model")
+    assert "--setting personalhome-scenes has no setting 'sol'" in refused(suite, out, setting="sol")
+    assert "--user in the world" in refused(suite, out, user="http://127.0.0.1:9/v1")
+    assert "the server does not answer" in refused("smarthome-bench", out, user="http://127.0.0.1:9/v1")
+    assert "--setting agentic" in refused(suite, out, setting="sole", videos=clips)
+    assert "no such folder" in refused(suite, out, videos=tmp_path / "gone")
+    assert "--videos only a served model" in refused(suite, out, model="expert", videos=clips)
+    assert "--videos the tasks of personalhome-bench" in refused("personalhome", out, videos=clips)
+    assert not out.exists()
