@@ -11,7 +11,7 @@ from envs.documents.checking import problems, validate
 from envs.documents.document import Document, InputError, KeyPath
 from envs.documents.json_file import read_json
 from envs.documents.sources import refuse_unwritable
-from envs.documents.writing import write_atomic
+from envs.documents.writing import remove_unfinished, write_atomic
 from envs.documents.yaml_file import read_yaml
 
 __all__ = [
@@ -22,6 +22,7 @@ __all__ = [
     "read_json",
     "read_yaml",
     "refuse_unwritable",
+    "remove_unfinished",
     "validate",
     "write_atomic",
 ]

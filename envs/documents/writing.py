@@ -6,6 +6,7 @@ Invariant: a file is replaced as a whole or not at all.
 from __future__ import annotations
 
 import os
+import re
 import threading
 from collections.abc import Iterable
 from pathlib import Path
@@ -31,3 +32,21 @@ def write_atomic(path: str | Path, content: str | bytes | Iterable[str]) -> None
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise
+
+
+def remove_unfinished(path: Path) -> None:
+    """Remove what `write_atomic` left beside the file at `path` in processes of this machine that were killed."""
+    for place in path.parent.glob(".*.tmp"):
+        writer = re.fullmatch(rf"\.{re.escape(path.name)}\.(\d+)\.\d+\.tmp", place.name)
+        if writer and not _runs(int(writer[1])):
+            place.unlink(missing_ok=True)
+
+
+def _runs(process: int) -> bool:
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:  # it runs, and is somebody else's
+        pass
+    return True

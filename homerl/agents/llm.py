@@ -30,7 +30,7 @@ class LLMAgent:
     ) -> None:  # fmt: skip
         """With a `seed`, every request has a seed derived from it, the blueprint and the number of messages so far.
 
-        With `clips`, the model is shown the frames that results of tools name.
+        With `clips`, the model is shown the frames that results of tools name, the latest of them.
         """
         self.name, self.endpoint, self.seed, self.clips = f"llm:{endpoint.model}", endpoint, seed, clips
         self.options = {"temperature": temperature, "max_tokens": max_tokens} | options
@@ -45,7 +45,8 @@ class LLMAgent:
             more["seed"] = derived_seed(self.seed, observation.blueprint_id, len(messages))
         sent = [as_sent(message) for message in messages]
         if self.clips is not None:
-            sent = await asyncio.to_thread(with_images, sent, self.clips)  # to read a film takes long
+            # in a thread, since to read a film takes long
+            sent = await asyncio.to_thread(with_images, sent, self.clips, observation.blueprint_id)
         answer = await self.endpoint.chat(sent, n=n, **more, **self.options)
         prompt, completion = (answer.usage.prompt_tokens, answer.usage.completion_tokens) if answer.usage else (0, 0)
         count = len(answer.choices)

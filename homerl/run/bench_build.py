@@ -1,6 +1,6 @@
 """Builds suites: on request, and for a run of a suite that is not shipped.
 
-Invariant: a file of a suite is complete, or it is not there.
+Invariant: a file of a suite is complete, or it is not there. What a killed build left is removed by the next.
 """
 
 from __future__ import annotations
@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from pathlib import Path
 
+from envs.documents import remove_unfinished
 from homerl.bench.suites import SEED, is_shipped, named, write_suite
 from homerl.terminal.console import console
 from homerl.terminal.progress import progress_bar
@@ -18,6 +19,7 @@ def build_suite(suite: Suite, folder: Path, seed: int = SEED, language: str = "e
     """Make a suite in a folder, and print what came of it. Returns its file."""
     dropped: Counter[str] = Counter()
     path = folder / f"{suite.name}.jsonl"
+    remove_unfinished(path)
     with progress_bar() as bar:
         task = bar.add_task(f"build {suite.name}", total=None, note=str(path))
         count, instances = suite.build(

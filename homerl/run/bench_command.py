@@ -1,7 +1,8 @@
 """`homerl bench run`: plays a suite with a model in a setting.
 
 Invariants: a folder belongs to one run (suite, setting, model, user, sampling); a run in a folder with results continues
-only if asked to; everything that a run depends on is written beside its results.
+only if asked to; everything that a run depends on is written beside its results; options that do not fit are refused before
+a suite is built.
 """
 
 from __future__ import annotations
@@ -17,16 +18,17 @@ from envs.documents import InputError, write_atomic
 from homerl.bench.instances import Instances
 from homerl.bench.judge import JudgeSettings, judge_run
 from homerl.bench.runner import Pace, ParticipantFactories, run_suite
-from homerl.bench.suites import named, read_suite, refuse_text, setting_of, suite_of
+from homerl.bench.suites import named, read_suite, refuse_text, setting_of, suite_behind
 from homerl.llm.endpoint import Endpoint
 from homerl.llm.images import Clips
 from homerl.play.loop import Policy, User
 from homerl.play.scripted_user import ScriptedUser
 from homerl.run.bench_build import found_or_built
 from homerl.run.model_agents import is_url, local_engine, refuse_missing, served_model
+from homerl.terminal.console import console
 from homerl.terminal.progress import progress_bar
 from homerl.worlds.contract import Suite, WorldAdapter
-from homerl.worlds.registry import world_of
+from homerl.worlds.registry import suites
 
 
 @dataclass(frozen=True)
@@ -69,16 +71,19 @@ def run_benchmark(settings: BenchRun) -> dict[str, Any]:
         raise InputError("there are results already", str(settings.out), "add --resume to go on, or choose another --out")
     if settings.served is None and settings.is_served:
         settings = replace(settings, served=served_model(settings.model))
-    suite_instances = instances_of(settings)[: settings.limit]
-    world = world_of(suite_instances[0].blueprint)
-    suite = suite_of(suite_instances[0].id, world)
+    source = settings.suite
+    world, suite = suite_behind(source) if Path(source).is_file() else suites()[named(source).name]
     setting = setting_of(suite, settings.setting, "--setting")
-    suite_instances, clips = with_clips(settings, suite, setting, suite_instances)
+    refuse_unfit(settings, world, suite, setting)
+    suite_instances, clips = with_clips(settings, suite, setting, instances_of(settings)[: settings.limit])
     instances = Instances(suite_instances, setting, settings.runs)
     if settings.judge:
         settings = replace(settings, judge=replace(settings.judge, votes=settings.judge.votes or suite.judge_votes))
     said = asdict(replace(settings, setting=setting))
-    factories, pace = factories_of(settings, world, suite, setting, clips)
+    if clips:
+        console.print(f"clips of {clips.found}", highlight=False)
+        said["clips"] = clips.found
+    factories, pace = factories_of(settings, world, setting, clips)
     write_atomic(settings.out / "run.json", json.dumps(said, default=str, indent=1) + "\n")
     with progress_bar() as bar:
         task = bar.add_task(f"{Path(settings.suite).name} {setting}", total=len(instances), note=settings.model)
@@ -91,17 +96,26 @@ def run_benchmark(settings: BenchRun) -> dict[str, Any]:
         return judge_run(settings.out, settings.judge, lambda done, total: bar.update(task, completed=done, total=total))
 
 
+def refuse_unfit(settings: BenchRun, world: WorldAdapter, suite: Suite, setting: str) -> None:
+    """Raise `InputError` for a user, clips or a model that the run cannot have."""
+    if settings.user and "llm" not in world.users:
+        raise InputError(f"in the world '{world.name}' the user speaks by itself", "--user", "leave it out")
+    if settings.user:
+        served_model(settings.user)
+    with_clips(settings, suite, setting, [])
+    if settings.is_served or settings.model in world.baselines:
+        return
+    refuse_text(world, suite, setting, f"--setting {setting}")
+    refuse_missing(settings.model, ", ".join(world.baselines))
+
+
 def instances_of(settings: BenchRun) -> list[Any]:
     """The instances of the run: those of a suite, or of a paper's released files.
 
     A suite that is not shipped is built beside the results.
     """
     files = settings.episodes is not None
-    instances = _released(settings) if files else read_suite(found_or_built(settings.suite, settings.out))
-    world = world_of(instances[0].blueprint)
-    if settings.user and "llm" not in world.users:
-        raise InputError(f"in the world '{world.name}' the user speaks by itself", "--user", "leave it out")
-    return instances
+    return _released(settings) if files else read_suite(found_or_built(settings.suite, settings.out))
 
 
 def _released(settings: BenchRun) -> list[Any]:
@@ -125,7 +139,7 @@ def with_clips(settings: BenchRun, suite: Suite, setting: str, instances: list[A
 
 
 def factories_of(
-    settings: BenchRun, world: WorldAdapter, suite: Suite, setting: str, clips: Clips | None = None
+    settings: BenchRun, world: WorldAdapter, setting: str, clips: Clips | None = None
 ) -> tuple[ParticipantFactories, Pace]:
     """The factories of agent and user, and the number of concurrent episodes. `clips` are shown to an endpoint."""
     user, spoken = user_of(settings)
@@ -141,8 +155,6 @@ def factories_of(
         kind = own or partial(LLMAgent, clips=clips)
         agent: Callable[[], Policy] = lambda: kind(endpoint, settings.temperature, settings.max_tokens)  # noqa: E731
         return ParticipantFactories(agent, user, f"{name} {sampling}"), Pace(settings.at_once, waves=False)
-    refuse_text(world, suite, setting, f"--setting {setting}")
-    refuse_missing(settings.model, ", ".join(world.baselines))
     return local_factories(settings, user, sampling)
 
 

@@ -76,10 +76,13 @@ def _looks_local(name: str) -> bool:
 def on_hub(name: str) -> bool:
     """Whether the model is cached, or the hub has it."""
     from huggingface_hub import HfApi, try_to_load_from_cache
-    from huggingface_hub.errors import HfHubHTTPError, OfflineModeIsEnabled
+    from huggingface_hub.errors import HfHubHTTPError, HFValidationError, OfflineModeIsEnabled
 
-    if isinstance(try_to_load_from_cache(name, "config.json"), str):
-        return True
+    try:
+        if isinstance(try_to_load_from_cache(name, "config.json"), str):
+            return True
+    except HFValidationError:  # the name of no repository, such as that of a folder
+        return False
     if os.environ.get("HF_HUB_OFFLINE") == "1":
         return False
     try:

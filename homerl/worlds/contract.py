@@ -212,7 +212,8 @@ class Suite(ABC):
     def with_clips(self, instances: Sequence[Any], folder: Path, setting: str) -> tuple[list[Any], Clips] | None:
         """The instances with the clips of a folder, and these clips; None if the suite's tasks have no videos.
 
-        Tools then name frames, which the agent is shown. Raises `InputError` if the folder or a clip cannot be used.
+        Tools then name frames, which the agent is shown. Raises `InputError` if the folder or a clip cannot be used; without
+        instances only the setting and the folder are checked.
         """
         return None
 

@@ -4,15 +4,19 @@ import asyncio
 import html
 import io
 import json
+import os
+import subprocess
 import time
 from collections import Counter
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from rich.console import Console
 from scripted_server import Faults, ScriptedServer, key_of
+from typer.testing import CliRunner
 
 from envs.documents import InputError
 from homerl.agents.llm import as_sent
@@ -21,11 +25,13 @@ from homerl.bench.rescore import rescore
 from homerl.bench.score import pass_hat
 from homerl.bench.score import score as score_of
 from homerl.bench.suites import read_suite, write_suite
+from homerl.cli.app import app
 from homerl.play.episode import EpisodeLimits
 from homerl.play.loop import play
 from homerl.play.scripted_user import ScriptedUser
 from homerl.play.trajectory import Outcome, read_rows
 from homerl.run.bench import episodes_of
+from homerl.run.bench_build import build_suite
 from homerl.run.bench_command import BenchRun, Instances, run_benchmark
 from homerl.view.bench_log import figures, log_to_wandb
 from homerl.view.bench_report import faults_table, tables, write_report
@@ -98,6 +104,25 @@ def test_a_model_that_is_nowhere_is_refused_with_the_baselines(suite_file, tmp_p
     with pytest.raises(InputError, match="there is no model 'keyword', neither here nor on the hub\n.*one of .*keywords"):
         run_benchmark(BenchRun(str(suite_file), "keyword", tmp_path / "out"))
     assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("option", ["--limit", "--at-once", "--runs", "--max-tokens"])
+@pytest.mark.parametrize("number", [0, -1])
+def test_a_number_below_one_is_refused(suite_file, tmp_path, option, number):
+    given = ["bench", "run", suite_file, "--model", "expert", "--out", tmp_path / "out", option, number]
+    done = CliRunner().invoke(app, [*map(str, given)])
+    assert done.exit_code == 2 and option in done.output and not (tmp_path / "out").exists()
+
+
+def test_what_a_killed_build_left_is_removed_by_the_next(tmp_path):
+    killed = subprocess.Popen(["true"])
+    killed.wait()
+    suite = SimpleNamespace(name="few", build=lambda *given: (0, iter(())))
+    kept = {f".few.jsonl.{os.getpid()}.7.tmp", f".other.jsonl.{killed.pid}.7.tmp"}
+    for name in (*kept, f".few.jsonl.{killed.pid}.7.tmp"):
+        (tmp_path / name).touch()
+    build_suite(suite, tmp_path)
+    assert {path.name for path in tmp_path.iterdir()} == {*kept, "few.jsonl", "few.jsonl.sha256"}
 
 
 @pytest.mark.parametrize(

@@ -1,19 +1,21 @@
 """Real clips of scenes: a folder of them, and frames as images for an endpoint that sees.
 
 A clip is named by its household's id: a video file (`h1.mp4`), an animated image (`h1.gif`), or a folder `h1/` of images,
-each named by the second from which on it is shown (`0.png`, `2.5.png`). Video files need the program `ffmpeg`, and animated
-images the package Pillow.
+each named by the second from which on it is shown (`0.png`, `2.5.png`). Suffixes may be in capitals. Video files need the
+program `ffmpeg`, and animated images the package Pillow.
 
 A tool's result holds handles, which are plain text: `frame:h1@12.500` is a frame, `video:h1@3.000-10.000` a part of a clip.
 `Videos` turns a handle into images, which are as large as the clip.
 
-Invariants: a name cannot lead out of the folder; the same handle gives the same images.
+Invariants: a name cannot lead out of the folder; the same handle gives the same images until the clip's file changes; what
+is served as an image begins like one.
 """
 
 from __future__ import annotations
 
 import base64
 import io
+import json
 import re
 import shutil
 import subprocess
@@ -27,11 +29,13 @@ from envs.documents import InputError
 
 FILMS = (".mp4", ".mkv", ".mov", ".webm", ".avi")
 ANIMATED = (".gif", ".webp", ".apng")
-IMAGES = {".png": "image/png", ".jpg": "image/jpeg", ".jpeg": "image/jpeg"}
+IMAGES = (".png", ".jpg", ".jpeg")
+BEGINNINGS = {b"\x89PNG\r\n\x1a\n": "image/png", b"\xff\xd8\xff": "image/jpeg"}
 PART_FPS = 1.0  # frames a second that stand for a part of a clip
 MOST = 300  # frames of a part
 SECONDS = 60  # that ffmpeg may take for a frame
-_HANDLE = re.compile(r"(?:frame:(?P<frame>[\w-]+)@|video:(?P<part>[\w-]+)@(?P<from>\d+\.\d{3})-)(?P<to>\d+\.\d{3})")
+_TIME = r"\d{1,6}\.\d{3}"  # more digits are no time of a clip, and may be no number
+_HANDLE = re.compile(rf"(?:frame:(?P<frame>[\w-]+)@|video:(?P<part>[\w-]+)@(?P<from>{_TIME})-)(?P<to>{_TIME})")
 
 
 def frame_handle(name: str, time: float) -> str:
@@ -71,8 +75,15 @@ class Videos:
         """The clip of a name; None if there is none."""
         if re.fullmatch(r"[\w-]+", name) is None:
             return None
-        places = (self.folder / f"{name}{suffix}" for suffix in ("", *FILMS, *ANIMATED))
-        return next((place for place in places if place.exists()), None)
+        there = sorted(place for place in self.folder.glob(f"{name}*") if place.stem == name)
+        return next((place for kind in ("", *FILMS, *ANIMATED) for place in there if place.suffix.lower() == kind), None)
+
+    def check(self, name: str) -> None:
+        """Raise `InputError` if a clip's first frame, or any image of a clip that is a folder, cannot be read."""
+        self.images(frame_handle(name, 0.0))
+        path = self.path(name)
+        for image in _images_of(path) if path and path.is_dir() else ():
+            _still(image)
 
     def images(self, handle: str) -> list[Image]:
         """The images of a handle: one of a frame, one a second of a part. Raises `InputError` if they cannot be had."""
@@ -83,27 +94,51 @@ class Videos:
         path = self.path(name)
         if path is None:
             raise InputError(f"there is no clip '{name}'", str(self.folder), f"add {name}.mp4, or play without clips")
-        return [image_at(path, time) for time in _times(match)]
-
-    def frames_in(self, text: str) -> list[str]:
-        """The handles of the frames that a text names, in its order. A part of a clip names one a second.
-
-        Handles of clips that there are not, which an agent may have made up, are left out.
-        """
-        there = [match for match in _HANDLE.finditer(text) if self.path(_name(match))]
-        return [frame_handle(_name(match), time) for match in there for time in _times(match)]
+        try:
+            return [image_at(path, time) for time in _times(match)]
+        except OSError as error:
+            raise InputError(f"cannot be read: {error}", str(path), "save the clip again") from None
 
     def parts(self, handle: str) -> list[dict[str, Any]]:
         """The images of a handle as content parts of a message in OpenAI's form."""
         return [image.part() for image in self.images(handle)]
 
 
-@lru_cache(maxsize=256)  # each message of an agent shows the frames of the ones before again
+def frames_in(result: str, name: str) -> list[str]:
+    """The handles of the frames that a tool's result shows of a clip, in its order. A part of the clip has one a second.
+
+    Handles elsewhere, as in a refusal that repeats an argument, show nothing.
+    """
+    try:
+        data = json.loads(result)
+    except ValueError:  # a refusal, which is no JSON
+        return []
+    found = [match for handle in _shown(data) if (match := _HANDLE.fullmatch(handle)) and _name(match) == name]
+    return [frame_handle(name, time) for match in found for time in _times(match)]
+
+
+def _shown(data: Any) -> Iterator[str]:
+    """The handles where the tools that show a clip write them."""
+    match data:
+        case {"video": str(handle)} | {"image": str(handle)}:
+            yield handle
+        case {"frames": [*frames]}:
+            for frame in frames:
+                yield from _shown(frame)
+
+
 def image_at(path: Path, time: float) -> Image:
     """The frame of a clip at a time in seconds, or its last one. Raises `InputError` if it cannot be read."""
     if path.is_dir():
         return _of_folder(path, time)
-    return _of_film(path, time) if path.suffix in FILMS else _of_animation(path, time)
+    version = path.stat()
+    return _of_file(path, time, version.st_mtime_ns, version.st_size)
+
+
+@lru_cache(maxsize=256)  # each message of an agent shows the frames of the ones before again
+def _of_file(path: Path, time: float, changed: int, size: int) -> Image:
+    """The frame of a clip that is one file. `changed` and `size` tell its versions apart."""
+    return _of_film(path, time) if path.suffix.lower() in FILMS else _of_animation(path, time)
 
 
 def _name(handle: re.Match[str]) -> str:
@@ -119,12 +154,26 @@ def _times(handle: re.Match[str]) -> Iterator[float]:
 
 def _of_folder(path: Path, time: float) -> Image:
     """The image with the largest second that is not after `time`."""
-    images = [one for one in path.iterdir() if one.suffix in IMAGES and re.fullmatch(r"\d+(\.\d+)?", one.stem)]
+    images = _images_of(path)
     if not images:
         raise InputError("the folder holds no image that is named by a second", str(path), "name them 0.png, 0.5.png, 1.png")
     before = [one for one in images if float(one.stem) <= time]
-    chosen = max(before, key=_second) if before else min(images, key=_second)
-    return Image(IMAGES[chosen.suffix], chosen.read_bytes())
+    return _still(max(before, key=_second) if before else min(images, key=_second))
+
+
+def _images_of(folder: Path) -> list[Path]:
+    """The images of a clip that is a folder."""
+    named = (one for one in folder.iterdir() if re.fullmatch(r"\d+(\.\d+)?", one.stem))
+    return sorted(one for one in named if one.suffix.lower() in IMAGES)
+
+
+def _still(path: Path) -> Image:
+    """The image in a file."""
+    data = path.read_bytes()
+    kind = next((kind for beginning, kind in BEGINNINGS.items() if data.startswith(beginning)), None)
+    if kind is None:
+        raise InputError("the file is neither a PNG nor a JPEG image", str(path), "save the image again")
+    return Image(kind, data)
 
 
 def _second(path: Path) -> float:

@@ -21,10 +21,9 @@ from envs.personalhome.generate import HouseholdRecipe, make_household
 from envs.personalhome.household import Household
 from envs.personalhome.scene.playbook import domains
 from envs.personalhome.scene.transcript import Domain
-from envs.personalhome.scene.videos import Videos
 from homerl.worlds import contract
 from homerl.worlds.personalhome.author import asked, features_task, plans_task, question_task
-from homerl.worlds.personalhome.bench.clips import films_of
+from homerl.worlds.personalhome.bench.clips import TaskClips, films_of
 from homerl.worlds.personalhome.bench.suite import LEVELS, PersonalHomeInstance, digest_of, flaws
 from homerl.worlds.personalhome.blueprint import (
     CATEGORIES,
@@ -91,12 +90,12 @@ class ScenesSuite(contract.Suite):
         """The number of instances, and the instances household by household."""
         return 2 * QUESTIONS + 2 * HOUSEHOLDS, build_instances(seed, language, dropped, progress)
 
-    def with_clips(self, instances: Sequence[Any], folder: Path, setting: str) -> tuple[list[Any], Videos]:
+    def with_clips(self, instances: Sequence[Any], folder: Path, setting: str) -> tuple[list[Any], TaskClips]:
         """The instances, those whose household has a clip in the folder as `FilmedInstance`, and the clips."""
         if setting != "agentic":
             what = f"in the setting '{setting}' there are no tools that show frames"
             raise InputError(what, "--videos", "leave it out, or add --setting agentic")
-        films, clips = films_of((one.household for one in instances), folder)
+        films, clips = films_of({one.id: one.household for one in instances}, folder)
         return [
             FilmedInstance(**one.model_dump(), **films[one.household]) if one.household in films else one
             for one in instances

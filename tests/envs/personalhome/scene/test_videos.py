@@ -2,6 +2,7 @@
 
 import base64
 import io
+import json
 import os
 import shutil
 import sys
@@ -10,7 +11,7 @@ import pytest
 
 from envs.documents import InputError
 from envs.personalhome.scene import videos
-from envs.personalhome.scene.videos import Videos, frame_handle, part_handle
+from envs.personalhome.scene.videos import Videos, frame_handle, frames_in, part_handle
 
 pillow = pytest.importorskip("PIL.Image")
 SIDE, STEP = 10, 0.5  # pixels of the square, seconds of a frame
@@ -60,10 +61,17 @@ def test_an_image_becomes_a_part_of_a_message(clips):
     assert pillow.open(io.BytesIO(base64.b64decode(data))).size == (8 * SIDE, SIDE)
 
 
-@pytest.mark.parametrize("handle", ["frame:h1", "frame:../h1@1.000", "video:h1@1.000", "", "h1@1.000"])
+MANY = "9" * 400  # digits of no float
+HANDLES = ["frame:h1", "frame:../h1@1.000", "video:h1@1.000", "", "h1@1.000", f"frame:h1@{MANY}.000"]
+
+
+@pytest.mark.parametrize("handle", [*HANDLES, f"video:h1@0.000-{MANY}.000", f"video:h1@{MANY}.000-{MANY}9.000"])
 def test_a_text_that_is_no_handle_is_refused(tmp_path, handle):
+    (tmp_path / "h1").mkdir()
+    square(0).save(tmp_path / "h1/0.png")
     with pytest.raises(InputError, match="no handle"):
         Videos(tmp_path).images(handle)
+    assert frames_in(json.dumps({"video": handle}), "h1") == []
 
 
 def test_a_missing_folder_clip_or_image_is_named(tmp_path):
@@ -82,6 +90,32 @@ def test_a_missing_folder_clip_or_image_is_named(tmp_path):
 def test_a_clip_is_found_by_its_name_alone(clips):
     assert clips.path("h1") is not None
     assert clips.path("h2") is None and clips.path("../h1") is None and clips.path("") is None
+
+
+@pytest.mark.parametrize("name", ["h1.GIF", "h1.Webp", "h1/0.PNG", "h1/0.Jpg"])
+def test_a_suffix_may_be_in_capitals(tmp_path, name):
+    (tmp_path / "h1").mkdir() if "/" in name else None
+    square(3).save(tmp_path / name)
+    assert place(Videos(tmp_path).images(frame_handle("h1", 0))[0]) == 3
+
+
+def test_an_image_is_what_its_first_bytes_say(tmp_path):
+    (tmp_path / "h1").mkdir()
+    square(0).save(tmp_path / "h1/0.png", "JPEG")
+    (tmp_path / "h1/1.png").write_text("no image")
+    clips = Videos(tmp_path)
+    assert clips.images(frame_handle("h1", 0))[0].media_type == "image/jpeg"
+    with pytest.raises(InputError, match=r"h1/1\.png: the file is neither a PNG nor a JPEG"):
+        clips.images(frame_handle("h1", 1))
+    with pytest.raises(InputError, match=r"h1/1\.png"):
+        clips.check("h1")
+
+
+def test_a_clip_that_was_changed_shows_its_new_frames(tmp_path):
+    clips = Videos(tmp_path)
+    for moved in (1, 5):
+        square(moved).save(tmp_path / "h1.gif")
+        assert place(clips.images(frame_handle("h1", 0))[0]) == moved
 
 
 def test_a_video_file_asks_for_ffmpeg_if_there_is_none(tmp_path, monkeypatch):

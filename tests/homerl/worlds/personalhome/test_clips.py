@@ -13,10 +13,12 @@ import pytest
 from scripted_server import MODEL, ScriptedServer
 
 from envs.documents import InputError
+from envs.personalhome.env import observed
 from homerl.bench.rescore import rescore
 from homerl.bench.suites import read_suite, write_suite
 from homerl.llm.images import MOST, with_images
 from homerl.play.trajectory import read_rows
+from homerl.run import bench_command
 from homerl.run.bench_command import BenchRun, run_benchmark
 from homerl.worlds.personalhome.bench.scenes import ScenesSuite, build_instances
 from homerl.worlds.personalhome.bench.suite import build_instances as build_plain
@@ -90,7 +92,9 @@ def test_a_served_model_sees_the_frames_of_the_asked_seconds_and_trajectories_ke
     with server(suite, *calls) as served:
         options = ["--model", served.url, "--videos", clips, "--out", tmp_path / "out"]
         command = [sys.executable, "-m", "homerl.cli", "bench", "run", suite, *options]
-        subprocess.run([*map(str, command)], check=True, capture_output=True, timeout=120)
+        done = subprocess.run([*map(str, command)], check=True, capture_output=True, text=True, timeout=120)
+    assert "clips of 1 of 2 households" in done.stdout
+    assert json.loads((tmp_path / "out/run.json").read_text())["clips"] == "1 of 2 households"
     filmed, other = (one.household for one in read_suite(str(suite)))
     messages = sent(served, f"h{filmed}")
     assert [message["role"] for message in messages] == ["system", "user", "assistant", "tool", "tool", "user"]
@@ -108,33 +112,71 @@ def test_a_served_model_sees_the_frames_of_the_asked_seconds_and_trajectories_ke
     assert "the same results" in rescore(tmp_path / "out")
 
 
+def result(**data):
+    """A tool's result as the world writes it."""
+    return {"role": "tool", "content": observed(data)}
+
+
+def frames(*handles):
+    return result(frames=[{"ts": "00:00.000", "image": handle} for handle in handles])
+
+
 def test_a_message_shows_few_frames_evenly_spread(suite, clips):
     one = read_suite(str(suite))[0]
-    _, videos = ScenesSuite().with_clips([one], clips, "agentic")
+    _, shown = ScenesSuite().with_clips([one], clips, "agentic")
     names = [f"frame:h{one.household}@{second}.000" for second in range(40)]
-    results = [{"role": "tool", "content": " ".join(names)}, {"role": "tool", "content": names[0]}]
-    (*_, message) = with_images(results, videos)
+    (*_, message) = with_images([frames(*names), frames(names[0])], shown, one.id)
     head, *images = message["content"]
     assert len(images) == MOST and f"({MOST} of 40)" in head["text"]
     assert [names[at * 40 // MOST] for at in range(MOST)] == head["text"].partition("): ")[2].split(", ")
 
 
-def test_words_that_look_like_a_handle_of_another_clip_show_nothing(suite, clips):
-    _, videos = ScenesSuite().with_clips(read_suite(str(suite))[:1], clips, "agentic")
-    results = [{"role": "tool", "content": "refused: frame:h9@1.000, video:../h9@0.000-9.000"}]
-    assert with_images(results, videos) == results
+def test_a_request_shows_the_latest_frames_and_leaves_earlier_ones_as_handles(suite, clips):
+    one = read_suite(str(suite))[0]
+    _, shown = ScenesSuite().with_clips([one], clips, "agentic")
+    first, second = (result(video=f"video:h{one.household}@0.000-{last}.000") for last in (MOST - 1, 2))
+    reply = {"role": "assistant", "content": "again"}
+    one_look = with_images([first], shown, one.id)
+    assert len(colours(one_look[-1])) == MOST
+    two = with_images([first, reply, second], shown, one.id)
+    assert [message["role"] for message in two] == ["tool", "user", "assistant", "tool", "user"]
+    assert colours(two[-1]) == ["red", "lime", "blue"] and len(colours(two[1])) == MOST - 3
+    assert f"({MOST - 3} of {MOST})" in two[1]["content"][0]["text"]
+    assert with_images([first, reply, first], shown, one.id) == [first, reply, *one_look]
+
+
+def test_only_what_a_tool_shows_of_the_own_clip_is_shown(suite, clips):
+    one = read_suite(str(suite))[0]
+    own, other = (f"frame:h{household}@1.000" for household in (one.household, 9))
+    (clips / "h9").mkdir()
+    pillow.new("RGB", (16, 16), "aqua").save(clips / "h9/0.png")
+    _, shown = ScenesSuite().with_clips([one], clips, "agentic")
+    refusal = {"role": "tool", "content": f"refused: unknown_member: there is no person '{own}'"}
+    assert len(with_images([frames(own)], shown, one.id)) == 2
+    for said in (refusal, frames(other), result(video="video:h9@0.000-2.000"), result(member=own), frames(f"no {own}")):
+        assert with_images([said], shown, one.id) == [said]
+
+
+def test_an_agent_that_makes_up_handles_is_shown_nothing(suite, clips, tmp_path):
+    own = f"frame:h{read_suite(str(suite))[0].household}@1.000"
+    with server(suite, called("get_members_appearance", member_ids=[own])) as served:
+        assert run(suite, tmp_path / "out", served, videos=clips)["success"] == 1.0
+    assert own in json.dumps(served.requests) and "image_url" not in json.dumps(served.requests)
 
 
 def test_a_run_with_another_clip_is_another_run_and_resume_asks_nothing_twice(suite, clips, tmp_path):
-    with server(suite, called("extract_frames", start=0)) as served:
+    name = read_suite(str(suite))[0].household
+    with server(suite, called("extract_frames", start=0, end=0)) as served:
         run(suite, tmp_path / "out", served, videos=clips)
         asked = len(served.requests)
         run(suite, tmp_path / "out", served, videos=clips, resume=True)
         assert len(served.requests) == asked
         (film,) = [path for path in clips.rglob("*") if path.suffix == ".gif" or path.name == "0.png"]
+        assert colours(sent(served, f"h{name}")[-1])[0] == "red"
+        del served.requests[:]
         pillow.new("RGB", (16, 16), "aqua").save(film)
         run(suite, tmp_path / "out", served, videos=clips, resume=True)
-        assert len(served.requests) == 2 * asked
+        assert len(served.requests) == asked and colours(sent(served, f"h{name}")[-1])[0] == "aqua"
 
 
 def test_a_clip_that_breaks_during_the_run_is_nobodys_failure(suite, clips, tmp_path):
@@ -172,7 +214,29 @@ def test_what_videos_cannot_be_served_for_is_refused_with_what_to_do(suite, clip
     assert name in refused(suite, tmp_path / "out", videos=tmp_path / "empty")
     (tmp_path / "empty" / name.replace("mp4", "gif")).write_text("no image")
     assert "cannot be read as an image" in refused(suite, tmp_path / "out", videos=tmp_path / "empty")
+    folder = tmp_path / "empty" / name.removesuffix(".mp4")
+    folder.with_suffix(".gif").unlink()
+    folder.mkdir()
+    pillow.new("RGB", (16, 16)).save(folder / "0.png")
+    (folder / "7.png").write_text("no image")
+    assert f"{folder / '7.png'} the file is neither" in refused(suite, tmp_path / "out", videos=tmp_path / "empty")
     plain = tmp_path / "plain.jsonl"
     write_suite(build_plain(5, "en", Counter(), lambda done, total: None, 1), plain)
     assert "personalhome-bench have no videos" in refused(plain, tmp_path / "out", videos=clips)
     assert not (tmp_path / "out").exists()
+
+
+def test_options_that_do_not_fit_are_refused_before_a_suite_is_built(clips, tmp_path, monkeypatch):
+    monkeypatch.setattr(bench_command, "found_or_built", lambda *given: pytest.fail("a suite is built"))
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    suite, out = "personalhome-scenes", tmp_path / "out"
+    assert "--model there is no model 'exprt'" in refused(suite, out, model="exprt")
+    assert "--model there is no model '/no/such/model'" in refused(suite, out, model="/no/such/model")
+    assert "--setting personalhome-scenes has no setting 'sol'" in refused(suite, out, setting="sol")
+    assert "--user in the world" in refused(suite, out, user="http://127.0.0.1:9/v1")
+    assert "the server does not answer" in refused("smarthome-bench", out, user="http://127.0.0.1:9/v1")
+    assert "--setting agentic" in refused(suite, out, setting="sole", videos=clips)
+    assert "no such folder" in refused(suite, out, videos=tmp_path / "gone")
+    assert "--videos only a served model" in refused(suite, out, model="expert", videos=clips)
+    assert "--videos the tasks of personalhome-bench" in refused("personalhome", out, videos=clips)
+    assert not out.exists()
