@@ -94,15 +94,20 @@ def _counts(state: Home, slot: int) -> bool:
 
 
 def _values(home: Home, group: list[int], conditions: Sequence[Condition], counting: bool) -> list[Values]:
-    """Values for the slots of a group, set together; none for a counter unless `counting`."""
+    """Values for the slots of a group, set together; none for a counter unless `counting`.
+
+    If one is null in the home, the values that the slots have there are among them.
+    """
     wiring, slots = home.plan.wiring, home.plan.slots
     kinds = [slots[slot].type for slot in group]
     counter = group[0] in wiring.counter_of
     if counter and not counting:
         return []
+    present = {slot: home.values[slot] for slot in group}
+    unknown = [present] if None in present.values() else []
     if kinds[0].type not in ("int", "float"):
-        return [{group[0]: value} for value in _options(home, group[0], conditions)]
-    by_shown: dict[tuple, Values] = {}
+        return [*unknown, *({group[0]: value} for value in _options(home, group[0], conditions) if value is not None)]
+    by_shown: dict[tuple, Values] = {tuple(present.values()): present for present in unknown}
     for number in _numbers(home, group, conditions, COUNTER_STEP if counter else 0):
         shown = {
             s: wiring.reading_of[s].shows(number) if s in wiring.reading_of else _fit(slots[s].type, number) for s in group
@@ -112,10 +117,10 @@ def _values(home: Home, group: list[int], conditions: Sequence[Condition], count
 
 
 def _numbers(home: Home, group: list[int], conditions: Sequence[Condition], around: int) -> list[float]:
-    """The home's value, the ends of the range, each compared number, and its neighbours."""
+    """The home's value (unless it is null), the ends of the range, each compared number, and its neighbours."""
     kinds = [home.plan.slots[slot].type for slot in group]
     step = around or max(kind.precision or (1 if kind.type == "int" else 0.1) for kind in kinds)
-    numbers = [home.values[group[0]], *(end for kind in kinds for end in kind.range or ())]
+    numbers = [*(value for value in (home.values[group[0]],) if value is not None), *(end for kind in kinds for end in kind.range or ())]
     for number in sorted(_compared(group, conditions)):
         numbers += [number - step, number + step] if around else [number - step, number, number + step]
     return numbers

@@ -1,12 +1,12 @@
 """What can be asked about a home: kinds of devices, their traits, and what sensors measure in rooms.
 
 Invariants: the devices that `match_devices` returns are unambiguous. If the result depended on what counts as the kind
-(is the light of a ceiling fan a light? are the two halves of a lamp one?), it returns None.
+(is the light of a ceiling fan a light? are the two halves of a lamp one?), or on a value that is null, it returns None.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -114,7 +114,7 @@ class DeviceMatches:
 def match_devices(home: Home, kind: str, traits: tuple[Trait, ...], room: Room | None = None) -> DeviceMatches | None:
     """The devices of a kind that have all traits.
 
-    None if the result depends on how the kind is understood.
+    None if the result depends on how the kind is understood, or on a value that is null.
     """
     strict = [device for device in home.plan.devices if _goes_by(device, kind) and room in (None, device.room)]
     reads: dict[Read, None] = {}
@@ -124,12 +124,22 @@ def match_devices(home: Home, kind: str, traits: tuple[Trait, ...], room: Room |
         paths = [trait.path(device, part) for trait in traits]
         if all(paths):
             reads |= {(device.did, path): None for path in paths}
-            holds = all(trait.met_by(home.get(device.did, path)) for trait, path in zip(traits, paths, strict=True))
+            values = [home.get(device.did, path) for path in paths]
+            if None in values and not _known_to_lack(home, device, part, traits, values):
+                return None
+            holds = all(trait.met_by(value) for trait, value in zip(traits, values, strict=True))
             holding += [device] if holds else []
             lacking |= set() if holds else {device.did}
     met = tuple(device for device in strict if device in holding)
     mixed = any(device.did in lacking for device in met)
     return None if mixed or len(holding) != len(met) else DeviceMatches(kind, traits, room, met, tuple(reads))
+
+
+def _known_to_lack(home: Home, device: Device, part: str, traits: Sequence[Trait], values: Sequence[Any]) -> bool:
+    """Whether a part lacks one of the traits whatever the null values may be: by a known value, or because it is off."""
+    known = (trait for trait, value in zip(traits, values, strict=True) if value is not None and not trait.met_by(value))
+    path = OFF.path(device, part)
+    return next(known, None) is not None or (path is not None and OFF.met_by(home.get(device.did, path)))
 
 
 def _possible_parts(home: Home, kind: str, strict: list[Device], room: Room | None) -> list[tuple[Device, str]]:
@@ -153,7 +163,7 @@ def _goes_by(device: Device, kind: str) -> bool:
 def thermometers(home: Home, quantity: str = "temperature") -> dict[Room, Read]:
     """For each room with a sensor of its temperature (or humidity), the attribute to read.
 
-    A sensor counts only if it shows the value of the room.
+    A sensor counts only if it shows the value of the room; null shows nothing.
     """
     reads: dict[Room, Read] = {}
     for device in home.plan.devices:
@@ -165,4 +175,5 @@ def thermometers(home: Home, quantity: str = "temperature") -> dict[Room, Read]:
 
 
 def _agrees(home: Home, device: Device, name: str, quantity: str) -> bool:
-    return home.get(device.did, name) == home.get(device.room.id, quantity)
+    shown = home.get(device.did, name)
+    return shown is not None and shown == home.get(device.room.id, quantity)

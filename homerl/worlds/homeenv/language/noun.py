@@ -10,18 +10,20 @@ at the cut of a rank), it returns no device.
 
 from __future__ import annotations
 
-import operator
+import ast
 from collections.abc import Iterable, Sequence
 from typing import Any
 
 from envs.homeenv.devices import Device
+from envs.homeenv.expressions import COMPARISONS
 from envs.homeenv.home import Home
 from envs.homeenv.rooms import Room
 from homerl.worlds.homeenv.language.clear import refuse_shared_room
 from homerl.worlds.homeenv.language.meaning import Comparison, Rank, Sayer, Target
 
-OPERATORS = {
-    "==": operator.eq, "!=": operator.ne, "<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge,
+OPERATORS = {  # as in conditions: null is neither less nor greater than anything
+    "==": COMPARISONS[ast.Eq], "!=": COMPARISONS[ast.NotEq], "<": COMPARISONS[ast.Lt], "<=": COMPARISONS[ast.LtE],
+    ">": COMPARISONS[ast.Gt], ">=": COMPARISONS[ast.GtE],
 }  # fmt: skip
 BROADER = {"fan": ("fan", "ceiling_fan")}  # nouns that cover several kinds
 # Kind -> products that its usual noun does not cover; a home with one of them uses a wider noun.

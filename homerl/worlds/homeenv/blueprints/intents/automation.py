@@ -334,10 +334,11 @@ def _lasting(home: Home, rng: random.Random) -> Iterator[Trigger]:
 
 
 def _of_readings(home: Home, rng: random.Random) -> Iterator[Trigger]:
+    """Triggers that a reading, which is not null, passes a number."""
     for device in home.plan.devices:
         for path in device.spec.told:
             part, _, attribute = path.rpartition(".")
-            if attribute in READINGS:
+            if attribute in READINGS and home.get(device.did, path) is not None:
                 operator, numbers = READINGS[attribute]
                 value = rng.choice(numbers)
                 meaning = Measured(attribute, operator, value, device, part)

@@ -59,7 +59,7 @@ def bind_to_room(text: str, home: Home, room: Room) -> Condition:
 
 
 class _Now(dict):
-    """The current values of a part, read when they are looked up."""
+    """The current values of a part, read when they are looked up. What is null raises `KeyError`."""
 
     def __init__(self, home: Home, device: Device, prefix: str) -> None:
         self.home, self.device, self.prefix = home, device, prefix
@@ -70,7 +70,9 @@ class _Now(dict):
         path = self.prefix + name
         if path not in self.device.spec.attribute_index:
             raise KeyError(path)
-        return self.home.get(self.device.did, path)
+        if (value := self.home.get(self.device.did, path)) is None:
+            raise KeyError(path)
+        return value
 
 
 def _in_range(now: _Now, value: int) -> int:

@@ -17,7 +17,16 @@ from envs.homeenv.interface import Attribute
 from envs.homeenv.rooms import Room
 from homerl.worlds.homeenv.blueprints.actions import SPOKEN_TYPES, spoken_value
 from homerl.worlds.homeenv.language.meaning import Comparison, Rank, Target
-from homerl.worlds.homeenv.language.noun import OPERATORS, denotes, floors_of, in_place, meets, of_kind, parts_of
+from homerl.worlds.homeenv.language.noun import (
+    OPERATORS,
+    denotes,
+    floors_of,
+    in_place,
+    meets,
+    of_kind,
+    parts_of,
+    values_of,
+)
 
 KINDS = (
     "light", "curtain", "air_conditioner", "fan", "ceiling_fan", "heater", "thermostat", "humidifier", "dehumidifier",
@@ -159,7 +168,7 @@ def is_clear(home: Home, devices: Sequence[Device], kind: str, comparison: Compa
     """Whether people would read the comparison in one way.
 
     The parts of a device must agree, and a device that is off must not meet the comparison by another attribute than
-    its state.
+    its state. A part whose attribute is null counts as one without the attribute.
     """
     return all(_clear_of(home, device, kind, comparison) for device in devices)
 
@@ -168,8 +177,10 @@ def _clear_of(home: Home, device: Device, kind: str, comparison: Comparison) -> 
     compare, verdicts = OPERATORS[comparison.operator], set()
     for prefix in parts_of(device, kind):
         state = state_of(home, device, prefix)
-        if prefix + comparison.attribute in device.spec.attribute_index:
-            met = compare(home.get(device.did, prefix + comparison.attribute), comparison.value)
+        path = prefix + comparison.attribute
+        value = home.get(device.did, path) if path in device.spec.attribute_index else None
+        if value is not None:
+            met = compare(value, comparison.value)
             if met and comparison.attribute != "state" and state == "off":
                 return False
             verdicts.add(met)
@@ -192,7 +203,8 @@ def ranks(home: Home, within: Target, rng: random.Random) -> Iterator[Target]:
     devices = denotes(within, home)
     for name, alike in rng.sample(list(known := attributes(home, devices, within.kind).items()), len(known)):
         numeric = name in (*RANKED, *MEASURED) and all(a.type in NUMBERS and not a.options for a in alike)
-        if numeric and len(alike) == len(devices) - _lacking(home, devices, within.kind, name) and _commensurable(alike):
+        whole = len(alike) == len(devices) - _lacking(home, devices, within.kind, name)
+        if numeric and whole and not _unknown(home, devices, within.kind, name) and _commensurable(alike):
             for highest in rng.sample((True, False), 2):
                 target = _ranked(home, within, devices, name, highest, rng)
                 if target.devices:
@@ -206,6 +218,12 @@ def _lacking(home: Home, devices: Sequence[Device], kind: str, name: str) -> int
     """
     without = [d for d in devices if not any(prefix + name in d.spec.attribute_index for prefix in parts_of(d, kind))]
     return len(without) if all(is_off(home, device, kind) for device in without) else len(devices)
+
+
+def _unknown(home: Home, devices: Sequence[Device], kind: str, name: str) -> bool:
+    """Whether a device that is not off has the number, and the number is null: people might expect it in the ranking."""
+    having = [d for d in devices if any(prefix + name in d.spec.attribute_index for prefix in parts_of(d, kind))]
+    return any(not values_of(home, device, kind, name) and not is_off(home, device, kind) for device in having)
 
 
 def is_off(home: Home, device: Device, kind: str) -> bool:
@@ -229,12 +247,12 @@ def _ranked(home: Home, within: Target, devices: Sequence[Device], name: str, hi
 def room_signs(home: Home, rng: random.Random) -> Iterator[tuple[str, Comparison]]:
     """Conditions on a kind of device that hold in some rooms and not in others.
 
-    Within a room, all devices of the kind agree.
+    Within a room, all devices of the kind agree, and of each the value is known.
     """
     for kind, name, value in rng.sample(ROOM_SIGNS, len(ROOM_SIGNS)):
         devices = of_kind(home, kind)
         alike = attributes(home, devices, kind).get(name, ())
-        if not devices or any(not any(p + name in d.spec.attribute_index for p in parts_of(d, kind)) for d in devices):
+        if not devices or not all(values_of(home, device, kind, name) for device in devices):
             continue
         comparison = _sign(name, value, alike[0], rng)
         by_room: dict[str, set[bool]] = {}

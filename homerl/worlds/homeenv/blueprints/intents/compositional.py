@@ -28,7 +28,7 @@ from homerl.worlds.homeenv.blueprints.intents.choice import (
 from homerl.worlds.homeenv.blueprints.intents.draft import Ask, Draft, control
 from homerl.worlds.homeenv.blueprints.intents.operation import Operation, carry
 from homerl.worlds.homeenv.language.meaning import Act, Command, Comparison, Target
-from homerl.worlds.homeenv.language.noun import OPERATORS, denotes, of_kind, parts_of, phrase, place
+from homerl.worlds.homeenv.language.noun import OPERATORS, denotes, of_kind, parts_of, phrase, place, values_of
 from homerl.worlds.homeenv.language.speaker import Speaker
 
 MOST = 24  # most devices of one request
@@ -221,11 +221,9 @@ def _fits_rank(target: Target, wanted: Operation, home: Home) -> bool:
         return True
     rest = denotes(replace(target, rank=None), home)
     others = [device for device in rest if device not in target.devices]
-    path = target.rank.attribute
-    bound = [
-        home.get(d.did, p + path) for d in others for p in parts_of(d, target.kind) if p + path in d.spec.attribute_index
-    ]
-    return all(wanted.value < value for value in bound) if target.rank.highest else all(wanted.value > v for v in bound)
+    bound = [value for device in others for value in values_of(home, device, target.kind, target.rank.attribute)]
+    beyond = OPERATORS["<" if target.rank.highest else ">"]
+    return all(beyond(wanted.value, value) for value in bound)
 
 
 def command_draft(

@@ -154,12 +154,14 @@ class WasBefore:
 def plan_undo(earlier: Home, now: Home, device: Device) -> UndoPlan | None:
     """How to undo what happened to a device between two homes.
 
-    None if nothing happened, if people cannot say the values, or if no short series of calls restores them.
+    None if nothing happened, if people cannot say the values, or if no short series of calls restores them. Values that
+    were null are restored, and not told.
     """
     paths = changed(earlier, now, device)
-    if not paths or not can_be_told(device, paths) or (calls := restore(earlier, now, device)) is None:
+    told_of = [path for path in paths if earlier.get(device.did, path) is not None]
+    if not told_of or not can_be_told(device, told_of) or (calls := restore(earlier, now, device)) is None:
         return None
-    told = Standings(tuple(Standing.of(earlier, device, path) for path in paths), "was")
+    told = Standings(tuple(Standing.of(earlier, device, path) for path in told_of), "was")
     return UndoPlan(device, calls, as_it_was(earlier, device, paths), WasBefore(told))
 
 

@@ -67,13 +67,13 @@ def _is_on(home: Home, rng: random.Random) -> Draft | None:
 
 
 def _single(home: Home, rng: random.Random):
-    """The (device, part, trait) triples of all devices with a trait, in random order."""
+    """The (device, part, trait) triples of all devices with a trait that can be told now, in random order."""
     triples = [
         (device, prefix[:-1], trait)
         for device in home.plan.devices
         for prefix, kind in device.spec.kinds
         for trait in TRAITS.get(kind, TRAITS.get(device.spec.category, ()))
-        if trait.path(device, prefix[:-1])
+        if (path := trait.path(device, prefix[:-1])) and home.get(device.did, path) is not None
     ]
     return rng.sample(triples, len(triples))
 
@@ -125,12 +125,16 @@ def _other_options(kind: ValueType, value: str, path: str, taken: str) -> tuple[
 
 
 def _attributes(home: Home, rng: random.Random, types: tuple[str, ...]):
-    """The (device, path, type) of attributes of these types that mean something to people, in random order."""
+    """The (device, path, type) of attributes of these types that have a value and mean something to people.
+
+    They are in random order.
+    """
     triples = [
         (device, path, kind)
         for device in home.plan.devices
         for path, kind in device.spec.told.items()
         if kind.type in types and kind.counts is None and path.rpartition(".")[2] not in UNASKED
+        if home.get(device.did, path) is not None
     ]
     return rng.sample(triples, len(triples))
 
@@ -179,8 +183,8 @@ def _senses(home: Home, rng: random.Random) -> Draft | None:
     """ "Is there anybody in the hallway?", according to a sensor there."""
     for device in rng.sample(home.plan.devices, len(home.plan.devices)):
         for name, value in SENSES.items():
-            if name in device.spec.attribute_index:
-                holds = home.get(device.did, name) == value
+            if name in device.spec.attribute_index and (now := home.get(device.did, name)) is not None:
+                holds = now == value
                 meaning = framed(f"query.sense.{name}", target=device_text(device))
                 return question(meaning, Answer(type="boolean", value=holds), ((device.did, name),), YesNo(holds))
     return None
@@ -265,6 +269,8 @@ def _count_parts(home: Home, rng: random.Random) -> Draft | None:
         return None
     states = rng.choice((("on", "on"), ("on", "off"), ("off", "on")))
     reads = tuple((device.did, f"{part}.state") for device in fans for part in ("light", "fan"))
+    if any(home.get(*read) is None for read in reads):
+        return None
     met = [d for d in fans if (home.get(d.did, "light.state"), home.get(d.did, "fan.state")) == states]
     answer = number_answer(len(met), "count", names=home.plan.devices)
     return question(framed(f"query.parts.{states[0]}_{states[1]}"), answer, reads, DeviceList(tuple(met), counted=True))

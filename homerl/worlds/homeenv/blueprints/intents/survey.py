@@ -60,10 +60,11 @@ def _answered(subcategory: str, meaning: Meaning, holds: bool, reads: tuple[Read
 
 
 def _contacts(home: Home) -> tuple[Read, ...]:
-    """The contacts of all doors and windows; none if the home has openings that no contact sensor watches."""
+    """The contacts of all doors and windows; none if the home has openings that no contact sensor watches, or a contact is null."""
     if any(device.spec.category in OPENINGS for device in home.plan.devices):
         return ()
-    return tuple((device.did, "contact") for device in home.plan.devices if "contact" in device.spec.attribute_index)
+    reads = tuple((device.did, "contact") for device in home.plan.devices if "contact" in device.spec.attribute_index)
+    return () if any(home.get(*read) is None for read in reads) else reads
 
 
 def _over(subcategory: str, holds: Callable[[int, int], bool]) -> Propose:
