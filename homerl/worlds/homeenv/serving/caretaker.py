@@ -21,6 +21,7 @@ from typing import Any, Literal, Protocol
 
 from envs.homeenv.audit import Refused
 from envs.homeenv.home import Home
+from envs.homeenv.plan import Plan
 from envs.messages import Message
 from homerl.homeassistant.errors import HomeAssistantError
 from homerl.play.episode import Episode, EpisodeLimits
@@ -82,6 +83,7 @@ class House:
     prompt: Literal["brief", "full"] = "full"
     guard: Guard = field(default_factory=Guard)
     settle: float = SETTLE_SECONDS
+    steps: int = STEPS
 
 
 class Caretaker:
@@ -129,7 +131,9 @@ class Caretaker:
         """Let the agent act in the twin."""
         visit = Visit(self.house.toolset, self.house.language, self.house.prompt)
         situation = LiveSituation.visit(self.home, visit)
-        episode = Episode.begin(situation, EpisodeLimits(turns=len(dialogue) + 1, steps=STEPS, steps_per_turn=STEPS))
+        episode = Episode.begin(
+            situation, EpisodeLimits(turns=len(dialogue) + 1, steps=self.house.steps, steps_per_turn=self.house.steps)
+        )
         episode.messages += dialogue[:-1]
         said, agent = str(dialogue[-1]["content"]), self.agents()
         episode.hear(said)
@@ -209,16 +213,17 @@ class Caretaker:
         return self.words.say("refused", why=why or played.refusals[-1])
 
     def _shown(self, made: Sequence[Made], changes: Sequence[ChangeRecord]) -> str:
-        """Changes in words; calls whose effect the twin does not show are named by their service."""
+        """Changes that were asked for in words; calls whose effect the twin does not show are named by their service."""
         changed = {change.did for change in changes}
         unseen = [one for one in made if one.did not in changed]
+        main = [change for change in changes if _asked_for(change, made)]
+        changes = [c for c in changes if c in main or c.did not in {one.did for one in main}]
         shown = [
             self.words.say("change", device=c.device, path=_plain(c.path), before=_value(c.before), after=_value(c.after))
             for c in changes
         ]
         shown += [
-            self.words.say("action", device=self.home.plan.by_did[one.did].name, service=_plain(one.service))
-            for one in unseen
+            self.words.say("action", device=called(self.home.plan, one.did), service=_plain(one.service)) for one in unseen
         ]
         return "; ".join(shown)
 
@@ -240,12 +245,19 @@ def changes_of(before: Home, after: Home) -> tuple[ChangeRecord, ...]:
     later.advance(TRAVEL_SECONDS)
     return tuple(
         ChangeRecord(
-            did=slot.owner, device=plan.by_did[slot.owner].name, path=slot.path, before=one.before, after=one.after,
+            did=slot.owner, device=called(plan, slot.owner), path=slot.path, before=one.before, after=one.after,
             settled=later.values[one.slot],
         )
         for one in before.diff(after)
         if (slot := plan.slots[one.slot]).owner in plan.by_did and not getattr(slot.type, "internal", False)
     )  # fmt: skip
+
+
+def called(plan: Plan, did: str) -> str:
+    """The name of a device, with its room if another device has the same name."""
+    device = plan.by_did[did]
+    alike = sum(other.name == device.name for other in plan.devices) > 1
+    return f"{device.room.name} {device.name}" if alike else device.name
 
 
 def _compare(change: ChangeRecord, home: Home) -> ChangeRecord:

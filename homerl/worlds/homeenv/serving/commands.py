@@ -48,6 +48,12 @@ def serve_agent_command(agents: Callable[..., Any]) -> Callable[..., None]:
         served: Annotated[str | None, typer.Option(help="the model's name, if the server has several")] = None,
         cpu: Annotated[bool, typer.Option(help="load the model on the CPU, in float32")] = False,
         max_tokens: Annotated[int, typer.Option(min=1, help="most tokens of a message of the model")] = 512,
+        steps: Annotated[
+            int,
+            typer.Option(
+                min=1, help="most messages of the model for one sentence; 1 for a model that was not taught to end"
+            ),
+        ] = 8,
         host: Annotated[
             str, typer.Option(help="address to listen on; others than this machine's own need a key")
         ] = "127.0.0.1",
@@ -69,7 +75,7 @@ def serve_agent_command(agents: Callable[..., Any]) -> Callable[..., None]:
         for did in allow or ():
             one_of("--allow", did, twin.plan.by_did)
         name, factory = agents(model, served, cpu, max_tokens)
-        house = House(mode, toolset, language, prompt, Guard(frozenset(allow or ())))  # type: ignore[arg-type]
+        house = House(mode, toolset, language, prompt, Guard(frozenset(allow or ())), steps=steps)  # type: ignore[arg-type]
         caretaker = Caretaker(twin, factory, real, Journal(log), house, name)
         console.print(f"{name} in the mode {mode} for {len(twin.plan.devices)} devices: http://{host}:{port}/v1")
         console.print(f"what it does: http://{host}:{port}/ (log: {log})")
