@@ -76,6 +76,7 @@ NOT_RUN = {
         "scripts/check_homeassistant": "it installs a real Home Assistant, 2 GB",
         "./scripts/test": RECURSION,
         "homerl": "it needs a home's address; tests/homerl/homeassistant/test_command.py runs it with recorded answers",
+        "accelerate launch recipes/home_assistant.yaml": "it needs the home of the line before",
     },
     "docs/models.md": {
         "accelerate launch recipes/sft_8b.yaml": GPU,
