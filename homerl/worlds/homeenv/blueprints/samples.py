@@ -120,7 +120,10 @@ def _numbers(home: Home, group: list[int], conditions: Sequence[Condition], arou
     """The home's value (unless it is null), the ends of the range, each compared number, and its neighbours."""
     kinds = [home.plan.slots[slot].type for slot in group]
     step = around or max(kind.precision or (1 if kind.type == "int" else 0.1) for kind in kinds)
-    numbers = [*(value for value in (home.values[group[0]],) if value is not None), *(end for kind in kinds for end in kind.range or ())]
+    numbers = [
+        *(value for value in (home.values[group[0]],) if value is not None),
+        *(end for kind in kinds for end in kind.range or ()),
+    ]
     for number in sorted(_compared(group, conditions)):
         numbers += [number - step, number + step] if around else [number - step, number, number + step]
     return numbers
