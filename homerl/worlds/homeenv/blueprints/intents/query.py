@@ -41,7 +41,7 @@ from homerl.worlds.homeenv.blueprints.traits import (
 )
 from homerl.worlds.homeenv.language.meaning import Meaning
 from homerl.worlds.homeenv.language.speaker import Speaker
-from homerl.worlds.homeenv.language.state import Standing, Standings, join_clauses
+from homerl.worlds.homeenv.language.state import WHOLE, Standing, Standings, join_clauses
 
 ROUNDED = 1000  # answers of this size may be rounded
 RARELY = 0.15  # probability of a question whose answer is none, or about a single device
@@ -98,6 +98,8 @@ def _both(home: Home, rng: random.Random) -> Draft | None:
 def _value(home: Home, rng: random.Random) -> Draft | None:
     """ "What is the brightness of the lamp?", "how much battery is left?" """
     for device, path, kind in _attributes(home, rng, ("int", "float")):
+        if path.rpartition(".")[2] in WHOLE:  # people ask by the name of what is measured
+            continue
         value = home.get(device.did, path)
         tolerance = 0.05 if isinstance(value, float) else abs(value) * 0.005 if abs(value) >= ROUNDED else 0.0
         answer = number_answer(value, kind.unit, tolerance, (device,))
@@ -141,7 +143,7 @@ def _attributes(home: Home, rng: random.Random, types: tuple[str, ...]):
 
 def _asked(device: Device, path: str, frame: str) -> Meaning:
     part, _, attribute = path.rpartition(".")
-    frame = f"{frame}.state" if attribute in ("state", "work_state") else frame
+    frame = f"{frame}.state" if attribute in WHOLE else frame
     return framed(frame, name=lambda speaker: speaker.name(attribute), target=device_text(device, part))
 
 
