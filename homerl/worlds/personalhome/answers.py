@@ -165,7 +165,7 @@ def _rounds(a: float, b: float) -> bool:
 
 
 def _decimals(value: float) -> str:
-    return "" if value == int(value) else repr(value).partition(".")[2]
+    return "" if value.is_integer() else repr(value).partition(".")[2]
 
 
 def choice_of(said: Any, options: Sequence[str]) -> int | None:

@@ -23,6 +23,10 @@ from homerl.worlds.personalhome.expert import PersonalHomeExpert
 from homerl.worlds.personalhome.prompts import all_of
 
 ALL = 50  # memories, the most that one search gives
+SCENE = (  # tools that tell all they know of a video without arguments
+    "get_scene_summary", "extract_captions", "get_audio_events", "get_layout_zones", "get_landmarks_in_house",
+    "get_object_information",
+)  # fmt: skip
 
 
 class Constant:
@@ -100,16 +104,26 @@ class Keywords:
 
 def _everything(household: Household) -> Iterator[tuple[str, dict[str, Any]]]:
     people = [member.member_id for member in household.members]
+    appliances, sensors = (
+        [device[key] for device in shown(household)[f"{key}s"]] for key in ("appliance", "sensor")
+    )  # names that it could have read
     yield "get_household_profile", {}
     yield "get_household_member_info", {"member_ids": people}
     yield from (("get_household_member_major_events", {"member_id": person}) for person in people)
     yield "get_household_memories", {"search_string": "", "num_memories": ALL}
     yield "get_owned_appliances", {}
     yield "get_owned_sensors", {}
+    yield "get_appliances", {"appliance_names": appliances}
+    yield "get_appliance_features", {"appliance_names": appliances}
+    if sensors:
+        yield "get_sensors", {"sensor_names": sensors}
     yield "get_weather", {}
     yield "get_contextual_event_descriptions", {}
     if household.transcript:
-        yield from ((name, {}) for name in ("get_scene_summary", "extract_captions", "get_audio_events"))
+        seen = household.transcript.video_description.entities
+        yield from ((name, {}) for name in SCENE)
+        yield "get_members_appearance", {"member_ids": [one.member_id for one in seen.members]}
+        yield "get_appliance_descriptions", {"appliance_names": [one.appliance_id for one in seen.appliances]}
 
 
 def _read(messages: Sequence[Message]) -> Iterator[tuple[str, list[str]]]:

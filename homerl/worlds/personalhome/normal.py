@@ -9,6 +9,7 @@ be read in two ways, such as 3/4/2025, is left as it is; a unit that is not said
 
 from __future__ import annotations
 
+import math
 import re
 import unicodedata
 
@@ -19,7 +20,7 @@ WEEKDAYS = "monday tuesday wednesday thursday friday saturday sunday".split()
 MONTH = rf"(?P<month>{'|'.join(f'{name}|{name[:3]}' for name in MONTHS)}|sept)\b\.?"
 WEEKDAY = rf"(?:(?:{'|'.join(WEEKDAYS)}|{'|'.join(f'{name[:3]}' for name in WEEKDAYS)})\b\.?,? (?:the )?)?"
 ZH_WEEKDAY = r"(?: ?[,，(（]? ?(?:星期|周|礼拜)[一二三四五六日天][)）]?)?"
-HAN = r"[零〇一二两三四五六七八九十]+|\d+"
+HAN = r"[零〇一二两三四五六七八九十]{1,9}|\d{1,9}"  # bounded: a long number is no part of a date, and takes no time to read
 DAY = r"(?P<day>\d{1,2})(?:st|nd|rd|th)?\b"
 DATES = (
     re.compile(r"\b(?P<year>\d{4})[-/.](?P<month>\d{1,2})[-/.](?P<day>\d{1,2})(?!\d)"),
@@ -174,7 +175,7 @@ def _quantities(text: str) -> str:
     text = BETWEEN.sub(r"\1 ", spelt_out(text))
     out, last = "", 0
     for number in numbers(text):
-        if number.value != number.value:  # NaN: a choice such as 两三
+        if not math.isfinite(number.value):  # NaN: a choice such as 两三; infinite: more digits than a float has
             continue
         before = PREFIX.search(text, last, number.start)
         after = UNIT.match(text, number.end)
@@ -193,4 +194,4 @@ def _unit(found: re.Match[str] | None) -> tuple[str, float]:
 
 def _digits(value: float) -> str:
     value = round(value, 6)
-    return str(int(value)) if value == int(value) else repr(value)
+    return str(int(value)) if float(value).is_integer() else repr(value)

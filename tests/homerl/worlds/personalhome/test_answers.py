@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 
 import pytest
 from hypothesis import given
@@ -19,7 +20,9 @@ from homerl.worlds.personalhome.answers import (
     read_three,
     verdict_of_rules,
 )
+from homerl.worlds.personalhome.blueprint import Choice, Grounding, Part, PersonalHomeBlueprint
 from homerl.worlds.personalhome.mending import find_json
+from homerl.worlds.personalhome.verdicts import goals_of
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(max_size=8),
@@ -153,3 +156,25 @@ def test_a_choice_is_a_letter_or_a_text(said, index):
 def test_every_option_is_chosen_by_letter_and_by_text(at):
     options = ["one bed", "two beds", "three beds", "four beds", "no bed"]
     assert choice_of("ABCDE"[at], options) == choice_of(options[at].upper(), options) == at
+
+
+TASKS = (
+    Grounding(family="f", difficulty="simple", personal=True, question="?", evidence=(),
+              parts=(Part(key="original", variants=("5", "5 minutes")),)),
+    Choice(family="f", difficulty="simple", personal=True, question="?", evidence=(), choices=tuple("12345"), right="B"),
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("count", [400, 5000])  # more digits than a float holds, and more than Python reads
+@pytest.mark.parametrize(
+    "form", ["{9}", "-{9}.5 kW", "1 hour and {9} minutes", "{9}月3日", "{一}年3月", "下午{五}点", "{千}"]
+)
+def test_no_number_is_too_long(form, count):
+    number = re.sub(r"{(.)}", lambda found: found[1] * count, form)
+    assert not matches(number, ["5", "2 hours", "2025-03-04"]) and matches(number, [number])
+    assert verdict_of_rules(number, ["5"]) in ("wrong", "undecided")
+    assert choice_of(number, tuple("12345")) is None
+    for task in TASKS:
+        blueprint = PersonalHomeBlueprint.model_construct(task=task)
+        for said in (number, f'{{"answer": {number}}}', f'{{"original": {number}}}'):
+            assert goals_of(blueprint, said) == (False,)

@@ -13,6 +13,7 @@ from homerl.play.scripted_user import ScriptedUser
 from homerl.play.trajectory import Trajectory
 from homerl.worlds.personalhome.baselines import BASELINES
 from homerl.worlds.personalhome.bench.results import failure_of
+from homerl.worlds.personalhome.bench.scenes import build_instances as scene_instances
 from homerl.worlds.personalhome.bench.suite import PersonalHomeInstance, build_instances
 from homerl.worlds.personalhome.blueprint import LETTERS
 from homerl.worlds.registry import begin
@@ -21,6 +22,12 @@ from homerl.worlds.registry import begin
 @pytest.fixture(scope="module", params=("en", "zh"))
 def instances(request) -> list[PersonalHomeInstance]:
     return list(build_instances(0, request.param, Counter(), lambda done, total: None, 3))
+
+
+@pytest.fixture(scope="module")
+def scenes():
+    made = scene_instances(0, "en", Counter(), lambda done, total: None)
+    return [one for one, _ in zip(made, range(40), strict=False)]
 
 
 def played(instance, agent: str, setting: str = "agentic") -> Trajectory:
@@ -38,13 +45,12 @@ def test_answers_can_be_read_and_are_the_same_again(instances, agent, setting):
         assert played(instance, agent, setting).messages == first.messages
 
 
-def test_keywords_reads_the_whole_household(instances):
-    for instance in instances:
-        calls, *_, answer = (one for one in played(instance, "keywords").messages if one["role"] == "assistant")
-        assert {"get_household_memories", "get_owned_appliances"} <= {one["function"]["name"] for one in calls["tool_calls"]}
-        assert not answer.get("tool_calls")
-        told = [one["content"] for one in played(instance, "keywords").messages if one["role"] == "tool"]
-        assert not any("error" in json.loads(one) for one in told)
+def test_keywords_reads_all_evidence_of_any_task(instances, scenes):
+    for instance in (*instances, *scenes):
+        episode = begin(instance.blueprint, instance.limits_for("agentic"))
+        trajectory = asyncio.run(play(episode, BASELINES["keywords"](), ScriptedUser()))
+        assert set(instance.task.evidence) <= episode.world.state.seen, instance.id
+        assert not any("error" in json.loads(one["content"]) for one in trajectory.messages if one["role"] == "tool")
 
 
 def test_keywords_finds_what_one_row_says(instances):
