@@ -60,7 +60,7 @@ def _answered(subcategory: str, meaning: Meaning, holds: bool, reads: tuple[Read
 
 
 def _contacts(home: Home) -> tuple[Read, ...]:
-    """The contacts of all doors and windows; none if an opening has no contact sensor, or a contact is null."""
+    """The contacts of all doors and windows; none if one is null, or if openings have no contact sensor."""
     if any(device.spec.category in OPENINGS for device in home.plan.devices):
         return ()
     reads = tuple((device.did, "contact") for device in home.plan.devices if "contact" in device.spec.attribute_index)
