@@ -28,10 +28,12 @@ def home(plan_home: Home) -> Home:
 
 @pytest.fixture
 def serve(home: Home, tmp_path: Path):
-    def made(mode: str, *messages: Message | str, allowed: Sequence[str] = (), language: str = "en") -> Served:
+    def made(
+        mode: str, *messages: Message | str, allowed: Sequence[str] = (), language: str = "en", steps: int = 8
+    ) -> Served:
         agent = Says(*messages)
         journal, real = Journal(tmp_path / "agent.jsonl"), OtherHome(home.fork())
-        house = House(mode, "smh", language, guard=Guard(frozenset(allowed)), settle=0.05)  # type: ignore[arg-type]
+        house = House(mode, "smh", language, guard=Guard(frozenset(allowed)), settle=0.05, steps=steps)  # type: ignore[arg-type]
         return Served(Caretaker(home, lambda: agent, real, journal, house, "script"), real, journal)
 
     return made

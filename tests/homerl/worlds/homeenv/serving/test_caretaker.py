@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 
 import pytest
 from serving import call_of, device_of
@@ -10,6 +11,7 @@ from serving import call_of, device_of
 from envs.documents import InputError
 from homerl.play.faults import InfraError
 from homerl.worlds.homeenv.serving import caretaker as module
+from homerl.worlds.homeenv.serving.caretaker import called
 from homerl.worlds.homeenv.serving.guard import is_guarded
 
 
@@ -125,6 +127,28 @@ def test_an_agent_that_never_stops_calling_is_cut(serve, lamp):
     served = serve("shadow", *calls)
     served.say("light please")
     assert len(served.journal.entries()[0].calls) == module.STEPS
+
+
+def test_a_model_that_was_not_taught_to_end_is_stopped_after_its_first_message(serve, lamp):
+    served = serve("act", call_of(lamp.did, "turn_on"), call_of(lamp.did, "turn_off"), "Done twice.", steps=1)
+    assert served.say("light please") == "Done." and state(served, lamp) == "on"
+
+
+def test_devices_of_one_name_are_told_apart_by_their_rooms(home):
+    first, *others = home.plan.devices
+    names = {other.did: f"lamp {number}" for number, other in enumerate(others)} | {first.did: "lamp"}
+    apart = replace(home.plan, devices=tuple(replace(one, name=names[one.did]) for one in home.plan.devices))
+    assert called(apart, first.did) == "lamp"
+    alike = replace(home.plan, devices=tuple(replace(one, name="lamp") for one in home.plan.devices))
+    assert called(alike, first.did) == f"{first.room.name} lamp"
+
+
+def test_only_what_was_asked_for_is_said(serve, home, lamp):
+    """Whatever else follows from a call is in the log."""
+    served = serve("shadow", call_of(lamp.did, "turn_on"), "On.")
+    reply = served.say("light please")
+    entry = served.journal.entries()[0]
+    assert reply.count(" from ") == sum(change.path.endswith("state") for change in entry.changes) == 1
 
 
 def test_a_model_that_fails_is_logged_and_raised(serve, home):
