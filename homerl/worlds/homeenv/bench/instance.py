@@ -8,8 +8,10 @@ from __future__ import annotations
 from typing import Literal
 
 from envs.homeenv.toolsets import ToolsetName
+from envs.homemaker.make import HomeRecipe
 from envs.model import Model
 from homerl.play.episode import EpisodeLimits
+from homerl.worlds.homeenv.blueprints.author import BlueprintRecipe
 from homerl.worlds.homeenv.blueprints.blueprint import Blueprint
 
 Setting = Literal["eia", "dr"]
@@ -50,3 +52,17 @@ class Instance(Model):
 def needed_calls(intent) -> int:
     """The number of tool calls of the reference: one for each service call, automation, and device that is read."""
     return len(intent.plan) + (intent.automation is not None) + len({did for did, _ in intent.reads})
+
+
+def instance_recipe(home: HomeRecipe, family: str, subcategory: str, toolset: ToolsetName) -> BlueprintRecipe:
+    """The blueprint recipe of an instance: one wish of a query type, in a held-out frame."""
+    return BlueprintRecipe(
+        home=home,
+        intents=(1, 1),
+        families={f"{family}/{subcategory}": 1.0},
+        devices=(2, 4),
+        phrasings=1,
+        frames="heldout",
+        toolset=toolset,
+        prompt="full",
+    )

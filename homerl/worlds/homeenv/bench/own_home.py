@@ -17,7 +17,7 @@ from envs.homeenv.toolsets import TOOLSETS, ToolsetName
 from envs.homemaker.make import HomeRecipe, make_home
 from envs.homemaker.own import home_files
 from homerl.worlds import contract
-from homerl.worlds.homeenv.bench.instance import Instance, Size
+from homerl.worlds.homeenv.bench.instance import Instance, Size, instance_recipe
 from homerl.worlds.homeenv.bench.validity import first_flaw
 from homerl.worlds.homeenv.blueprints.author import BlueprintRecipe, author
 from homerl.worlds.homeenv.blueprints.intents import families
@@ -101,16 +101,7 @@ class OwnHome(contract.Suite):
         return instance
 
     def _recipe(self, family: str, subcategory: str, language: str, file: str) -> BlueprintRecipe:
-        return BlueprintRecipe(
-            home=HomeRecipe(files=(file,), language=language),
-            intents=(1, 1),
-            families={f"{family}/{subcategory}": 1.0},
-            devices=(2, 4),
-            phrasings=1,
-            frames="heldout",
-            toolset=self.toolset,
-            prompt="full",
-        )
+        return instance_recipe(HomeRecipe(files=(file,), language=language), family, subcategory, self.toolset)
 
 
 def _query(instance: Instance) -> str:

@@ -20,7 +20,7 @@ from envs.homeenv.home import Home
 from envs.homeenv.toolsets import ToolsetName
 from envs.homemaker.make import HomeRecipe, make_home
 from homerl.worlds import contract
-from homerl.worlds.homeenv.bench.instance import Instance, Size
+from homerl.worlds.homeenv.bench.instance import Instance, Size, instance_recipe
 from homerl.worlds.homeenv.bench.validity import first_flaw
 from homerl.worlds.homeenv.blueprints.author import BlueprintRecipe, author
 
@@ -182,16 +182,7 @@ def make_instance(
 
 def recipe_for(suite: Suite, slot: SuiteSlot, language: str) -> BlueprintRecipe:
     """The blueprint recipe of a slot."""
-    return BlueprintRecipe(
-        home=home_recipe(slot.size, language),
-        intents=(1, 1),
-        families={f"{slot.category.family}/{slot.subcategory}": 1.0},
-        devices=(2, 4),
-        phrasings=1,
-        frames="heldout",
-        toolset=suite.toolset,
-        prompt="full",
-    )
+    return instance_recipe(home_recipe(slot.size, language), slot.category.family, slot.subcategory, suite.toolset)
 
 
 def home_recipe(size: Size, language: str) -> HomeRecipe:

@@ -55,7 +55,6 @@ class Proposal:
     """Calls that wait for consent, and until when on the monotonic clock."""
 
     made: tuple[Made, ...]
-    said: str
     until: float
 
 
@@ -202,7 +201,7 @@ class Caretaker:
 
     def _wait_for_consent(self, dialogue: Sequence[Message], exchange: Exchange) -> None:
         key = _key([*dialogue, {"role": "assistant", "content": exchange.reply}])
-        self._waiting[key] = Proposal(exchange.made, exchange.said, time.monotonic() + CONSENT_SECONDS)
+        self._waiting[key] = Proposal(exchange.made, time.monotonic() + CONSENT_SECONDS)
         while len(self._waiting) > PROPOSALS:
             del self._waiting[next(iter(self._waiting))]
 
