@@ -41,27 +41,29 @@ def editor(function: Editor) -> Editor:
     return function
 
 
+Say = Callable[[Edit, Any], tuple[str, bool]]  # an assumption in words, and whether these state an answer
+
+
 @dataclass(frozen=True)
 class Counterfactual:
-    """An edit, and the answer in the household that it makes."""
+    """An edit in words, and the answer in the household that it makes.
+
+    `stated` tells whether the words name the answer, so that no question is left.
+    """
 
     edit: Edit
     answer: Any
     changed: bool
-
-    @property
-    def stated(self) -> bool:
-        """Whether the assumption names its answer, so that no question is left."""
-        named = [slot.value for slot in self.edit.slots.values()]
-        return any(self.answer in (value, getattr(value, "object", value)) for value in named)
+    condition: str
+    stated: bool
 
 
 def counterfactuals(
-    program: Expression, tables: Tables, groups: Mapping[str, Sequence[str]], rng: random.Random
+    program: Expression, tables: Tables, groups: Mapping[str, Sequence[str]], say: Say, rng: random.Random
 ) -> tuple[Counterfactual, Counterfactual] | None:
     """One counterfactual that changes the answer and one that does not; None if there is no such pair.
 
-    `groups` are the keys of `vocabulary.yaml` by group. Those that do not name their answer are preferred, and of these the
+    `groups` are the keys of `vocabulary.yaml` by group. Those that do not state their answer are preferred, and of these the
     near ones, which edit a table that the program reads.
     """
     base = program.run(tables)
@@ -75,10 +77,11 @@ def counterfactuals(
             answer = program.run(edit.tables).value
         except NoAnswer:
             continue
-        found = Counterfactual(edit, answer, answer != base.value)
-        kept = outcomes.get(found.changed)
-        if kept is None or (kept.stated and not found.stated):
-            outcomes[found.changed] = found
+        changed = answer != base.value
+        kept = outcomes.get(changed)
+        if kept is None or kept.stated:
+            found = Counterfactual(edit, answer, changed, *say(edit, answer))
+            outcomes[changed] = found if kept is None or not found.stated else kept
         if len(outcomes) == 2 and not any(one.stated for one in outcomes.values()):
             break
     return (outcomes[True], outcomes[False]) if len(outcomes) == 2 else None
