@@ -23,12 +23,16 @@ YEARS = (2, 3, 4)
 
 @dataclass(frozen=True)
 class Edit:
-    """A change of one factor. `frame` names its sentence, `slots` what it names; `tables` is the other household."""
+    """A change of one factor. `frame` names its sentence, `slots` what it names; `tables` is the other household.
+
+    `reads` are the ids of rows from which the sentence takes values that it does not name.
+    """
 
     factor: Factor
     frame: str
     slots: Mapping[str, Slot]
     tables: Tables
+    reads: tuple[str, ...] = ()
 
 
 Editor = Callable[[Tables, random.Random], Iterator[tuple[str, Edit]]]
@@ -108,9 +112,14 @@ def _elsewhere(row: Row, rng: random.Random) -> float:
     """Another value of the weather that is possible: a share stays a share, and only temperatures fall below 0."""
     steps = (-0.3, -0.2, 0.2, 0.3) if row["quantity"] == "sunny" else (-3, -2, 2, 3)
     values = [round(row["value"] + step, 2) for step in steps]
-    least = -100.0 if row["quantity"] == "temperature" else 0.0
-    most = {"sunny": 1.0, "humidity": 100.0, "odor": 5.0}.get(row["quantity"], float("inf"))
+    least, most = weather_range(row["quantity"])
     return float(rng.choice([value for value in values if least <= value <= most]))
+
+
+def weather_range(quantity: str) -> tuple[float, float]:
+    """The least and the most that is possible."""
+    least = -100.0 if quantity == "temperature" else 0.0
+    return least, {"sunny": 1.0, "humidity": 100.0, "odor": 5.0}.get(quantity, float("inf"))
 
 
 def _of_memory(tables: Tables, row: Row, groups: Mapping[str, Sequence[str]], rng: random.Random) -> Iterator[Edit]:

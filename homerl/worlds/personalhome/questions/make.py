@@ -15,6 +15,7 @@ from typing import Any, get_args
 from envs.personalhome.household import Animal, Household
 from envs.personalhome.vocabulary import Vocabulary, vocabulary
 from homerl.worlds.personalhome.normal import normal
+from homerl.worlds.personalhome.questions import relative_edits as _relative_edits  # noqa: F401  (registers its edits)
 from homerl.worlds.personalhome.questions import scene_edits as _scene_edits  # noqa: F401  (registers its families and edits)
 from homerl.worlds.personalhome.questions.edits import Counterfactual, Edit, counterfactuals
 from homerl.worlds.personalhome.questions.families import Candidate, candidates
