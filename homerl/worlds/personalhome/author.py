@@ -140,16 +140,18 @@ def grounding_task(
     """A grounding task; None if it needs counterfactuals and there is no pair of them."""
     kind = question.candidate.answer
     parts = [Part(key="original", variants=wording.answers(kind, question.answer))]
+    evidence = {*question.evidence}
     if counterfactuals:
-        pair = assumed(question, rng)
+        pair = assumed(question, wording, rng)
         if pair is None:
             return None
         for key, one in zip(("counterfactual_1", "counterfactual_2"), pair, strict=True):
-            condition, variants = wording.assumption(one.edit, rng), wording.answers(kind, one.answer)
-            parts.append(Part(key=key, condition=condition, variants=variants, changed=one.changed))  # type: ignore[arg-type]
+            variants = wording.answers(kind, one.answer)
+            evidence |= {*one.edit.reads} if one.changed else set()
+            parts.append(Part(key=key, condition=one.condition, variants=variants, changed=one.changed))  # type: ignore[arg-type]
     return Grounding(
         family=question.candidate.family, difficulty=question.difficulty, personal=wording.personal, question=text,
-        parts=tuple(parts), evidence=question.evidence,
+        parts=tuple(parts), evidence=tuple(sorted(evidence)),
     )  # fmt: skip
 
 

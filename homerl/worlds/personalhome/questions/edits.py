@@ -23,12 +23,16 @@ YEARS = (2, 3, 4)
 
 @dataclass(frozen=True)
 class Edit:
-    """A change of one factor. `frame` names its sentence, `slots` what it names; `tables` is the other household."""
+    """A change of one factor. `frame` names its sentence, `slots` what it names; `tables` is the other household.
+
+    `reads` are the ids of rows from which the sentence takes values that it does not name.
+    """
 
     factor: Factor
     frame: str
     slots: Mapping[str, Slot]
     tables: Tables
+    reads: tuple[str, ...] = ()
 
 
 Editor = Callable[[Tables, random.Random], Iterator[tuple[str, Edit]]]
@@ -41,27 +45,29 @@ def editor(function: Editor) -> Editor:
     return function
 
 
+Say = Callable[[Edit, Any], tuple[str, bool]]  # an assumption in words, and whether these state an answer
+
+
 @dataclass(frozen=True)
 class Counterfactual:
-    """An edit, and the answer in the household that it makes."""
+    """An edit in words, and the answer in the household that it makes.
+
+    `stated` tells whether the words name the answer, so that no question is left.
+    """
 
     edit: Edit
     answer: Any
     changed: bool
-
-    @property
-    def stated(self) -> bool:
-        """Whether the assumption names its answer, so that no question is left."""
-        named = [slot.value for slot in self.edit.slots.values()]
-        return any(self.answer in (value, getattr(value, "object", value)) for value in named)
+    condition: str
+    stated: bool
 
 
 def counterfactuals(
-    program: Expression, tables: Tables, groups: Mapping[str, Sequence[str]], rng: random.Random
+    program: Expression, tables: Tables, groups: Mapping[str, Sequence[str]], say: Say, rng: random.Random
 ) -> tuple[Counterfactual, Counterfactual] | None:
     """One counterfactual that changes the answer and one that does not; None if there is no such pair.
 
-    `groups` are the keys of `vocabulary.yaml` by group. Those that do not name their answer are preferred, and of these the
+    `groups` are the keys of `vocabulary.yaml` by group. Those that do not state their answer are preferred, and of these the
     near ones, which edit a table that the program reads.
     """
     base = program.run(tables)
@@ -75,10 +81,11 @@ def counterfactuals(
             answer = program.run(edit.tables).value
         except NoAnswer:
             continue
-        found = Counterfactual(edit, answer, answer != base.value)
-        kept = outcomes.get(found.changed)
-        if kept is None or (kept.stated and not found.stated):
-            outcomes[found.changed] = found
+        changed = answer != base.value
+        kept = outcomes.get(changed)
+        if kept is None or kept.stated:
+            found = Counterfactual(edit, answer, changed, *say(edit, answer))
+            outcomes[changed] = found if kept is None or not found.stated else kept
         if len(outcomes) == 2 and not any(one.stated for one in outcomes.values()):
             break
     return (outcomes[True], outcomes[False]) if len(outcomes) == 2 else None
@@ -105,9 +112,14 @@ def _elsewhere(row: Row, rng: random.Random) -> float:
     """Another value of the weather that is possible: a share stays a share, and only temperatures fall below 0."""
     steps = (-0.3, -0.2, 0.2, 0.3) if row["quantity"] == "sunny" else (-3, -2, 2, 3)
     values = [round(row["value"] + step, 2) for step in steps]
-    least = -100.0 if row["quantity"] == "temperature" else 0.0
-    most = {"sunny": 1.0, "humidity": 100.0, "odor": 5.0}.get(row["quantity"], float("inf"))
+    least, most = weather_range(row["quantity"])
     return float(rng.choice([value for value in values if least <= value <= most]))
+
+
+def weather_range(quantity: str) -> tuple[float, float]:
+    """The least and the most that is possible."""
+    least = -100.0 if quantity == "temperature" else 0.0
+    return least, {"sunny": 1.0, "humidity": 100.0, "odor": 5.0}.get(quantity, float("inf"))
 
 
 def _of_memory(tables: Tables, row: Row, groups: Mapping[str, Sequence[str]], rng: random.Random) -> Iterator[Edit]:

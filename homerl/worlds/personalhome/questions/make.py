@@ -15,8 +15,9 @@ from typing import Any, get_args
 from envs.personalhome.household import Animal, Household
 from envs.personalhome.vocabulary import Vocabulary, vocabulary
 from homerl.worlds.personalhome.normal import normal
+from homerl.worlds.personalhome.questions import relative_edits as _relative_edits  # noqa: F401  (registers its edits)
 from homerl.worlds.personalhome.questions import scene_edits as _scene_edits  # noqa: F401  (registers its families and edits)
-from homerl.worlds.personalhome.questions.edits import Counterfactual, counterfactuals
+from homerl.worlds.personalhome.questions.edits import Counterfactual, Edit, counterfactuals
 from homerl.worlds.personalhome.questions.families import Candidate, candidates
 from homerl.worlds.personalhome.questions.programs import Difficulty, NoAnswer, difficulty
 from homerl.worlds.personalhome.questions.scene_words import elsewhere, in_scene
@@ -84,16 +85,21 @@ def answered(candidate: Candidate, tables: Tables) -> Question | None:
 
 
 def answer_stated(text: str, variants: Sequence[str]) -> bool:
-    """Whether a question gives its answer away."""
+    """Whether a question or an assumption gives an answer away."""
     said = f" {normal(text)} "
     return any(f" {normal(variant)} " in said or (not variant.isascii() and variant in text) for variant in variants)
 
 
-def assumed(question: Question, rng: random.Random) -> tuple[Counterfactual, Counterfactual] | None:
+def assumed(question: Question, wording: Wording, rng: random.Random) -> tuple[Counterfactual, Counterfactual] | None:
     """Two counterfactuals in random order, one of which changes the answer; None if there are none."""
     groups = {kind: vocabulary().keys(group) for kind, group in WHAT.items()}
     groups["occupations"] = vocabulary().keys("occupations")
-    pair = counterfactuals(question.candidate.program, question.tables, groups, rng)
+
+    def say(edit: Edit, answer: Any) -> tuple[str, bool]:
+        text = wording.assumption(edit, rng)
+        return text, answer_stated(text, wording.answers(question.candidate.answer, answer))
+
+    pair = counterfactuals(question.candidate.program, question.tables, groups, say, rng)
     if pair is None:
         return None
     return pair if rng.random() < 0.5 else (pair[1], pair[0])

@@ -30,6 +30,7 @@ from homerl.worlds.personalhome.questions.programs import (
     difficulty,
     steps,
 )
+from homerl.worlds.personalhome.questions.relative_edits import of_others, of_shifts
 from homerl.worlds.personalhome.questions.tables import Tables
 
 BLANK = dict.fromkeys(("who", "pet", "appliance", "sensor", "room", "what", "value", "unit"))
@@ -138,6 +139,53 @@ def test_edits_leave_the_tables_alone():
     assert [row["age"] for row in later.rows["members"]] == [43, 11] and later.rows["pets"][0]["age"] == 5
     assert YearsSince(The(Column(Table("life"), "date"))).run(later).value == 7
     assert program.run(TABLES).value == 2
+
+
+HOME = replace(
+    TABLES,
+    rows={
+        **TABLES.rows,
+        "appliances": (
+            {"id": "appliance:tv", "appliance": "tv", "room": "den"},
+            {"id": "appliance:oven", "appliance": "oven", "room": "kitchen"},
+        ),
+        "sensors": ({"id": "sensor:smoke", "sensor": "smoke", "room": "hall"},),
+        "states": ({"id": "state:oven", "appliance": "oven", "attribute": "heat", "value": 9, "range": (0, 10)},),
+        "weather": ({"id": "weather", "side": "outdoor", "quantity": "sunny", "value": 0.95},),
+    },
+)  # fmt: skip
+RELATIVE = [  # frame, what it names, the table, row and column that are asked for, and the answer
+    ("member_occupation_of", {"who": "a", "other": "b"}, ("members", "a", "occupation"), "pupil"),
+    ("member_occupation_of", {"who": "a", "other": "b"}, ("members", "b", "occupation"), "pupil"),
+    ("member_occupation_swapped", {"who": "a", "other": "b"}, ("members", "b", "occupation"), "nurse"),
+    ("appliance_room_of", {"appliance": "tv", "other": "oven"}, ("appliances", "tv", "room"), "kitchen"),
+    ("appliance_room_swapped", {"appliance": "oven", "other": "tv"}, ("appliances", "tv", "room"), "kitchen"),
+    ("sensor_room_of", {"sensor": "smoke", "other": "oven"}, ("sensors", "smoke", "room"), "kitchen"),
+    ("life_earlier", {"years": 3}, ("life", "a", "date"), date(2017, 6, 1)),
+    ("life_later", {"years": 4}, ("life", "a", "date"), date(2024, 6, 1)),
+    ("state_higher", {"step": 1}, ("states", "oven", "value"), 10),
+    ("state_lower", {"step": 5}, ("states", "oven", "value"), 4),
+    ("weather_lower", {"step": 0.2}, ("weather", "outdoor", "value"), 0.75),
+]  # fmt: skip
+
+
+def drawn(seed: int) -> list[Any]:
+    return [edit for each in (of_others, of_shifts) for _, edit in each(HOME, random.Random(seed))]
+
+
+@pytest.mark.parametrize(("frame", "named", "asked", "answer"), RELATIVE)
+def test_an_assumption_that_goes_by_another_value(frame, named, asked, answer):
+    edits = [edit for seed in range(60) for edit in drawn(seed) if edit.frame == frame]
+    edit = next(edit for edit in edits if named.items() <= {name: slot.value for name, slot in edit.slots.items()}.items())
+    table, key, column = asked
+    assert [row[column] for row in edit.tables.rows[table] if key in row.values()] == [answer]
+
+
+def test_no_assumption_leaves_what_is_possible():
+    for edit in (edit for seed in range(60) for edit in drawn(seed)):
+        assert edit.frame != "weather_higher", "the share of sunshine is 0.95"
+        assert all(0 <= row["value"] <= 10 for row in edit.tables.rows["states"])
+        assert all(row["date"] < HOME.now.date() for row in edit.tables.rows["life"])
 
 
 def test_every_candidate_names_what_it_asks_about():

@@ -6,12 +6,14 @@ import asyncio
 import json
 import os
 import random
+import re
 import subprocess
 import sys
 from collections import Counter
 from contextlib import suppress
 from functools import cache
 from hashlib import sha256
+from itertools import islice
 from pathlib import Path
 from statistics import fmean
 
@@ -20,6 +22,7 @@ import pytest
 from envs.messages import call_message, text_message, tool_call
 from envs.personalhome.features import feature_ranking
 from envs.personalhome.generate import HouseholdRecipe, make_household
+from envs.personalhome.scene.playbook import DOMAINS
 from envs.personalhome.shown import weather_shown
 from envs.personalhome.state import HouseholdState
 from envs.personalhome.vocabulary import vocabulary
@@ -28,19 +31,20 @@ from homerl.play.loop import play
 from homerl.play.scripted_user import ScriptedUser
 from homerl.play.situation import Reply
 from homerl.worlds.personalhome.answers import matches
-from homerl.worlds.personalhome.author import MARGIN, draw_task, make_blueprint
+from homerl.worlds.personalhome.author import MARGIN, draw_task, grounding_task, make_blueprint
 from homerl.worlds.personalhome.baselines import BASELINES, Constant
+from homerl.worlds.personalhome.bench.scenes import FAMILIES, filmed_household
 from homerl.worlds.personalhome.blueprint import KINDS, PersonalHomeRecipe
 from homerl.worlds.personalhome.expert import PersonalHomeExpert, reads, right_answer
 from homerl.worlds.personalhome.needs import needs_of
 from homerl.worlds.personalhome.normal import normal
 from homerl.worlds.personalhome.plan_rules import judge
-from homerl.worlds.personalhome.questions.edits import Counterfactual, counterfactuals, edits
+from homerl.worlds.personalhome.questions.edits import edits
 from homerl.worlds.personalhome.questions.families import candidates
 from homerl.worlds.personalhome.questions.make import answer_stated, answered, assumed, distractors, questions
 from homerl.worlds.personalhome.questions.programs import NoAnswer, steps
 from homerl.worlds.personalhome.questions.tables import tables_of
-from homerl.worlds.personalhome.questions.wording import WHAT, Wording
+from homerl.worlds.personalhome.questions.wording import WHAT, Wording, phrases
 from homerl.worlds.personalhome.reference import reference_plan
 from homerl.worlds.personalhome.situation import PersonalHomeSituation
 from homerl.worlds.personalhome.verdicts import goals_of
@@ -80,6 +84,17 @@ def asked(language: str):
     return found
 
 
+@cache
+def scenes_asked(language: str):
+    """(household, wording, question) of questions about scenes."""
+    found = []
+    for seed, domain in enumerate(DOMAINS):
+        home = filmed_household(seed, language, domain)
+        wording = Wording(home, True)
+        found += [(home, wording, one) for one in islice(questions(home, random.Random(seed), FAMILIES), 25)]
+    return found
+
+
 # Questions
 
 
@@ -87,6 +102,7 @@ def asked(language: str):
 def test_every_question_assumption_and_answer_has_words(language):
     groups = {kind: vocabulary().keys(group) for kind, group in WHAT.items()}
     groups["occupations"] = vocabulary().keys("occupations")
+    frames: set[str] = set()
     for seed in HOUSEHOLDS[:8]:
         home, rng = household(seed, language), random.Random(seed)
         tables, wording = tables_of(home), Wording(home, seed % 2 == 0)
@@ -95,7 +111,10 @@ def test_every_question_assumption_and_answer_has_words(language):
             if (question := answered(candidate, tables)) is not None:
                 texts = wording.answers(candidate.answer, question.answer)
                 assert texts and all(texts) and len(set(texts)) == len(texts)
-        assert all(wording.assumption(edit, rng) for _, edit in edits(tables, groups, rng))
+        assumptions = [edit for _, edit in edits(tables, groups, rng)]
+        assert all(wording.assumption(edit, rng) for edit in assumptions)
+        frames |= {edit.frame for edit in assumptions}
+    assert frames == set(phrases(language)["edits"])
 
 
 @both
@@ -182,8 +201,8 @@ def test_what_a_tool_shows_is_a_right_answer(language):
 @both
 def test_one_of_two_counterfactuals_changes_the_answer(language):
     pairs = 0
-    for home, _, question in asked(language)[::5]:
-        pair = assumed(question, random.Random(3))
+    for home, wording, question in asked(language)[::5]:
+        pair = assumed(question, wording, random.Random(3))
         if pair is None:
             continue
         pairs += 1
@@ -195,27 +214,60 @@ def test_one_of_two_counterfactuals_changes_the_answer(language):
     assert pairs > 20
 
 
+DATES = re.compile(r"\d+ [A-Z][a-z]+ \d{4}|\d{4}年\d+月\d+日|\d+:\d+")
+
+
+def named(condition, variants):
+    """Whether a condition has one of the variants in it, as whole words in English; the digits of a date are no number."""
+    plain = DATES.sub("", condition)
+    texts = [(plain if one.isdecimal() else condition, one) for one in variants]
+    return any(re.search(rf"(?<![0-9A-Za-z_.]){re.escape(one)}(?![0-9A-Za-z_]|\.\d)", text, re.I) for text, one in texts)
+
+
 @both
-def test_an_assumption_names_its_answer_only_if_none_can_be_found_that_does_not(language):
+@pytest.mark.parametrize("filmed", [False, True])
+def test_an_assumption_names_its_answer_only_if_none_can_be_found_that_does_not(language, filmed):
     """Asked what somebody cooked last, "assume that it was soup" leaves no question; another memory's date does."""
     groups = {kind: vocabulary().keys(group) for kind, group in WHAT.items()}
     groups["occupations"] = vocabulary().keys("occupations")
     found = Counter()
-    for _, _, question in asked(language)[::5]:
-        program, base = question.candidate.program, question.answer
-        pair = counterfactuals(program, question.tables, groups, random.Random(1))
-        if pair is None:
-            continue
+    for _, wording, question in scenes_asked(language) if filmed else asked(language)[::5]:
+        rng, program, base = random.Random(1), question.candidate.program, question.answer
+        pair = assumed(question, wording, rng)
         silent = set()
         for _, edit in edits(question.tables, groups, random.Random(1)):
             with suppress(NoAnswer):
                 answer = program.run(edit.tables).value
-                one = Counterfactual(edit, answer, answer != base)
-                silent |= set() if one.stated else {one.changed}
-        for one in pair:
-            found[one.stated] += 1
-            assert not one.stated or one.changed not in silent
-    assert found[False] and found[True]
+                stated = named(wording.assumption(edit, rng), wording.answers(question.candidate.answer, answer))
+                silent |= set() if stated else {answer != base}
+        for one in pair or ():
+            stated = named(one.condition, wording.answers(question.candidate.answer, one.answer))
+            found[stated] += 1
+            assert not stated or one.changed not in silent, (question.candidate, one.condition)
+    assert found[False] > 40 and found[True]
+
+
+@both
+def test_an_assumption_about_what_one_looks_up_goes_by_another_row_which_is_evidence(language):
+    """The occupation of a person who lives alone can only be named."""
+    looked_up = ("occupation_of", "place_of_appliance", "place_of_sensor", "date_of_life_event", "state_of_appliance")
+    found: Counter[tuple[str, bool]] = Counter()
+    for seed in HOUSEHOLDS:
+        home = household(seed, language)
+        wording, jobs = Wording(home), {member.occupation for member in home.members}
+        for question in questions(home, random.Random(seed), looked_up):
+            family = question.candidate.family
+            if question.answer == 0 or (family == "occupation_of" and len(jobs) == 1):
+                continue
+            task = grounding_task(question, "?", wording, True, random.Random(seed))
+            if task is None:
+                continue
+            changed = next(part for part in task.parts if part.changed)
+            found[family, named(changed.condition, changed.variants)] += 1
+            if family.startswith(("occupation", "place")):
+                assert len(task.evidence) == 2 and {*question.evidence} < {*task.evidence}
+    assert all(found[family, False] > 5 for family in looked_up), found
+    assert {family for family, stated in found if stated} <= {"state_of_appliance"}, "50 lower by 25"
 
 
 @both
