@@ -156,7 +156,8 @@ def test_the_last_update_is_profiled_and_not_timed(tiny, tmp_path):
     assert len(watch.seconds) == figures["updates"] == 4
     assert figures["seconds_per_update"] == sum(watch.seconds[1:3]) / 2
     assert all(figures["by_group"][group] > 0 for group in (ATTENTION, LINEAR, INSIDE, LOGITS, OPTIMIZER))
-    assert sum(figures["by_group"].values()) <= watch.seconds[3]
+    steps = [event for event in watch._profiler.events() if event.name.startswith("Optimizer.step#")]
+    assert len(steps) == 1, "the profile holds one update of the four"
     assert len([line for line in watch.logs if "loss" in line]) == 4
     before = len(watch.seconds)
     Trainer(model, arguments, train_dataset=rows).train()
