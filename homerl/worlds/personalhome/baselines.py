@@ -104,9 +104,8 @@ class Keywords:
 
 def _everything(household: Household) -> Iterator[tuple[str, dict[str, Any]]]:
     people = [member.member_id for member in household.members]
-    appliances, sensors = (
-        [device[key] for device in shown(household)[f"{key}s"]] for key in ("appliance", "sensor")
-    )  # names that it could have read
+    told = shown(household)
+    appliances, sensors = ([device[key] for device in told[f"{key}s"]] for key in ("appliance", "sensor"))
     yield "get_household_profile", {}
     yield "get_household_member_info", {"member_ids": people}
     yield from (("get_household_member_major_events", {"member_id": person}) for person in people)

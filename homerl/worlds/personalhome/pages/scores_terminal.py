@@ -33,13 +33,10 @@ def tables(report: Report, width: int) -> Group:
 
 def _fitting(table: Table, width: int) -> Iterator[Table]:
     """The table in parts that each have as many runs as fit beside the labels, but one at least."""
-    free = (
-        width
-        - max(len(line.label) for line in table.lines)
-        - max(len(_cases(line.numbers)) for line in table.lines)
-        - 2 * GAP
-    )
-    parts = ceil(len(table.heads) / max(1, free // (_run_width(table) + GAP)))
+    labels = max(len(line.label) for line in table.lines) + GAP
+    cases = max(len(_cases(line.numbers)) for line in table.lines) + GAP
+    fitting = max(1, (width - labels - cases) // (_run_width(table) + GAP))
+    parts = ceil(len(table.heads) / fitting)
     count = ceil(len(table.heads) / parts)
     for first in range(0, len(table.heads), count):
         runs = slice(first, first + count)
@@ -56,7 +53,6 @@ def _run_width(table: Table) -> int:
 
 def _table(table: Table) -> Shown:
     """A table. Where models are lines, the intervals are left to the other tables."""
-    gap = None if table.beside else "\n"
     heads = [Column(head.replace(", ", "\n"), justify="right", no_wrap=len(table.heads) <= FITTING) for head in table.heads]
     counted = [] if table.beside else [Column("n", justify="right", no_wrap=True)]
     shown = Shown(Column("", no_wrap=True), *counted, *heads, box=None, padding=(0, GAP, 0, 0), pad_edge=False)
@@ -66,7 +62,7 @@ def _table(table: Table) -> Shown:
             shown.add_row(Text("printed by the paper", "dim italic"))
         label = Text(line.label, "bold" if table.beside and not line.printed else "")
         numbers = [] if table.beside else [Text(_cases(line.numbers), "dim")]
-        shown.add_row(label, *numbers, *(_cell(cell, gap) for cell in line.cells))
+        shown.add_row(label, *numbers, *(_cell(cell, not table.beside) for cell in line.cells))
     return shown
 
 
@@ -74,9 +70,9 @@ def _cases(numbers: tuple[str, ...]) -> str:
     return "/".join(numbers)
 
 
-def _cell(cell: Cell | None, gap: str | None) -> Text:
-    """A figure, and after a gap its interval; without a gap the figure alone."""
+def _cell(cell: Cell | None, interval: bool) -> Text:
+    """A figure, and its interval below it if that is wanted."""
     if cell is None:
         return Text("")
     text = Text(cell.text + ("?" if cell.doubts else ""))
-    return text.append(f"{gap}({cell.interval})", "dim") if gap and cell.interval else text
+    return text.append(f"\n({cell.interval})", "dim") if interval and cell.interval else text

@@ -189,8 +189,7 @@ def _of_people(tables: Tables, groups: Mapping[str, Sequence[str]], rng: random.
             "who": Slot("person", row["who"]), "what": Slot("life_events", row["kind"]),
             "old": Slot("date", row["date"]), "new": Slot("date", moved),
         }  # fmt: skip
-        rows = tuple({**one, "date": moved} if one is row else one for one in tables.rows["life"])
-        yield row["id"], Edit("time", "life_date", slots, _with(tables, "life", rows))
+        yield row["id"], Edit("time", "life_date", slots, tables.with_row("life", row, {"date": moved}))
     for row in tables.rows["pets"]:
         new_age = row["age"] + rng.choice((1, 2))
         slots = {"pet": Slot("pet", row["pet"]), "new": Slot("number", new_age)}
@@ -219,8 +218,7 @@ def _of_devices(tables: Tables, rng: random.Random) -> Iterator[tuple[str, Edit]
                 "appliance": Slot("appliance", row["appliance"]), "attribute": Slot("attribute", row["attribute"]),
                 "new": Slot("number", value),
             }  # fmt: skip
-            rows = tuple({**one, "value": value} if one is row else one for one in tables.rows["states"])
-            yield row["id"], Edit("value", "state_value", slots, _with(tables, "states", rows))
+            yield row["id"], Edit("value", "state_value", slots, tables.with_row("states", row, {"value": value}))
     for row in tables.rows["sensors"]:
         known = tuple(one for one in tables.rows["events"] if one["sensor"] != row["sensor"])
         edited = _with(tables.edited("readings", f"state:{row['sensor']}", None), "events", known)

@@ -10,9 +10,7 @@ from __future__ import annotations
 import random
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from datetime import date
-from typing import Any
 
 from homerl.worlds.personalhome.questions.edits import YEARS, Edit, Factor, editor, weather_range
 from homerl.worlds.personalhome.questions.families import Slot
@@ -67,7 +65,7 @@ def of_shifts(tables: Tables, rng: random.Random) -> Iterator[tuple[str, Edit]]:
         }  # fmt: skip
         for name, moved in (("earlier", _years_on(row["date"], -years)), ("later", _years_on(row["date"], years))):
             if once[row["who"], row["kind"]] == 1 and moved < tables.now.date():
-                yield row["id"], Edit("time", f"life_{name}", slots, _set(tables, "life", row, "date", moved))
+                yield row["id"], Edit("time", f"life_{name}", slots, tables.with_row("life", row, {"date": moved}))
     for row in tables.rows["states"]:
         if isinstance(row["value"], int | float) and not isinstance(row["value"], bool):
             low, high = row["range"] or (0, float("inf"))
@@ -89,15 +87,10 @@ def _shifted(
         fitting = [step for step in steps if bounds[0] <= round(row["value"] + sign * step, 2) <= bounds[1]]
         if fitting:
             step = rng.choice(fitting)
-            edited = _set(tables, table, row, "value", round(row["value"] + sign * step, 2))
+            edited = tables.with_row(table, row, {"value": round(row["value"] + sign * step, 2)})
             frame = f"{'weather' if table == 'weather' else 'state'}_{name}"
             yield row["id"], Edit(factor, frame, {**slots, "step": Slot("number", step)}, edited)
 
 
 def _years_on(day: date, years: int) -> date:
     return day.replace(year=day.year + years, day=min(day.day, 28) if day.month == 2 else day.day)
-
-
-def _set(tables: Tables, table: str, row: Row, column: str, value: Any) -> Tables:
-    rows = tuple({**one, column: value} if one is row else one for one in tables.rows[table])
-    return replace(tables, rows={**tables.rows, table: rows})

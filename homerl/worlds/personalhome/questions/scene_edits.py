@@ -97,12 +97,9 @@ def _of_setting(tables: Tables, rng: random.Random) -> Iterator[tuple[str, Edit]
             slots = {"old": Slot(value, old), "new": Slot(value, new)}
             if attribute != "light":
                 slots["what"] = Slot(kind, row[owner])
-            rows = tuple({**one, "value": new} if one is row else one for one in tables.rows[table])
             factor: Factor = "location" if attribute == "zone" else "value"
-            yield (
-                row["id"],
-                Edit(factor, f"scene_set_{attribute}", slots, replace(tables, rows={**tables.rows, table: rows})),
-            )
+            edited = tables.with_row(table, row, {"value": new})
+            yield row["id"], Edit(factor, f"scene_set_{attribute}", slots, edited)
 
 
 def _changed(tables: Tables, event: str, change: Change) -> Tables:

@@ -46,6 +46,11 @@ class Tables:
             kept = tuple({**row, **changes} if row["id"] == id else row for row in kept)
         return replace(self, rows={**self.rows, table: kept})
 
+    def with_row(self, table: str, row: Row, changes: Row) -> Tables:
+        """The tables with some values of this row replaced. Others may have its id, as all of a household's weather has."""
+        rows = tuple({**one, **changes} if one is row else one for one in self.rows[table])
+        return replace(self, rows={**self.rows, table: rows})
+
     def later(self, years: int) -> Tables:
         """The tables some years later: everybody is older, and nothing else has happened."""
         older = {
