@@ -18,6 +18,8 @@ from homerl.terminal.console import console, one_of
 from homerl.worlds.contract import CommandLine
 
 if TYPE_CHECKING:
+    from pydantic import SecretStr
+
     from envs.homeenv.home import Home
 
 MODES = ("shadow", "confirm", "act")
@@ -94,23 +96,26 @@ def _key(variable: str | None) -> str | None:
 
 
 def _homes(file: Path | None, url: str | None, token_env: str, mode: str) -> tuple[Home, Any]:
-    """The twin, and the real home or None. Raises `InputError` or `HomeAssistantError`."""
+    """The twin, and the real home or None. Raises `InputError`."""
     if url is None:
         if mode != "shadow" or file is None:
             raise InputError("there is no home to act in", "--ha", "name your Home Assistant: --ha http://host:8123")
         return _loaded(file), None
 
     from homerl.homeassistant.client import connect, token_from
+    from homerl.homeassistant.errors import HomeAssistantError
     from homerl.homeassistant.importing import import_home
     from homerl.worlds.homeenv.serving.real import HomeAssistant
 
-    token = token_from(token_env)
-
-    async def imported() -> Home:
+    async def imported(token: SecretStr) -> Home:
         async with connect(url, token) as client:
             return import_home(await client.listing()).home
 
-    return _loaded(file) if file else asyncio.run(imported()), HomeAssistant(url, token)
+    try:
+        token = token_from(token_env)
+        return _loaded(file) if file else asyncio.run(imported(token)), HomeAssistant(url, token)
+    except HomeAssistantError as error:
+        raise InputError(str(error)) from None
 
 
 def _loaded(file: Path) -> Home:
