@@ -56,6 +56,9 @@ def serve_agent_command(agents: Callable[..., Any]) -> Callable[..., None]:
                 min=1, help="most messages of the model for one sentence; 1 for a model that was not taught to end"
             ),
         ] = 8,
+        patience: Annotated[
+            float, typer.Option(min=1, help="seconds for one sentence; what was not begun by then is not done")
+        ] = 60,
         host: Annotated[
             str, typer.Option(help="address to listen on; others than this machine's own need a key")
         ] = "127.0.0.1",
@@ -77,7 +80,8 @@ def serve_agent_command(agents: Callable[..., Any]) -> Callable[..., None]:
         for did in allow or ():
             one_of("--allow", did, twin.plan.by_did)
         name, factory = agents(model, served, cpu, max_tokens)
-        house = House(mode, toolset, language, prompt, Guard(frozenset(allow or ())), steps=steps)  # type: ignore[arg-type]
+        guard = Guard(frozenset(allow or ()))
+        house = House(mode, toolset, language, prompt, guard, steps=steps, patience=patience)  # type: ignore[arg-type]
         caretaker = Caretaker(twin, factory, real, Journal(log), house, name)
         console.print(f"{name} in the mode {mode} for {len(twin.plan.devices)} devices: http://{host}:{port}/v1")
         console.print(f"what it does: http://{host}:{port}/ (log: {log})")

@@ -90,7 +90,7 @@ class Endpoint:
     async def _chat(self, request: Request) -> Response:
         self._admit(request)
         body = await _body(request)
-        reply = await self.caretaker.answer(dialogue_of(body))
+        reply = await self.caretaker.answer(dialogue_of(body), request.is_disconnected)
         if body.get("stream"):
             return StreamingResponse(_stream(self.caretaker.name, reply), media_type="text/event-stream")
         return JSONResponse(_completion(self.caretaker.name, reply))
@@ -145,7 +145,7 @@ def dialogue_of(body: Mapping[str, Any]) -> list[Message]:
     dialogue = [message for message in told if message["role"] in ("user", "assistant") and message["content"]]
     if not dialogue or dialogue[-1]["role"] != "user":
         raise BadRequest(400, "the last message must be the user's")
-    return dialogue[-MOST_MESSAGES:]
+    return dialogue
 
 
 def _text(content: Any) -> str:
