@@ -133,10 +133,16 @@ def view_agent(
     out: Annotated[Path | None, typer.Option(help="default: beside the log")] = None,
 ) -> None:
     """Write a page of what a served agent did, or would have done, day by day."""
-    from homerl.worlds.homeenv.serving.journal import read_journal
+    from homerl.worlds.homeenv.serving.journal import OWNER_ALONE, read_log
     from homerl.worlds.homeenv.serving.page import journal_page
 
-    entries = read_journal(log)
+    found = read_log(log)
+    if found.damaged and not found.entries:
+        first = found.damaged[0]
+        raise InputError(first.why, f"{log}:{first.line}", "is it a log of an agent?")
     page = out or log.with_suffix(".html")
-    write_atomic(page, journal_page(entries))
-    console.print(f"{page}: {len(entries)} exchanges")
+    write_atomic(page, journal_page(found.entries, found.damaged))
+    page.chmod(OWNER_ALONE)
+    console.print(f"{page}: {len(found.entries)} exchanges")
+    for line in found.damaged:
+        console.print(f"{log}:{line.line} is damaged ({line.why})")
