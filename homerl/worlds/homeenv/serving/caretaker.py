@@ -6,6 +6,7 @@ Invariants:
 - In `shadow` nothing reaches the real home. In `confirm`, and for guarded devices in `act`, only what was consented to does.
 - Consent is a person's next message in the same dialogue, and is good for one proposal and for a few minutes.
 - Each exchange is in the journal before its reply is given.
+- No call is begun in the real home once the person has gone or has waited for `House.patience`.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import asyncio
 import hashlib
 import json
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any, Literal, Protocol
@@ -28,6 +29,7 @@ from homerl.play.episode import Episode, EpisodeLimits
 from homerl.play.faults import AgentFault, InfraError
 from homerl.play.loop import Agent, replies_from
 from homerl.worlds.homeenv.live import LiveSituation, Made, Visit
+from homerl.worlds.homeenv.serving.asker import Asker, GivenUp, stays
 from homerl.worlds.homeenv.serving.guard import Guard
 from homerl.worlds.homeenv.serving.journal import CallRecord, ChangeRecord, Entry, Journal, Outcome
 from homerl.worlds.homeenv.serving.words import Words
@@ -37,6 +39,8 @@ STEPS = 8  # messages of the agent for one of the person's
 CONSENT_SECONDS = 300
 PROPOSALS = 100  # that wait for consent at most; the oldest go
 SETTLE_SECONDS = 3.0  # that the real home has to become as the twin
+PATIENCE_SECONDS = 60.0  # that a person waits for a reply
+MOST_MESSAGES = 40  # of a dialogue that the agent reads; the oldest are left out
 TRAVEL_SECONDS = 120  # after which what moves in the twin, such as a cover, has arrived
 
 
@@ -83,6 +87,7 @@ class House:
     guard: Guard = field(default_factory=Guard)
     settle: float = SETTLE_SECONDS
     steps: int = STEPS
+    patience: float = PATIENCE_SECONDS
 
 
 class Caretaker:
@@ -97,14 +102,20 @@ class Caretaker:
         self.words = Words(house.language)
         self._turn, self._waiting = asyncio.Lock(), dict[str, Proposal]()
 
-    async def answer(self, dialogue: Sequence[Message]) -> str:
-        """The reply to the last message of a dialogue, which is a person's. Raises `InfraError` if the model fails."""
+    async def answer(self, dialogue: Sequence[Message], gone: Callable[[], Awaitable[bool]] = stays) -> str:
+        """The reply to the last message of a dialogue, which is a person's. Raises `InfraError` if the model fails.
+
+        `gone` tells whether the person does not wait any more; who has gone gets nothing carried out.
+        """
+        asker = Asker(time.monotonic() + self.house.patience, gone)  # also while others have their turn
         async with self._turn:
             begun, said = time.monotonic(), str(dialogue[-1]["content"])
             try:
-                exchange = await self._exchange(dialogue, said)
+                exchange = await self._exchange(dialogue, said, asker)
             except HomeAssistantError as error:
                 exchange = Exchange(said, self.words.say("failed", why=error), "failed", error=str(error))
+            except GivenUp as error:
+                exchange = Exchange(said, self.words.say("late"), "failed", error=str(error))
             except AgentFault as error:
                 exchange = Exchange(said, self.words.say("unable"), "failed", error=str(error))
             except InfraError as error:
@@ -115,16 +126,17 @@ class Caretaker:
                 self._wait_for_consent(dialogue, exchange)
             return exchange.reply
 
-    async def _exchange(self, dialogue: Sequence[Message], said: str) -> Exchange:
+    async def _exchange(self, dialogue: Sequence[Message], said: str, asker: Asker) -> Exchange:
+        await asker.require()
         if self.real is not None:
-            self.home = await self.real.refreshed(self.home)
+            self.home = await asker.outlasts(self.real.refreshed(self.home))
         waiting = self._waiting.pop(_key(dialogue[:-1]), None)
         if waiting and waiting.until > time.monotonic():
             if self.words.assents(said):
-                return await self._consented(waiting, said)
+                return await self._consented(waiting, said, asker)
             if self.words.dissents(said):
                 return Exchange(said, self.words.say("declined"), "declined", waiting.made)
-        return await self._acted(await self._played(dialogue))
+        return await self._acted(await asker.outlasts(self._played(dialogue)), asker)
 
     async def _played(self, dialogue: Sequence[Message]) -> Exchange:
         """Let the agent act in the twin."""
@@ -133,7 +145,7 @@ class Caretaker:
         episode = Episode.begin(
             situation, EpisodeLimits(turns=len(dialogue) + 1, steps=self.house.steps, steps_per_turn=self.house.steps)
         )
-        episode.messages += dialogue[:-1]
+        episode.messages += _recent(dialogue)[:-1]
         said, agent = str(dialogue[-1]["content"]), self.agents()
         episode.hear(said)
         spoke = False
@@ -146,7 +158,7 @@ class Caretaker:
         made = tuple(situation.made)
         return Exchange(said, words, "said", made, changes_of(self.home, situation.home), tuple(seen))
 
-    async def _acted(self, played: Exchange) -> Exchange:
+    async def _acted(self, played: Exchange, asker: Asker) -> Exchange:
         """What the mode makes of what the agent did in the twin."""
         if not played.made:
             refused = "refused" if played.refusals else "said"
@@ -160,9 +172,9 @@ class Caretaker:
             key = "ask_guarded" if guarded else "ask"
             reply = self.words.say(key, changes=self._shown(played.made, played.changes))
             return replace(played, outcome="asked", reply=reply, guarded=guarded)
-        return await self._done(played)
+        return await self._done(played, asker)
 
-    async def _consented(self, proposal: Proposal, said: str) -> Exchange:
+    async def _consented(self, proposal: Proposal, said: str, asker: Asker) -> Exchange:
         """Carry out a proposal, if the twin, as it is now, still allows it."""
         twin = self.home.fork()
         try:
@@ -171,15 +183,16 @@ class Caretaker:
         except Refused as refusal:
             why = self.words.say("refused", why=refusal.message)
             return Exchange(said, why, "refused", proposal.made, refusals=(str(refusal),))
-        return await self._done(Exchange(said, "", "done", proposal.made, changes_of(self.home, twin)))
+        return await self._done(Exchange(said, "", "done", proposal.made, changes_of(self.home, twin)), asker)
 
-    async def _done(self, meant: Exchange) -> Exchange:
+    async def _done(self, meant: Exchange, asker: Asker) -> Exchange:
         """Carry out calls in the real home, and compare it with the twin."""
         assert self.real is not None
         try:
             for one in meant.made:
+                await asker.require()
                 await self.real.carry_out(self.home, one)
-        except HomeAssistantError as error:
+        except (HomeAssistantError, GivenUp) as error:
             self.home = await self.real.refreshed(self.home)
             return replace(meant, outcome="failed", reply=self.words.say("failed", why=error), error=str(error))
         changes = await self._compared(meant.changes)
@@ -269,6 +282,12 @@ def _asked_for(change: ChangeRecord, made: Sequence[Made]) -> bool:
     """Whether a change is the main one of its device, or what a call named. What follows from it is in the log alone."""
     name = change.path.rpartition(".")[2]
     return name == "state" or any(one.did == change.did and name in one.arguments for one in made)
+
+
+def _recent(dialogue: Sequence[Message]) -> Sequence[Message]:
+    """What the agent reads of a dialogue: it begins and ends with words of the person."""
+    last = dialogue[-MOST_MESSAGES:]
+    return last[next(at for at, message in enumerate(last) if message["role"] == "user") :]
 
 
 def _key(dialogue: Sequence[Message]) -> str:

@@ -13,7 +13,7 @@ from itertools import groupby
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
-from homerl.worlds.homeenv.serving.journal import Entry
+from homerl.worlds.homeenv.serving.journal import Damaged, Entry
 
 MEANING = {  # of each outcome, as the page says it
     "said": "answered", "shadowed": "would have acted", "asked": "asked for consent", "done": "acted",
@@ -46,12 +46,13 @@ def days(entries: Sequence[Entry]) -> Iterator[Day]:
         yield Day(day, tuple(of_day))
 
 
-def journal_page(entries: Sequence[Entry]) -> str:
-    """The page as HTML."""
+def journal_page(entries: Sequence[Entry], damaged: Sequence[Damaged] = ()) -> str:
+    """The page as HTML. Damaged lines of the log stand before the days."""
     environment = Environment(
         loader=PackageLoader("homerl.worlds.homeenv", "serving"), autoescape=True, undefined=StrictUndefined,
         trim_blocks=True, lstrip_blocks=True,
     )  # fmt: skip
     environment.filters["plain"] = lambda path: str(path).replace("_", " ").replace(".", " ")
     environment.filters["value"] = lambda value: "nothing" if value is None else str(value)
-    return environment.get_template("journal.html.jinja").render(days=list(days(entries)), meaning=MEANING, entries=entries)
+    template = environment.get_template("journal.html.jinja")
+    return template.render(days=list(days(entries)), meaning=MEANING, entries=entries, damaged=damaged)

@@ -151,6 +151,18 @@ def test_only_what_was_asked_for_is_said(serve, home, lamp):
     assert reply.count(" from ") == sum(change.path.endswith("state") for change in entry.changes) == 1
 
 
+def test_no_further_call_is_begun_for_who_has_gone(serve, lamp):
+    served = serve("act", call_of(lamp.did, "turn_on"), call_of(lamp.did, "turn_off"), "Blinked.")
+
+    async def gone() -> bool:
+        return bool(served.real.made)
+
+    asyncio.run(served.caretaker.answer([{"role": "user", "content": "blink"}], gone))
+    assert [one.service for one in served.real.made] == ["turn_on"] and state(served, lamp) == "on"
+    (entry,) = served.journal.entries()
+    assert entry.outcome == "failed" and "hung up" in (entry.error or "")
+
+
 def test_a_model_that_fails_is_logged_and_raised(serve, home):
     class Fails:
         name = "fails"

@@ -24,7 +24,7 @@ from scripted_server import ScriptedServer
 
 from envs.messages import call_message, tool_call
 from homerl.homeassistant.client import connect, token_from
-from homerl.worlds.homeenv.serving.journal import Entry, read_journal
+from homerl.worlds.homeenv.serving.journal import Entry, read_log
 
 URL = os.environ.get("HOMERL_HA_URL", "")
 pytestmark = [
@@ -130,7 +130,7 @@ def converse(agent: str, sentence: str, **more: Any) -> tuple[str, str]:
 
 def entries(log: Path) -> list[Entry]:
     """The exchanges but those by which Home Assistant tried the endpoint."""
-    return [entry for entry in read_journal(log) if entry.calls or entry.outcome != "said"]
+    return [entry for entry in read_log(log).entries if entry.calls or entry.outcome != "said"]
 
 
 def off(entity: str) -> None:
