@@ -188,7 +188,7 @@ def test_a_home_in_fahrenheit_shows_its_warmth(untold: bool) -> None:
         ("climate.ecobee", "target_temp_low", 69.8, (44.6, 95)),
         ("climate.ecobee", "low", 69.8, (44.6, 95)),
         ("weather.demo_weather_south", "temperature", 70.9, (-40, 140)),
-        ("water_heater.demo_water_heater", "current_temperature", 104, (32, 212)),
+        ("water_heater.demo_water_heater", "temperature", 118.9, (109.9, 140)),
         ("number.temperature_setting", "state", 71.6, (59, 95)),
     ):
         attribute = spec_of(made, did).attribute_index[path][1]
@@ -217,12 +217,19 @@ def test_the_air_of_a_home_in_fahrenheit_is_as_warm_as_in_celsius() -> None:
 
 
 def test_what_heats_in_fahrenheit_heats_as_fast() -> None:
-    name = "water_heater.demo_water_heater"
-    celsius, fahrenheit = home_of(listing().sources[STATES]).home.fork(), american().home.fork()
-    for home in (celsius, fahrenheit):
-        home.advance(120)
-    warm = celsius.get(name, "current_temperature")
-    assert warm > 40 and fahrenheit.get(name, "current_temperature") == pytest.approx(warm * 1.8 + 32, abs=0.3)
+    water = {"operation_list": ["off", "eco"], "supported_features": 3}
+    european = {"temperature": 60, "current_temperature": 40, "min_temp": 30, "max_temp": 80, "temperature_unit": "°C"}
+    us = {"temperature": 140, "current_temperature": 104, "min_temp": 86, "max_temp": 176, "temperature_unit": "°F"}
+    warm = []
+    for units in (european, us):
+        made = alone("water_heater.boiler", "eco", **water, **units)
+        assert spec_of(made, "water_heater.boiler").attribute_index["temperature"][1].range == (
+            units["min_temp"],
+            units["max_temp"],
+        )
+        made.home.advance(120)
+        warm.append(made.home.get("water_heater.boiler", "current_temperature"))
+    assert warm[0] > 40 and warm[1] == pytest.approx(fahrenheit(warm[0]), abs=0.3)
 
 
 def test_wind_is_in_the_unit_that_is_shown() -> None:
