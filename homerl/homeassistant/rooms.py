@@ -18,6 +18,9 @@ from homerl.homeassistant.listing import Area, Entity, Listing
 GENERAL = "room"  # the type of a room whose name says nothing
 LETTER = re.compile(r"[^\W\d_]")
 COMPOUND = 5  # letters from which on a word is found within others: Schlafzimmer Eltern, Wohnküche
+APART = r"(?:\s*[:,_–-]+)?\s+(?=[^\W_])"  # what is between a room's name and the rest: never an apostrophe, `&` or `/`
+JOINED = r"[\s:：,，_-]*[的の]?(?![和与及跟或・と])(?=[^\W_])"  # the same in scripts that write words together
+LISTING = frozenset("and or of und oder et ou de y o e och og en i ja".split())  # then the rest is no name
 SPACELESS = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")  # scripts that write words together
 
 
@@ -75,11 +78,14 @@ def names_of(entities: Iterable[Entity], areas: Mapping[str, Area]) -> dict[str,
 
 
 def _without(name: str, rooms: Iterable[str]) -> str:
-    """The name without the room's at its beginning. Garden is a part of `Back Garden`, but not what it begins with."""
+    """The name without the room's at its beginning. Garden is a part of `Back Garden`, but not what it begins with.
+
+    The whole name stays where the rest would be none: of `Hall and porch light`, `Anna's lamp` or `Kitchen 2`.
+    """
     name = " ".join(name.split())
     for room in sorted(filter(None, rooms), key=len, reverse=True):
-        apart = "" if SPACELESS.search(room) else r"\b"
-        rest = re.sub(rf"^{re.escape(room)}{apart}[\s:,_-]*", "", name, flags=re.IGNORECASE)
-        if rest != name and LETTER.search(rest):
+        match = re.match(re.escape(room) + (JOINED if SPACELESS.search(room) else APART), name, flags=re.IGNORECASE)
+        rest = name[match.end() :] if match else ""
+        if LETTER.search(rest) and rest.split()[0].casefold() not in LISTING:
             return rest
     return name
