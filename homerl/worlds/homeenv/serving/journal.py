@@ -1,12 +1,13 @@
-"""The log of a served agent: one line of JSON for each thing that a person said.
+"""The log of a served agent: one line of JSON for each thing that a person said, and one before the calls for it.
 
-Invariants: lines are only ever appended, each whole and on disk before the person hears the answer; no token is in it.
+Invariants: lines are only ever appended, each whole and on disk before the home is touched or the person hears the answer;
+no token is in it.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from datetime import datetime
 from pathlib import Path
 from typing import Any, Literal
@@ -16,21 +17,26 @@ from pydantic import ValidationError
 from envs.documents import InputError
 from envs.model import Model
 
-Outcome = Literal["said", "shadowed", "asked", "done", "refused", "failed", "declined"]
+Outcome = Literal["said", "shadowed", "asked", "acting", "done", "partly", "refused", "failed", "declined"]
+Fate = Literal["meant", "sent", "done", "failed"]
 
 
 class CallRecord(Model):
-    """A service call as the twin of the home carried it out."""
+    """A service call as the twin of the home carried it out, and what became of it in the real home.
+
+    `fate`: `meant` (not sent), `sent` (nothing is known of its end), `done`, `failed`.
+    """
 
     did: str
     service: str
     arguments: dict[str, Any] = {}
+    fate: Fate = "meant"
 
 
 class ChangeRecord(Model):
     """What a call changes: the value before, at once after, and once all that moves has arrived (`settled`).
 
-    `actual` is the value in the real home afterwards, if it was another one.
+    `actual` is the value in the real home afterwards, if it was another one; `compared` says whether it was looked at.
     """
 
     did: str
@@ -41,13 +47,16 @@ class ChangeRecord(Model):
     settled: Any = None
     actual: Any = None
     differs: bool = False
+    compared: bool = False
 
 
 class Entry(Model):
-    """One exchange.
+    """One exchange, or its beginning.
 
-    `outcome`: `said` (no call), `shadowed` (it would have acted), `asked` (waits for consent), `done`, `refused` (the twin
-    refused every call), `failed` (Home Assistant did not do it), `declined` (consent was not given).
+    `outcome`: `said` (no call), `shadowed` (it would have acted), `asked` (waits for consent), `acting` (its calls are about
+    to be made), `done`, `partly` (some calls were made), `refused` (the twin refused every call), `failed` (Home Assistant
+    did not do it), `declined` (consent was not given).
+    An exchange that acts has two entries of the same `time`, which is when it began: `acting`, and how it ended.
     `guarded` holds the reason by device, and `refusals` what the twin refused.
     """
 
@@ -63,6 +72,11 @@ class Entry(Model):
     guarded: dict[str, str] = {}
     error: str | None = None
     seconds: float = 0.0
+
+
+def exchanges(entries: Iterable[Entry]) -> list[Entry]:
+    """The last entry of each exchange. It is `acting` if the program was stopped before it could tell the end."""
+    return list({(entry.time, entry.said): entry for entry in entries}.values())
 
 
 class Journal:
@@ -86,8 +100,8 @@ class Journal:
 
 
 def read_journal(path: Path) -> list[Entry]:
-    """The entries of a log, in order. Raises `InputError` if there is no such file or a line is none of it."""
-    return list(_entries(path))
+    """The exchanges of a log, in order. Raises `InputError` if there is no such file or a line is none of it."""
+    return exchanges(_entries(path))
 
 
 def _end_cut_line(path: Path) -> None:

@@ -121,3 +121,9 @@ def test_the_page_is_served_and_escapes(running):
     connection.request("GET", "/")
     page = connection.getresponse().read().decode()
     assert "&lt;script&gt;alert(1)" in page and "<script" not in page and "acted 1" in page
+
+
+def test_half_a_character_is_answered(running):
+    served, lamp, port = running
+    assert post(port, rb'{"messages": [{"role": "user", "content": "light \ud800"}]}', JSON) == 200
+    assert served.real.home.get(lamp.did, "state") == "on" and served.journal.entries()[0].said == "light \ufffd"
