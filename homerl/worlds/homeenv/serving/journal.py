@@ -1,7 +1,7 @@
-"""The log of a served agent: one line of JSON for each thing that a person said.
+"""The log of a served agent: one line of JSON for each thing that a person said, and one before the calls for it.
 
 Invariants:
-- Lines are only ever appended, each whole and on disk before the person hears the answer.
+- Lines are only ever appended, each whole and on disk before the home is touched or the person hears the answer.
 - No token is in it, and of codes given as arguments only that there was one. Only its owner reads the file.
 - A line that cannot be read costs no other one, and is told.
 """
@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -24,21 +24,26 @@ from homerl.homeassistant.privacy import CODES
 
 OWNER_ALONE = 0o600  # the mode of a log: it says what people said, and when they are at home
 SHOWN = 200  # characters of a damaged line
-Outcome = Literal["said", "shadowed", "asked", "done", "refused", "failed", "declined"]
+Outcome = Literal["said", "shadowed", "asked", "acting", "done", "partly", "refused", "failed", "declined"]
+Fate = Literal["meant", "sent", "done", "failed"]
 
 
 class CallRecord(Model):
-    """A service call as the twin of the home carried it out."""
+    """A service call as the twin of the home carried it out, and what became of it in the real home.
+
+    `fate`: `meant` (not sent), `sent` (nothing is known of its end), `done`, `failed`.
+    """
 
     did: str
     service: str
     arguments: dict[str, Any] = {}
+    fate: Fate = "meant"
 
 
 class ChangeRecord(Model):
     """What a call changes: the value before, at once after, and once all that moves has arrived (`settled`).
 
-    `actual` is the value in the real home afterwards, if it was another one.
+    `actual` is the value in the real home afterwards, if it was another one; `compared` says whether it was looked at.
     """
 
     did: str
@@ -49,13 +54,16 @@ class ChangeRecord(Model):
     settled: Any = None
     actual: Any = None
     differs: bool = False
+    compared: bool = False
 
 
 class Entry(Model):
-    """One exchange.
+    """One exchange, or its beginning.
 
-    `outcome`: `said` (no call), `shadowed` (it would have acted), `asked` (waits for consent), `done`, `refused` (the twin
-    refused every call), `failed` (Home Assistant did not do it), `declined` (consent was not given).
+    `outcome`: `said` (no call), `shadowed` (it would have acted), `asked` (waits for consent), `acting` (its calls are about
+    to be made), `done`, `partly` (some calls were made), `refused` (the twin refused every call), `failed` (Home Assistant
+    did not do it), `declined` (consent was not given).
+    An exchange that acts has two entries of the same `time`, which is when it began: `acting`, and how it ended.
     `guarded` holds the reason by device, and `refusals` what the twin refused.
     """
 
@@ -71,6 +79,11 @@ class Entry(Model):
     guarded: dict[str, str] = {}
     error: str | None = None
     seconds: float = 0.0
+
+
+def exchanges(entries: Iterable[Entry]) -> list[Entry]:
+    """The last entry of each exchange. It is `acting` if the program was stopped before it could tell the end."""
+    return list({(entry.time, entry.said): entry for entry in entries}.values())
 
 
 @dataclass(frozen=True)
@@ -133,8 +146,8 @@ def read_log(path: Path) -> Log:
     read = [_read(number, line) for number, line in enumerate(lines, 1) if line.strip()]
     if isinstance(unfinished := _read(len(lines) + 1, last), Entry):
         read.append(unfinished)
-    entries = tuple(one for one in read if isinstance(one, Entry))
-    return Log(entries, tuple(one for one in read if isinstance(one, Damaged)))
+    entries = exchanges(one for one in read if isinstance(one, Entry))
+    return Log(tuple(entries), tuple(one for one in read if isinstance(one, Damaged)))
 
 
 def without_codes(value: Any) -> Any:

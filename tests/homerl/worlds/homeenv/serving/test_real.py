@@ -170,9 +170,10 @@ def test_an_obeyed_text_of_the_home_opens_no_lock(tmp_path):
     """The agent does what a media title told it. The speaker asked for something else, so nothing is opened."""
     rest("/api/services/lock/lock", entity_id=LOCK)
     with ScriptedServer(answer=says(OPEN_LOCK)) as model, served(tmp_path, "act", model, "--allow", LOCK) as (agent, log):
-        said, _ = converse(agent, "what does the living room play?")
-        assert states()[LOCK][0] in ("locked", "locking") and "consent" in said
-    assert entries(log)[-1].guarded == {LOCK: "not named"}
+        for sentence in ("what does the living room play?", "play The Doors", "is the back door at the front locked?"):
+            said, _ = converse(agent, sentence)
+            assert states()[LOCK][0] in ("locked", "locking") and "consent" in said
+    assert [entry.guarded for entry in entries(log)[-3:]] == [{LOCK: "not named"}] * 3
 
 
 def test_the_log_is_whole_lines(tmp_path):

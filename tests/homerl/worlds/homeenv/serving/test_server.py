@@ -247,7 +247,7 @@ def test_the_page_is_served_and_escapes(running):
         file.write('{"said": "<script>"}\n')
     page = get(port, "/").read().decode()
     assert "&lt;script&gt;alert(1)" in page and "<script" not in page and "acted 1" in page
-    assert "Line 2 of the log is damaged" in page
+    assert "Line 3 of the log is damaged" in page
 
 
 def test_a_log_that_is_gone_is_said_on_the_page(running):
@@ -255,3 +255,9 @@ def test_a_log_that_is_gone_is_said_on_the_page(running):
     served.journal.path.unlink()
     answer = get(port, "/")
     assert answer.status == 500 and "there is no such log" in answer.read().decode()
+
+
+def test_half_a_character_is_answered(running):
+    served, lamp, port = running
+    assert post(port, rb'{"messages": [{"role": "user", "content": "light \ud800"}]}', JSON) == 200
+    assert served.real.home.get(lamp.did, "state") == "on" and served.journal.entries()[0].said == "light \ufffd"
