@@ -64,7 +64,7 @@ def limited(typed: Mapping[str, Any], name: str, entity: Entity) -> Typed:
         changed |= {"type": "float"} | ({"precision": STEP} if "moves" in typed else {})
     if options := _options(name, entity):
         changed["type"] = "str"
-        changed["options"] = [*options, *(one for one in typed.get("options", ()) if one in KEPT)]
+        changed["options"] = [*options, *(one for one in KEPT if name == "state" and one not in options)]
     elif name == "state" and "options" in typed and entity.state not in (*typed["options"], *KEPT):
         changed["options"] = [*typed["options"], entity.state]
     elif (bounds := _bounds(name, entity)) and (typed["type"] in NUMBERS) == (entity.domain not in TEXTS):

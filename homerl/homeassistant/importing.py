@@ -10,9 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime, tzinfo
+from datetime import datetime, tzinfo
 from typing import Any, NamedTuple
-from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from envs.documents import InputError
 from envs.homeenv.audit import Refused
@@ -29,8 +28,9 @@ from homerl.homeassistant.generic import Note
 from homerl.homeassistant.listing import AREAS, CONFIG, FORMS, STATES, Entity, Listing
 from homerl.homeassistant.privacy import stripped
 from homerl.homeassistant.products import Product, bare_product, generic_product, product_of
-from homerl.homeassistant.rooms import names_of, room_id, rooms_of
-from homerl.homeassistant.translation import first_values, values_of
+from homerl.homeassistant.rooms import names_of, room_id, rooms_of, storeys_of
+from homerl.homeassistant.times import local_clock
+from homerl.homeassistant.translation import first_values, readings_of
 from homerl.homeassistant.units import temperature_unit
 
 SYSTEM = "homeassistant"
@@ -71,12 +71,16 @@ def import_home(listing: Listing, everything: bool = False) -> Imported:
         place = Place(names[entity.entity_id], by_area.get(entity.area_id or "", elsewhere))
         made = _made(entity, place, listing.sources[FORMS], entity.entity_id in measuring)
         devices.append(made.device)
-        links[entity.entity_id], state[entity.entity_id] = made.link, made.values
+        whole = made.link if made.device.name == entity.name else made.link.model_copy(update={"name": entity.name})
+        links[entity.entity_id], state[entity.entity_id] = whole, made.values
         notes += made.notes
     state |= {room.id: _air(room, listing, entities) for room in rooms}
     aliases = {by_area[area.area_id].id: area.aliases for area in listing.areas if area.aliases}
-    origin = Origin(system=SYSTEM, version=listing.version, devices=_telling(links), rooms=aliases)
-    home = Home.build(rooms, devices, state, _clock(listing, notes), origin=origin)
+    origin = Origin(
+        system=SYSTEM, version=listing.version, zone=_zone(listing, notes), devices=_telling(links), rooms=aliases,
+        storeys=storeys_of(listing),
+    )  # fmt: skip
+    home = Home.build(rooms, devices, state, _clock(listing, origin.time_zone), origin=origin)
     notes += add_automations(home, listing)
     return Imported(home, listing, tuple(notes))
 
@@ -128,8 +132,12 @@ def _telling(links: Mapping[str, Link]) -> dict[str, Link]:
 
 def _first_values(device: Device, entity: Entity, link: Link, notes: list[Note]) -> dict[str, Any]:
     """The values of a device: what its state shows, how the rest starts, and the least possible where neither is told."""
-    shown = values_of(device, entity.state, entity.attributes, link)
-    values = device.spec.completed(first_values(device, shown))
+    readings = readings_of(device, entity.state, entity.attributes, link)
+    values = device.spec.completed(first_values(device, {path: reading.value for path, reading in readings.items()}))
+    for path, reading in readings.items():
+        if not reading.exact:
+            why = f"its value {reading.shown!r} does not fit; here it begins as {reading.value!r}"
+            notes.append(Note(entity.entity_id, f"attribute {link.attributes.get(path, path)}", why))
     for path, default in _missing(device.spec, values):
         values[path] = default
         if not device.spec.attribute_index[path][1].internal:
@@ -188,16 +196,16 @@ def _air(room: Room, listing: Listing, entities: tuple[Entity, ...]) -> dict[str
     return MILD | {quantity: _measured(entity, quantity) for quantity, entity in told.items()}
 
 
-def _clock(listing: Listing, notes: list[Note]) -> int:
+def _zone(listing: Listing, notes: list[Note]) -> str | None:
+    """The home's time zone, if it tells one that this machine knows."""
+    name = listing.sources[CONFIG].get("time_zone")
+    known = name is None or getattr(Origin(system=SYSTEM, version="", zone=name).time_zone, "key", None) == name
+    if not known:
+        notes.append(Note("", "time_zone", f"this machine does not know the time zone '{name}', so the clock shows UTC"))
+    return name if known else None
+
+
+def _clock(listing: Listing, zone: tzinfo) -> int:
     """The local time at which the newest state was written, in seconds since 1970."""
     times = [state["last_updated"] for state in listing.sources[STATES] if state.get("last_updated")]
-    zone: tzinfo = UTC
-    name = listing.sources[CONFIG].get("time_zone")
-    try:
-        zone = ZoneInfo(name) if name else UTC
-    except (ZoneInfoNotFoundError, ValueError):
-        notes.append(Note("", "time_zone", f"this machine does not know the time zone '{name}', so the clock shows UTC"))
-    if not times:
-        return ELSEWHERE
-    newest = max(datetime.fromisoformat(time) for time in times).astimezone(zone)
-    return int(newest.replace(tzinfo=UTC).timestamp())
+    return local_clock(max(map(datetime.fromisoformat, times)), zone) if times else ELSEWHERE

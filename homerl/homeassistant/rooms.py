@@ -12,6 +12,7 @@ from functools import cache
 from pathlib import Path
 
 from envs.documents import read_yaml
+from envs.homeenv.origin import Storey
 from envs.homeenv.rooms import HOME, OUTDOORS, Room
 from homerl.homeassistant.listing import Area, Entity, Listing
 
@@ -30,6 +31,18 @@ def rooms_of(listing: Listing) -> tuple[Room, ...]:
     return tuple(
         Room(room_id(area.area_id), type_of(area.name, *area.aliases), area.name, levels.get(area.floor_id or "", 0))
         for area in listing.areas
+    )
+
+
+def storeys_of(listing: Listing) -> tuple[Storey, ...]:
+    """The floors, from the lowest, with the rooms on them."""
+    ranked = sorted(listing.floors, key=lambda floor: (floor.level is None, floor.level or 0))
+    on = {
+        floor.floor_id: [room_id(area.area_id) for area in listing.areas if area.floor_id == floor.floor_id]
+        for floor in ranked
+    }
+    return tuple(
+        Storey(id=one.floor_id, name=one.name, aliases=one.aliases, rooms=tuple(on[one.floor_id])) for one in ranked
     )
 
 

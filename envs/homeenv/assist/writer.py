@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from envs.homeenv.assist.dump import latest
-from envs.homeenv.assist.entities import Entity, Step, entities
+from envs.homeenv.assist.entities import DEAD, Entity, Step, entities
 from envs.homeenv.assist.intents import Failed, read_slots, steps
 from envs.homeenv.assist.match import NoMatch, Wanted, match
 from envs.homeenv.assist.table import Act, table
@@ -114,7 +114,7 @@ class AssistWriter(StructuredWriter):
         """The slots that mean exactly this entity, and its values; nothing if no slots do."""
         entity, act = intended.entity, table().tools[intended.tool]
         domain = {"domain": [entity.domain]} if _has(intended.tool, "domain") else {}
-        for place in ({}, {"area": entity.area.name}):
+        for place in ({}, {"area": entity.area.name} if entity.area else {}):
             if place and "area" not in latest().tools[intended.tool]["inputSchema"]["properties"]:
                 continue
             if self._means(intended.tool, {"name": entity.name, **place, **domain}, act) == [entity]:
@@ -132,7 +132,7 @@ class AssistWriter(StructuredWriter):
     def _by_area(self, intended: Sequence[Intended | _Mistake]) -> list[dict[str, Any]]:
         """The calls, one for an area where they are all alike and mean everything of a domain there."""
         first, *others = intended
-        if others and isinstance(first, Intended) and all(_alike(first, one) for one in others):
+        if others and isinstance(first, Intended) and first.entity.area and all(_alike(first, one) for one in others):
             act, slots = table().tools[first.tool], {"area": first.entity.area.name, "domain": [first.entity.domain]}
             meant = {one.entity.id for one in intended if isinstance(one, Intended)}
             if _has(first.tool, "domain") and {e.id for e in self._means(first.tool, slots, act)} == meant:
@@ -161,9 +161,8 @@ class AssistWriter(StructuredWriter):
             domains = sorted({entity.domain for entity in found})
             return call_message(tool_call(CONTEXT, {"domain": domains[0] if len(domains) == 1 else domains}))
         names = [entity.name for entity in entities(self.home.plan)]
-        calls = [
-            {"name": entity.name} | ({"area": entity.area.name} if names.count(entity.name) > 1 else {}) for entity in found
-        ]
+        shared = {name for name in names if names.count(name) > 1}
+        calls = [{"name": e.name} | ({"area": e.area.name} if e.area and e.name in shared else {}) for e in found]
         return call_message(*(tool_call(CONTEXT, slots) for slots in calls or [{}]))
 
 
@@ -256,6 +255,8 @@ def _shows(entity: Entity, home: Home, path: str) -> bool:
     shape, state = entity.shape, entity.state(home)
     if path in (shape.state, shape.mode) and path not in shape.shows.values():
         return shape.mode is None or path == shape.state or state != "off"
+    if shape.whole and state in DEAD:
+        return False
     rules = table().domains.get(entity.domain)
     dark = set(rules.while_on) if rules and state == "off" else set()
     return any(ours == path and name not in dark for name, ours in shape.shows.items())

@@ -60,8 +60,9 @@ def drawn(family: str, subcategory: str, of: Home, language: str, seed: int) -> 
 
 
 def said(blueprint: Blueprint) -> str:
-    """All that is said in a blueprint."""
-    intents = [text for i in blueprint.intents for text in (*i.queries, i.clarification, i.reply or "", i.question or "")]
+    """All that is said in a blueprint, but for replies that count to none."""
+    replies = [i.reply or "" for i in blueprint.intents if not (i.answer and i.answer.value == 0)]
+    intents = [text for i in blueprint.intents for text in (*i.queries, i.clarification, i.question or "")] + replies
     return "\n".join([*intents, *blueprint.memory, *(past.content for past in blueprint.history)])
 
 
