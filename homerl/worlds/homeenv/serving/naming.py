@@ -33,9 +33,10 @@ def names(said: str, home: Home, device: Device) -> bool:
 
 
 def called_in_full(home: Home, device: Device) -> list[str]:
-    """All that a device is called: its name, the same with each name of its room, and its aliases."""
+    """All that a device is called: its name, the same with each name of its room, its whole name there, and its aliases."""
     placed = [f"{room} {device.name}" for room in rooms_of(home, device)]
-    return [device.name, *placed, *link_of(home, device.did).aliases]
+    link = link_of(home, device.did)
+    return [device.name, *placed, *([link.name] if link.name else []), *link.aliases]
 
 
 def rooms_of(home: Home, device: Device) -> list[str]:
