@@ -17,14 +17,14 @@ from typing import Any
 from envs.homeenv.audit import Refused
 from envs.homeenv.devices import Device
 from envs.homeenv.home import Home
-from envs.homeenv.interface import Argument
+from envs.homeenv.interface import Argument, Service
 from envs.homeenv.service import CompiledService
 from envs.homeenv.types import ValueType
 from homerl.worlds.homeenv.blueprints.blueprint import Call
 from homerl.worlds.homeenv.language.meaning import Act, Target, spoken_step
 
 SPOKEN_TYPES = ("str", "enum", "bool", "int", "float")
-NAMED = frozenset({"brightness_pct"})  # arguments that may be left out, whose values people name
+NAMED = {"turn_on": "brightness_pct"}  # by service, the argument that may be left out and whose value people name
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,7 @@ class DeviceAction:
     @property
     def type(self) -> ValueType | None:
         """The type of the spoken argument, or None if the call gives none."""
-        return given(self._arguments, self.value)
+        return given(self._service, self.value)
 
     @property
     def asked(self) -> str:
@@ -62,8 +62,8 @@ class DeviceAction:
         return asked_for(self.service, self.type)
 
     @property
-    def _arguments(self) -> Sequence[Argument]:
-        return self.device.spec.service_index[self.path].service.arguments
+    def _service(self) -> Service:
+        return self.device.spec.service_index[self.path].service
 
     def act(self, target: Target | None = None) -> Act:
         """The action as a request: of the device by its name, or of `target`, which includes the device."""
@@ -88,9 +88,9 @@ def propose(home: Home, device: Device, path: str, rng: random.Random) -> Device
 
     None if people cannot say its values, if the home refuses the call, or if the call would change nothing.
     """
-    arguments = device.spec.service_index[path].service.arguments
-    argument = spoken(arguments)
-    if sum(one.required for one in arguments) > 1 or (argument is not None and not _can_be_said(argument)):
+    service = device.spec.service_index[path].service
+    argument = spoken(service)
+    if sum(one.required for one in service.arguments) > 1 or (argument is not None and not _can_be_said(argument)):
         return None
     bare = argument is None or (not argument.required and rng.random() < 0.5)
     return enact(home, device, path, None if bare else spoken_value(argument, rng))
@@ -108,7 +108,7 @@ def try_service(home: Home, device: Device, path: str, value: Any = None) -> tup
     (None, False) if the home refuses a call. The given home does not change.
     """
     compiled = device.spec.service_index[path]
-    call = Call(did=device.did, service=path, args=_arguments_of(compiled.service.arguments, value))
+    call = Call(did=device.did, service=path, args=_arguments_of(compiled.service, value))
     plan = (*_enabling(device, path, compiled), call)
     after = home.fork()
     try:
@@ -123,26 +123,28 @@ def try_service(home: Home, device: Device, path: str, value: Any = None) -> tup
     return DeviceAction(device, path, value, plan, " and ".join(clauses)), changes
 
 
-def spoken(arguments: Sequence[Argument]) -> Argument | None:
+def spoken(service: Service) -> Argument | None:
     """The argument whose value people name: the required one, or one of `NAMED`."""
-    return next((one for one in arguments if one.required), next((one for one in arguments if one.name in NAMED), None))
+    required = (one for one in service.arguments if one.required)
+    named = (one for one in service.arguments if one.name == NAMED.get(service.name))
+    return next(required, next(named, None))
 
 
-def given(arguments: Sequence[Argument], value: Any) -> Argument | None:
+def given(service: Service, value: Any) -> Argument | None:
     """The spoken argument if a call gives it: not if it may be left out and there is no value."""
-    argument = spoken(arguments)
+    argument = spoken(service)
     return argument if argument is not None and (argument.required or value is not None) else None
 
 
 def asked_for(service: str, argument: ValueType | None) -> str:
     """What people ask for when a call of `service` gives this argument."""
-    return f"set_{argument.name}" if argument is not None and argument.name in NAMED else service
+    return f"set_{argument.name}" if argument is not None and argument.name == NAMED.get(service) else service
 
 
-def _arguments_of(arguments: Sequence[Argument], value: Any) -> tuple[Any, ...]:
+def _arguments_of(service: Service, value: Any) -> tuple[Any, ...]:
     """The arguments of a call, by position: None for those before the spoken one."""
-    argument = given(arguments, value)
-    return () if argument is None else (*(None for _ in arguments[: arguments.index(argument)]), value)
+    argument = given(service, value)
+    return () if argument is None else (*(None for _ in service.arguments[: service.arguments.index(argument)]), value)
 
 
 def _can_be_said(kind: ValueType) -> bool:

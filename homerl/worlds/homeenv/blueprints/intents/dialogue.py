@@ -116,10 +116,10 @@ def as_acts(device: Device, calls: Sequence[Call]) -> tuple[Act, ...]:
     acts = []
     for call in calls:
         part, _, name = call.service.rpartition(".")
-        arguments = device.spec.service_index[call.service].service.arguments
-        type = spoken(arguments)
-        value = next(iter(call.args[arguments.index(type) :]), None) if type else None
-        told = given(arguments, value)
+        service = device.spec.service_index[call.service].service
+        type = spoken(service)
+        value = next(iter(call.args[service.arguments.index(type) :]), None) if type else None
+        told = given(service, value)
         acts.append(Act(asked_for(name, told), Target.of(device, part), value, told))
     return tuple(acts)
 
@@ -188,8 +188,8 @@ def repeated(home: Home, action: DeviceAction, device: Device, part: str) -> Dev
     path = f"{part}.{action.service}" if part else action.service
     if path not in device.spec.service_index:
         return None
-    arguments = device.spec.service_index[path].service.arguments
-    if (given(arguments, action.value) is None) != (action.value is None):
+    service = device.spec.service_index[path].service
+    if (given(service, action.value) is None) != (action.value is None):
         return None
     again = enact(home, device, path, action.value)
     return again if again is not None and is_effective(home, again) else None
