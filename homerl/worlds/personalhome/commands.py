@@ -49,7 +49,7 @@ def scores_command(
     from homerl.worlds.personalhome.pages.scores_terminal import tables
 
     found = report(results, judge_model)
-    console.print(tables(found))
+    console.print(tables(found, console.width))
     if html is not None:
         write_atomic(html, render_scores(found))
         console.print(f"page: {html}")

@@ -21,7 +21,7 @@ from homerl.worlds.personalhome.verdicts import choice_right, parts_right, said_
 DIMENSIONS = {
     "FORMAT": "the answer has no readable form, or there is none (UPSTREAM_FORMAT_ERROR, EMPTY_OUTPUT)",
     "TOOLS": "calls were refused (EXECUTION_ERROR, MISSING_ARGUMENTS, UNEXPECTED_ARGUMENTS, INVALID_TOOL_NAME)",
-    "READING": "the answer is wrong, and not all that it rests on was read",
+    "READING": "the answer is wrong, and not all that it rests on was read, or far too much",
     "REASONING": "the answer is wrong, although all that it rests on was read",
 }
 RUBRIC = (
@@ -108,7 +108,7 @@ def failure_of(trajectory: Trajectory) -> Failure | None:
     if any(errors.values()) and not text:
         return Failure("TOOLS", max(errors, key=lambda name: errors[name]))
     read = _evidence_read(trajectory, blueprint)
-    return Failure("REASONING", "a wrong answer") if read else Failure("READING", "not all evidence was read")
+    return Failure("REASONING", "a wrong answer") if read else Failure("READING", "evidence not read, or not sparingly")
 
 
 def _evidence_read(trajectory: Trajectory, blueprint: PersonalHomeBlueprint) -> bool:

@@ -1,6 +1,13 @@
-"""The report of runs as tables for a terminal."""
+"""The report of runs as tables for a terminal.
+
+Invariant: labels and figures are whole. A table that is wider than the terminal is shown in several, each of some runs.
+"""
 
 from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from math import ceil
 
 from rich.console import Group
 from rich.table import Column
@@ -11,34 +18,60 @@ from homerl.worlds.personalhome.bench.report import Report
 from homerl.worlds.personalhome.bench.tables import Cell, Table
 
 FITTING = 7  # columns of figures that are never broken
-FEW = 2  # runs whose intervals stand beside their figures; those of more stand below, for a terminal has 80 columns
+GAP = 2  # spaces after a column
 
 
-def tables(report: Report) -> Group:
-    """All tables, with their notes below them."""
+def tables(report: Report, width: int) -> Group:
+    """All tables for a terminal of `width` columns, with their notes below them."""
     parts: list[Shown | Text] = []
     for table in report.tables:
-        parts += [_table(table), *(Text(f"  {note}", "dim") for note in table.notes), Text()]
+        for part in (table,) if table.beside else _fitting(table, width):
+            parts += [Text(part.title, "italic"), _table(part), Text()]
+        parts[-1:] = [*(Text(f"  {note}", "dim") for note in table.notes), Text()]
     return Group(*parts, *map(Text, report.notes))
+
+
+def _fitting(table: Table, width: int) -> Iterator[Table]:
+    """The table in parts that each have as many runs as fit beside the labels, but one at least."""
+    free = (
+        width
+        - max(len(line.label) for line in table.lines)
+        - max(len(_cases(line.numbers)) for line in table.lines)
+        - 2 * GAP
+    )
+    parts = ceil(len(table.heads) / max(1, free // (_run_width(table) + GAP)))
+    count = ceil(len(table.heads) / parts)
+    for first in range(0, len(table.heads), count):
+        runs = slice(first, first + count)
+        lines = tuple(replace(line, cells=line.cells[runs]) for line in table.lines)
+        yield replace(table, heads=table.heads[runs], lines=lines)
+
+
+def _run_width(table: Table) -> int:
+    """Columns that the widest figure, interval or word of a head takes."""
+    words = [word for head in table.heads for word in head.split(", ")]
+    cells = [cell for line in table.lines for cell in line.cells if cell]
+    return max(len(text) for text in (*words, *(cell.text for cell in cells), *(f"({cell.interval})" for cell in cells)))
 
 
 def _table(table: Table) -> Shown:
     """A table. Where models are lines, the intervals are left to the other tables."""
-    gap = None if table.beside else " " if len(table.heads) <= FEW else "\n"
-    heads = [Column(head, justify="right", no_wrap=len(table.heads) <= FITTING) for head in table.heads]
-    counted = [] if table.beside else [Column("n", justify="right")]
-    shown = Shown(
-        Column("", no_wrap=table.beside), *counted, *heads, title=table.title, title_justify="left",
-        box=None, padding=(0, 2, 0, 0), pad_edge=False,
-    )  # fmt: skip
+    gap = None if table.beside else "\n"
+    heads = [Column(head.replace(", ", "\n"), justify="right", no_wrap=len(table.heads) <= FITTING) for head in table.heads]
+    counted = [] if table.beside else [Column("n", justify="right", no_wrap=True)]
+    shown = Shown(Column("", no_wrap=True), *counted, *heads, box=None, padding=(0, GAP, 0, 0), pad_edge=False)
     for at, line in enumerate(table.lines):
         if line.printed and not table.lines[at - 1].printed:
             shown.add_row()
             shown.add_row(Text("printed by the paper", "dim italic"))
         label = Text(line.label, "bold" if table.beside and not line.printed else "")
-        numbers = [] if table.beside else [Text("/".join(line.numbers), "dim")]
+        numbers = [] if table.beside else [Text(_cases(line.numbers), "dim")]
         shown.add_row(label, *numbers, *(_cell(cell, gap) for cell in line.cells))
     return shown
+
+
+def _cases(numbers: tuple[str, ...]) -> str:
+    return "/".join(numbers)
 
 
 def _cell(cell: Cell | None, gap: str | None) -> Text:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from dataclasses import replace
 
 import pytest
+from rich.console import Console
 from scripted_server import ScriptedServer
 from typer.testing import CliRunner
 
@@ -23,6 +25,7 @@ from homerl.worlds.personalhome.bench.stored import read_results
 from homerl.worlds.personalhome.bench.suite import build_instances
 from homerl.worlds.personalhome.expert import right_answer
 from homerl.worlds.personalhome.pages.scores import render_scores
+from homerl.worlds.personalhome.pages.scores_terminal import tables
 
 LANGUAGE = "en"
 
@@ -100,8 +103,26 @@ def test_the_expert_is_perfect_and_nothing_earns_nothing_beside_the_printed_rows
     assert table(found, "Plans")["steps go together, %"] == ("100.0", "0.0")
     assert table(found, "Beside Tables 2 and 11, with tools")["GPT-4"][:3] == ("73.80", "62.90", "79.20")
     assert table(found, "Errors")["PG, empty output"] == ("0", "3")
+    assert all(line.label in said for one in found.tables for line in one.lines), "80 columns are enough for every label"
     doubted = [cell.doubts for one in found.tables for line in one.lines for cell in line.cells if cell and cell.doubts]
     assert doubted and not any(one.title.endswith("in the prompt") for one in found.tables), "no run is of that setting"
+
+
+def test_many_runs_stand_in_several_tables_of_a_terminal_and_nothing_is_cut(runs, capsys):
+    found = report(runs)
+    found = replace(found, tables=tuple(thrice(one) for one in found.tables if not one.beside))
+    for width in (60, 80, 200):
+        Console(width=width).print(tables(found, width))
+        shown = capsys.readouterr().out
+        assert "…" not in shown and max(map(len, shown.splitlines())) <= width
+        assert shown.count("RRS, 0 is best") > 1 or width == 200
+        assert all(line.label in shown for one in found.tables for line in one.lines)
+
+
+def thrice(table):
+    """The table of three times as many runs."""
+    lines = tuple(replace(line, cells=3 * line.cells) for line in table.lines)
+    return replace(table, heads=3 * table.heads, lines=lines)
 
 
 def test_the_judges_are_asked_once_and_scores_asks_nobody(runs):
