@@ -18,7 +18,6 @@ from homerl.terminal.console import console, one_of
 from homerl.worlds.contract import CommandLine
 
 if TYPE_CHECKING:
-    from pydantic import SecretStr
 
     from envs.homeenv.home import Home
 
@@ -106,20 +105,17 @@ def _homes(file: Path | None, url: str | None, token_env: str, mode: str) -> tup
             raise InputError("there is no home to act in", "--ha", "name your Home Assistant: --ha http://host:8123")
         return _loaded(file), None
 
-    from homerl.homeassistant.client import connect, token_from
+    from homerl.homeassistant.client import token_from
+    from homerl.homeassistant.command import fetched
     from homerl.homeassistant.errors import HomeAssistantError
     from homerl.homeassistant.importing import import_home
     from homerl.worlds.homeenv.serving.real import HomeAssistant
 
-    async def imported(token: SecretStr) -> Home:
-        async with connect(url, token) as client:
-            return import_home(await client.listing()).home
-
     try:
-        token = token_from(token_env)
-        return _loaded(file) if file else asyncio.run(imported(token)), HomeAssistant(url, token)
+        real = HomeAssistant(url, token_from(token_env))
     except HomeAssistantError as error:
         raise InputError(str(error)) from None
+    return _loaded(file) if file else import_home(fetched(url, token_env)).home, real
 
 
 def _loaded(file: Path) -> Home:

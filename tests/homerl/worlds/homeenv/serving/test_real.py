@@ -196,6 +196,7 @@ DOZEN = (
 
 
 @pytest.mark.long
+@pytest.mark.timeout(2400)
 def test_a_model_that_was_trained_for_this_home_changes_the_lamp(tmp_path):
     """What docs/homeassistant.md tells: import a dozen entities, train on them, serve the model. It takes six minutes."""
     with exposed(*DOZEN):
