@@ -18,7 +18,6 @@ from homerl.terminal.console import console, one_of
 from homerl.worlds.contract import CommandLine
 
 if TYPE_CHECKING:
-
     from envs.homeenv.home import Home
 
 MODES = ("shadow", "confirm", "act")

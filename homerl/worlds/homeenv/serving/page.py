@@ -10,9 +10,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import date
 from itertools import groupby
+from pathlib import Path
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
-
+from homerl.pages.templates import template, words
 from homerl.worlds.homeenv.serving.journal import Damaged, Entry
 
 MEANING = {  # of each outcome, as the page says it
@@ -49,11 +49,6 @@ def days(entries: Sequence[Entry]) -> Iterator[Day]:
 
 def journal_page(entries: Sequence[Entry], damaged: Sequence[Damaged] = ()) -> str:
     """The page as HTML. Damaged lines of the log stand before the days."""
-    environment = Environment(
-        loader=PackageLoader("homerl.worlds.homeenv", "serving"), autoescape=True, undefined=StrictUndefined,
-        trim_blocks=True, lstrip_blocks=True,
-    )  # fmt: skip
-    environment.filters["plain"] = lambda path: str(path).replace("_", " ").replace(".", " ")
-    environment.filters["value"] = lambda value: "nothing" if value is None else str(value)
-    template = environment.get_template("journal.html.jinja")
-    return template.render(days=list(days(entries)), meaning=MEANING, entries=entries, damaged=damaged)
+    filters = {"plain": lambda path: words(path).replace(".", " "), "value": lambda v: "nothing" if v is None else str(v)}
+    journal = template(Path(__file__).with_name("journal.html.jinja"), **filters)
+    return journal.render(days=list(days(entries)), meaning=MEANING, entries=entries, damaged=damaged)
