@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import math
 import random
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -73,14 +74,24 @@ class DeviceAction:
 def actions(home: Home, rng: random.Random, devices: Sequence[Device] | None = None) -> Iterator[DeviceAction]:
     """Actions in random order, at most one for each service of each device.
 
-    With `devices`, only these devices are considered.
+    With `devices`, only these devices are considered. In an imported home each device comes once before one comes twice:
+    there a media player has twenty services, and a lamp three.
     """
     among = home.plan.devices if devices is None else devices
     pairs = [(device, path) for device in among for path in device.spec.service_index]
     rng.shuffle(pairs)
-    for device, path in pairs:
+    for device, path in _by_turns(pairs, rng) if home.plan.origin else pairs:
         if action := propose(home, device, path, rng):
             yield action
+
+
+def _by_turns(pairs: Sequence[tuple[Device, str]], rng: random.Random) -> list[tuple[Device, str]]:
+    """The pairs in rounds, each with one of every device that has some left, in one random order of the devices."""
+    dids = list(dict.fromkeys(device.did for device, _ in pairs))
+    rank = {did: number for number, did in enumerate(rng.sample(dids, len(dids)))}
+    seen = Counter[str]()
+    turns = [(seen.update([device.did]) or seen[device.did], rank[device.did], device, path) for device, path in pairs]
+    return [(device, path) for _, _, device, path in sorted(turns, key=lambda turn: turn[:2])]
 
 
 def propose(home: Home, device: Device, path: str, rng: random.Random) -> DeviceAction | None:
